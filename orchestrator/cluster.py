@@ -1,0 +1,121 @@
+"""The cluster as Terraform's one output describes it, and what follows from it. Pure: no input, no output, no clock."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from orchestrator.errors import ConfigError, ContractError
+
+SHARED = "/shared"
+PYTHON = "/opt/orchestrator/bin/python"
+
+
+class Node(BaseModel):
+    """One machine. ``id`` changes when the machine is replaced; ``cpus`` may be a fraction; ``slots`` are ranks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    id: str
+    role: Literal["head", "worker"]
+    public_address: str | None
+    private_address: str
+    cpus: float
+    gpus: int
+    slots: int
+
+    @property
+    def address(self) -> str:
+        """Where this side reaches it."""
+        return self.public_address or self.private_address
+
+
+class Cluster(BaseModel):
+    """The one noun. ``nodes`` maps names to nodes, head first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str
+    ssh_user: str
+    nodes: dict[str, Node]
+
+    @model_validator(mode="after")
+    def _one_head_first(self) -> "Cluster":
+        roles = [node.role for node in self.nodes.values()]
+        if roles.count("head") != 1:
+            raise ValueError(f"a cluster has one head, this one has {roles.count('head')}")
+        ordered = dict(sorted(self.nodes.items(), key=lambda item: _order(*item)))
+        object.__setattr__(self, "nodes", ordered)
+        return self
+
+    @property
+    def head(self) -> str:
+        return next(iter(self.nodes))
+
+    @property
+    def slots(self) -> int:
+        return sum(node.slots for node in self.nodes.values())
+
+    def named(self, address: str | None) -> str:
+        """The name of the node with this private address or name; the address itself where there is none."""
+        return next((n for n, node in self.nodes.items() if address in (n, node.private_address)), str(address))
+
+
+def _order(name: str, node: Node) -> tuple[bool, int, str]:
+    number = name.rpartition("-")[2]
+    return node.role != "head", int(number) if number.isdigit() else 0, name
+
+
+def read(output: Any) -> Cluster:
+    """The Cluster in Terraform's output. Raises ContractError where the shape is another."""
+    try:
+        return Cluster.model_validate(output)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ContractError(f"Terraform's output `cluster` is not a cluster: {problems}") from error
+
+
+def hostfile(cluster: Cluster, np: int | None = None) -> str:
+    """Horovod's hostfile, head first, with as many hosts as ``np`` ranks need (default: all).
+
+    No blank or comment line: Horovod's parser crashes on them.
+    """
+    wanted = cluster.slots if np is None else np
+    if not 1 <= wanted <= cluster.slots:
+        raise ConfigError([f"launch.np: {wanted} ranks asked for, the cluster has 1 to {cluster.slots} slots"])
+    lines = []
+    for node in cluster.nodes.values():
+        if wanted > 0:
+            lines.append(f"{node.private_address} slots={node.slots}\n")
+        wanted -= node.slots
+    return "".join(lines)
+
+
+def inventory(cluster: Cluster, key: Path, known_hosts: Path, host_keys: Mapping[str, str]) -> dict[str, Any]:
+    """The Ansible inventory: groups are the feature switches. ``host_keys`` by node id."""
+    ssh = f"-o UserKnownHostsFile={known_hosts} -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes"
+    common = {
+        "ansible_user": cluster.ssh_user,
+        "ansible_ssh_private_key_file": str(key),
+        "ansible_ssh_common_args": ssh,
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "cluster_name": cluster.name,
+    }
+    members: Mapping[str, list[str]] = {
+        "head": [cluster.head],
+        "workers": [name for name in cluster.nodes if name != cluster.head],
+        "gpu": [name for name, node in cluster.nodes.items() if node.gpus],
+    }
+    hosts = {name: _host(node, host_keys[node.id]) for name, node in cluster.nodes.items()}
+    children: dict[str, Any] = {group: {"hosts": {name: {} for name in names}} for group, names in members.items()}
+    return {"all": {"vars": common, "hosts": hosts, "children": children}}
+
+
+def _host(node: Node, host_key: str) -> dict[str, Any]:
+    return {
+        "ansible_host": node.address,
+        "private_address": node.private_address,
+        "slots": node.slots,
+        "host_key": host_key,
+    }

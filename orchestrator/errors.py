@@ -1,0 +1,77 @@
+"""The errors a user can meet, and the exit codes they end with.
+
+    OrchestratorError          message, hint, exit_code = 1
+    ├── ConfigError      (2)   all problems at once, each as  path.in.yaml: what is wrong
+    ├── PreflightError   (2)   tool, credential, quota, permission or data missing; the hint is the remedy
+    ├── StateError       (1)   not deployed · locked by pid N since … · written by a newer version
+    ├── CommandFailed    (1)   a tool failed: step, command, exit code, last lines, path of the log
+    ├── NodesFailed      (1)   these nodes, each with its own reason
+    ├── RunFailed        (1)   a run did not finish: the first failing rank and its host
+    └── ContractError    (1)   a tool succeeded but its answer has the wrong shape
+
+Below the command line code raises these and never prints or exits. Anything else that escapes is a bug (exit code 3).
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+class OrchestratorError(Exception):
+    """Base of all: one sentence of what happened, and one of what to do about it."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+class ConfigError(OrchestratorError):
+    """Input that cannot be used; nothing was touched."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[str], hint: str = "") -> None:
+        super().__init__("\n".join(problems), hint)
+        self.problems = list(problems)
+
+
+class PreflightError(OrchestratorError):
+    """Something outside is missing; nothing was touched."""
+
+    exit_code = 2
+
+
+class StateError(OrchestratorError):
+    """The state directory does not allow this command now."""
+
+
+class CommandFailed(OrchestratorError):
+    """A foreign tool failed."""
+
+    def __init__(
+        self, step: str, argv: Sequence[str], exit_code: int | str, tail: Sequence[str], log: Path | None = None
+    ) -> None:
+        last = "".join(f"\n    {line}" for line in tail)
+        super().__init__(
+            f"{step}: `{shlex.join(argv)}` failed ({exit_code}):{last}", f"whole log: {log}" if log else ""
+        )
+        self.step, self.argv, self.tail, self.log = step, list(argv), list(tail), log
+
+
+class NodesFailed(OrchestratorError):
+    """Some nodes failed, each for a reason of its own."""
+
+    def __init__(self, what: str, reasons: Mapping[str, str], hint: str = "") -> None:
+        lines = "".join(f"\n    {node}: {reason}" for node, reason in reasons.items())
+        super().__init__(f"{what}: {', '.join(reasons)}{lines}", hint)
+        self.reasons = dict(reasons)
+
+
+class RunFailed(OrchestratorError):
+    """A run ended without finishing."""
+
+
+class ContractError(OrchestratorError):
+    """A tool's answer does not have the agreed shape: versions do not fit together, or a bug."""

@@ -1,0 +1,176 @@
+"""The state directory: one per cluster, with a lock, atomic writes and the logs of every tool."""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from orchestrator import __version__, process
+from orchestrator.cluster import Cluster
+from orchestrator.errors import ConfigError, StateError
+
+VERSION = 1
+
+
+class Record(BaseModel):
+    """state.json: what a cluster is and where it came from. Written before anything is made."""
+
+    version: int = VERSION
+    written_by: str = __version__
+    id: str
+    config: dict[str, Any]
+    variables: dict[str, Any] = {}
+    cluster: Cluster | None = None
+    host_keys: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Home:
+    """The directory of one cluster."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def record(self) -> Path:
+        return self.path / "state.json"
+
+    @property
+    def terraform(self) -> Path:
+        return self.path / "terraform"
+
+    @property
+    def ansible(self) -> Path:
+        return self.path / "ansible"
+
+    @property
+    def key(self) -> Path:
+        return self.path / "ssh" / "id_ed25519"
+
+    @property
+    def known_hosts(self) -> Path:
+        return self.path / "ssh" / "known_hosts"
+
+    @property
+    def runs(self) -> Path:
+        return self.path / "runs"
+
+    def log(self, tool: str) -> Path:
+        """The log file of ``tool``; its directory is made."""
+        directory = self.path / "logs"
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return directory / f"{tool}.log"
+
+
+def root() -> Path:
+    """Where all clusters' directories are (XDG Base Directory Specification)."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "orchestrator"
+
+
+def cache() -> Path:
+    """Where downloads are kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "orchestrator"
+
+
+def home(name: str) -> Home:
+    return Home(root() / name)
+
+
+def names() -> list[str]:
+    """Clusters that are deployed, at least in part."""
+    return sorted(path.parent.name for path in root().glob("*/state.json"))
+
+
+def read(place: Home) -> Record | None:
+    """The record of a cluster, or None where nothing is deployed."""
+    try:
+        text = place.record.read_text()
+    except FileNotFoundError:
+        return None
+    try:
+        version = json.loads(text)["version"]
+        if version > VERSION:
+            raise StateError(
+                f"{place.record} was written by a newer orchestrator (format {version}, this one knows {VERSION})",
+                "upgrade orchestrator",
+            )
+        return Record.model_validate_json(text)
+    except (ValueError, KeyError, TypeError, ValidationError) as error:
+        raise StateError(f"{place.record} cannot be read: {error}", "restore it from a copy") from error
+
+
+def deployed(place: Home) -> tuple[Record, Cluster]:
+    """The record and the cluster. Raises StateError where it is not deployed, or only half."""
+    record = read(place)
+    if record is None:
+        others = names()
+        known = f"deployed: {', '.join(others)}; choose with --cluster" if others else "`orchestrator deploy` makes one"
+        raise StateError(f"cluster {place.name!r} is not deployed", known)
+    if record.cluster is None:
+        raise StateError(f"cluster {place.name!r} is only half deployed", "`orchestrator deploy` finishes it")
+    return record, record.cluster
+
+
+def new_record(config: dict[str, Any]) -> Record:
+    return Record(id=uuid.uuid4().hex[:8], config=config)
+
+
+def write(place: Home, record: Record) -> None:
+    replace(place.record, record.model_dump_json(indent=2) + "\n")
+
+
+def replace(path: Path, text: str) -> None:
+    """Write ``path`` atomically, readable by its owner alone."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as temporary:
+        temporary.write(text)
+        temporary.flush()
+        os.fsync(temporary.fileno())
+    Path(temporary.name).replace(path)
+
+
+def forget(place: Home) -> None:
+    """Remove what belongs to a deployed cluster; runs, their results and the logs stay."""
+    for directory in (place.terraform, place.ansible, place.key.parent):
+        shutil.rmtree(directory, ignore_errors=True)
+    place.record.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(place: Home) -> Iterator[None]:
+    """Hold the cluster for this process; what a killed holder left running is ended first.
+
+    Raises StateError where another process holds it. The kernel drops the lock when the process ends, however it ends.
+    """
+    try:
+        place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = (place.path / "lock").open("a+")
+    except OSError as error:
+        raise ConfigError([f"{place.path}: {error.strerror}"], "set XDG_STATE_HOME to a directory of yours") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise StateError(f"cluster {place.name!r} is locked by {file.read().strip()}", "wait for it") from None
+        file.truncate(0)
+        file.write(f"pid {os.getpid()} since {datetime.now():%Y-%m-%d %H:%M:%S}")
+        file.flush()
+        process.end_orphans(place.path)
+        process.own(place.path)
+        yield
