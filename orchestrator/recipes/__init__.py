@@ -1,0 +1,84 @@
+"""Models and data sets a run can name, and the resolved configuration of a run: recipe, then flags."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from orchestrator.config import Train, nearest
+from orchestrator.errors import ConfigError
+from orchestrator.schema import TrainConfig
+
+HERE = Path(__file__).parent
+DATASETS = "datasets"
+SYNTHETIC_IMAGES_PER_SLOT = 512
+MEMORY_SHARE = 0.9  # of a node's free memory that a rank may plan with
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((HERE / f"{name}.yaml").read_text())
+    return content
+
+
+def models() -> list[str]:
+    return sorted(path.stem for path in HERE.glob("*.yaml") if path.stem != DATASETS)
+
+
+def datasets() -> dict[str, dict[str, Any]]:
+    """By name: classes, image_size and channels; for what can be downloaded also site and files (name -> SHA-256)."""
+    return _read(DATASETS)
+
+
+def require(train: Train) -> tuple[str, str]:
+    """The model and the data set of ``train``. Raises ConfigError where one is missing or unknown."""
+    problems = []
+    for key, value, known in (("model", train.model, models()), ("dataset", train.dataset, list(datasets()))):
+        if value is None:
+            problems.append(f"train.{key}: missing; one of {', '.join(known)}")
+        elif value not in known:
+            problems.append(f"train.{key}: {value!r} is unknown{nearest(value, known)} (known: {', '.join(known)})")
+    if problems:
+        raise ConfigError(problems)
+    return str(train.model), str(train.dataset)
+
+
+def recipe(train: Train) -> dict[str, Any]:
+    """What the model's recipe says for the data set: keys of TrainConfig."""
+    model, dataset = require(train)
+    shape = {key: datasets()[dataset][key] for key in ("classes", "image_size", "channels")}
+    return {**shape, **_read(model)["common"], **_read(model).get(dataset, {})}
+
+
+def fitting_batch(train: Train, memory: int) -> int:
+    """The recipe's batch size, or as much of it as ``memory`` bytes per CPU rank can hold.
+
+    Raises ConfigError where not even one image fits.
+    """
+    model, _ = require(train)
+    cost, found = _read(model)["memory"], recipe(train)
+    size = train.image_size or found["image_size"]
+    room = memory / 2**20 * MEMORY_SHARE - cost["rank"]
+    fits = int(room / (cost["image"] * (size / cost["image_size"]) ** 2))
+    if fits < 1:
+        needed = (cost["rank"] + cost["image"] * (size / cost["image_size"]) ** 2) / MEMORY_SHARE
+        raise ConfigError(
+            [f"train.model: a rank of {model} at {size} pixels needs {needed:.0f} MiB, the nodes have {memory >> 20}"],
+            "fewer nodes or slots, or a smaller --image-size; a --batch-size of your own is not checked",
+        )
+    return min(fits, int(found["batch_size"]))
+
+
+def resolve(train: Train, run: str, data: str | None, world: int, threads: int, batch: int) -> TrainConfig:
+    """Everything the run depends on. ``data`` is the data set's directory on the nodes.
+
+    A learning rate from the recipe follows the batch size in proportion (Goyal et al. 2017, section 2.1).
+    """
+    model, dataset = require(train)
+    found = recipe(train)
+    found["learning_rate"] *= batch / found["batch_size"]
+    given = train.model_dump(exclude_none=True, exclude={"model", "dataset", "data"})
+    synthetic = SYNTHETIC_IMAGES_PER_SLOT * world if dataset == "synthetic" else 0
+    facts = {"run": run, "model": model, "dataset": dataset, "data": data, "threads": threads, "batch_size": batch}
+    return TrainConfig(**{**found, **given, **facts, "synthetic_images": synthetic})

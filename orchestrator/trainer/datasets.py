@@ -1,0 +1,151 @@
+"""Batches for one rank: which samples, in which order, decoded and augmented."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import TrainConfig
+from orchestrator.trainer import formats
+
+Example = tuple[tf.Tensor, tf.Tensor]
+PAD = 4  # pixels around a small image before the random crop (He et al. 2016, section 4.2)
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split of a data set: its size, and how to make sample i of it (image uint8 (h, w, c), label int64)."""
+
+    size: int
+    example: Callable[[tf.Tensor, tf.Tensor], Example]
+    workers: int
+
+    def batches(self, indices: np.ndarray, batch: int, seed: int, drop_remainder: bool) -> tf.data.Dataset:
+        """Batches of the samples ``indices`` in that order; ``seed`` steers augmentation."""
+        seeds = np.stack([np.full(len(indices), seed), indices], axis=1).astype(np.int32)
+        data = tf.data.Dataset.from_tensor_slices((indices.astype(np.int64), seeds))
+        data = data.map(self.example, num_parallel_calls=self.workers, deterministic=True)
+        return data.batch(batch, drop_remainder=drop_remainder).prefetch(2)
+
+
+def epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:
+    """The permutation of range(size) that all ranks share in this epoch."""
+    return np.random.default_rng([seed, epoch]).permutation(size)
+
+
+def shard(order: np.ndarray, world: int, rank: int) -> np.ndarray:
+    """Every world-th sample from ``rank`` on: shards are disjoint, cover all, and differ in size by one at most."""
+    return order[rank::world]
+
+
+def load(config: TrainConfig) -> tuple[Split, Split]:
+    """The training and the test split that ``config`` names."""
+    if config.dataset == "imagenet":
+        return _imagenet(config, Path(config.data or ""))
+    loaders = {"synthetic": _synthetic, "mnist": _mnist, "cifar10": _cifar10}
+    (images, labels), test = loaders[config.dataset](config)
+    return _in_memory(images, labels, config, config.augment), _in_memory(*test, config, False)
+
+
+Arrays = tuple[np.ndarray, np.ndarray]
+
+
+def _synthetic(config: TrainConfig) -> tuple[Arrays, Arrays]:
+    """Noise with labels that cannot be learnt: for speed, never for accuracy."""
+    random = np.random.default_rng(config.seed)
+    shape = (config.synthetic_images, config.image_size, config.image_size, config.channels)
+    images = random.integers(0, 256, shape, np.uint8)
+    labels = random.integers(0, config.classes, config.synthetic_images, np.int64)
+    held = max(1, config.synthetic_images // 10)
+    return (images, labels), (images[:held], labels[:held])
+
+
+def _mnist(config: TrainConfig) -> tuple[Arrays, Arrays]:
+    directory = Path(config.data or "")
+    test = _read_mnist(directory, "t10k")
+    if formats.mnist_files(directory, "train"):
+        return _read_mnist(directory, "train"), test
+    held = formats.MNIST_HELD_OUT
+    return (test[0][:-held], test[1][:-held]), (test[0][-held:], test[1][-held:])
+
+
+def _read_mnist(directory: Path, split: str) -> Arrays:
+    files = formats.mnist_files(directory, split)
+    if files is None:
+        raise formats.DataError(f"{directory}: the {split} files of MNIST are missing")
+    shape, images = formats.read_idx(files[0], formats.IDX_IMAGES)
+    _, labels = formats.read_idx(files[1], formats.IDX_LABELS)
+    return np.frombuffer(images, np.uint8).reshape([*shape, 1]), np.frombuffer(labels, np.uint8).astype(np.int64)
+
+
+def _cifar10(config: TrainConfig) -> tuple[Arrays, Arrays]:
+    members = sorted(formats.cifar10_members(Path(config.data or "")))
+    return tuple(_read_cifar10([c for n, c in members if n.startswith(split)]) for split in ("data", "test"))  # type: ignore[return-value]
+
+
+def _read_cifar10(contents: list[bytes]) -> Arrays:
+    records = np.frombuffer(b"".join(contents), np.uint8).reshape(-1, formats.CIFAR_RECORD)
+    images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(images), records[:, 0].astype(np.int64)
+
+
+def _in_memory(images: np.ndarray, labels: np.ndarray, config: TrainConfig, augment: bool) -> Split:
+    all_images, all_labels = tf.constant(images), tf.constant(labels)
+
+    def example(index: tf.Tensor, seed: tf.Tensor) -> Example:
+        image = tf.gather(all_images, index)
+        return (_crop_and_flip(image, seed) if augment else image), tf.gather(all_labels, index)
+
+    return Split(len(labels), example, config.threads)
+
+
+def _crop_and_flip(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    padded = tf.pad(image, [[PAD, PAD], [PAD, PAD], [0, 0]])
+    cropped = tf.image.stateless_random_crop(padded, image.shape, seed)
+    return tf.image.stateless_random_flip_left_right(cropped, seed)
+
+
+def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:
+    _, train, test = formats.imagenet_images(directory)
+    return _files(directory, train, config, _random_view), _files(directory, test, config, _central_view)
+
+
+def _files(
+    directory: Path,
+    samples: list[tuple[str, int]],
+    config: TrainConfig,
+    view: Callable[[tf.Tensor, int, tf.Tensor], tf.Tensor],
+) -> Split:
+    paths = tf.constant([str(directory / path) for path, _ in samples])
+    labels = tf.constant([label for _, label in samples], tf.int64)
+
+    def example(index: tf.Tensor, seed: tf.Tensor) -> Example:
+        image = view(tf.io.read_file(tf.gather(paths, index)), config.image_size, seed)
+        return tf.cast(tf.clip_by_value(tf.round(image), 0, 255), tf.uint8), tf.gather(labels, index)
+
+    return Split(len(samples), example, config.threads)
+
+
+def _random_view(jpeg: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:
+    """A random crop of 8 to 100 % of the area, resized, mirrored half of the time (Szegedy et al. 2015, section 6)."""
+    begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
+        tf.image.extract_jpeg_shape(jpeg),
+        tf.zeros([1, 0, 4]),
+        seed,
+        aspect_ratio_range=(3 / 4, 4 / 3),
+        area_range=(0.08, 1.0),
+        use_image_if_no_bounding_boxes=True,
+    )
+    window = tf.stack([begin[0], begin[1], extent[0], extent[1]])
+    image = tf.image.decode_and_crop_jpeg(jpeg, window, channels=3)
+    return tf.image.stateless_random_flip_left_right(tf.image.resize(image, [size, size]), seed)
+
+
+def _central_view(jpeg: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:
+    """The central square of 7/8 of the short side, resized: 224 of 256 pixels, at any resolution."""
+    shape = tf.image.extract_jpeg_shape(jpeg)
+    side = tf.cast(tf.cast(tf.minimum(shape[0], shape[1]), tf.float32) * 0.875, tf.int32)
+    window = tf.stack([(shape[0] - side) // 2, (shape[1] - side) // 2, side, side])
+    return tf.image.resize(tf.image.decode_and_crop_jpeg(jpeg, window, channels=3), [size, size])

@@ -1,0 +1,100 @@
+"""What a node knows about itself, as one JSON object on standard output; the control side judges it.
+
+Run as ``python -m orchestrator.trainer.health OWN_ADDRESS SHARED [PEER_ADDRESS ...]``. Only the standard library, so
+that it answers in a fraction of a second.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from orchestrator.trainer import processes
+
+SIOCGIFADDR = 0x8915  # linux/sockios.h
+# Versions 2 and 1 of the kernel's interface.
+CGROUP_MEMORY = (
+    (Path("/sys/fs/cgroup"), "memory.max", "memory.current"),
+    (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
+DIGEST = Path("/opt/orchestrator/digest")
+
+
+def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
+    """Facts about this node. Sizes in bytes; ``interface`` is the one that carries ``address``, None if none does."""
+    return {
+        "hostname": socket.gethostname(),
+        "resolves": _resolves(socket.gethostname()),
+        "interface": _interface(address),
+        "digest": DIGEST.read_text().strip() if DIGEST.exists() else None,
+        "shared_writable": _writable(shared),
+        "shared_free": shutil.disk_usage(shared).free if shared.is_dir() else 0,
+        "memory_available": _memory_available(),
+        "load": os.getloadavg()[0],
+        "runs": processes.active_runs(),
+        "unreachable": _unreachable(peers),
+    }
+
+
+def _resolves(name: str) -> bool:
+    with contextlib.suppress(OSError):
+        return bool(socket.gethostbyname(name))
+    return False
+
+
+def _interface(address: str) -> "str | None":
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            request = struct.pack("256s", name.encode())
+            with contextlib.suppress(OSError):  # an interface without an IPv4 address
+                if socket.inet_ntoa(fcntl.ioctl(probe, SIOCGIFADDR, request)[20:24]) == address:
+                    return name
+    return None
+
+
+def _writable(directory: Path) -> bool:
+    with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=directory) as file:
+        return file.write(b"x") == 1
+    return False
+
+
+def _memory_available() -> int:
+    """MemAvailable of the host, or what the node's own cgroup leaves, whichever is smaller."""
+    lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    host = int(lines["MemAvailable"].split()[0]) * 1024
+    return min([host, *_cgroup_room()])
+
+
+def _cgroup_room() -> list[int]:
+    """What the memory limit of our cgroup leaves; cached files are given up when memory is needed."""
+    for folder, limit, used in CGROUP_MEMORY:
+        if (folder / limit).exists() and (folder / limit).read_text().strip() != "max":
+            stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+            cached = sum(int(stat.get(f"total_{name}", stat[name])) for name in ("active_file", "inactive_file"))
+            return [int((folder / limit).read_text()) - int((folder / used).read_text()) + cached]
+    return []
+
+
+def _unreachable(peers: list[str]) -> dict[str, str]:
+    """Peers that the launcher could not ssh into, with what ssh said."""
+    with ThreadPoolExecutor(max_workers=32) as pool:
+        said = dict(zip(peers, pool.map(_ssh, peers), strict=False))
+    return {peer: words for peer, words in said.items() if words is not None}
+
+
+def _ssh(peer: str) -> "str | None":
+    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", peer, "true"]
+    finished = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return None if finished.returncode == 0 else finished.stderr.strip() or f"ssh exit code {finished.returncode}"
+
+
+if __name__ == "__main__":
+    print(json.dumps(report(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])))

@@ -1,0 +1,157 @@
+"""What a training run leaves behind, and what it says while it goes on: results, CSV, checkpoints, progress lines."""
+
+import csv
+import hashlib
+import platform
+import shutil
+import socket
+import time
+from pathlib import Path
+
+import horovod
+import horovod.tensorflow as hvd
+import keras
+import numpy as np
+import tensorflow as tf
+
+from orchestrator import __version__
+from orchestrator.schema import Epoch, Results, World
+from orchestrator.trainer import schedule
+from orchestrator.trainer.setup import Trainer
+
+PROGRESS_SECONDS = 1.0
+CSV_COLUMNS = ("epoch", "learning_rate", "train_loss", "train_top1", "test_loss", "test_top1", "test_top5",
+               "images_per_second", "seconds")  # fmt: skip
+
+
+def say(line: str, end: str = "\n") -> None:
+    r"""Print from rank 0 alone. ``end="\\r"`` marks a line that only holds until the next one."""
+    if hvd.rank() == 0:
+        print(line, end=end, flush=True)
+
+
+class Clock:
+    """Times an epoch's training steps; leaves the first step of the run, which traces the graph, out of the rate."""
+
+    def __init__(self, trainer: Trainer, epoch: int) -> None:
+        self.trainer, self.epoch = trainer, epoch
+        self.begun = self.from_time = self.said = time.perf_counter()
+        self.first_step = self.from_step = trainer.step
+
+    def tick(self, sums: tf.Tensor) -> None:
+        """Note that a step ended; ``sums`` as the training step gives them, added up over the epoch."""
+        now = time.perf_counter()
+        if self.trainer.step == 1 and self.trainer.steps_per_epoch > 1:
+            self.from_time, self.from_step = now, 1
+        if now - self.said >= PROGRESS_SECONDS:
+            self.said = now
+            loss, _, _, images = sums.numpy()
+            done = self.trainer.step - self.first_step
+            say(
+                f"epoch {self.epoch}/{self.trainer.config.epochs}  step {done}/{self.trainer.steps_per_epoch}"
+                f"  loss {loss / images:.3f}  {self.rate * hvd.size():.0f} images/s",
+                end="\r",
+            )
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.begun
+
+    @property
+    def rate(self) -> float:
+        """Images per second of this rank."""
+        steps = self.trainer.step - self.from_step
+        return steps * self.trainer.batch / max(time.perf_counter() - self.from_time, 1e-9)
+
+
+class Writer:
+    """Rank 0's results.json, results.csv and checkpoints, each replaced whole after every epoch."""
+
+    def __init__(self, directory: Path, results: Results, trainer: Trainer) -> None:
+        self.directory, self.results = directory, results
+        self.model, self.optimizer = trainer.model, trainer.optimizer
+
+    def add(self, epoch: Epoch) -> None:
+        self._keep(self.results.model_copy(update={"epochs": [*self.results.epochs, epoch]}))
+        say(
+            f"epoch {epoch.epoch}/{self.results.config.epochs}  loss {epoch.train.loss:.3f}"
+            f"  top-1 {epoch.train.top1:.1%}  test loss {epoch.test.loss:.3f}  test top-1 {epoch.test.top1:.1%}"
+            f"  {epoch.images_per_second:.0f} images/s  {epoch.seconds:.1f} s"
+        )
+        if hvd.rank() == 0:
+            self._checkpoint(epoch.epoch)
+
+    def end(self, why: str) -> None:
+        self._keep(self.results.model_copy(update={"ended": why}))
+
+    def _keep(self, results: Results) -> None:
+        self.results = results
+        if hvd.rank() == 0:
+            results.write(self.directory / "results.json")
+            _write_csv(self.directory / "results.csv", results.epochs)
+
+    def _checkpoint(self, epoch: int) -> None:
+        """A directory with a TensorFlow checkpoint of model and optimizer, which has its name once it is whole.
+
+        TensorFlow writes straight to the file; Keras' own format would take three times the model in memory.
+        """
+        unfinished, finished = (self.directory / "checkpoints" / name for name in (".unfinished", f"epoch-{epoch:04d}"))
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        tf.train.Checkpoint(model=self.model, optimizer=self.optimizer).write(str(unfinished / "state"))
+        unfinished.rename(finished)
+
+
+def begin(directory: Path, trainer: Trainer) -> Writer:
+    """Say what is about to be trained, and start its results."""
+    config = trainer.config
+    hosts = hvd.allgather_object(socket.gethostname())
+    results = Results(
+        run=config.run,
+        config=config,
+        versions=versions(),
+        world=World(size=hvd.size(), hosts=hosts),
+        parameters=sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables),
+        effective_batch_size=trainer.batch * hvd.size(),
+        peak_learning_rate=schedule.peak(config, hvd.size()),
+        epochs=[],
+    )
+    say(
+        f"{config.model} ({results.parameters:,} parameters) on {config.dataset}: {trainer.train_split.size} training "
+        f"and {trainer.test_split.size} test images, {hvd.size()} ranks x {trainer.batch} images, "
+        f"learning rate {results.peak_learning_rate:g}, {config.precision}"
+    )
+    return Writer(directory, results, trainer)
+
+
+def versions() -> dict[str, str]:
+    return {
+        "orchestrator": __version__,
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "horovod": horovod.__version__,
+    }
+
+
+def agreed_digest(model: keras.Model) -> str:
+    """SHA-256 of all weights. Raises RuntimeError where ranks do not agree on every bit of them."""
+    content = hashlib.sha256()
+    for variable in model.variables:
+        content.update(np.ascontiguousarray(variable.numpy()))
+    digest = content.hexdigest()
+    digests = hvd.allgather_object(digest)
+    if len(set(digests)) != 1:
+        raise RuntimeError(f"ranks disagree on the weights: {dict(enumerate(digests))}")
+    return digest
+
+
+def _write_csv(path: Path, epochs: list[Epoch]) -> None:
+    unfinished = path.with_name(f".{path.name}")
+    with unfinished.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(CSV_COLUMNS)
+        for e in epochs:
+            table.writerow([e.epoch, e.learning_rate, e.train.loss, e.train.top1, e.test.loss, e.test.top1, e.test.top5,
+                            e.images_per_second, e.seconds])  # fmt: skip
+    unfinished.replace(path)

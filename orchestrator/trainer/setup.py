@@ -1,0 +1,60 @@
+"""What one rank trains with: its device, its model, its optimizer, its share of the data."""
+
+import sys
+import time
+from dataclasses import dataclass
+
+import horovod.tensorflow as hvd
+import keras
+import tensorflow as tf
+
+from orchestrator.schema import TrainConfig
+from orchestrator.trainer import datasets, models
+
+
+@dataclass
+class Trainer:
+    """One rank's model, optimizer and data, for as long as a run lasts."""
+
+    config: TrainConfig
+    model: keras.Model
+    optimizer: keras.optimizers.Optimizer
+    train_split: datasets.Split
+    test_split: datasets.Split
+    batch: int
+    steps_per_epoch: int
+    started: float
+    step: int = 0
+    ended: "str | None" = None
+
+    @property
+    def variables(self) -> list[tf.Variable]:
+        return [variable.value for variable in self.model.trainable_variables]
+
+
+def prepare(config: TrainConfig) -> None:
+    """Threads, the rank's GPU where there is one, determinism, precision: before TensorFlow makes anything."""
+    tf.config.threading.set_intra_op_parallelism_threads(config.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
+    tf.config.experimental.enable_op_determinism()
+    if config.precision != "float32":
+        keras.mixed_precision.set_dtype_policy(f"mixed_{config.precision}")
+
+
+def build(config: TrainConfig) -> Trainer:
+    """The same model and optimizer on every rank; ends the program where there are more ranks than images."""
+    train_split, test_split = datasets.load(config)
+    if train_split.size < hvd.size():
+        sys.exit(f"{train_split.size} training images for {hvd.size()} ranks: use --np {train_split.size} or fewer")
+    batch = min(config.batch_size, train_split.size // hvd.size())
+    model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    optimizer = keras.optimizers.SGD(0.0, momentum=config.momentum)
+    if config.precision == "float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    optimizer.build(model.trainable_variables)
+    hvd.broadcast_variables([v.value for v in [*model.variables, *optimizer.variables]], root_rank=0)
+    steps = max(1, train_split.size // (hvd.size() * batch))
+    return Trainer(config, model, optimizer, train_split, test_split, batch, steps, time.monotonic())

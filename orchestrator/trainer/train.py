@@ -1,0 +1,156 @@
+"""Synchronous data-parallel training: ``python -m orchestrator.trainer.train RUN_DIRECTORY`` on every rank.
+
+Recipe of Goyal et al. 2017, "Accurate, Large Minibatch SGD" (arXiv 1706.02677): SGD with momentum, the learning rate
+scaled with the number of ranks, approached by a linear warm-up.
+"""
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import horovod.tensorflow as hvd
+import keras
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import Epoch, Scores, TrainConfig
+from orchestrator.trainer import datasets, outcome, schedule, setup
+from orchestrator.trainer.setup import Trainer
+
+
+def main(run_directory: Path) -> None:
+    config = TrainConfig.model_validate_json((run_directory / "config.json").read_text())
+    hvd.init()
+    setup.prepare(config)
+    trainer = setup.build(config)
+    results = outcome.begin(run_directory, trainer)
+    step, evaluate = _train_step(trainer), _test_step(trainer)
+    for epoch in range(1, config.epochs + 1):
+        results.add(_epoch(trainer, epoch, step, evaluate))
+        if trainer.ended:
+            break
+    results.end(trainer.ended or "epochs")
+
+
+def _train_step(trainer: Trainer) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    """A compiled step; gives (summed loss, top-1 hits, top-5 hits, images) of the rank's batch, float32."""
+    config, model, optimizer = trainer.config, trainer.model, trainer.optimizer
+    compression = hvd.Compression.fp16 if config.fp16_allreduce else hvd.Compression.none
+    decayed = [v for v in trainer.variables if len(v.shape) > 1]  # kernels, not biases nor batch normalisation
+
+    @tf.function(reduce_retracing=True)
+    def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            logits = model(images, training=True)
+            loss = tf.reduce_mean(_cross_entropy(labels, logits, config))
+            loss += config.weight_decay * tf.add_n([tf.nn.l2_loss(v) for v in decayed])
+            scaled = optimizer.scale_loss(loss)
+        tape = hvd.DistributedGradientTape(tape, compression=compression)
+        optimizer.apply(tape.gradient(scaled, trainer.variables), model.trainable_variables)
+        return _scores(labels, logits)
+
+    return step
+
+
+def _test_step(trainer: Trainer) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    @tf.function(reduce_retracing=True)
+    def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return _scores(labels, trainer.model(images, training=False))
+
+    return step
+
+
+def _cross_entropy(labels: tf.Tensor, logits: tf.Tensor, config: TrainConfig) -> tf.Tensor:
+    smooth = config.label_smoothing
+    targets = tf.one_hot(labels, config.classes) * (1.0 - smooth) + smooth / config.classes
+    return tf.nn.softmax_cross_entropy_with_logits(targets, logits)
+
+
+def _scores(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    loss = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+    top = [tf.reduce_sum(tf.cast(tf.math.in_top_k(labels, logits, k), tf.float32)) for k in (1, 5)]
+    return tf.stack([loss, *top, tf.cast(tf.shape(labels)[0], tf.float32)])
+
+
+def _epoch(trainer: Trainer, epoch: int, step: Callable[..., tf.Tensor], evaluate: Callable[..., tf.Tensor]) -> Epoch:
+    train, seconds, timed = _train_epoch(trainer, epoch, step)
+    _average_statistics(trainer.model)
+    started = time.perf_counter()
+    test = _evaluate(trainer, evaluate)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    rates, peaks = zip(*hvd.allgather_object((timed, peak)), strict=True)
+    return Epoch(
+        epoch=epoch,
+        steps=trainer.step,
+        learning_rate=schedule.learning_rate(trainer.config, hvd.size(), trainer.steps_per_epoch, trainer.step - 1),
+        train=_reduce(train, "train"),
+        test=test,
+        images_per_second=sum(rates),
+        images_per_second_per_rank=list(rates),
+        peak_memory_per_rank=list(peaks),
+        seconds=seconds,
+        test_seconds=time.perf_counter() - started,
+        weights_sha256=outcome.agreed_digest(trainer.model),
+    )
+
+
+def _train_epoch(trainer: Trainer, epoch: int, step: Callable[..., tf.Tensor]) -> tuple[tf.Tensor, float, float]:
+    """Sums of the rank's scores, seconds, and its images/s without the step that traces."""
+    config = trainer.config
+    order = datasets.epoch_order(trainer.train_split.size, config.seed, epoch)
+    mine = datasets.shard(order, hvd.size(), hvd.rank())[: trainer.steps_per_epoch * trainer.batch]
+    sums, clock = tf.zeros([4]), outcome.Clock(trainer, epoch)
+    for images, labels in trainer.train_split.batches(mine, trainer.batch, config.seed + epoch, True):
+        trainer.optimizer.learning_rate = schedule.learning_rate(
+            config, hvd.size(), trainer.steps_per_epoch, trainer.step
+        )
+        sums += step(images, labels)
+        trainer.step += 1
+        clock.tick(sums)
+        trainer.ended = _ending(trainer)
+        if trainer.ended:
+            break
+    return sums, clock.seconds, clock.rate
+
+
+def _ending(trainer: Trainer) -> "str | None":
+    """Why to stop now, the same on every rank: whether time is up is for rank 0 to say."""
+    config = trainer.config
+    if config.steps is not None and trainer.step >= config.steps:
+        return "steps"
+    if config.max_time is None:
+        return None
+    up = tf.constant(float(time.monotonic() - trainer.started >= config.max_time))
+    return "max-time" if float(hvd.broadcast(up, root_rank=0, name="time")) else None
+
+
+def _average_statistics(model: keras.Model) -> None:
+    """Give every rank the mean of all ranks' batch normalisation statistics, which each gathered from its own shard."""
+    statistics = [v.value for v in model.non_trainable_variables if v.dtype == "float32"]
+    if statistics and hvd.size() > 1:
+        for variable, mean in zip(
+            statistics, hvd.grouped_allreduce([v.read_value() for v in statistics], op=hvd.Average), strict=False
+        ):
+            variable.assign(mean)
+
+
+def _evaluate(trainer: Trainer, evaluate: Callable[..., tf.Tensor]) -> Scores:
+    mine = datasets.shard(np.arange(trainer.test_split.size), hvd.size(), hvd.rank())
+    sums = tf.zeros([4])
+    for images, labels in trainer.test_split.batches(mine, trainer.batch, 0, False):
+        sums += evaluate(images, labels)
+    return _reduce(sums, "test")
+
+
+def _reduce(sums: tf.Tensor, name: str) -> Scores:
+    loss, top1, top5, images = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{name}").numpy().tolist()
+    return Scores(loss=loss / images, top1=top1 / images, top5=top5 / images, images=int(images))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
