@@ -1,0 +1,112 @@
+"""Images made where they are not there: the base image pulled or bootstrapped, the others built on it."""
+
+import re
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from orchestrator import images, process, progress
+from orchestrator.engine import Engine
+from orchestrator.errors import CommandFailed, PreflightError
+
+NEEDED_SPACE = 8 << 30  # bytes: both images, the builder's layers and some room
+FULL = 64 << 20  # a disk with fewer bytes left counts as full
+LOOK_SECONDS, SILENT_SECONDS = 10.0, 900.0
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def ensure(engine: Engine, target: str, base_image: str, log: Path) -> str:
+    """The tag of image ``target``, built where it is not there. Raises PreflightError, CommandFailed."""
+    name = images.tag(target, base_image)
+    if engine.has_image(name):
+        return name
+    if _free(engine) < NEEDED_SPACE:
+        raise _disk_full(engine, f"{_free(engine) / 2**30:.1f} GiB free, the images need {NEEDED_SPACE >> 30}")
+    arguments = {"BASE": _base(engine, base_image, log), "DIGEST": images.digest(base_image), **images.host_settings()}
+    with (
+        progress.step(f"Building image {name} (once; about five minutes on 2 cores)") as step,
+        images.context() as archive,
+    ):
+        _Build(engine, log, step).follow(engine.build(archive, name, target, arguments))
+    return name
+
+
+@dataclass
+class _Build:
+    """A build under way."""
+
+    engine: Engine
+    log: Path
+    step: progress.Step
+    said: deque[str] = field(default_factory=lambda: deque(maxlen=process.LAST_LINES))
+
+    def follow(self, messages: Iterator[dict[str, Any]]) -> None:
+        with self.log.open("a") as file:
+            try:
+                for message in process.watched(messages, LOOK_SECONDS, self._look):
+                    text = ANSI.sub("", message.get("stream") or message.get("error") or "")
+                    file.write(text)
+                    self.said.extend(line for line in text.splitlines() if line.strip())
+                    if text.strip():
+                        self.step.detail(self.said[-1])
+                    if "error" in message:
+                        raise self._failure("error")
+            except requests.RequestException as error:
+                raise self._failure(str(error)) from error
+
+    def _look(self, silent: float) -> None:
+        """Called while nothing comes: apt-get, for one, waits for ever where the disk is full."""
+        if _free(self.engine) < FULL:
+            raise _disk_full(self.engine, "nothing is left for the image build")
+        if silent > SILENT_SECONDS:
+            raise self._failure(f"nothing said for {silent:.0f} s")
+
+    def _failure(self, why: str) -> CommandFailed | PreflightError:
+        if any("no space left on device" in line.lower() for line in self.said):
+            return _disk_full(self.engine, self.said[-1])
+        return CommandFailed("build image", ["docker", "build", "."], why, list(self.said), self.log)
+
+
+def _free(engine: Engine) -> int:
+    """Bytes; as much as is needed where the engine is on another machine."""
+    return shutil.disk_usage(engine.data_root).free if engine.data_root.exists() else NEEDED_SPACE
+
+
+def _disk_full(engine: Engine, detail: str) -> PreflightError:
+    hint = "`docker system df` shows what holds the space, `docker system prune` frees what is unused"
+    return PreflightError(f"the disk of {engine.data_root} is full: {detail}", hint)
+
+
+def _base(engine: Engine, base_image: str, log: Path) -> str:
+    """The base image: the one that is here, else pulled, else made with mmdebstrap under a name of our own."""
+    made = f"orchestrator-base:{base_image.replace(':', '-').replace('/', '-')}"
+    for name in (base_image, made):
+        if engine.has_image(name):
+            return name
+    with progress.step(f"Pulling {base_image}") as step:
+        if engine.pull(base_image):
+            return base_image
+        step.detail("no registry answers")
+    with progress.step(f"Making a base image with mmdebstrap in place of {base_image}"):
+        _bootstrap(engine, base_image, made, log)
+    return made
+
+
+def _bootstrap(engine: Engine, base_image: str, name: str, log: Path) -> None:
+    if not base_image.startswith("debian:12"):
+        raise PreflightError(f"no registry has {base_image}, and only debian:12 can be made here", "check the name")
+    if not shutil.which("mmdebstrap"):
+        raise PreflightError(
+            f"no registry answers for {base_image}, and mmdebstrap, which could make it, is not installed",
+            "`sudo apt-get install mmdebstrap`, or connect to a registry",
+        )
+    with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
+        process.run("make base image", ["mmdebstrap", "--variant=minbase", "bookworm", archive.name], log)
+        with Path(archive.name).open("rb") as file:
+            engine.load_root_filesystem(file, name)

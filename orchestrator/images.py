@@ -1,0 +1,76 @@
+"""The trainer and node images: what they are made of. Pure but for reading files of this machine."""
+
+import hashlib
+import os
+import ssl
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from orchestrator import assets
+from orchestrator.errors import PreflightError
+
+PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
+PASSED_ON_AS_IS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
+
+
+def tag(target: str, base_image: str) -> str:
+    """The name of image ``target`` ("trainer" or "node"): a digest of everything that it is made from."""
+    return f"orchestrator-{target}:{digest(base_image)}"
+
+
+def digest(base_image: str) -> str:
+    """Twelve hexadecimal digits over the base image's name and the contents of the build context.
+
+    The host's CA bundle and proxy are left out: they change how the build gets its packages, not which ones.
+    """
+    content = hashlib.sha256(base_image.encode())
+    for name, path in inputs():
+        content.update(f"\0{name}\0{path.stat().st_mode & 0o111}\0".encode() + path.read_bytes())
+    return content.hexdigest()[:12]
+
+
+def inputs() -> Iterator[tuple[str, Path]]:
+    """(name in the build context, file here) of everything the images are built from, in order."""
+    docker = assets.directory("docker")
+    for path in sorted(docker.iterdir()):
+        yield path.name, path
+    for path in [
+        assets.PACKAGE / "__init__.py",
+        assets.PACKAGE / "schema.py",
+        *sorted((assets.PACKAGE / "trainer").glob("*.py")),
+    ]:
+        yield f"orchestrator/{path.relative_to(assets.PACKAGE)}", path
+
+
+@contextmanager
+def context() -> Iterator[IO[bytes]]:
+    """The build context as a tar archive, with the CA bundle that this machine trusts."""
+    with tempfile.TemporaryFile() as file:
+        with tarfile.open(fileobj=file, mode="w") as archive:
+            for name, path in inputs():
+                archive.add(path, arcname=name)
+            archive.add(_ca_bundle(), arcname="ca-bundle.crt")
+        file.seek(0)
+        yield file
+
+
+def _ca_bundle() -> Path:
+    paths = ssl.get_default_verify_paths()
+    usual = "/etc/ssl/certs/ca-certificates.crt"
+    candidates = [os.environ.get("SSL_CERT_FILE"), os.environ.get("REQUESTS_CA_BUNDLE"), usual, paths.cafile]
+    found = [Path(path).resolve() for path in candidates if path and Path(path).is_file()]
+    if not found:
+        raise PreflightError("no CA certificates on this machine", "`sudo apt-get install ca-certificates`")
+    return found[0]
+
+
+def host_settings() -> dict[str, str]:
+    """Proxy and package index of this machine, as build arguments."""
+    upper = {name: os.environ.get(name) or os.environ.get(name.lower()) for name in PASSED_ON}
+    both = {**upper, **{name.lower(): value for name, value in upper.items()}}
+    both |= {name: os.environ.get(name) for name in PASSED_ON_AS_IS}
+    return {name: value for name, value in both.items() if value}
