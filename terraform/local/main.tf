@@ -1,0 +1,102 @@
+locals {
+  labels = "--label orchestrator.cluster=${var.name} --label orchestrator.id=${var.id}"
+
+  # The head is .10, worker n is .11 + n: addresses stay when the cluster grows or a node is replaced.
+  names     = concat(["${var.name}-head"], [for n in range(var.nodes - 1) : "${var.name}-worker-${n}"])
+  addresses = { for n, name in local.names : name => cidrhost(var.local.subnet, 10 + n) }
+}
+
+# Every command tolerates what an interrupted one left: it removes its own leftovers by name and label, then makes.
+
+resource "terraform_data" "network" {
+  input = {
+    name   = "${var.name}-network"
+    filter = "--filter name=^${var.name}-network$ --filter label=orchestrator.id=${var.id}"
+  }
+  triggers_replace = [var.local.subnet]
+
+  provisioner "local-exec" {
+    command = <<-EOT
+      docker network ls --quiet ${self.input.filter} | xargs -r docker network rm
+      docker network create --subnet ${var.local.subnet} ${local.labels} \
+        --opt com.docker.network.driver.mtu=${var.local.mtu} ${self.input.name}
+    EOT
+  }
+
+  provisioner "local-exec" {
+    when    = destroy
+    command = "docker network ls --quiet ${self.input.filter} | xargs -r docker network rm"
+  }
+}
+
+# Shared storage: a volume that every node mounts where a cloud's nodes mount NFS.
+resource "terraform_data" "shared" {
+  input = {
+    name   = "${var.name}-shared"
+    filter = "--filter name=^${var.name}-shared$ --filter label=orchestrator.id=${var.id}"
+  }
+
+  provisioner "local-exec" {
+    command = <<-EOT
+      docker volume create ${local.labels} ${self.input.name}
+      test -n "$(docker volume ls --quiet ${self.input.filter})" || {
+        echo "a volume ${self.input.name} is there already and is not of this cluster" >&2
+        exit 1
+      }
+    EOT
+  }
+
+  provisioner "local-exec" {
+    when    = destroy
+    command = "docker volume ls --quiet ${self.input.filter} | xargs -r docker volume rm"
+  }
+}
+
+# systemd needs SYS_ADMIN for its mounts and a writable /run; nothing else is granted.
+resource "terraform_data" "node" {
+  for_each = local.addresses
+
+  input = {
+    name   = each.key
+    filter = "--filter name=^${each.key}$ --filter label=orchestrator.id=${var.id}"
+  }
+  triggers_replace = [
+    each.value, var.local.image, var.ssh_public_key,
+    terraform_data.network.id, terraform_data.shared.id,
+  ]
+
+  provisioner "local-exec" {
+    command = <<-EOT
+      docker ps --all --quiet ${self.input.filter} | xargs -r docker rm --force --volumes
+      docker run --detach --name ${self.input.name} --hostname ${self.input.name} ${local.labels} \
+        --network ${terraform_data.network.output.name} --ip ${each.value} --restart unless-stopped \
+        --cap-add SYS_ADMIN --security-opt apparmor=unconfined --cgroupns private \
+        --tmpfs /run --tmpfs /run/lock --shm-size 1g \
+        --volume ${terraform_data.shared.output.name}:/shared \
+        --env AUTHORIZED_KEY="$AUTHORIZED_KEY" \
+        ${var.local.image}
+    EOT
+    environment = {
+      AUTHORIZED_KEY = var.ssh_public_key
+    }
+  }
+
+  provisioner "local-exec" {
+    when    = destroy
+    command = "docker ps --all --quiet ${self.input.filter} | xargs -r docker rm --force --volumes"
+  }
+}
+
+# Limits change when the machine's cores are shared among more or fewer nodes; that needs no new container.
+resource "terraform_data" "limits" {
+  for_each = terraform_data.node
+
+  triggers_replace = [each.value.id, var.local.cpus, var.local.memory]
+
+  provisioner "local-exec" {
+    command = <<-EOT
+      docker update --cpus ${var.local.cpus} \
+        --memory ${var.local.memory}m --memory-swap ${var.local.memory}m ${each.key}
+    EOT
+  }
+}
