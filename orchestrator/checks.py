@@ -1,0 +1,116 @@
+"""Health: what is asked of every node before a run starts, and how the answers are judged."""
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from orchestrator import ssh
+from orchestrator.cluster import PYTHON, SHARED, Cluster, Node
+from orchestrator.errors import ContractError, NodesFailed, StateError
+from orchestrator.schema import NodeFacts
+from orchestrator.ssh import Session, Unreachable
+from orchestrator.state import Home
+
+MIN_SHARED_FREE = 1 << 30
+MIN_MEMORY = 400 << 20
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question with its answer; ``detail`` is the remedy where it is not ok."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Health:
+    """Every node's facts, its checks, and the reasons of those that did not answer."""
+
+    facts: dict[str, NodeFacts]
+    checks: dict[str, list[Check]]
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Failing nodes with what is wrong with each."""
+        wrong = {name: "; ".join(c.detail for c in checks if not c.ok) for name, checks in self.checks.items()}
+        return {name: detail for name, detail in wrong.items() if detail}
+
+
+def health(place: Home, cluster: Cluster, digest: str) -> Health:
+    """Ask every node at once; a node that does not answer has the one failed check "ssh"."""
+
+    def ask(name: str) -> NodeFacts:
+        with ssh.connect(place, cluster, name) as session:
+            return facts(session, cluster, cluster.nodes[name])
+
+    answers, reasons = ssh.on_every_node(cluster, ask)
+    gone = {cluster.nodes[name].private_address for name in reasons}  # known already: not the head's fault
+    checks = {name: judge(answers[name], cluster, digest, gone) for name in answers}
+    checks |= {name: [Check("ssh", False, f"ssh: {reason}")] for name, reason in reasons.items()}
+    return Health(answers, {name: checks[name] for name in cluster.nodes})
+
+
+def facts(session: Session, cluster: Cluster, node: Node) -> NodeFacts:
+    """What ``node`` says of itself; the head also tries ssh to every other node."""
+    others = [other.private_address for other in cluster.nodes.values() if other is not node]
+    peers = others if node.role == "head" else []
+    argv = [PYTHON, "-m", "orchestrator.trainer.health", node.private_address, SHARED, *peers]
+    answer = session.run(argv)
+    if answer.exit_code:
+        raise Unreachable(f"the trainer does not run: {answer.errors.strip()[-500:]}")
+    try:
+        return NodeFacts.model_validate_json(answer.output)
+    except ValidationError as error:
+        raise ContractError(f"{session.node}: health gave another shape: {error}") from error
+
+
+def judge(facts: NodeFacts, cluster: Cluster, digest: str, gone: Container[str] = ()) -> list[Check]:
+    """Pure: the checks of one node; peers at addresses that are ``gone`` do not count against it."""
+    refused = {cluster.named(a): why for a, why in facts.unreachable.items() if a not in gone}
+    strangers = "; ".join(f"no ssh from the head to {name}: {why}" for name, why in refused.items())
+    free, memory, name, found = facts.shared_free, facts.memory_available, facts.hostname, facts.digest
+    small = f"{free / 2**30:.1f} GiB free in {SHARED}: delete old runs"
+    return [
+        _check("address", facts.interface, f"on {facts.interface}", "its private address is on no interface"),
+        _check("name", facts.resolves, name, f"its own name {name} does not resolve: add it to /etc/hosts"),
+        _check("trainer", found == digest, digest, f"trainer {found} instead of {digest}: `orchestrator deploy`"),
+        _check("shared", facts.shared_writable, SHARED, f"{SHARED} cannot be written: `orchestrator deploy`"),
+        _check("space", free >= MIN_SHARED_FREE, f"{free / 2**30:.0f} GiB free", small),
+        _check("memory", memory >= MIN_MEMORY, f"{memory >> 20} MiB free", f"only {memory >> 20} MiB of memory free"),
+        _check("peers", not refused, "ssh from the head", strangers),
+    ]
+
+
+def _check(name: str, ok: object, good: str, bad: str) -> Check:
+    return Check(name, bool(ok), good if ok else bad)
+
+
+def require_healthy(health: Health, cluster: Cluster) -> None:
+    """Raises NodesFailed naming the nodes on which no run should start."""
+    if health.failed:
+        hint = "`orchestrator deploy` heals a cluster; `orchestrator status` shows every check"
+        raise NodesFailed("not healthy", health.failed, hint)
+
+
+def require_idle(health: Health) -> None:
+    """Raises StateError where a run holds the nodes."""
+    busy = sorted({run for facts in health.facts.values() for run in facts.runs})
+    if busy:
+        raise StateError(f"run {busy[0]} is using the cluster", f"wait for it, or `orchestrator stop {busy[0]}`")
+
+
+def common_interface(health: Health, chosen: str | None, nodes: Iterable[str]) -> str:
+    """The interface that Horovod is told to use: ``chosen``, else the one that all ``nodes`` have in common."""
+    if chosen:
+        return chosen
+    names = {name: health.facts[name].interface or "" for name in nodes}
+    if len(set(names.values())) > 1:
+        listing: Sequence[str] = [f"{node}: {interface}" for node, interface in names.items()]
+        raise StateError(
+            f"the nodes' interfaces have different names ({', '.join(listing)}), and Horovod takes one name for all",
+            "rename them, or set launch.network_interface to one that every node has",
+        )
+    return next(iter(names.values()))

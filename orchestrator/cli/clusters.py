@@ -1,0 +1,147 @@
+"""Commands about the cluster itself."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator import checks, cluster, config, lifecycle, process, progress, providers, runs, ssh
+from orchestrator.cli import options, output
+from orchestrator.cli.options import ConfigFile, Json, Name, completed, key
+from orchestrator.errors import ConfigError, OrchestratorError
+
+
+def register(app: typer.Typer) -> None:
+    for command in (init, deploy, status, teardown, terminal, hostfile, inventory):
+        app.command(name="ssh" if command is terminal else None)(command)
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = config.FILE,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a cluster.yaml with every key, its meaning and its default."""
+    if path.exists() and not force:
+        raise ConfigError([f"{path} is there already"], "--force replaces it")
+    path.write_text(config.template())
+    progress.note(f"wrote {path}")
+
+
+def deploy(
+    nodes: Annotated[int | None, key("nodes")] = None,
+    provider: Annotated[str | None, key("provider")] = None,
+    slots: Annotated[int | None, key("slots")] = None,
+    cpus: Annotated[float | None, key("local.cpus")] = None,
+    memory: Annotated[float | None, key("local.memory")] = None,
+    subnet: Annotated[str | None, key("local.subnet")] = None,
+    base_image: Annotated[str | None, key("local.base_image")] = None,
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
+) -> None:
+    """Make the cluster, or grow, shrink or heal the one that is there."""
+    made = lifecycle.deploy(
+        options.load(
+            config_file,
+            name,
+            nodes=nodes,
+            provider=provider,
+            slots=slots,
+            local__cpus=cpus,
+            local__memory=memory,
+            local__subnet=subnet,
+            local__base_image=base_image,
+        )
+    )
+    if json:
+        return output.as_json(made)
+    changes = ", ".join(f"{node} changed={count}" for node, count in made.changed.items())
+    output.line(f"cluster {made.cluster.name}: {len(made.cluster.nodes)} nodes, {made.cluster.slots} slots ({changes})")
+    output.line(
+        f"took {sum(made.seconds.values()):.1f} s: " + ", ".join(f"{k} {v:.1f}" for k, v in made.seconds.items())
+    )
+
+
+def status(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
+    """Show nodes, roles, addresses, slots, health and runs."""
+    place, record, made = options.deployed(config_file, name)
+    digest = providers.get(record.config["provider"]).trainer_digest(config.Config.model_validate(record.config))
+    health = checks.health(place, made, digest)
+    seen = runs.overview(place, made)
+    if json:
+        found = {
+            "cluster": made,
+            "health": health.checks,
+            "runs": [{**s.run.model_dump(), "state": s.state} for s in seen],
+        }
+        return output.as_json(found)
+    output.line(f"cluster {made.name} ({record.config['provider']}): {len(made.nodes)} nodes, {made.slots} slots")
+    output.table(
+        ("node", "role", "address", "slots", "cpus", "gpus", "health"),
+        [
+            (n, node.role, node.address, node.slots, f"{node.cpus:g}", node.gpus, health.failed.get(n, "ok"))
+            for n, node in made.nodes.items()
+        ],
+    )  # fmt: skip
+    if seen:
+        output.line()
+        output.runs_table(seen[-5:])
+
+
+def teardown(
+    name: Name = None,
+    orphans: Annotated[
+        bool, typer.Option("--orphans", help="Remove what carries the cluster's label but is not in the state.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask (--orphans).")] = False,
+    config_file: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Remove the cluster; runs and their results stay. Prints a receipt."""
+    chosen = options.place(config_file, name).name
+    receipt = _orphans(chosen, yes) if orphans else lifecycle.teardown(chosen)
+    if json:
+        output.as_json(receipt)
+    else:
+        for resource in receipt.made:
+            output.line(f"{resource}: {'LEFT' if resource in receipt.left else 'gone'}")
+        output.line(f"cluster {chosen}: {len(receipt.made)} made, {len(receipt.gone)} gone, {len(receipt.left)} left")
+    if receipt.left:
+        raise OrchestratorError(f"{len(receipt.left)} left: {', '.join(map(str, receipt.left))}", "run teardown again")
+
+
+def _orphans(name: str, yes: bool) -> lifecycle.Receipt:
+    found = lifecycle.orphans(name)
+    for resource in found:
+        output.line(str(resource))
+    if found and not yes:
+        typer.confirm(f"remove these {len(found)}?", abort=True)
+    return lifecycle.remove_orphans(name, found)
+
+
+def terminal(
+    node: Annotated[str | None, completed("Which node; default: the head.", options.node_names)] = None,
+    command: Annotated[list[str] | None, typer.Argument(help="What to run there; default: a shell.")] = None,
+    config_file: ConfigFile = None,
+    name: Name = None,
+) -> None:
+    """Open a terminal on a node."""
+    place, _, made = options.deployed(config_file, name)
+    chosen = node or made.head
+    if chosen not in made.nodes:
+        near = config.nearest(chosen, list(made.nodes))
+        raise ConfigError([f"no node {chosen!r}{near} (nodes: {', '.join(made.nodes)})"])
+    process.replace(ssh.client_command(place, made, chosen, [shlex.join(command)] if command else []))
+
+
+def hostfile(config_file: ConfigFile = None, name: Name = None) -> None:
+    """Print Horovod's hostfile."""
+    _, _, made = options.deployed(config_file, name)
+    print(cluster.hostfile(made), end="")
+
+
+def inventory(config_file: ConfigFile = None, name: Name = None) -> None:
+    """Print the Ansible inventory, as JSON that `ansible -i` reads."""
+    place, record, made = options.deployed(config_file, name)
+    output.as_json(cluster.inventory(made, place.key, place.known_hosts, record.host_keys))

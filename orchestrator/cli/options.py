@@ -1,0 +1,94 @@
+"""Options that several commands share, and the Config that they and cluster.yaml make."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from orchestrator import config, runs, state
+from orchestrator.cluster import Cluster
+from orchestrator.config import Config
+from orchestrator.errors import ConfigError
+from orchestrator.state import Home, Record
+
+_MEANING = {path: meaning for path, meaning, _ in config.every_key()}
+
+
+def key(path: str, *names: str, complete: Callable[[], list[str]] | None = None) -> Any:
+    """An option that overrides the key ``path`` of cluster.yaml, with that key's own description."""
+    meaning = _MEANING[path]
+    return typer.Option(*names, help=f"{meaning[0].upper()}{meaning[1:]}.", autocompletion=_completion(complete))
+
+
+def completed(help_text: str, complete: Callable[[], list[str]]) -> Any:
+    """An argument that the shell completes."""
+    return typer.Argument(help=help_text, autocompletion=_completion(complete))
+
+
+def _completion(complete: Callable[[], list[str]] | None) -> Callable[[str], list[str]] | None:
+    if complete is None:
+        return None
+
+    def words(incomplete: str) -> list[str]:
+        return [word for word in complete() if word.startswith(incomplete)]
+
+    return words
+
+
+def node_names() -> list[str]:
+    """For completion: the nodes of the cluster that a command without options is about."""
+    record = state.read(place(None, None))
+    return list(record.cluster.nodes) if record and record.cluster else []
+
+
+def run_names() -> list[str]:
+    """For completion: the runs of the cluster that a command without options is about."""
+    return [run.id for run in runs.known(place(None, None))]
+
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", "-c", help="Configuration file; default: cluster.yaml where there is one.")
+]
+Name = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", help="Which cluster; default: the one of cluster.yaml, or `default`.", autocompletion=state.names
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+
+
+def load(path: Path | None, name: str | None, **flags: Any) -> Config:
+    """The Config of cluster.yaml, else of the deployed cluster, else the defaults, overridden by flags.
+
+    A double underscore in a flag's name stands for the dot of its key: ``local__cpus`` is ``local.cpus``.
+    """
+    values = {key.replace("__", "."): value for key, value in flags.items()}
+    file = path or (config.FILE if config.FILE.exists() else None)
+    base = {} if file else _deployed(name or config.DEFAULT_NAME)
+    return config.load(file, {"name": name, **values}, base)
+
+
+def _deployed(name: str) -> dict[str, Any]:
+    if not config.NAME.fullmatch(name):
+        return {}
+    record = state.read(state.home(name))
+    return dict(record.config) if record else {}
+
+
+def place(path: Path | None, name: str | None) -> Home:
+    """The state directory of the chosen cluster, without asking more of cluster.yaml than its name."""
+    if name is None and (path or config.FILE.exists()):
+        name = config.name_in(path or config.FILE)
+    name = name or config.DEFAULT_NAME
+    if not config.NAME.fullmatch(name):
+        raise ConfigError([f"name: {name!r} is not usable: {config.NAME_RULE}"])
+    return state.home(name)
+
+
+def deployed(path: Path | None, name: str | None) -> tuple[Home, Record, Cluster]:
+    """Raises StateError where the chosen cluster is not deployed."""
+    home = place(path, name)
+    record, cluster = state.deployed(home)
+    return home, record, cluster

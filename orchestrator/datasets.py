@@ -1,0 +1,111 @@
+"""Data sets on the control side: found or downloaded, checked, and placed where every node reads them."""
+
+import hashlib
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator import process, state
+from orchestrator.cluster import SHARED
+from orchestrator.errors import ConfigError, PreflightError
+from orchestrator.recipes import datasets
+from orchestrator.ssh import Session, Unreachable
+
+TIMEOUT = 20.0
+FORMATS = ("-m", "orchestrator.trainer.formats")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A whole data set in a local directory."""
+
+    dataset: str
+    directory: Path
+    files: list[str]
+    train: int
+    test: int
+    note: str
+
+    @property
+    def remote(self) -> str:
+        """Where it stands on the nodes: a name that changes with the files' names, sizes and times."""
+        digest = hashlib.sha256()
+        for name in self.files:
+            status = (self.directory / name).stat()
+            digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+        return f"{SHARED}/data/{self.dataset}-{digest.hexdigest()[:12]}"
+
+
+def find(dataset: str, data: Path | None, on_progress: Callable[[str], None]) -> Found | None:
+    """The data set in ``data``, else among the downloads, else downloaded; None where it needs no files.
+
+    Raises ConfigError where the directory does not hold it, PreflightError where it cannot be had.
+    """
+    if dataset == "synthetic":
+        return None
+    directory = data.expanduser() if data else download(dataset, on_progress)
+    answer = process.run("check data", [sys.executable, *FORMATS, dataset, str(directory)])
+    facts: dict[str, Any] = json.loads(answer)
+    if "error" in facts:
+        raise ConfigError([f"train.data: {facts['error']}"])
+    return Found(dataset, directory, **facts)
+
+
+def download(dataset: str, on_progress: Callable[[str], None]) -> Path:
+    """The directory with the published files of ``dataset``, fetched and checked where they are not there."""
+    entry = datasets()[dataset]
+    if "files" not in entry:
+        raise ConfigError([f"train.data: {dataset} cannot be downloaded without an account: name its directory"])
+    directory = state.cache() / "datasets" / dataset
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, checksum in entry["files"].items():
+        if not (directory / name).exists():
+            on_progress(f"downloading {name}")
+            _fetch(f"{entry['site']}/{name}", directory / name, checksum)
+    return directory
+
+
+def _fetch(url: str, target: Path, checksum: str) -> None:
+    partial = target.with_name(f".{target.name}.partial")
+    digest = hashlib.sha256()
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as source, partial.open("wb") as file:
+            while piece := source.read(1 << 20):
+                digest.update(piece)
+                file.write(piece)
+    except (urllib.error.URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise PreflightError(
+            f"{url} cannot be downloaded: {reason}", "name a directory that has the data: --data DIR"
+        ) from error
+    if digest.hexdigest() != checksum:
+        partial.unlink()
+        raise PreflightError(
+            f"{url} has SHA-256 {digest.hexdigest()}, expected {checksum}", "try again, or use --data DIR"
+        )
+    partial.replace(target)
+
+
+def place(head: Session, found: Found, on_progress: Callable[[str], None]) -> str:
+    """Copy the data set to the shared storage, where it is not there; returns its directory on the nodes."""
+    target, unfinished = found.remote, f"{found.remote}.unfinished"
+    if head.run(["test", "-d", target]).exit_code == 0:
+        return target
+    _must(head, ["rm", "-rf", unfinished])
+    _must(head, ["mkdir", "-p", unfinished])
+    total = len(found.files)
+    files = {name: found.directory / name for name in found.files}
+    head.send(files, unfinished, lambda count: on_progress(f"{count} of {total} files"))
+    _must(head, ["mv", "--no-target-directory", unfinished, target])
+    return target
+
+
+def _must(head: Session, argv: list[str]) -> None:
+    answer = head.run(argv)
+    if answer.exit_code:
+        raise Unreachable(f"`{' '.join(argv)}` failed: {answer.errors.strip()}")

@@ -1,0 +1,97 @@
+"""How a run is started, as argument lists. Pure: what is built here is what the tests compare and the head executes."""
+
+from pydantic import BaseModel, ConfigDict
+
+from orchestrator.cluster import PYTHON, SHARED, Cluster
+
+START_SECONDS = 120  # for every rank to say that it is there
+STOP_SECONDS = 60
+SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"
+
+
+class Run(BaseModel):
+    """A run as the control side remembers it: ``runs/<id>/run.json`` in the state directory.
+
+    ``threads`` and ``memory`` (bytes) are what each rank has on the poorest of its nodes.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    kind: str
+    command: list[str]
+    workdir: str
+    np: int
+    controller: str
+    interface: str
+    cycle_time: float
+    threads: int
+    memory: int
+    nodes: list[str]
+    started: float
+
+    @property
+    def directory(self) -> str:
+        """On every node."""
+        return directory(self.id)
+
+    @property
+    def unit(self) -> str:
+        return f"orchestrator-{self.id}"
+
+
+def directory(run_id: str) -> str:
+    return f"{SHARED}/runs/{run_id}"
+
+
+def environment(run: Run) -> dict[str, str]:
+    """What every rank finds in its environment. The launcher forwards it, and `ps` shows it: no secret belongs here."""
+    return {
+        "PATH": SEARCH_PATH,
+        "LANG": "C.UTF-8",
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": str(run.threads),
+        "TF_NUM_INTRAOP_THREADS": str(run.threads),
+        "ORCHESTRATOR_RUN": run.id,
+        "ORCHESTRATOR_RUN_DIR": run.directory,
+        "ORCHESTRATOR_OUTPUT": f"{run.directory}/output",
+    }
+
+
+def launch_command(cluster: Cluster, run: Run) -> list[str]:
+    """Horovodrun over the hosts of the run's hostfile, each rank inside our shim."""
+    return [
+        "/opt/orchestrator/bin/horovodrun",
+        f"--{run.controller}",
+        *("-np", str(run.np)),
+        *("--hostfile", f"{run.directory}/hostfile"),
+        *("--network-interfaces", run.interface),
+        *("--start-timeout", str(START_SECONDS)),
+        *("--cycle-time-ms", f"{run.cycle_time:g}"),
+        "--disable-cache",
+        *(PYTHON, "-m", "orchestrator.trainer.rank", run.directory, "--", *run.command),
+    ]
+
+
+def unit_command(cluster: Cluster, run: Run) -> list[str]:
+    """systemd-run on the head: a unit that outlives the connection, whose main process supervises the launcher."""
+    properties = {
+        "WorkingDirectory": run.workdir,
+        "StandardOutput": f"append:{run.directory}/log",
+        "StandardError": f"append:{run.directory}/log",
+        "KillMode": "mixed",
+        "TimeoutStopSec": str(STOP_SECONDS),
+        "OOMPolicy": "continue",
+    }
+    return [
+        *("sudo", "systemd-run", "--quiet", "--collect", "--unit", run.unit, "--uid", cluster.ssh_user),
+        *(part for key, value in properties.items() for part in ("--property", f"{key}={value}")),
+        *(part for key, value in environment(run).items() for part in ("--setenv", f"{key}={value}")),
+        *("--", PYTHON, "-m", "orchestrator.trainer.supervise", run.directory, "--"),
+        *launch_command(cluster, run),
+    ]
+
+
+def threads(cluster: Cluster) -> int:
+    """Cores of a rank: those of the poorest node, shared by its slots; at least one."""
+    return max(1, min(int(node.cpus / node.slots) for node in cluster.nodes.values()))

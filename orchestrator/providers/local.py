@@ -1,0 +1,106 @@
+"""Nodes that are containers on this machine's Docker Engine."""
+
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+from orchestrator import build, engine, images
+from orchestrator.config import Config
+from orchestrator.engine import Engine
+from orchestrator.errors import PreflightError
+from orchestrator.providers import Resource
+from orchestrator.state import Home, Record
+
+IMAGE = "node"
+SUBNETS = [IPv4Network((0x0AC90000 + (n << 8), 24)) for n in range(256)]  # 10.201.0.0/24 to 10.201.255.0/24
+MEMORY_SHARE = 0.9
+DEFAULT_MTU = 1500
+
+
+def preflight(config: Config, record: Record | None) -> None:
+    """Docker answers, the request fits this machine, and the cluster's name is free on the engine."""
+    docker = Engine()
+    ours = record.id if record else ""
+    others = [r for r in docker.owned() if r.cluster == config.name and r.id != ours]
+    if others:
+        raise PreflightError(
+            f"this Docker Engine has a cluster {config.name!r} of another state directory: {_list(others)}",
+            f"choose another --name, or `orchestrator teardown --orphans --cluster {config.name}`",
+        )
+    if (config.local.cpus or 0) > docker.cpus:
+        raise PreflightError(
+            f"local.cpus: {config.local.cpus:g} asked for, this machine has {docker.cpus}", "ask for less"
+        )
+    if config.local.memory and config.local.memory * 2**30 > docker.memory:
+        has = docker.memory / 2**30
+        raise PreflightError(
+            f"local.memory: {config.local.memory:g} GiB asked for, this machine has {has:.1f}", "ask for less"
+        )
+
+
+def _list(resources: Iterable[engine.Resource]) -> str:
+    return ", ".join(f"{resource.kind} {resource.name}" for resource in resources)
+
+
+def variables(config: Config, record: Record, place: Home) -> dict[str, Any]:
+    """The node image, built where it is not there, and each node's share of this machine."""
+    docker = Engine()
+    image = build.ensure(docker, IMAGE, config.local.base_image, place.log("image"))
+    memory = config.local.memory * 2**10 if config.local.memory else MEMORY_SHARE * docker.memory / 2**20 / config.nodes
+    before = record.variables.get("local", {})
+    subnet = config.local.subnet or before.get("subnet") or free_subnet(config.name, docker.subnets())
+    return {
+        "image": image,
+        "subnet": str(subnet),
+        "mtu": _mtu(),
+        "cpus": config.local.cpus or max(0.01, int(100 * docker.cpus / config.nodes) / 100),
+        "memory": int(memory),
+    }
+
+
+def trainer_digest(config: Config) -> str:
+    return images.digest(config.local.base_image)
+
+
+def free_subnet(name: str, taken: list[IPv4Network]) -> IPv4Network:
+    """The first free subnet from a place that depends on ``name``: two clusters made at once seldom meet."""
+    start = sum(name.encode()) % len(SUBNETS)
+    for subnet in SUBNETS[start:] + SUBNETS[:start]:
+        if not any(subnet.overlaps(other) for other in taken):
+            return subnet
+    raise PreflightError("no free network left in 10.201.0.0/16", "set local.subnet to a free one")
+
+
+def _mtu() -> int:
+    """The MTU of the interface with the default route, which packets of the nodes leave by."""
+    for line in Path("/proc/net/route").read_text().splitlines()[1:]:
+        interface, destination = line.split()[:2]
+        if destination == "00000000":
+            return int(Path(f"/sys/class/net/{interface}/mtu").read_text())
+    return DEFAULT_MTU
+
+
+def survey(record: Record) -> list[Resource]:
+    return [_resource(r) for r in Engine().owned() if r.id == record.id]
+
+
+def lost(record: Record, recorded: Mapping[str, str]) -> list[str]:
+    """Everything that is gone or stands still: terraform_data knows nothing of the containers behind it."""
+    usable = {resource.name for resource in survey(record) if resource.usable}
+    return [address for address, name in recorded.items() if name not in usable]
+
+
+def strangers(name: str) -> list[Resource]:
+    return [_resource(r) for r in Engine().owned() if r.cluster == name]
+
+
+def remove(resources: Iterable[Resource]) -> None:
+    """Containers first: networks and volumes are held by them."""
+    docker = Engine()
+    for resource in sorted(resources, key=lambda r: r.kind):
+        docker.remove(resource.kind, resource.key)
+
+
+def _resource(found: engine.Resource) -> Resource:
+    return Resource(found.kind, found.name, found.key, found.running)
