@@ -1,0 +1,55 @@
+# What README tells users to run, and what CI runs.
+.DEFAULT_GOAL := help
+.PHONY: help setup install demo test check e2e slow bench clean
+
+DOCKER := scripts/with-docker.sh
+BIN := .venv/bin
+PYTEST := $(DOCKER) $(BIN)/python -m pytest
+SOURCES := orchestrator tests scripts bench
+
+help: ## show this
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: ## install and start what a fresh Debian or Ubuntu lacks (Docker Engine, ssh client, Terraform)
+	@scripts/setup.sh
+
+.venv/installed: pyproject.toml
+	@echo "installing orchestrator into .venv"
+	@test -x $(BIN)/python || python3 -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/installed-dev: .venv/installed
+	@echo "installing the tools of development into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+install: setup .venv/installed ## install the command into .venv/bin
+	@$(BIN)/python scripts/get_terraform.py $(BIN)
+
+demo: install ## deploy two local nodes, train on real data, show the result, tear down
+	@$(DOCKER) scripts/demo.sh
+
+check: install .venv/installed-dev ## lint, types, formats: everything that needs no cluster
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check --quiet $(SOURCES)
+	$(BIN)/mypy
+	PATH=$(CURDIR)/$(BIN):$$PATH terraform fmt -check -recursive terraform
+	PATH=$(CURDIR)/$(BIN):$$PATH ansible-lint --offline --profile production ansible
+	$(BIN)/hadolint docker/Dockerfile
+	$(PYTEST) -q tests/unit/test_imports.py
+
+test: install .venv/installed-dev ## every promise that needs no cloud account: unit, contract, one story on a local cluster
+	$(PYTEST) tests/unit
+	$(BIN)/python -m tests.images
+	$(PYTEST) tests/contract
+	$(PYTEST) tests/e2e
+
+slow: install .venv/installed-dev ## proofs that take long: deploy killed at ten moments, Docker restarted, disk full
+	$(PYTEST) tests/slow
+
+bench: install .venv/installed-dev ## measure deploy, launch and memory; writes build/bench.md
+	$(DOCKER) $(BIN)/python -m bench
+
+clean: ## remove what this Makefile made here (images and clusters stay)
+	rm -rf .venv build dist

@@ -1,0 +1,26 @@
+#!/bin/sh
+# From nothing to a trained model, as a user would type it: two local nodes, real data, the result, and nothing left.
+set -eu
+cd "$(dirname "$0")/.."
+cluster="--cluster demo"
+started=$(date +%s)
+
+run() {
+  echo
+  echo "\$ orchestrator $*"
+  .venv/bin/orchestrator "$@"
+}
+
+# shellcheck disable=SC2086  # two words
+trap 'run teardown $cluster' EXIT
+# shellcheck disable=SC2086
+{
+  run deploy --nodes 2 $cluster
+  run status $cluster
+  run train resnet20 --dataset mnist --data tests/data/mnist --epochs 3 $cluster
+}
+trap - EXIT
+# shellcheck disable=SC2086
+run teardown $cluster
+echo
+echo "demo: done in $(($(date +%s) - started)) s; results stay in ${XDG_STATE_HOME:-$HOME/.local/state}/orchestrator/demo/runs"

@@ -1,0 +1,63 @@
+#!/bin/sh
+# Brings a fresh Debian or Ubuntu to where `make demo` and `make test` work: Docker Engine running, an ssh client,
+# Python's venv module, Terraform, and mmdebstrap where no image registry answers. What is there already is left alone.
+set -eu
+
+say() { echo "setup: $*"; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+install_packages() {
+  command -v apt-get > /dev/null || { say "please install by hand: $*"; exit 2; }
+  say "installing $*"
+  as_root apt-get update -qq
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends "$@" > /dev/null
+}
+
+need() { # need COMMAND PACKAGE: collects PACKAGE where COMMAND is missing
+  command -v "$1" > /dev/null || missing="$missing $2"
+}
+
+missing=
+need ssh openssh-client
+docker info > /dev/null 2>&1 || need dockerd docker.io
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { say "Python 3.10 or newer is needed"; exit 2; }
+python3 -c 'import ensurepip' 2> /dev/null || missing="$missing python3-venv"
+if [ -n "$missing" ]; then
+  # shellcheck disable=SC2086  # a list of packages
+  install_packages $missing
+fi
+command -v docker > /dev/null || install_packages docker-cli # Debian 13 packs it apart from the engine
+
+start_docker() {
+  if [ -d /run/systemd/system ]; then
+    say "starting Docker Engine by systemctl"
+    as_root systemctl start docker
+  else
+    say "starting dockerd in the background, as there is no systemd here (log: /var/log/dockerd.log)"
+    as_root sh -c 'setsid nohup dockerd > /var/log/dockerd.log 2>&1 < /dev/null &'
+  fi
+}
+
+here=$(dirname "$0")
+if ! as_root docker info > /dev/null 2>&1; then
+  start_docker
+  for _ in $(seq 60); do
+    as_root docker info > /dev/null 2>&1 && break
+    sleep 0.5
+  done
+fi
+as_root docker info > /dev/null || { say "Docker Engine does not start: see /var/log/dockerd.log"; exit 2; }
+if ! docker info > /dev/null 2>&1; then
+  say "adding $(id -un) to the group docker (new terminals have it; this command goes on with it now)"
+  as_root usermod --append --groups docker "$(id -un)"
+fi
+
+# A base image is pulled where a registry answers, and made with mmdebstrap where none does.
+if ! command -v mmdebstrap > /dev/null && ! "$here/with-docker.sh" docker image inspect debian:12-slim > /dev/null 2>&1 &&
+  ! "$here/with-docker.sh" docker pull --quiet debian:12-slim > /dev/null 2>&1; then
+  say "no image registry answers"
+  install_packages mmdebstrap debian-archive-keyring
+fi
