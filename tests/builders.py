@@ -1,0 +1,103 @@
+"""Values that many tests begin with. Each function takes what a test cares about and fills in the rest."""
+
+from pathlib import Path
+from typing import Any
+
+from orchestrator import cluster as clusters
+from orchestrator import state
+from orchestrator.cluster import Cluster
+from orchestrator.config import Config
+from orchestrator.launch import Run
+from orchestrator.schema import NodeFacts, RankRecord
+from orchestrator.state import Home, Record
+
+DIGEST = "0123456789ab"
+
+
+def output(nodes: int = 2, slots: int = 1, cpus: float = 2.0, gpus: int = 0) -> dict[str, Any]:
+    """Terraform's output `cluster` as JSON reads: a head and ``nodes`` - 1 workers."""
+    names = ["demo-head", *(f"demo-worker-{number}" for number in range(nodes - 1))]
+    return {
+        "name": "demo",
+        "ssh_user": "orchestrator",
+        "nodes": {
+            name: {
+                "id": f"id-{number}",
+                "role": "worker" if number else "head",
+                "public_address": None,
+                "private_address": f"10.0.0.{10 + number}",
+                "cpus": cpus,
+                "gpus": gpus,
+                "slots": slots,
+            }
+            for number, name in enumerate(names)
+        },
+    }
+
+
+def cluster(nodes: int = 2, slots: int = 1, cpus: float = 2.0, gpus: int = 0) -> Cluster:
+    return clusters.read(output(nodes, slots, cpus, gpus))
+
+
+def host_keys(made: Cluster) -> dict[str, str]:
+    """A pinned host key for every node, by its id."""
+    return {node.id: f"ssh-ed25519 AAAA{node.id}" for node in made.nodes.values()}
+
+
+def inventory(made: Cluster) -> dict[str, Any]:
+    return clusters.inventory(made, Path("state/id_ed25519"), Path("state/known_hosts"), host_keys(made))
+
+
+def run(**changes: Any) -> Run:
+    values: dict[str, Any] = {
+        "id": "resnet20-mnist-1",
+        "kind": "resnet20-mnist",
+        "command": ["python", "train.py"],
+        "workdir": "/shared/runs/resnet20-mnist-1",
+        "np": 2,
+        "controller": "gloo",
+        "interface": "eth0",
+        "cycle_time": 5.0,
+        "threads": 2,
+        "memory": 8 << 30,
+        "nodes": ["demo-head", "demo-worker-0"],
+        "started": 1.0,
+    }
+    return Run(**{**values, **changes})
+
+
+def deployed(name: str = "default", nodes: int = 2) -> Home:
+    """A state directory that says a cluster is deployed, as a deploy would have left it."""
+    place, made = state.home(name), cluster(nodes)
+    values = Config(name=name, nodes=nodes).model_dump(mode="json")
+    state.write(place, Record(id="1a2b3c4d", config=values, cluster=made, host_keys=host_keys(made)))
+    return place
+
+
+def facts(**changes: Any) -> NodeFacts:
+    """What a healthy node says of itself."""
+    values: dict[str, Any] = {
+        "hostname": "demo-head",
+        "resolves": True,
+        "interface": "eth0",
+        "digest": DIGEST,
+        "shared_writable": True,
+        "shared_free": 100 << 30,
+        "memory_available": 4 << 30,
+        "load": 0.5,
+        "runs": [],
+        "unreachable": {},
+    }
+    return NodeFacts(**{**values, **changes})
+
+
+def rank(number: int, exit_code: int | None = 0, ended: float = 2.0, terminated: bool = False) -> RankRecord:
+    return RankRecord(
+        rank=number,
+        host=f"host-{number}",
+        pid=100 + number,
+        started=1.0,
+        ended=ended,
+        exit_code=exit_code,
+        terminated=terminated,
+    )

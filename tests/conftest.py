@@ -1,0 +1,63 @@
+"""What every test has: directories of its own, and one rule for tools that are not here."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from orchestrator import images, process
+from orchestrator.config import Local
+from orchestrator.engine import Engine
+from orchestrator.errors import PreflightError
+
+collect_ignore = ["trainer"]  # it needs TensorFlow: contract/test_trainer_in_image.py runs it inside the node image
+
+Missing = Callable[[str], NoReturn]
+
+
+@pytest.fixture(autouse=True)
+def own_directories(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Home, state and cache of this test alone; returns the state directory of all its clusters."""
+    base = tmp_path_factory.mktemp("own")
+    for variable, folder in (("HOME", "home"), ("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "cache")):
+        (base / folder).mkdir()
+        monkeypatch.setenv(variable, str(base / folder))
+    monkeypatch.setenv(process.OWNER, "")  # a test that takes a lock sets it; this line makes that undone
+    return base / "state" / "orchestrator"
+
+
+@pytest.fixture(scope="session")
+def missing() -> Missing:
+    """Call it with the reason where a tool is not here: a user's machine skips, CI has promised every tool."""
+
+    def end(reason: str) -> NoReturn:
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+    return end
+
+
+@pytest.fixture(scope="session")
+def terraform(missing: Missing) -> str:
+    """Path of the real Terraform."""
+    return shutil.which("terraform") or missing("terraform is not on the PATH")
+
+
+@pytest.fixture(scope="session")
+def docker_engine(missing: Missing) -> Engine:
+    """The real Docker Engine."""
+    try:
+        return Engine()
+    except PreflightError as error:
+        missing(error.message)
+
+
+@pytest.fixture(scope="session")
+def node_image(docker_engine: Engine, missing: Missing) -> str:
+    """Tag of the node image made of the sources here."""
+    tag = images.tag("node", Local().base_image)
+    return tag if docker_engine.has_image(tag) else missing(f"image {tag} is not built: deploy a cluster once")

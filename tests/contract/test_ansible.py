@@ -1,0 +1,119 @@
+"""Cluster → Ansible, by Ansible's own programs: what they read is what the Cluster says."""
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import ansible as runner
+from orchestrator import state
+from orchestrator.cluster import Cluster
+from orchestrator.errors import NodesFailed
+from tests import builders
+from tests.contract.conftest import Said
+
+Ansible = Callable[..., Said]
+
+
+def written(directory: Path, inventory: dict[str, Any]) -> str:
+    path = directory / "inventory.json"
+    path.write_text(json.dumps(inventory))
+    return str(path)
+
+
+@pytest.fixture
+def made() -> Cluster:
+    return builders.cluster(nodes=12, slots=2)
+
+
+def test_ansible_reads_the_cluster_that_the_inventory_was_made_of(
+    ansible: Ansible, made: Cluster, tmp_path: Path
+) -> None:
+    said = ansible("ansible-inventory", "-i", written(tmp_path, builders.inventory(made)), "--list")
+    read = json.loads(said.text)
+    assert read["head"]["hosts"] == ["demo-head"]
+    assert read["workers"]["hosts"] == [name for name in made.nodes if name != "demo-head"]
+    assert set(read["all"]["children"]) >= {"head", "workers"}
+    assert set(read["_meta"]["hostvars"]) == set(made.nodes)
+
+
+def test_every_host_has_its_own_variables_and_the_common_ones(ansible: Ansible, made: Cluster, tmp_path: Path) -> None:
+    said = ansible("ansible-inventory", "-i", written(tmp_path, builders.inventory(made)), "--host", "demo-worker-3")
+    found = json.loads(said.text)
+    assert {key: found[key] for key in ("ansible_host", "private_address", "slots", "host_key")} == {
+        "ansible_host": "10.0.0.14",
+        "private_address": "10.0.0.14",
+        "slots": 2,
+        "host_key": "ssh-ed25519 AAAAid-4",
+    }
+    assert (found["ansible_user"], found["cluster_name"]) == ("orchestrator", "demo")
+
+
+def test_the_group_gpu_is_the_switch_for_nodes_with_gpus(ansible: Ansible, tmp_path: Path) -> None:
+    for gpus, members in ((0, None), (1, ["demo-head", "demo-worker-0"])):
+        inventory = builders.inventory(builders.cluster(gpus=gpus))
+        read = json.loads(ansible("ansible-inventory", "-i", written(tmp_path, inventory), "--list").text)
+        assert read.get("gpu", {}).get("hosts") == members
+
+
+@pytest.mark.parametrize("playbook", ["site.yml", "validate.yml"])
+def test_every_playbook_is_well_formed(ansible: Ansible, made: Cluster, tmp_path: Path, playbook: str) -> None:
+    inventory = written(tmp_path, builders.inventory(made))
+    said = ansible("ansible-playbook", "--syntax-check", "-i", inventory, playbook)
+    assert (said.code, f"playbook: {playbook}" in said.text) == (0, True)
+
+
+def test_an_inventory_of_a_cluster_is_valid(ansible: Ansible, made: Cluster, tmp_path: Path) -> None:
+    said = ansible("ansible-playbook", "-i", written(tmp_path, builders.inventory(made)), "validate.yml")
+    assert said.code == 0, said.text
+
+
+def two_heads(inventory: dict[str, Any]) -> None:
+    inventory["all"]["children"]["head"]["hosts"]["demo-worker-0"] = {}
+
+
+def a_stranger(inventory: dict[str, Any]) -> None:
+    inventory["all"]["hosts"]["someone"] = dict(inventory["all"]["hosts"]["demo-head"])
+
+
+def no_slots(inventory: dict[str, Any]) -> None:
+    inventory["all"]["hosts"]["demo-worker-0"]["slots"] = 0
+
+
+def ipv6(inventory: dict[str, Any]) -> None:
+    inventory["all"]["hosts"]["demo-worker-0"]["private_address"] = "fd00::5"
+
+
+def no_host_key(inventory: dict[str, Any]) -> None:
+    inventory["all"]["hosts"]["demo-worker-0"]["host_key"] = ""
+
+
+@pytest.mark.parametrize("spoil", [two_heads, a_stranger, no_slots, ipv6, no_host_key])
+def test_an_inventory_of_no_cluster_is_refused_before_a_host_is_touched(
+    ansible: Ansible, tmp_path: Path, spoil: Callable[[dict[str, Any]], None]
+) -> None:
+    inventory = builders.inventory(builders.cluster())
+    spoil(inventory)
+    said = ansible("ansible-playbook", "-i", written(tmp_path, inventory), "site.yml")
+    assert said.code == 2
+    assert "The inventory is not one of a cluster" in said.text
+    assert "Configure every node" not in said.text
+
+
+def test_nodes_that_do_not_answer_are_named_each_with_its_reason() -> None:
+    """The whole playbook by way of ansible-runner, against ports on loopback that no one listens at."""
+    inventory = builders.inventory(builders.cluster())
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        for host in inventory["all"]["hosts"].values():
+            host |= {"ansible_host": "127.0.0.1", "ansible_port": unused.getsockname()[1]}
+    tasks: list[str] = []
+    with pytest.raises(NodesFailed) as caught:
+        runner.configure(state.home("demo"), inventory, tasks.append)
+    assert list(caught.value.reasons) == ["demo-head", "demo-worker-0"]
+    assert all("Connection refused" in reason for reason in caught.value.reasons.values())
+    assert "One head, and every node with an address" in tasks[0]
+    assert "UNREACHABLE" in state.home("demo").log("ansible").read_text()

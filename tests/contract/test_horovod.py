@@ -1,0 +1,94 @@
+"""Cluster → Horovod, by Horovod itself inside the node image."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator import cluster as clusters
+from orchestrator import images, launch
+from orchestrator.config import Local
+from tests import builders
+from tests.contract.conftest import PYTHON, Said
+
+InImage = Callable[..., Said]
+PARSE = """
+import json
+from horovod.runner.common.util import hosts
+text = hosts.parse_host_files("/given/hostfile")
+found = hosts.get_host_assignments(hosts.parse_hosts(text), {np}, {np})
+print(json.dumps([[slot.hostname, slot.rank, slot.local_rank] for slot in found]))
+"""
+# What the launcher makes of our options, without launching.
+ARGUMENTS = """
+import json, sys
+from horovod.runner import launch
+found = launch.parse_args()
+names = "num_proc hostfile nics start_timeout cycle_time_ms disable_cache use_gloo use_mpi command".split()
+print(json.dumps({name: list(v) if isinstance(v := getattr(found, name), set) else v for name in names}))
+"""
+PROOF = """
+import horovod.tensorflow as hvd
+import tensorflow as tf
+hvd.init()
+print(float(hvd.allreduce(tf.constant(41.0))), hvd.size(), bool(hvd.gloo_built()), bool(hvd.mpi_built()))
+"""
+
+
+@pytest.mark.parametrize("np", [1, 3, 6])
+def test_horovods_parser_assigns_ranks_head_first_and_fills_hosts_in_order(
+    in_image: InImage, tmp_path: Path, np: int
+) -> None:
+    (tmp_path / "hostfile").write_text(clusters.hostfile(builders.cluster(nodes=3, slots=2), np))
+    said = in_image([PYTHON, "-c", PARSE.format(np=np)], mounts={tmp_path: "/given"})
+    assert said.code == 0, said.text
+    assert json.loads(said.text) == [[f"10.0.0.{10 + rank // 2}", rank, rank % 2] for rank in range(np)]
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_horovodrun_understands_every_option_of_the_launch_command(in_image: InImage, controller: str) -> None:
+    run = builders.run(controller=controller, cycle_time=2.5)
+    program, *options = launch.launch_command(builders.cluster(), run)
+    said = in_image([PYTHON, "-c", ARGUMENTS, *options])
+    assert said.code == 0, said.text
+    assert json.loads(said.text.splitlines()[-1]) == {
+        "num_proc": 2,
+        "hostfile": "/shared/runs/resnet20-mnist-1/hostfile",
+        "nics": ["eth0"],
+        "start_timeout": 120,
+        "cycle_time_ms": 2.5,
+        "disable_cache": True,
+        "use_gloo": controller == "gloo",
+        "use_mpi": controller == "mpi",
+        "command": options[options.index(PYTHON) :],
+    }
+    assert program == "/opt/orchestrator/bin/horovodrun"
+
+
+def test_horovod_is_built_with_tensorflow_gloo_and_mpi(in_image: InImage) -> None:
+    said = in_image(["/opt/orchestrator/bin/horovodrun", "--check-build"])
+    assert said.code == 0, said.text
+    built = [line.split()[-1] for line in said.text.splitlines() if "[X]" in line]
+    assert {word: built.count(word) for word in ("TensorFlow", "MPI", "Gloo")} == {"TensorFlow": 1, "MPI": 2, "Gloo": 2}
+
+
+def test_horovod_can_be_imported_and_reduces(in_image: InImage) -> None:
+    """What `--check-build` says is what was asked for (it claims PyTorch too); an import and an allreduce prove it."""
+    said = in_image([PYTHON, "-c", PROOF], HOROVOD_CONTROLLER="gloo", HOROVOD_CPU_OPERATIONS="gloo")
+    assert said.code == 0, said.text
+    assert said.text.splitlines()[-1] == "41.0 1 True True"
+
+
+def test_the_worker_side_in_the_image_is_the_one_here(in_image: InImage) -> None:
+    said = in_image(["/bin/cat", "/opt/orchestrator/digest"])
+    assert said.text.strip() == images.digest(Local().base_image)
+
+
+def test_the_sources_in_the_image_are_byte_for_byte_those_here(in_image: InImage) -> None:
+    sources = {name: path for name, path in images.inputs() if name.startswith("orchestrator/")}
+    said = in_image(["/usr/bin/sha256sum", *(f"/opt/orchestrator/src/{name}" for name in sources)])
+    assert said.code == 0, said.text
+    found = [line.split()[0] for line in said.text.splitlines()]
+    assert found == [hashlib.sha256(path.read_bytes()).hexdigest() for path in sources.values()]

@@ -1,0 +1,82 @@
+"""terraform/contract: what it refuses at plan time, and what it gives is what the control side reads."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import cluster as clusters
+from tests.contract.conftest import Root
+
+GOLDEN = Path(__file__).parent / "golden" / "contract.json"
+
+
+def node(role: str = "worker", address: str = "10.0.0.5", **changes: Any) -> dict[str, Any]:
+    return {"id": address, "role": role, "private_address": address, "cpus": 2, "gpus": 0, **changes}
+
+
+HEAD = node("head", "10.0.0.4")
+
+
+def given(nodes: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {"name": "demo", "ssh_user": "ubuntu", "nodes": nodes, **changes}
+
+
+@pytest.mark.parametrize("name", ["contract", "local"])
+def test_every_root_is_valid(root: Callable[[str], Root], name: str) -> None:
+    assert root(name).json("validate", "-json")["diagnostics"] == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "problem"),
+    [
+        ({"a": HEAD, "b": node("head")}, "A cluster has exactly one head."),
+        ({"b": node()}, "A cluster has exactly one head."),
+        ({}, "A cluster has exactly one head."),
+        ({"a": HEAD, "b": node("boss")}, "A node's role is head or worker."),
+        ({"a": HEAD, "b": node(address="fd00::5")}, "A node's private_address is an IPv4 address"),
+        ({"a": HEAD, "b": node(address="node-b")}, "A node's private_address is an IPv4 address"),
+        ({"a": HEAD, "b": node(address="10.0.0.256")}, "A node's private_address is an IPv4 address"),
+        ({"a": HEAD, "b": node(address="10.0.0.4")}, "Two nodes share one private_address."),
+        ({"a": HEAD, "b": node(cpus=0)}, "A node has more than 0 cpus"),
+        ({"a": HEAD, "b": node(gpus=-1)}, "A node has more than 0 cpus and at least 0 gpus."),
+        ({"a": {key: HEAD[key] for key in HEAD if key != "cpus"}}, 'attribute "cpus" is required'),
+    ],
+)
+def test_a_cluster_that_could_not_work_is_refused_at_plan_time(
+    root: Callable[[str], Root], nodes: dict[str, Any], problem: str
+) -> None:
+    problems = root("contract").problems(given(nodes))
+    assert len(problems) == 1
+    assert problem in problems[0]
+
+
+def test_a_cluster_that_works_is_planned(root: Callable[[str], Root]) -> None:
+    assert root("contract").problems(given({"a": HEAD, "b": node()})) == []
+
+
+def output(root: Root, variables: dict[str, Any]) -> Any:
+    """The output `cluster` after an apply; the contract has no resources, so nothing is made."""
+    root.given(variables)
+    said = root.run("apply", "-auto-approve", "-input=false", "-no-color")
+    assert said.code == 0, said.text
+    return root.json("output", "-json")["cluster"]["value"]
+
+
+def test_the_output_is_the_golden_one_and_is_read_as_a_cluster(root: Callable[[str], Root]) -> None:
+    worker = node(address="10.0.0.5", cpus=0.5, public_address="198.51.100.7")
+    found = output(root("contract"), given({"demo-worker-0": worker, "demo-head": HEAD}))
+    assert found == json.loads(GOLDEN.read_text())
+    made = clusters.read(found)
+    assert (made.head, made.ssh_user, made.slots) == ("demo-head", "ubuntu", 2)
+    assert made.nodes["demo-worker-0"].address == "198.51.100.7"
+
+
+@pytest.mark.parametrize(("gpus", "slots", "expected"), [(0, None, 1), (4, None, 4), (4, 2, 2), (0, 3, 3)])
+def test_a_node_has_a_slot_per_gpu_or_one_or_as_many_as_asked_for(
+    root: Callable[[str], Root], gpus: int, slots: int | None, expected: int
+) -> None:
+    found = output(root("contract"), given({"a": {**HEAD, "gpus": gpus}}, slots=slots))
+    assert clusters.read(found).slots == expected

@@ -1,0 +1,42 @@
+"""tests/trainer, run inside the node image: there are TensorFlow and Horovod, and the worker side as nodes have it."""
+
+import shutil
+from collections.abc import Callable
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+from tests.contract.conftest import PYTHON, Said
+
+TESTS = Path(__file__).parents[1]
+# pytest and what it imports, all of it pure Python: brought along, for the image has no need of it.
+BROUGHT = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
+OPTIONS = ("-q", "-p", "no:cacheprovider", "--confcutdir", "tests/trainer", "--rootdir", "/suite", "--durations", "5")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A directory for the module search path with pytest in it."""
+    for name in BROUGHT:
+        found = util.find_spec(name)
+        assert found is not None
+        assert found.origin is not None
+        source = Path(found.origin)
+        if found.submodule_search_locations:
+            shutil.copytree(source.parent, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, tmp_path)
+    return tmp_path
+
+
+def test_the_worker_side_passes_its_tests_where_it_runs(in_image: Callable[..., Said], site: Path) -> None:
+    command = f"cd /suite && exec {PYTHON} -m pytest {' '.join(OPTIONS)} tests/trainer"
+    said = in_image(
+        ["/bin/sh", "-c", command],
+        mounts={TESTS: "/suite/tests", site: "/site"},
+        PYTHONPATH="/suite:/site",
+        PYTHONDONTWRITEBYTECODE="1",
+    )
+    print(said.text)
+    assert said.code == 0, said.text

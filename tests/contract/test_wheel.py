@@ -1,0 +1,76 @@
+"""The installed package carries everything that it needs beside its modules."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator import __version__, assets, images
+from tests.conftest import Missing
+
+# What the build itself needs and pip fetches: where there is no package index, nothing can be said about the wheel.
+UNREACHABLE = ("No matching distribution found", "Could not fetch", "Connection")
+
+
+def pip(*argv: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "pip", *argv]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory, missing: Missing) -> Path:
+    """A directory into which a wheel built of this checkout was installed."""
+    target = tmp_path_factory.mktemp("wheel")
+    built = pip("wheel", "--no-deps", "--wheel-dir", str(target), str(assets.PACKAGE.parent))
+    if built.returncode and any(words in built.stdout for words in UNREACHABLE):
+        missing(f"no package index answers: {built.stdout.strip().splitlines()[-1]}")
+    assert built.returncode == 0, built.stdout
+    wheel = next(target.glob("*.whl"))
+    said = pip("install", "--no-deps", "--no-compile", "--target", str(target / "site"), str(wheel))
+    assert said.returncode == 0, said.stdout
+    return target / "site"
+
+
+@pytest.mark.parametrize("name", ["terraform", "ansible", "docker"])
+def test_the_wheel_carries_what_other_tools_read_as_it_stands_here(installed: Path, name: str) -> None:
+    source, carried = assets.directory(name), installed / "orchestrator" / "assets" / name
+    files = [
+        path.relative_to(source) for path in source.rglob("*") if path.is_file() and ".terraform" not in path.parts
+    ]
+    assert len(files) >= 4
+    assert [path for path in files if (carried / path).read_bytes() != (source / path).read_bytes()] == []
+
+
+def test_the_wheel_carries_every_recipe_and_every_module(installed: Path) -> None:
+    recipes = (assets.PACKAGE / "recipes").glob("*.yaml")
+    names = {path.relative_to(assets.PACKAGE) for path in [*assets.PACKAGE.rglob("*.py"), *recipes]}
+    assert len([name for name in names if name.suffix == ".yaml"]) == 4
+    assert [name for name in names if not (installed / "orchestrator" / name).is_file()] == []
+
+
+def test_the_wheel_carries_no_tests(installed: Path) -> None:
+    assert {path.name for path in installed.iterdir() if path.suffix != ".dist-info"} == {"orchestrator", "bin"}
+
+
+def test_the_installed_package_reads_its_own_assets_and_makes_the_same_images(installed: Path, tmp_path: Path) -> None:
+    ask = "from orchestrator import assets, images; print(assets.directory('docker'), images.digest('x'))"
+    said = subprocess.run(
+        [sys.executable, "-c", ask],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    directory, digest = said.stdout.split()
+    assert directory == str(installed / "orchestrator" / "assets" / "docker")
+    assert digest == images.digest("x")
+
+
+def test_the_installed_command_runs(installed: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    command = [str(installed / "bin" / "orchestrator"), "--version"]
+    said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stdout) == (0, f"orchestrator {__version__}\n")

@@ -1,0 +1,68 @@
+"""The installed command, run as a user runs it, and what Docker itself says of the clusters it makes."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+COMMAND = Path(sys.executable).with_name("orchestrator")
+LABEL = "label=orchestrator.cluster"
+OURS = ("e2e", "e2e-beside")
+
+
+class Cli:
+    """The `orchestrator` command with a state directory of its own."""
+
+    def __init__(self, state: Path, inside: Sequence[str] = ()) -> None:
+        """``inside`` is put before every command, to run it in a namespace say."""
+        state.mkdir(exist_ok=True)
+        self.state, self.inside = state, list(inside)
+        self.environment = {**os.environ, "XDG_STATE_HOME": str(state), "XDG_CACHE_HOME": str(state / "cache")}
+
+    def __call__(self, *argv: str, code: int = 0, cluster: str = "e2e") -> "subprocess.CompletedProcess[str]":
+        """Run a command to its end; fails with all it said where it ends with another exit code than ``code``."""
+        words = [*self.inside, str(COMMAND), argv[0], "--cluster", cluster, *argv[1:]]
+        finished = subprocess.run(
+            words, env=self.environment, cwd=self.state, capture_output=True, text=True, check=False
+        )
+        said = f"{' '.join(words)}\n{finished.stdout}\n{finished.stderr}"
+        assert finished.returncode == code, said
+        print(said)
+        return finished
+
+    def json(self, *argv: str, cluster: str = "e2e") -> Any:
+        return json.loads(self(*argv, "--json", cluster=cluster).stdout)
+
+    def start(self, *argv: str) -> "subprocess.Popen[str]":
+        """Start a command and let it run."""
+        words = [*self.inside, str(COMMAND), argv[0], "--cluster", "e2e", *argv[1:]]
+        return subprocess.Popen(
+            words, env=self.environment, cwd=self.state, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def processes(self, node: str) -> list[str]:
+        """What runs on ``node`` in the name of the account that runs are started as, without our own look at it."""
+        listing = self("ssh", node, "--", "ps", "-u", "orchestrator", "-o", "args=").stdout.splitlines()
+        return [line for line in listing if not line.startswith(("ps -u", "sshd:", "bash -c ps"))]
+
+
+def docker(*argv: str) -> list[str]:
+    return subprocess.run(["docker", *argv], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def left_on_engine() -> list[str]:
+    """Containers, networks and volumes of the story's clusters that are on the engine."""
+    listings = [("ps", "--all"), ("network", "ls"), ("volume", "ls")]
+    labels = [f"{LABEL}={name}" for name in OURS]
+    return [line for words in listings for label in labels for line in docker(*words, "--quiet", "--filter", label)]
+
+
+def wait_for(what: str, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
+        time.sleep(0.2)

@@ -1,0 +1,18 @@
+"""A Horovod script as a user has it: with arguments, a module of its own beside it, and a file that it leaves."""
+
+import argparse
+import os
+from pathlib import Path
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+from greeting import greet
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--factor", type=float)
+factor = parser.parse_args().factor
+
+hvd.init()
+total = float(hvd.allreduce(tf.constant(factor * (hvd.rank() + 1)), op=hvd.Sum))
+print(f"{greet(hvd.rank(), hvd.size())}: {total:g}")
+Path(os.environ["ORCHESTRATOR_OUTPUT"], f"rank-{hvd.rank()}.txt").write_text(f"{total:g}\n")

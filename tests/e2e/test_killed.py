@@ -1,0 +1,60 @@
+"""A deploy killed at ten moments: whatever was half made is finished by the next one, or removed."""
+
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.e2e.command import Cli, left_on_engine
+
+MOMENTS = range(10)
+
+
+@pytest.fixture(scope="module")
+def deploy_seconds(cli: Cli) -> float:
+    """How long a cold deploy takes here, images built."""
+    cli("deploy", "--nodes", "2")
+    cli("teardown")
+    started = time.monotonic()
+    cli("deploy", "--nodes", "2")
+    seconds = time.monotonic() - started
+    cli("teardown")
+    return seconds
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_deploy_killed_at_any_moment_is_finished_by_the_next(cli: Cli, deploy_seconds: float, moment: int) -> None:
+    with cli.start("deploy", "--nodes", "2") as deploy:
+        time.sleep(deploy_seconds * (moment + 0.5) / len(MOMENTS))
+        deploy.send_signal(signal.SIGKILL)
+        assert deploy.wait() == -signal.SIGKILL, "the deploy ended before it could be killed"
+        made = cli.json("deploy", "--nodes", "2")
+        assert len(made["cluster"]["nodes"]) == 2
+        assert cli.json("teardown")["left"] == []
+    assert left_on_engine() == []
+    assert _working_for(cli.state) == []
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_deploy_killed_at_any_moment_is_removed_by_teardown(cli: Cli, deploy_seconds: float, moment: int) -> None:
+    with cli.start("deploy", "--nodes", "2") as deploy:
+        time.sleep(deploy_seconds * (moment + 0.5) / len(MOMENTS))
+        deploy.send_signal(signal.SIGKILL)
+        deploy.wait()
+        assert cli.json("teardown")["left"] == []
+    assert left_on_engine() == []
+    assert _working_for(cli.state) == []
+
+
+def _working_for(state: Path) -> list[str]:
+    """Programs that a command on this state directory left running."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("ORCHESTRATOR_STATE", "").startswith(str(state)):
+                found.append(f"{process.pid} {' '.join(process.cmdline())}")
+        except psutil.Error:
+            continue
+    return found

@@ -1,0 +1,199 @@
+"""One story, in order, through the installed command: every promise of a local cluster."""
+
+import re
+import subprocess
+import time
+from pathlib import Path
+
+from tests.e2e.command import Cli, docker, left_on_engine, wait_for
+
+HERE = Path(__file__).parent
+MNIST = str(HERE.parent / "data" / "mnist")
+SCRIPTS = HERE / "scripts"
+HEAD, WORKER, SECOND = "e2e-head", "e2e-worker-0", "e2e-worker-1"
+TRAIN = ("train", "resnet20", "--dataset", "mnist", "--data", MNIST)
+
+
+def test_deploy_makes_two_nodes_that_take_keys_only(cli: Cli) -> None:
+    made = cli.json("deploy", "--nodes", "2")
+    assert list(made["cluster"]["nodes"]) == [HEAD, WORKER]
+    assert sorted(docker("ps", "--filter", "label=orchestrator.cluster=e2e", "--format", "{{.Names}}")) == [
+        HEAD,
+        WORKER,
+    ]
+    address = made["cluster"]["nodes"][WORKER]["private_address"]
+    options = [f"-o{key}" for key in ("BatchMode=yes", "PubkeyAuthentication=no", "StrictHostKeyChecking=no",
+                                      "UserKnownHostsFile=/dev/null")]  # fmt: skip
+    refused = subprocess.run(
+        ["ssh", *options, f"orchestrator@{address}", "true"], capture_output=True, text=True, check=False
+    )
+    assert "Permission denied (publickey)" in refused.stderr
+
+
+def test_a_second_deploy_changes_nothing(cli: Cli) -> None:
+    before = docker("ps", "--quiet", "--filter", "label=orchestrator.cluster=e2e")
+    assert cli.json("deploy", "--nodes", "2")["changed"] == {HEAD: 0, WORKER: 0}
+    assert docker("ps", "--quiet", "--filter", "label=orchestrator.cluster=e2e") == before
+
+
+def test_a_deploy_at_the_same_time_is_refused_with_the_holder(cli: Cli) -> None:
+    first = cli.start("deploy")
+    lock = cli.state / "orchestrator" / "e2e" / "lock"
+    wait_for("the lock", lambda: f"pid {first.pid} " in lock.read_text())
+    assert f"locked by pid {first.pid}" in cli("deploy", code=1).stderr
+    assert first.wait() == 0, first.stdout and first.stdout.read()
+
+
+def test_status_shows_every_node_healthy(cli: Cli) -> None:
+    status = cli.json("status")
+    assert {name: all(check["ok"] for check in checks) for name, checks in status["health"].items()} == {
+        HEAD: True,
+        WORKER: True,
+    }
+    assert status["cluster"]["nodes"][HEAD]["slots"] == 1
+
+
+def test_check_proves_the_allreduce_on_every_rank(cli: Cli) -> None:
+    for controller in ("gloo", "mpi"):
+        found = cli.json("check", "--controller", controller)
+        assert [(r["host"], r["allreduce_sum"]) for r in found["ranks"]] == [(HEAD, 3.0), (WORKER, 3.0)]
+        assert all(size["latency_seconds"] > 0 for size in found["sizes"])
+        assert found["sizes"][-1]["bus_bandwidth"] > found["sizes"][0]["bus_bandwidth"]
+
+
+def test_train_reaches_the_known_accuracy_on_two_nodes(cli: Cli) -> None:
+    found = cli.json(*TRAIN, "--epochs", "3")
+    assert found["world"] == {"size": 2, "hosts": [HEAD, WORKER]}
+    last = found["epochs"][-1]
+    assert last["test"]["top1"] >= 0.95
+    assert [epoch["test"]["images"] for epoch in found["epochs"]] == [1000] * 3
+    assert last["train"]["images"] == 9000 // 64 * 64
+    assert last["images_per_second"] == sum(last["images_per_second_per_rank"])
+    assert all(re.fullmatch("[0-9a-f]{64}", epoch["weights_sha256"]) for epoch in found["epochs"])
+    assert found["ended"] == "epochs"
+
+
+def test_results_stay_with_their_table_and_their_checkpoint(cli: Cli) -> None:
+    run = cli.json("runs")[-1]
+    assert (run["state"], run["np"]) == ("finished", 2)
+    directory = cli.state / "orchestrator" / "e2e" / "runs" / run["id"]
+    assert len((directory / "results.csv").read_text().splitlines()) == 4
+    assert (directory / "checkpoints" / "epoch-0003" / "state.index").is_file()
+    assert cli.json("results", run["id"])["run"] == run["id"]
+
+
+def test_the_same_seed_gives_the_same_weights(cli: Cli) -> None:
+    runs = [cli.json(*TRAIN, "--steps", "5", "--seed", "7") for _ in range(2)]
+    assert [run["epochs"][0]["weights_sha256"] for run in runs] == [runs[0]["epochs"][0]["weights_sha256"]] * 2
+    assert (runs[0]["ended"], runs[0]["epochs"][0]["steps"]) == ("steps", 5)
+
+
+def test_max_time_ends_a_run_and_keeps_what_it_gave(cli: Cli) -> None:
+    found = cli.json("train", "resnet20", "--dataset", "synthetic", "--epochs", "1000", "--max-time", "5s")
+    assert found["ended"] == "max-time"
+    assert found["epochs"][-1]["train"]["images"] > 0
+
+
+def test_a_script_runs_with_the_module_beside_it(cli: Cli) -> None:
+    said = cli("run", "--", "python", str(SCRIPTS / "own_script.py"), "--factor", "2").stdout
+    assert "rank 0 of 2 greets: 6" in said
+    assert "[rank 1] rank 1 of 2 greets: 6" in said
+    output = cli.state / "orchestrator" / "e2e" / "runs" / cli.json("runs")[-1]["id"] / "output"
+    assert (output / "rank-1.txt").read_text() == "6\n"
+
+
+def test_a_detached_run_is_followed_and_stopped_and_leaves_no_process(cli: Cli) -> None:
+    for controller in ("gloo", "mpi"):
+        run = cli(
+            "run", "--detach", "--controller", controller, "--", "python", str(SCRIPTS / "waits.py")
+        ).stdout.strip()
+        with cli.start("logs", "-f", run) as follower:
+            assert follower.stdout
+            assert "waiting" in next(line for line in follower.stdout if "waiting" in line)
+            assert any("sleep 3600" in line for line in cli.processes(WORKER))
+            assert "is using the cluster" in cli(*TRAIN, code=1).stderr
+            assert "stopped" in cli("stop", run).stdout
+            assert follower.wait(timeout=30) == 0
+        assert [cli.processes(node) for node in (HEAD, WORKER)] == [[], []]
+
+
+def test_a_rank_that_raises_is_named_with_its_node_and_its_last_lines(cli: Cli) -> None:
+    for controller in ("gloo", "mpi"):
+        script = str(SCRIPTS / "raises_on_rank_1.py")
+        said = cli("run", "--controller", controller, "--", "python", script, code=1).stderr
+        assert f"rank 1 on {WORKER} ended with exit code 1" in said
+        assert "ValueError: the moon is in the wrong house" in said
+        assert [cli.processes(node) for node in (HEAD, WORKER)] == [[], []]
+
+
+def _killed_while_training(cli: Cli, node: str) -> str:
+    with cli.start(*TRAIN, "--epochs", "100") as training:
+        assert training.stdout
+        next(line for line in training.stdout if "training and" in line)
+        time.sleep(2)
+        docker("kill", node)
+        killed = time.monotonic()
+        said = training.communicate(timeout=60)[0]
+        assert training.returncode == 1, said
+        assert time.monotonic() - killed < 60
+    return said
+
+
+def test_a_worker_killed_during_training_ends_the_run_with_its_name(cli: Cli) -> None:
+    assert f"node {WORKER} stopped answering" in _killed_while_training(cli, WORKER)
+    assert cli.processes(HEAD) == []
+
+
+def test_no_run_starts_on_a_broken_cluster(cli: Cli) -> None:
+    said = cli(*TRAIN, code=1).stderr
+    assert f"not healthy: {WORKER}" in said
+    assert HEAD not in said.split("not healthy")[1].split("\n")[0]
+
+
+def test_deploy_heals_a_killed_worker(cli: Cli) -> None:
+    healed = cli.json("deploy")
+    assert healed["changed"][WORKER] > 0
+    assert len(cli.json("check")["ranks"]) == 2
+
+
+def test_a_head_killed_during_training_ends_the_run_with_its_name(cli: Cli) -> None:
+    said = _killed_while_training(cli, HEAD)
+    assert f"the head does not answer: {HEAD}" in said
+    cli("deploy")
+    assert cli.json("runs")[-1]["state"] == "lost"
+    wait_for("the worker to be free", lambda: cli.processes(WORKER) == [])
+
+
+def test_the_cluster_grows_trains_and_shrinks(cli: Cli) -> None:
+    assert list(cli.json("deploy", "--nodes", "3")["cluster"]["nodes"]) == [HEAD, WORKER, SECOND]
+    assert len(cli("hostfile").stdout.splitlines()) == 3
+    assert cli.json(*TRAIN, "--steps", "5")["world"]["hosts"] == [HEAD, WORKER, SECOND]
+    assert cli.json(*TRAIN, "--steps", "5", "--np", "2")["world"]["hosts"] == [HEAD, WORKER]
+    assert list(cli.json("deploy", "--nodes", "1")["cluster"]["nodes"]) == [HEAD]
+    assert docker("ps", "--filter", "label=orchestrator.cluster=e2e", "--format", "{{.Names}}") == [HEAD]
+
+
+def test_a_second_cluster_stands_beside_the_first(cli: Cli) -> None:
+    (cli.state / "cluster.yaml").write_text("name: e2e-beside\nnodes: 1\nlocal:\n  memory: 2\n")
+    cli("deploy", cluster="e2e-beside")
+    assert list(cli.json("status", cluster="e2e-beside")["cluster"]["nodes"]) == ["e2e-beside-head"]
+    limit = docker("inspect", "--format", "{{.HostConfig.Memory}}", "e2e-beside-head")
+    assert limit == [str(2 << 30)]
+    (cli.state / "cluster.yaml").unlink()
+    assert "0 left" in cli("teardown", cluster="e2e-beside").stdout
+    assert list(cli.json("status")["cluster"]["nodes"]) == [HEAD]
+
+
+def test_teardown_leaves_nothing_but_the_results(cli: Cli) -> None:
+    runs = cli.json("runs")
+    receipt = cli.json("teardown")
+    assert [resource["name"] for resource in receipt["made"]] == [HEAD, "e2e-network", "e2e-shared"]
+    assert receipt["left"] == []
+    assert left_on_engine() == []
+    assert [run["id"] for run in cli.json("runs")] == [run["id"] for run in runs]
+    assert cli.json("results", next(r["id"] for r in runs if r["id"].startswith("resnet20-mnist")))["epochs"]
+
+
+def test_a_second_teardown_finds_nothing_to_do(cli: Cli) -> None:
+    assert "0 made, 0 gone, 0 left" in cli("teardown").stdout
+    assert "not deployed" in cli("status", code=1).stderr

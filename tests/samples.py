@@ -1,0 +1,96 @@
+"""Tiny data sets in their published formats, and a TrainConfig. Imports the worker side alone, as the image has it."""
+
+import gzip
+import io
+import struct
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from orchestrator.schema import TrainConfig
+from orchestrator.trainer import formats
+
+MNIST = Path(__file__).parent / "data" / "mnist"
+JPEG = formats.JPEG_START + b"not decodable, but whole" + formats.JPEG_END
+
+
+def train_config(**changes: Any) -> TrainConfig:
+    values: dict[str, Any] = {
+        "run": "resnet20-mnist-1",
+        "model": "resnet20",
+        "dataset": "mnist",
+        "data": None,
+        "image_size": 28,
+        "channels": 1,
+        "classes": 10,
+        "augment": False,
+        "epochs": 2,
+        "batch_size": 32,
+        "learning_rate": 0.1,
+        "momentum": 0.9,
+        "weight_decay": 1e-4,
+        "warmup_epochs": 0,
+        "schedule": "step",
+        "milestones": [0.5],
+        "seed": 1,
+        "precision": "float32",
+        "fp16_allreduce": False,
+        "threads": 1,
+    }
+    return TrainConfig(**{**values, **changes})
+
+
+def images_idx(count: int, size: int = 28, magic: int = formats.IDX_IMAGES) -> bytes:
+    """An idx file of ``count`` images; every pixel of image i is i."""
+    pixels = b"".join(bytes([number % 256]) * (size * size) for number in range(count))
+    return struct.pack(">IIII", magic, count, size, size) + pixels
+
+
+def labels_idx(count: int) -> bytes:
+    """An idx file of ``count`` labels; label i is i modulo 10."""
+    return struct.pack(">II", formats.IDX_LABELS, count) + bytes(number % 10 for number in range(count))
+
+
+def mnist(directory: Path, splits: dict[str, int]) -> Path:
+    """Gzipped idx files of so many images per split ("train", "t10k")."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for split, count in splits.items():
+        (directory / f"{split}-images-idx3-ubyte.gz").write_bytes(gzip.compress(images_idx(count)))
+        (directory / f"{split}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(labels_idx(count)))
+    return directory
+
+
+def cifar_records(count: int, first: int = 0) -> bytes:
+    """``count`` records of CIFAR-10's binary version: label i modulo 10, then planes red i, green i + 1, blue i + 2."""
+    return b"".join(
+        bytes([number % 10]) + b"".join(bytes([(number + plane) % 256]) * 1024 for plane in range(3))
+        for number in range(first, first + count)
+    )
+
+
+def cifar_archive(directory: Path, members: dict[str, bytes]) -> Path:
+    """The published archive with these files in its folder."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "cifar-10-binary.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def cifar(directory: Path, train: int = 3, test: int = 2) -> Path:
+    cifar_archive(
+        directory, {"data_batch_1.bin": cifar_records(train), "test_batch.bin": cifar_records(test, first=100)}
+    )
+    return directory
+
+
+def imagenet(directory: Path, images: dict[str, bytes]) -> Path:
+    """Class folders as published: ``images`` maps "train/n01/a.JPEG" to what the file holds."""
+    for name, content in images.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return directory

@@ -1,0 +1,112 @@
+"""A Docker Engine of the test's own, beside the machine's: it can be restarted, and its disk can be filled."""
+
+import contextlib
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+BRIDGE, NAMESPACE = "orch-test", "orch-test"
+MACHINE = dict(os.environ)  # reaches the machine's engine, also while DOCKER_HOST names ours
+
+
+@dataclass
+class PrivateEngine:
+    """dockerd with its own data, socket and bridge; ``inside`` runs a command where its nodes are reachable."""
+
+    root: Path
+    inside: list[str]
+    options: list[str]
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def host(self) -> str:
+        return f"unix://{self.root}/docker.sock"
+
+    def start(self) -> None:
+        words = ["dockerd", "--data-root", f"{self.root}/data", "--exec-root", f"{self.root}/exec", "--host", self.host]
+        argv = [*self.inside, *words, "--pidfile", f"{self.root}/pid", *self.options]
+        with (self.root / "log").open("ab") as log:
+            self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + 60
+        while subprocess.run(["docker", "--host", self.host, "info"], capture_output=True, check=False).returncode:
+            assert time.monotonic() < deadline, (self.root / "log").read_text()[-2000:]
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        if self.process:
+            self.process.terminate()
+            self.process.wait(60)
+
+    def take_image(self, tag: str) -> None:
+        """Copy an image from the machine's engine."""
+        with subprocess.Popen(["docker", "save", tag], stdout=subprocess.PIPE, env=MACHINE) as save:
+            subprocess.run(["docker", "--host", self.host, "load"], stdin=save.stdout, check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def apart(root: Path) -> Iterator[PrivateEngine]:
+    """A running engine in a network namespace of its own: a packet filter for its nodes, and no way out."""
+    _ip("netns", "add", NAMESPACE)
+    inside = ["nsenter", f"--net=/run/netns/{NAMESPACE}"]  # `ip netns exec` would hide the cgroups
+    try:
+        subprocess.run([*inside, "ip", "link", "set", "lo", "up"], check=True)
+        with _running(PrivateEngine(root, inside, [])) as engine:
+            yield engine
+    finally:
+        _ip("netns", "delete", NAMESPACE)
+
+
+@contextlib.contextmanager
+def beside(root: Path) -> Iterator[PrivateEngine]:
+    """A running engine on the machine's network, which builds can use; it leaves the packet filter alone."""
+    _ip("link", "add", "name", BRIDGE, "type", "bridge")
+    try:
+        _ip("addr", "add", "10.202.0.1/24", "dev", BRIDGE)
+        with _running(PrivateEngine(root, [], ["--bridge", BRIDGE, "--iptables=false"])) as engine:
+            yield engine
+    finally:
+        _ip("link", "delete", BRIDGE)
+
+
+@contextlib.contextmanager
+def _running(engine: PrivateEngine) -> Iterator[PrivateEngine]:
+    os.environ["DOCKER_HOST"] = engine.host
+    try:
+        engine.start()
+        yield engine
+    finally:
+        os.environ.pop("DOCKER_HOST")
+        os.environ.update(MACHINE)
+        engine.stop()
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
+
+
+@contextlib.contextmanager
+def short_directory() -> Iterator[Path]:
+    """A directory whose name leaves room for sockets in it: their path has 108 characters at most."""
+    with tempfile.TemporaryDirectory(prefix="engine-", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
+@contextlib.contextmanager
+def small_disk(directory: Path, size: str) -> Iterator[Path]:
+    """A file system of ``size`` in memory, mounted at ``directory``."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)], check=True)
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
+def fill(disk: Path) -> None:
+    """Leave 20 MiB on a :func:`small_disk`, by making it smaller: that takes no memory."""
+    status = os.statvfs(disk)
+    used = (status.f_blocks - status.f_bfree) * status.f_frsize
+    subprocess.run(["mount", "-o", f"remount,size={used + (20 << 20)}", str(disk)], check=True)

@@ -1,0 +1,61 @@
+"""What becomes of a cluster when Docker Engine is restarted, and of an image build when the disk is full."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from orchestrator import images
+from orchestrator.config import Local
+from tests.e2e.command import Cli, docker, left_on_engine
+from tests.slow.engine import apart, beside, fill, short_directory, small_disk
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a Docker Engine of the test's own needs root")
+BASE = Local().base_image
+
+
+# The base image that is on the machine's engine, pulled or made.
+BASE_HERE = next(
+    name for name in (BASE, f"orchestrator-base:{BASE.replace(':', '-')}") if docker("images", "--quiet", name)
+)
+
+
+def test_a_cluster_survives_a_restart_of_docker_and_is_torn_down_after_one(tmp_path: Path) -> None:
+    with short_directory() as root, apart(root) as engine:
+        engine.take_image(images.tag("node", BASE))
+        cli = Cli(tmp_path / "state", engine.inside)
+        cli("deploy", "--nodes", "2")
+        engine.stop()
+        engine.start()
+        cli("deploy", "--nodes", "2")
+        assert cli.json("check")["expected_sum"] == 3.0
+        engine.stop()
+        said = cli("teardown", code=2).stderr
+        assert "Docker Engine does not answer" in said
+        engine.start()
+        assert cli.json("teardown")["left"] == []
+        assert left_on_engine() == []
+
+
+def test_too_little_space_for_the_images_is_said_before_anything_is_made(tmp_path: Path) -> None:
+    with short_directory() as root, small_disk(root, "2g") as disk, beside(disk) as engine:
+        engine.take_image(BASE_HERE)
+        cli = Cli(tmp_path / "state")
+        said = cli("deploy", "--nodes", "1", code=2).stderr
+        assert "is full" in said
+        assert "the images need" in said
+        assert left_on_engine() == []
+
+
+def test_a_disk_that_fills_up_during_the_build_is_named(tmp_path: Path) -> None:
+    with short_directory() as root, small_disk(root, "9g") as disk, beside(disk) as engine:
+        engine.take_image(BASE_HERE)
+        cli = Cli(tmp_path / "state")
+        with cli.start("deploy", "--nodes", "1") as deploy:
+            assert deploy.stdout
+            next(line for line in deploy.stdout if "Building image" in line)
+            fill(disk)
+            said = deploy.communicate(timeout=300)[0]
+        assert deploy.returncode == 2, said
+        assert f"the disk of {disk}/data is full" in said
+        assert "docker system df" in said

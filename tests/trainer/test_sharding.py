@@ -1,0 +1,79 @@
+"""Which samples a rank sees, in which order, in which batches."""
+
+import numpy as np
+import pytest
+
+from orchestrator.trainer import datasets
+from orchestrator.trainer.datasets import Split
+from tests import samples
+
+WORLDS = [1, 2, 3, 4, 7, 16, 100]
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_shards_are_disjoint_cover_everything_and_differ_by_one_sample_at_most(world: int) -> None:
+    order = datasets.epoch_order(101, seed=1, epoch=1)
+    shards = [datasets.shard(order, world, rank) for rank in range(world)]
+    assert sorted(np.concatenate(shards).tolist()) == list(range(101))
+    sizes = {len(shard) for shard in shards}
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_an_epochs_order_is_the_same_wherever_it_is_made() -> None:
+    assert datasets.epoch_order(1000, seed=1, epoch=3).tolist() == datasets.epoch_order(1000, seed=1, epoch=3).tolist()
+
+
+def test_orders_of_other_epochs_and_other_seeds_are_others() -> None:
+    orders = [datasets.epoch_order(1000, seed, epoch).tolist() for seed in (1, 2, 3) for epoch in (1, 2, 3)]
+    assert len({tuple(order) for order in orders}) == 9
+    assert all(sorted(order) == list(range(1000)) for order in orders)
+
+
+def synthetic(count: int, **changes: object) -> Split:
+    config = {"dataset": "synthetic", "synthetic_images": count, "image_size": 8, "channels": 3, **changes}
+    return datasets.load(samples.train_config(**config))[0]
+
+
+@pytest.mark.parametrize(("count", "batch", "drop", "sizes"), [(10, 4, True, [4, 4]), (10, 4, False, [4, 4, 2])])
+def test_a_batch_that_is_not_full_is_dropped_in_training_and_kept_in_evaluation(
+    count: int, batch: int, drop: bool, sizes: list[int]
+) -> None:
+    batches = list(synthetic(count).batches(np.arange(count), batch, seed=1, drop_remainder=drop))
+    assert [len(labels) for _, labels in batches] == sizes
+
+
+def test_batches_come_in_the_order_they_are_asked_for() -> None:
+    split = synthetic(20)
+    every = dict(zip(range(20), pixels(split, np.arange(20)), strict=True))
+    order = np.array([7, 3, 19, 0])
+    assert all(np.array_equal(image, every[index]) for image, index in zip(pixels(split, order), order, strict=True))
+
+
+def pixels(split: Split, order: np.ndarray, seed: int = 1) -> np.ndarray:
+    batches = split.batches(order, 3, seed, drop_remainder=False)
+    return np.concatenate([images.numpy() for images, _ in batches])
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_evaluation_counts_every_sample_once_whatever_the_number_of_ranks(world: int) -> None:
+    """The way `train._evaluate` shards: the labels of all ranks together are those of the split."""
+    split = synthetic(53)
+    seen: list[int] = []
+    for rank in range(world):
+        mine = datasets.shard(np.arange(split.size), world, rank)
+        for _, labels in split.batches(mine, 8, seed=0, drop_remainder=False):
+            seen += labels.numpy().tolist()
+    everything = next(iter(split.batches(np.arange(53), 53, seed=0, drop_remainder=True)))[1].numpy().tolist()
+    assert sorted(seen) == sorted(everything)
+
+
+def test_a_rank_without_a_sample_to_evaluate_has_no_batches() -> None:
+    split = synthetic(5)
+    assert list(split.batches(datasets.shard(np.arange(2), 3, 2), 4, seed=0, drop_remainder=False)) == []
+
+
+def test_synthetic_data_is_the_same_on_every_rank_and_held_out_in_part() -> None:
+    config = samples.train_config(dataset="synthetic", synthetic_images=40, image_size=8, channels=3)
+    (train, test), (again, _) = datasets.load(config), datasets.load(config)
+    assert (train.size, test.size) == (40, 4)
+    assert np.array_equal(pixels(train, np.arange(40)), pixels(again, np.arange(40)))

@@ -1,0 +1,68 @@
+"""A stand-in for Docker Engine on loopback: answers the few calls that the tests provoke, as recorded here."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answers = dict[str, tuple[int, list[Any]]]  # the end of a request's path -> status, JSON documents
+USUAL: Answers = {
+    "/version": (200, [{"ApiVersion": "1.41", "Version": "20.10.0"}]),
+    "/info": (200, [{"NCPU": 4, "MemTotal": 8 << 30, "DockerRootDir": "/nowhere"}]),
+    "/images/json": (200, [[]]),
+    "/images/create": (404, [{"message": "manifest unknown"}]),
+    "/networks": (200, [[]]),
+    "/volumes": (200, [{"Volumes": None}]),
+    "/containers/json": (200, [[]]),
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one connection after the other from a table."""
+
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, answers: Answers, *rest: Any) -> None:
+        self.answers = answers
+        super().__init__(*rest)
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        if "chunked" in self.headers.get("Transfer-Encoding", ""):
+            while size := int(self.rfile.readline(), 16):
+                self.rfile.read(size + 2)
+            self.rfile.readline()
+        else:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self._answer()
+
+    def _answer(self) -> None:
+        path = self.path.partition("?")[0]
+        unknown = (500, [{"message": f"this stand-in knows no {path}"}])
+        status, documents = next((self.answers[end] for end in self.answers if path.endswith(end)), unknown)
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for content in [*(json.dumps(document).encode() for document in documents), b""]:
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def listening(answers: Answers) -> Iterator[str]:
+    """The address, as DOCKER_HOST wants it, of an engine that gives ``answers`` besides the usual ones."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, {**USUAL, **answers}))
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"tcp://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,92 @@
+"""Images made where they are not there, in front of a stand-in for the engine."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import build, images
+from orchestrator.engine import Engine
+from orchestrator.errors import CommandFailed, PreflightError
+from tests.unit import docker_stand_in
+from tests.unit.docker_stand_in import Answers
+
+BASE = "debian:12-slim"
+Ensure = Callable[..., str]
+
+
+@pytest.fixture
+def ensure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Ensure]:
+    """Ensures the node image at an engine with these answers, by default without any image; hides mmdebstrap."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with ExitStack() as stack:
+
+        def at_engine(answers: Answers, base: str = BASE) -> str:
+            monkeypatch.setenv("DOCKER_HOST", stack.enter_context(docker_stand_in.listening(answers)))
+            return build.ensure(Engine(), "node", base, tmp_path / "log")
+
+        yield at_engine
+
+
+def listing(tag: str) -> Answers:
+    """An engine that has one image, whatever it is asked for."""
+    image = {"Id": "sha256:1", "RepoTags": [tag]}
+    return {"/images/json": (200, [[image]]), "/images/sha256:1/json": (200, [image])}
+
+
+def building(*messages: dict[str, Any]) -> Answers:
+    """An engine whose registry has the base image, and whose builds say this."""
+    pulled = {"Id": "sha256:1", "RepoTags": [BASE]}
+    return {
+        "/images/create": (200, [{"status": "Pulling"}]),
+        f"/images/{BASE}/json": (200, [pulled]),
+        "/build": (200, list(messages)),
+    }
+
+
+def test_an_image_that_is_there_is_not_built_again(ensure: Ensure, tmp_path: Path) -> None:
+    tag = images.tag("node", BASE)
+    assert ensure(listing(tag)) == tag
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_base_image_that_no_registry_has_needs_mmdebstrap(ensure: Ensure) -> None:
+    with pytest.raises(PreflightError, match=f"no registry answers for {BASE}, and mmdebstrap.* is not") as caught:
+        ensure({})
+    assert "apt-get install mmdebstrap" in caught.value.hint
+
+
+def test_only_debian_12_can_be_made_where_no_registry_has_the_base_image(ensure: Ensure) -> None:
+    with pytest.raises(PreflightError, match="no registry has fedora:40"):
+        ensure({}, base="fedora:40")
+
+
+def test_too_little_space_is_found_before_the_build(ensure: Ensure) -> None:
+    info = {"NCPU": 1, "MemTotal": 1, "DockerRootDir": "/proc"}  # a file system that never has any space
+    with pytest.raises(PreflightError, match=r"0\.0 GiB free, the images need 8") as caught:
+        ensure({"/info": (200, [info])})
+    assert "docker system prune" in caught.value.hint
+
+
+def test_a_build_keeps_its_lines_in_the_log_without_colours(ensure: Ensure, tmp_path: Path) -> None:
+    coloured = {"stream": "\x1b[32mdone\x1b[0m\n"}
+    assert ensure(building({"stream": "Step 1/2 : FROM debian\n"}, {"aux": {"ID": "x"}}, coloured)) == images.tag(
+        "node", BASE
+    )
+    assert (tmp_path / "log").read_text() == "Step 1/2 : FROM debian\ndone\n"
+
+
+def test_a_build_that_fails_shows_its_last_lines(ensure: Ensure, tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        ensure(building({"stream": "E: no such package\n"}, {"error": "a non-zero code: 100"}))
+    assert caught.value.tail == ["E: no such package", "a non-zero code: 100"]
+    assert str(tmp_path / "log") in caught.value.hint
+
+
+def test_a_build_that_fills_the_disk_is_told_from_one_that_fails(ensure: Ensure) -> None:
+    said = [{"stream": "tar: write error: No space left on device\n"}, {"error": "a non-zero code: 2"}]
+    with pytest.raises(PreflightError, match="is full") as caught:
+        ensure(building(*said))
+    assert "docker system df" in caught.value.hint

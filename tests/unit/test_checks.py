@@ -1,0 +1,109 @@
+"""How the answers of nodes are judged."""
+
+from typing import Any
+
+import pytest
+
+from orchestrator import checks
+from orchestrator.checks import Check, Health
+from orchestrator.errors import NodesFailed, StateError
+from orchestrator.schema import NodeFacts
+from tests import builders
+
+
+def wrong(**changes: Any) -> list[tuple[str, str]]:
+    """Names and details of the checks that fail on a node with these facts."""
+    judged = checks.judge(builders.facts(**changes), builders.cluster(), builders.DIGEST)
+    return [(check.name, check.detail) for check in judged if not check.ok]
+
+
+def health(**facts: NodeFacts) -> Health:
+    """The health of nodes by name, an underscore standing for the hyphen."""
+    named = {name.replace("_", "-"): found for name, found in facts.items()}
+    made = builders.cluster()
+    return Health(named, {name: checks.judge(found, made, builders.DIGEST) for name, found in named.items()})
+
+
+def test_a_healthy_node_passes_every_check() -> None:
+    assert wrong() == []
+    assert len(checks.judge(builders.facts(), builders.cluster(), builders.DIGEST)) == 7
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "detail"),
+    [
+        ({"interface": None}, "address", "private address is on no interface"),
+        ({"resolves": False}, "name", "its own name demo-head does not resolve: add it to /etc/hosts"),
+        ({"digest": None}, "trainer", "trainer None instead of 0123456789ab: `orchestrator deploy`"),
+        ({"digest": "ffff"}, "trainer", "trainer ffff instead of"),
+        ({"shared_writable": False}, "shared", "/shared cannot be written"),
+        ({"shared_free": 1 << 29}, "space", "0.5 GiB free in /shared: delete old runs"),
+        ({"memory_available": 100 << 20}, "memory", "only 100 MiB of memory free"),
+        ({"unreachable": {"10.0.0.11": "refused"}}, "peers", "no ssh from the head to demo-worker-0: refused"),
+    ],
+)
+def test_one_fault_fails_one_check_and_says_the_remedy(changes: dict[str, Any], name: str, detail: str) -> None:
+    found = wrong(**changes)
+    assert [check for check, _ in found] == [name]
+    assert detail in found[0][1]
+
+
+def test_exactly_enough_is_enough() -> None:
+    assert wrong(shared_free=1 << 30, memory_available=400 << 20) == []
+
+
+def test_a_peer_that_is_known_to_be_gone_does_not_count_against_the_head() -> None:
+    facts = builders.facts(unreachable={"10.0.0.11": "timed out"})
+    judged = checks.judge(facts, builders.cluster(), builders.DIGEST, gone={"10.0.0.11"})
+    assert all(check.ok for check in judged)
+
+
+def test_a_cluster_with_a_failing_node_is_refused_with_its_name_and_every_reason() -> None:
+    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(resolves=False, digest="old"))
+    with pytest.raises(NodesFailed) as caught:
+        checks.require_healthy(found, builders.cluster())
+    assert list(caught.value.reasons) == ["demo-worker-0"]
+    assert "does not resolve" in caught.value.reasons["demo-worker-0"]
+    assert "trainer old" in caught.value.reasons["demo-worker-0"]
+
+
+def test_a_node_that_does_not_answer_fails() -> None:
+    found = Health({}, {"demo-head": [Check("ssh", False, "ssh: timed out")]})
+    with pytest.raises(NodesFailed, match="demo-head: ssh: timed out"):
+        checks.require_healthy(found, builders.cluster())
+
+
+def test_a_healthy_cluster_may_start_a_run() -> None:
+    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts())
+    checks.require_healthy(found, builders.cluster())
+    checks.require_idle(found)
+    assert found.failed == {}
+
+
+def test_a_cluster_that_a_run_uses_is_refused_with_the_command_that_stops_it() -> None:
+    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(runs=["resnet20-mnist-1"]))
+    with pytest.raises(StateError, match="resnet20-mnist-1 is using the cluster") as caught:
+        checks.require_idle(found)
+    assert "orchestrator stop resnet20-mnist-1" in caught.value.hint
+
+
+def test_the_interface_that_all_nodes_have_is_taken() -> None:
+    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts())
+    assert checks.common_interface(found, None, ["demo-head", "demo-worker-0"]) == "eth0"
+
+
+def test_interfaces_of_different_names_are_refused_with_every_nodes_own() -> None:
+    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
+    with pytest.raises(StateError, match="demo-head: eth0, demo-worker-0: ens3") as caught:
+        checks.common_interface(found, None, ["demo-head", "demo-worker-0"])
+    assert "launch.network_interface" in caught.value.hint
+
+
+def test_an_interface_of_ones_own_choice_is_taken_unseen() -> None:
+    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
+    assert checks.common_interface(found, "ib0", ["demo-head", "demo-worker-0"]) == "ib0"
+
+
+def test_only_the_interfaces_of_the_nodes_in_use_must_agree() -> None:
+    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
+    assert checks.common_interface(found, None, ["demo-head"]) == "eth0"

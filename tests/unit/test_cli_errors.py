@@ -1,0 +1,142 @@
+"""Every bad input through the command itself: exit code, one message on standard error, nothing on standard output."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator import state
+from tests import builders, samples
+from tests.unit.conftest import Cli, StandIn
+
+TRAIN = ("train", "resnet20", "--dataset", "mnist")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["deploy", "--nodes", "0"], "nodes: 0: must be greater than or equal to 1"),
+        (["deploy", "--nodes", "10000"], "nodes: 10000: must be less than or equal to 100"),
+        (["deploy", "--cluster", "My_Cluster"], "name: 'My_Cluster' is not usable: 1 to 30 of a-z"),
+        (["status", "--cluster", "../up"], "name: '../up' is not usable"),
+        (["train", "resnet5", "--dataset", "mnist"], "'resnet5' is unknown, did you mean resnet50?"),
+        (["train", "resnet20", "--dataset", "cifar"], "'cifar' is unknown, did you mean cifar10?"),
+        (["train", "resnet20", "--max-time", "soon"], "train.max_time: 'soon': must be a valid number"),
+        (["train"], "train.model: missing; one of resnet101, resnet20, resnet50"),
+        (["run", "--", "python", "missing.py"], "run: missing.py: no such file"),
+        (["deploy", "--config", "missing.yaml"], "missing.yaml: No such file or directory"),
+    ],
+)
+def test_input_that_cannot_be_used_ends_with_2(cli: Cli, arguments: list[str], problem: str) -> None:
+    finished = cli(*arguments)
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert problem in finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["deploy", "--nodes", "many"], "--nodes"),
+        (["deploy", "--colour", "blue"], "--colour"),
+        (["destroy"], "destroy"),
+        (["run"], "Missing"),
+    ],
+)
+def test_words_that_are_no_command_end_with_2_and_are_no_bug(cli: Cli, arguments: list[str], problem: str) -> None:
+    finished = cli(*arguments)
+    assert problem in finished.stderr
+    assert "a bug" not in finished.stderr
+    assert finished.returncode == 2
+
+
+def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_key(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text("nodse: 3\nlocal: {cpu: 1}\n")
+    finished = cli("deploy")
+    assert finished.returncode == 2
+    assert "cluster.yaml: nodse: unknown key, did you mean nodes?" in finished.stderr
+    assert "cluster.yaml: local.cpu: unknown key, did you mean local.cpus?" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["status"], ["hostfile"], ["inventory"], ["stop"], ["ssh"], ["check"], TRAIN, ["run", "sh", "-m"]]
+)
+def test_a_command_about_a_cluster_that_is_not_deployed_ends_with_1(cli: Cli, arguments: list[str]) -> None:
+    finished = cli(*arguments)
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert "error: cluster 'default' is not deployed\n`orchestrator deploy` makes one" in finished.stderr
+
+
+def test_tearing_down_what_is_not_there_is_done_already(cli: Cli) -> None:
+    finished = cli("teardown")
+    assert (finished.returncode, finished.stdout) == (0, "cluster default: 0 made, 0 gone, 0 left\n")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [("missing", "no such directory"), (".", "empty"), (str(samples.MNIST.parent), "no MNIST here")],
+)
+def test_a_directory_without_the_data_ends_with_2_before_a_node_is_asked(cli: Cli, data: str, problem: str) -> None:
+    builders.deployed()
+    finished = cli(*TRAIN, "--data", data)
+    assert finished.returncode == 2
+    assert f"train.data: {data}: {problem}" in finished.stderr
+
+
+def test_more_ranks_than_slots_end_with_2_before_a_node_is_asked(cli: Cli) -> None:
+    builders.deployed(nodes=2)
+    finished = cli("train", "resnet20", "--dataset", "synthetic", "--np", "3")
+    assert finished.returncode == 2
+    assert "launch.np: 3 ranks asked for, the cluster has 1 to 2 slots" in finished.stderr
+
+
+def test_a_node_that_does_not_exist_is_refused_with_the_nearest(cli: Cli) -> None:
+    builders.deployed()
+    finished = cli("ssh", "demo-worker-7")
+    assert finished.returncode == 2
+    assert "no node 'demo-worker-7', did you mean demo-worker-0?" in finished.stderr
+
+
+def test_a_state_of_a_newer_version_ends_with_1_and_the_remedy(cli: Cli) -> None:
+    place = builders.deployed()
+    state.replace(place.record, json.dumps({**json.loads(place.record.read_text()), "version": 99}))
+    finished = cli("status")
+    assert finished.returncode == 1
+    assert "was written by a newer orchestrator (format 99, this one knows 1)\nupgrade orchestrator" in finished.stderr
+
+
+def test_without_terraform_a_deploy_ends_with_2(tmp_path: Path) -> None:
+    """By a Python that has no Terraform beside it, on an empty PATH."""
+    (tmp_path / "python").symlink_to(sys.executable)
+    environment = {**os.environ, "PATH": "", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [str(tmp_path / "python"), "-c", "from orchestrator.cli import main; main()", "deploy"]
+    finished = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert finished.returncode == 2
+    assert "error: neither terraform nor tofu is on the PATH\ninstall one: https://" in finished.stderr
+
+
+def test_without_docker_a_deploy_ends_with_2_and_touches_nothing(
+    cli: Cli, stand_in: StandIn, tmp_path: Path, own_directories: Path
+) -> None:
+    stand_in("terraform", """echo '{"terraform_version": "1.11.4"}'""")
+    with socket.socket(socket.AF_UNIX) as server:  # leaves the file of a socket that no one listens at
+        server.bind(str(tmp_path / "dead"))
+    finished = cli("deploy", DOCKER_HOST=f"unix://{tmp_path / 'dead'}")
+    assert finished.returncode == 2
+    assert f"error: Docker Engine does not answer at unix://{tmp_path / 'dead'}\nstart Docker" in finished.stderr
+    assert not own_directories.exists()
+
+
+def test_init_writes_a_file_that_deploy_reads_and_refuses_to_overwrite_it(cli: Cli, tmp_path: Path) -> None:
+    assert cli("init").returncode == 0
+    (tmp_path / "cluster.yaml").write_text("name: mine\n")
+    finished = cli("init")
+    assert finished.returncode == 2
+    assert "cluster.yaml is there already\n--force replaces it" in finished.stderr
+    assert (tmp_path / "cluster.yaml").read_text() == "name: mine\n"
+    assert cli("init", "--force").returncode == 0
+    assert (tmp_path / "cluster.yaml").read_text() != "name: mine\n"

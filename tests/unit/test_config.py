@@ -1,0 +1,118 @@
+"""cluster.yaml and flags."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator import config
+from orchestrator.config import Config
+from orchestrator.errors import ConfigError
+
+
+def written(directory: Path, text: str) -> Path:
+    path = directory / "cluster.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_without_file_and_flags_everything_has_its_default() -> None:
+    assert config.load(None, {}) == Config()
+    assert (Config().name, Config().nodes, Config().train.precision) == ("default", 2, "float32")
+
+
+def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
+    path = written(tmp_path, "nodes: 3\nlocal: {cpus: 1.5, memory: 2}\n")
+    loaded = config.load(path, {"nodes": 5, "local.cpus": 0.5, "slots": None})
+    assert (loaded.nodes, loaded.local.cpus, loaded.local.memory, loaded.slots) == (5, 0.5, 2.0, None)
+
+
+def test_what_was_deployed_is_the_base_only_where_there_is_no_file(tmp_path: Path) -> None:
+    base = {"nodes": 7, "local": {"cpus": 0.5}}
+    assert config.load(None, {"local.memory": 1.0}, base).local == config.Local(cpus=0.5, memory=1.0)
+    assert config.load(written(tmp_path, "name: demo\n"), {}, base).nodes == 2
+
+
+def test_loading_changes_neither_the_flags_nor_the_base() -> None:
+    base = {"local": {"cpus": 1.0}}
+    config.load(None, {"local.cpus": 2.0}, base)
+    assert base == {"local": {"cpus": 1.0}}
+
+
+def test_every_problem_is_reported_at_once_with_its_place(tmp_path: Path) -> None:
+    path = written(tmp_path, "nodes: 0\nlocal: {cpus: -1}\ntrain: {epochs: many}\n")
+    with pytest.raises(ConfigError) as caught:
+        config.load(path, {"launch.np": 0})
+    places = [problem.split(": ")[:-2] for problem in caught.value.problems]
+    file = str(path)
+    assert places == [[file, "nodes"], [file, "local.cpus"], ["launch.np"], [file, "train.epochs"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("nodse: 3", "nodse: unknown key, did you mean nodes?"),
+        ("local: {cpu: 2}", "local.cpu: unknown key, did you mean local.cpus?"),
+        ("train: {modle: resnet20}", "train.modle: unknown key, did you mean train.model?"),
+        ("zzzz: 3", "zzzz: unknown key"),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_nearest_known_one(tmp_path: Path, text: str, problem: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        config.load(path, {})
+    assert caught.value.problems == [f"{path}: {problem}"]
+
+
+@pytest.mark.parametrize("section", ["local:", "launch:", "train:"])
+def test_an_empty_section_holds_the_defaults(tmp_path: Path, section: str) -> None:
+    assert config.load(written(tmp_path, section), {}) == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("nodes: 0", "nodes: 0: must be greater than or equal to 1"),
+        ("nodes: 10000", "nodes: 10000: must be less than or equal to 100"),
+        ("nodes: two", "nodes: 'two': must be a valid integer"),
+        ("nodes: 2.5", "nodes: 2.5: must be a valid integer"),
+        ("nodes: [2]", "nodes: [2]: must be a valid integer"),
+        ("local: 5", "local: 5: "),
+        ("local: {subnet: 10.0.0.0/26}", "local.subnet: needs at least a /25"),
+        ("local: {subnet: everywhere}", "local.subnet: 'everywhere'"),
+        ("local: {memory: 0.1}", "local.memory: 0.1: must be greater than or equal to 0.5"),
+        ("launch: {controller: nccl}", "launch.controller: 'nccl': must be 'gloo' or 'mpi'"),
+        ("train: {precision: int8}", "train.precision: 'int8'"),
+        ("train: {seed: -1}", "train.seed: -1"),
+        ("provider: mars", "provider: 'mars': must be 'local'"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_with_what_it_must_be(tmp_path: Path, text: str, problem: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        config.load(path, {})
+    assert len(caught.value.problems) == 1
+    assert caught.value.problems[0].startswith(f"{path}: {problem}")
+
+
+@pytest.mark.parametrize("name", ["a", "demo", "lab-2", "a" * 30])
+def test_a_name_that_can_be_a_host_name_is_taken(name: str) -> None:
+    assert config.load(None, {"name": name}).name == name
+
+
+@pytest.mark.parametrize("name", ["", "2nd", "-a", "a-", "Demo", "a_b", "a.b", "a b", "a" * 31, "../up", "a\n"])
+def test_a_name_that_cannot_be_a_host_name_is_refused_with_the_rule(name: str) -> None:
+    with pytest.raises(ConfigError, match="1 to 30 of a-z"):
+        config.load(None, {"name": name})
+
+
+@pytest.mark.parametrize(
+    ("written_as", "seconds"), [("90", 90), ("90s", 90), ("15m", 900), ("2h", 7200), ("1.5 h", 5400), (45, 45)]
+)
+def test_a_duration_is_read_with_its_unit(written_as: object, seconds: float) -> None:
+    assert config.load(None, {"train.max_time": written_as}).train.max_time == seconds
+
+
+@pytest.mark.parametrize("written_as", ["soon", "-5s", "0", "5 days", "1h30m"])
+def test_a_duration_that_is_none_is_refused(written_as: str) -> None:
+    with pytest.raises(ConfigError, match=r"train\.max_time"):
+        config.load(None, {"train.max_time": written_as})

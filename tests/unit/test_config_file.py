@@ -1,0 +1,84 @@
+"""The file cluster.yaml itself: read, refused, written by `init`."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from orchestrator import config
+from orchestrator.config import Config
+from orchestrator.errors import ConfigError
+
+
+def test_a_file_that_is_not_there_is_named_with_the_command_that_writes_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file") as caught:
+        config.load(tmp_path / "cluster.yaml", {})
+    assert "orchestrator init" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"nodes: [1", "not YAML"),
+        (b"\xff\xfe\x00", "not YAML"),
+        (b"- nodes", "expected keys and values, found list"),
+        (b"just words", "expected keys and values, found str"),
+    ],
+)
+def test_a_file_that_holds_no_keys_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=problem):
+        config.load(path, {})
+
+
+def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.touch()
+    assert config.load(path, {}) == Config()
+
+
+def test_the_name_is_read_from_a_file_that_is_wrong_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text("name: demo\nnodes: none at all\n")
+    assert config.name_in(path) == "demo"
+
+
+def test_a_file_without_a_name_names_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text("nodes: 2\n")
+    assert config.name_in(path) is None
+
+
+def test_the_template_loads_to_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(config.template())
+    assert config.load(path, {}) == Config()
+
+
+def test_the_template_mentions_every_key_with_its_meaning() -> None:
+    lines = config.template().splitlines()
+    for path, meaning, _ in config.every_key():
+        name, indent = path.rpartition(".")[2], "  " * path.count(".")
+        starts = (f"{indent}{name}:", f"{indent}# {name}:")
+        found = [number for number, line in enumerate(lines) if line.startswith(starts)]
+        assert any(meaning in lines[number] or meaning in lines[number - 1] for number in found), path
+
+
+def test_every_line_of_the_template_that_is_commented_out_is_a_key_when_it_is_not() -> None:
+    uncommented = [line.replace("# ", "", 1) if line.lstrip().startswith("# ") else line for line in _keys()]
+    values = yaml.safe_load("\n".join(uncommented))
+    paths = {f"{key}.{inner}" for key, value in values.items() if isinstance(value, dict) for inner in value}
+    assert paths | set(values) == {path for path, _, _ in config.every_key()}
+
+
+def _keys() -> list[str]:
+    known = {path.rpartition(".")[2] for path, _, _ in config.every_key()}
+    words = [(line, line.lstrip().removeprefix("# ").partition(":")[0]) for line in config.template().splitlines()]
+    return [line for line, word in words if word in known]
+
+
+@pytest.mark.parametrize("path", [path for path, _, _ in config.every_key()])
+def test_every_key_says_what_it_means(path: str) -> None:
+    meanings = {key: meaning for key, meaning, _ in config.every_key()}
+    assert len(meanings[path].split()) >= 3

@@ -1,0 +1,61 @@
+"""Errors are an interface: what they say, and the exit codes they end with."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator import errors
+from orchestrator.errors import CommandFailed, ConfigError, NodesFailed, OrchestratorError
+
+
+@pytest.mark.parametrize(
+    ("kind", "exit_code"),
+    [
+        ("OrchestratorError", 1),
+        ("ConfigError", 2),
+        ("PreflightError", 2),
+        ("StateError", 1),
+        ("CommandFailed", 1),
+        ("NodesFailed", 1),
+        ("RunFailed", 1),
+        ("ContractError", 1),
+    ],
+)
+def test_each_kind_of_error_has_its_exit_code(kind: str, exit_code: int) -> None:
+    assert getattr(errors, kind).exit_code == exit_code
+
+
+def test_every_kind_of_error_is_drawn_in_the_tree() -> None:
+    kinds = [name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)]
+    assert len(kinds) == 8
+    assert [kind for kind in kinds if kind not in str(errors.__doc__)] == []
+
+
+def test_an_error_carries_what_happened_and_what_to_do() -> None:
+    error = OrchestratorError("it rains", "take an umbrella")
+    assert (str(error), error.message, error.hint) == ("it rains", "it rains", "take an umbrella")
+
+
+def test_a_config_error_lists_every_problem_on_a_line_of_its_own() -> None:
+    error = ConfigError(["nodes: 0: too few", "name: missing"])
+    assert error.message.splitlines() == error.problems == ["nodes: 0: too few", "name: missing"]
+
+
+def test_a_failed_command_can_be_pasted_into_a_shell() -> None:
+    error = CommandFailed("ask", ["echo", "two words", "it's"], "exit code 1", ["a", "b"], Path("tool.log"))
+    assert "`echo 'two words' 'it'\"'\"'s'` failed (exit code 1)" in error.message
+    assert error.message.splitlines()[1:] == ["    a", "    b"]
+    assert error.hint == "whole log: tool.log"
+
+
+def test_a_failed_command_without_a_log_names_none() -> None:
+    assert CommandFailed("ask", ["x"], 1, []).hint == ""
+
+
+def test_failed_nodes_are_named_each_with_its_own_reason() -> None:
+    error = NodesFailed("not healthy", {"demo-head": "no disk", "demo-worker-0": "no name"})
+    assert error.message.splitlines() == [
+        "not healthy: demo-head, demo-worker-0",
+        "    demo-head: no disk",
+        "    demo-worker-0: no name",
+    ]

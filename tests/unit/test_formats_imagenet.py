@@ -1,0 +1,73 @@
+"""ImageNet's class folders of JPEGs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.trainer import formats
+from orchestrator.trainer.formats import DataError
+from tests import samples
+from tests.samples import JPEG
+
+WHOLE = {"train/n02/b.JPEG": JPEG, "train/n01/a.jpg": JPEG, "train/n01/c.JPG": JPEG, "val/n02/d.jpeg": JPEG}
+
+
+def test_images_are_counted_and_listed_split_by_split(tmp_path: Path) -> None:
+    found = formats.inspect("imagenet", samples.imagenet(tmp_path, WHOLE))
+    assert (found.train, found.test) == (3, 1)
+    assert found.files == ["train/n01/a.jpg", "train/n01/c.JPG", "train/n02/b.JPEG", "val/n02/d.jpeg"]
+
+
+def test_labels_are_the_places_of_the_class_names_in_order(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, WHOLE)
+    assert formats.imagenet_images(tmp_path) == (
+        ["n01", "n02"],
+        [("train/n01/a.jpg", 0), ("train/n01/c.JPG", 0), ("train/n02/b.JPEG", 1)],
+        [("val/n02/d.jpeg", 1)],
+    )
+
+
+def test_files_that_are_no_images_are_read_over(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, {**WHOLE, "train/n01/readme.txt": b"", "train/list.csv": b"", "labels.json": b"{}"})
+    assert formats.inspect("imagenet", tmp_path).train == 3
+
+
+def adding(**images: bytes) -> Callable[[Path], object]:
+    """A whole data set with these beside it, "__" standing for "/"."""
+    added = {f"{name.replace('__', '/')}.jpg": content for name, content in images.items()}
+    return lambda directory: samples.imagenet(directory, {**WHOLE, **added})
+
+
+def only(*names: str) -> Callable[[Path], object]:
+    return lambda directory: samples.imagenet(directory, dict.fromkeys(names, JPEG))
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (adding(train__n01__x=JPEG[:-2]), "train/n01/x.jpg: truncated JPEG"),
+        (adding(val__n01__x=b"\x89PNG" + JPEG), "val/n01/x.jpg: not a JPEG"),
+        (adding(train__n01__x=b""), "train/n01/x.jpg: not a JPEG"),
+        (adding(val__n03__x=JPEG, val__n04__x=JPEG), "val/ has classes that train/ lacks: n03, n04"),
+        (only("train/n01/a.jpg"), "folder val/ with a folder of JPEGs per class is missing"),
+        (only("val/n01/a.jpg"), "folder train/ with a folder"),
+        (only("train/n01/a.png", "val/n01/a.jpg"), "no JPEG in train"),
+        (only("train/n01/a.jpg", "val/n01/a.png"), "no JPEG in val"),
+    ],
+)
+def test_a_data_set_that_is_not_whole_is_refused(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:
+    make(tmp_path)
+    with pytest.raises(DataError, match=problem):
+        formats.inspect("imagenet", tmp_path)
+
+
+def test_bytes_after_the_end_of_a_jpeg_do_no_harm(tmp_path: Path) -> None:
+    """Some published images of ImageNet have a few."""
+    samples.imagenet(tmp_path, {**WHOLE, "train/n01/padded.JPEG": JPEG + bytes(10)})
+    assert formats.inspect("imagenet", tmp_path).train == 4
+
+
+def test_a_class_that_only_train_has_does_no_harm(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, {**WHOLE, "train/n03/x.jpg": JPEG})
+    assert formats.inspect("imagenet", tmp_path).train == 4

@@ -1,0 +1,104 @@
+"""What the images are made of: when it is something else, and what goes into a build beside it."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from orchestrator import assets, images
+
+BASE = "debian:12-slim"
+# Prints the digest of a checkout, then again after a change to each of the files it is given.
+DIGESTS = """
+import pathlib, sys
+from orchestrator import images
+print(images.digest("debian:12-slim"))
+for name in sys.argv[1:]:
+    path = pathlib.Path(name)
+    path.chmod(0o755) if path.name == "node-init" else path.write_text(path.read_text() + "# changed")
+    print(images.digest("debian:12-slim"))
+"""
+
+
+def digests_of_a_copy(directory: Path, *changed: str) -> list[str]:
+    """The digests of a copy of this checkout: as it is, then after each change."""
+    for folder in (assets.PACKAGE, assets.directory("docker")):
+        shutil.copytree(folder, directory / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
+    (directory / "docker" / "node-init").chmod(0o644)
+    environment = {**os.environ, "PYTHONPATH": str(directory)}
+    command = [sys.executable, "-c", DIGESTS, *changed]
+    return subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, check=True
+    ).stdout.split()
+
+
+def test_the_digest_follows_what_the_images_are_made_of_and_nothing_else(tmp_path: Path) -> None:
+    made_of = ("docker/Dockerfile", "docker/node-init", "orchestrator/trainer/rank.py", "orchestrator/schema.py")
+    found = digests_of_a_copy(tmp_path, *made_of, "orchestrator/cluster.py", "orchestrator/recipes/resnet50.yaml")
+    assert len(set(found[:5])) == 5
+    assert set(found[5:]) == {found[4]}
+
+
+def test_another_base_image_is_another_digest() -> None:
+    assert images.digest(BASE) != images.digest("debian:12")
+    assert images.tag("node", BASE) == f"orchestrator-node:{images.digest(BASE)}"
+
+
+def test_proxy_and_certificates_of_this_machine_are_no_part_of_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = images.digest(BASE)
+    for variable in ("HTTPS_PROXY", "https_proxy", "PIP_INDEX_URL", "SSL_CERT_FILE"):
+        monkeypatch.setenv(variable, "changed")
+    assert images.digest(BASE) == before
+
+
+WITHOUT_CERTIFICATES = """
+from orchestrator import images
+from orchestrator.errors import PreflightError
+try:
+    images._ca_bundle()
+except PreflightError as error:
+    print(error.message, "|", error.hint)
+"""
+
+
+def test_a_machine_without_ca_certificates_is_told_to_install_them() -> None:
+    """Run where /etc/ssl and /usr/lib/ssl are empty: in a mount namespace of its own."""
+    hide = "for at in /etc/ssl /usr/lib/ssl; do test ! -d $at || mount -t tmpfs none $at; done"
+    argv = ["unshare", "--map-root-user", "--mount", "sh", "-ec", f'{hide}; exec "$@"', "sh", sys.executable, "-c"]
+    if shutil.which("unshare") is None or subprocess.run([*argv, "pass"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not let us hide /etc/ssl in a mount namespace")
+    environment = {name: value for name, value in os.environ.items() if "CERT" not in name and "CA_BUNDLE" not in name}
+    said = subprocess.run([*argv, WITHOUT_CERTIFICATES], env=environment, capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "no CA certificates on this machine | `sudo apt-get install ca-certificates`"
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+def test_the_certificates_that_this_machine_trusts_go_into_the_build_with_everything_else(
+    variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "company.pem").write_text("a certificate")
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path / "company.pem"))
+    with images.context() as file, tarfile.open(fileobj=file) as archive:
+        assert archive.getnames() == [*(name for name, _ in images.inputs()), "ca-bundle.crt"]
+        bundle = archive.extractfile("ca-bundle.crt")
+        assert bundle is not None
+        assert bundle.read() == b"a certificate"
+
+
+def test_the_proxy_of_this_machine_is_passed_on_in_both_spellings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*images.PASSED_ON, *images.PASSED_ON_AS_IS):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    assert images.host_settings() == {}
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:3128")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1/simple")
+    assert images.host_settings() == {
+        "HTTPS_PROXY": "http://127.0.0.1:3128",
+        "https_proxy": "http://127.0.0.1:3128",
+        "PIP_INDEX_URL": "http://127.0.0.1/simple",
+    }

@@ -1,0 +1,126 @@
+"""Imports run one way: read from the source of every module, wherever in it an import stands."""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from orchestrator import assets
+
+# From the top down: a module imports what stands below its own line, and the modules of its own package.
+LAYERS = [
+    {"cli"},
+    {"lifecycle", "programs"},
+    {"runs"},
+    {"checks", "datasets", "providers"},
+    {"build", "terraform", "ansible", "ssh", "keys"},
+    {"images", "engine", "state", "launch", "recipes", "runlog"},
+    {"process", "config", "cluster"},
+    {"schema", "assets", "progress", "errors"},
+]
+# The one module that may import each foreign tool.
+TOOLS = {
+    "docker": "engine",
+    "paramiko": "ssh",
+    "ansible_runner": "ansible",
+    "python_terraform": "terraform",
+    "subprocess": "process",
+}
+
+
+def modules() -> dict[str, Path]:
+    """Every module by its dotted name below `orchestrator`; the package itself is ""."""
+    found = {path: path.relative_to(assets.PACKAGE).with_suffix("").parts for path in assets.PACKAGE.rglob("*.py")}
+    return {".".join(part for part in parts if part != "__init__"): path for path, parts in found.items()}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The dotted names that a module imports; of `from package import name` both, for name may be a module."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import hides where it leads"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def ours(path: Path) -> set[str]:
+    """What a module imports of `orchestrator`, by the dotted names of :func:`modules`."""
+    known = modules()
+    names = (name.split(".")[1:] for name in imports(path) if name.partition(".")[0] == "orchestrator")
+    return {".".join(parts) if ".".join(parts) in known else ".".join(parts[:-1]) for parts in names}
+
+
+def room(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def layer(module: str) -> int:
+    return next(number for number, rooms in enumerate(LAYERS) if room(module) in rooms)
+
+
+CONTROL = {name: path for name, path in modules().items() if name and room(name) != "trainer"}
+TRAINER = {name: path for name, path in modules().items() if room(name) == "trainer"}
+
+
+def test_every_module_of_the_control_side_has_its_layer() -> None:
+    assert {room(name) for name in CONTROL} == set.union(*LAYERS)
+
+
+@pytest.mark.parametrize("module", CONTROL)
+def test_a_module_imports_only_what_is_below_it(module: str) -> None:
+    others = {name for name in ours(CONTROL[module]) if name and room(name) != room(module)}
+    assert {name for name in others if room(name) == "trainer" or layer(name) <= layer(module)} == set()
+
+
+@pytest.mark.parametrize("module", TRAINER)
+def test_the_worker_side_imports_of_ours_itself_and_the_schema_alone(module: str) -> None:
+    assert {name for name in ours(TRAINER[module]) if name not in ("", "schema") and room(name) != "trainer"} == set()
+
+
+@pytest.mark.parametrize(("tool", "module"), TOOLS.items())
+def test_each_foreign_tool_has_one_module_that_imports_it(tool: str, module: str) -> None:
+    importers = {name for name, path in CONTROL.items() if any(n.partition(".")[0] == tool for n in imports(path))}
+    assert importers == {module}
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    """Not merely installed because something else needs it: that may change with any release of the other."""
+    project = (assets.PACKAGE.parent / "pyproject.toml").read_text()
+    block = re.search(r"^dependencies = \[\n(.*?)^\]", project, re.DOTALL | re.MULTILINE)
+    assert block is not None
+    declared = {normal(name) for name in re.findall(r'^  "([\w.-]+)', block[1], re.MULTILINE)}
+    providers = metadata.packages_distributions()
+    names = {name.partition(".")[0] for path in CONTROL.values() for name in imports(path)}
+    foreign = names - sys.stdlib_module_names - {"orchestrator", "pydantic_core"}  # which pydantic pins to itself
+    assert {name for name in foreign if declared.isdisjoint(map(normal, providers.get(name, [])))} == set()
+
+
+def normal(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def test_only_the_command_line_prints_or_exits() -> None:
+    def calls(path: Path) -> set[str]:
+        found = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+        return {ast.unparse(function) for function in found} & {"print", "sys.exit", "exit", "input"}
+
+    assert {name for name, path in CONTROL.items() if calls(path) and room(name) != "cli"} == set()
+
+
+@pytest.mark.parametrize("module", ["formats", "health", "processes"])
+def test_what_must_answer_at_once_imports_no_tensorflow(module: str) -> None:
+    below = {module}
+    while more := {room_of for name in below for room_of in trainer_imports(name)} - below:
+        below |= more
+    named = {name.partition(".")[0] for part in below for name in imports(TRAINER[f"trainer.{part}"])}
+    assert named & {"tensorflow", "keras", "horovod", "numpy", "pydantic"} == set()
+
+
+def trainer_imports(module: str) -> set[str]:
+    """The modules of the worker side that one of them imports."""
+    return {name.partition(".")[2] for name in ours(TRAINER[f"trainer.{module}"]) if name.startswith("trainer.")}

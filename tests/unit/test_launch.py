@@ -1,0 +1,96 @@
+"""How a run is started: argument lists, compared whole."""
+
+import pytest
+
+from orchestrator import launch
+from tests import builders
+
+HOROVODRUN = [
+    "/opt/orchestrator/bin/horovodrun",
+    "--gloo",
+    "-np",
+    "2",
+    "--hostfile",
+    "/shared/runs/resnet20-mnist-1/hostfile",
+    "--network-interfaces",
+    "eth0",
+    "--start-timeout",
+    "120",
+    "--cycle-time-ms",
+    "5",
+    "--disable-cache",
+    "/opt/orchestrator/bin/python",
+    "-m",
+    "orchestrator.trainer.rank",
+    "/shared/runs/resnet20-mnist-1",
+    "--",
+    "python",
+    "train.py",
+]
+ENVIRONMENT = {
+    "PATH": "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "PYTHONUNBUFFERED": "1",
+    "OMP_NUM_THREADS": "2",
+    "TF_NUM_INTRAOP_THREADS": "2",
+    "ORCHESTRATOR_RUN": "resnet20-mnist-1",
+    "ORCHESTRATOR_RUN_DIR": "/shared/runs/resnet20-mnist-1",
+    "ORCHESTRATOR_OUTPUT": "/shared/runs/resnet20-mnist-1/output",
+}
+
+
+def test_horovodrun_is_launched_over_gloo() -> None:
+    assert launch.launch_command(builders.cluster(), builders.run()) == HOROVODRUN
+
+
+def test_horovodrun_is_launched_over_mpi() -> None:
+    expected = ["--mpi" if word == "--gloo" else word for word in HOROVODRUN]
+    assert launch.launch_command(builders.cluster(), builders.run(controller="mpi")) == expected
+
+
+def test_a_fraction_of_a_millisecond_is_a_cycle_time() -> None:
+    command = launch.launch_command(builders.cluster(), builders.run(cycle_time=0.5))
+    assert command[command.index("--cycle-time-ms") + 1] == "0.5"
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_the_unit_on_the_head_outlives_the_connection_and_supervises_the_launcher(controller: str) -> None:
+    run = builders.run(controller=controller)
+    log = "append:/shared/runs/resnet20-mnist-1/log"
+    assert launch.unit_command(builders.cluster(), run) == [
+        *("sudo", "systemd-run", "--quiet", "--collect", "--unit", "orchestrator-resnet20-mnist-1"),
+        *("--uid", "orchestrator"),
+        *("--property", "WorkingDirectory=/shared/runs/resnet20-mnist-1"),
+        *("--property", f"StandardOutput={log}"),
+        *("--property", f"StandardError={log}"),
+        *("--property", "KillMode=mixed"),
+        *("--property", "TimeoutStopSec=60"),
+        *("--property", "OOMPolicy=continue"),
+        *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", f"{name}={value}")),
+        *("--", "/opt/orchestrator/bin/python", "-m", "orchestrator.trainer.supervise"),
+        *("/shared/runs/resnet20-mnist-1", "--"),
+        *(f"--{controller}" if word == "--gloo" else word for word in HOROVODRUN),
+    ]
+
+
+def test_the_environment_of_ranks_holds_these_names_and_no_other() -> None:
+    assert launch.environment(builders.run()) == ENVIRONMENT
+
+
+def test_nothing_of_our_own_environment_reaches_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_PASSWORD", "hunter2")
+    words = launch.unit_command(builders.cluster(), builders.run())
+    assert not any("hunter2" in word or "OS_PASSWORD" in word for word in words)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "slots", "threads"), [(8.0, 2, 4), (2.0, 1, 2), (1.0, 4, 1), (0.5, 1, 1), (7.9, 2, 3)]
+)
+def test_ranks_share_the_cores_of_their_node_and_have_one_at_least(cpus: float, slots: int, threads: int) -> None:
+    assert launch.threads(builders.cluster(slots=slots, cpus=cpus)) == threads
+
+
+def test_the_poorest_node_says_how_many_threads_a_rank_has() -> None:
+    made = builders.cluster(cpus=8.0)
+    poor = made.nodes["demo-worker-0"].model_copy(update={"cpus": 3.0})
+    assert launch.threads(made.model_copy(update={"nodes": {**made.nodes, "demo-worker-0": poor}})) == 3

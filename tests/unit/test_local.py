@@ -1,0 +1,95 @@
+"""The provider `local`: what of it needs no engine, and what its preflight refuses."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+from typing import Any
+
+import pytest
+
+from orchestrator import state
+from orchestrator.config import Config
+from orchestrator.errors import PreflightError
+from orchestrator.providers import local
+from orchestrator.state import Record
+from tests import builders
+from tests.unit import docker_stand_in
+
+
+def container(name: str, cluster: str, deployment: str, running: str = "running") -> dict[str, Any]:
+    labels = {"orchestrator.cluster": cluster, "orchestrator.id": deployment}
+    return {"Id": f"id-of-{name}", "Names": [f"/{name}"], "Labels": labels, "State": running}
+
+
+@pytest.fixture(autouse=True)
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An engine with 4 cores and 8 GiB, and with two deployments called demo, one of them half down."""
+    containers = [
+        container("demo-head", "demo", "1a2b3c4d"),
+        container("demo-worker-0", "demo", "1a2b3c4d", running="exited"),
+        container("demo-worker-1", "demo", "another"),
+    ]
+    with docker_stand_in.listening({"/containers/json": (200, [containers])}) as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        yield
+
+
+def record(name: str = "demo") -> Record:
+    found = state.read(builders.deployed(name))
+    assert found is not None
+    return found
+
+
+def test_networks_are_free_in_turn_from_a_place_that_the_name_gives() -> None:
+    first = local.free_subnet("demo", [])
+    assert first.subnet_of(IPv4Network("10.201.0.0/16"))
+    assert local.free_subnet("demo", []) == first
+    assert local.free_subnet("demo", [first]) != first
+
+
+def test_a_network_that_overlaps_a_taken_one_is_not_free() -> None:
+    first = local.free_subnet("demo", [])
+    assert not local.free_subnet("demo", [first.supernet(new_prefix=20)]).overlaps(first.supernet(new_prefix=20))
+
+
+def test_where_every_network_is_taken_the_key_that_names_another_is_said() -> None:
+    with pytest.raises(PreflightError) as caught:
+        local.free_subnet("demo", [IPv4Network("10.201.0.0/16")])
+    assert "local.subnet" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ({"cpus": 5}, "local.cpus: 5 asked for, this machine has 4"),
+        ({"memory": 9}, "local.memory: 9 GiB asked for, this machine has 8.0"),
+    ],
+)
+def test_more_than_the_machine_has_is_refused(asked: dict[str, Any], problem: str) -> None:
+    with pytest.raises(PreflightError, match=problem):
+        local.preflight(Config.model_validate({"name": "free", "local": asked}), None)
+
+
+def test_exactly_what_the_machine_has_is_granted() -> None:
+    local.preflight(Config.model_validate({"name": "free", "local": {"cpus": 4, "memory": 8}}), None)
+
+
+def test_a_name_that_another_deployment_has_on_the_engine_is_refused_with_what_it_has() -> None:
+    with pytest.raises(PreflightError, match="container demo-worker-1") as caught:
+        local.preflight(Config(name="demo"), record())
+    assert "container demo-head" not in caught.value.message
+    assert "teardown --orphans --cluster demo" in caught.value.hint
+
+
+def test_a_survey_lists_this_deployment_alone() -> None:
+    found = [(str(resource), resource.usable) for resource in local.survey(record())]
+    assert found == [("container demo-head", True), ("container demo-worker-0", False)]
+
+
+def test_what_is_gone_or_stands_still_is_lost() -> None:
+    recorded = {"node[head]": "demo-head", "node[w0]": "demo-worker-0", "network": "demo-network"}
+    assert local.lost(record(), recorded) == ["node[w0]", "network"]
+
+
+def test_strangers_are_all_that_carry_the_name() -> None:
+    assert [resource.name for resource in local.strangers("demo")] == ["demo-head", "demo-worker-0", "demo-worker-1"]
+    assert local.strangers("other") == []

@@ -1,0 +1,90 @@
+"""Processes of a run, found by the mark in their environment: real ones, on this machine."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from orchestrator.trainer import processes
+from tests import waiting
+from tests.unit.conftest import Start
+
+SLEEP = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+# A helper in a session of its own, whose parent has ended: as a data loader's daemon may be.
+LEAVE_A_DAEMON = f"""
+import subprocess, sys
+daemon = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], start_new_session=True, stdout=subprocess.PIPE, text=True)
+print(daemon.stdout.readline(), end="", flush=True)
+"""
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
+# Ends the run that it belongs to itself, as the shim does, and has a parent that belongs to it too.
+END_FROM_WITHIN = f"""
+import subprocess, sys
+from orchestrator.trainer import processes
+child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}])
+print(processes.end(sys.argv[1]), child.wait(), flush=True)
+"""
+AS_A_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {END_FROM_WITHIN!r}, sys.argv[1]])"
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest) -> str:
+    """A run that no other test, and no cluster on this machine, has."""
+    return f"test-{os.getpid()}-{request.node.name}"
+
+
+def begin(start: Start, code: str, run: str, rank: int = 0) -> int:
+    """The id of a process that belongs to a rank of a run and is ready."""
+    return int(waiting.line(start("-c", code, ORCHESTRATOR_RUN=run, ORCHESTRATOR_RANK=f"{run}:{rank}")))
+
+
+def test_processes_are_found_by_the_run_and_by_the_rank_they_belong_to(start: Start, run: str) -> None:
+    zero, one = (begin(start, SLEEP, run, rank) for rank in (0, 1))
+    begin(start, SLEEP, f"{run}-of-another")
+    assert processes.marked(f"ORCHESTRATOR_RUN={run}") == {zero, one}
+    assert processes.marked(f"ORCHESTRATOR_RANK={run}:1") == {one}
+
+
+def test_a_run_is_active_while_it_has_a_process(start: Start, run: str) -> None:
+    assert run not in processes.active_runs()
+    begin(start, SLEEP, run)
+    begin(start, SLEEP, run, rank=1)
+    assert processes.active_runs().count(run) == 1
+
+
+def test_ending_a_run_ends_its_processes_and_no_others(start: Start, run: str) -> None:
+    mine, other = begin(start, SLEEP, run), begin(start, SLEEP, f"{run}-of-another")
+    assert processes.end(f"ORCHESTRATOR_RUN={run}") == 1
+    assert waiting.ends(mine)
+    assert waiting.runs(other)
+
+
+def test_a_process_that_left_its_session_and_lost_its_parent_is_ended(start: Start, run: str) -> None:
+    daemon = begin(start, LEAVE_A_DAEMON, run)
+    assert os.getsid(daemon) == daemon
+    assert processes.end(f"ORCHESTRATOR_RUN={run}") >= 1
+    assert waiting.ends(daemon)
+
+
+def test_a_process_that_does_not_heed_termination_is_killed(start: Start, run: str) -> None:
+    stubborn = begin(start, STUBBORN, run)
+    assert processes.end(f"ORCHESTRATOR_RUN={run}", grace=0.2) == 1
+    assert waiting.ends(stubborn)
+
+
+def test_whoever_ends_a_run_from_within_spares_itself_and_its_ancestors(start: Start, run: str) -> None:
+    parent = start("-c", AS_A_CHILD, f"ORCHESTRATOR_RUN={run}", ORCHESTRATOR_RUN=run)
+    assert waiting.line(parent) == f"1 {-signal.SIGTERM}"
+    assert parent.wait() == 0
+
+
+def test_ending_a_run_that_has_no_process_ends_nothing(run: str) -> None:
+    assert processes.end(f"ORCHESTRATOR_RUN={run}") == 0
+
+
+def test_the_program_sweeps_the_run_it_is_given(start: Start, run: str) -> None:
+    pid = begin(start, SLEEP, run)
+    subprocess.run([sys.executable, "-m", "orchestrator.trainer.processes", run], check=True)
+    assert waiting.ends(pid)

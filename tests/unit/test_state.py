@@ -1,0 +1,130 @@
+"""The state directory: where it is, how it is written, what is refused, what is forgotten."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from orchestrator import state
+from orchestrator.errors import StateError
+from tests import builders
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_the_state_is_where_xdg_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert state.home("demo").path == tmp_path / "state" / "orchestrator" / "demo"
+    assert state.cache() == tmp_path / "cache" / "orchestrator"
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_without_xdg_the_state_is_in_the_home_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str | None
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for variable in ("XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable) if value is None else monkeypatch.setenv(variable, value)
+    assert state.root() == tmp_path / ".local" / "state" / "orchestrator"
+    assert state.cache() == tmp_path / ".cache" / "orchestrator"
+
+
+def test_a_file_is_replaced_whole_and_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file"
+    state.replace(path, "old and long")
+    with path.open() as reader:
+        state.replace(path, "new")
+        assert reader.read() == "old and long"  # whoever has opened it sees all of the old one
+    assert path.read_text() == "new"
+    assert (mode(path), mode(path.parent)) == (0o600, 0o700)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_record_is_read_back_as_it_was_written() -> None:
+    place = builders.deployed("demo")
+    record = state.read(place)
+    assert record is not None
+    assert record.cluster == builders.cluster()
+    assert (record.id, record.config["name"]) == ("1a2b3c4d", "demo")
+    assert (mode(place.record), mode(place.path)) == (0o600, 0o700)
+
+
+def test_two_deployments_never_have_the_same_id() -> None:
+    assert state.new_record({}).id != state.new_record({}).id
+
+
+def test_deployed_clusters_are_listed_by_name() -> None:
+    for name in ("zebra", "ant"):
+        builders.deployed(name)
+    state.home("only-a-directory").path.mkdir()
+    assert state.names() == ["ant", "zebra"]
+
+
+def test_a_cluster_that_is_not_deployed_is_refused_with_those_that_are() -> None:
+    assert state.read(state.home("demo")) is None
+    with pytest.raises(StateError, match="'demo' is not deployed") as caught:
+        state.deployed(state.home("demo"))
+    assert caught.value.hint == "`orchestrator deploy` makes one"
+    builders.deployed("other")
+    with pytest.raises(StateError) as caught:
+        state.deployed(state.home("demo"))
+    assert caught.value.hint == "deployed: other; choose with --cluster"
+
+
+def test_a_cluster_that_is_half_deployed_is_refused_with_the_command_that_finishes_it() -> None:
+    state.write(state.home("demo"), state.new_record({}))
+    with pytest.raises(StateError, match="only half deployed") as caught:
+        state.deployed(state.home("demo"))
+    assert "orchestrator deploy" in caught.value.hint
+
+
+def test_a_state_of_a_newer_version_is_refused_whatever_else_it_holds() -> None:
+    place = state.home("demo")
+    state.replace(place.record, json.dumps({"version": state.VERSION + 1, "unheard": "of"}))
+    with pytest.raises(StateError, match="newer orchestrator") as caught:
+        state.read(place)
+    assert (caught.value.hint, caught.value.exit_code) == ("upgrade orchestrator", 1)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": "one"}', '{"version": 1}', "null"])
+def test_a_state_that_cannot_be_read_is_refused_with_its_path(text: str) -> None:
+    place = state.home("demo")
+    state.replace(place.record, text)
+    with pytest.raises(StateError, match="cannot be read") as caught:
+        state.read(place)
+    assert str(place.record) in caught.value.message
+
+
+def test_keys_that_a_later_version_adds_are_no_obstacle() -> None:
+    place = builders.deployed("demo")
+    state.replace(place.record, json.dumps({**json.loads(place.record.read_text()), "later": True}))
+    assert state.read(place) is not None
+
+
+def test_forgetting_a_cluster_keeps_its_runs_and_logs() -> None:
+    place = builders.deployed("demo")
+    gone = [place.terraform / "local" / "terraform.tfstate", place.ansible / "inventory.json", place.key]
+    kept = [place.runs / "run-1" / "results.json", place.log("terraform")]
+    for path in gone + kept:
+        state.replace(path, "x")
+    state.forget(place)
+    assert not any(path.exists() for path in [*gone, place.record])
+    assert all(path.exists() for path in kept)
+    assert state.names() == []
+
+
+def test_forgetting_twice_is_no_error() -> None:
+    place = builders.deployed("demo")
+    state.forget(place)
+    state.forget(place)
+    assert state.read(place) is None
+
+
+def test_the_logs_of_a_cluster_are_for_its_owner_alone() -> None:
+    log = builders.deployed("demo").log("terraform")
+    assert log.name == "terraform.log"
+    assert mode(log.parent) == 0o700
