@@ -1,0 +1,183 @@
+"""What waiting for the orchestrator costs, on this machine: ``make bench`` writes build/bench.md.
+
+Machines are noisy, so every figure is the median of several rounds and stands beside something measured in the same
+round: the ratio is what can be compared between machines.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+COMMAND = Path(sys.executable).with_name("orchestrator")
+TABLE = HERE.parent / "build" / "bench.md"
+MNIST = HERE.parent / "tests" / "data" / "mnist"
+ROUNDS, MANY = 3, 4
+CLUSTER = ("--cluster", "bench")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table; ``ratio`` is to what ``beside`` names."""
+
+    what: str
+    goal: str
+    measured: str
+    ratio: str
+    beside: str
+
+
+@dataclass
+class Bench:
+    """The command, with a state directory of its own."""
+
+    state: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "XDG_STATE_HOME": str(self.state)}
+
+    def run(self, *words: str) -> str:
+        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
+        return subprocess.run(argv, env=self.environment, check=True, capture_output=True, text=True).stdout
+
+    def deploy(self, nodes: int) -> dict[str, Any]:
+        made: dict[str, Any] = json.loads(self.run("deploy", "--nodes", str(nodes), "--json"))
+        return made
+
+    def first_line(self, *words: str) -> float:
+        """Seconds from the return key to the first line that a rank writes; the command is then left to its end."""
+        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
+        started = time.perf_counter()
+        with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+            assert running.stdout
+            running.stdout.readline()
+            seconds = time.perf_counter() - started
+            running.communicate()
+        return seconds
+
+
+def timed(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+@contextmanager
+def bench() -> Iterator[Bench]:
+    with tempfile.TemporaryDirectory() as state:
+        current = Bench(Path(state))
+        try:
+            yield current
+        finally:
+            current.run("teardown")
+
+
+def cold_deploys(b: Bench) -> list[Row]:
+    """A cluster of one node and one of several, each from nothing."""
+    rounds = []
+    for _ in range(ROUNDS):
+        one = timed(lambda: b.deploy(1))
+        b.run("teardown")
+        many = timed(lambda: b.deploy(MANY))
+        b.run("teardown")
+        rounds.append((one, (many - one) / (MANY - 1)))
+    one = statistics.median(first for first, _ in rounds)
+    more = statistics.median(further for _, further in rounds)
+    share = statistics.median(further / first for first, further in rounds)
+    return [
+        Row("cold deploy of the first node", "", f"{one:.1f} s", "", ""),
+        Row("each further node", "< 5 % of the first", f"{more:.1f} s", f"{share:.0%}", "the first node"),
+    ]
+
+
+def second_deploy(b: Bench) -> list[Row]:
+    """A deploy with nothing to do, beside Ansible's own ping of the same nodes."""
+    inventory = b.state / "inventory.json"
+    inventory.write_text(b.run("inventory"))
+    ping = [str(COMMAND.with_name("ansible")), "-i", str(inventory), "all", "-m", "ansible.builtin.ping"]
+    rounds = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        made = b.deploy(2)
+        seconds = time.perf_counter() - started
+        assert set(made["changed"].values()) == {0}
+        pinged = timed(lambda: subprocess.run(ping, check=True, capture_output=True))
+        rounds.append((seconds, made["seconds"]["Configuring nodes"] / seconds, seconds / pinged))
+    seconds, share, ratio = (statistics.median(column) for column in zip(*rounds, strict=True))
+    return [
+        Row(
+            "second deploy, nothing to do, 2 nodes", "< 10 s", f"{seconds:.1f} s", f"{ratio:.1f}", "ansible all -m ping"
+        ),
+        Row("of which Ansible", "the smaller part", f"{share * seconds:.1f} s", f"{share:.0%}", "the whole"),
+    ]
+
+
+def launches(b: Bench) -> list[Row]:
+    """From the return key to a rank's first line, beside importing what a rank imports."""
+    load = "import horovod.tensorflow, keras"
+    python = "/opt/orchestrator/bin/python"
+    script = b.state / "first_line.py"
+    script.write_text("print('here', flush=True)\n")
+    train = ("train", "resnet20", "--dataset", "mnist", "--data", str(MNIST), "--steps", "2")
+    rounds = []
+    for _ in range(ROUNDS):
+        imported = timed(lambda: b.run("ssh", "bench-head", "--", python, "-c", load))
+        bare = b.first_line("run", "--", "python", str(script))
+        rounds.append((imported, bare, b.first_line(*train) - imported))
+    imported, bare, beyond = (statistics.median(column) for column in zip(*rounds, strict=True))
+    beside = f"import of TensorFlow and Keras, {imported:.1f} s"
+    return [
+        Row("`run` to the first rank's first line, 2 nodes", "", f"{bare:.1f} s", f"{bare / imported:.1f}", beside),
+        Row(
+            "`train` to the first line, beyond that import",
+            "< 5 s",
+            f"{beyond:.1f} s",
+            f"{beyond / imported:.1f}",
+            beside,
+        ),
+    ]
+
+
+def idle_memory(b: Bench) -> list[Row]:
+    """Working set of an idle node's container, beside that of systemd alone."""
+    b.deploy(2)
+    time.sleep(5)
+    used = {}
+    for name in ("bench-head", "bench-worker-0"):
+        words = ["docker", "stats", "--no-stream", "--format", "{{.MemUsage}}", name]
+        used[name] = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split(" /")[0]
+    init = "ps -o rss= -p 1"
+    alone = int(b.run("ssh", "bench-worker-0", "--", *init.split())) / 1024
+    return [
+        Row("memory of an idle node", "< 60 MB", used["bench-worker-0"], "", f"systemd alone: {alone:.0f} MiB resident")
+    ]
+
+
+def main() -> None:
+    with bench() as b:
+        b.deploy(1)  # images
+        b.run("teardown")
+        rows = cold_deploys(b)
+        b.deploy(2)
+        rows += second_deploy(b) + launches(b)
+        b.run("teardown")
+        rows += idle_memory(b)
+    lines = ["| what | goal | measured | ratio | to |", "|---|---|---|---|---|"]
+    lines += [f"| {r.what} | {r.goal} | {r.measured} | {r.ratio} | {r.beside} |" for r in rows]
+    TABLE.parent.mkdir(exist_ok=True)
+    TABLE.write_text(f"{os.cpu_count()} cores, median of {ROUNDS} rounds\n\n" + "\n".join(lines) + "\n")
+    print(TABLE.read_text())
+
+
+if __name__ == "__main__":
+    main()
