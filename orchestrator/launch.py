@@ -1,11 +1,14 @@
 """How a run is started, as argument lists. Pure: what is built here is what the tests compare and the head executes."""
 
+import json
+
 from pydantic import BaseModel, ConfigDict
 
-from orchestrator.cluster import PYTHON, SHARED, Cluster
+from orchestrator.cluster import PYTHON, SHARED, Cluster, hostfile
 
 START_SECONDS = 120  # for every rank to say that it is there
 STOP_SECONDS = 60
+UNIT = "orchestrator-"  # then the run's id
 SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"
 
 
@@ -27,7 +30,6 @@ class Run(BaseModel):
     cycle_time: float
     threads: int
     memory: int
-    nodes: list[str]
     started: float
 
     @property
@@ -37,7 +39,7 @@ class Run(BaseModel):
 
     @property
     def unit(self) -> str:
-        return f"orchestrator-{self.id}"
+        return f"{UNIT}{self.id}"
 
 
 def directory(run_id: str) -> str:
@@ -58,8 +60,8 @@ def environment(run: Run) -> dict[str, str]:
     }
 
 
-def launch_command(cluster: Cluster, run: Run) -> list[str]:
-    """Horovodrun over the hosts of the run's hostfile, each rank inside our shim."""
+def launch_command(run: Run) -> list[str]:
+    """Horovodrun over the hosts of the run's hostfile, each rank inside our shim, which reads program.json."""
     return [
         "/opt/orchestrator/bin/horovodrun",
         f"--{run.controller}",
@@ -69,12 +71,15 @@ def launch_command(cluster: Cluster, run: Run) -> list[str]:
         *("--start-timeout", str(START_SECONDS)),
         *("--cycle-time-ms", f"{run.cycle_time:g}"),
         "--disable-cache",
-        *(PYTHON, "-m", "orchestrator.trainer.rank", run.directory, "--", *run.command),
+        *(PYTHON, "-m", "orchestrator.trainer.rank", run.directory),
     ]
 
 
 def unit_command(cluster: Cluster, run: Run) -> list[str]:
-    """systemd-run on the head: a unit that outlives the connection, whose main process supervises the launcher."""
+    """systemd-run on the head: a unit that outlives the connection, whose main process supervises the launcher.
+
+    What is launched stands in files: systemd would expand ``$`` in arguments, and they have a longest length.
+    """
     properties = {
         "WorkingDirectory": run.workdir,
         "StandardOutput": f"append:{run.directory}/log",
@@ -87,9 +92,17 @@ def unit_command(cluster: Cluster, run: Run) -> list[str]:
         *("sudo", "systemd-run", "--quiet", "--collect", "--unit", run.unit, "--uid", cluster.ssh_user),
         *(part for key, value in properties.items() for part in ("--property", f"{key}={value}")),
         *(part for key, value in environment(run).items() for part in ("--setenv", f"{key}={value}")),
-        *("--", PYTHON, "-m", "orchestrator.trainer.supervise", run.directory, "--"),
-        *launch_command(cluster, run),
+        *("--", PYTHON, "-m", "orchestrator.trainer.supervise", run.directory),
     ]
+
+
+def files(cluster: Cluster, run: Run) -> dict[str, str]:
+    """What the nodes read of a run, by name in its directory."""
+    return {
+        "hostfile": hostfile(cluster, run.np),
+        "command.json": json.dumps(launch_command(run)) + "\n",
+        "program.json": json.dumps(run.command) + "\n",
+    }
 
 
 def threads(cluster: Cluster) -> int:

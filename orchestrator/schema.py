@@ -1,10 +1,12 @@
-"""The files that cross between the control side and the worker side: one pydantic model each, on both sides.
+"""The files that cross between the control side and the worker side, each with one shape on both sides.
 
 ==================  ==================  ==============================================
-file in a run's     written by          model
+file in a run's     written by          shape
 directory
 ==================  ==================  ==============================================
 ``config.json``     control side        :class:`TrainConfig`
+``command.json``    control side        list of strings: the launcher and its arguments
+``program.json``    control side        list of strings: what every rank executes
 ``ranks/N.json``    rank N's shim       :class:`RankRecord`
 ``status.json``     the supervisor      :class:`RunStatus`
 ``results.json``    rank 0              :class:`Results`
@@ -155,9 +157,11 @@ class NodeFacts(_File):
     hostname: str
     resolves: bool
     interface: str | None
+    interfaces: list[str]
     digest: str | None
     shared_writable: bool
     shared_free: int
+    memory: int
     memory_available: int
     load: float
     runs: list[str]

@@ -2,12 +2,15 @@
 
 A process belongs to a run when its environment says ``ORCHESTRATOR_RUN=<run>``, and to one rank of it when it says
 ``ORCHESTRATOR_RANK=<run>:<rank>``. Children inherit the environment, so a helper that left its process group or its
-session is found too.
+session is found too. One that was started without the environment (``env -i``, ``sudo``) is found where it descends
+from whoever looks: a program that adopts orphans keeps all its descendants, whatever becomes of those between.
 """
 
 import contextlib
+import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterable
@@ -15,12 +18,43 @@ from pathlib import Path
 
 RUN = "ORCHESTRATOR_RUN"
 RANK = "ORCHESTRATOR_RANK"
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 def marked(mark: str) -> set[int]:
     """Process ids on this node whose environment holds ``mark`` ("NAME=value"), without our own line of ancestors."""
     kin = _ancestors(os.getpid())
     return {pid for pid in _pids() if pid not in kin and mark.encode() in _environment(pid)}
+
+
+def adopt_orphans() -> None:
+    """From now on, a descendant whose parent ends becomes our child and not that of process 1."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap(child: "subprocess.Popen[bytes]") -> "int | None":
+    """The exit code of ``child`` (128 + n for signal n), None while it runs; buries adopted orphans meanwhile."""
+    with contextlib.suppress(ChildProcessError):  # there is no child any more
+        while (ended := _ended_child()) and (ended != child.pid or child.returncode is not None):
+            os.waitpid(ended, 0)
+    code = child.poll()
+    return 128 - code if code is not None and code < 0 else code
+
+
+def _ended_child() -> "int | None":
+    ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    return ended.si_pid if ended else None
+
+
+def descendants(pid: int) -> set[int]:
+    """Children of ``pid``, their children and so on, without zombies."""
+    parents = {child: _parent(child) for child in _pids()}
+    found: set[int] = set()
+    generation = {pid}
+    while generation:
+        generation = {child for child, parent in parents.items() if parent in generation}
+        found |= generation
+    return found
 
 
 def active_runs() -> list[str]:
@@ -30,16 +64,23 @@ def active_runs() -> list[str]:
     return sorted({value[len(prefix) :].decode() for value in values if value.startswith(prefix)})
 
 
-def end(mark: str, grace: float = 5.0) -> int:
-    """Terminate what carries ``mark``, kill what is left after ``grace`` seconds; returns how many there were."""
-    found = marked(mark)
+def end(mark: str, grace: float = 5.0, own: bool = False) -> int:
+    """Terminate what carries ``mark`` (and our ``own`` descendants), kill what is left after ``grace`` seconds.
+
+    Returns how many there were.
+    """
+
+    def left() -> set[int]:
+        return marked(mark) | (descendants(os.getpid()) if own else set())
+
+    found = left()
     _signal(found, signal.SIGTERM)
     deadline = time.monotonic() + grace
-    while marked(mark) and time.monotonic() < deadline:
+    while left() and time.monotonic() < deadline:
         time.sleep(0.05)
     for _ in range(10):  # a process that forks while we kill is found in the next round
-        _signal(marked(mark), signal.SIGKILL)
-        if not marked(mark):
+        _signal(left(), signal.SIGKILL)
+        if not left():
             break
         time.sleep(0.05)
     return len(found)
@@ -47,7 +88,7 @@ def end(mark: str, grace: float = 5.0) -> int:
 
 def _signal(pids: Iterable[int], number: int) -> None:
     for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # root's, where a script uses sudo
             os.kill(pid, number)
 
 
@@ -67,9 +108,17 @@ def _ancestors(pid: int) -> set[int]:
     found = set()
     while pid > 0:
         found.add(pid)
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        pid = int(stat.rpartition(")")[2].split()[1])
+        pid = _parent(pid)
     return found
+
+
+def _parent(pid: int) -> int:
+    """The parent of ``pid``; 0 for a zombie, and for a process that is gone."""
+    try:
+        state, parent = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
+    except (OSError, ValueError):
+        return 0
+    return 0 if state in "ZX" else int(parent)
 
 
 if __name__ == "__main__":

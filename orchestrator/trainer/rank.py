@@ -1,10 +1,15 @@
 """The shim around one rank: keeps its record, and ends it when whoever launched it is gone.
 
+The program of every rank stands in ``program.json``, where no launcher's shell can change a word of it.
+
 The launcher (horovodrun, mpirun) holds the other end of this process's standard output, by a pipe or through sshd.
 When that end closes, the launcher, the connection or the head has died, and a rank that computes or waits without
-writing would never notice: so the shim watches for it and ends everything the rank started.
+writing would never notice: so the shim watches for it and ends everything the rank started. That is what carries the
+rank's mark, and what descends from the shim, to which orphans fall. A shim that is itself killed cannot do so: what
+the rank started without the mark then stays on a worker, and on the head falls to the supervisor.
 """
 
+import json
 import os
 import select
 import signal
@@ -16,63 +21,65 @@ from pathlib import Path
 
 from orchestrator.schema import RankRecord
 from orchestrator.trainer import processes
+from orchestrator.trainer.relay import Relay
+from orchestrator.trainer.signals import Signals
 
+ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 ENDED_BY_LAUNCHER = 143
-NOT_FOUND = 127
+NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as shells have it
+# Seconds for what a rank leaves to end by itself: fewer than a launcher has patience with the shim once it has asked.
+GRACE = {"HOROVOD_RANK": 3.0, "OMPI_COMM_WORLD_RANK": 0.5}
 
 
-class _Ended(Exception):
-    """The launcher asked this rank to end."""
-
-
-def main(run_directory: Path, command: list[str]) -> int:
-    """Run ``command`` as the rank that the environment names; returns its exit code, 128 + n for signal n."""
-    rank = _rank()
+def main(run_directory: Path) -> int:
+    """Run the program of the rank that the environment names; returns its exit code, 128 + n for signal n."""
+    signals = Signals(*ENDING)
+    variable = _variable()
+    rank = int(os.environ[variable])
     mark = f"{os.environ[processes.RUN]}:{rank}"
     record = RankRecord(rank=rank, host=socket.gethostname(), pid=os.getpid(), started=time.time())
     path = run_directory / "ranks" / f"{rank}.json"
     record.write(path)
-    code = _supervise(command, {**os.environ, processes.RANK: mark})
-    ended = {"ended": time.time(), "exit_code": code, "terminated": code == ENDED_BY_LAUNCHER}
-    record.model_copy(update=ended).write(path)
-    processes.end(f"{processes.RANK}={mark}")
+    relay = Relay()
+    code, terminated = _run(json.loads((run_directory / "program.json").read_text()), mark, relay, signals)
+    record.model_copy(update={"ended": time.time(), "exit_code": code, "terminated": terminated}).write(path)
+    processes.end(f"{processes.RANK}={mark}", GRACE[variable], own=True)
+    relay.drain()
     return code
 
 
-def _supervise(command: list[str], environment: dict[str, str]) -> int:
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, _end)
+def _run(program: list[str], mark: str, relay: Relay, signals: Signals) -> tuple[int, bool]:
+    """Exit code of ``program``, and whether the launcher asked for its end."""
+    processes.adopt_orphans()
+    out, err = relay.inputs
     try:
-        return _wait(subprocess.Popen(command, env=environment))
-    except FileNotFoundError as error:
-        print(f"{error.filename}: no such command on {socket.gethostname()}", file=sys.stderr)
-        return NOT_FOUND
-    except _Ended:
-        return ENDED_BY_LAUNCHER
-    finally:
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)
+        child = subprocess.Popen(program, env={**os.environ, processes.RANK: mark}, stdout=out, stderr=err)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        reason = "no such command" if missing else error.strerror
+        print(f"{program[0]}: {reason} on {socket.gethostname()}", file=sys.stderr)
+        return (NOT_FOUND if missing else NOT_EXECUTABLE), False
+    relay.start()
+    return _wait(child, signals)
 
 
-def _wait(child: "subprocess.Popen[bytes]") -> int:
-    ended = os.pidfd_open(child.pid)
+def _wait(child: "subprocess.Popen[bytes]", signals: Signals) -> tuple[int, bool]:
     poll = select.poll()
-    poll.register(ended, select.POLLIN)
+    poll.register(signals.descriptor, select.POLLIN)
     poll.register(sys.stdout.fileno(), 0)  # no events asked for: only error and hang-up are reported
-    if ended not in [descriptor for descriptor, _ in poll.poll()]:
-        return ENDED_BY_LAUNCHER
-    code = child.wait()
-    return 128 - code if code < 0 else code
+    while True:
+        gone = sys.stdout.fileno() in [descriptor for descriptor, _ in poll.poll()]
+        asked = signals.received()  # before the child is looked at: the news of its end is not to be read away
+        code = processes.reap(child)
+        asked |= signals.received() if code is not None else set()
+        if code is not None or gone or asked & ENDING:
+            return (ENDED_BY_LAUNCHER if code is None else code), gone or bool(asked & ENDING)
 
 
-def _end(number: int, frame: object) -> None:
-    raise _Ended
-
-
-def _rank() -> int:
-    """The rank as the Gloo launcher (HOROVOD_RANK) or Open MPI (OMPI_COMM_WORLD_RANK) names it."""
-    return int(os.environ.get("HOROVOD_RANK") or os.environ["OMPI_COMM_WORLD_RANK"])
+def _variable() -> str:
+    """The variable in which the launcher, Gloo's or Open MPI's, names the rank."""
+    return next(name for name in GRACE if os.environ.get(name))
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[sys.argv.index("--") + 1 :]))
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,64 +1,69 @@
 """The main process of a run's unit on the head: runs the launcher, leaves nothing behind, writes status.json.
 
+The launcher's arguments stand in ``command.json``, where no shell and no unit file can change a word of them.
 It is stopped by SIGTERM (``systemctl stop``). Whatever way the launcher ends, every host of the hostfile is swept
-for processes of the run, and the first thing that went wrong is looked up among the ranks' records.
+for processes of the run. Nothing that it waits for can hold it up for longer than the unit's TimeoutStopSec.
 """
 
+import json
+import math
 import os
-import re
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from orchestrator.schema import Failure, RankRecord, RunStatus, State
 from orchestrator.trainer import processes
+from orchestrator.trainer.signals import Signals
 
-LAST_LINES = 30
 LAUNCHER_GRACE = 20.0
+SWEEP_SECONDS = 15.0  # for one host; all are swept at the same time
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"]
-# What ranks say that fail because another one did; the cause is to be looked for elsewhere.
-FOLLOWERS = (
-    "HorovodInternalError",
-    "Horovod has been shut down",
-    "Connection closed by peer",
-    "Connection reset by peer",
-)
-MPI_TAG = re.compile(r"\[1,\d+\]<(?:stdout|stderr)>:")
-TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(stdout|stderr)>:(.*)$")
+SSH_FAILED = 255
+NOT_STARTED = 127
 
 
-def main(run_directory: Path, command: list[str]) -> int:
+def main(run_directory: Path) -> int:
     """Run the launcher to its end; returns its exit code, which is also the unit's."""
+    signals = Signals(signal.SIGTERM)
+    from orchestrator.trainer import verdict  # noqa: PLC0415  a stop may come while pydantic is being imported
+
     started = time.time()
-    code, stopped = _launch(command)
+    processes.adopt_orphans()
+    code, stopped = _launch(json.loads((run_directory / "command.json").read_text()), signals)
     left = sweep((run_directory / "hostfile").read_text(), os.environ[processes.RUN])
-    state: State = "stopped" if stopped else "failed" if code else "finished"
-    failure = _failure(run_directory, left) if state == "failed" else None
-    status = RunStatus(state=state, exit_code=code, started=started, ended=time.time(), failure=failure, left=left)
-    status.write(run_directory / "status.json")
+    verdict.write(run_directory, started, code, stopped, left)
     return code
 
 
-def _launch(command: list[str]) -> tuple[int, bool]:
-    launcher = subprocess.Popen(command, start_new_session=True)
-    stopped = []
+def _launch(command: list[str], signals: Signals) -> tuple[int, bool]:
+    """The launcher's exit code, and whether the run was stopped."""
+    try:
+        launcher = subprocess.Popen(command, start_new_session=True)
+    except OSError as error:
+        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+        return NOT_STARTED, False
+    code, deadline = None, math.inf
+    while code is None:
+        signals.wait(1.0)
+        if signal.SIGTERM in signals.received() and deadline == math.inf:
+            deadline = time.monotonic() + LAUNCHER_GRACE
+            _signal_group(launcher.pid, signal.SIGTERM)  # horovodrun, and the shell and mpirun that it becomes
+        if time.monotonic() >= deadline:
+            _signal_group(launcher.pid, signal.SIGKILL)
+        code = processes.reap(launcher)
+    _end_group(launcher, min(deadline, time.monotonic() + LAUNCHER_GRACE))
+    return code, deadline < math.inf
 
-    def stop(number: int, frame: object) -> None:
-        stopped.append(number)
-        _signal_group(launcher.pid, signal.SIGTERM)  # horovodrun, and the shell and mpirun that it becomes
 
-    signal.signal(signal.SIGTERM, stop)
-    code = launcher.wait()
-    deadline = time.monotonic() + LAUNCHER_GRACE
-    while _signal_group(launcher.pid, 0) and time.monotonic() < deadline:  # mpirun takes its daemons down
+def _end_group(launcher: "subprocess.Popen[bytes]", deadline: float) -> None:
+    """Give what the launcher leaves in its group until ``deadline``: mpirun takes its daemons down."""
+    while _signal_group(launcher.pid, 0) and time.monotonic() < deadline:
         time.sleep(0.05)
+        processes.reap(launcher)
     _signal_group(launcher.pid, signal.SIGKILL)
-    return (128 - code if code < 0 else code), bool(stopped)
 
 
 def _signal_group(leader: int, number: int) -> bool:
@@ -75,46 +80,27 @@ def sweep(hostfile: str, run: str) -> list[str]:
 
     Returns the hosts that did not answer.
     """
+    processes.end(f"{processes.RUN}={run}", own=True)
     others = [line.split()[0] for line in hostfile.splitlines()][1:]
-    with ThreadPoolExecutor(max_workers=32) as pool:
+    with ThreadPoolExecutor(max_workers=len(others) or 1) as pool:
         answered = list(pool.map(lambda host: _sweep_host(host, run), others))
-    processes.end(f"{processes.RUN}={run}")
     return [host for host, ok in zip(others, answered, strict=False) if not ok]
 
 
 def _sweep_host(host: str, run: str) -> bool:
+    """Whether ``host`` answered. What went wrong on a host that did is said in the log: the host is not lost."""
     command = [*SSH, host, sys.executable, "-m", "orchestrator.trainer.processes", run]
-    unmarked = {name: value for name, value in os.environ.items() if name != processes.RUN}  # not to be swept itself
-    return (
-        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=unmarked).returncode
-        == 0
-    )
-
-
-def _failure(run_directory: Path, left: list[str]) -> Failure:
-    records = [RankRecord.model_validate_json(path.read_text()) for path in (run_directory / "ranks").glob("*.json")]
-    return first_failure(records, (run_directory / "log").read_text(errors="replace").splitlines(), left)
-
-
-def first_failure(records: Sequence[RankRecord], log: Sequence[str], left: Sequence[str]) -> Failure:
-    """The cause among what failed: a host that is gone, else the earliest rank that did not merely follow another."""
-    if left:
-        return Failure(reason="host", host=left[0])
-    failed = sorted((r for r in records if r.exit_code and not r.terminated), key=lambda r: r.ended or 0.0)
-    tails = {record.rank: lines_of(log, record.rank) for record in failed}
-    causes = [record for record in failed if not any(word in line for word in FOLLOWERS for line in tails[record.rank])]
-    for record in [*causes, *failed][:1]:
-        return Failure(
-            reason="rank", host=record.host, rank=record.rank, exit_code=record.exit_code, lines=tails[record.rank]
+    try:
+        swept = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=SWEEP_SECONDS
         )
-    return Failure(reason="launcher", host=socket.gethostname(), lines=list(log[-LAST_LINES:]))
-
-
-def lines_of(log: Sequence[str], rank: int) -> list[str]:
-    """The last lines that ``rank`` wrote, from a log whose lines horovodrun tags ``[rank]<stream>:``."""
-    tagged = (TAG.match(line) for line in log)
-    return [MPI_TAG.sub("", match[3]) for match in tagged if match and int(match[1]) == rank][-LAST_LINES:]
+    except subprocess.TimeoutExpired:
+        return False
+    if swept.returncode not in (0, SSH_FAILED):
+        reason = swept.stderr.strip() or f"exit code {swept.returncode}"
+        print(f"processes of the run may be left on {host}: {reason}", file=sys.stderr)
+    return swept.returncode != SSH_FAILED
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[sys.argv.index("--") + 1 :]))
+    sys.exit(main(Path(sys.argv[1])))

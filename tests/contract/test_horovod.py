@@ -10,6 +10,7 @@ import pytest
 from orchestrator import cluster as clusters
 from orchestrator import images, launch
 from orchestrator.config import Local
+from orchestrator.engine import Engine
 from tests import builders
 from tests.contract.conftest import PYTHON, Said
 
@@ -50,7 +51,7 @@ def test_horovods_parser_assigns_ranks_head_first_and_fills_hosts_in_order(
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_horovodrun_understands_every_option_of_the_launch_command(in_image: InImage, controller: str) -> None:
     run = builders.run(controller=controller, cycle_time=2.5)
-    program, *options = launch.launch_command(builders.cluster(), run)
+    program, *options = launch.launch_command(run)
     said = in_image([PYTHON, "-c", ARGUMENTS, *options])
     assert said.code == 0, said.text
     assert json.loads(said.text.splitlines()[-1]) == {
@@ -92,3 +93,10 @@ def test_the_sources_in_the_image_are_byte_for_byte_those_here(in_image: InImage
     assert said.code == 0, said.text
     found = [line.split()[0] for line in said.text.splitlines()]
     assert found == [hashlib.sha256(path.read_bytes()).hexdigest() for path in sources.values()]
+
+
+def test_the_image_does_not_tell_which_package_index_it_was_built_from(docker_engine: Engine, node_image: str) -> None:
+    """Its address may hold a password, and the history of an image holds the build arguments of its stages."""
+    history = docker_engine.client.images.get(node_image).history()
+    assert any("DIGEST=" in layer["CreatedBy"] for layer in history)
+    assert [layer["CreatedBy"] for layer in history if "PIP_" in layer["CreatedBy"]] == []

@@ -1,5 +1,7 @@
 """How a run is started: argument lists, compared whole."""
 
+import json
+
 import pytest
 
 from orchestrator import launch
@@ -23,9 +25,6 @@ HOROVODRUN = [
     "-m",
     "orchestrator.trainer.rank",
     "/shared/runs/resnet20-mnist-1",
-    "--",
-    "python",
-    "train.py",
 ]
 ENVIRONMENT = {
     "PATH": "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin",
@@ -40,16 +39,16 @@ ENVIRONMENT = {
 
 
 def test_horovodrun_is_launched_over_gloo() -> None:
-    assert launch.launch_command(builders.cluster(), builders.run()) == HOROVODRUN
+    assert launch.launch_command(builders.run()) == HOROVODRUN
 
 
 def test_horovodrun_is_launched_over_mpi() -> None:
     expected = ["--mpi" if word == "--gloo" else word for word in HOROVODRUN]
-    assert launch.launch_command(builders.cluster(), builders.run(controller="mpi")) == expected
+    assert launch.launch_command(builders.run(controller="mpi")) == expected
 
 
 def test_a_fraction_of_a_millisecond_is_a_cycle_time() -> None:
-    command = launch.launch_command(builders.cluster(), builders.run(cycle_time=0.5))
+    command = launch.launch_command(builders.run(cycle_time=0.5))
     assert command[command.index("--cycle-time-ms") + 1] == "0.5"
 
 
@@ -68,9 +67,16 @@ def test_the_unit_on_the_head_outlives_the_connection_and_supervises_the_launche
         *("--property", "OOMPolicy=continue"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", f"{name}={value}")),
         *("--", "/opt/orchestrator/bin/python", "-m", "orchestrator.trainer.supervise"),
-        *("/shared/runs/resnet20-mnist-1", "--"),
-        *(f"--{controller}" if word == "--gloo" else word for word in HOROVODRUN),
+        "/shared/runs/resnet20-mnist-1",
     ]
+
+
+def test_what_is_launched_stands_in_files_that_no_shell_and_no_systemd_expands() -> None:
+    words = ["python", "train.py", "--price", "$5 %h 'é'"]
+    files = launch.files(builders.cluster(), builders.run(command=words))
+    assert json.loads(files["command.json"]) == HOROVODRUN
+    assert json.loads(files["program.json"]) == words
+    assert files["hostfile"] == "10.0.0.10 slots=1\n10.0.0.11 slots=1\n"
 
 
 def test_the_environment_of_ranks_holds_these_names_and_no_other() -> None:

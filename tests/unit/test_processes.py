@@ -88,3 +88,42 @@ def test_the_program_sweeps_the_run_it_is_given(start: Start, run: str) -> None:
     pid = begin(start, SLEEP, run)
     subprocess.run([sys.executable, "-m", "orchestrator.trainer.processes", run], check=True)
     assert waiting.ends(pid)
+
+
+# Adopts orphans, gets one that has no mark of any run, and says which descendants it has before and after ending them.
+ADOPT = f"""
+import os, subprocess, sys
+from orchestrator.trainer import processes
+processes.adopt_orphans()
+subprocess.run(["env", "-i", "setsid", "--fork", sys.executable, "-c", {SLEEP!r}], stdout=sys.stderr)
+before = len(processes.descendants(os.getpid()))
+ended = processes.end("ORCHESTRATOR_RUN=none", own=sys.argv[1] == "own")
+print(before, ended, len(processes.descendants(os.getpid())), flush=True)
+processes.end("ORCHESTRATOR_RUN=none", own=True)
+"""
+
+
+@pytest.mark.parametrize(("whose", "said"), [("own", "1 1 0"), ("marked", "1 0 1")])
+def test_adopted_orphans_are_ended_where_that_is_asked_for(start: Start, whose: str, said: str) -> None:
+    assert waiting.line(start("-c", ADOPT, whose)) == said
+
+
+def test_descendants_are_children_and_their_children_but_no_zombies(start: Start) -> None:
+    nested = f"import subprocess, sys; subprocess.Popen(['true']); subprocess.run([sys.executable, '-c', {SLEEP!r}])"
+    outer = start("-c", nested)
+    inner = int(waiting.line(outer))
+    assert waiting.until(lambda: processes.descendants(outer.pid) == {inner})
+    assert {outer.pid, inner} <= processes.descendants(os.getpid())
+
+
+def test_a_child_is_reaped_with_its_exit_code_and_orphans_beside_it(start: Start) -> None:
+    code = """
+import subprocess, time
+from orchestrator.trainer import processes
+processes.adopt_orphans()
+child = subprocess.Popen(["sh", "-c", "setsid --fork true; sleep 0.2; kill -9 $$"])
+while (code := processes.reap(child)) is None:
+    time.sleep(0.01)
+print(code, processes.reap(child))
+"""
+    assert waiting.line(start("-c", code)) == "137 137"

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from orchestrator.trainer import supervise
+from orchestrator.trainer import verdict
 from tests import builders
 
 LOG = [
@@ -18,57 +18,57 @@ LOG = [
 
 def test_the_rank_that_failed_first_is_the_cause() -> None:
     records = [builders.rank(0, exit_code=1, ended=5.0), builders.rank(1, exit_code=3, ended=4.0), builders.rank(2)]
-    failure = supervise.first_failure(records, LOG, left=[])
+    failure = verdict.first_failure(records, LOG, left=[])
     assert (failure.reason, failure.rank, failure.host, failure.exit_code) == ("rank", 1, "host-1", 3)
     assert failure.lines == ["Traceback (most recent call last):", "ValueError: negative weight"]
 
 
 def test_a_rank_that_merely_followed_another_is_not_the_cause_even_if_it_ended_earlier() -> None:
     records = [builders.rank(0, exit_code=1, ended=4.0), builders.rank(1, exit_code=3, ended=5.0)]
-    assert supervise.first_failure(records, LOG, left=[]).rank == 1
+    assert verdict.first_failure(records, LOG, left=[]).rank == 1
 
 
-@pytest.mark.parametrize("words", supervise.FOLLOWERS)
+@pytest.mark.parametrize("words", verdict.FOLLOWERS)
 def test_what_followers_say_is_known(words: str) -> None:
     log = [f"[0]<stderr>:error: {words}.", "[1]<stderr>:the cause"]
     records = [builders.rank(0, exit_code=1, ended=1.0), builders.rank(1, exit_code=1, ended=9.0)]
-    assert supervise.first_failure(records, log, left=[]).rank == 1
+    assert verdict.first_failure(records, log, left=[]).rank == 1
 
 
 def test_where_all_ranks_followed_the_earliest_is_named() -> None:
     log = [f"[{rank}]<stderr>:Connection reset by peer" for rank in range(2)]
     records = [builders.rank(0, exit_code=1, ended=5.0), builders.rank(1, exit_code=1, ended=4.0)]
-    assert supervise.first_failure(records, log, left=[]).rank == 1
+    assert verdict.first_failure(records, log, left=[]).rank == 1
 
 
 def test_a_rank_that_the_launcher_ended_is_not_the_cause() -> None:
     records = [builders.rank(0, exit_code=143, ended=1.0, terminated=True), builders.rank(1, exit_code=1, ended=2.0)]
-    assert supervise.first_failure(records, [], left=[]).rank == 1
+    assert verdict.first_failure(records, [], left=[]).rank == 1
 
 
 def test_a_host_that_is_gone_is_the_cause_before_any_rank() -> None:
-    failure = supervise.first_failure([builders.rank(0, exit_code=1)], LOG, left=["10.0.0.11", "10.0.0.12"])
+    failure = verdict.first_failure([builders.rank(0, exit_code=1)], LOG, left=["10.0.0.11", "10.0.0.12"])
     assert (failure.reason, failure.host, failure.rank) == ("host", "10.0.0.11", None)
 
 
 @pytest.mark.parametrize("records", [[], [builders.rank(0)], [builders.rank(0, exit_code=None)]])
 def test_where_no_rank_failed_the_launcher_did_and_its_last_lines_are_shown(records: list[object]) -> None:
     log = [f"line {number}" for number in range(100)]
-    failure = supervise.first_failure(records, log, left=[])  # type: ignore[arg-type]
+    failure = verdict.first_failure(records, log, left=[])  # type: ignore[arg-type]
     assert (failure.reason, failure.host) == ("launcher", socket.gethostname())
     assert failure.lines == [f"line {number}" for number in range(70, 100)]
 
 
 def test_the_lines_of_a_rank_are_its_own_and_the_last_thirty() -> None:
     log = [f"[{number % 2}]<stdout>:line {number}" for number in range(100)]
-    assert supervise.lines_of(log, 1) == [f"line {number}" for number in range(41, 100, 2)]
+    assert verdict.lines_of(log, 1) == [f"line {number}" for number in range(41, 100, 2)]
 
 
 def test_the_lines_of_a_rank_are_known_by_the_tags_of_open_mpi_too() -> None:
     log = ["[1,0]<stdout>:zero", "[1,1]<stdout>:half [1,1]<stdout>:a line", "[1,11]<stderr>:eleven"]
-    assert supervise.lines_of(log, 1) == ["half a line"]
-    assert supervise.lines_of(log, 11) == ["eleven"]
+    assert verdict.lines_of(log, 1) == ["half a line"]
+    assert verdict.lines_of(log, 11) == ["eleven"]
 
 
 def test_a_rank_that_wrote_nothing_has_no_lines() -> None:
-    assert supervise.lines_of(LOG, 7) == []
+    assert verdict.lines_of(LOG, 7) == []

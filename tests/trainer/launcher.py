@@ -1,0 +1,41 @@
+"""Runs of the worker side by horovodrun, in this container, each rank inside the shim."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from orchestrator.schema import Results
+from tests import samples
+
+HOROVODRUN = Path(sys.executable).with_name("horovodrun")
+
+
+def launch(
+    directory: Path, program: list[str], ranks: int = 2, controller: str = "gloo"
+) -> "subprocess.CompletedProcess[str]":
+    """Execute ``program`` on so many ranks; what the launcher writes is the run's log too."""
+    (directory / "ranks").mkdir(parents=True, exist_ok=True)
+    (directory / "program.json").write_text(json.dumps(program))
+    launcher = [str(HOROVODRUN), f"--{controller}", "-np", str(ranks), "-H", f"localhost:{ranks}", "--disable-cache"]
+    command = [*launcher, sys.executable, "-m", "orchestrator.trainer.rank", str(directory)]
+    environment = {**os.environ, "ORCHESTRATOR_RUN": directory.name, "PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
+    said = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    (directory / "log").write_text(said.stdout)
+    return said
+
+
+def train(directory: Path, ranks: int, **changes: Any) -> "subprocess.CompletedProcess[str]":
+    """Train resnet20 on 70 images of MNIST and 9 held out."""
+    data = samples.mnist(directory / "data", {"train": 70, "t10k": 9})
+    values = {"data": str(data), "batch_size": 16, "learning_rate": 0.01, **changes}
+    samples.train_config(**values).write(directory / "config.json")
+    return launch(directory, [sys.executable, "-m", "orchestrator.trainer.train", str(directory)], ranks)
+
+
+def results(directory: Path) -> Results:
+    return Results.model_validate_json((directory / "results.json").read_text())

@@ -1,0 +1,63 @@
+"""The launcher, the shim and what every rank executes: both launchers of Horovod, two ranks in this container."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.schema import RankRecord
+from tests.trainer import launcher
+
+WORDS = ["two words", "$HOME", "${PATH}", "it's", 'a "b"', "Grüße", "*", "", "a;b|c&d", "`id`", "\\", "--verbose", "%h"]
+# In one piece, for Open MPI's launcher mixes the pieces of lines.
+SAY = "import os, sys; sys.stdout.write(f'{os.environ[\"ORCHESTRATOR_RANK\"][-1]} {sys.argv[1:]!a}\\n')"
+# Rank 1 fails once rank 0 is there.
+FAIL = """
+import os, pathlib, sys, time
+ready = pathlib.Path(sys.argv[1])
+if os.environ["ORCHESTRATOR_RANK"].endswith(":0"):
+    ready.touch()
+    time.sleep(60)
+while not ready.exists():
+    time.sleep(0.02)
+os._exit(7)
+"""
+# Two ranks whose weights differ in one bit.
+DISAGREE = """
+import horovod.tensorflow as hvd, keras, numpy as np
+from orchestrator.trainer import agreement
+hvd.init()
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, kernel_initializer="ones")])
+assert len(set(hvd.allgather_object(agreement.digest(model)))) == 1
+if hvd.rank() == 1:
+    model.set_weights([np.nextafter(np.ones((2, 1), np.float32), np.float32(2)), np.zeros(1)])
+agreement.digest(model)
+"""
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_every_word_of_the_program_reaches_every_rank_as_it_was_written(tmp_path: Path, controller: str) -> None:
+    said = launcher.launch(tmp_path / "run", [sys.executable, "-c", SAY, *WORDS], controller=controller)
+    assert said.returncode == 0, said.stdout
+    for rank in range(2):
+        assert f"<stdout>:{rank} {WORDS!a}\n" in said.stdout
+        record = RankRecord.model_validate_json((tmp_path / "run" / "ranks" / f"{rank}.json").read_text())
+        assert (record.rank, record.exit_code, record.terminated) == (rank, 0, False)
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_the_rank_that_failed_is_told_from_the_one_that_was_ended_for_it(tmp_path: Path, controller: str) -> None:
+    said = launcher.launch(
+        tmp_path / "run", [sys.executable, "-c", FAIL, str(tmp_path / "ready")], controller=controller
+    )
+    assert said.returncode != 0
+    records = [(tmp_path / "run" / "ranks" / f"{rank}.json").read_text() for rank in range(2)]
+    ended, failed = (RankRecord.model_validate_json(text) for text in records)
+    assert (ended.exit_code, ended.terminated) == (143, True)
+    assert (failed.exit_code, failed.terminated) == (7, False)
+
+
+def test_ranks_whose_weights_differ_by_one_bit_are_noticed(tmp_path: Path) -> None:
+    said = launcher.launch(tmp_path / "run", [sys.executable, "-c", DISAGREE])
+    assert said.returncode != 0
+    assert "RuntimeError: ranks disagree on the weights: {0: '" in said.stdout

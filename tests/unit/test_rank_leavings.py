@@ -1,0 +1,129 @@
+"""Nothing of a rank outlives it, or whoever launched it."""
+
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from orchestrator.trainer.rank import GRACE
+from tests import waiting
+from tests.unit import shim
+from tests.unit.conftest import Start
+
+# A rank with a helper in a session of its own; both say their process id and then nothing any more.
+WITH_A_DAEMON = f"""
+import os, subprocess, sys, time
+command = [sys.executable, "-c", {shim.SLEEP!r}]
+daemon = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True)
+print(os.getpid(), daemon.stdout.readline(), flush=True)
+time.sleep(60)
+"""
+# A helper whose environment says nothing of the run, in a session of its own, without a parent; it holds the output.
+WITH_AN_ESCAPED_PROCESS = f"""
+import subprocess, sys
+command = ["env", "-i", "setsid", "--fork", sys.executable, "-u", "-c", {shim.SLEEP!r}]
+subprocess.run(command, check=True)
+sys.stdin.read()
+"""
+# A process outside of the rank that gets the rank's standard output over a socket, and keeps it.
+KEEP = """
+import socket, sys, time
+with socket.socket(socket.AF_UNIX) as server:
+    server.bind("\\0" + sys.argv[1])
+    server.listen()
+    print("listening", flush=True)
+    kept = socket.recv_fds(server.accept()[0], 1, 1)
+    time.sleep(60)
+"""
+HAND_OVER = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as client:
+    client.connect("\\0" + sys.argv[1])
+    socket.send_fds(client, [b"x"], [1])
+print("handed over")
+"""
+
+
+@pytest.fixture
+def run_directory(tmp_path: Path) -> Path:
+    return shim.directory(tmp_path)
+
+
+def test_a_launcher_that_is_gone_ends_the_rank_and_its_daemon(start: Start, run_directory: Path) -> None:
+    child = shim.python(start, run_directory, WITH_A_DAEMON)
+    rank, daemon = map(int, waiting.line(child).split())
+    assert child.stdout is not None
+    child.stdout.close()
+    assert waiting.ends(rank)
+    assert waiting.ends(daemon)
+    assert child.wait() == 143
+    assert shim.record(run_directory).terminated
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_launcher_that_asks_for_the_end_gets_it(start: Start, run_directory: Path, number: int) -> None:
+    child = shim.python(start, run_directory, WITH_A_DAEMON)
+    rank, daemon = map(int, waiting.line(child).split())
+    child.send_signal(number)
+    assert child.wait() == 143
+    assert waiting.ends(rank)
+    assert waiting.ends(daemon)
+    assert shim.record(run_directory).terminated
+
+
+def test_a_daemon_does_not_outlive_the_rank_that_ends_by_itself(start: Start, run_directory: Path) -> None:
+    child = shim.python(start, run_directory, WITH_A_DAEMON.replace("time.sleep(60)\n", ""))
+    _, daemon = map(int, waiting.line(child).split())
+    assert child.wait() == 0
+    assert waiting.ends(daemon)
+
+
+def test_a_process_that_shed_its_mark_its_session_and_its_parent_is_ended_with_the_rank(
+    start: Start, run_directory: Path
+) -> None:
+    child = shim.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
+    escaped = int(waiting.line(child))
+    assert child.stdin is not None
+    child.stdin.close()
+    assert child.wait() == 0
+    assert waiting.ends(escaped)
+
+
+def test_a_process_that_shed_its_mark_is_ended_when_the_launcher_is_gone(start: Start, run_directory: Path) -> None:
+    child = shim.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
+    escaped = int(waiting.line(child))
+    assert child.stdout is not None
+    child.stdout.close()
+    assert child.wait() == 143
+    assert waiting.ends(escaped)
+
+
+def test_whoever_holds_a_ranks_output_does_not_hold_the_launchers(start: Start, run_directory: Path) -> None:
+    """Even where it cannot be found: another process was handed the rank's end of the pipe."""
+    keeper = start("-c", KEEP, run_directory.name)
+    waiting.line(keeper)
+    child = shim.python(start, run_directory, HAND_OVER, run_directory.name)
+    assert child.communicate(timeout=waiting.DEADLINE)[0] == "handed over\n"
+    assert waiting.runs(keeper.pid)
+
+
+def test_orphans_that_end_are_buried_while_the_rank_runs(start: Start, run_directory: Path) -> None:
+    code = "import subprocess, time; subprocess.run(['setsid', '--fork', 'true']); print('done'); time.sleep(60)"
+    child = shim.python(start, run_directory, code)
+    waiting.line(child)
+    shim_process = psutil.Process(child.pid)
+    assert waiting.until(lambda: len(shim_process.children(recursive=True)) == 1)
+
+
+def test_what_does_not_heed_the_end_is_killed_before_open_mpi_kills_the_shim(start: Start, run_directory: Path) -> None:
+    """It has one second; the launcher for Gloo gives five."""
+    code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
+    child = shim.python(start, run_directory, code, HOROVOD_RANK="", OMPI_COMM_WORLD_RANK="3")
+    stubborn = int(waiting.line(child))
+    child.terminate()
+    asked = time.monotonic()
+    child.wait()
+    assert time.monotonic() - asked < GRACE["HOROVOD_RANK"]
+    assert waiting.ends(stubborn)
