@@ -8,7 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import formats
+from orchestrator.trainer import cifar10, imagenet, mnist
+from orchestrator.trainer.decoding import central_view, random_view, split_seed
+from orchestrator.trainer.found import DataError
 
 Example = tuple[tf.Tensor, tf.Tensor]
 PAD = 4  # pixels around a small image before the random crop (He et al. 2016, section 4.2)
@@ -65,28 +67,28 @@ def _synthetic(config: TrainConfig) -> tuple[Arrays, Arrays]:
 def _mnist(config: TrainConfig) -> tuple[Arrays, Arrays]:
     directory = Path(config.data or "")
     test = _read_mnist(directory, "t10k")
-    if formats.mnist_files(directory, "train"):
+    if mnist.files(directory, "train"):
         return _read_mnist(directory, "train"), test
-    held = formats.MNIST_HELD_OUT
+    held = mnist.HELD_OUT
     return (test[0][:-held], test[1][:-held]), (test[0][-held:], test[1][-held:])
 
 
 def _read_mnist(directory: Path, split: str) -> Arrays:
-    files = formats.mnist_files(directory, split)
+    files = mnist.files(directory, split)
     if files is None:
-        raise formats.DataError(f"{directory}: the {split} files of MNIST are missing")
-    shape, images = formats.read_idx(files[0], formats.IDX_IMAGES)
-    _, labels = formats.read_idx(files[1], formats.IDX_LABELS)
+        raise DataError(f"{directory}: the {split} files of MNIST are missing")
+    shape, images = mnist.read_idx(files[0], mnist.IDX_IMAGES)
+    _, labels = mnist.read_idx(files[1], mnist.IDX_LABELS)
     return np.frombuffer(images, np.uint8).reshape([*shape, 1]), np.frombuffer(labels, np.uint8).astype(np.int64)
 
 
 def _cifar10(config: TrainConfig) -> tuple[Arrays, Arrays]:
-    members = sorted(formats.cifar10_members(Path(config.data or "")))
+    members = sorted(cifar10.members(Path(config.data or "")))
     return tuple(_read_cifar10([c for n, c in members if n.startswith(split)]) for split in ("data", "test"))  # type: ignore[return-value]
 
 
 def _read_cifar10(contents: list[bytes]) -> Arrays:
-    records = np.frombuffer(b"".join(contents), np.uint8).reshape(-1, formats.CIFAR_RECORD)
+    records = np.frombuffer(b"".join(contents), np.uint8).reshape(-1, cifar10.RECORD)
     images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     return np.ascontiguousarray(images), records[:, 0].astype(np.int64)
 
@@ -103,13 +105,13 @@ def _in_memory(images: np.ndarray, labels: np.ndarray, config: TrainConfig, augm
 
 def _crop_and_flip(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     padded = tf.pad(image, [[PAD, PAD], [PAD, PAD], [0, 0]])
-    cropped = tf.image.stateless_random_crop(padded, image.shape, seed)
-    return tf.image.stateless_random_flip_left_right(cropped, seed)
+    crop, flip = split_seed(seed)
+    return tf.image.stateless_random_flip_left_right(tf.image.stateless_random_crop(padded, image.shape, crop), flip)
 
 
 def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:
-    _, train, test = formats.imagenet_images(directory)
-    return _files(directory, train, config, _random_view), _files(directory, test, config, _central_view)
+    _, train, test = imagenet.images(directory)
+    return _files(directory, train, config, random_view), _files(directory, test, config, central_view)
 
 
 def _files(
@@ -126,26 +128,3 @@ def _files(
         return tf.cast(tf.clip_by_value(tf.round(image), 0, 255), tf.uint8), tf.gather(labels, index)
 
     return Split(len(samples), example, config.threads)
-
-
-def _random_view(jpeg: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:
-    """A random crop of 8 to 100 % of the area, resized, mirrored half of the time (Szegedy et al. 2015, section 6)."""
-    begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
-        tf.image.extract_jpeg_shape(jpeg),
-        tf.zeros([1, 0, 4]),
-        seed,
-        aspect_ratio_range=(3 / 4, 4 / 3),
-        area_range=(0.08, 1.0),
-        use_image_if_no_bounding_boxes=True,
-    )
-    window = tf.stack([begin[0], begin[1], extent[0], extent[1]])
-    image = tf.image.decode_and_crop_jpeg(jpeg, window, channels=3)
-    return tf.image.stateless_random_flip_left_right(tf.image.resize(image, [size, size]), seed)
-
-
-def _central_view(jpeg: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:
-    """The central square of 7/8 of the short side, resized: 224 of 256 pixels, at any resolution."""
-    shape = tf.image.extract_jpeg_shape(jpeg)
-    side = tf.cast(tf.cast(tf.minimum(shape[0], shape[1]), tf.float32) * 0.875, tf.int32)
-    window = tf.stack([(shape[0] - side) // 2, (shape[1] - side) // 2, side, side])
-    return tf.image.resize(tf.image.decode_and_crop_jpeg(jpeg, window, channels=3), [size, size])

@@ -34,9 +34,11 @@ def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
         "hostname": socket.gethostname(),
         "resolves": _resolves(socket.gethostname()),
         "interface": _interface(address),
+        "interfaces": [name for _, name in socket.if_nameindex()],
         "digest": DIGEST.read_text().strip() if DIGEST.exists() else None,
         "shared_writable": _writable(shared),
         "shared_free": shutil.disk_usage(shared).free if shared.is_dir() else 0,
+        "memory": _memory(),
         "memory_available": _memory_available(),
         "load": os.getloadavg()[0],
         "runs": processes.active_runs(),
@@ -66,21 +68,33 @@ def _writable(directory: Path) -> bool:
     return False
 
 
+def _memory() -> int:
+    """What the node may use at most: MemTotal of the host or the limit of the node's own cgroup."""
+    limits = [int((folder / limit).read_text()) for folder, limit, _ in _limited()]
+    return min([_meminfo("MemTotal"), *limits])
+
+
 def _memory_available() -> int:
     """MemAvailable of the host, or what the node's own cgroup leaves, whichever is smaller."""
+    return min([_meminfo("MemAvailable"), *(_room(*files) for files in _limited())])
+
+
+def _meminfo(key: str) -> int:
     lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-    host = int(lines["MemAvailable"].split()[0]) * 1024
-    return min([host, *_cgroup_room()])
+    return int(lines[key].split()[0]) * 1024
 
 
-def _cgroup_room() -> list[int]:
+def _limited() -> "list[tuple[Path, str, str]]":
+    """The files of our cgroup, where it has a limit; at most one of CGROUP_MEMORY."""
+    there = [files for files in CGROUP_MEMORY if (files[0] / files[1]).exists()][:1]
+    return [files for files in there if (files[0] / files[1]).read_text().strip() != "max"]
+
+
+def _room(folder: Path, limit: str, used: str) -> int:
     """What the memory limit of our cgroup leaves; cached files are given up when memory is needed."""
-    for folder, limit, used in CGROUP_MEMORY:
-        if (folder / limit).exists() and (folder / limit).read_text().strip() != "max":
-            stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-            cached = sum(int(stat.get(f"total_{name}", stat[name])) for name in ("active_file", "inactive_file"))
-            return [int((folder / limit).read_text()) - int((folder / used).read_text()) + cached]
-    return []
+    stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    cached = sum(int(stat.get(f"total_{name}", stat[name])) for name in ("active_file", "inactive_file"))
+    return int((folder / limit).read_text()) - int((folder / used).read_text()) + cached
 
 
 def _unreachable(peers: list[str]) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """What a training run leaves behind, and what it says while it goes on: results, CSV, checkpoints, progress lines."""
 
 import csv
-import hashlib
 import platform
 import shutil
 import socket
@@ -33,8 +32,8 @@ def say(line: str, end: str = "\n") -> None:
 class Clock:
     """Times an epoch's training steps; leaves the first step of the run, which traces the graph, out of the rate."""
 
-    def __init__(self, trainer: Trainer, epoch: int) -> None:
-        self.trainer, self.epoch = trainer, epoch
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
         self.begun = self.from_time = self.said = time.perf_counter()
         self.first_step = self.from_step = trainer.step
 
@@ -48,7 +47,7 @@ class Clock:
             loss, _, _, images = sums.numpy()
             done = self.trainer.step - self.first_step
             say(
-                f"epoch {self.epoch}/{self.trainer.config.epochs}  step {done}/{self.trainer.steps_per_epoch}"
+                f"epoch {self.trainer.epoch}/{self.trainer.epochs}  step {done}/{self.trainer.steps_per_epoch}"
                 f"  loss {loss / images:.3f}  {self.rate * hvd.size():.0f} images/s",
                 end="\r",
             )
@@ -69,12 +68,12 @@ class Writer:
 
     def __init__(self, directory: Path, results: Results, trainer: Trainer) -> None:
         self.directory, self.results = directory, results
-        self.model, self.optimizer = trainer.model, trainer.optimizer
+        self.trainer = trainer
 
     def add(self, epoch: Epoch) -> None:
         self._keep(self.results.model_copy(update={"epochs": [*self.results.epochs, epoch]}))
         say(
-            f"epoch {epoch.epoch}/{self.results.config.epochs}  loss {epoch.train.loss:.3f}"
+            f"epoch {epoch.epoch}/{self.trainer.epochs}  loss {epoch.train.loss:.3f}"
             f"  top-1 {epoch.train.top1:.1%}  test loss {epoch.test.loss:.3f}  test top-1 {epoch.test.top1:.1%}"
             f"  {epoch.images_per_second:.0f} images/s  {epoch.seconds:.1f} s"
         )
@@ -98,7 +97,8 @@ class Writer:
         unfinished, finished = (self.directory / "checkpoints" / name for name in (".unfinished", f"epoch-{epoch:04d}"))
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        tf.train.Checkpoint(model=self.model, optimizer=self.optimizer).write(str(unfinished / "state"))
+        checkpoint = tf.train.Checkpoint(model=self.trainer.model, optimizer=self.trainer.optimizer)
+        checkpoint.write(str(unfinished / "state"))
         unfinished.rename(finished)
 
 
@@ -132,18 +132,6 @@ def versions() -> dict[str, str]:
         "keras": keras.__version__,
         "horovod": horovod.__version__,
     }
-
-
-def agreed_digest(model: keras.Model) -> str:
-    """SHA-256 of all weights. Raises RuntimeError where ranks do not agree on every bit of them."""
-    content = hashlib.sha256()
-    for variable in model.variables:
-        content.update(np.ascontiguousarray(variable.numpy()))
-    digest = content.hexdigest()
-    digests = hvd.allgather_object(digest)
-    if len(set(digests)) != 1:
-        raise RuntimeError(f"ranks disagree on the weights: {dict(enumerate(digests))}")
-    return digest
 
 
 def _write_csv(path: Path, epochs: list[Epoch]) -> None:

@@ -1,5 +1,6 @@
 """What one rank trains with: its device, its model, its optimizer, its share of the data."""
 
+import math
 import sys
 import time
 from dataclasses import dataclass
@@ -24,8 +25,16 @@ class Trainer:
     batch: int
     steps_per_epoch: int
     started: float
+    epoch: int = 0
     step: int = 0
     ended: "str | None" = None
+
+    @property
+    def epochs(self) -> int:
+        """How many there will be, unless time is up before: a number of steps may end the run in an earlier one."""
+        if self.config.steps is None:
+            return self.config.epochs
+        return min(self.config.epochs, math.ceil(self.config.steps / self.steps_per_epoch))
 
     @property
     def variables(self) -> list[tf.Variable]:

@@ -14,13 +14,14 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import horovod.tensorflow as hvd
-import keras
 import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Epoch, Scores, TrainConfig
-from orchestrator.trainer import datasets, outcome, schedule, setup
+from orchestrator.trainer import agreement, datasets, outcome, schedule, setup
 from orchestrator.trainer.setup import Trainer
+
+CHECK_STEPS = 50  # between two looks at whether the loss is still a number: each waits for all ranks
 
 
 def main(run_directory: Path) -> None:
@@ -30,10 +31,9 @@ def main(run_directory: Path) -> None:
     trainer = setup.build(config)
     results = outcome.begin(run_directory, trainer)
     step, evaluate = _train_step(trainer), _test_step(trainer)
-    for epoch in range(1, config.epochs + 1):
-        results.add(_epoch(trainer, epoch, step, evaluate))
-        if trainer.ended:
-            break
+    while trainer.epoch < config.epochs and not trainer.ended:
+        trainer.epoch += 1
+        results.add(_epoch(trainer, step, evaluate))
     results.end(trainer.ended or "epochs")
 
 
@@ -77,41 +77,44 @@ def _scores(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return tf.stack([loss, *top, tf.cast(tf.shape(labels)[0], tf.float32)])
 
 
-def _epoch(trainer: Trainer, epoch: int, step: Callable[..., tf.Tensor], evaluate: Callable[..., tf.Tensor]) -> Epoch:
-    train, seconds, timed = _train_epoch(trainer, epoch, step)
-    _average_statistics(trainer.model)
+def _epoch(trainer: Trainer, step: Callable[..., tf.Tensor], evaluate: Callable[..., tf.Tensor]) -> Epoch:
+    sums, seconds, timed = _train_epoch(trainer, step)
+    train = agreement.scores(trainer, sums, "training")
+    agreement.average_statistics(trainer.model)
     started = time.perf_counter()
     test = _evaluate(trainer, evaluate)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     rates, peaks = zip(*hvd.allgather_object((timed, peak)), strict=True)
     return Epoch(
-        epoch=epoch,
+        epoch=trainer.epoch,
         steps=trainer.step,
         learning_rate=schedule.learning_rate(trainer.config, hvd.size(), trainer.steps_per_epoch, trainer.step - 1),
-        train=_reduce(train, "train"),
+        train=train,
         test=test,
         images_per_second=sum(rates),
         images_per_second_per_rank=list(rates),
         peak_memory_per_rank=list(peaks),
         seconds=seconds,
         test_seconds=time.perf_counter() - started,
-        weights_sha256=outcome.agreed_digest(trainer.model),
+        weights_sha256=agreement.digest(trainer.model),
     )
 
 
-def _train_epoch(trainer: Trainer, epoch: int, step: Callable[..., tf.Tensor]) -> tuple[tf.Tensor, float, float]:
+def _train_epoch(trainer: Trainer, step: Callable[..., tf.Tensor]) -> tuple[tf.Tensor, float, float]:
     """Sums of the rank's scores, seconds, and its images/s without the step that traces."""
     config = trainer.config
-    order = datasets.epoch_order(trainer.train_split.size, config.seed, epoch)
+    order = datasets.epoch_order(trainer.train_split.size, config.seed, trainer.epoch)
     mine = datasets.shard(order, hvd.size(), hvd.rank())[: trainer.steps_per_epoch * trainer.batch]
-    sums, clock = tf.zeros([4]), outcome.Clock(trainer, epoch)
-    for images, labels in trainer.train_split.batches(mine, trainer.batch, config.seed + epoch, True):
+    sums, clock = tf.zeros([4]), outcome.Clock(trainer)
+    for images, labels in trainer.train_split.batches(mine, trainer.batch, config.seed + trainer.epoch, True):
         trainer.optimizer.learning_rate = schedule.learning_rate(
             config, hvd.size(), trainer.steps_per_epoch, trainer.step
         )
         sums += step(images, labels)
         trainer.step += 1
         clock.tick(sums)
+        if trainer.step % CHECK_STEPS == 0:
+            agreement.scores(trainer, sums, "training")
         trainer.ended = _ending(trainer)
         if trainer.ended:
             break
@@ -129,27 +132,12 @@ def _ending(trainer: Trainer) -> "str | None":
     return "max-time" if float(hvd.broadcast(up, root_rank=0, name="time")) else None
 
 
-def _average_statistics(model: keras.Model) -> None:
-    """Give every rank the mean of all ranks' batch normalisation statistics, which each gathered from its own shard."""
-    statistics = [v.value for v in model.non_trainable_variables if v.dtype == "float32"]
-    if statistics and hvd.size() > 1:
-        for variable, mean in zip(
-            statistics, hvd.grouped_allreduce([v.read_value() for v in statistics], op=hvd.Average), strict=False
-        ):
-            variable.assign(mean)
-
-
 def _evaluate(trainer: Trainer, evaluate: Callable[..., tf.Tensor]) -> Scores:
     mine = datasets.shard(np.arange(trainer.test_split.size), hvd.size(), hvd.rank())
     sums = tf.zeros([4])
     for images, labels in trainer.test_split.batches(mine, trainer.batch, 0, False):
         sums += evaluate(images, labels)
-    return _reduce(sums, "test")
-
-
-def _reduce(sums: tf.Tensor, name: str) -> Scores:
-    loss, top1, top5, images = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{name}").numpy().tolist()
-    return Scores(loss=loss / images, top1=top1 / images, top5=top5 / images, images=int(images))
+    return agreement.scores(trainer, sums, "test")
 
 
 if __name__ == "__main__":

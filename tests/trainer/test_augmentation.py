@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from orchestrator.trainer import datasets
 from orchestrator.trainer.datasets import Split
@@ -44,12 +45,24 @@ def test_samples_of_one_epoch_have_views_of_their_own(augmented: Split) -> None:
     assert len({view.tobytes() for view in found}) > 25
 
 
-def test_views_are_the_image_moved_by_four_pixels_at_most_and_mirrored_half_of_the_time(augmented: Split) -> None:
+def mirrored(split: Split) -> list[bool]:
+    """Of two hundred views, whether each is mirrored. Fails where one is no crop of the padded image."""
     padded = np.pad(ORIGINAL, ((4, 4), (4, 4), (0, 0)))
     crops = [padded[y : y + 32, x : x + 32] for y in range(9) for x in range(9)]
-    is_mirrored = {crop.tobytes(): False for crop in crops} | {crop[:, ::-1].tobytes(): True for crop in crops}
-    mirrored = [is_mirrored[view.tobytes()] for view in views(augmented, list(range(200)), seed=1)]
-    assert 60 < sum(mirrored) < 140
+    known = {crop.tobytes(): False for crop in crops} | {crop[:, ::-1].tobytes(): True for crop in crops}
+    return [known[view.tobytes()] for view in views(split, list(range(200)), seed=1)]
+
+
+def test_views_are_the_image_moved_by_four_pixels_at_most_and_mirrored_half_of_the_time(augmented: Split) -> None:
+    assert 60 < sum(mirrored(augmented)) < 140
+
+
+def test_whether_a_view_is_mirrored_is_not_drawn_from_the_seed_that_moves_it(augmented: Split) -> None:
+    """What the sample's own seed would draw for the mirror says nothing about the view."""
+    marks = tf.constant([[[0.0], [1.0]]])
+    seeds = (tf.constant([1, number]) for number in range(200))
+    drawn = [bool(tf.image.stateless_random_flip_left_right(marks, seed)[0, 0, 0]) for seed in seeds]
+    assert 60 < sum(a == b for a, b in zip(drawn, mirrored(augmented), strict=True)) < 140
 
 
 def test_the_test_split_is_never_augmented(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
-import tensorflow as tf
 
 from orchestrator.trainer import datasets
 from orchestrator.trainer.datasets import Split
@@ -50,57 +48,3 @@ def test_the_rows_of_a_cifar_10_image_stay_rows(tmp_path: Path) -> None:
     config = samples.train_config(dataset="cifar10", data=str(tmp_path), image_size=32, channels=3)
     images, _ = everything(datasets.load(config)[0])
     assert images[0, :, 17, 1].tolist() == list(range(32))
-
-
-def jpeg(colour: tuple[int, int, int], height: int = 40, width: int = 60) -> bytes:
-    image = np.broadcast_to(np.array(colour, np.uint8), (height, width, 3))
-    return bytes(tf.io.encode_jpeg(image, quality=100).numpy())
-
-
-RED, GREEN, BLUE = (200, 20, 20), (20, 200, 20), (20, 20, 200)
-
-
-@pytest.fixture
-def imagenet(tmp_path: Path) -> Path:
-    files = {"train/n01/a.JPEG": jpeg(RED), "train/n02/b.JPEG": jpeg(GREEN), "val/n02/c.JPEG": jpeg(BLUE, 60, 40)}
-    return samples.imagenet(tmp_path, files)
-
-
-def load_imagenet(directory: Path, size: int = 16) -> tuple[Split, Split]:
-    values = {"dataset": "imagenet", "data": str(directory), "image_size": size, "channels": 3, "augment": True}
-    return datasets.load(samples.train_config(**values))
-
-
-def test_imagenet_gives_views_of_the_asked_size_with_the_class_as_label(imagenet: Path) -> None:
-    train, test = load_imagenet(imagenet)
-    images, labels = everything(train)
-    assert (images.dtype, images.shape, labels) == (np.uint8, (2, 16, 16, 3), [0, 1])
-    for image, colour in zip(images, (RED, GREEN), strict=True):
-        np.testing.assert_allclose(image.astype(int), np.broadcast_to(colour, image.shape), atol=3)
-    assert everything(test)[1] == [1]
-
-
-def test_the_view_for_evaluation_is_the_centre(tmp_path: Path) -> None:
-    """Seven eighths of the short side: of a frame around a square, only the square is seen."""
-    image = np.zeros((80, 120, 3), np.uint8)
-    image[5:75, 25:95] = 255
-    content = bytes(tf.io.encode_jpeg(image, quality=100).numpy())
-    samples.imagenet(tmp_path, {"train/n/a.jpg": content, "val/n/a.jpg": content})
-    view, _ = everything(load_imagenet(tmp_path, size=32)[1])
-    assert view.min() > 200
-
-
-def test_a_grey_jpeg_has_three_channels_too(tmp_path: Path) -> None:
-    grey = bytes(tf.io.encode_jpeg(np.full((40, 40, 1), 99, np.uint8), format="grayscale").numpy())
-    samples.imagenet(tmp_path, {"train/n/a.jpg": grey, "val/n/a.jpg": grey})
-    images, _ = everything(load_imagenet(tmp_path)[0])
-    assert images.shape == (1, 16, 16, 3)
-    assert abs(int(images.mean()) - 99) <= 2
-
-
-def test_a_png_with_a_jpegs_name_is_trained_on_too(tmp_path: Path) -> None:
-    """ImageNet has one, published as n02105855_2933.JPEG."""
-    png = bytes(tf.io.encode_png(np.full((40, 40, 3), 99, np.uint8)).numpy())
-    samples.imagenet(tmp_path, {"train/n/a.jpg": png, "val/n/a.jpg": png})
-    for split in load_imagenet(tmp_path):
-        assert abs(int(everything(split)[0].mean()) - 99) <= 2

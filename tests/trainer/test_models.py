@@ -1,5 +1,7 @@
 """The networks, against what their papers and others' implementations say of them."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -12,10 +14,15 @@ def trainable(model: keras.Model) -> int:
     return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
 
 
+@functools.cache
+def network(name: str) -> keras.Model:
+    return models.build(name, 64, 3, 1000, seed=1)
+
+
 @pytest.mark.parametrize(("name", "published"), [("resnet50", 25_557_032), ("resnet101", 44_549_160)])
 def test_the_bottleneck_networks_have_as_many_parameters_as_torchvisions(name: str, published: int) -> None:
     """torchvision.models documents these for its ResNet50_Weights and ResNet101_Weights."""
-    assert trainable(models.build(name, 224, 3, 1000, seed=1)) == published
+    assert trainable(network(name)) == published
 
 
 def test_resnet20_has_the_parameters_of_its_paper() -> None:
@@ -27,8 +34,7 @@ def test_resnet20_has_the_parameters_of_its_paper() -> None:
 
 @pytest.mark.parametrize(("name", "layers"), [("resnet20", 20), ("resnet50", 50), ("resnet101", 101)])
 def test_a_networks_name_says_its_layers_with_weights(name: str, layers: int) -> None:
-    model = models.build(name, 64, 3, 10, seed=1)
-    kinds = [type(layer).__name__ for layer in model.layers]
+    kinds = [type(layer).__name__ for layer in network(name).layers]
     projections = {"resnet20": 2, "resnet50": 4, "resnet101": 4}[name]  # the paper does not count them
     assert kinds.count("Conv2D") + kinds.count("Dense") - projections == layers
 
@@ -58,8 +64,14 @@ def test_the_last_gamma_of_every_bottleneck_block_starts_at_zero_and_no_other() 
     assert all(gamma.all() or not gamma.any() for gamma in gammas)
 
 
-@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16", "mixed_float16"])
-@pytest.mark.parametrize(("name", "size", "channels"), [("resnet20", 28, 1), ("resnet50", 32, 3)])
+@pytest.mark.parametrize(
+    ("name", "size", "channels", "precision"),
+    [
+        ("resnet20", 28, 1, "float32"),
+        ("resnet20", 28, 1, "mixed_float16"),
+        ("resnet50", 32, 3, "mixed_bfloat16"),
+    ],
+)
 def test_images_go_in_as_bytes_and_logits_come_out_as_float32(
     name: str, size: int, channels: int, precision: str
 ) -> None:
@@ -80,7 +92,7 @@ def test_weights_stay_float32_where_arithmetic_is_of_16_bits(precision: str) -> 
     assert model.layers[2].compute_dtype == precision.removeprefix("mixed_")
 
 
-@pytest.mark.parametrize(("size", "first"), [(63, (3, 3)), (64, (7, 7)), (224, (7, 7))])
+@pytest.mark.parametrize(("size", "first"), [(63, (3, 3)), (64, (7, 7))])
 def test_small_images_begin_with_a_small_convolution_and_without_pooling(size: int, first: tuple[int, int]) -> None:
     model = models.build("resnet50", size, 3, 10, seed=1)
     convolution = next(layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D))

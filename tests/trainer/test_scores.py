@@ -23,5 +23,6 @@ def test_the_loss_of_a_batch_is_that_of_keras(smoothing: float) -> None:
 def test_scores_are_sums_over_the_batch() -> None:
     loss, top1, top5, images = train._scores(LABELS, LOGITS).numpy().tolist()
     ranks = [int((row > row[label]).sum()) for row, label in zip(LOGITS.numpy(), LABELS.numpy(), strict=True)]
-    assert loss == pytest.approx(float(keras.losses.SparseCategoricalCrossentropy(True, "sum")(LABELS, LOGITS)))
+    theirs = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
+    assert loss == pytest.approx(float(theirs(LABELS, LOGITS)))
     assert (top1, top5, images) == (sum(rank < 1 for rank in ranks), sum(rank < 5 for rank in ranks), 6)

@@ -54,7 +54,7 @@ def pixels(split: Split, order: np.ndarray, seed: int = 1) -> np.ndarray:
     return np.concatenate([images.numpy() for images, _ in batches])
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", [1, 2, 3, 7])
 def test_evaluation_counts_every_sample_once_whatever_the_number_of_ranks(world: int) -> None:
     """The way `train._evaluate` shards: the labels of all ranks together are those of the split."""
     split = synthetic(53)

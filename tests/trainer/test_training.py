@@ -1,35 +1,27 @@
 """A whole training run, by horovodrun with two ranks in this container: what it leaves behind."""
 
 import csv
-import subprocess
-import sys
+import re
 from pathlib import Path
 from typing import Any
 
+import keras
 import pytest
 import tensorflow as tf
 
-from orchestrator.schema import Results
+from orchestrator.trainer import datasets
+from orchestrator.trainer import train as loop
+from orchestrator.trainer.setup import Trainer
 from tests import samples
-
-HOROVODRUN = Path(sys.executable).with_name("horovodrun")
+from tests.trainer import launcher
+from tests.trainer.launcher import results
 
 
 def train(directory: Path, ranks: int, **changes: Any) -> Path:
-    """Train resnet20 on 70 images of MNIST and 9 held out; returns the run's directory."""
-    directory.mkdir()
-    data = samples.mnist(directory / "data", {"train": 70, "t10k": 9})
-    samples.train_config(data=str(data), batch_size=16, learning_rate=0.01, **changes).write(directory / "config.json")
-    launcher = [str(HOROVODRUN), "--gloo", "-np", str(ranks), "-H", f"localhost:{ranks}", "--disable-cache"]
-    command = [*launcher, sys.executable, "-m", "orchestrator.trainer.train", str(directory)]
-    finished = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    assert finished.returncode == 0, finished.stdout
-    (directory / "log").write_text(finished.stdout)
+    """A run that ends well; returns its directory."""
+    said = launcher.train(directory, ranks, **changes)
+    assert said.returncode == 0, said.stdout
     return directory
-
-
-def results(directory: Path) -> Results:
-    return Results.model_validate_json((directory / "results.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +33,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_results_say_what_was_trained_on_how_many_ranks(trained: Path) -> None:
     found = results(trained)
     assert (found.world.size, len(found.world.hosts), found.ended) == (2, 2, "epochs")
-    assert (found.effective_batch_size, found.peak_learning_rate) == (32, pytest.approx(0.02))
+    assert found.effective_batch_size == 32
+    assert found.peak_learning_rate == pytest.approx(0.02)
     assert {"tensorflow", "keras", "horovod", "python", "orchestrator"} == set(found.versions)
 
 
@@ -72,11 +65,39 @@ def test_rank_0_alone_says_what_happens(trained: Path) -> None:
     assert "[0]<stdout>:epoch 2/2" in said
 
 
-def test_the_same_seed_on_as_many_ranks_gives_the_same_weights_bit_by_bit(trained: Path, tmp_path: Path) -> None:
-    again = train(tmp_path / "again", ranks=2)
-    assert [e.weights_sha256 for e in results(again).epochs] == [e.weights_sha256 for e in results(trained).epochs]
+@pytest.fixture(scope="module")
+def again(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run, told to make three steps: one less than its two epochs have."""
+    return train(tmp_path_factory.mktemp("run") / "again", ranks=2, steps=3)
 
 
-def test_a_run_stops_after_the_steps_it_was_given(tmp_path: Path) -> None:
-    found = results(train(tmp_path / "run", ranks=1, steps=5, precision="bfloat16"))
-    assert (found.ended, [epoch.steps for epoch in found.epochs]) == ("steps", [4, 5])
+def test_the_same_seed_on_as_many_ranks_gives_the_same_weights_bit_by_bit(trained: Path, again: Path) -> None:
+    assert results(again).epochs[0].weights_sha256 == results(trained).epochs[0].weights_sha256
+
+
+def test_a_run_stops_after_the_steps_it_was_given(again: Path) -> None:
+    assert (results(again).ended, [epoch.steps for epoch in results(again).epochs]) == ("steps", [2, 3])
+
+
+@pytest.mark.parametrize(("steps", "step", "ended", "epochs"), [(4, 4, "steps", 1), (5, 4, None, 2), (99, 4, None, 7)])
+def test_steps_that_are_reached_as_an_epoch_ends_begin_no_other(
+    steps: int, step: int, ended: str | None, epochs: int
+) -> None:
+    config = samples.train_config(steps=steps, epochs=7)
+    nothing = datasets.Split(0, lambda index, seed: (index, seed), 1)
+    trainer = Trainer(config, keras.Model(), keras.optimizers.SGD(), nothing, nothing, 16, 4, 0.0, epoch=1, step=step)
+    assert (loop._ending(trainer), trainer.epochs) == (ended, epochs)
+
+
+def test_a_run_whose_loss_is_no_number_any_more_fails_on_every_rank_and_keeps_earlier_epochs(tmp_path: Path) -> None:
+    """Each step makes every weight several times as large: too large after a few epochs of two steps."""
+    run = tmp_path / "run"
+    said = launcher.train(run, ranks=2, epochs=20, weight_decay=300.0, milestones=[], precision="bfloat16")
+    kept = results(run)
+    assert said.returncode != 0
+    assert 0 < len(kept.epochs) < 20
+    assert kept.ended is None
+    place = rf"after step \d+ \(epoch {len(kept.epochs) + 1}\): a smaller --learning-rate may help"
+    found = re.findall(rf"^\[(\d)\]<stderr>:(?:training|test) loss is (?:nan|inf) {place}$", said.stdout, re.MULTILINE)
+    assert sorted(found) == ["0", "1"]
+    assert not re.search(r"^\[\d\]<stderr>:Traceback", said.stdout, re.MULTILINE)

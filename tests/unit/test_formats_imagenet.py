@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.trainer import formats
+from orchestrator.trainer import formats, imagenet
 from orchestrator.trainer.formats import DataError
 from tests import samples
 from tests.samples import JPEG
 
+PNG = imagenet.PNG_START + b"not decodable, but whole" + bytes(4) + imagenet.PNG_END + bytes(4)
 WHOLE = {"train/n02/b.JPEG": JPEG, "train/n01/a.jpg": JPEG, "train/n01/c.JPG": JPEG, "val/n02/d.jpeg": JPEG}
 
 
@@ -21,7 +22,7 @@ def test_images_are_counted_and_listed_split_by_split(tmp_path: Path) -> None:
 
 def test_labels_are_the_places_of_the_class_names_in_order(tmp_path: Path) -> None:
     samples.imagenet(tmp_path, WHOLE)
-    assert formats.imagenet_images(tmp_path) == (
+    assert imagenet.images(tmp_path) == (
         ["n01", "n02"],
         [("train/n01/a.jpg", 0), ("train/n01/c.JPG", 0), ("train/n02/b.JPEG", 1)],
         [("val/n02/d.jpeg", 1)],
@@ -48,6 +49,11 @@ def only(*names: str) -> Callable[[Path], object]:
     [
         (adding(train__n01__x=JPEG[:-2]), "train/n01/x.jpg: truncated JPEG"),
         (adding(val__n01__x=b"\x89PNG" + JPEG), "val/n01/x.jpg: not a JPEG"),
+        (adding(train__n01__x=PNG[:-12]), "train/n01/x.jpg: truncated PNG"),
+        (
+            adding(**{f"train__extra{number}__x": JPEG for number in range(999)}),
+            "train/ has 1001 classes, at most 1000",
+        ),
         (adding(train__n01__x=b""), "train/n01/x.jpg: not a JPEG"),
         (adding(val__n03__x=JPEG, val__n04__x=JPEG), "val/ has classes that train/ lacks: n03, n04"),
         (only("train/n01/a.jpg"), "folder val/ with a folder of JPEGs per class is missing"),
@@ -71,3 +77,14 @@ def test_bytes_after_the_end_of_a_jpeg_do_no_harm(tmp_path: Path) -> None:
 def test_a_class_that_only_train_has_does_no_harm(tmp_path: Path) -> None:
     samples.imagenet(tmp_path, {**WHOLE, "train/n03/x.jpg": JPEG})
     assert formats.inspect("imagenet", tmp_path).train == 4
+
+
+def test_a_png_with_a_jpegs_name_does_no_harm(tmp_path: Path) -> None:
+    """ImageNet has one, published as n02105855_2933.JPEG."""
+    samples.imagenet(tmp_path, {**WHOLE, "train/n01/png.JPEG": PNG})
+    assert formats.inspect("imagenet", tmp_path).train == 4
+
+
+def test_a_thousand_classes_are_taken(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, {**WHOLE, **{f"train/extra{number}/x.jpg": JPEG for number in range(998)}})
+    assert formats.inspect("imagenet", tmp_path).train == 1001

@@ -1,16 +1,13 @@
 """MNIST as published: idx files, gzipped or not."""
 
 import gzip
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from orchestrator.trainer import formats
-from orchestrator.trainer.formats import DataError, Found
+from orchestrator.trainer import formats, mnist
+from orchestrator.trainer.formats import DataError
 from tests import samples
 
 IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
@@ -45,9 +42,9 @@ def test_other_files_in_the_directory_are_left_alone(tmp_path: Path) -> None:
 def test_pixels_and_labels_are_read_as_they_were_written(tmp_path: Path) -> None:
     (tmp_path / "i").write_bytes(samples.images_idx(3))
     (tmp_path / "l").write_bytes(samples.labels_idx(12))
-    shape, pixels = formats.read_idx(tmp_path / "i", formats.IDX_IMAGES)
+    shape, pixels = mnist.read_idx(tmp_path / "i", mnist.IDX_IMAGES)
     assert (shape, pixels) == ([3, 28, 28], bytes(784) + b"\x01" * 784 + b"\x02" * 784)
-    assert formats.read_idx(tmp_path / "l", formats.IDX_LABELS) == ([12], bytes([*range(10), 0, 1]))
+    assert mnist.read_idx(tmp_path / "l", mnist.IDX_LABELS) == ([12], bytes([*range(10), 0, 1]))
 
 
 def spoilt(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
@@ -69,6 +66,23 @@ def not_an_archive(directory: Path) -> None:
     (directory / f"{IMAGES}.gz").write_bytes(b"<html>not found</html>")
 
 
+def label_of_another_data_set(directory: Path) -> None:
+    """EMNIST has letters too."""
+    (directory / f"{LABELS}.gz").write_bytes(gzip.compress(samples.labels_idx(1200)[:-1] + bytes([25])))
+
+
+def only_training_set(directory: Path) -> None:
+    for path in directory.iterdir():
+        path.unlink()
+    samples.mnist(directory, {"train": 3})
+
+
+def training_images_alone(directory: Path) -> None:
+    """Nobody who brings them wants to train on the test set."""
+    samples.mnist(directory, {"train": 3})
+    (directory / "train-labels-idx1-ubyte.gz").unlink()
+
+
 def corrupt_archive(directory: Path) -> None:
     path = directory / f"{IMAGES}.gz"
     content = bytearray(path.read_bytes())
@@ -88,34 +102,17 @@ def corrupt_archive(directory: Path) -> None:
         (spoilt(lambda content: samples.labels_idx(1200)), "magic number 00000801, expected 00000803"),
         (spoilt(lambda content: samples.images_idx(1200, size=32)), "1200 images of 32x32"),
         (spoilt(lambda content: samples.images_idx(1199)), "1199 images of 28x28 and 1200 labels"),
-        (lambda directory: (directory / f"{LABELS}.gz").unlink(), "no MNIST here"),
+        (spoilt(lambda content: samples.images_idx(0)), "0 images of 28x28 and 1200 labels"),
+        (lambda directory: samples.mnist(directory, {"t10k": 0}), "images-idx3-ubyte.gz: holds no image"),
+        (lambda directory: samples.mnist(directory, {"t10k": 1000}), "it has 1000 images, of which 1000 would be held"),
+        (label_of_another_data_set, f"{LABELS}.gz: holds the label 25, expected 0 to 9"),
+        (lambda directory: (directory / f"{LABELS}.gz").unlink(), f"{IMAGES}.gz: {LABELS}.gz is missing beside it"),
+        (lambda directory: (directory / f"{IMAGES}.gz").unlink(), f"{LABELS}.gz: {IMAGES}.gz is missing beside it"),
+        (only_training_set, "no MNIST here: t10k-images-idx3-ubyte.gz and its labels are missing"),
+        (training_images_alone, "train-images-idx3-ubyte.gz: train-labels-idx1-ubyte.gz is missing beside it"),
     ],
 )
 def test_a_data_set_that_is_not_whole_is_refused(tmp_path: Path, spoil: Callable[[Path], object], problem: str) -> None:
     spoil(samples.mnist(tmp_path, {"t10k": 1200}))
     with pytest.raises(DataError, match=problem):
         formats.inspect("mnist", tmp_path)
-
-
-@pytest.mark.parametrize(("make", "problem"), [(Path.mkdir, "empty"), (Path.touch, "no such directory")])
-def test_a_path_that_holds_nothing_is_refused(tmp_path: Path, make: Callable[[Path], None], problem: str) -> None:
-    make(tmp_path / "data")
-    with pytest.raises(DataError, match=problem):
-        formats.inspect("mnist", tmp_path / "data")
-
-
-def ask(directory: Path) -> dict[str, object]:
-    """The program's answer, as the control side reads it."""
-    command = [sys.executable, "-m", "orchestrator.trainer.formats", "mnist", str(directory)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    answer: dict[str, object] = json.loads(said)
-    return answer
-
-
-def test_the_program_answers_in_json_what_it_found(tmp_path: Path) -> None:
-    samples.mnist(tmp_path, {"train": 2, "t10k": 1})
-    assert Found(**ask(tmp_path)) == formats.inspect("mnist", tmp_path)  # type: ignore[arg-type]
-
-
-def test_the_program_answers_in_json_what_is_wrong(tmp_path: Path) -> None:
-    assert ask(tmp_path) == {"error": f"{tmp_path}: empty"}

@@ -1,0 +1,43 @@
+"""What all ranks have in common: scores, batch normalisation statistics, and that their weights are the same."""
+
+import hashlib
+import math
+import sys
+
+import horovod.tensorflow as hvd
+import keras
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import Scores
+from orchestrator.trainer.setup import Trainer
+
+
+def scores(trainer: Trainer, sums: tf.Tensor, split: str) -> Scores:
+    """Means over what all ranks have summed up. Ends every rank's program where the loss is no longer a number."""
+    loss, top1, top5, images = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{split}").numpy().tolist()
+    if not math.isfinite(loss):
+        place = f"after step {trainer.step} (epoch {trainer.epoch})"
+        sys.exit(f"{split} loss is {loss} {place}: a smaller --learning-rate may help")
+    return Scores(loss=loss / images, top1=top1 / images, top5=top5 / images, images=int(images))
+
+
+def digest(model: keras.Model) -> str:
+    """SHA-256 of all weights. Raises RuntimeError where ranks do not agree on every bit of them."""
+    content = hashlib.sha256()
+    for variable in model.variables:
+        content.update(np.ascontiguousarray(variable.numpy()))
+    digests = hvd.allgather_object(content.hexdigest())
+    if len(set(digests)) != 1:
+        raise RuntimeError(f"ranks disagree on the weights: {dict(enumerate(digests))}")
+    return content.hexdigest()
+
+
+def average_statistics(model: keras.Model) -> None:
+    """Give every rank the mean of all ranks' batch normalisation statistics, which each gathered from its own shard."""
+    statistics = [v.value for v in model.non_trainable_variables if v.dtype == "float32"]
+    if statistics and hvd.size() > 1:
+        for variable, mean in zip(
+            statistics, hvd.grouped_allreduce([v.read_value() for v in statistics], op=hvd.Average), strict=False
+        ):
+            variable.assign(mean)

@@ -1,0 +1,46 @@
+"""CIFAR-10 in its binary version (https://www.cs.toronto.edu/~kriz/cifar.html): an archive, or what it unpacks to."""
+
+import gzip
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchestrator.trainer.found import DataError, Found
+
+RECORD = 1 + 3 * 32 * 32  # bytes: a label and three planes
+
+
+def members(directory: Path) -> "Iterator[tuple[str, bytes]]":
+    """Names and contents of the .bin files of CIFAR-10, out of its archive or of the directory it unpacks to."""
+    archives = sorted(directory.glob("cifar-10-binary*.tar.gz"))
+    if not archives:
+        folder = directory / "cifar-10-batches-bin"
+        for path in sorted((folder if folder.is_dir() else directory).glob("*.bin")):
+            yield path.name, path.read_bytes()
+        return
+    try:
+        with tarfile.open(archives[0], "r:gz") as archive:
+            for member in archive:
+                file = archive.extractfile(member)
+                if file and member.name.endswith(".bin"):
+                    yield Path(member.name).name, file.read()
+    except (EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{archives[0]}: truncated or not a tar.gz ({error})") from None
+
+
+def inspect(directory: Path) -> Found:
+    counts = {"data": 0, "test": 0}
+    for name, content in members(directory):
+        labels = content[::RECORD]
+        if len(content) % RECORD or not labels or max(labels) > 9:
+            raise DataError(f"{directory}: {name} is truncated or not CIFAR-10 (records of {RECORD} bytes)")
+        if name.split("_")[0] not in counts:
+            raise DataError(f"{directory}: {name} is not a file of CIFAR-10")
+        counts[name.split("_")[0]] += len(labels)
+    if not (counts["data"] and counts["test"]):
+        raise DataError(f"{directory}: no CIFAR-10 here: cifar-10-binary.tar.gz or data_batch_*.bin and test_batch.bin")
+    patterns = ("cifar-10-binary*.tar.gz", "cifar-10-batches-bin/*.bin", "*.bin")
+    files = next(found for found in (sorted(directory.glob(pattern)) for pattern in patterns) if found)
+    files = files[:1] if files[0].suffix == ".gz" else files
+    return Found([str(path.relative_to(directory)) for path in files], counts["data"], counts["test"])

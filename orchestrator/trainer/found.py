@@ -1,0 +1,17 @@
+"""What a look into a directory gives: a data set, or why it is none."""
+
+from dataclasses import dataclass
+
+
+class DataError(Exception):
+    """A directory that does not hold the data set; the message says what is wrong and what was expected."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A data set in a directory: the files it consists of, relative to it, and its number of images."""
+
+    files: list[str]
+    train: int
+    test: int
+    note: str = ""

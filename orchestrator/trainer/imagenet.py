@@ -1,0 +1,76 @@
+"""ImageNet's class folders (https://image-net.org/challenges/LSVRC/2012): train/ and val/, a folder per class."""
+
+import io
+from pathlib import Path
+
+from orchestrator.trainer.found import DataError, Found
+
+MAX_CLASSES = 1000  # which the networks are built for
+# How files begin and end. One published file, n02105855_2933.JPEG, is a PNG.
+JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
+PNG_START, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND"
+SUFFIXES = {".jpeg", ".jpg"}
+READ_ALL_BELOW = 10_000  # images: every file is opened; above, the first of every class
+
+
+Samples = list[tuple[str, int]]  # (path relative to the data set's directory, label)
+
+
+def images(directory: Path) -> tuple[list[str], Samples, Samples]:
+    """Class names, then the images in train/ and in val/."""
+    classes = _classes(directory / "train")
+    labels = {name: number for number, name in enumerate(classes)}
+    train, test = (_samples(directory, split, labels) for split in ("train", "val"))
+    return classes, train, test
+
+
+def _classes(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+
+
+def _samples(directory: Path, split: str, labels: dict[str, int]) -> Samples:
+    return [
+        (f"{split}/{name}/{path.name}", labels[name])
+        for name in _classes(directory / split)
+        for path in sorted((directory / split / name).iterdir())
+        if path.suffix.lower() in SUFFIXES
+    ]
+
+
+def inspect(directory: Path) -> Found:
+    for split in ("train", "val"):
+        if not (directory / split).is_dir():
+            wanted = f"folder {split}/ with a folder of JPEGs per class"
+            raise DataError(f"{directory}: no ImageNet here: {wanted} is missing")
+    _check_classes(directory)
+    _, train, test = images(directory)
+    if not train or not test:
+        raise DataError(f"{directory}: no JPEG in {'val' if train else 'train'}/*/")
+    paths = [path for path, _ in train + test]
+    for path in _to_open(paths):
+        _check_image(directory / path)
+    return Found(paths, len(train), len(test))
+
+
+def _check_classes(directory: Path) -> None:
+    train, test = (_classes(directory / split) for split in ("train", "val"))
+    strangers = sorted(set(test) - set(train))
+    if strangers:
+        raise DataError(f"{directory}: val/ has classes that train/ lacks: {', '.join(strangers[:3])}")
+    if len(train) > MAX_CLASSES:
+        raise DataError(f"{directory}: train/ has {len(train)} classes, at most {MAX_CLASSES} can be trained on")
+
+
+def _to_open(paths: list[str]) -> list[str]:
+    return paths if len(paths) < READ_ALL_BELOW else list({str(Path(path).parent): path for path in paths}.values())
+
+
+def _check_image(path: Path) -> None:
+    with path.open("rb") as file:
+        start = file.read(len(PNG_START))
+        file.seek(-min(path.stat().st_size, 64), io.SEEK_END)
+        end = file.read()
+    if not start.startswith((JPEG_START, PNG_START)):
+        raise DataError(f"{path}: not a JPEG")
+    if (PNG_END if start == PNG_START else JPEG_END) not in end:
+        raise DataError(f"{path}: truncated {'PNG' if start == PNG_START else 'JPEG'}")

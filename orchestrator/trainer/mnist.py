@@ -1,0 +1,80 @@
+"""MNIST as published (http://yann.lecun.com/exdb/mnist): idx files, gzipped or not."""
+
+import gzip
+import struct
+import zlib
+from pathlib import Path
+
+from orchestrator.trainer.found import DataError, Found
+
+IDX_IMAGES, IDX_LABELS = 0x803, 0x801
+KINDS = ("images-idx3-ubyte", "labels-idx1-ubyte")
+HELD_OUT = 1000  # of a directory that has only the published test set of 10 000
+
+
+def inspect(directory: Path) -> Found:
+    train, test = (files(directory, split) for split in ("train", "t10k"))
+    if test is None:
+        raise DataError(f"{directory}: no MNIST here: t10k-{KINDS[0]}.gz and its labels are missing")
+    names = [path.name for path in (*(train or ()), *test)]
+    if train:
+        return Found(names, _count(train), _count(test))
+    count = _count(test)
+    if count <= HELD_OUT:
+        raise DataError(
+            f"{directory}: only the test set is here and it has {count} images, of which {HELD_OUT} would be held out: "
+            f"add train-{KINDS[0]}.gz and its labels"
+        )
+    note = f"only the test set is here: its last {HELD_OUT} images are held out, the others are trained on"
+    return Found(names, count - HELD_OUT, HELD_OUT, note)
+
+
+def files(directory: Path, split: str) -> "tuple[Path, Path] | None":
+    """The images and labels of ``split`` ("train" or "t10k"), with or without .gz; None where there are neither.
+
+    Raises DataError where one is there without the other: nobody wants to train on less than they brought.
+    """
+    images, labels = (_file(directory, f"{split}-{kind}") for kind in KINDS)
+    if images and labels:
+        return images, labels
+    if images or labels:
+        missing = KINDS[1] if images else KINDS[0]
+        raise DataError(f"{images or labels}: {split}-{missing}.gz is missing beside it")
+    return None
+
+
+def _file(directory: Path, name: str) -> "Path | None":
+    spellings = (f"{name}.gz", name, name.replace("-idx", ".idx"))
+    return next((directory / spelling for spelling in spellings if (directory / spelling).is_file()), None)
+
+
+def _count(pair: tuple[Path, Path]) -> int:
+    """The number of images. Raises DataError where they or their labels are not those of MNIST."""
+    (images, rows, columns), _ = read_idx(pair[0], IDX_IMAGES)
+    (count,), labels = read_idx(pair[1], IDX_LABELS)
+    if (rows, columns) != (28, 28) or count != images:
+        raise DataError(f"{pair[0]}: {images} images of {rows}x{columns} and {count} labels, expected 28x28")
+    if not images:
+        raise DataError(f"{pair[0]}: holds no image")
+    if max(labels) > 9:
+        raise DataError(f"{pair[1]}: holds the label {max(labels)}, expected 0 to 9")
+    return images
+
+
+def read_idx(path: Path, magic: int) -> "tuple[list[int], bytes]":
+    """Dimensions and bytes of an idx file. Raises DataError where it is truncated or has another magic number."""
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}: truncated or not gzip ({error})") from None
+    if content[:4] != struct.pack(">I", magic):
+        raise DataError(f"{path}: not an idx file of MNIST (magic number {content[:4].hex()}, expected {magic:08x})")
+    dimensions = magic & 0xFF
+    start = 4 + 4 * dimensions
+    if len(content) < start:
+        raise DataError(f"{path}: truncated: {len(content)} bytes, its header alone has {start}")
+    shape = list(struct.unpack(f">{dimensions}I", content[4:start]))
+    size = shape[0] * (shape[1] * shape[2] if dimensions == 3 else 1)
+    if len(content) - start != size:
+        raise DataError(f"{path}: truncated: {len(content) - start} bytes of data, its header says {size}")
+    return shape, content[start:]

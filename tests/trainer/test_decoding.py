@@ -1,0 +1,121 @@
+"""Image files in, views of the asked size out."""
+
+import base64
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from orchestrator.trainer import datasets, decoding
+from orchestrator.trainer.datasets import Split
+from tests import samples
+
+# 40 x 40 pixels in four inks, which printed are (235, 51, 51): ImageNet has some JPEGs like that.
+CMYK = base64.b64decode(
+    "/9j/7gAOQWRvYmUAZAAAAAAA/9sAQwADAgIDAgIDAwMDBAMDBAUIBQUEBAUKBwcGCAwKDAwLCgsLDQ4SEA0OEQ4LCxAWEBETFBUV"
+    "FQwPFxgWFBgSFBUU/8AAFAgAKAAoBEMRAE0RAFkRAEsRAP/EABYAAQEBAAAAAAAAAAAAAAAAAAAICf/EABQQAQAAAAAAAAAAAAAA"
+    "AAAAAAD/2gAOBEMATQBZAEsAAD8A1TR4jxo6AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA/9k="
+)
+
+
+def everything(split: Split, seed: int = 1) -> tuple[np.ndarray, list[int]]:
+    """All images and labels of a split, in its own order."""
+    images, labels = next(iter(split.batches(np.arange(split.size), split.size, seed, drop_remainder=True)))
+    return images.numpy(), labels.numpy().tolist()
+
+
+def jpeg(colour: tuple[int, int, int], height: int = 40, width: int = 60) -> bytes:
+    image = np.broadcast_to(np.array(colour, np.uint8), (height, width, 3))
+    return bytes(tf.io.encode_jpeg(image, quality=100).numpy())
+
+
+RED, GREEN, BLUE = (200, 20, 20), (20, 200, 20), (20, 20, 200)
+
+
+@pytest.fixture
+def imagenet(tmp_path: Path) -> Path:
+    files = {"train/n01/a.JPEG": jpeg(RED), "train/n02/b.JPEG": jpeg(GREEN), "val/n02/c.JPEG": jpeg(BLUE, 60, 40)}
+    return samples.imagenet(tmp_path, files)
+
+
+def load_imagenet(directory: Path, size: int = 16) -> tuple[Split, Split]:
+    values = {"dataset": "imagenet", "data": str(directory), "image_size": size, "channels": 3, "augment": True}
+    return datasets.load(samples.train_config(**values))
+
+
+def test_imagenet_gives_views_of_the_asked_size_with_the_class_as_label(imagenet: Path) -> None:
+    train, test = load_imagenet(imagenet)
+    images, labels = everything(train)
+    assert (images.dtype, images.shape, labels) == (np.uint8, (2, 16, 16, 3), [0, 1])
+    for image, colour in zip(images, (RED, GREEN), strict=True):
+        np.testing.assert_allclose(image.astype(int), np.broadcast_to(colour, image.shape), atol=3)
+    assert everything(test)[1] == [1]
+
+
+def test_the_view_for_evaluation_is_the_centre(tmp_path: Path) -> None:
+    """Seven eighths of the short side: of a frame around a square, only the square is seen."""
+    image = np.zeros((80, 120, 3), np.uint8)
+    image[5:75, 25:95] = 255
+    content = bytes(tf.io.encode_jpeg(image, quality=100).numpy())
+    samples.imagenet(tmp_path, {"train/n/a.jpg": content, "val/n/a.jpg": content})
+    view, _ = everything(load_imagenet(tmp_path, size=32)[1])
+    assert view.min() > 200
+
+
+def test_a_grey_jpeg_has_three_channels_too(tmp_path: Path) -> None:
+    grey = bytes(tf.io.encode_jpeg(np.full((40, 40, 1), 99, np.uint8), format="grayscale").numpy())
+    samples.imagenet(tmp_path, {"train/n/a.jpg": grey, "val/n/a.jpg": grey})
+    images, _ = everything(load_imagenet(tmp_path)[0])
+    assert images.shape == (1, 16, 16, 3)
+    assert abs(int(images.mean()) - 99) <= 2
+
+
+def test_a_jpeg_in_four_inks_is_brought_to_three_channels(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, {"train/n/a.jpg": CMYK, "val/n/a.jpg": CMYK})
+    for split in load_imagenet(tmp_path):
+        images, _ = everything(split)
+        np.testing.assert_allclose(images.astype(int), np.broadcast_to((235, 51, 51), images.shape), atol=3)
+
+
+def gradient(height: int, width: int) -> np.ndarray:
+    """Red says the column, green the row."""
+    rows, columns = np.indices((height, width))
+    return np.stack([columns, rows, np.zeros_like(rows)], axis=2).astype(np.uint8)
+
+
+@pytest.mark.parametrize("shape", [(50, 90), (90, 50), (7, 200), (1, 1)])
+def test_a_png_with_a_jpegs_name_is_seen_as_the_jpeg_would_be(shape: tuple[int, int]) -> None:
+    """ImageNet has one, published as n02105855_2933.JPEG."""
+    png, jpeg = tf.io.encode_png(gradient(*shape)), tf.io.encode_jpeg(gradient(*shape), quality=100)
+    for view in (decoding.random_view, decoding.central_view):
+        for number in range(5):
+            of_png, of_jpeg = (view(content, 16, tf.constant([1, number])).numpy() for content in (png, jpeg))
+            assert of_png.shape == (16, 16, 3)
+            np.testing.assert_allclose(of_png, of_jpeg, atol=6)
+
+
+def test_random_views_lie_all_over_the_image_and_are_mirrored_half_of_the_time() -> None:
+    content = tf.io.encode_png(gradient(60, 200))
+    views = [decoding.random_view(content, 8, tf.constant([1, number])).numpy() for number in range(200)]
+    assert 60 < sum(is_mirrored(view) for view in views) < 140
+    middles = [view[:, :, 0].mean() for view in views]
+    assert min(middles) < 40
+    assert max(middles) > 160
+
+
+def is_mirrored(view: np.ndarray) -> bool:
+    return bool(view[0, 0, 0] > view[0, -1, 0])
+
+
+def test_where_a_view_lies_and_whether_it_is_mirrored_are_drawn_from_seeds_of_their_own() -> None:
+    """What the sample's own seed would draw for the mirror says nothing about the view."""
+    content, marks = tf.io.encode_png(gradient(60, 200)), tf.constant([[[0.0], [1.0]]])
+    agreeing = 0
+    for number in range(200):
+        seed = tf.constant([1, number])
+        crop, flip = decoding.split_seed(seed)
+        assert len({tuple(each.numpy().tolist()) for each in (seed, crop, flip)}) == 3
+        drawn = bool(tf.image.stateless_random_flip_left_right(marks, seed)[0, 0, 0])
+        agreeing += drawn == is_mirrored(decoding.random_view(content, 8, seed).numpy())
+    assert 60 < agreeing < 140
