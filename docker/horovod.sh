@@ -1,4 +1,6 @@
+#!/bin/sh
 # Builds Horovod 0.28.1, the last release (2023), against the TensorFlow of this environment, with Gloo and MPI.
+set -eux
 cd /tmp
 pip download --no-deps --no-build-isolation --no-binary :all: horovod==0.28.1
 echo '92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0  horovod-0.28.1.tar.gz' | sha256sum --check
