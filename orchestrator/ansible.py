@@ -1,5 +1,6 @@
 """The only user of ansible-runner: the playbook run over a cluster, and what it says of each host."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from typing import Any
 import ansible_runner
 
 from orchestrator import assets, process, state
-from orchestrator.errors import CommandFailed, NodesFailed
+from orchestrator.errors import CommandFailed, NodesFailed, command
 from orchestrator.state import Home
 
 FORKS = 32
@@ -30,58 +31,97 @@ class Recap:
 def configure(place: Home, inventory: Mapping[str, Any], on_task: Callable[[str], None]) -> Recap:
     """Run site.yml over ``inventory``. Raises NodesFailed with each failing host's own reason, and CommandFailed."""
     state.replace(place.ansible / "inventory.json", json.dumps(inventory, indent=2) + "\n")
-    reasons: dict[str, str] = {}
-
-    def watch(event: dict[str, Any]) -> bool:
-        data = event.get("event_data", {})
-        if event["event"] == "playbook_on_task_start":
-            on_task(data["task"])
-        if event["event"] in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):
-            reasons[data["host"]] = _reason(data)
-        return True
-
-    with _connections() as sockets:
-        result = ansible_runner.run(
-            private_data_dir=str(place.ansible),
-            project_dir=str(assets.directory("ansible")),
-            playbook="site.yml",
-            inventory=str(place.ansible / "inventory.json"),
-            envvars=_environment(place, sockets),
-            suppress_env_files=True,  # it would keep the first deploy's environment, and prefer it for ever
-            event_handler=watch,
-            rotate_artifacts=5,
-            quiet=True,
-        )
+    watch = _Watch(on_task)
+    with _connections(place) as sockets:
+        result = _play(place, _environment(place, sockets), watch)
     log = place.log("ansible")
     shutil.copyfile(result.config.artifact_dir + "/stdout", log)
-    if reasons:
-        raise NodesFailed("configuration failed", reasons, f"whole log: {log}; `orchestrator deploy` tries again")
+    if watch.reasons:
+        in_order = [*(host for host in inventory["all"]["hosts"] if host in watch.reasons), *watch.reasons]
+        hint = f"whole log: {log}; {command('deploy', place.name)} tries again"
+        raise NodesFailed("configuration failed", {host: watch.reasons[host] for host in in_order}, hint)
     if result.rc:
-        tail = log.read_text().splitlines()[-20:]
+        tail = log.read_text().splitlines()[-process.LAST_LINES :]
         raise CommandFailed("configure nodes", ["ansible-playbook", "site.yml"], f"exit code {result.rc}", tail, log)
     changed = (result.stats or {}).get("changed", {})
     return Recap({host: changed.get(host, 0) for host in inventory["all"]["hosts"]})
 
 
-@contextmanager
-def _connections() -> Iterator[Path]:
-    """A directory for the sockets of ssh connections that tasks share; they are closed on the way out.
+class _Watch:
+    """What Ansible tells of its tasks as they come; ``reasons`` of the hosts that failed."""
 
-    It has a short name: the path of a socket has 108 characters at most.
-    """
-    with tempfile.TemporaryDirectory(prefix="orchestrator-") as directory:
-        try:
-            yield Path(directory)
-        finally:
-            for socket in Path(directory).iterdir():
-                with suppress(CommandFailed):  # it may have closed by itself
-                    process.run("close a connection", ["ssh", "-O", "exit", "-o", f"ControlPath={socket}", "node"])
+    def __init__(self, on_task: Callable[[str], None]) -> None:
+        self.on_task, self.reasons = on_task, dict[str, str]()
+
+    def __call__(self, event: dict[str, Any]) -> bool:
+        data = event.get("event_data", {})
+        if event["event"] == "playbook_on_task_start":
+            self.on_task(data["task"])
+        if event["event"] in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):
+            self.reasons[data["host"]] = _reason(data)
+        return True
+
+
+def _play(place: Home, environment: Mapping[str, str], watch: _Watch) -> Any:
+    with _without_foreign_settings(), process.ending_children():
+        return ansible_runner.run(
+            private_data_dir=str(place.ansible),
+            project_dir=str(assets.directory("ansible")),
+            playbook="site.yml",
+            inventory=str(place.ansible / "inventory.json"),
+            envvars=dict(environment),
+            suppress_env_files=True,  # it would keep the first deploy's environment, and prefer it for ever
+            event_handler=watch,
+            cancel_callback=lambda: False,  # without one it takes Ctrl-C for itself, and for good
+            rotate_artifacts=5,
+            quiet=True,
+        )
+
+
+@contextmanager
+def _without_foreign_settings() -> Iterator[None]:
+    """Ansible's variables in the user's environment taken away: ansible-runner passes on all that is there."""
+    foreign = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("ANSIBLE_")}
+    try:
+        yield
+    finally:
+        os.environ.update(foreign)
+
+
+@contextmanager
+def _connections(place: Home) -> Iterator[Path]:
+    """A directory for the sockets of ssh connections that tasks share; they are closed on the way out."""
+    forget(place)  # what a killed deploy left
+    directory = _sockets(place)
+    directory.mkdir(mode=0o700)
+    try:
+        yield directory
+    finally:
+        for socket in directory.iterdir():
+            with suppress(CommandFailed):  # it may have closed by itself
+                process.run(
+                    "close a connection", ["ssh", "-F", os.devnull, "-O", "exit", "-o", f"ControlPath={socket}", "node"]
+                )
+        forget(place)
+
+
+def _sockets(place: Home) -> Path:
+    """The same for every deploy of a cluster, and short: the path of a socket has 108 characters at most."""
+    return Path(tempfile.gettempdir()) / f"orchestrator-{hashlib.sha256(str(place.path).encode()).hexdigest()[:12]}"
+
+
+def forget(place: Home) -> None:
+    """Remove what configuring leaves outside the state directory when it is killed."""
+    shutil.rmtree(_sockets(place), ignore_errors=True)
 
 
 def _environment(place: Home, sockets: Path) -> dict[str, str]:
     ours = str(Path(sys.executable).parent)  # where ansible-playbook was installed with us, whatever the PATH
+    settings = place.ansible / "ansible.cfg"
+    state.replace(settings, "# Empty, so that no other file with settings is looked for.\n")
     return {
         "PATH": os.pathsep.join([ours, os.environ.get("PATH", os.defpath)]),
+        "ANSIBLE_CONFIG": str(settings),
         "ANSIBLE_FORKS": str(FORKS),
         "ANSIBLE_PIPELINING": "true",
         "ANSIBLE_GATHERING": "explicit",

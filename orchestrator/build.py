@@ -7,9 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import requests
+from typing import IO, Any
 
 from orchestrator import images, process, progress
 from orchestrator.engine import Engine
@@ -28,12 +26,11 @@ def ensure(engine: Engine, target: str, base_image: str, log: Path) -> str:
         return name
     if _free(engine) < NEEDED_SPACE:
         raise _disk_full(engine, f"{_free(engine) / 2**30:.1f} GiB free, the images need {NEEDED_SPACE >> 30}")
-    arguments = {"BASE": _base(engine, base_image, log), "DIGEST": images.digest(base_image), **images.host_settings()}
-    with (
-        progress.step(f"Building image {name} (once; about five minutes on 2 cores)") as step,
-        images.context() as archive,
-    ):
-        _Build(engine, log, step).follow(engine.build(archive, name, target, arguments))
+    with images.context() as archive:
+        base = _base(engine, base_image, log)
+        arguments = {"BASE": base, "DIGEST": images.digest(base_image), **images.host_settings()}
+        with progress.step(f"Building image {name} (once; about five minutes on 2 cores)") as step:
+            _Build(engine, log, step).follow(engine.build(archive, name, target, arguments))
     return name
 
 
@@ -47,18 +44,24 @@ class _Build:
     said: deque[str] = field(default_factory=lambda: deque(maxlen=process.LAST_LINES))
 
     def follow(self, messages: Iterator[dict[str, Any]]) -> None:
-        with self.log.open("a") as file:
-            try:
+        try:
+            with self.log.open("a") as file:
                 for message in process.watched(messages, LOOK_SECONDS, self._look):
-                    text = ANSI.sub("", message.get("stream") or message.get("error") or "")
-                    file.write(text)
-                    self.said.extend(line for line in text.splitlines() if line.strip())
-                    if text.strip():
-                        self.step.detail(self.said[-1])
-                    if "error" in message:
-                        raise self._failure("error")
-            except requests.RequestException as error:
-                raise self._failure(str(error)) from error
+                    self._hear(message, file)
+        except CommandFailed as error:
+            if any("no space left on device" in line.lower() for line in self.said):
+                raise _disk_full(self.engine, self.said[-1]) from error
+            error.hint = f"whole log: {self.log}"
+            raise
+
+    def _hear(self, message: dict[str, Any], file: IO[str]) -> None:
+        text = ANSI.sub("", message.get("stream") or message.get("error") or "")
+        file.write(text)
+        self.said.extend(line for line in text.splitlines() if line.strip())
+        if text.strip():
+            self.step.detail(self.said[-1])
+        if "error" in message:
+            raise self._failure("error")
 
     def _look(self, silent: float) -> None:
         """Called while nothing comes: apt-get, for one, waits for ever where the disk is full."""
@@ -67,9 +70,7 @@ class _Build:
         if silent > SILENT_SECONDS:
             raise self._failure(f"nothing said for {silent:.0f} s")
 
-    def _failure(self, why: str) -> CommandFailed | PreflightError:
-        if any("no space left on device" in line.lower() for line in self.said):
-            return _disk_full(self.engine, self.said[-1])
+    def _failure(self, why: str) -> CommandFailed:
         return CommandFailed("build image", ["docker", "build", "."], why, list(self.said), self.log)
 
 

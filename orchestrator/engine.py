@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import IO, Any
 
 import docker.errors
 import requests
+import urllib3
 from docker.context import ContextAPI
 
 import docker
@@ -16,7 +19,7 @@ from orchestrator.errors import CommandFailed, PreflightError
 
 CLUSTER_LABEL, ID_LABEL = "orchestrator.cluster", "orchestrator.id"
 _NOT_RUNNING = "start Docker (`sudo systemctl start docker`), or install it: https://docs.docker.com/engine/install"
-BUILD_SECONDS = 3600
+ANSWER_SECONDS, BUILD_SECONDS = 60, 3600
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,15 @@ class Resource:
     running: bool = True
 
 
+@dataclass(frozen=True)
+class Network:
+    """An IPv4 network that the engine has given away; ``id`` is that of the deployment, where it is one of ours."""
+
+    name: str
+    id: str
+    subnet: IPv4Network
+
+
 class Engine:
     """A connection to the Docker Engine that the ``docker`` command would use."""
 
@@ -38,7 +50,7 @@ class Engine:
         """Raises PreflightError where it does not answer, with the remedy."""
         self.host = os.environ.get("DOCKER_HOST") or ContextAPI.get_current_context().Host
         try:
-            self.client = docker.DockerClient(base_url=self.host, timeout=BUILD_SECONDS)
+            self.client = docker.DockerClient(base_url=self.host, timeout=ANSWER_SECONDS)
             self.facts: dict[str, Any] = self.client.info()
         except (docker.errors.DockerException, requests.RequestException) as error:
             denied = "Permission denied" in str(error)
@@ -58,21 +70,29 @@ class Engine:
     def data_root(self) -> Path:
         return Path(self.facts["DockerRootDir"])
 
+    @cached_property
+    def patient(self) -> docker.DockerClient:
+        """For what takes long and says nothing meanwhile."""
+        return docker.DockerClient(base_url=self.host, timeout=BUILD_SECONDS)
+
     def has_image(self, tag: str) -> bool:
-        return bool(self.client.images.list(name=tag))
+        with _asking("look for an image", "images", tag):
+            return bool(self.client.images.list(name=tag))
 
     def pull(self, tag: str) -> bool:
         """Whether ``tag`` could be pulled from its registry."""
-        try:
-            self.client.images.pull(tag)
-        except (docker.errors.APIError, docker.errors.ImageNotFound):
-            return False
+        with _asking("pull an image", "pull", tag):
+            try:
+                self.patient.images.pull(tag)
+            except docker.errors.APIError:  # the registry's answer, or that there is none
+                return False
         return True
 
     def load_root_filesystem(self, archive: IO[bytes], tag: str) -> None:
         """Make image ``tag`` of one layer out of a tar archive."""
         repository, _, version = tag.partition(":")
-        self.client.api.import_image_from_data(archive.read(), repository=repository, tag=version)
+        with _asking("import an image", "import", "-", tag):
+            self.patient.api.import_image_from_data(archive.read(), repository=repository, tag=version)
 
     def build(
         self, context: IO[bytes], tag: str, target: str, arguments: Mapping[str, str]
@@ -81,26 +101,28 @@ class Engine:
 
         Gives the engine's messages as they come, with the key "stream" or "error"; closing it ends the build.
         """
-        stream: Iterator[dict[str, Any]] = self.client.api.build(
-            fileobj=context,
-            custom_context=True,
-            tag=tag,
-            target=target,
-            buildargs=dict(arguments),
-            network_mode="host",  # a proxy on this machine's localhost, and its MTU, hold in the build too
-            rm=True,
-            forcerm=True,
-            decode=True,
-            labels={ID_LABEL: "image"},
-        )
-        return stream
+        with _asking("build an image", "build", "--tag", tag):
+            yield from self.client.api.build(
+                fileobj=context,
+                custom_context=True,
+                tag=tag,
+                target=target,
+                buildargs=dict(arguments),
+                network_mode="host",  # a proxy on this machine's localhost, and its MTU, hold in the build too
+                rm=True,
+                forcerm=True,
+                decode=True,
+                labels={ID_LABEL: "image"},
+                timeout=BUILD_SECONDS,
+            )
 
     def owned(self) -> list[Resource]:
         """Every container, network and volume that carries our labels, of any cluster."""
         api, label = self.client.api, {"label": CLUSTER_LABEL}
-        containers = api.containers(all=True, filters=label)
-        networks = api.networks(filters=label)
-        volumes = api.volumes(filters=label)["Volumes"] or []
+        with _asking("list what is ours", "ps"):
+            containers = api.containers(all=True, filters=label)
+            networks = api.networks(filters=label)
+            volumes = api.volumes(filters=label)["Volumes"] or []
         return [
             *(
                 _resource("container", c["Names"][0][1:], c["Labels"], c["Id"], c["State"] == "running")
@@ -112,22 +134,36 @@ class Engine:
 
     def remove(self, kind: str, key: str) -> None:
         """Remove it; gone already is fine."""
-        try:
-            if kind == "container":
-                self.client.containers.get(key).remove(force=True, v=True)
-            elif kind == "network":
-                self.client.networks.get(key).remove()
-            else:
-                self.client.volumes.get(key).remove(force=True)
-        except docker.errors.NotFound:
-            pass
-        except docker.errors.APIError as error:
-            raise CommandFailed(f"remove {kind}", ["docker", kind, "rm", key], str(error.explanation), []) from error
+        with _asking(f"remove {kind}", kind, "rm", key):
+            try:
+                if kind == "container":
+                    self.client.containers.get(key).remove(force=True, v=True)
+                elif kind == "network":
+                    self.client.networks.get(key).remove()
+                else:
+                    self.client.volumes.get(key).remove(force=True)
+            except docker.errors.NotFound:
+                pass
 
-    def subnets(self) -> list[IPv4Network]:
-        """IPv4 networks that the engine has given away."""
-        configs = [c for n in self.client.networks.list() for c in (n.attrs["IPAM"].get("Config") or [])]
-        return [IPv4Network(c["Subnet"]) for c in configs if ":" not in c.get("Subnet", ":")]
+    def networks(self) -> list[Network]:
+        with _asking("list networks", "network", "ls"):
+            found = self.client.networks.list()
+        return [
+            Network(n.attrs["Name"], (n.attrs.get("Labels") or {}).get(ID_LABEL, ""), IPv4Network(c["Subnet"], False))
+            for n in found
+            for c in n.attrs["IPAM"].get("Config") or []
+            if ":" not in c.get("Subnet", ":")
+        ]
+
+
+@contextmanager
+def _asking(step: str, *words: str) -> Iterator[None]:
+    """What the engine, or the connection to it, objects is an error that names the step and Docker's own command."""
+    try:
+        yield
+    except (docker.errors.DockerException, requests.RequestException, urllib3.exceptions.HTTPError) as error:
+        said = getattr(error, "explanation", None) or error
+        raise CommandFailed(step, ["docker", *words], str(said), []) from error
 
 
 def _resource(kind: str, name: str, labels: Mapping[str, str], key: str, running: bool = True) -> Resource:

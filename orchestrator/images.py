@@ -59,6 +59,10 @@ def context() -> Iterator[IO[bytes]]:
 
 
 def _ca_bundle() -> Path:
+    for variable in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
+        given = os.environ.get(variable)
+        if given and not Path(given).exists():
+            raise PreflightError(f"{variable}: {given}: no such file", f"correct it, or unset {variable}")
     paths = ssl.get_default_verify_paths()
     usual = "/etc/ssl/certs/ca-certificates.crt"
     candidates = [os.environ.get("SSL_CERT_FILE"), os.environ.get("REQUESTS_CA_BUNDLE"), usual, paths.cafile]

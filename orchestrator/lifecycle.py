@@ -1,4 +1,4 @@
-"""deploy and teardown: two ordered, readable scripts. Every step is idempotent, so resuming is running them again."""
+"""deploy: an ordered, readable script. Every step is idempotent, so resuming is running it again."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,17 +10,19 @@ from orchestrator import (
     checks,
     cluster,
     keys,
+    process,
     progress,
     providers,
+    removal,
     runs,
-    ssh,
     state,
     terraform,
 )
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.errors import CommandFailed, NodesFailed, OrchestratorError, StateError
+from orchestrator.errors import NodesFailed, OrchestratorError, StateError, command
 from orchestrator.providers import Provider, Resource
+from orchestrator.ssh import hostkeys
 from orchestrator.state import Home, Record
 
 SSH_SECONDS = 120.0
@@ -35,29 +37,17 @@ class Deployment:
     seconds: dict[str, float]
 
 
-@dataclass(frozen=True)
-class Receipt:
-    """What a teardown found made, and what of it is left."""
-
-    cluster: str
-    made: list[Resource]
-    left: list[Resource]
-
-    @property
-    def gone(self) -> list[Resource]:
-        return [resource for resource in self.made if resource not in self.left]
-
-
 def preflight(config: Config) -> None:
     """Raise PreflightError or StateError where a deploy could not succeed. Touches nothing."""
     record = state.read(state.home(config.name))
     if record and record.config["provider"] != config.provider:
         raise StateError(
             f"cluster {config.name!r} is deployed with provider {record.config['provider']}",
-            "tear it down first, or choose another --name",
+            f"{command('teardown', config.name)} first, or choose another name with --cluster",
         )
     terraform.check_version()
     providers.get(config.provider).preflight(config, record)
+    process.require("ssh", "install OpenSSH's client: `sudo apt-get install openssh-client`")
 
 
 def deploy(config: Config) -> Deployment:
@@ -65,6 +55,7 @@ def deploy(config: Config) -> Deployment:
     preflight(config)
     place, provider = state.home(config.name), providers.get(config.provider)
     with state.locked(place):
+        _spare_runs(place, config)
         record = _begin(place, config)
         with _keeping(provider, record):
             record, made = _provision(place, config, provider, record)
@@ -74,6 +65,17 @@ def deploy(config: Config) -> Deployment:
                 digest = provider.trainer_digest(config)
                 checks.require_healthy(checks.health(place, made, digest), made)
     return Deployment(made, changed, progress.seconds())
+
+
+def _spare_runs(place: Home, config: Config) -> None:
+    """Raises StateError where nodes would be taken from under a run. Where the head does not answer, none goes on."""
+    record = state.read(place)
+    if record is None or record.cluster is None or config.nodes >= len(record.cluster.nodes):
+        return
+    made = record.cluster
+    if made.nodes[made.head].id in record.host_keys:  # else the head was never reached
+        with suppress(NodesFailed), runs.head_session(place, made) as head:
+            checks.require_free(runs.active(head), made)
 
 
 def _begin(place: Home, config: Config) -> Record:
@@ -99,6 +101,7 @@ def _provision(place: Home, config: Config, provider: Provider, record: Record) 
     with progress.step(f"Provisioning {config.nodes} {'node' if config.nodes == 1 else 'nodes'}") as step:
         lost = provider.lost(record, terraform.recorded(place, config.provider))
         made = terraform.apply(place, config.provider, variables, lost, step.detail)
+        provider.remove(removal.strays(place, provider, record))
     record = record.model_copy(update={"cluster": made})
     state.write(place, record)
     return record, made
@@ -107,7 +110,7 @@ def _provision(place: Home, config: Config, provider: Provider, record: Record) 
 def _reach(place: Home, record: Record, made: Cluster) -> Record:
     """Wait until every node answers, and pin the host keys of the new ones."""
     with progress.step("Waiting for ssh"):
-        keys = ssh.pin_host_keys(place, made, record.host_keys, SSH_SECONDS)
+        keys = hostkeys.pin(place, made, record.host_keys, SSH_SECONDS)
     record = record.model_copy(update={"host_keys": keys})
     state.write(place, record)
     return record
@@ -140,63 +143,5 @@ def _kept(provider: Provider, record: Record) -> str:
     if not made:
         return ""
     names = ", ".join(map(str, made))
-    return f"kept: {names}\n`orchestrator deploy` goes on from here, `orchestrator teardown` removes it"
-
-
-def teardown(name: str) -> Receipt:
-    """Remove a cluster, whatever part of it is there; runs and their results stay. Needs only the state directory."""
-    place = state.home(name)
-    if state.read(place) is None:
-        return Receipt(name, [], [])
-    with state.locked(place):
-        record = state.read(place)
-        if record is None:
-            return Receipt(name, [], [])
-        provider = providers.get(record.config["provider"])
-        made = provider.survey(record)
-        _save_runs(place, record)
-        with progress.step("Destroying") as step:
-            _destroy(place, record, step)
-            provider.remove(provider.survey(record))
-        left = provider.survey(record)
-        if not left:
-            state.forget(place)
-    return Receipt(name, made, left)
-
-
-def _destroy(place: Home, record: Record, step: progress.Step) -> None:
-    """Destroy what Terraform's state holds. Where that fails, what carries our labels is removed all the same."""
-    try:
-        terraform.destroy(place, record.config["provider"], step.detail)
-    except CommandFailed as error:
-        progress.note(f"{error.message}\nremoving by label instead")
-
-
-def _save_runs(place: Home, record: Record) -> None:
-    """Stop what runs and fetch what was not fetched, as far as the head still answers."""
-    pending = [run for run in runs.known(place) if not runs.is_collected(place, run)]
-    if not (pending and record.cluster):
-        return
-    with (
-        progress.step("Saving results of runs") as step,
-        suppress(NodesFailed, CommandFailed),
-        runs.head_session(place, record.cluster) as head,
-    ):
-        for run in pending:
-            step.detail(run.id)
-            if runs.look(place, head, run).state == "running":
-                runs.stop(head, run)
-            runs.collect(place, head, run)
-
-
-def orphans(name: str, provider: str = "local") -> list[Resource]:
-    """What carries the label of cluster ``name`` although this state directory does not know it."""
-    record = state.read(state.home(name))
-    known = set(providers.get(provider).survey(record)) if record else set()
-    return [resource for resource in providers.get(provider).strangers(name) if resource not in known]
-
-
-def remove_orphans(name: str, found: list[Resource], provider: str = "local") -> Receipt:
-    """Remove ``found`` and nothing else."""
-    providers.get(provider).remove(found)
-    return Receipt(name, found, [resource for resource in orphans(name, provider) if resource in found])
+    goes_on, removes = (command(word, record.config["name"]) for word in ("deploy", "teardown"))
+    return f"kept: {names}\n{goes_on} goes on from here, {removes} removes it"

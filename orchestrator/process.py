@@ -3,21 +3,25 @@
 import contextlib
 import os
 import queue
+import shlex
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, NoReturn, TypeVar
+from typing import IO, Any, NoReturn, TypeVar
 
 import psutil
 
-from orchestrator.errors import CommandFailed
+from orchestrator.errors import CommandFailed, PreflightError
 
 LAST_LINES = 20
 INTERRUPT_SECONDS, TERMINATE_SECONDS = 60.0, 5.0
+LOOK_SECONDS = 0.05  # between two looks at what a program has written
+CHUNK = 1 << 16
 OWNER = "ORCHESTRATOR_STATE"
 
 Line = Callable[[str], None]
@@ -29,79 +33,107 @@ def run(
     argv: Sequence[str],
     log: Path | None = None,
     cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str | None] | None = None,
     on_line: Line | None = None,
 ) -> str:
-    """Run ``argv`` to its end, everything it says appended to ``log`` if given; returns its standard output.
+    """Run ``argv`` to its end; returns its standard output. With a ``log``, all that it says is appended there instead.
 
     The program gets a session of its own, so that a Ctrl-C meant for us reaches it once and from us.
-    ``env`` is added to our own environment; ``on_line`` sees every line of standard output as it comes.
+    ``env`` is added to our own environment, None takes a variable away; ``on_line`` sees every line as it comes.
     Raises CommandFailed on any exit code but 0.
     """
-    try:
-        child = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise CommandFailed(step, argv, error.strerror or str(error), [], log) from error
-    with (log or Path(os.devnull)).open("a") as file, _ending(child):
-        file.write(f"$ {' '.join(argv)}\n")
-        output, tail = _read(child, file, on_line)
-        code = child.wait()
-    if code:
-        raise CommandFailed(step, argv, f"exit code {code}", tail, log)
-    return output
+    with _files(argv, log) as (output, errors):
+        begin = output.tell()
+        options = {"cwd": cwd, "env": _environment(env or {}), "stdout": output, "stderr": errors}
+        with _started(step, argv, log, options) as child:
+            lines = _follow(child, output, begin, on_line)
+        if child.returncode:
+            said = [line.rstrip() for line in [*lines, *(_aside(errors) if log is None else [])] if line.strip()]
+            raise CommandFailed(step, argv, f"exit code {child.returncode}", said[-LAST_LINES:], log)
+    return "" if log else "\n".join(lines)
 
 
-def _read(child: "subprocess.Popen[str]", log: IO[str], on_line: Line | None) -> tuple[str, deque[str]]:
-    tail: deque[str] = deque(maxlen=LAST_LINES)
-    output: list[str] = []
+def require(program: str, remedy: str) -> None:
+    """Raises PreflightError where ``program`` is not on the PATH."""
+    if not shutil.which(program):
+        raise PreflightError(f"{program} is not on the PATH", remedy)
 
-    def keep(line: str) -> None:
-        log.write(line)
-        log.flush()
-        if line.strip():
-            tail.append(line.rstrip())
 
-    def keep_all(pipe: Iterable[str]) -> None:
-        for line in pipe:
-            keep(line)
-
-    errors = threading.Thread(target=keep_all, args=(child.stderr or (),))
-    errors.start()
-    for line in child.stdout or ():
-        keep(line)
-        output.append(line)
-        if on_line:
-            on_line(line.rstrip("\n"))
-    errors.join()
-    return "".join(output), tail
+def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
 
 
 @contextlib.contextmanager
-def _ending(child: "subprocess.Popen[str]") -> Iterator[None]:
-    """Leave no child behind: on the way out interrupt it, then terminate, then kill, each with its wait."""
+def _files(argv: Sequence[str], log: Path | None) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Where a program writes its output and its errors.
+
+    Files, no pipes to us: it must be able to go on, and to write down what it made, when we are killed.
+    """
+    if log is None:
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            yield output, errors
+    else:
+        with log.open("ab+", buffering=0) as file:
+            file.write(f"$ {shlex.join(argv)}\n".encode())
+            yield file, file
+
+
+@contextlib.contextmanager
+def _started(
+    step: str, argv: Sequence[str], log: Path | None, options: Mapping[str, Any]
+) -> Iterator["subprocess.Popen[bytes]"]:
     try:
-        yield
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, **options)
+    except OSError as error:
+        raise CommandFailed(step, argv, error.strerror or str(error), [], log) from error
+    try:
+        yield child
     finally:
-        for number, seconds in (
-            (signal.SIGINT, INTERRUPT_SECONDS),
-            (signal.SIGTERM, TERMINATE_SECONDS),
-            (signal.SIGKILL, TERMINATE_SECONDS),
-        ):
-            if child.poll() is not None:
-                break
-            child.send_signal(number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
+        _end(child)
+
+
+def _follow(child: "subprocess.Popen[bytes]", file: IO[bytes], position: int, on_line: Line | None) -> list[str]:
+    """The lines in ``file`` from ``position`` until ``child`` ends; the last is what follows the last newline."""
+    rest, said, ended = b"", list[str](), False
+    while not ended:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(LOOK_SECONDS)
+        ended = child.returncode is not None  # settled before reading, so that its last words are read too
+        while piece := os.pread(file.fileno(), CHUNK, position):  # leaves the child's place in the file alone
+            position += len(piece)
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                said.append(line.decode(errors="replace"))
+                if on_line:
+                    on_line(said[-1])
+    return [*said, rest.decode(errors="replace")]
+
+
+def _aside(errors: IO[bytes]) -> list[str]:
+    errors.seek(0)
+    return errors.read().decode(errors="replace").splitlines()
+
+
+def _ways_to_end() -> list[tuple[signal.Signals, float]]:
+    """Signals in the order of their severity, each with how long it may take."""
+    return [
+        (signal.SIGINT, INTERRUPT_SECONDS),
+        (signal.SIGTERM, TERMINATE_SECONDS),
+        (signal.SIGKILL, TERMINATE_SECONDS),
+    ]
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    """Leave no child behind, nor what it started. Whoever cannot wait (a further Ctrl-C) gets the next signal sent."""
+    if child.poll() is not None:
+        return
+    for number, seconds in _ways_to_end():
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+            if child.poll() is None:
+                child.send_signal(number)
                 child.wait(seconds)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 def watched(items: Iterable[Item], seconds: float, on_silence: Callable[[float], None]) -> Iterator[Item]:
@@ -149,16 +181,27 @@ def end_orphans(directory: Path) -> list[str]:
     """
     found = [process for process in psutil.process_iter() if _works_for(process, directory)]
     names = [process.name() for process in found]
-    for end, seconds in (
-        (lambda process: process.send_signal(signal.SIGINT), INTERRUPT_SECONDS),
-        (psutil.Process.terminate, TERMINATE_SECONDS),
-        (psutil.Process.kill, TERMINATE_SECONDS),
-    ):
+    _end_all(found)
+    return names
+
+
+@contextlib.contextmanager
+def ending_children() -> Iterator[None]:
+    """Around a library that starts programs by itself: whatever ends it early, the programs end with it."""
+    try:
+        yield
+    except BaseException:
+        _end_all(psutil.Process().children(recursive=True))
+        raise
+
+
+def _end_all(found: list[psutil.Process]) -> None:
+    for number, seconds in _ways_to_end():
         for process in found:
             with contextlib.suppress(psutil.NoSuchProcess):
-                end(process)
-        _, found = psutil.wait_procs(found, timeout=seconds)
-    return names
+                process.send_signal(number)
+        with contextlib.suppress(KeyboardInterrupt):
+            _, found = psutil.wait_procs(found, timeout=seconds)
 
 
 def _works_for(process: psutil.Process, directory: Path) -> bool:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator import __version__, process
 from orchestrator.cluster import Cluster
-from orchestrator.errors import ConfigError, StateError
+from orchestrator.errors import ConfigError, StateError, command
 
 VERSION = 1
 
@@ -71,20 +71,25 @@ class Home:
     def log(self, tool: str) -> Path:
         """The log file of ``tool``; its directory is made."""
         directory = self.path / "logs"
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _usable(directory):
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         return directory / f"{tool}.log"
 
 
 def root() -> Path:
     """Where all clusters' directories are (XDG Base Directory Specification)."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "orchestrator"
+    return _base("XDG_STATE_HOME", ".local/state") / "orchestrator"
 
 
 def cache() -> Path:
     """Where downloads are kept."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "orchestrator"
+    return _base("XDG_CACHE_HOME", ".cache") / "orchestrator"
+
+
+def _base(variable: str, usual: str) -> Path:
+    """The directory that ``variable`` names; a relative one is ignored, as the specification has it."""
+    given = Path(os.environ.get(variable, ""))
+    return given if given.is_absolute() else Path.home() / usual
 
 
 def home(name: str) -> Home:
@@ -99,7 +104,8 @@ def names() -> list[str]:
 def read(place: Home) -> Record | None:
     """The record of a cluster, or None where nothing is deployed."""
     try:
-        text = place.record.read_text()
+        with _usable(place.record):
+            text = place.record.read_text()
     except FileNotFoundError:
         return None
     try:
@@ -119,10 +125,13 @@ def deployed(place: Home) -> tuple[Record, Cluster]:
     record = read(place)
     if record is None:
         others = names()
-        known = f"deployed: {', '.join(others)}; choose with --cluster" if others else "`orchestrator deploy` makes one"
+        makes = f"{command('deploy', place.name)} makes one"
+        known = f"deployed: {', '.join(others)}; choose with --cluster" if others else makes
         raise StateError(f"cluster {place.name!r} is not deployed", known)
     if record.cluster is None:
-        raise StateError(f"cluster {place.name!r} is only half deployed", "`orchestrator deploy` finishes it")
+        raise StateError(
+            f"cluster {place.name!r} is only half deployed", f"{command('deploy', place.name)} finishes it"
+        )
     return record, record.cluster
 
 
@@ -136,12 +145,25 @@ def write(place: Home, record: Record) -> None:
 
 def replace(path: Path, text: str) -> None:
     """Write ``path`` atomically, readable by its owner alone."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as temporary:
-        temporary.write(text)
-        temporary.flush()
-        os.fsync(temporary.fileno())
-    Path(temporary.name).replace(path)
+    with _usable(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as temporary:
+            temporary.write(text)
+            temporary.flush()
+            os.fsync(temporary.fileno())
+        Path(temporary.name).replace(path)
+
+
+@contextlib.contextmanager
+def _usable(path: Path) -> Iterator[None]:
+    """What the file system refuses about ``path`` is for the user to put right; only that it is not there is usual."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        hint = "set XDG_STATE_HOME to a directory of yours on a disk with room"
+        raise ConfigError([f"{error.filename or path}: {error.strerror}"], hint) from error
 
 
 def forget(place: Home) -> None:
@@ -157,11 +179,9 @@ def locked(place: Home) -> Iterator[None]:
 
     Raises StateError where another process holds it. The kernel drops the lock when the process ends, however it ends.
     """
-    try:
+    with _usable(place.path):
         place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = (place.path / "lock").open("a+")
-    except OSError as error:
-        raise ConfigError([f"{place.path}: {error.strerror}"], "set XDG_STATE_HOME to a directory of yours") from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -173,4 +193,12 @@ def locked(place: Home) -> Iterator[None]:
         file.flush()
         process.end_orphans(place.path)
         process.own(place.path)
+        yield
+
+
+@contextlib.contextmanager
+def starting(place: Home) -> Iterator[None]:
+    """Hold the right to start a run, from the placing of its data to its unit on the head; waits for another's end."""
+    with (place.path / "starting").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield

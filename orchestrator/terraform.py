@@ -1,6 +1,6 @@
 """The only user of python-terraform: one root, applied, read and destroyed in the state directory."""
 
-import filecmp
+import hashlib
 import json
 import os
 import re
@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from python_terraform import IsFlagged, Terraform
+from python_terraform.tfstate import Tfstate
 
 from orchestrator import assets, cluster, process, state
 from orchestrator.cluster import Cluster
-from orchestrator.errors import PreflightError
+from orchestrator.errors import CommandFailed, PreflightError
 from orchestrator.state import Home
 
 PROGRAMS = ("terraform", "tofu")
 OLDEST = (1, 5)
+STATE, BACKUP = "terraform.tfstate", "terraform.tfstate.backup"
+# Of the user's own settings those that say where providers come from; any other could change what our commands mean.
+KEPT = ("TF_CLI_CONFIG_FILE", "TF_PLUGIN_CACHE_", "TF_TOKEN_", "TF_REGISTRY_")
 _QUIET = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1"}
 _DONE = re.compile(r"^(\S+): (Creation|Destruction|Modifications) complete")
 
@@ -37,12 +41,14 @@ def program() -> str:
 
 
 def check_version() -> None:
-    """Raises PreflightError where Terraform is missing or too old."""
-    path = program()
-    answer = process.run("ask Terraform's version", [path, "version", "-json"], env=_QUIET)
-    version = str(json.loads(answer)["terraform_version"])
+    """Raises PreflightError where Terraform is missing, broken or too old."""
+    path, oldest = program(), ".".join(map(str, OLDEST))
+    try:
+        answer = process.run("ask Terraform's version", [path, "version", "-json"], env=_environment())
+        version = str(json.loads(answer)["terraform_version"])
+    except (CommandFailed, ValueError, KeyError, TypeError) as error:
+        raise PreflightError(f"{path} does not say its version: {error}", f"install {oldest} or newer there") from error
     if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
         raise PreflightError(f"{path} is version {version}, {oldest} is needed", f"install {oldest} or newer")
 
 
@@ -53,72 +59,103 @@ def apply(
 
     The root is copied into the state directory, so that a later teardown needs neither this version nor the config.
     """
-    changed = _copy_root(place, provider)
+    _initialise(place, provider)
+    _sound_state(_root(place, provider))
     state.replace(_root(place, provider) / "terraform.tfvars.json", json.dumps(variables, indent=2) + "\n")
-    if changed or not (_root(place, provider) / ".terraform").is_dir():
-        _run(place, provider, "init", input=False)
     _run(place, provider, "apply", on_line, auto_approve=IsFlagged, input=False, replace=list(lost))
     return read(place, provider)
 
 
 def read(place: Home, provider: str) -> Cluster:
     """The Cluster as the last apply left it. Raises ContractError."""
-    outputs = json.loads(_run(place, provider, "output", json=IsFlagged))
-    return cluster.read(outputs.get("cluster", {}).get("value"))
+    argv = _argv(place, provider, "output", json=IsFlagged)
+    answer = process.run("terraform output", argv, cwd=_root(place, provider), env=_environment())
+    return cluster.read(json.loads(answer).get("cluster", {}).get("value"))
 
 
 def destroy(place: Home, provider: str, on_line: Callable[[str], None]) -> None:
     """Destroy what the state holds; nothing was ever applied is fine."""
-    if (_root(place, provider) / "terraform.tfstate").exists():
+    root = _root(place, provider)
+    _sound_state(root)
+    if (root / STATE).exists():
         _run(place, provider, "destroy", on_line, auto_approve=IsFlagged, input=False)
 
 
-def _run(place: Home, provider: str, command: str, on_line: Callable[[str], None] | None = None, **options: Any) -> str:
+def recorded(place: Home, provider: str) -> dict[str, str]:
+    """Address and name of what Terraform's state holds, as far as it has a name (terraform_data: in its input).
+
+    Without what is tainted: Terraform makes that anew or drops it, and in either case no longer looks after it.
+    """
+    found = {}
+    for resource in _sound_state(_root(place, provider)).get("resources", []):
+        for instance in resource["instances"]:
+            key = f"[{json.dumps(instance['index_key'])}]" if "index_key" in instance else ""
+            name = _name(instance.get("attributes") or {})
+            if name and instance.get("status") != "tainted":
+                found[f"{resource['type']}.{resource['name']}{key}"] = name
+    return found
+
+
+def _sound_state(root: Path) -> dict[str, Any]:
+    """Terraform's state. A broken one (of a full disk), which Terraform refuses, gives way to the one before it."""
+    try:
+        return dict(vars(Tfstate.load_file(str(root / STATE))))
+    except ValueError:
+        (root / STATE).replace(root / f"{STATE}.broken")
+        if (root / BACKUP).exists():
+            (root / BACKUP).replace(root / STATE)
+        return _sound_state(root)
+
+
+def _run(
+    place: Home, provider: str, command: str, on_line: Callable[[str], None] | None = None, **options: Any
+) -> None:
     def progress(line: str) -> None:
         done = _DONE.match(line)
         if on_line and done:
             on_line(done[1])
 
-    tool = Terraform(working_dir=str(_root(place, provider)), terraform_bin_path=program())
-    argv = tool.generate_cmd_string(command, **{"no_color": IsFlagged, **options})
-    return process.run(
+    process.run(
         f"terraform {command}",
-        argv,
+        _argv(place, provider, command, **options),
         place.log("terraform"),
         cwd=_root(place, provider),
-        env=_QUIET,
+        env=_environment(),
         on_line=progress,
     )
+
+
+def _argv(place: Home, provider: str, command: str, **options: Any) -> list[str]:
+    # It would read the state when it is made, and fail where that is broken: it is told of a file that is not there.
+    tool = Terraform(working_dir=str(_root(place, provider)), state="none", terraform_bin_path=program())
+    argv: list[str] = tool.generate_cmd_string(command, **{"no_color": IsFlagged, **options})
+    return argv
+
+
+def _environment() -> dict[str, str | None]:
+    foreign = [name for name in os.environ if name.startswith("TF_") and not name.startswith(KEPT)]
+    return {**dict.fromkeys(foreign), **_QUIET}
 
 
 def _root(place: Home, provider: str) -> Path:
     return place.terraform / provider
 
 
-def _copy_root(place: Home, provider: str) -> bool:
-    """Bring the provider's root and the contract into the state directory; whether anything differed."""
-    changed = False
-    for name in (provider, "contract"):
-        (place.terraform / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-        for source in (assets.directory("terraform") / name).glob("*.tf"):
-            target = place.terraform / name / source.name
-            if not (target.exists() and filecmp.cmp(source, target, shallow=False)):
-                state.replace(target, source.read_text())
-                changed = True
-    return changed
-
-
-def recorded(place: Home, provider: str) -> dict[str, str]:
-    """Address and name of what Terraform's state holds, as far as it has a name (terraform_data: in its input)."""
-    state_file = vars(Terraform(working_dir=str(_root(place, provider))).tfstate)
-    found = {}
-    for resource in state_file.get("resources", []):
-        for instance in resource["instances"]:
-            key = f"[{json.dumps(instance['index_key'])}]" if "index_key" in instance else ""
-            name = _name(instance["attributes"])
-            if name:
-                found[f"{resource['type']}.{resource['name']}{key}"] = name
-    return found
+def _initialise(place: Home, provider: str) -> None:
+    """Bring the provider's root and the contract into the state directory, unless they are there and initialised."""
+    sources = {
+        f"{name}/{path.name}": path.read_text()
+        for name in (provider, "contract")
+        for path in sorted((assets.directory("terraform") / name).glob("*.tf"))
+    }
+    stamp = hashlib.sha256(json.dumps(sources).encode()).hexdigest()
+    done = _root(place, provider) / ".terraform" / "initialised"
+    if done.exists() and done.read_text() == stamp:
+        return
+    for name, text in sources.items():
+        state.replace(place.terraform / name, text)
+    _run(place, provider, "init", input=False)
+    state.replace(done, stamp)
 
 
 def _name(attributes: Mapping[str, Any]) -> str | None:

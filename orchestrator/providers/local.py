@@ -5,42 +5,57 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from orchestrator import build, engine, images
+from orchestrator import build, engine, images, process
 from orchestrator.config import Config
 from orchestrator.engine import Engine
-from orchestrator.errors import PreflightError
+from orchestrator.errors import PreflightError, command
 from orchestrator.providers import Resource
 from orchestrator.state import Home, Record
 
 IMAGE = "node"
 SUBNETS = [IPv4Network((0x0AC90000 + (n << 8), 24)) for n in range(256)]  # 10.201.0.0/24 to 10.201.255.0/24
-MEMORY_SHARE = 0.9
+MIN_CPUS, MEMORY_SHARE = 0.01, 0.9
 DEFAULT_MTU = 1500
 
 
 def preflight(config: Config, record: Record | None) -> None:
-    """Docker answers, the request fits this machine, and the cluster's name is free on the engine."""
-    docker = Engine()
-    ours = record.id if record else ""
-    others = [r for r in docker.owned() if r.cluster == config.name and r.id != ours]
+    """Docker answers, the request fits this machine, and the cluster's name and network are free on the engine."""
+    docker, ours = Engine(), record.id if record else ""
+    process.require("docker", "install Docker's command line client: https://docs.docker.com/engine/install")
+    _require_free_name(docker, config.name, ours)
+    _require_room(docker, config)
+    if config.local.subnet:
+        _require_free_subnet(docker, config.local.subnet, ours)
+
+
+def _require_free_name(docker: Engine, name: str, ours: str) -> None:
+    others = [r for r in docker.owned() if r.cluster == name and r.id != ours]
     if others:
+        listed = ", ".join(f"{resource.kind} {resource.name}" for resource in others)
         raise PreflightError(
-            f"this Docker Engine has a cluster {config.name!r} of another state directory: {_list(others)}",
-            f"choose another --name, or `orchestrator teardown --orphans --cluster {config.name}`",
-        )
-    if (config.local.cpus or 0) > docker.cpus:
-        raise PreflightError(
-            f"local.cpus: {config.local.cpus:g} asked for, this machine has {docker.cpus}", "ask for less"
-        )
-    if config.local.memory and config.local.memory * 2**30 > docker.memory:
-        has = docker.memory / 2**30
-        raise PreflightError(
-            f"local.memory: {config.local.memory:g} GiB asked for, this machine has {has:.1f}", "ask for less"
+            f"this Docker Engine has a cluster {name!r} of another state directory: {listed}",
+            f"choose another name with --cluster, or remove it: {command('teardown --orphans', name)}",
         )
 
 
-def _list(resources: Iterable[engine.Resource]) -> str:
-    return ", ".join(f"{resource.kind} {resource.name}" for resource in resources)
+def _require_room(docker: Engine, config: Config) -> None:
+    cpus, memory, has = config.local.cpus, config.local.memory, docker.memory / 2**30
+    if cpus and cpus > docker.cpus:
+        raise PreflightError(f"local.cpus: {cpus:g} asked for, this machine has {docker.cpus}", "ask for less")
+    if memory and config.nodes * memory > has:
+        raise PreflightError(
+            f"local.memory: {memory:g} GiB asked for on each of {config.nodes} nodes, this machine has {has:.1f}",
+            "ask for less, or for fewer nodes",
+        )
+
+
+def _require_free_subnet(docker: Engine, subnet: IPv4Network, ours: str) -> None:
+    for other in docker.networks():
+        if other.subnet.overlaps(subnet) and not (ours and other.id == ours):
+            raise PreflightError(
+                f"local.subnet: {subnet} overlaps {other.subnet} of the Docker network {other.name}",
+                "choose another, or leave it out: then a free one is taken",
+            )
 
 
 def variables(config: Config, record: Record, place: Home) -> dict[str, Any]:
@@ -49,12 +64,14 @@ def variables(config: Config, record: Record, place: Home) -> dict[str, Any]:
     image = build.ensure(docker, IMAGE, config.local.base_image, place.log("image"))
     memory = config.local.memory * 2**10 if config.local.memory else MEMORY_SHARE * docker.memory / 2**20 / config.nodes
     before = record.variables.get("local", {})
-    subnet = config.local.subnet or before.get("subnet") or free_subnet(config.name, docker.subnets())
+    subnet = (
+        config.local.subnet or before.get("subnet") or free_subnet(config.name, [n.subnet for n in docker.networks()])
+    )
     return {
         "image": image,
         "subnet": str(subnet),
         "mtu": _mtu(),
-        "cpus": config.local.cpus or max(0.01, int(100 * docker.cpus / config.nodes) / 100),
+        "cpus": config.local.cpus or max(MIN_CPUS, int(100 * docker.cpus / config.nodes) / 100),
         "memory": int(memory),
     }
 

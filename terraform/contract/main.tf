@@ -38,7 +38,7 @@ variable "nodes" {
   }
 
   validation {
-    condition     = alltrue([for node in var.nodes : can(cidrhost("${node.private_address}/32", 0))])
+    condition     = alltrue([for node in var.nodes : can(cidrnetmask("${node.private_address}/32"))])
     error_message = "A node's private_address is an IPv4 address: Horovod's launcher takes no other."
   }
 

@@ -7,16 +7,19 @@ locals {
 }
 
 # Every command tolerates what an interrupted one left: it removes its own leftovers by name and label, then makes.
+# Nodes that Terraform lost sight of hold the network: whoever removes it removes them first.
 
 resource "terraform_data" "network" {
   input = {
     name   = "${var.name}-network"
     filter = "--filter name=^${var.name}-network$ --filter label=orchestrator.id=${var.id}"
+    nodes  = "--filter label=orchestrator.id=${var.id}"
   }
   triggers_replace = [var.local.subnet]
 
   provisioner "local-exec" {
     command = <<-EOT
+      docker ps --all --quiet ${self.input.nodes} | xargs -r docker rm --force --volumes
       docker network ls --quiet ${self.input.filter} | xargs -r docker network rm
       docker network create --subnet ${var.local.subnet} ${local.labels} \
         --opt com.docker.network.driver.mtu=${var.local.mtu} ${self.input.name}
@@ -25,7 +28,10 @@ resource "terraform_data" "network" {
 
   provisioner "local-exec" {
     when    = destroy
-    command = "docker network ls --quiet ${self.input.filter} | xargs -r docker network rm"
+    command = <<-EOT
+      docker ps --all --quiet ${self.input.nodes} | xargs -r docker rm --force --volumes
+      docker network ls --quiet ${self.input.filter} | xargs -r docker network rm
+    EOT
   }
 }
 

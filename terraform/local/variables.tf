@@ -40,7 +40,7 @@ variable "local" {
   })
 
   validation {
-    condition     = can(cidrhost(var.local.subnet, 1))
+    condition     = can(cidrnetmask(var.local.subnet))
     error_message = "local.subnet is an IPv4 network such as 10.201.0.0/24."
   }
 }

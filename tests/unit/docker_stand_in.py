@@ -8,6 +8,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+BREAKS_OFF = {"stand-in": "breaks off"}  # as a document: the connection ends in the middle of the answer
 Answers = dict[str, tuple[int, list[Any]]]  # the end of a request's path -> status, JSON documents
 USUAL: Answers = {
     "/version": (200, [{"ApiVersion": "1.41", "Version": "20.10.0"}]),
@@ -47,10 +48,26 @@ class Handler(BaseHTTPRequestHandler):
         status, documents = next((self.answers[end] for end in self.answers if path.endswith(end)), unknown)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
+        if status >= 400:
+            self._at_once(json.dumps(documents[0]).encode())
+        else:
+            self._in_pieces(documents)
+
+    def _at_once(self, content: bytes) -> None:
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _in_pieces(self, documents: list[Any]) -> None:
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for content in [*(json.dumps(document).encode() for document in documents), b""]:
+        for document in documents:
+            if document is BREAKS_OFF:
+                self.close_connection = True
+                return
+            content = json.dumps(document).encode()
             self.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))
+        self.wfile.write(b"0\r\n\r\n")
 
     def log_message(self, *args: object) -> None:
         pass

@@ -90,3 +90,18 @@ def test_a_build_that_fills_the_disk_is_told_from_one_that_fails(ensure: Ensure)
     with pytest.raises(PreflightError, match="is full") as caught:
         ensure(building(*said))
     assert "docker system df" in caught.value.hint
+
+
+def test_an_engine_that_goes_away_during_a_build_is_an_error_with_the_log(ensure: Ensure, tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="build an image") as caught:
+        ensure(building({"stream": "Step 1/2 : FROM debian\n"}, docker_stand_in.BREAKS_OFF))
+    assert caught.value.hint == f"whole log: {tmp_path / 'log'}"
+    assert (tmp_path / "log").read_text() == "Step 1/2 : FROM debian\n"
+
+
+def test_certificates_that_are_missing_are_said_before_anything_is_pulled(
+    ensure: Ensure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/no/such/company.pem")
+    with pytest.raises(PreflightError, match="SSL_CERT_FILE: /no/such/company"):
+        ensure({})

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.engine import Engine, Resource
-from orchestrator.errors import PreflightError
+from orchestrator.engine import Engine, Network, Resource
+from orchestrator.errors import CommandFailed, PreflightError
 from tests.unit import docker_stand_in
 
 Connect = Callable[..., Engine]
@@ -80,10 +80,44 @@ def test_everything_that_carries_our_labels_is_found(engine: Connect) -> None:
     ]
 
 
-def test_ipv4_networks_are_known_and_others_read_over(engine: Connect) -> None:
+def test_ipv4_networks_are_known_with_their_owner_and_others_read_over(engine: Connect) -> None:
     configs = [[{"Subnet": "10.201.0.0/24"}], [{"Subnet": "fd00::/64"}, {"Subnet": "172.17.0.0/16"}], None]
-    networks = [{"Id": str(number), "IPAM": {"Config": config}} for number, config in enumerate(configs)]
-    assert engine({"/networks": [networks]}).subnets() == [IPv4Network("10.201.0.0/24"), IPv4Network("172.17.0.0/16")]
+    labels = [{"orchestrator.id": "1a2b"}, {}, None]
+    networks = [
+        {"Id": str(number), "Name": f"net-{number}", "Labels": labels[number], "IPAM": {"Config": configs[number]}}
+        for number in range(3)
+    ]
+    assert engine({"/networks": [networks]}).networks() == [
+        Network("net-0", "1a2b", IPv4Network("10.201.0.0/24")),
+        Network("net-1", "", IPv4Network("172.17.0.0/16")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ask", "command"),
+    [
+        (lambda engine: engine.owned(), "docker ps"),
+        (lambda engine: engine.networks(), "docker network ls"),
+        (lambda engine: engine.has_image("node:1"), "docker images node:1"),
+        (lambda engine: engine.remove("volume", "v1"), "docker volume rm v1"),
+        (lambda engine: engine.load_root_filesystem(io.BytesIO(b"tar"), "base:1"), "docker import - base:1"),
+        (lambda engine: list(engine.build(io.BytesIO(b""), "node:1", "node", {})), "docker build --tag node:1"),
+    ],
+)
+def test_what_the_engine_objects_is_said_with_the_command_it_objects_to(
+    monkeypatch: pytest.MonkeyPatch, ask: Callable[[Engine], object], command: str
+) -> None:
+    objects = (500, [{"message": "the disk is upside down"}])
+    paths = ("/containers/json", "/networks", "/images/json", "/volumes/v1", "/images/create", "/build")
+    with docker_stand_in.listening(dict.fromkeys(paths, objects)) as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        with pytest.raises(CommandFailed, match="the disk is upside down") as caught:
+            ask(Engine())
+    assert f"`{command}`" in caught.value.message
+
+
+def test_a_registry_that_does_not_have_an_image_is_no_error(engine: Connect) -> None:
+    assert not engine().pull("debian:12-slim")
 
 
 def test_a_build_gives_the_engines_messages_as_they_come(engine: Connect) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import assets, images
+from orchestrator.errors import PreflightError
 
 BASE = "debian:12-slim"
 # Prints the digest of a checkout, then again after a change to each of the files it is given.
@@ -74,6 +75,17 @@ def test_a_machine_without_ca_certificates_is_told_to_install_them() -> None:
     environment = {name: value for name, value in os.environ.items() if "CERT" not in name and "CA_BUNDLE" not in name}
     said = subprocess.run([*argv, WITHOUT_CERTIFICATES], env=environment, capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "no CA certificates on this machine | `sudo apt-get install ca-certificates`"
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+def test_certificates_that_are_not_where_the_environment_says_are_named(
+    variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(variable, str(tmp_path / "missing.pem"))
+    problem = f"{variable}: {tmp_path}/missing.pem: no such file"
+    with pytest.raises(PreflightError, match=problem) as caught, images.context():
+        pass
+    assert f"unset {variable}" in caught.value.hint
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from orchestrator.providers import local
 from orchestrator.state import Record
 from tests import builders
 from tests.unit import docker_stand_in
+from tests.unit.conftest import StandIn
 
 
 def container(name: str, cluster: str, deployment: str, running: str = "running") -> dict[str, Any]:
@@ -20,14 +22,20 @@ def container(name: str, cluster: str, deployment: str, running: str = "running"
     return {"Id": f"id-of-{name}", "Names": [f"/{name}"], "Labels": labels, "State": running}
 
 
+def network(name: str, subnet: str, deployment: str) -> dict[str, Any]:
+    labels = {"orchestrator.cluster": "any", "orchestrator.id": deployment}
+    return {"Id": f"id-of-{name}", "Name": name, "Labels": labels, "IPAM": {"Config": [{"Subnet": subnet}]}}
+
+
 @pytest.fixture(autouse=True)
-def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def engine(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn) -> Iterator[None]:
     """An engine with 4 cores and 8 GiB, and with two deployments called demo, one of them half down."""
     containers = [
         container("demo-head", "demo", "1a2b3c4d"),
         container("demo-worker-0", "demo", "1a2b3c4d", running="exited"),
         container("demo-worker-1", "demo", "another"),
     ]
+    stand_in("docker", "exit 1")
     with docker_stand_in.listening({"/containers/json": (200, [containers])}) as address:
         monkeypatch.setenv("DOCKER_HOST", address)
         yield
@@ -61,16 +69,36 @@ def test_where_every_network_is_taken_the_key_that_names_another_is_said() -> No
     ("asked", "problem"),
     [
         ({"cpus": 5}, "local.cpus: 5 asked for, this machine has 4"),
-        ({"memory": 9}, "local.memory: 9 GiB asked for, this machine has 8.0"),
+        ({"memory": 9}, "local.memory: 9 GiB asked for on each of 2 nodes, this machine has 8.0"),
+        ({"memory": 4.5}, "local.memory: 4.5 GiB asked for on each of 2 nodes, this machine has 8.0"),
     ],
 )
-def test_more_than_the_machine_has_is_refused(asked: dict[str, Any], problem: str) -> None:
+def test_what_this_machine_cannot_give_is_refused_with_the_key_and_the_value(
+    asked: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(PreflightError, match=problem):
         local.preflight(Config.model_validate({"name": "free", "local": asked}), None)
 
 
 def test_exactly_what_the_machine_has_is_granted() -> None:
-    local.preflight(Config.model_validate({"name": "free", "local": {"cpus": 4, "memory": 8}}), None)
+    local.preflight(Config.model_validate({"name": "free", "local": {"cpus": 4, "memory": 4}}), None)
+
+
+def test_a_subnet_that_another_network_has_is_refused_and_one_s_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    networks = [network("office", "172.17.0.0/16", "another"), network("mine", "10.201.7.0/24", record().id)]
+    with docker_stand_in.listening({"/networks": (200, [networks])}) as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        local.preflight(Config.model_validate({"local": {"subnet": "10.201.7.0/24"}}), record())
+        with pytest.raises(PreflightError, match=r"172\.17\.128\.0/24 overlaps 172\.17\.0\.0/16 of .* network office"):
+            local.preflight(Config.model_validate({"local": {"subnet": "172.17.128.0/24"}}), record())
+        with pytest.raises(PreflightError, match="of the Docker network mine"):
+            local.preflight(Config.model_validate({"local": {"subnet": "10.201.7.0/24"}}), None)
+
+
+def test_without_dockers_command_line_client_nothing_is_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PreflightError, match="docker is not on the PATH"):
+        local.preflight(Config(name="free"), None)
 
 
 def test_a_name_that_another_deployment_has_on_the_engine_is_refused_with_what_it_has() -> None:

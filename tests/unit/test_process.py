@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import process
-from orchestrator.errors import CommandFailed
+from orchestrator.errors import CommandFailed, PreflightError
 from tests import waiting
 
 
@@ -75,6 +75,25 @@ def test_the_program_gets_our_environment_with_additions_and_its_directory(tmp_p
     code = "import os; print(os.environ['HOME'], os.environ['ADDED'], os.getcwd())"
     said = process.run("look", python(code), cwd=tmp_path, env={"ADDED": "yes"})
     assert said.split() == [str(Path.home()), "yes", str(tmp_path)]
+
+
+def test_a_variable_of_ours_can_be_kept_from_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNWANTED", "yes")
+    code = "import os; print('UNWANTED' in os.environ)"
+    assert process.run("look", python(code), env={"UNWANTED": None}) == "False\n"
+
+
+def test_a_program_that_no_log_can_be_written_for_is_not_started(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        process.run("touch", ["touch", str(tmp_path / "touched")], tmp_path / "missing" / "log")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_that_must_be_there_is_named_with_the_remedy() -> None:
+    process.require("sh", "install it")
+    with pytest.raises(PreflightError, match="no-such-program is not on the PATH") as caught:
+        process.require("no-such-program", "install it")
+    assert caught.value.hint == "install it"
 
 
 def test_the_program_has_no_input_to_wait_for() -> None:

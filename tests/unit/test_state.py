@@ -2,12 +2,13 @@
 
 import json
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from orchestrator import state
-from orchestrator.errors import StateError
+from orchestrator.errors import ConfigError, StateError
 from tests import builders
 
 
@@ -22,8 +23,8 @@ def test_the_state_is_where_xdg_says(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert state.cache() == tmp_path / "cache" / "orchestrator"
 
 
-@pytest.mark.parametrize("value", [None, ""])
-def test_without_xdg_the_state_is_in_the_home_directory(
+@pytest.mark.parametrize("value", [None, "", "relative/directory"])
+def test_without_an_absolute_xdg_the_state_is_in_the_home_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str | None
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -68,7 +69,7 @@ def test_a_cluster_that_is_not_deployed_is_refused_with_those_that_are() -> None
     assert state.read(state.home("demo")) is None
     with pytest.raises(StateError, match="'demo' is not deployed") as caught:
         state.deployed(state.home("demo"))
-    assert caught.value.hint == "`orchestrator deploy` makes one"
+    assert caught.value.hint == "`orchestrator deploy --cluster demo` makes one"
     builders.deployed("other")
     with pytest.raises(StateError) as caught:
         state.deployed(state.home("demo"))
@@ -79,7 +80,7 @@ def test_a_cluster_that_is_half_deployed_is_refused_with_the_command_that_finish
     state.write(state.home("demo"), state.new_record({}))
     with pytest.raises(StateError, match="only half deployed") as caught:
         state.deployed(state.home("demo"))
-    assert "orchestrator deploy" in caught.value.hint
+    assert caught.value.hint == "`orchestrator deploy --cluster demo` finishes it"
 
 
 def test_a_state_of_a_newer_version_is_refused_whatever_else_it_holds() -> None:
@@ -97,6 +98,24 @@ def test_a_state_that_cannot_be_read_is_refused_with_its_path(text: str) -> None
     with pytest.raises(StateError, match="cannot be read") as caught:
         state.read(place)
     assert str(place.record) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: state.read(state.home("demo")),
+        lambda: state.write(state.home("demo"), state.new_record({})),
+        lambda: state.home("demo").log("terraform"),
+    ],
+)
+def test_a_state_directory_that_cannot_be_used_is_refused_with_the_way_out(
+    own_directories: Path, use: Callable[[], object]
+) -> None:
+    own_directories.touch()  # a file stands where the directory of all clusters should be
+    with pytest.raises(ConfigError, match=f"{own_directories}.*: Not a directory") as caught:
+        use()
+    assert "XDG_STATE_HOME" in caught.value.hint
+    assert caught.value.exit_code == 2
 
 
 def test_keys_that_a_later_version_adds_are_no_obstacle() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from orchestrator import state, terraform
-from orchestrator.errors import CommandFailed, PreflightError
+from orchestrator.errors import PreflightError
 from tests.unit.conftest import StandIn
 
 ASK = """
@@ -73,10 +73,24 @@ def test_a_terraform_that_is_new_enough_is_taken(stand_in: StandIn, version: str
     assert terraform.program() == str(program)
 
 
-def test_a_terraform_that_fails_is_no_version_problem(stand_in: StandIn) -> None:
-    stand_in("terraform", "echo 'segmentation fault' >&2; exit 139")
-    with pytest.raises(CommandFailed, match="segmentation fault"):
+@pytest.mark.parametrize(
+    "script", ["echo 'segmentation fault' >&2; exit 139", "echo Terraform v1.11.4", "echo '{}'", "echo '[]'"]
+)
+def test_a_terraform_that_does_not_say_its_version_is_refused_with_its_path(stand_in: StandIn, script: str) -> None:
+    program = stand_in("terraform", script)
+    with pytest.raises(PreflightError, match=f"{program} does not say its version") as caught:
         terraform.check_version()
+    assert "install 1.5 or newer" in caught.value.hint
+
+
+def test_settings_that_change_what_commands_mean_are_kept_from_terraform(
+    monkeypatch: pytest.MonkeyPatch, stand_in: StandIn
+) -> None:
+    for name in ("TF_CLI_ARGS", "TF_WORKSPACE", "TF_DATA_DIR", "TF_VAR_nodes", "TF_LOG", "TF_CLI_CONFIG_FILE"):
+        monkeypatch.setenv(name, "set")
+    foreign = "$TF_CLI_ARGS$TF_WORKSPACE$TF_DATA_DIR$TF_VAR_nodes$TF_LOG"
+    stand_in("terraform", f'test "$TF_CLI_CONFIG_FILE,{foreign}" = "set," && {says("1.11.4")}')
+    terraform.check_version()
 
 
 def test_warnings_before_terraforms_json_do_no_harm(stand_in: StandIn) -> None:
@@ -90,20 +104,60 @@ def resource(kind: str, name: str, attributes: dict[str, Any], index: str | None
     return {"type": kind, "name": name, "instances": [instance]}
 
 
+def write_state(resources: list[dict[str, Any]], name: str = terraform.STATE) -> Path:
+    path = state.home("demo").terraform / "local" / name
+    state.replace(path, json.dumps({"version": 4, "resources": resources}))
+    return path
+
+
+NETWORK = resource("terraform_data", "network", {"id": "1", "input": {"value": {"name": "demo-network"}}})
+
+
 def test_what_terraform_recorded_is_listed_by_address_with_its_name() -> None:
-    place = state.home("demo")
-    resources = [
-        resource("terraform_data", "network", {"id": "1", "input": {"value": {"name": "demo-network"}}}),
-        resource("terraform_data", "node", {"id": "2", "input": {"value": {"name": "demo-head"}}}, index="demo-head"),
-        resource("terraform_data", "limits", {"id": "3", "input": None}, index="demo-head"),
-        resource("some_server", "node", {"id": "4", "name": "demo-worker-0"}),
-    ]
-    state.replace(place.terraform / "local" / "terraform.tfstate", json.dumps({"version": 4, "resources": resources}))
-    assert terraform.recorded(place, "local") == {
+    write_state(
+        [
+            NETWORK,
+            resource("terraform_data", "node", {"id": "2", "input": {"value": {"name": "demo-head"}}}, "demo-head"),
+            resource("terraform_data", "limits", {"id": "3", "input": None}, "demo-head"),
+            resource("some_server", "node", {"id": "4", "name": "demo-worker-0"}),
+        ]
+    )
+    assert terraform.recorded(state.home("demo"), "local") == {
         "terraform_data.network": "demo-network",
         'terraform_data.node["demo-head"]': "demo-head",
         "some_server.node": "demo-worker-0",
     }
+
+
+def test_what_terraform_no_longer_looks_after_is_not_listed() -> None:
+    tainted = resource("some_server", "node", {"id": "4", "name": "demo-worker-0"})
+    tainted["instances"][0]["status"] = "tainted"
+    write_state([NETWORK, tainted])
+    assert terraform.recorded(state.home("demo"), "local") == {"terraform_data.network": "demo-network"}
+
+
+@pytest.mark.parametrize("broken", ["", '{"version": 4, "resou'])
+def test_a_broken_state_gives_way_to_the_one_before_it(broken: str) -> None:
+    before = write_state([NETWORK], terraform.BACKUP).read_text()
+    path = write_state([])
+    path.write_text(broken)
+    assert terraform.recorded(state.home("demo"), "local") == {"terraform_data.network": "demo-network"}
+    assert path.read_text() == before
+    assert path.with_name("terraform.tfstate.broken").read_text() == broken
+
+
+@pytest.mark.parametrize("before", [None, "", "{"])
+def test_where_no_state_can_be_read_nothing_is_recorded_and_nothing_destroyed(
+    stand_in: StandIn, before: str | None
+) -> None:
+    stand_in("terraform", "exit 1")
+    path = write_state([])
+    path.write_text("")
+    if before is not None:
+        path.with_name(terraform.BACKUP).write_text(before)
+    assert terraform.recorded(state.home("demo"), "local") == {}
+    terraform.destroy(state.home("demo"), "local", print)
+    assert not path.exists()
 
 
 def test_before_the_first_apply_nothing_is_recorded() -> None:

@@ -1,0 +1,108 @@
+"""The whole playbook by way of ansible-runner, against addresses on loopback that no node is at."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from orchestrator import ansible, process, state
+from orchestrator.errors import NodesFailed
+from tests import builders, waiting
+from tests.unit.conftest import Start
+
+CONFIGURE = """
+import json, sys
+from orchestrator import ansible, state
+with state.locked(state.home("demo")):
+    ansible.configure(state.home("demo"), json.loads(sys.argv[1]), lambda task: print(task, flush=True))
+"""
+
+
+def inventory_at(port: int) -> dict[str, Any]:
+    inventory = builders.inventory(builders.cluster())
+    for host in inventory["all"]["hosts"].values():
+        host |= {"ansible_host": "127.0.0.1", "ansible_port": port}
+    return inventory
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield unused.getsockname()[1]
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """Connections are accepted there and never answered."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_nodes_that_do_not_answer_are_named_each_with_its_reason(closed_port: int) -> None:
+    tasks: list[str] = []
+    with pytest.raises(NodesFailed) as caught:
+        ansible.configure(state.home("demo"), inventory_at(closed_port), tasks.append)
+    assert list(caught.value.reasons) == ["demo-head", "demo-worker-0"]
+    assert all("Connection refused" in reason for reason in caught.value.reasons.values())
+    assert "`orchestrator deploy --cluster demo` tries again" in caught.value.hint
+    assert "One head, and every node with an address" in tasks[0]
+    assert "UNREACHABLE" in state.home("demo").log("ansible").read_text()
+
+
+def test_settings_of_the_users_own_ansible_change_nothing(
+    closed_port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each of these alone would end the playbook otherwise, or take it elsewhere."""
+    (tmp_path / "ansible.cfg").write_text("[defaults]\ninventory = /dev/null\nstrategy = no_such_strategy\n")
+    monkeypatch.chdir(tmp_path)
+    settings = {"ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_STRATEGY": "no_such_strategy", "ANSIBLE_FORKS": "many"}
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(NodesFailed) as caught:
+        ansible.configure(state.home("demo"), inventory_at(closed_port), lambda task: None)
+    assert list(caught.value.reasons) == ["demo-head", "demo-worker-0"]
+    assert {name: os.environ[name] for name in settings} == settings
+
+
+def works_for(place: Path) -> list[str]:
+    """Names of the programs that work for a cluster."""
+    return [found.name() for found in psutil.process_iter() if process._works_for(found, place)]
+
+
+def begun(start: Start, port: int) -> "tuple[subprocess.Popen[str], Path]":
+    """A configuration that is in the middle of reaching its nodes, and the directory for its connections."""
+    command = start("-c", CONFIGURE, json.dumps(inventory_at(port)))
+    waiting.line(command)  # the check of the inventory
+    waiting.line(command)  # the first task on the nodes
+    assert waiting.until(lambda: "ssh" in works_for(state.home("demo").path))
+    return command, ansible._sockets(state.home("demo"))
+
+
+def test_an_interrupt_ends_the_configuration_and_every_process_of_it(silent_port: int, start: Start) -> None:
+    command, sockets = begun(start, silent_port)
+    assert sockets.is_dir()
+    command.send_signal(signal.SIGINT)
+    assert command.wait(20) == -signal.SIGINT
+    assert works_for(state.home("demo").path) == []
+    assert not sockets.exists()
+
+
+def test_what_a_killed_configuration_left_is_gone_after_the_next(
+    silent_port: int, closed_port: int, start: Start
+) -> None:
+    command, sockets = begun(start, silent_port)
+    command.kill()
+    command.wait()
+    (sockets / "left").touch()
+    with state.locked(state.home("demo")), pytest.raises(NodesFailed):
+        ansible.configure(state.home("demo"), inventory_at(closed_port), lambda task: None)
+    assert not sockets.exists()
+    assert works_for(state.home("demo").path) == []
