@@ -1,13 +1,13 @@
 """Health: what is asked of every node before a run starts, and how the answers are judged."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from orchestrator import ssh
 from orchestrator.cluster import PYTHON, SHARED, Cluster, Node
-from orchestrator.errors import ContractError, NodesFailed, StateError
+from orchestrator.errors import ConfigError, ContractError, NodesFailed, StateError, command
 from orchestrator.schema import NodeFacts
 from orchestrator.ssh import Session, Unreachable
 from orchestrator.state import Home
@@ -72,12 +72,13 @@ def judge(facts: NodeFacts, cluster: Cluster, digest: str, gone: Container[str] 
     refused = {cluster.named(a): why for a, why in facts.unreachable.items() if a not in gone}
     strangers = "; ".join(f"no ssh from the head to {name}: {why}" for name, why in refused.items())
     free, memory, name, found = facts.shared_free, facts.memory_available, facts.hostname, facts.digest
+    deploy = command("deploy", cluster.name)
     small = f"{free / 2**30:.1f} GiB free in {SHARED}: delete old runs"
     return [
         _check("address", facts.interface, f"on {facts.interface}", "its private address is on no interface"),
         _check("name", facts.resolves, name, f"its own name {name} does not resolve: add it to /etc/hosts"),
-        _check("trainer", found == digest, digest, f"trainer {found} instead of {digest}: `orchestrator deploy`"),
-        _check("shared", facts.shared_writable, SHARED, f"{SHARED} cannot be written: `orchestrator deploy`"),
+        _check("trainer", found == digest, digest, f"trainer {found} instead of {digest}: {deploy}"),
+        _check("shared", facts.shared_writable, SHARED, f"{SHARED} cannot be written: {deploy}"),
         _check("space", free >= MIN_SHARED_FREE, f"{free / 2**30:.0f} GiB free", small),
         _check("memory", memory >= MIN_MEMORY, f"{memory >> 20} MiB free", f"only {memory >> 20} MiB of memory free"),
         _check("peers", not refused, "ssh from the head", strangers),
@@ -91,26 +92,38 @@ def _check(name: str, ok: object, good: str, bad: str) -> Check:
 def require_healthy(health: Health, cluster: Cluster) -> None:
     """Raises NodesFailed naming the nodes on which no run should start."""
     if health.failed:
-        hint = "`orchestrator deploy` heals a cluster; `orchestrator status` shows every check"
-        raise NodesFailed("not healthy", health.failed, hint)
+        deploy, status = command("deploy", cluster.name), command("status", cluster.name)
+        raise NodesFailed("not healthy", health.failed, f"{deploy} heals a cluster; {status} shows every check")
 
 
-def require_idle(health: Health) -> None:
-    """Raises StateError where a run holds the nodes."""
-    busy = sorted({run for facts in health.facts.values() for run in facts.runs})
-    if busy:
-        raise StateError(f"run {busy[0]} is using the cluster", f"wait for it, or `orchestrator stop {busy[0]}`")
+def require_idle(health: Health, cluster: Cluster) -> None:
+    """Raises StateError where a process of a run is on a node."""
+    require_free(sorted({run for facts in health.facts.values() for run in facts.runs}), cluster)
 
 
-def common_interface(health: Health, chosen: str | None, nodes: Iterable[str]) -> str:
-    """The interface that Horovod is told to use: ``chosen``, else the one that all ``nodes`` have in common."""
+def require_free(runs: Sequence[str], cluster: Cluster) -> None:
+    """Raises StateError where there are ``runs`` under way."""
+    if runs:
+        remedy = f"wait for it, or {command(f'stop {runs[0]}', cluster.name)}"
+        raise StateError(f"run {runs[0]} is using the cluster", remedy)
+
+
+def common_interface(health: Health, chosen: str | None, nodes: Sequence[str]) -> str:
+    """The interface that Horovod is told to use: ``chosen``, else the one that all ``nodes`` have in common.
+
+    Raises ConfigError where a node lacks ``chosen``, StateError where they have none in common.
+    """
     if chosen:
+        without = {name: health.facts[name].interfaces for name in nodes if chosen not in health.facts[name].interfaces}
+        problems = [f"launch.network_interface: {chosen}: {n} has only {', '.join(i)}" for n, i in without.items()]
+        if problems:
+            raise ConfigError(problems)
         return chosen
     names = {name: health.facts[name].interface or "" for name in nodes}
     if len(set(names.values())) > 1:
-        listing: Sequence[str] = [f"{node}: {interface}" for node, interface in names.items()]
+        listing = ", ".join(f"{node}: {interface}" for node, interface in names.items())
         raise StateError(
-            f"the nodes' interfaces have different names ({', '.join(listing)}), and Horovod takes one name for all",
+            f"the nodes' interfaces have different names ({listing}), and Horovod takes one name for all",
             "rename them, or set launch.network_interface to one that every node has",
         )
     return next(iter(names.values()))

@@ -1,6 +1,9 @@
 """The cluster as Terraform's one output describes it, and what follows from it. Pure: no input, no output, no clock."""
 
+import os
+import shlex
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,29 +79,36 @@ def read(output: Any) -> Cluster:
         raise ContractError(f"Terraform's output `cluster` is not a cluster: {problems}") from error
 
 
-def hostfile(cluster: Cluster, np: int | None = None) -> str:
-    """Horovod's hostfile, head first, with as many hosts as ``np`` ranks need (default: all).
+def hosts(cluster: Cluster, np: int | None = None) -> list[str]:
+    """Names of the nodes that ``np`` ranks need (default: all), head first: ranks fill them in this order.
 
-    No blank or comment line: Horovod's parser crashes on them.
+    Raises ConfigError where the cluster has fewer slots.
     """
     wanted = cluster.slots if np is None else np
     if not 1 <= wanted <= cluster.slots:
         raise ConfigError([f"launch.np: {wanted} ranks asked for, the cluster has 1 to {cluster.slots} slots"])
-    lines = []
-    for node in cluster.nodes.values():
-        if wanted > 0:
-            lines.append(f"{node.private_address} slots={node.slots}\n")
-        wanted -= node.slots
-    return "".join(lines)
+    before = accumulate((node.slots for node in cluster.nodes.values()), initial=0)
+    return [name for name, slots in zip(cluster.nodes, before, strict=False) if slots < wanted]
+
+
+def hostfile(cluster: Cluster, np: int | None = None) -> str:
+    """Horovod's hostfile over :func:`hosts`. No blank or comment line: Horovod's parser crashes on them."""
+    used = [cluster.nodes[name] for name in hosts(cluster, np)]
+    return "".join(f"{node.private_address} slots={node.slots}\n" for node in used)
+
+
+def ssh_options(known_hosts: Path) -> list[str]:
+    """Options of the OpenSSH client: pinned host keys and the cluster's key alone, whatever its user has configured."""
+    options = {"UserKnownHostsFile": f'"{known_hosts}"', "StrictHostKeyChecking": "yes", "IdentitiesOnly": "yes"}
+    return ["-F", os.devnull, *(part for key, value in options.items() for part in ("-o", f"{key}={value}"))]
 
 
 def inventory(cluster: Cluster, key: Path, known_hosts: Path, host_keys: Mapping[str, str]) -> dict[str, Any]:
     """The Ansible inventory: groups are the feature switches. ``host_keys`` by node id."""
-    ssh = f"-o UserKnownHostsFile={known_hosts} -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes"
     common = {
         "ansible_user": cluster.ssh_user,
         "ansible_ssh_private_key_file": str(key),
-        "ansible_ssh_common_args": ssh,
+        "ansible_ssh_common_args": shlex.join(ssh_options(known_hosts)),
         "ansible_python_interpreter": "/usr/bin/python3",
         "cluster_name": cluster.name,
     }
@@ -107,9 +117,9 @@ def inventory(cluster: Cluster, key: Path, known_hosts: Path, host_keys: Mapping
         "workers": [name for name in cluster.nodes if name != cluster.head],
         "gpu": [name for name, node in cluster.nodes.items() if node.gpus],
     }
-    hosts = {name: _host(node, host_keys[node.id]) for name, node in cluster.nodes.items()}
+    described = {name: _host(node, host_keys[node.id]) for name, node in cluster.nodes.items()}
     children: dict[str, Any] = {group: {"hosts": {name: {} for name in names}} for group, names in members.items()}
-    return {"all": {"vars": common, "hosts": hosts, "children": children}}
+    return {"all": {"vars": common, "hosts": described, "children": children}}
 
 
 def _host(node: Node, host_key: str) -> dict[str, Any]:

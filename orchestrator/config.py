@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, StateError
 from orchestrator.schema import Precision
 
 FILE = Path("cluster.yaml")
@@ -27,13 +35,21 @@ def seconds(text: Any) -> Any:
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_number(cls, value: Any, field: ValidationInfo) -> Any:
+        """Python takes yes and no for 1 and 0."""
+        if isinstance(value, bool) and cls.model_fields[field.field_name or ""].annotation is not bool:
+            raise ValueError(f"{str(value).lower()} is neither a number nor a name")
+        return value
 
 
 class Local(_Section):
     """Nodes that are containers on this machine."""
 
-    cpus: float | None = Field(None, gt=0, description="cores per node; default: this machine's, shared evenly")
+    cpus: float | None = Field(None, ge=0.01, description="cores per node; default: this machine's, shared evenly")
     memory: float | None = Field(
         None, ge=0.5, description="GiB per node; default: 90 % of this machine's, shared evenly"
     )
@@ -69,17 +85,21 @@ class Train(_Section):
     data: Path | None = Field(
         None, description="directory of the data set; default: downloaded where its site is reachable"
     )
-    epochs: int | None = Field(None, ge=1, description="passes over the training set")
-    steps: int | None = Field(None, ge=1, description="stop after this many steps")
+    epochs: int | None = Field(None, ge=1, description="passes over the training set; default: the recipe's")
+    steps: int | None = Field(None, ge=1, description="stop after this many steps; default: at the end of the epochs")
     max_time: Annotated[float | None, BeforeValidator(lambda v: v if v is None else seconds(v))] = Field(
-        None, gt=0, description="stop after this long: 90s, 15m, 2h"
+        None, gt=0, description="stop after this long (90s, 15m, 2h); default: at the end of the epochs"
     )
-    batch_size: int | None = Field(None, ge=1, description="images per rank and step")
+    batch_size: int | None = Field(
+        None, ge=1, description="images per rank and step; default: the recipe's, as far as memory and data go"
+    )
     learning_rate: float | None = Field(
-        None, gt=0, description="learning rate of one rank; multiplied by the number of ranks"
+        None, gt=0, description="learning rate of one rank, multiplied by the number of ranks; default: the recipe's"
     )
-    image_size: int | None = Field(None, ge=8, le=1024, description="side of the input in pixels (imagenet, synthetic)")
-    seed: int = Field(1, ge=0, description="random seed of weights, order and augmentation")
+    image_size: int | None = Field(
+        None, ge=8, le=1024, description="side of the input in pixels (imagenet, synthetic); default: the recipe's"
+    )
+    seed: int = Field(1, ge=0, le=10**9, description="random seed of weights, order and augmentation")
     precision: Precision = Field("float32", description="arithmetic of the layers: float32, bfloat16 or float16")
     fp16_allreduce: bool = Field(False, description="send gradients as 16-bit floats")
 
@@ -124,6 +144,27 @@ def load(path: Path | None, flags: Mapping[str, Any], base: Mapping[str, Any] | 
         given = {key for key, value in flags.items() if value is not None}
         problems = [_problem(e["loc"], e["type"], e["msg"], e["input"], path, given) for e in error.errors()]
         raise ConfigError(problems) from None
+
+
+def stored(values: Mapping[str, Any]) -> Config:
+    """The Config that a state file holds: keys that this version does not know are left out.
+
+    Raises StateError where the rest cannot be used.
+    """
+    sections = {
+        key: _known(Config.model_fields[key].annotation, value) for key, value in _known(Config, values).items()
+    }
+    try:
+        return Config.model_validate(sections)
+    except ValidationError as error:
+        problems = "; ".join(_problem(e["loc"], e["type"], e["msg"], e["input"], None, set()) for e in error.errors())
+        raise StateError(f"the recorded configuration cannot be used: {problems}", "name a cluster.yaml") from error
+
+
+def _known(model: Any, values: Any) -> Any:
+    if not (isinstance(values, Mapping) and isinstance(model, type) and issubclass(model, BaseModel)):
+        return values
+    return {key: value for key, value in values.items() if key in model.model_fields}
 
 
 def name_in(path: Path) -> str | None:

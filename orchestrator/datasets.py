@@ -1,6 +1,7 @@
 """Data sets on the control side: found or downloaded, checked, and placed where every node reads them."""
 
 import hashlib
+import http.client
 import json
 import sys
 import urllib.error
@@ -14,7 +15,7 @@ from orchestrator import process, state
 from orchestrator.cluster import SHARED
 from orchestrator.errors import ConfigError, PreflightError
 from orchestrator.recipes import datasets
-from orchestrator.ssh import Session, Unreachable
+from orchestrator.ssh import Session
 
 TIMEOUT = 20.0
 FORMATS = ("-m", "orchestrator.trainer.formats")
@@ -78,7 +79,7 @@ def _fetch(url: str, target: Path, checksum: str) -> None:
             while piece := source.read(1 << 20):
                 digest.update(piece)
                 file.write(piece)
-    except (urllib.error.URLError, OSError) as error:
+    except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise PreflightError(
             f"{url} cannot be downloaded: {reason}", "name a directory that has the data: --data DIR"
@@ -96,16 +97,10 @@ def place(head: Session, found: Found, on_progress: Callable[[str], None]) -> st
     target, unfinished = found.remote, f"{found.remote}.unfinished"
     if head.run(["test", "-d", target]).exit_code == 0:
         return target
-    _must(head, ["rm", "-rf", unfinished])
-    _must(head, ["mkdir", "-p", unfinished])
+    head.must("make room for data", ["rm", "-rf", unfinished])
+    head.must("make room for data", ["mkdir", "-p", unfinished])
     total = len(found.files)
     files = {name: found.directory / name for name in found.files}
     head.send(files, unfinished, lambda count: on_progress(f"{count} of {total} files"))
-    _must(head, ["mv", "--no-target-directory", unfinished, target])
+    head.must("finish placing data", ["mv", "--no-target-directory", unfinished, target])
     return target
-
-
-def _must(head: Session, argv: list[str]) -> None:
-    answer = head.run(argv)
-    if answer.exit_code:
-        raise Unreachable(f"`{' '.join(argv)}` failed: {answer.errors.strip()}")

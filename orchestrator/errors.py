@@ -17,6 +17,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
+def command(words: str, cluster: str = "default") -> str:
+    """How a hint names a command of ours: ready to be pasted, for the cluster that the message is about."""
+    return f"`orchestrator {words}`" if cluster == "default" else f"`orchestrator {words} --cluster {cluster}`"
+
+
 class OrchestratorError(Exception):
     """Base of all: one sentence of what happened, and one of what to do about it."""
 

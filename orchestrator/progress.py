@@ -8,7 +8,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class Terminal(Console):
+    """Prints text as it is: no markup, no emoji, no colours of its own choice, and no opinion on a closed pipe."""
+
+    def __init__(self, stderr: bool = False, width: int | None = None) -> None:
+        super().__init__(stderr=stderr, width=width, highlight=False, soft_wrap=True, emoji=False)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+console = Terminal(stderr=True)
 PLAIN_SECONDS = 10.0  # at least this long between two lines of detail where there is no terminal
 
 

@@ -60,7 +60,6 @@ def run(**changes: Any) -> Run:
         "cycle_time": 5.0,
         "threads": 2,
         "memory": 8 << 30,
-        "nodes": ["demo-head", "demo-worker-0"],
         "started": 1.0,
     }
     return Run(**{**values, **changes})
@@ -80,9 +79,11 @@ def facts(**changes: Any) -> NodeFacts:
         "hostname": "demo-head",
         "resolves": True,
         "interface": "eth0",
+        "interfaces": ["lo", "eth0"],
         "digest": DIGEST,
         "shared_writable": True,
         "shared_free": 100 << 30,
+        "memory": 6 << 30,
         "memory_available": 4 << 30,
         "load": 0.5,
         "runs": [],

@@ -5,21 +5,38 @@ import platform
 import sys
 import traceback
 from datetime import datetime
-from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-import click
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from orchestrator import __version__, progress, state
-from orchestrator.cli import clusters, training
+from orchestrator.cli import clusters, runs, training
 from orchestrator.errors import OrchestratorError
 
 INTERRUPTED, BUG = 130, 3
 
+
+class _Commands(TyperGroup):
+    """Every command passes here: what ends one from outside is no error of ours and no bug."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except (KeyboardInterrupt, EOFError, typer.Abort):
+            _say("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        return result
+
+
 app = typer.Typer(
     name="orchestrator",
+    cls=_Commands,
     help="Deploy a Horovod cluster, train on it, tear it down.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -28,6 +45,7 @@ app = typer.Typer(
 )
 clusters.register(app)
 training.register(app)
+runs.register(app)
 
 
 def _version(wanted: bool) -> None:
@@ -46,23 +64,14 @@ def _root(
 def main() -> NoReturn:
     """The console script: runs a command, turns errors into one message and an exit code (see orchestrator.errors)."""
     try:
-        code = app(standalone_mode=False)
+        app()
     except OrchestratorError as error:
         _say(error.message, error.hint)
-        code = error.exit_code
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        _say("interrupted")
-        code = INTERRUPTED
-    except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        sys.exit(error.exit_code)
     except Exception as error:
-        _say(f"a bug: {type(error).__name__}: {error}", f"please report it with {_crash_log()}")
-        code = BUG
-    sys.exit(code if isinstance(code, int) else 0)
+        _say(f"a bug: {type(error).__name__}: {error}", _crash_report())
+        sys.exit(BUG)
+    sys.exit(0)
 
 
 def _say(message: str, hint: str = "") -> None:
@@ -71,8 +80,13 @@ def _say(message: str, hint: str = "") -> None:
         progress.console.print(f"[dim]{escape(hint)}[/dim]")
 
 
-def _crash_log() -> Path:
+def _crash_report() -> str:
+    """What to do about a bug: report the log with traceback and versions, or these where no log can be written."""
     path = state.root() / f"crash-{datetime.now():%Y%m%d-%H%M%S}.log"
     versions = f"orchestrator {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
-    state.replace(path, versions + f"{sys.argv}\n" + traceback.format_exc())
-    return path
+    text = versions + f"{sys.argv}\n" + traceback.format_exc()
+    try:
+        state.replace(path, text)
+    except (OSError, OrchestratorError):
+        return f"please report it with this:\n{text}"
+    return f"please report it with {path}"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import checks, cluster, config, lifecycle, process, progress, providers, runs, ssh
+from orchestrator import checks, cluster, config, lifecycle, process, progress, providers, removal, runs, ssh
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, completed, key
 from orchestrator.errors import ConfigError, OrchestratorError
@@ -21,10 +21,13 @@ def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = config.FILE,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
-    """Write a cluster.yaml with every key, its meaning and its default."""
+    """Write a cluster.yaml that holds every key with its meaning and its default."""
     if path.exists() and not force:
         raise ConfigError([f"{path} is there already"], "--force replaces it")
-    path.write_text(config.template())
+    try:
+        path.write_text(config.template())
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that is there") from error
     progress.note(f"wrote {path}")
 
 
@@ -41,19 +44,11 @@ def deploy(
     json: Json = False,
 ) -> None:
     """Make the cluster, or grow, shrink or heal the one that is there."""
-    made = lifecycle.deploy(
-        options.load(
-            config_file,
-            name,
-            nodes=nodes,
-            provider=provider,
-            slots=slots,
-            local__cpus=cpus,
-            local__memory=memory,
-            local__subnet=subnet,
-            local__base_image=base_image,
-        )
-    )
+    flags = {
+        "nodes": nodes, "provider": provider, "slots": slots, "local.cpus": cpus, "local.memory": memory,
+        "local.subnet": subnet, "local.base_image": base_image,
+    }  # fmt: skip
+    made = lifecycle.deploy(options.load(config_file, name, flags))
     if json:
         return output.as_json(made)
     changes = ", ".join(f"{node} changed={count}" for node, count in made.changed.items())
@@ -66,24 +61,14 @@ def deploy(
 def status(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """Show nodes, roles, addresses, slots, health and runs."""
     place, record, made = options.deployed(config_file, name)
-    digest = providers.get(record.config["provider"]).trainer_digest(config.Config.model_validate(record.config))
+    digest = providers.get(record.config["provider"]).trainer_digest(config.stored(record.config))
     health = checks.health(place, made, digest)
     seen = runs.overview(place, made)
     if json:
-        found = {
-            "cluster": made,
-            "health": health.checks,
-            "runs": [{**s.run.model_dump(), "state": s.state} for s in seen],
-        }
-        return output.as_json(found)
+        listing = [output.as_record(one) for one in seen]
+        return output.as_json({"cluster": made, "health": health.checks, "runs": listing})
     output.line(f"cluster {made.name} ({record.config['provider']}): {len(made.nodes)} nodes, {made.slots} slots")
-    output.table(
-        ("node", "role", "address", "slots", "cpus", "gpus", "health"),
-        [
-            (n, node.role, node.address, node.slots, f"{node.cpus:g}", node.gpus, health.failed.get(n, "ok"))
-            for n, node in made.nodes.items()
-        ],
-    )  # fmt: skip
+    output.nodes(made, health)
     if seen:
         output.line()
         output.runs_table(seen[-5:])
@@ -100,7 +85,7 @@ def teardown(
 ) -> None:
     """Remove the cluster; runs and their results stay. Prints a receipt."""
     chosen = options.place(config_file, name).name
-    receipt = _orphans(chosen, yes) if orphans else lifecycle.teardown(chosen)
+    receipt = _orphans(chosen, yes) if orphans else removal.teardown(chosen)
     if json:
         output.as_json(receipt)
     else:
@@ -111,13 +96,12 @@ def teardown(
         raise OrchestratorError(f"{len(receipt.left)} left: {', '.join(map(str, receipt.left))}", "run teardown again")
 
 
-def _orphans(name: str, yes: bool) -> lifecycle.Receipt:
-    found = lifecycle.orphans(name)
-    for resource in found:
-        output.line(str(resource))
+def _orphans(name: str, yes: bool) -> removal.Receipt:
+    found = removal.orphans(name)
     if found and not yes:
-        typer.confirm(f"remove these {len(found)}?", abort=True)
-    return lifecycle.remove_orphans(name, found)
+        progress.note("\n".join(map(str, found)))
+        typer.confirm(f"remove these {len(found)}?", abort=True, err=True)
+    return removal.remove_orphans(name, found)
 
 
 def terminal(

@@ -1,12 +1,12 @@
 """Options that several commands share, and the Config that they and cluster.yaml make."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from orchestrator import config, runs, state
+from orchestrator import config, records, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError
@@ -44,7 +44,7 @@ def node_names() -> list[str]:
 
 def run_names() -> list[str]:
     """For completion: the runs of the cluster that a command without options is about."""
-    return [run.id for run in runs.known(place(None, None))]
+    return [run.id for run in records.known(place(None, None))]
 
 
 ConfigFile = Annotated[
@@ -59,22 +59,21 @@ Name = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
 
-def load(path: Path | None, name: str | None, **flags: Any) -> Config:
-    """The Config of cluster.yaml, else of the deployed cluster, else the defaults, overridden by flags.
+def load(path: Path | None, name: str | None, flags: Mapping[str, Any]) -> Config:
+    """The Config of cluster.yaml, else of the deployed cluster, else the defaults, overridden by ``flags``.
 
-    A double underscore in a flag's name stands for the dot of its key: ``local__cpus`` is ``local.cpus``.
+    They are named by their keys, as in {"local.cpus": 2}; None stands for a flag that was not given.
     """
-    values = {key.replace("__", "."): value for key, value in flags.items()}
     file = path or (config.FILE if config.FILE.exists() else None)
     base = {} if file else _deployed(name or config.DEFAULT_NAME)
-    return config.load(file, {"name": name, **values}, base)
+    return config.load(file, {"name": name, **flags}, base)
 
 
 def _deployed(name: str) -> dict[str, Any]:
     if not config.NAME.fullmatch(name):
         return {}
     record = state.read(state.home(name))
-    return dict(record.config) if record else {}
+    return config.stored(record.config).model_dump(mode="json") if record else {}
 
 
 def place(path: Path | None, name: str | None) -> Home:

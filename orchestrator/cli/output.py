@@ -1,20 +1,26 @@
 """How results look: JSON for machines, tables for people, a run's lines as they come."""
 
 import json
+import shlex
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_jsonable_python
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from orchestrator import progress, runlog
+from orchestrator.checks import Health
+from orchestrator.cluster import Cluster
 from orchestrator.runs import Seen
 from orchestrator.schema import Hello, HelloRank, Results
 
-console = Console(highlight=False, soft_wrap=True)
+PIPE_WIDTH = 10_000  # no line is folded for a program that reads it
+console = progress.Terminal(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def as_json(value: Any) -> None:
@@ -25,7 +31,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Columns without frames, which a pipe can cut."""
     drawn = Table(*headings, box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        drawn.add_row(*(str(cell) for cell in row))
+        drawn.add_row(*(Text(str(cell)) for cell in row))
     console.print(drawn)
 
 
@@ -49,11 +55,42 @@ def runs_table(seen: Iterable[Seen]) -> None:
     table(("run", "state", "ranks", "started"), rows)
 
 
-def results(found: Results) -> None:
-    """A training run's epochs, and its last line in words."""
-    config = found.config
-    nodes = len(set(found.world.hosts))
+def nodes(made: Cluster, health: Health) -> None:
+    """Every node with what is wrong with it."""
+    table(
+        ("node", "role", "address", "slots", "cpus", "gpus", "health"),
+        [
+            (n, node.role, node.address, node.slots, f"{node.cpus:g}", node.gpus, health.failed.get(n, "ok"))
+            for n, node in made.nodes.items()
+        ],
+    )
+
+
+def as_record(seen: Seen) -> dict[str, Any]:
+    """A run and its state as one JSON object."""
+    return {**seen.run.model_dump(), "state": seen.state, "status": seen.status}
+
+
+def run(seen: Seen, directory: Path, json: bool) -> None:
+    """What a run gave, out of the ``directory`` with what was fetched of it."""
+    path = directory / "results.json"
+    if path.exists():
+        found = Results.model_validate_json(path.read_text())
+        return as_json(found) if json else _training(found)
+    if json:
+        return as_json(as_record(seen))
+    line(f"run {seen.run.id} {seen.state}: {shlex.join(seen.run.command)} on {seen.run.np} ranks")
+    line(f"log and files: {directory}")
+
+
+def _training(found: Results) -> None:
+    """A training run's configuration, world and epochs."""
+    config, nodes = found.config, len(set(found.world.hosts))
     line(f"run {found.run}: {config.model} on {config.dataset}, {found.world.size} ranks on {nodes} nodes")
+    line(
+        f"{config.batch_size} images per rank and step, learning rate up to {found.peak_learning_rate:g}, "
+        f"{config.precision}, seed {config.seed}, " + ", ".join(f"{k} {v}" for k, v in found.versions.items())
+    )
     table(
         ("epoch", "loss", "top-1", "test loss", "test top-1", "test top-5", "images/s", "seconds"),
         [

@@ -1,19 +1,20 @@
-"""Commands about runs."""
+"""Commands that start a run: our trainer, a script of one's own, the proof of the cluster."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from orchestrator import programs, progress, providers, recipes, runs, state
+from orchestrator import programs, progress, providers, recipes, records, runs, source, state
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
-from orchestrator.config import Config
-from orchestrator.errors import RunFailed, StateError
+from orchestrator.config import Config, stored
+from orchestrator.errors import RunFailed
+from orchestrator.errors import command as spell
 from orchestrator.launch import Run
 from orchestrator.runs import Seen
-from orchestrator.schema import Hello, Results
+from orchestrator.schema import Hello
 from orchestrator.state import Home
 
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Start it and return.")]
@@ -21,23 +22,30 @@ Np = Annotated[int | None, key("launch.np", "--np")]
 Controller = Annotated[str | None, key("launch.controller")]
 Interface = Annotated[str | None, key("launch.network_interface")]
 CycleTime = Annotated[float | None, key("launch.cycle_time")]
-RunName = Annotated[str | None, completed("Which run; default: the newest.", options.run_names)]
-ON_TERMINAL = {"allow_interspersed_args": False}
+WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
 
 
 def register(app: typer.Typer) -> None:
-    for command in (check, train, logs, stop, list_runs, results):
-        app.command(name="runs" if command is list_runs else None)(command)
-    app.command(name="run", context_settings=ON_TERMINAL)(run_script)
+    app.command()(check)
+    app.command()(train)
+    app.command(name="run", context_settings=WITH_OPTIONS_OF_ITS_OWN)(run_script)
 
 
-def check(config_file: ConfigFile = None, name: Name = None, controller: Controller = None, json: Json = False) -> None:
+def check(
+    np: Np = None,
+    controller: Controller = None,
+    network_interface: Interface = None,
+    cycle_time: CycleTime = None,
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
+) -> None:
     """Prove the cluster: health of every node, then an allreduce over all ranks, by value and by speed."""
-    config, place, cluster, digest = _cluster(config_file, name, launch__controller=controller)
+    config = options.load(config_file, name, _launch(np, controller, network_interface, cycle_time))
+    place, cluster, digest = _deployed(config)
     run = programs.hello(place, cluster, digest, config)
-    seen, directory = _finish(place, cluster, run, quiet=True)
-    _require_finished(cluster, seen)
-    found = Hello.model_validate_json((directory / "hello.json").read_text())
+    _finish(place, cluster, run, quiet=True)
+    found = Hello.model_validate_json((place.runs / run.id / "hello.json").read_text())
     output.as_json(found) if json else output.hello(found)
 
 
@@ -65,21 +73,20 @@ def train(
 ) -> None:
     """Train MODEL on a data set over the whole cluster."""
     flags = {
-        "model": model, "dataset": dataset, "data": data, "epochs": epochs, "steps": steps, "max_time": max_time,
-        "batch_size": batch_size, "learning_rate": learning_rate, "image_size": image_size, "seed": seed,
-        "precision": precision, "fp16_allreduce": fp16_allreduce,
+        "train.model": model, "train.dataset": dataset, "train.data": data, "train.epochs": epochs,
+        "train.steps": steps, "train.max_time": max_time, "train.batch_size": batch_size,
+        "train.learning_rate": learning_rate, "train.image_size": image_size, "train.seed": seed,
+        "train.precision": precision, "train.fp16_allreduce": fp16_allreduce,
+        **_launch(np, controller, network_interface, cycle_time),
     }  # fmt: skip
-    launch = {"np": np, "controller": controller, "network_interface": network_interface, "cycle_time": cycle_time}
-    keys = {f"train__{key}": value for key, value in flags.items()} | {f"launch__{key}": v for key, v in launch.items()}
-    recipes.require(options.load(config_file, name, **keys).train)
-    config, place, cluster, digest = _cluster(config_file, name, **keys)
+    config = options.load(config_file, name, flags)
+    recipes.require(config.train)
+    place, cluster, digest = _deployed(config)
     run = programs.train(place, cluster, digest, config)
     if detach:
-        return _detached(run, json)
-    seen, directory = _finish(place, cluster, run, quiet=json)
-    _require_finished(cluster, seen)
-    found = Results.model_validate_json((directory / "results.json").read_text())
-    output.as_json(found) if json else output.results(found)
+        return _detached(run, cluster, json)
+    finished = _finish(place, cluster, run, quiet=json)
+    output.run(finished, place.runs / run.id, json)
 
 
 def run_script(
@@ -94,118 +101,61 @@ def run_script(
     json: Json = False,
 ) -> None:
     """Run a Horovod script of your own on every rank: `orchestrator run -- python my_script.py --my-flag`."""
-    programs.locate(command)
-    config, place, cluster, digest = _cluster(
-        config_file,
-        name,
-        launch__np=np,
-        launch__controller=controller,
-        launch__network_interface=network_interface,
-        launch__cycle_time=cycle_time,
-    )
+    source.locate(command)
+    config = options.load(config_file, name, _launch(np, controller, network_interface, cycle_time))
+    place, cluster, digest = _deployed(config)
     run = programs.script(place, cluster, digest, config, command)
     if detach:
-        return _detached(run, json)
-    seen, directory = _finish(place, cluster, run, quiet=json)
-    _require_finished(cluster, seen)
-    output.as_json(seen) if json else progress.note(f"run {run.id} finished; its files are in {directory}")
+        return _detached(run, cluster, json)
+    finished = _finish(place, cluster, run, quiet=json)
+    output.run(finished, place.runs / run.id, json)
 
 
-def logs(
-    run: RunName = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
-    config_file: ConfigFile = None,
-    name: Name = None,
-) -> None:
-    """Print what a run has written."""
-    place = options.place(config_file, name)
-    chosen = runs.get(place, run)
-    kept = place.runs / chosen.id / "log"
-    if runs.is_collected(place, chosen):
-        return output.stream([kept.read_bytes()])
-    _, cluster = state.deployed(place)
-    with runs.head_session(place, cluster) as head:
-        output.stream(runs.follow(head, chosen) if follow else runs.log(head, chosen))
+def _launch(
+    np: int | None, controller: str | None, network_interface: str | None, cycle_time: float | None
+) -> dict[str, Any]:
+    return {
+        "launch.np": np,
+        "launch.controller": controller,
+        "launch.network_interface": network_interface,
+        "launch.cycle_time": cycle_time,
+    }
 
 
-def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
-    """Stop a run; no process of it stays on any node."""
-    place, _, cluster = options.deployed(config_file, name)
-    chosen = runs.get(place, run)
-    with runs.head_session(place, cluster) as head:
-        if runs.look(place, head, chosen).state == "running":
-            with progress.step(f"Stopping {chosen.id}"):
-                runs.stop(head, chosen)
-        with progress.step("Saving what it left"):
-            runs.collect(place, head, chosen)
-        seen = runs.look(place, head, chosen)
-    if seen.state == "lost":
-        runs.sweep(place, cluster, chosen)
-    output.as_json(seen) if json else output.line(f"run {chosen.id}: {seen.state}")
-
-
-def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
-    """List the cluster's runs, also after it is gone."""
-    place = options.place(config_file, name)
-    record = state.read(place)
-    seen = runs.overview(place, record.cluster if record else None)
-    if json:
-        return output.as_json([{**s.run.model_dump(), "state": s.state, "status": s.status} for s in seen])
-    output.runs_table(seen) if seen else output.line(f"cluster {place.name}: no runs yet")
-
-
-def results(run: RunName = None, config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
-    """Show what a run gave: its configuration and every epoch."""
-    place = options.place(config_file, name)
-    chosen = runs.get(place, run)
-    record = state.read(place)
-    if record and record.cluster and not runs.is_collected(place, chosen):
-        with runs.head_session(place, record.cluster) as head:
-            runs.collect(place, head, chosen)
-    path = place.runs / chosen.id / "results.json"
-    if not path.exists():
-        raise StateError(f"run {chosen.id} has no results", f"`orchestrator logs {chosen.id}` shows what it wrote")
-    found = Results.model_validate_json(path.read_text())
-    output.as_json(found) if json else output.results(found)
-
-
-def _cluster(path: Path | None, name: str | None, **flags: Any) -> tuple[Config, Home, Cluster, str]:
-    """The Config with ``flags``, and the deployed cluster it is for, with the trainer that its nodes must have."""
-    config = options.load(path, name, **flags)
+def _deployed(config: Config) -> tuple[Home, Cluster, str]:
+    """The deployed cluster that ``config`` is for, with the trainer that its nodes must have."""
     place = state.home(config.name)
     record, cluster = state.deployed(place)
-    provider = providers.get(record.config["provider"])
-    return config, place, cluster, provider.trainer_digest(Config.model_validate(record.config))
+    return place, cluster, providers.get(record.config["provider"]).trainer_digest(stored(record.config))
 
 
-def _finish(place: Home, cluster: Cluster, run: Run, quiet: bool) -> tuple[Seen, Path]:
-    """Follow ``run`` to its end and fetch what it left. A Ctrl-C here leaves it running."""
+def _finish(place: Home, cluster: Cluster, run: Run, quiet: bool) -> Seen:
+    """Follow ``run`` to its end and fetch what it left; raises RunFailed where it did not finish.
+
+    A Ctrl-C here leaves it running.
+    """
     try:
-        with runs.head_session(place, cluster) as head:
-            output.stream(runs.follow(head, run), to_stderr=quiet)
+        output.stream(runs.watch(place, cluster, run), to_stderr=quiet)
         with runs.head_session(place, cluster) as head:
             seen = runs.look(place, head, run)
-            return seen, runs.collect(place, head, run)
+            records.collect(place, head, run)
     except KeyboardInterrupt:
-        progress.note(
-            f"run {run.id} goes on: `orchestrator logs -f {run.id}` follows it, `orchestrator stop {run.id}` ends it"
-        )
+        progress.note(f"run {run.id} goes on: {_next(run, cluster)}")
         raise
+    if seen.state != "finished":
+        failure = seen.status.failure if seen.status else None
+        cause = f"failed: {runs.describe(failure, cluster)}" if failure else f"was {seen.state}"
+        raise RunFailed(f"run {run.id} {cause}", f"{spell(f'logs {run.id}', cluster.name)} shows everything")
+    return seen
 
 
-def _require_finished(cluster: Cluster, seen: Seen) -> None:
-    """Raise RunFailed with the first thing that went wrong, where the run did not finish."""
-    if seen.state == "finished":
-        return
-    failure = seen.status.failure if seen.status else None
-    hint = f"`orchestrator logs {seen.run.id}` shows everything"
-    if failure is None:
-        raise RunFailed(f"run {seen.run.id} was {seen.state}", hint)
-    raise RunFailed(f"run {seen.run.id} failed: {runs.describe(failure, cluster)}", hint)
-
-
-def _detached(run: Run, json: bool) -> None:
+def _detached(run: Run, cluster: Cluster, json: bool) -> None:
     if json:
         return output.as_json(run)
     output.line(run.id)
-    progress.note(f"`orchestrator logs -f {run.id}` follows it, `orchestrator stop {run.id}` ends it")
+    progress.note(_next(run, cluster))
+
+
+def _next(run: Run, cluster: Cluster) -> str:
+    follow, end = spell(f"logs -f {run.id}", cluster.name), spell(f"stop {run.id}", cluster.name)
+    return f"{follow} follows it, {end} ends it"

@@ -1,6 +1,7 @@
 """One story, in order, through the installed command: every promise of a local cluster."""
 
 import re
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -94,12 +95,22 @@ def test_max_time_ends_a_run_and_keeps_what_it_gave(cli: Cli) -> None:
     assert found["epochs"][-1]["train"]["images"] > 0
 
 
-def test_a_script_runs_with_the_module_beside_it(cli: Cli) -> None:
-    said = cli("run", "--", "python", str(SCRIPTS / "own_script.py"), "--factor", "2").stdout
-    assert "rank 0 of 2 greets: 6" in said
-    assert "[rank 1] rank 1 of 2 greets: 6" in said
-    output = cli.state / "orchestrator" / "e2e" / "runs" / cli.json("runs")[-1]["id"] / "output"
-    assert (output / "rank-1.txt").read_text() == "6\n"
+def test_a_script_runs_with_the_module_beside_it_and_its_arguments_as_they_were_given(cli: Cli) -> None:
+    words = "$HOME %h \"é\" 'a  b' \\n ;*"
+    for controller in ("gloo", "mpi"):
+        script = ("python", str(SCRIPTS / "own_script.py"), "--factor", "2", "--words", words)
+        said = cli("run", "--controller", controller, "--", *script).stdout
+        assert f"rank 0 of 2 greets: 6 {words}" in said
+        assert f"[rank 1] rank 1 of 2 greets: 6 {words}" in said
+        output = cli.state / "orchestrator" / "e2e" / "runs" / cli.json("runs")[-1]["id"] / "output"
+        assert (output / "rank-1.txt").read_text() == "6\n"
+
+
+def test_data_behind_links_arrives_whole(cli: Cli, tmp_path: Path) -> None:
+    for path in Path(MNIST).iterdir():
+        copy = shutil.copyfile(path, tmp_path / f"elsewhere-{path.name}")
+        (tmp_path / path.name).symlink_to(copy)
+    assert cli.json(*TRAIN[:-1], str(tmp_path), "--steps", "2")["epochs"][0]["steps"] == 2
 
 
 def test_a_detached_run_is_followed_and_stopped_and_leaves_no_process(cli: Cli) -> None:

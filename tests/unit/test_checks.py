@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator import checks
 from orchestrator.checks import Check, Health
-from orchestrator.errors import NodesFailed, StateError
+from orchestrator.errors import ConfigError, NodesFailed, StateError
 from orchestrator.schema import NodeFacts
 from tests import builders
 
@@ -34,7 +34,7 @@ def test_a_healthy_node_passes_every_check() -> None:
     [
         ({"interface": None}, "address", "private address is on no interface"),
         ({"resolves": False}, "name", "its own name demo-head does not resolve: add it to /etc/hosts"),
-        ({"digest": None}, "trainer", "trainer None instead of 0123456789ab: `orchestrator deploy`"),
+        ({"digest": None}, "trainer", "trainer None instead of 0123456789ab: `orchestrator deploy --cluster demo`"),
         ({"digest": "ffff"}, "trainer", "trainer ffff instead of"),
         ({"shared_writable": False}, "shared", "/shared cannot be written"),
         ({"shared_free": 1 << 29}, "space", "0.5 GiB free in /shared: delete old runs"),
@@ -76,14 +76,14 @@ def test_a_node_that_does_not_answer_fails() -> None:
 def test_a_healthy_cluster_may_start_a_run() -> None:
     found = health(demo_head=builders.facts(), demo_worker_0=builders.facts())
     checks.require_healthy(found, builders.cluster())
-    checks.require_idle(found)
+    checks.require_idle(found, builders.cluster())
     assert found.failed == {}
 
 
 def test_a_cluster_that_a_run_uses_is_refused_with_the_command_that_stops_it() -> None:
     found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(runs=["resnet20-mnist-1"]))
     with pytest.raises(StateError, match="resnet20-mnist-1 is using the cluster") as caught:
-        checks.require_idle(found)
+        checks.require_idle(found, builders.cluster())
     assert "orchestrator stop resnet20-mnist-1" in caught.value.hint
 
 
@@ -99,9 +99,17 @@ def test_interfaces_of_different_names_are_refused_with_every_nodes_own() -> Non
     assert "launch.network_interface" in caught.value.hint
 
 
-def test_an_interface_of_ones_own_choice_is_taken_unseen() -> None:
-    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
+def test_an_interface_of_ones_own_choice_is_taken_where_every_node_has_it() -> None:
+    both = ["eth0", "ib0"]
+    found = health(demo_head=builders.facts(interfaces=both), demo_worker_0=builders.facts(interfaces=both))
     assert checks.common_interface(found, "ib0", ["demo-head", "demo-worker-0"]) == "ib0"
+
+
+def test_an_interface_that_a_node_lacks_is_refused_with_the_ones_it_has() -> None:
+    found = health(demo_head=builders.facts(interfaces=["eth0", "ib0"]), demo_worker_0=builders.facts())
+    with pytest.raises(ConfigError) as caught:
+        checks.common_interface(found, "ib0", ["demo-head", "demo-worker-0"])
+    assert caught.value.problems == ["launch.network_interface: ib0: demo-worker-0 has only lo, eth0"]
 
 
 def test_only_the_interfaces_of_the_nodes_in_use_must_agree() -> None:

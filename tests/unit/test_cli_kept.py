@@ -98,11 +98,26 @@ def test_a_run_that_does_not_exist_is_refused_with_the_nearest(cli: Cli) -> None
     assert "no run 'resnet20-mnist', did you mean resnet20-mnist-1?" in finished.stderr
 
 
-def test_a_run_that_ended_without_results_says_where_to_look(cli: Cli, place: Home) -> None:
+def test_a_run_without_training_results_says_how_it_ended_and_where_its_files_are(cli: Cli, place: Home) -> None:
     (place.runs / "resnet20-mnist-1" / "results.json").unlink()
+    said = cli("results").stdout.splitlines()
+    assert said[0] == "run resnet20-mnist-1 finished: python train.py on 2 ranks"
+    assert said[1] == f"log and files: {place.runs / 'resnet20-mnist-1'}"
+    assert as_json(cli, "results")["status"]["exit_code"] == 0
+
+
+def test_a_run_of_which_nothing_was_fetched_says_so(cli: Cli, place: Home) -> None:
+    for name in ("log", "status.json", "results.json"):
+        (place.runs / "resnet20-mnist-1" / name).unlink()
+    place.record.unlink()
     finished = cli("results")
     assert finished.returncode == 1
-    assert "`orchestrator logs resnet20-mnist-1` shows what it wrote" in finished.stderr
+    assert "run resnet20-mnist-1 left nothing that could be fetched" in finished.stderr
+
+
+def test_a_run_on_a_head_that_does_not_answer_is_listed_as_unknown(cli: Cli, place: Home) -> None:
+    (place.runs / "resnet20-mnist-1" / "status.json").unlink()
+    assert [run["state"] for run in as_json(cli, "runs")] == ["unknown"]
 
 
 def test_a_cluster_that_never_had_runs_lists_none(cli: Cli) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator import config
 from orchestrator.config import Config
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, StateError
 
 
 def written(directory: Path, text: str) -> Path:
@@ -83,6 +83,10 @@ def test_an_empty_section_holds_the_defaults(tmp_path: Path, section: str) -> No
         ("launch: {controller: nccl}", "launch.controller: 'nccl': must be 'gloo' or 'mpi'"),
         ("train: {precision: int8}", "train.precision: 'int8'"),
         ("train: {seed: -1}", "train.seed: -1"),
+        ("train: {seed: 99999999999}", "train.seed: 99999999999: must be less than or equal to 1000000000"),
+        ("train: {learning_rate: .inf}", "train.learning_rate: inf: must be a finite number"),
+        ("nodes: true", "nodes: true is neither a number nor a name"),
+        ("local: {cpus: no}", "local.cpus: false is neither a number nor a name"),
         ("provider: mars", "provider: 'mars': must be 'local'"),
     ],
 )
@@ -116,3 +120,14 @@ def test_a_duration_is_read_with_its_unit(written_as: object, seconds: float) ->
 def test_a_duration_that_is_none_is_refused(written_as: str) -> None:
     with pytest.raises(ConfigError, match=r"train\.max_time"):
         config.load(None, {"train.max_time": written_as})
+
+
+def test_what_a_state_file_holds_is_read_without_the_keys_of_another_version() -> None:
+    held = {**Config(nodes=3).model_dump(mode="json"), "colour": "blue"}
+    held["local"]["gadget"] = 1
+    assert config.stored(held) == Config(nodes=3)
+
+
+def test_a_state_file_whose_values_cannot_be_used_says_which() -> None:
+    with pytest.raises(StateError, match="nodes: 0: must be greater"):
+        config.stored({"nodes": 0})

@@ -13,9 +13,10 @@ RESNET101 = Train(model="resnet101", dataset="imagenet")
 EVERY_PAIR = [(model, dataset) for model in recipes.models() for dataset in recipes.datasets()]
 
 
-def resolve(train: Train, world: int = 2, batch: int | None = None) -> TrainConfig:
+def resolve(train: Train, world: int = 2, batch: int | None = None, images: int = 10_000) -> TrainConfig:
     size = batch or int(recipes.recipe(train)["batch_size"])
-    return recipes.resolve(train, run="run-1", data="/shared/data/x", world=world, threads=3, batch=size)
+    data = None if train.dataset == "synthetic" else "/shared/data/x"
+    return recipes.resolve(train, run="run-1", data=data, images=images, world=world, threads=3, batch=size)
 
 
 def test_three_models_and_four_data_sets_are_known() -> None:
@@ -26,14 +27,17 @@ def test_three_models_and_four_data_sets_are_known() -> None:
 @pytest.mark.parametrize(("model", "dataset"), EVERY_PAIR)
 def test_every_model_resolves_on_every_data_set(model: str, dataset: str) -> None:
     resolved = resolve(Train(model=model, dataset=dataset))
-    assert (resolved.model, resolved.dataset, resolved.data) == (model, dataset, "/shared/data/x")
+    data = None if dataset == "synthetic" else "/shared/data/x"
+    assert (resolved.model, resolved.dataset, resolved.data) == (model, dataset, data)
     assert resolved.epochs >= 1
     assert resolved.warmup_epochs <= resolved.epochs
 
 
 @pytest.mark.parametrize("model", recipes.models())
 def test_only_a_synthetic_run_makes_images_and_as_many_per_rank(model: str) -> None:
-    assert resolve(Train(model=model, dataset="synthetic"), world=3).synthetic_images == 3 * 512
+    images = recipes.training_images("synthetic", None, world=3)
+    assert images == 3 * 512
+    assert resolve(Train(model=model, dataset="synthetic"), world=3, images=images).synthetic_images == images
     assert resolve(Train(model=model, dataset="mnist"), world=3).synthetic_images == 0
 
 
@@ -54,6 +58,35 @@ def test_a_learning_rate_of_ones_own_follows_nothing() -> None:
     assert resolve(Train(model="resnet50", dataset="imagenet", learning_rate=0.2), batch=8).learning_rate == 0.2
 
 
+def test_steps_that_need_more_epochs_than_the_recipe_has_get_them() -> None:
+    train = Train(model="resnet20", dataset="mnist", steps=1000)
+    assert resolve(train, batch=32, world=2, images=640).epochs == 100
+    assert resolve(train.model_copy(update={"steps": 12}), batch=32, world=2, images=640).epochs == 5
+    assert resolve(train.model_copy(update={"epochs": 3}), batch=32, world=2, images=640).epochs == 3
+
+
+@pytest.mark.parametrize(("images", "world", "batch"), [(10_000, 2, 32), (90, 8, 11), (8, 8, 1)])
+def test_a_batch_is_no_larger_than_a_ranks_share_of_the_images(images: int, world: int, batch: int) -> None:
+    assert recipes.batch_size(RESNET101, images, world, memory=None) == batch
+
+
+def test_a_batch_of_ones_own_is_taken_or_refused_never_changed() -> None:
+    own = RESNET101.model_copy(update={"batch_size": 64})
+    assert recipes.batch_size(own, images=128, world=2, memory=1 << 20) == 64
+    with pytest.raises(ConfigError, match=r"train\.batch_size: 64: each of 2 ranks has only 50 images"):
+        recipes.batch_size(own, images=100, world=2, memory=None)
+
+
+def test_more_ranks_than_images_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"launch\.np: 9 ranks asked for, imagenet has only 8 training images"):
+        recipes.batch_size(RESNET101, images=8, world=9, memory=None)
+
+
+def test_a_size_that_the_images_do_not_have_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"train\.image_size: 64: images of mnist have 28 pixels"):
+        recipes.require(Train(model="resnet20", dataset="mnist", image_size=64))
+
+
 def test_resolving_twice_gives_the_same() -> None:
     train = Train(model="resnet20", dataset="cifar10")
     assert resolve(train, batch=16) == resolve(train, batch=16)
@@ -61,7 +94,7 @@ def test_resolving_twice_gives_the_same() -> None:
 
 @pytest.mark.parametrize(("mebibytes", "batch"), [(1 << 20, 32), (4096, 13), (2212, 1)])
 def test_the_batch_shrinks_until_it_fits_the_memory_of_a_rank(mebibytes: int, batch: int) -> None:
-    assert recipes.fitting_batch(RESNET101, mebibytes << 20) == batch
+    assert recipes.batch_size(RESNET101, images=10_000, world=1, memory=mebibytes << 20) == batch
 
 
 def test_smaller_images_leave_room_for_more_of_them() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import runs, state
+from orchestrator import records, runs, state
 from orchestrator.errors import StateError
 from orchestrator.schema import Failure, RunStatus
 from tests import builders
@@ -20,25 +20,25 @@ def remember(run_id: str, started: float, status: RunStatus | None = None) -> No
 def test_runs_are_remembered_oldest_first() -> None:
     remember("b", started=1.0)
     remember("a", started=2.0)
-    assert [run.id for run in runs.known(state.home("demo"))] == ["b", "a"]
+    assert [run.id for run in records.known(state.home("demo"))] == ["b", "a"]
 
 
 def test_the_newest_run_is_meant_where_none_is_named() -> None:
     remember("old", started=1.0)
     remember("new", started=2.0)
-    assert runs.get(state.home("demo"), None).id == "new"
-    assert runs.get(state.home("demo"), "old").id == "old"
+    assert records.get(state.home("demo"), None).id == "new"
+    assert records.get(state.home("demo"), "old").id == "old"
 
 
 def test_a_run_that_is_not_known_is_refused_with_the_nearest() -> None:
     remember("resnet20-mnist-1", started=1.0)
     with pytest.raises(StateError, match="no run 'resnet20-minst-1', did you mean resnet20-mnist-1"):
-        runs.get(state.home("demo"), "resnet20-minst-1")
+        records.get(state.home("demo"), "resnet20-minst-1")
 
 
 def test_a_cluster_without_runs_says_how_to_make_one() -> None:
     with pytest.raises(StateError, match="has no runs yet") as caught:
-        runs.get(state.home("demo"), None)
+        records.get(state.home("demo"), None)
     assert "orchestrator train" in caught.value.hint
 
 
@@ -47,8 +47,8 @@ def test_a_run_whose_status_was_fetched_has_ended_for_ever() -> None:
     remember("a", started=1.0, status=ended)
     remember("b", started=2.0)
     assert [seen.state for seen in runs.overview(state.home("demo"), None)] == ["stopped", "lost"]
-    assert runs.is_collected(state.home("demo"), builders.run(id="a"))
-    assert not runs.is_collected(state.home("demo"), builders.run(id="b"))
+    assert records.is_collected(state.home("demo"), builders.run(id="a"))
+    assert not records.is_collected(state.home("demo"), builders.run(id="b"))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,16 @@ def test_the_cause_of_a_failed_run_is_told_in_words(failure: Failure, words: str
     assert runs.describe(failure, builders.cluster()) == words
 
 
+def test_a_status_that_was_cut_short_is_fetched_again_and_a_record_that_was_is_none() -> None:
+    remember("a", started=1.0)
+    directory = state.home("demo").runs
+    (directory / "a" / "status.json").write_text('{"state": "fini')
+    assert not records.is_collected(state.home("demo"), builders.run(id="a"))
+    (directory / "a" / "run.json").write_text("")
+    assert records.known(state.home("demo")) == []
+
+
 def test_the_directory_of_runs_holds_nothing_else_by_mistake(tmp_path: Path) -> None:
     remember("a", started=1.0)
     (state.home("demo").runs / "left over").mkdir()
-    assert [run.id for run in runs.known(state.home("demo"))] == ["a"]
+    assert [run.id for run in records.known(state.home("demo"))] == ["a"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import ssh, state
-from orchestrator.ssh import Unreachable
+from orchestrator.ssh import Unreachable, transfer
 from tests import builders
 
 
@@ -16,7 +16,8 @@ def test_the_command_of_a_terminal_checks_the_pinned_host_key_with_the_clusters_
     assert ssh.client_command(place, builders.cluster(), "demo-worker-0", ["ls -l"]) == [
         "ssh",
         *("-i", str(place.key)),
-        *("-o", f"UserKnownHostsFile={place.known_hosts}"),
+        *("-F", "/dev/null"),
+        *("-o", f'UserKnownHostsFile="{place.known_hosts}"'),
         *("-o", "StrictHostKeyChecking=yes"),
         *("-o", "IdentitiesOnly=yes"),
         "orchestrator@10.0.0.11",
@@ -61,7 +62,7 @@ def unpack(member: tarfile.TarInfo, target: Path) -> None:
     stream.seek(0)
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for found in archive:
-            ssh._unpack(archive, found, target)
+            transfer.unpack(archive, found, target)
 
 
 def files_below(directory: Path) -> list[str]:

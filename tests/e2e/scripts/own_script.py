@@ -10,9 +10,11 @@ from greeting import greet
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--factor", type=float)
-factor = parser.parse_args().factor
+parser.add_argument("--words", default="")
+arguments = parser.parse_args()
+factor = arguments.factor
 
 hvd.init()
 total = float(hvd.allreduce(tf.constant(factor * (hvd.rank() + 1)), op=hvd.Sum))
-print(f"{greet(hvd.rank(), hvd.size())}: {total:g}")
+print(f"{greet(hvd.rank(), hvd.size())}: {total:g} {arguments.words}")
 Path(os.environ["ORCHESTRATOR_OUTPUT"], f"rank-{hvd.rank()}.txt").write_text(f"{total:g}\n")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import programs
+from orchestrator import source
 from orchestrator.errors import ConfigError
 
 
@@ -12,7 +12,7 @@ from orchestrator.errors import ConfigError
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with a script, a module and what no one wants to send."""
     root = tmp_path / "project"
-    for name in ("train.py", "model/net.py", ".git/config", ".venv/bin/python", "model/__pycache__/net.pyc"):
+    for name in ("train.py", "model/net.py", ".git/config", ".env", ".venv/bin/python", "model/__pycache__/net.pyc"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("pass\n")
     monkeypatch.chdir(root)
@@ -21,21 +21,21 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_script_is_sent_with_its_directory_and_named_from_inside_it(project: Path) -> None:
     argv = ["python", "train.py", "--lr", "0.1"]
-    assert programs.locate(argv) == (project, argv)
+    assert source.locate(argv) == (project, argv)
 
 
 def test_a_script_elsewhere_is_named_without_its_directory(project: Path) -> None:
-    assert programs.locate(["python", "model/net.py", "-v"]) == (project / "model", ["python", "net.py", "-v"])
+    assert source.locate(["python", "model/net.py", "-v"]) == (project / "model", ["python", "net.py", "-v"])
 
 
 def test_a_program_that_is_a_file_here_is_run_from_its_directory(project: Path) -> None:
     (project / "go").touch()
-    assert programs.locate(["./go", "fast"]) == (project, ["./go", "fast"])
+    assert source.locate(["./go", "fast"]) == (project, ["./go", "fast"])
 
 
 def test_a_module_is_run_from_the_directory_one_stands_in(project: Path) -> None:
     argv = ["python", "-m", "model.net"]
-    assert programs.locate(argv) == (project, argv)
+    assert source.locate(argv) == (project, argv)
 
 
 @pytest.mark.parametrize(
@@ -49,23 +49,42 @@ def test_a_module_is_run_from_the_directory_one_stands_in(project: Path) -> None
 )
 def test_a_command_without_a_script_that_is_there_is_refused(argv: list[str], problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        programs.locate(argv)
+        source.locate(argv)
     assert caught.value.problems[0].startswith(problem)
 
 
 def test_sources_are_sent_without_caches_environments_and_history(project: Path) -> None:
-    assert sorted(programs.source_files(project)) == ["model/net.py", "train.py"]
+    assert sorted(source.files(project)) == ["model/net.py", "train.py"]
 
 
-def test_a_link_to_a_file_is_sent_and_a_link_to_a_directory_is_not(project: Path, tmp_path: Path) -> None:
-    (tmp_path / "shared.py").touch()
-    (project / "shared.py").symlink_to(tmp_path / "shared.py")
+def test_links_are_followed_but_not_in_a_circle(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "shared.py").touch()
+    (project / "linked").symlink_to(tmp_path / "library")
     (project / "round").symlink_to(project)
-    assert sorted(programs.source_files(project)) == ["model/net.py", "shared.py", "train.py"]
+    assert sorted(source.files(project)) == ["linked/shared.py", "model/net.py", "train.py"]
+
+
+def test_a_script_behind_a_link_is_sent_with_the_directory_of_the_link(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.py").touch()
+    (project / "link.py").symlink_to(tmp_path / "elsewhere.py")
+    assert source.locate(["python", "link.py"]) == (project, ["python", "link.py"])
+
+
+def test_a_script_that_is_a_program_is_run_as_one(project: Path) -> None:
+    (project / "train.py").chmod(0o755)
+    assert source.locate(["./train.py"]) == (project, ["./train.py"])
+
+
+def test_a_file_that_is_gone_while_it_is_looked_at_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = project / "gone"
+    monkeypatch.setattr(source, "_walk", lambda directory, above: iter([gone]))
+    with pytest.raises(ConfigError, match=f"run: {gone}: No such file"):
+        source.files(project)
 
 
 def test_a_directory_with_more_than_a_scripts_worth_is_refused_with_the_limit(project: Path) -> None:
     with (project / "weights").open("wb") as file:
-        file.truncate(programs.MAX_SOURCE + 1)  # without taking the space
+        file.truncate(source.MOST + 1)  # without taking the space
     with pytest.raises(ConfigError, match="more than 200 MiB"):
-        programs.source_files(project)
+        source.files(project)

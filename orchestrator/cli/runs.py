@@ -1,0 +1,77 @@
+"""Commands about runs that were started: what they say, how they stand, what they gave."""
+
+from typing import Annotated
+
+import typer
+
+from orchestrator import progress, records, runs, state
+from orchestrator.cli import options, output
+from orchestrator.cli.options import ConfigFile, Json, Name, completed
+from orchestrator.errors import StateError, command
+
+RunName = Annotated[str | None, completed("Which run; default: the newest.", options.run_names)]
+
+
+def register(app: typer.Typer) -> None:
+    for action in (logs, stop, list_runs, results):
+        app.command(name="runs" if action is list_runs else None)(action)
+
+
+def logs(
+    run: RunName = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
+    config_file: ConfigFile = None,
+    name: Name = None,
+) -> None:
+    """Print what a run has written."""
+    place = options.place(config_file, name)
+    chosen = records.get(place, run)
+    if records.is_collected(place, chosen):
+        return output.stream([(place.runs / chosen.id / "log").read_bytes()])
+    _, cluster = state.deployed(place)
+    if follow:
+        return output.stream(runs.watch(place, cluster, chosen))
+    with runs.head_session(place, cluster) as head:
+        output.stream(runs.log(head, chosen))
+
+
+def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
+    """Stop a run; no process of it stays on any node."""
+    place, _, cluster = options.deployed(config_file, name)
+    chosen = records.get(place, run)
+    with runs.head_session(place, cluster) as head:
+        if runs.look(place, head, chosen).state == "running":
+            with progress.step(f"Stopping {chosen.id}"):
+                runs.stop(head, chosen)
+        with progress.step("Saving what it left"):
+            records.collect(place, head, chosen)
+        seen = runs.look(place, head, chosen)
+    if seen.state == "lost":
+        runs.sweep(place, cluster, chosen)
+    output.as_json(seen) if json else output.line(f"run {chosen.id}: {seen.state}")
+
+
+def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
+    """List the cluster's runs, also after it is gone."""
+    place = options.place(config_file, name)
+    record = state.read(place)
+    seen = runs.overview(place, record.cluster if record else None)
+    if json:
+        return output.as_json([output.as_record(one) for one in seen])
+    output.runs_table(seen) if seen else output.line(f"cluster {place.name}: no runs yet")
+
+
+def results(run: RunName = None, config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
+    """Show what a run gave: its configuration and every epoch, or where the files of a script are."""
+    place = options.place(config_file, name)
+    chosen = records.get(place, run)
+    record = state.read(place)
+    if record and record.cluster and not records.is_collected(place, chosen):
+        with runs.head_session(place, record.cluster) as head:
+            records.collect(place, head, chosen)
+    directory = place.runs / chosen.id
+    if not (directory / "log").exists():
+        shown = command(f"logs {chosen.id}", place.name)
+        raise StateError(f"run {chosen.id} left nothing that could be fetched", f"{shown} shows what it wrote")
+    seen = next(one for one in runs.overview(place, record.cluster if record else None) if one.run == chosen)
+    output.run(seen, directory, json)

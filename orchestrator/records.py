@@ -1,0 +1,78 @@
+"""What this side remembers of runs, and keeps of them: one directory per run in the state directory."""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pydantic import ValidationError
+
+from orchestrator import state
+from orchestrator.config import nearest
+from orchestrator.errors import StateError, command
+from orchestrator.launch import Run
+from orchestrator.schema import RunStatus
+from orchestrator.ssh import Session
+from orchestrator.state import Home
+
+STATUS = "status.json"
+COLLECTED = ("config.json", "hostfile", "log", "results.json", "results.csv", "hello.json", "output")
+
+
+def remember(place: Home, run: Run) -> None:
+    """Write a run down, before it is started."""
+    state.replace(place.runs / run.id / "run.json", run.model_dump_json(indent=2) + "\n")
+
+
+def collect(place: Home, head: Session, run: Run) -> Path:
+    """Copy what the run left (results, log, its newest checkpoint) beside its record; returns that directory.
+
+    Its status comes last: where it is here, everything is.
+    """
+    target = place.runs / run.id
+    there = head.run(["ls", "-A", run.directory]).output.splitlines()
+    names = [name for name in COLLECTED if name in there]
+    checkpoints = head.run(["ls", f"{run.directory}/checkpoints"]).output.splitlines()
+    names += [f"checkpoints/{name}" for name in sorted(checkpoints)[-1:]]
+    with TemporaryDirectory(dir=target, prefix=".collecting-") as temporary:
+        head.fetch(run.directory, [*names, *([STATUS] if STATUS in there else [])], Path(temporary))
+        for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == STATUS):
+            if path.is_dir():
+                shutil.rmtree(target / path.name, ignore_errors=True)
+            path.replace(target / path.name)
+    return target
+
+
+def is_collected(place: Home, run: Run) -> bool:
+    """Whether what the run left is here: its status comes with it, and only once it has ended."""
+    return status(place, run) is not None
+
+
+def known(place: Home) -> list[Run]:
+    """Every run of this cluster that is remembered, oldest first; what cannot be read is no record."""
+    found = []
+    for path in place.runs.glob("*/run.json"):
+        with suppress(ValidationError):
+            found.append(Run.model_validate_json(path.read_text()))
+    return sorted(found, key=lambda run: run.started)
+
+
+def get(place: Home, name: str | None) -> Run:
+    """The run called ``name``, or the newest. Raises StateError where there is none."""
+    everything = known(place)
+    if not everything:
+        remedy = f"{command('train resnet20 --dataset mnist', place.name)} makes one"
+        raise StateError(f"cluster {place.name!r} has no runs yet", remedy)
+    if name is None:
+        return everything[-1]
+    ids = [run.id for run in everything]
+    if name not in ids:
+        raise StateError(f"no run {name!r}{nearest(name, ids)}", f"{command('runs', place.name)} lists them")
+    return everything[ids.index(name)]
+
+
+def status(place: Home, run: Run) -> RunStatus | None:
+    """How a run ended, where that was fetched."""
+    with suppress(FileNotFoundError, ValidationError):
+        return RunStatus.model_validate_json((place.runs / run.id / STATUS).read_text())
+    return None

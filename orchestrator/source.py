@@ -1,0 +1,63 @@
+"""A script of the user's own: where it lives, what of that directory is sent, and the command as it reads there."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from orchestrator.errors import ConfigError
+
+MOST = 200 << 20  # bytes that a script's directory may have
+LEFT_OUT = {"venv", "__pycache__", "node_modules"}
+
+
+def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
+    """The directory to send, and the command as it reads from inside it.
+
+    The script is the first argument that ends in .py or is a file here; ``python -m module`` sends this directory.
+    Raises ConfigError where there is none.
+    """
+    if not argv:
+        raise ConfigError(["run: nothing to run: `orchestrator run -- python my_script.py`"])
+    for position, argument in enumerate(argv):
+        if argument == "-m":
+            return Path.cwd(), list(argv)
+        path = Path(argument)
+        if path.is_file() and (position or "/" in argument or not shutil.which(argument)):
+            inside = path.name if position else f"./{path.name}"
+            return path.absolute().parent, [*argv[:position], inside, *argv[position + 1 :]]
+        if path.suffix == ".py":
+            raise ConfigError([f"run: {argument}: no such file"])
+    raise ConfigError(
+        [f"run: no script in `{' '.join(argv)}`: name one, as in `orchestrator run -- python my_script.py`"]
+    )
+
+
+def files(directory: Path) -> dict[str, Path]:
+    """What is sent of ``directory``, by relative name: nothing hidden, no caches, no environments.
+
+    Raises ConfigError where it is too much, or cannot be read.
+    """
+    found: dict[str, Path] = {}
+    total = 0
+    try:
+        for path in _walk(directory, frozenset()):
+            found[str(path.relative_to(directory))] = path
+            total += path.stat().st_size
+            if total > MOST:
+                more = f"run: {directory} holds more than {MOST >> 20} MiB"
+                raise ConfigError([f"{more}: give the script a directory of its own"])
+    except OSError as error:
+        raise ConfigError([f"run: {error.filename}: {error.strerror}"]) from error
+    return found
+
+
+def _walk(directory: Path, above: frozenset[Path]) -> Iterator[Path]:
+    """Files below ``directory``, through links too, but never into a directory that we came from."""
+    here = above | {directory.resolve()}
+    for entry in sorted(directory.iterdir()):
+        if entry.name.startswith(".") or entry.name in LEFT_OUT:
+            continue
+        if entry.is_file():
+            yield entry
+        elif entry.is_dir() and entry.resolve() not in here:
+            yield from _walk(entry, here)

@@ -1,0 +1,81 @@
+"""The only user of paramiko: connections to nodes, one or all at once."""
+
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import paramiko
+
+from orchestrator.cluster import Cluster, ssh_options
+from orchestrator.errors import command
+from orchestrator.ssh.session import CONNECT_SECONDS, FAULTS, Answer, Session, Unreachable
+from orchestrator.state import Home
+
+__all__ = ["Answer", "Session", "Unreachable", "client_command", "connect", "on_every_node"]
+
+Value = TypeVar("Value")
+DEAD_MILLISECONDS = 20_000  # what was sent is unanswered for so long: the other side is gone
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its threads would write to our standard error
+
+
+@contextlib.contextmanager
+def connect(place: Home, cluster: Cluster, name: str) -> Iterator[Session]:
+    """A session on node ``name``, whose host key must be the pinned one. Raises Unreachable."""
+    if not place.known_hosts.exists():
+        raise Unreachable(f"its host key is not known yet: {command('deploy', cluster.name)} finishes the cluster")
+    client = paramiko.SSHClient()
+    client.load_host_keys(str(place.known_hosts))
+    client.set_missing_host_key_policy(paramiko.RejectPolicy())
+    try:
+        _open(client, place, cluster, name)
+        yield Session(name, client)
+    finally:
+        client.close()
+
+
+def _open(client: paramiko.SSHClient, place: Home, cluster: Cluster, name: str) -> None:
+    try:
+        client.connect(
+            cluster.nodes[name].address,
+            username=cluster.ssh_user,
+            key_filename=str(place.key),
+            timeout=CONNECT_SECONDS,
+            banner_timeout=CONNECT_SECONDS,
+            auth_timeout=CONNECT_SECONDS * 2,
+            allow_agent=False,
+            look_for_keys=False,
+        )
+    except FAULTS as error:
+        raise Unreachable(str(error) or type(error).__name__) from error
+    transport = client.get_transport()
+    if transport:
+        transport.set_keepalive(10)
+        if isinstance(transport.sock, socket.socket) and hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux
+            transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_MILLISECONDS)
+
+
+def on_every_node(cluster: Cluster, action: Callable[[str], Value]) -> tuple[dict[str, Value], dict[str, str]]:
+    """``action(name)`` for all nodes at once: what it gave by node, and why it failed by node."""
+    results: dict[str, Value] = {}
+    reasons: dict[str, str] = {}
+
+    def attempt(name: str) -> None:
+        try:
+            results[name] = action(name)
+        except Unreachable as error:
+            reasons[name] = str(error)
+
+    with ThreadPoolExecutor(max_workers=32) as pool:
+        list(pool.map(attempt, cluster.nodes))
+    order = list(cluster.nodes)
+    return {n: results[n] for n in order if n in results}, {n: reasons[n] for n in order if n in reasons}
+
+
+def client_command(place: Home, cluster: Cluster, name: str, argv: Sequence[str] = ()) -> list[str]:
+    """The OpenSSH command of a terminal on node ``name``."""
+    destination = f"{cluster.ssh_user}@{cluster.nodes[name].address}"
+    return ["ssh", "-i", str(place.key), *ssh_options(place.known_hosts), destination, *argv]

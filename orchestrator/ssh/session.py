@@ -1,0 +1,113 @@
+"""A connection to one node: commands, and files to and from it."""
+
+import contextlib
+import errno
+import shlex
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import paramiko
+
+from orchestrator.errors import CommandFailed, ConfigError
+from orchestrator.ssh import transfer
+
+CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
+FILE_CHANGED = 1  # tar's exit code where a file grew while it was read: the log of a run that goes on
+FAULTS = (OSError, EOFError, paramiko.SSHException)
+_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no socket gives these: a file of this machine does
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command on a node gave."""
+
+    exit_code: int
+    output: str
+    errors: str
+
+
+class Unreachable(Exception):
+    """No connection to a node, or it broke; the message says why."""
+
+
+class Session:
+    """A connection to one node. Use :func:`connect`."""
+
+    def __init__(self, node: str, client: paramiko.SSHClient) -> None:
+        self.node, self._client = node, client
+
+    def run(self, argv: Sequence[str], stdin: bytes = b"", timeout: float = ANSWER_SECONDS) -> Answer:
+        """Run ``argv`` to its end. Raises Unreachable where the connection breaks or ``timeout`` s pass in silence."""
+        with self._command(argv, timeout) as channel:
+            if stdin:
+                channel.sendall(stdin)
+            channel.shutdown_write()
+            with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:
+                output, errors = out.read(), err.read()
+            return Answer(channel.recv_exit_status(), output.decode(errors="replace"), errors.decode(errors="replace"))
+
+    def must(self, step: str, argv: Sequence[str], timeout: float = ANSWER_SECONDS) -> str:
+        """The output of ``argv``. Raises CommandFailed where it gives another exit code than 0."""
+        answer = self.run(argv, timeout=timeout)
+        if answer.exit_code:
+            tail = answer.errors.strip().splitlines()[-20:]
+            raise CommandFailed(step, argv, f"exit code {answer.exit_code} on {self.node}", tail)
+        return answer.output
+
+    def follow(self, argv: Sequence[str]) -> Iterator[bytes]:
+        """What ``argv`` writes, in pieces, as it comes."""
+        with self._command(argv, None) as channel:
+            while piece := channel.recv(transfer.CHUNK):
+                yield piece
+
+    def send(self, files: Mapping[str, Path], directory: str, on_file: Callable[[int], None] | None = None) -> None:
+        """Unpack local ``files`` (name on the node -> path here; links are followed) into ``directory``, which exists.
+
+        Raises ConfigError where a file cannot be read, CommandFailed where the node cannot unpack it.
+        """
+        argv = ["tar", "--extract", "--directory", directory]
+        with self._command(argv, ANSWER_SECONDS) as channel:
+            with contextlib.suppress(transfer.Refused), transfer.archive(transfer.Input(channel)) as archive:
+                for count, (name, path) in enumerate(files.items()):
+                    archive.add(path, arcname=name, recursive=False, filter=transfer.anonymous)
+                    if on_file:
+                        on_file(count + 1)
+            channel.shutdown_write()
+            self._require_success("send files", argv, channel)
+
+    def fetch(self, directory: str, names: Sequence[str], target: Path) -> None:
+        """Copy ``names`` in ``directory`` on the node, files or trees, into the local directory ``target``."""
+        argv = ["tar", "--create", "--directory", directory, *names]
+        with self._command(argv, ANSWER_SECONDS) as channel, channel.makefile("rb", transfer.CHUNK) as pipe:
+            # An archive that is cut short is an error; why it was, tar says itself.
+            with contextlib.suppress(tarfile.ReadError), tarfile.open(fileobj=pipe, mode="r|") as archive:
+                for member in archive:
+                    transfer.unpack(archive, member, target)
+            self._require_success("fetch files", argv, channel, FILE_CHANGED)
+
+    def _require_success(self, step: str, argv: Sequence[str], channel: paramiko.Channel, tolerated: int = 0) -> None:
+        with channel.makefile_stderr("rb") as errors:
+            said = errors.read().decode(errors="replace").splitlines()
+        code = channel.recv_exit_status()
+        if code not in (0, tolerated):
+            raise CommandFailed(step, argv, f"exit code {code} on {self.node}", said[-20:])
+
+    @contextlib.contextmanager
+    def _command(self, argv: Sequence[str], timeout: float | None) -> Iterator[paramiko.Channel]:
+        """A channel with ``argv`` under way. Raises Unreachable where the connection breaks, never for a local file."""
+        try:
+            transport = self._client.get_transport()
+            if transport is None:
+                raise Unreachable("connection closed")
+            with transport.open_session(timeout=CONNECT_SECONDS) as channel:
+                channel.settimeout(timeout)
+                channel.exec_command(shlex.join(argv))
+                yield channel
+        except TimeoutError as error:
+            raise Unreachable(f"`{argv[0]}` gave no answer for {timeout or 0:.0f} s") from error
+        except FAULTS as error:
+            if isinstance(error, OSError) and (error.filename or error.errno in _OURS):
+                raise ConfigError([f"{error.filename or 'this machine'}: {error.strerror}"]) from error
+            raise Unreachable(f"connection broke: {error}") from error
