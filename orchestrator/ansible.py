@@ -14,7 +14,7 @@ from typing import Any
 
 import ansible_runner
 
-from orchestrator import assets, process, state
+from orchestrator import assets, endings, process, state
 from orchestrator.errors import CommandFailed, NodesFailed, command
 from orchestrator.state import Home
 
@@ -63,7 +63,7 @@ class _Watch:
 
 
 def _play(place: Home, environment: Mapping[str, str], watch: _Watch) -> Any:
-    with _without_foreign_settings(), process.ending_children():
+    with _without_foreign_settings(), endings.ending_children():
         return ansible_runner.run(
             private_data_dir=str(place.ansible),
             project_dir=str(assets.directory("ansible")),

@@ -10,6 +10,7 @@ from orchestrator import (
     checks,
     cluster,
     keys,
+    lock,
     process,
     progress,
     providers,
@@ -54,7 +55,7 @@ def deploy(config: Config) -> Deployment:
     """Make the cluster that ``config`` asks for, out of whatever part of it is there."""
     preflight(config)
     place, provider = state.home(config.name), providers.get(config.provider)
-    with state.locked(place):
+    with lock.held(place):
         _spare_runs(place, config)
         record = _begin(place, config)
         with _keeping(provider, record):

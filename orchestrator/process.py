@@ -14,15 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn, TypeVar
 
-import psutil
-
+from orchestrator import endings
 from orchestrator.errors import CommandFailed, PreflightError
 
 LAST_LINES = 20
-INTERRUPT_SECONDS, TERMINATE_SECONDS = 60.0, 5.0
 LOOK_SECONDS = 0.05  # between two looks at what a program has written
 CHUNK = 1 << 16
-OWNER = "ORCHESTRATOR_STATE"
 
 Line = Callable[[str], None]
 Item = TypeVar("Item")
@@ -114,20 +111,11 @@ def _aside(errors: IO[bytes]) -> list[str]:
     return errors.read().decode(errors="replace").splitlines()
 
 
-def _ways_to_end() -> list[tuple[signal.Signals, float]]:
-    """Signals in the order of their severity, each with how long it may take."""
-    return [
-        (signal.SIGINT, INTERRUPT_SECONDS),
-        (signal.SIGTERM, TERMINATE_SECONDS),
-        (signal.SIGKILL, TERMINATE_SECONDS),
-    ]
-
-
 def _end(child: "subprocess.Popen[bytes]") -> None:
     """Leave no child behind, nor what it started. Whoever cannot wait (a further Ctrl-C) gets the next signal sent."""
     if child.poll() is not None:
         return
-    for number, seconds in _ways_to_end():
+    for number, seconds in endings.ways():
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             if child.poll() is None:
                 child.send_signal(number)
@@ -167,44 +155,3 @@ def watched(items: Iterable[Item], seconds: float, on_silence: Callable[[float],
 def replace(argv: Sequence[str]) -> NoReturn:
     """Become ``argv``: for an interactive program that takes the terminal over."""
     os.execvp(argv[0], list(argv))
-
-
-def own(directory: Path) -> None:
-    """Mark every program that this process starts from now on as working for ``directory``."""
-    os.environ[OWNER] = str(directory)
-
-
-def end_orphans(directory: Path) -> list[str]:
-    """End programs that a killed command left working for ``directory``; returns their names.
-
-    They are interrupted first, so that Terraform writes down what it made.
-    """
-    found = [process for process in psutil.process_iter() if _works_for(process, directory)]
-    names = [process.name() for process in found]
-    _end_all(found)
-    return names
-
-
-@contextlib.contextmanager
-def ending_children() -> Iterator[None]:
-    """Around a library that starts programs by itself: whatever ends it early, the programs end with it."""
-    try:
-        yield
-    except BaseException:
-        _end_all(psutil.Process().children(recursive=True))
-        raise
-
-
-def _end_all(found: list[psutil.Process]) -> None:
-    for number, seconds in _ways_to_end():
-        for process in found:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(number)
-        with contextlib.suppress(KeyboardInterrupt):
-            _, found = psutil.wait_procs(found, timeout=seconds)
-
-
-def _works_for(process: psutil.Process, directory: Path) -> bool:
-    with contextlib.suppress(psutil.Error):
-        return process.pid != os.getpid() and process.environ().get(OWNER) == str(directory)
-    return False

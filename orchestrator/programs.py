@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from orchestrator import datasets, progress, recipes, runs, source, state
+from orchestrator import datasets, lock, progress, recipes, runs, source
 from orchestrator.cluster import PYTHON, Cluster
 from orchestrator.config import Config
 from orchestrator.launch import Run
@@ -23,7 +23,7 @@ def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
     images = recipes.training_images(dataset, found.train if found else None, run.np)
     batch = _batch(config, cluster, run, images)
     run = run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.train", run.directory]})
-    with state.starting(place), runs.head_session(place, cluster) as head:
+    with lock.starting(place), runs.head_session(place, cluster) as head:
         remote = None
         if found:
             with progress.step(f"Placing {dataset} on the shared storage") as step:
@@ -59,6 +59,6 @@ def hello(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
 
 
 def _start(place: Home, cluster: Cluster, run: Run, files: Mapping[str, Path]) -> Run:
-    with state.starting(place), runs.head_session(place, cluster) as head:
+    with lock.starting(place), runs.head_session(place, cluster) as head:
         runs.start(place, cluster, head, run, files, {})
     return run

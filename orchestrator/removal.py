@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from orchestrator import ansible, progress, providers, records, runs, state, terraform
+from orchestrator import ansible, lock, progress, providers, records, runs, state, terraform
 from orchestrator.errors import CommandFailed, OrchestratorError, PreflightError
 from orchestrator.launch import Run
 from orchestrator.providers import Provider, Resource
@@ -31,7 +31,7 @@ def teardown(name: str) -> Receipt:
     place = state.home(name)
     if state.read(place) is None:
         return Receipt(name, [], [])
-    with state.locked(place):
+    with lock.held(place):
         record = state.read(place)
         if record is None:
             return Receipt(name, [], [])
@@ -96,7 +96,7 @@ def orphans(name: str, provider: str = "local") -> list[Resource]:
 def remove_orphans(name: str, found: list[Resource], provider: str = "local") -> Receipt:
     """Remove of ``found`` what is still there and still an orphan, and nothing else."""
     shown = {resource.key for resource in found}
-    with state.locked(state.home(name)):
+    with lock.held(state.home(name)):
         providers.get(provider).remove(r for r in orphans(name, provider) if r.key in shown)
         left = [resource for resource in orphans(name, provider) if resource.key in shown]
     return Receipt(name, found, [resource for resource in found if resource.key in {r.key for r in left}])

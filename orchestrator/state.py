@@ -1,7 +1,6 @@
 """The state directory: one per cluster, with a lock, atomic writes and the logs of every tool."""
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -9,13 +8,12 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from orchestrator import __version__, process
+from orchestrator import __version__
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, StateError, command
 
@@ -71,7 +69,7 @@ class Home:
     def log(self, tool: str) -> Path:
         """The log file of ``tool``; its directory is made."""
         directory = self.path / "logs"
-        with _usable(directory):
+        with usable(directory):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         return directory / f"{tool}.log"
 
@@ -104,7 +102,7 @@ def names() -> list[str]:
 def read(place: Home) -> Record | None:
     """The record of a cluster, or None where nothing is deployed."""
     try:
-        with _usable(place.record):
+        with usable(place.record):
             text = place.record.read_text()
     except FileNotFoundError:
         return None
@@ -145,7 +143,7 @@ def write(place: Home, record: Record) -> None:
 
 def replace(path: Path, text: str) -> None:
     """Write ``path`` atomically, readable by its owner alone."""
-    with _usable(path):
+    with usable(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as temporary:
             temporary.write(text)
@@ -155,7 +153,7 @@ def replace(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _usable(path: Path) -> Iterator[None]:
+def usable(path: Path) -> Iterator[None]:
     """What the file system refuses about ``path`` is for the user to put right; only that it is not there is usual."""
     try:
         yield
@@ -171,34 +169,3 @@ def forget(place: Home) -> None:
     for directory in (place.terraform, place.ansible, place.key.parent):
         shutil.rmtree(directory, ignore_errors=True)
     place.record.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def locked(place: Home) -> Iterator[None]:
-    """Hold the cluster for this process; what a killed holder left running is ended first.
-
-    Raises StateError where another process holds it. The kernel drops the lock when the process ends, however it ends.
-    """
-    with _usable(place.path):
-        place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = (place.path / "lock").open("a+")
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise StateError(f"cluster {place.name!r} is locked by {file.read().strip()}", "wait for it") from None
-        file.truncate(0)
-        file.write(f"pid {os.getpid()} since {datetime.now():%Y-%m-%d %H:%M:%S}")
-        file.flush()
-        process.end_orphans(place.path)
-        process.own(place.path)
-        yield
-
-
-@contextlib.contextmanager
-def starting(place: Home) -> Iterator[None]:
-    """Hold the right to start a run, from the placing of its data to its unit on the head; waits for another's end."""
-    with (place.path / "starting").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

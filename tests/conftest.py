@@ -2,18 +2,21 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from orchestrator import images, process
+from orchestrator import endings, images
 from orchestrator.config import Local
 from orchestrator.engine import Engine
 from orchestrator.errors import PreflightError
 
 collect_ignore = ["trainer"]  # it needs TensorFlow: contract/test_trainer_in_image.py runs it inside the node image
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a script it is ignored
 
 Missing = Callable[[str], NoReturn]
 
@@ -25,7 +28,7 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
     for variable, folder in (("HOME", "home"), ("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "cache")):
         (base / folder).mkdir()
         monkeypatch.setenv(variable, str(base / folder))
-    monkeypatch.setenv(process.OWNER, "")  # a test that takes a lock sets it; this line makes that undone
+    monkeypatch.setenv(endings.OWNER, "")  # a test that takes a lock sets it; this line makes that undone
     return base / "state" / "orchestrator"
 
 

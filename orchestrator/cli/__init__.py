@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from orchestrator import __version__, progress, state
+from orchestrator import __version__, endings, progress, state
 from orchestrator.cli import clusters, runs, training
 from orchestrator.errors import OrchestratorError
 
@@ -63,6 +63,7 @@ def _root(
 
 def main() -> NoReturn:
     """The console script: runs a command, turns errors into one message and an exit code (see orchestrator.errors)."""
+    endings.keep_programs_interruptible()
     try:
         app()
     except OrchestratorError as error:

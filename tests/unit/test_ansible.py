@@ -12,15 +12,15 @@ from typing import Any
 import psutil
 import pytest
 
-from orchestrator import ansible, process, state
+from orchestrator import ansible, endings, lock, state
 from orchestrator.errors import NodesFailed
 from tests import builders, waiting
 from tests.unit.conftest import Start
 
 CONFIGURE = """
 import json, sys
-from orchestrator import ansible, state
-with state.locked(state.home("demo")):
+from orchestrator import ansible, lock, state
+with lock.held(state.home("demo")):
     ansible.configure(state.home("demo"), json.loads(sys.argv[1]), lambda task: print(task, flush=True))
 """
 
@@ -74,7 +74,7 @@ def test_settings_of_the_users_own_ansible_change_nothing(
 
 def works_for(place: Path) -> list[str]:
     """Names of the programs that work for a cluster."""
-    return [found.name() for found in psutil.process_iter() if process._works_for(found, place)]
+    return [found.name() for found in psutil.process_iter() if endings._works_for(found, place)]
 
 
 def begun(start: Start, port: int) -> "tuple[subprocess.Popen[str], Path]":
@@ -102,7 +102,7 @@ def test_what_a_killed_configuration_left_is_gone_after_the_next(
     command.kill()
     command.wait()
     (sockets / "left").touch()
-    with state.locked(state.home("demo")), pytest.raises(NodesFailed):
+    with lock.held(state.home("demo")), pytest.raises(NodesFailed):
         ansible.configure(state.home("demo"), inventory_at(closed_port), lambda task: None)
     assert not sockets.exists()
     assert works_for(state.home("demo").path) == []

@@ -20,8 +20,10 @@ LAYERS = [
     {"records"},
     {"checks", "datasets", "providers"},
     {"build", "terraform", "ansible", "ssh", "keys"},
+    {"lock"},
     {"images", "engine", "state", "launch", "recipes", "runlog"},
     {"process", "config", "cluster", "source"},
+    {"endings"},
     {"schema", "assets", "progress", "errors"},
 ]
 # The one module, or package, that may import each foreign tool.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import process
+from orchestrator import endings
 from tests import waiting
 from tests.unit.conftest import Start
 
@@ -62,13 +62,22 @@ def test_programs_that_a_library_starts_end_with_it(start: Start) -> None:
         raise ZeroDivisionError
 
     started: list[subprocess.Popen[str]] = []
-    with pytest.raises(ZeroDivisionError), process.ending_children():
+    with pytest.raises(ZeroDivisionError), endings.ending_children():
         library()
     assert not waiting.runs(started[0].pid)
 
 
 def test_programs_that_a_library_starts_go_on_where_it_ends_well(start: Start) -> None:
-    with process.ending_children():
+    with endings.ending_children():
         child = start("-c", "print('ready'); import time; time.sleep(60)")
         assert waiting.line(child) == "ready"
     assert waiting.runs(child.pid)
+
+
+def test_what_is_started_in_the_background_of_a_script_can_be_interrupted_all_the_same(start: Start) -> None:
+    background = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    keep = "from orchestrator import endings; endings.keep_programs_interruptible()"
+    child = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    begin = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    assert waiting.line(start("-c", f"{background}\n{begin}")) == "False"
+    assert waiting.line(start("-c", f"{background}\n{keep}\n{begin}")) == "True"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from orchestrator import process
+from orchestrator import endings
 from tests import waiting
 from tests.unit.conftest import Start
 
@@ -21,8 +21,8 @@ except KeyboardInterrupt:
 """
 COMMAND = f"""
 import pathlib, sys
-from orchestrator import process
-process.own(pathlib.Path(sys.argv[1]))
+from orchestrator import endings, process
+endings.own(pathlib.Path(sys.argv[1]))
 process.run("apply", [sys.executable, "-c", {TOOL!r}, sys.argv[2]], on_line=lambda line: print(line, flush=True))
 """
 
@@ -40,18 +40,18 @@ def orphan(start: Start, directory: Path, saved: Path) -> int:
 def test_an_orphan_is_interrupted_so_that_it_saves_what_it_made(start: Start, tmp_path: Path) -> None:
     pid = orphan(start, tmp_path / "demo", tmp_path / "saved")
     name = psutil.Process(pid).name()
-    assert process.end_orphans(tmp_path / "demo") == [name]
+    assert endings.end_orphans(tmp_path / "demo") == [name]
     assert waiting.ends(pid)
     assert (tmp_path / "saved").read_text() == "saved"
 
 
 def test_programs_that_work_for_another_cluster_are_left_alone(start: Start, tmp_path: Path) -> None:
     pid = orphan(start, tmp_path / "other", tmp_path / "saved")
-    assert process.end_orphans(tmp_path / "demo") == []
+    assert endings.end_orphans(tmp_path / "demo") == []
     assert waiting.runs(pid)
     os.kill(pid, signal.SIGKILL)
 
 
 def test_a_process_does_not_take_itself_for_an_orphan(tmp_path: Path) -> None:
-    process.own(tmp_path)
-    assert process.end_orphans(tmp_path) == []
+    endings.own(tmp_path)
+    assert endings.end_orphans(tmp_path) == []

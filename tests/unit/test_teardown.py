@@ -16,8 +16,8 @@ from tests.unit.conftest import StandIn, Start
 
 HOLD = """
 import sys
-from orchestrator import state
-with state.locked(state.home("demo")):
+from orchestrator import lock, state
+with lock.held(state.home("demo")):
     print("held")
     sys.stdin.read()
 """
