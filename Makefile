@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install demo test check e2e slow bench clean
+.PHONY: help setup install demo test check slow bench clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -34,18 +34,19 @@ check: install .venv/installed-dev ## lint, types, formats: everything that need
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check --quiet $(SOURCES)
 	$(BIN)/mypy
-	PATH=$(CURDIR)/$(BIN):$$PATH terraform fmt -check -recursive terraform
+	PATH=$(CURDIR)/$(BIN):$$PATH; $$(command -v terraform || command -v tofu) fmt -check -recursive terraform
 	PATH=$(CURDIR)/$(BIN):$$PATH ansible-lint --offline --profile production ansible
 	$(BIN)/hadolint docker/Dockerfile
 	$(PYTEST) -q tests/unit/test_imports.py
 
 test: install .venv/installed-dev ## every promise that needs no cloud account: unit, contract, one story on a local cluster
 	$(PYTEST) tests/unit
-	$(BIN)/python -m tests.images
+	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) tests/contract
-	$(PYTEST) tests/e2e
+	$(PYTEST) --exitfirst tests/e2e
 
-slow: install .venv/installed-dev ## proofs that take long: deploy killed at ten moments, Docker restarted, disk full
+slow: install .venv/installed-dev ## proofs on a Docker Engine of their own (needs root): Docker restarted, disk full
+	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) tests/slow
 
 bench: install .venv/installed-dev ## measure deploy, launch and memory; writes build/bench.md

@@ -19,6 +19,7 @@ from orchestrator.errors import CommandFailed, NodesFailed, command
 from orchestrator.state import Home
 
 FORKS = 32
+SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,12 @@ def configure(place: Home, inventory: Mapping[str, Any], on_task: Callable[[str]
     """Run site.yml over ``inventory``. Raises NodesFailed with each failing host's own reason, and CommandFailed."""
     state.replace(place.ansible / "inventory.json", json.dumps(inventory, indent=2) + "\n")
     watch = _Watch(on_task)
-    with _connections(place) as sockets:
-        result = _play(place, _environment(place, sockets), watch)
+    try:
+        with _connections(place) as sockets:
+            result = _play(place, _environment(place, sockets), watch)
+    finally:
+        for written in (place.ansible / "artifacts").glob("*/command"):  # with the whole environment, secrets and all
+            written.unlink()
     log = place.log("ansible")
     shutil.copyfile(result.config.artifact_dir + "/stdout", log)
     if watch.reasons:
@@ -74,6 +79,7 @@ def _play(place: Home, environment: Mapping[str, str], watch: _Watch) -> Any:
             event_handler=watch,
             cancel_callback=lambda: False,  # without one it takes Ctrl-C for itself, and for good
             rotate_artifacts=5,
+            timeout=SECONDS,
             quiet=True,
         )
 
@@ -121,6 +127,7 @@ def _environment(place: Home, sockets: Path) -> dict[str, str]:
     state.replace(settings, "# Empty, so that no other file with settings is looked for.\n")
     return {
         "PATH": os.pathsep.join([ours, os.environ.get("PATH", os.defpath)]),
+        "LC_ALL": "C.UTF-8",  # Ansible refuses a locale that is not there, as ssh may pass one on
         "ANSIBLE_CONFIG": str(settings),
         "ANSIBLE_FORKS": str(FORKS),
         "ANSIBLE_PIPELINING": "true",

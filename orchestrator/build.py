@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -45,7 +46,7 @@ class _Build:
 
     def follow(self, messages: Iterator[dict[str, Any]]) -> None:
         try:
-            with self.log.open("a") as file:
+            with self.log.open("ab", buffering=0) as file:
                 for message in process.watched(messages, LOOK_SECONDS, self._look):
                     self._hear(message, file)
         except CommandFailed as error:
@@ -54,9 +55,10 @@ class _Build:
             error.hint = f"whole log: {self.log}"
             raise
 
-    def _hear(self, message: dict[str, Any], file: IO[str]) -> None:
+    def _hear(self, message: dict[str, Any], file: IO[bytes]) -> None:
         text = ANSI.sub("", message.get("stream") or message.get("error") or "")
-        file.write(text)
+        with suppress(OSError):  # the log may be on the disk that is full
+            file.write(text.encode())
         self.said.extend(line for line in text.splitlines() if line.strip())
         if text.strip():
             self.step.detail(self.said[-1])

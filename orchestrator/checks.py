@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from orchestrator import ssh
-from orchestrator.cluster import PYTHON, SHARED, Cluster, Node
+from orchestrator.cluster import MIN_SHARED_FREE, PYTHON, SHARED, Cluster, Node
 from orchestrator.errors import ConfigError, ContractError, NodesFailed, StateError, command
 from orchestrator.schema import NodeFacts
 from orchestrator.ssh import Session, Unreachable
 from orchestrator.state import Home
 
-MIN_SHARED_FREE = 1 << 30
 MIN_MEMORY = 400 << 20
 
 
@@ -73,14 +72,19 @@ def judge(facts: NodeFacts, cluster: Cluster, digest: str, gone: Container[str] 
     strangers = "; ".join(f"no ssh from the head to {name}: {why}" for name, why in refused.items())
     free, memory, name, found = facts.shared_free, facts.memory_available, facts.hostname, facts.digest
     deploy = command("deploy", cluster.name)
-    small = f"{free / 2**30:.1f} GiB free in {SHARED}: delete old runs"
+    small = f"only {free / 2**30:.1f} GiB free in {SHARED}: remove old runs and data by {command('ssh', cluster.name)}"
     return [
         _check("address", facts.interface, f"on {facts.interface}", "its private address is on no interface"),
         _check("name", facts.resolves, name, f"its own name {name} does not resolve: add it to /etc/hosts"),
         _check("trainer", found == digest, digest, f"trainer {found} instead of {digest}: {deploy}"),
         _check("shared", facts.shared_writable, SHARED, f"{SHARED} cannot be written: {deploy}"),
         _check("space", free >= MIN_SHARED_FREE, f"{free / 2**30:.0f} GiB free", small),
-        _check("memory", memory >= MIN_MEMORY, f"{memory >> 20} MiB free", f"only {memory >> 20} MiB of memory free"),
+        _check(
+            "memory",
+            memory >= MIN_MEMORY or facts.runs,
+            f"{memory >> 20} MiB free",
+            f"only {memory >> 20} MiB of memory free",
+        ),
         _check("peers", not refused, "ssh from the head", strangers),
     ]
 

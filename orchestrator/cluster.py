@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from orchestrator.errors import ConfigError, ContractError
 
 SHARED = "/shared"
+MIN_SHARED_FREE = 1 << 30  # bytes
 PYTHON = "/opt/orchestrator/bin/python"
 
 
@@ -98,8 +99,17 @@ def hostfile(cluster: Cluster, np: int | None = None) -> str:
 
 
 def ssh_options(known_hosts: Path) -> list[str]:
-    """Options of the OpenSSH client: pinned host keys and the cluster's key alone, whatever its user has configured."""
-    options = {"UserKnownHostsFile": f'"{known_hosts}"', "StrictHostKeyChecking": "yes", "IdentitiesOnly": "yes"}
+    """Options of the OpenSSH client: pinned host keys, the cluster's key alone, and no waiting for a node that is gone.
+
+    Whatever its user has configured does not count.
+    """
+    options = {
+        "UserKnownHostsFile": f'"{known_hosts}"',
+        "StrictHostKeyChecking": "yes",
+        "IdentitiesOnly": "yes",
+        "ServerAliveInterval": "10",
+        "ServerAliveCountMax": "3",
+    }
     return ["-F", os.devnull, *(part for key, value in options.items() for part in ("-o", f"{key}={value}"))]
 
 

@@ -26,6 +26,7 @@ DEFAULT_NAME = "default"
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
 MAX_LOCAL_NODES = 100
+LEAST_MEMORY = 0.5  # GiB
 
 
 def seconds(text: Any) -> Any:
@@ -51,7 +52,7 @@ class Local(_Section):
 
     cpus: float | None = Field(None, ge=0.01, description="cores per node; default: this machine's, shared evenly")
     memory: float | None = Field(
-        None, ge=0.5, description="GiB per node; default: 90 % of this machine's, shared evenly"
+        None, ge=LEAST_MEMORY, description="GiB per node; default: 90 % of this machine's, shared evenly"
     )
     subnet: IPv4Network | None = Field(None, description="network of the nodes; default: the first free one")
     base_image: str = Field(
@@ -69,10 +70,10 @@ class Local(_Section):
 class Launch(_Section):
     """How runs are started."""
 
-    controller: Literal["gloo", "mpi"] = Field("gloo", description="gloo or mpi: what carries Horovod's messages")
+    controller: Literal["gloo", "mpi"] = Field("gloo", description="what carries Horovod's messages: gloo or mpi")
     np: int | None = Field(None, ge=1, description="ranks of a run; default: every slot of the cluster")
     network_interface: str | None = Field(
-        None, description="for Horovod's traffic; default: the one with the node's private address"
+        None, description="network interface for Horovod's traffic; default: the one with the private address"
     )
     cycle_time: float = Field(5.0, ge=0, description="milliseconds between two rounds of Horovod's background thread")
 

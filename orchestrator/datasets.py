@@ -4,20 +4,23 @@ import hashlib
 import http.client
 import json
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import NamedTemporaryFile
+from typing import IO, Any
 
 from orchestrator import process, state
-from orchestrator.cluster import SHARED
-from orchestrator.errors import ConfigError, PreflightError
+from orchestrator.cluster import MIN_SHARED_FREE, SHARED
+from orchestrator.errors import ConfigError, OrchestratorError, PreflightError
 from orchestrator.recipes import datasets
 from orchestrator.ssh import Session
 
 TIMEOUT = 20.0
+STALE_SECONDS = 3600.0
 FORMATS = ("-m", "orchestrator.trainer.formats")
 
 
@@ -63,7 +66,6 @@ def download(dataset: str, on_progress: Callable[[str], None]) -> Path:
     if "files" not in entry:
         raise ConfigError([f"train.data: {dataset} cannot be downloaded without an account: name its directory"])
     directory = state.cache() / "datasets" / dataset
-    directory.mkdir(parents=True, exist_ok=True)
     for name, checksum in entry["files"].items():
         if not (directory / name).exists():
             on_progress(f"downloading {name}")
@@ -72,24 +74,35 @@ def download(dataset: str, on_progress: Callable[[str], None]) -> Path:
 
 
 def _fetch(url: str, target: Path, checksum: str) -> None:
-    partial = target.with_name(f".{target.name}.partial")
-    digest = hashlib.sha256()
+    """A file of its own while it comes: another cluster may fetch the same."""
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as source, partial.open("wb") as file:
-            while piece := source.read(1 << 20):
-                digest.update(piece)
-                file.write(piece)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for left in target.parent.glob(f".{target.name}.*"):  # by a command that was killed
+            if time.time() - left.stat().st_mtime > STALE_SECONDS:
+                left.unlink(missing_ok=True)
+        with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.") as partial:
+            digest = _copy(url, partial)
+            if digest != checksum:
+                problem = f"{url} has SHA-256 {digest}, expected {checksum}"
+                raise PreflightError(problem, "try again, or use --data DIR")
+            Path(partial.name).chmod(0o644)
+            target.unlink(missing_ok=True)
+            target.hardlink_to(partial.name)
     except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise PreflightError(
-            f"{url} cannot be downloaded: {reason}", "name a directory that has the data: --data DIR"
-        ) from error
-    if digest.hexdigest() != checksum:
-        partial.unlink()
-        raise PreflightError(
-            f"{url} has SHA-256 {digest.hexdigest()}, expected {checksum}", "try again, or use --data DIR"
-        )
-    partial.replace(target)
+        hint = "name a directory that has the data: --data DIR"
+        raise PreflightError(f"{url} cannot be downloaded: {reason}", hint) from error
+
+
+def _copy(url: str, target: IO[bytes]) -> str:
+    """The SHA-256 of what was copied."""
+    digest = hashlib.sha256()
+    with urllib.request.urlopen(url, timeout=TIMEOUT) as source:
+        while piece := source.read(1 << 20):
+            digest.update(piece)
+            target.write(piece)
+    target.flush()
+    return digest.hexdigest()
 
 
 def place(head: Session, found: Found, on_progress: Callable[[str], None]) -> str:
@@ -99,8 +112,22 @@ def place(head: Session, found: Found, on_progress: Callable[[str], None]) -> st
         return target
     head.must("make room for data", ["rm", "-rf", unfinished])
     head.must("make room for data", ["mkdir", "-p", unfinished])
+    _require_space(head, found)
     total = len(found.files)
     files = {name: found.directory / name for name in found.files}
-    head.send(files, unfinished, lambda count: on_progress(f"{count} of {total} files"))
+    try:
+        head.send(files, unfinished, lambda count: on_progress(f"{count} of {total} files"))
+    except OrchestratorError:
+        head.run(["rm", "-rf", unfinished])
+        raise
     head.must("finish placing data", ["mv", "--no-target-directory", unfinished, target])
     return target
+
+
+def _require_space(head: Session, found: Found) -> None:
+    """Raises ConfigError where the data set would not leave as much free as runs need."""
+    listing = head.must("look for room", ["df", "--output=avail", "--block-size=1", SHARED])
+    size, free = sum((found.directory / name).stat().st_size for name in found.files), int(listing.split()[-1])
+    if size + MIN_SHARED_FREE > free:
+        room = f"{found.dataset} has {size / 2**30:.1f} GiB, {SHARED} on the nodes has {free / 2**30:.1f} GiB free"
+        raise ConfigError([f"train.data: {room}, of which runs keep {MIN_SHARED_FREE >> 30}"])

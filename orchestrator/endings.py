@@ -32,15 +32,9 @@ def own(directory: Path) -> None:
     os.environ[OWNER] = str(directory)
 
 
-def end_orphans(directory: Path) -> list[str]:
-    """End programs that a killed command left working for ``directory``; returns their names.
-
-    They are interrupted first, so that Terraform writes down what it made.
-    """
-    found = [process for process in psutil.process_iter() if _works_for(process, directory)]
-    names = [process.name() for process in found]
-    _end_all(found)
-    return names
+def orphans(directory: Path) -> list[psutil.Process]:
+    """Programs that a killed command left working for ``directory``."""
+    return [process for process in psutil.process_iter() if _works_for(process, directory)]
 
 
 @contextlib.contextmanager
@@ -49,11 +43,12 @@ def ending_children() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        _end_all(psutil.Process().children(recursive=True))
+        end_all(psutil.Process().children(recursive=True))
         raise
 
 
-def _end_all(found: list[psutil.Process]) -> None:
+def end_all(found: list[psutil.Process]) -> None:
+    """End them; they are interrupted first, so that Terraform writes down what it made."""
     for number, seconds in ways():
         for process in found:
             with contextlib.suppress(psutil.NoSuchProcess):

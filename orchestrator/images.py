@@ -29,7 +29,7 @@ def digest(base_image: str) -> str:
     """
     content = hashlib.sha256(base_image.encode())
     for name, path in inputs():
-        content.update(f"\0{name}\0{path.stat().st_mode & 0o111}\0".encode() + path.read_bytes())
+        content.update(f"\0{name}\0{_mode(path.stat().st_mode):o}\0".encode() + path.read_bytes())
     return content.hexdigest()[:12]
 
 
@@ -52,10 +52,20 @@ def context() -> Iterator[IO[bytes]]:
     with tempfile.TemporaryFile() as file:
         with tarfile.open(fileobj=file, mode="w") as archive:
             for name, path in inputs():
-                archive.add(path, arcname=name)
-            archive.add(_ca_bundle(), arcname="ca-bundle.crt")
+                archive.add(path, arcname=name, filter=_for_all)
+            archive.add(_ca_bundle(), arcname="ca-bundle.crt", filter=_for_all)
         file.seek(0)
         yield file
+
+
+def _for_all(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Every account in the image can read it, whatever the umask was when it was installed here."""
+    member.mode, member.uid, member.gid = _mode(member.mode), 0, 0
+    return member
+
+
+def _mode(mode: int) -> int:
+    return 0o755 if mode & 0o111 else 0o644
 
 
 def _ca_bundle() -> Path:

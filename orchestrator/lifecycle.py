@@ -1,8 +1,9 @@
 """deploy: an ordered, readable script. Every step is idempotent, so resuming is running it again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from orchestrator import (
     __version__,
@@ -56,8 +57,10 @@ def deploy(config: Config) -> Deployment:
     preflight(config)
     place, provider = state.home(config.name), providers.get(config.provider)
     with lock.held(place):
-        _spare_runs(place, config)
-        record = _begin(place, config)
+        record = state.read(place) or state.new_record(config.model_dump(mode="json"))
+        variables = _variables(place, config, provider, record)
+        _spare_runs(place, record, variables)
+        record = _begin(place, config, record, variables)
         with _keeping(provider, record):
             record, made = _provision(place, config, provider, record)
             record = _reach(place, record, made)
@@ -68,40 +71,42 @@ def deploy(config: Config) -> Deployment:
     return Deployment(made, changed, progress.seconds())
 
 
-def _spare_runs(place: Home, config: Config) -> None:
-    """Raises StateError where nodes would be taken from under a run. Where the head does not answer, none goes on."""
-    record = state.read(place)
-    if record is None or record.cluster is None or config.nodes >= len(record.cluster.nodes):
-        return
+def _variables(place: Home, config: Config, provider: Provider, record: Record) -> dict[str, Any]:
+    """What Terraform is told. Nothing is written down before this: it finds out whether there can be such images."""
+    return {
+        "name": config.name,
+        "id": record.id,
+        "nodes": config.nodes,
+        "slots": config.slots,
+        config.provider: provider.variables(config, record, place),
+        "ssh_public_key": keys.public_half(place.key),
+    }
+
+
+def _spare_runs(place: Home, record: Record, variables: Mapping[str, Any]) -> None:
+    """Raises StateError where a deploy would change nodes under a run. Where the head does not answer, none goes on.
+
+    Nodes that are lost are made anew all the same: a run that was on them has failed.
+    """
     made = record.cluster
-    if made.nodes[made.head].id in record.host_keys:  # else the head was never reached
-        with suppress(NodesFailed), runs.head_session(place, made) as head:
-            checks.require_free(runs.active(head), made)
+    if made is None or variables == record.variables or made.nodes[made.head].id not in record.host_keys:
+        return
+    with suppress(NodesFailed), runs.head_session(place, made) as head:
+        checks.require_free(runs.active(head), made)
 
 
-def _begin(place: Home, config: Config) -> Record:
+def _begin(place: Home, config: Config, record: Record, variables: dict[str, Any]) -> Record:
     """Remember the cluster before anything of it is made."""
-    values = config.model_dump(mode="json")
-    record = state.read(place) or state.new_record(values)
-    record = record.model_copy(update={"config": values, "written_by": __version__})
+    changes = {"config": config.model_dump(mode="json"), "written_by": __version__, "variables": variables}
+    record = record.model_copy(update=changes)
     state.write(place, record)
     return record
 
 
 def _provision(place: Home, config: Config, provider: Provider, record: Record) -> tuple[Record, Cluster]:
-    variables = {
-        "name": config.name,
-        "id": record.id,
-        "nodes": config.nodes,
-        "slots": config.slots,
-        "ssh_public_key": keys.public_half(place.key),
-        config.provider: provider.variables(config, record, place),
-    }
-    record = record.model_copy(update={"variables": variables})
-    state.write(place, record)
     with progress.step(f"Provisioning {config.nodes} {'node' if config.nodes == 1 else 'nodes'}") as step:
         lost = provider.lost(record, terraform.recorded(place, config.provider))
-        made = terraform.apply(place, config.provider, variables, lost, step.detail)
+        made = terraform.apply(place, config.provider, record.variables, lost, step.detail)
         provider.remove(removal.strays(place, provider, record))
     record = record.model_copy(update={"cluster": made})
     state.write(place, record)

@@ -1,4 +1,4 @@
-"""Who may work on a cluster: one deploy or teardown at a time, and one start of a run."""
+"""Who may work on a cluster: one deploy, one teardown or one start of a run at a time."""
 
 import contextlib
 import fcntl
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from datetime import datetime
 
-from orchestrator import endings
+from orchestrator import endings, progress
 from orchestrator.errors import StateError
 from orchestrator.state import Home, usable
 
@@ -15,28 +15,46 @@ from orchestrator.state import Home, usable
 def held(place: Home) -> Iterator[None]:
     """Hold the cluster for this process; what a killed holder left running is ended first.
 
-    Raises StateError where another process holds it. The kernel drops the lock when the process ends, however it ends.
+    Raises StateError where another process holds it, or is starting a run on it. The kernel drops the lock when the
+    process ends, however it ends.
     """
-    with usable(place.path):
-        place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = (place.path / "lock").open("a+")
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise StateError(f"cluster {place.name!r} is locked by {file.read().strip()}", "wait for it") from None
-        file.truncate(0)
-        file.write(f"pid {os.getpid()} since {datetime.now():%Y-%m-%d %H:%M:%S}")
-        file.flush()
-        endings.end_orphans(place.path)
+    with _locked(place, "lock"), _locked(place, "starting"):
+        left = endings.orphans(place.path)
+        if left:
+            with progress.step("Ending what a killed command left"):
+                endings.end_all(left)
         endings.own(place.path)
         yield
 
 
 @contextlib.contextmanager
 def starting(place: Home) -> Iterator[None]:
-    """Hold the right to start a run, from the placing of its data to its unit on the head; waits for another's end."""
-    with (place.path / "starting").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    """Hold the right to start a run, from the placing of its data to its unit on the head. Raises StateError."""
+    with _locked(place, "starting"):
         yield
+
+
+@contextlib.contextmanager
+def _locked(place: Home, name: str) -> Iterator[None]:
+    with usable(place.path):
+        place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = (place.path / name).open("a+")
+    with file:
+        try:
+            with usable(place.path / name):
+                _take(file.fileno())
+        except StateError:
+            file.seek(0)
+            holder = file.read().strip()
+            raise StateError(f"cluster {place.name!r} is locked by {holder}", "wait for it") from None
+        with contextlib.suppress(OSError):  # a full disk does not stop a teardown
+            os.ftruncate(file.fileno(), 0)
+            os.write(file.fileno(), f"pid {os.getpid()} since {datetime.now():%Y-%m-%d %H:%M:%S}".encode())
+        yield
+
+
+def _take(descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StateError("locked") from None

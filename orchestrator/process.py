@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn, TypeVar
 
-from orchestrator import endings
+from orchestrator import endings, progress
 from orchestrator.errors import CommandFailed, PreflightError
 
 LAST_LINES = 20
@@ -32,18 +32,22 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str | None] | None = None,
     on_line: Line | None = None,
+    seconds: float = 3600.0,
 ) -> str:
     """Run ``argv`` to its end; returns its standard output. With a ``log``, all that it says is appended there instead.
 
     The program gets a session of its own, so that a Ctrl-C meant for us reaches it once and from us.
     ``env`` is added to our own environment, None takes a variable away; ``on_line`` sees every line as it comes.
-    Raises CommandFailed on any exit code but 0.
+    Raises CommandFailed on any exit code but 0, and where there is none within so many ``seconds``.
     """
-    with _files(argv, log) as (output, errors):
+    deadline = time.monotonic() + seconds
+    with _files(step, argv, log) as (output, errors):
         begin = output.tell()
         options = {"cwd": cwd, "env": _environment(env or {}), "stdout": output, "stderr": errors}
         with _started(step, argv, log, options) as child:
-            lines = _follow(child, output, begin, on_line)
+            lines = _follow(child, output, begin, on_line, deadline)
+            if child.returncode is None:
+                raise CommandFailed(step, argv, f"no end within {seconds:.0f} s", lines[-LAST_LINES:], log)
         if child.returncode:
             said = [line.rstrip() for line in [*lines, *(_aside(errors) if log is None else [])] if line.strip()]
             raise CommandFailed(step, argv, f"exit code {child.returncode}", said[-LAST_LINES:], log)
@@ -61,7 +65,7 @@ def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _files(argv: Sequence[str], log: Path | None) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def _files(step: str, argv: Sequence[str], log: Path | None) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """Where a program writes its output and its errors.
 
     Files, no pipes to us: it must be able to go on, and to write down what it made, when we are killed.
@@ -69,10 +73,14 @@ def _files(argv: Sequence[str], log: Path | None) -> Iterator[tuple[IO[bytes], I
     if log is None:
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             yield output, errors
-    else:
-        with log.open("ab+", buffering=0) as file:
-            file.write(f"$ {shlex.join(argv)}\n".encode())
-            yield file, file
+        return
+    try:
+        file = log.open("ab+", buffering=0)
+        file.write(f"$ {shlex.join(argv)}\n".encode())
+    except OSError as error:
+        raise CommandFailed(step, argv, f"{log}: {error.strerror}", []) from error
+    with file:
+        yield file, file
 
 
 @contextlib.contextmanager
@@ -89,10 +97,12 @@ def _started(
         _end(child)
 
 
-def _follow(child: "subprocess.Popen[bytes]", file: IO[bytes], position: int, on_line: Line | None) -> list[str]:
+def _follow(
+    child: "subprocess.Popen[bytes]", file: IO[bytes], position: int, on_line: Line | None, deadline: float
+) -> list[str]:
     """The lines in ``file`` from ``position`` until ``child`` ends; the last is what follows the last newline."""
     rest, said, ended = b"", list[str](), False
-    while not ended:
+    while not ended and time.monotonic() < deadline:
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(LOOK_SECONDS)
         ended = child.returncode is not None  # settled before reading, so that its last words are read too
@@ -115,6 +125,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     """Leave no child behind, nor what it started. Whoever cannot wait (a further Ctrl-C) gets the next signal sent."""
     if child.poll() is not None:
         return
+    progress.note("ending what is under way: this can take a minute")
     for number, seconds in endings.ways():
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             if child.poll() is None:

@@ -34,6 +34,8 @@ def collect(place: Home, head: Session, run: Run) -> Path:
     names = [name for name in COLLECTED if name in there]
     checkpoints = head.run(["ls", f"{run.directory}/checkpoints"]).output.splitlines()
     names += [f"checkpoints/{name}" for name in sorted(checkpoints)[-1:]]
+    if not names:  # it was another deployment's
+        return target
     with TemporaryDirectory(dir=target, prefix=".collecting-") as temporary:
         head.fetch(run.directory, [*names, *([STATUS] if STATUS in there else [])], Path(temporary))
         for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == STATUS):

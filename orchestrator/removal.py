@@ -2,11 +2,11 @@
 
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from orchestrator import ansible, lock, progress, providers, records, runs, state, terraform
-from orchestrator.errors import CommandFailed, OrchestratorError, PreflightError
+from orchestrator.errors import CommandFailed, OrchestratorError, PreflightError, command
 from orchestrator.launch import Run
 from orchestrator.providers import Provider, Resource
 from orchestrator.ssh import Session
@@ -30,6 +30,7 @@ def teardown(name: str) -> Receipt:
     """Remove a cluster, whatever part of it is there; runs and their results stay. Needs only the state directory."""
     place = state.home(name)
     if state.read(place) is None:
+        _mention_orphans(name)
         return Receipt(name, [], [])
     with lock.held(place):
         record = state.read(place)
@@ -45,6 +46,15 @@ def teardown(name: str) -> Receipt:
             ansible.forget(place)
             state.forget(place)
     return Receipt(name, made, left)
+
+
+def _mention_orphans(name: str) -> None:
+    """Nothing is known here, but something may be there all the same."""
+    with suppress(OrchestratorError):
+        found = orphans(name)
+        if found:
+            listed, removes = ", ".join(map(str, found)), command("teardown --orphans", name)
+            progress.note(f"not of this state directory, and left alone: {listed}; {removes} removes them")
 
 
 def _destroy(place: Home, provider: Provider, record: Record, step: progress.Step) -> None:

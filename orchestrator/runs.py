@@ -51,8 +51,8 @@ def plan(place: Home, cluster: Cluster, digest: str, options: Launch, kind: str)
     used = hosts(cluster, options.np)
     with progress.step("Checking nodes"):
         health = checks.health(place, cluster, digest)
-        checks.require_healthy(health, cluster)
         checks.require_idle(health, cluster)
+        checks.require_healthy(health, cluster)
         interface = checks.common_interface(health, options.network_interface, used)
     started = time.time()
     identity = f"{kind}-{datetime.fromtimestamp(started):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
@@ -181,11 +181,14 @@ def stop(head: Session, run: Run) -> None:
         raise CommandFailed("stop the run", argv, answer.exit_code, [answer.errors.strip()])
 
 
-def sweep(place: Home, cluster: Cluster, run: Run) -> dict[str, str]:
-    """End what a lost run left on the nodes; returns the nodes that did not answer."""
+def sweep(place: Home, cluster: Cluster, run: Run) -> None:
+    """End what a run left on the nodes. Raises NodesFailed where one does not answer."""
 
     def end(name: str) -> None:
         with ssh.connect(place, cluster, name) as session:
             session.run([PYTHON, "-m", "orchestrator.trainer.processes", run.id])
 
-    return ssh.on_every_node(cluster, end)[1]
+    _, reasons = ssh.on_every_node(cluster, end)
+    if reasons:
+        again = command(f"stop {run.id}", cluster.name)
+        raise NodesFailed("processes of the run may be left on", reasons, f"{again} once they answer")

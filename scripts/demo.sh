@@ -13,6 +13,7 @@ run() {
 
 # shellcheck disable=SC2086  # two words
 trap 'run teardown $cluster' EXIT
+trap 'exit 130' INT TERM
 # shellcheck disable=SC2086
 {
   run deploy --nodes 2 $cluster

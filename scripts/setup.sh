@@ -2,6 +2,7 @@
 # Brings a fresh Debian or Ubuntu to where `make demo` and `make test` work: Docker Engine running, an ssh client,
 # Python's venv module, Terraform, and mmdebstrap where no image registry answers. What is there already is left alone.
 set -eu
+PATH=$PATH:/usr/sbin:/sbin # where dockerd is
 
 say() { echo "setup: $*"; }
 
@@ -24,6 +25,7 @@ missing=
 need ssh openssh-client
 docker info > /dev/null 2>&1 || need dockerd docker.io
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { say "Python 3.10 or newer is needed"; exit 2; }
+test -e /etc/ssl/certs/ca-certificates.crt || missing="$missing ca-certificates"
 python3 -c 'import ensurepip' 2> /dev/null || missing="$missing python3-venv"
 if [ -n "$missing" ]; then
   # shellcheck disable=SC2086  # a list of packages
@@ -41,15 +43,19 @@ start_docker() {
   fi
 }
 
+docker_answers() {
+  docker info > /dev/null 2>&1 || as_root docker info > /dev/null 2>&1
+}
+
 here=$(dirname "$0")
-if ! as_root docker info > /dev/null 2>&1; then
+if ! docker_answers; then
   start_docker
   for _ in $(seq 60); do
-    as_root docker info > /dev/null 2>&1 && break
+    docker_answers && break
     sleep 0.5
   done
 fi
-as_root docker info > /dev/null || { say "Docker Engine does not start: see /var/log/dockerd.log"; exit 2; }
+docker_answers || { say "Docker Engine does not start: see /var/log/dockerd.log"; exit 2; }
 if ! docker info > /dev/null 2>&1; then
   say "adding $(id -un) to the group docker (new terminals have it; this command goes on with it now)"
   as_root usermod --append --groups docker "$(id -un)"
@@ -59,5 +65,5 @@ fi
 if ! command -v mmdebstrap > /dev/null && ! "$here/with-docker.sh" docker image inspect debian:12-slim > /dev/null 2>&1 &&
   ! "$here/with-docker.sh" docker pull --quiet debian:12-slim > /dev/null 2>&1; then
   say "no image registry answers"
-  install_packages mmdebstrap debian-archive-keyring
+  install_packages mmdebstrap debian-archive-keyring uidmap
 fi

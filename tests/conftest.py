@@ -1,7 +1,6 @@
 """What every test has: directories of its own, and one rule for tools that are not here."""
 
 import os
-import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from orchestrator import endings, images
 from orchestrator.config import Local
 from orchestrator.engine import Engine
 from orchestrator.errors import PreflightError
+from orchestrator.terraform import program
 
 collect_ignore = ["trainer"]  # it needs TensorFlow: contract/test_trainer_in_image.py runs it inside the node image
 
@@ -46,8 +46,11 @@ def missing() -> Missing:
 
 @pytest.fixture(scope="session")
 def terraform(missing: Missing) -> str:
-    """Path of the real Terraform."""
-    return shutil.which("terraform") or missing("terraform is not on the PATH")
+    """Path of the real Terraform, or of OpenTofu."""
+    try:
+        return program()
+    except PreflightError as error:
+        missing(error.message)
 
 
 @pytest.fixture(scope="session")

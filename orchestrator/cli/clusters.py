@@ -11,6 +11,8 @@ from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, completed, key
 from orchestrator.errors import ConfigError, OrchestratorError
 
+ORPHANS = "Remove what carries the cluster's name and is not of this state directory, even if another user runs it."
+
 
 def register(app: typer.Typer) -> None:
     for command in (init, deploy, status, teardown, terminal, hostfile, inventory):
@@ -76,10 +78,8 @@ def status(config_file: ConfigFile = None, name: Name = None, json: Json = False
 
 def teardown(
     name: Name = None,
-    orphans: Annotated[
-        bool, typer.Option("--orphans", help="Remove what carries the cluster's label but is not in the state.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask (--orphans).")] = False,
+    orphans: Annotated[bool, typer.Option("--orphans", help=ORPHANS)] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --orphans: do not ask.")] = False,
     config_file: ConfigFile = None,
     json: Json = False,
 ) -> None:
@@ -110,7 +110,7 @@ def terminal(
     config_file: ConfigFile = None,
     name: Name = None,
 ) -> None:
-    """Open a terminal on a node."""
+    """Open a terminal on a node, or run one command there: `orchestrator ssh NODE -- COMMAND`."""
     place, _, made = options.deployed(config_file, name)
     chosen = node or made.head
     if chosen not in made.nodes:
@@ -119,13 +119,15 @@ def terminal(
     process.replace(ssh.client_command(place, made, chosen, [shlex.join(command)] if command else []))
 
 
-def hostfile(config_file: ConfigFile = None, name: Name = None) -> None:
+def hostfile(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """Print Horovod's hostfile."""
     _, _, made = options.deployed(config_file, name)
+    if json:
+        return output.as_json([{"address": n.private_address, "slots": n.slots} for n in made.nodes.values()])
     print(cluster.hostfile(made), end="")
 
 
-def inventory(config_file: ConfigFile = None, name: Name = None) -> None:
-    """Print the Ansible inventory, as JSON that `ansible -i` reads."""
+def inventory(config_file: ConfigFile = None, name: Name = None, json: Json = True) -> None:
+    """Print the Ansible inventory, always as JSON, which `ansible -i` reads."""
     place, record, made = options.deployed(config_file, name)
     output.as_json(cluster.inventory(made, place.key, place.known_hosts, record.host_keys))

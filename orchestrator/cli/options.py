@@ -12,13 +12,18 @@ from orchestrator.config import Config
 from orchestrator.errors import ConfigError
 from orchestrator.state import Home, Record
 
-_MEANING = {path: meaning for path, meaning, _ in config.every_key()}
+
+def _help(meaning: str, default: Any) -> str:
+    shown = f"; default: {default}" if default is not None and not isinstance(default, bool) else ""
+    return f"{meaning[:1].upper()}{meaning[1:]}{shown}."
+
+
+HELP = {path: _help(meaning, default) for path, meaning, default in config.every_key()}
 
 
 def key(path: str, *names: str, complete: Callable[[], list[str]] | None = None) -> Any:
-    """An option that overrides the key ``path`` of cluster.yaml, with that key's own description."""
-    meaning = _MEANING[path]
-    return typer.Option(*names, help=f"{meaning[0].upper()}{meaning[1:]}.", autocompletion=_completion(complete))
+    """An option that overrides the key ``path`` of cluster.yaml, with that key's own description and default."""
+    return typer.Option(*names, help=HELP[path], autocompletion=_completion(complete))
 
 
 def completed(help_text: str, complete: Callable[[], list[str]]) -> Any:

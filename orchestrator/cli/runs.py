@@ -43,10 +43,11 @@ def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None,
         if runs.look(place, head, chosen).state == "running":
             with progress.step(f"Stopping {chosen.id}"):
                 runs.stop(head, chosen)
-        with progress.step("Saving what it left"):
-            records.collect(place, head, chosen)
+        if not records.is_collected(place, chosen):
+            with progress.step("Saving what it left"):
+                records.collect(place, head, chosen)
         seen = runs.look(place, head, chosen)
-    if seen.state == "lost":
+    if seen.status is None or seen.status.left:
         runs.sweep(place, cluster, chosen)
     output.as_json(seen) if json else output.line(f"run {chosen.id}: {seen.state}")
 

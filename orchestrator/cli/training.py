@@ -7,7 +7,7 @@ import typer
 
 from orchestrator import programs, progress, providers, recipes, records, runs, source, state
 from orchestrator.cli import options, output
-from orchestrator.cli.options import ConfigFile, Json, Name, completed, key
+from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config, stored
 from orchestrator.errors import RunFailed
@@ -50,7 +50,7 @@ def check(
 
 
 def train(
-    model: Annotated[str | None, completed("What to train: resnet20, resnet50 or resnet101.", recipes.models)] = None,
+    model: Annotated[str | None, completed(HELP["train.model"], recipes.models)] = None,
     dataset: Annotated[str | None, key("train.dataset", complete=lambda: list(recipes.datasets()))] = None,
     data: Annotated[Path | None, key("train.data")] = None,
     epochs: Annotated[int | None, key("train.epochs")] = None,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import build, engine, images, process
-from orchestrator.config import Config
+from orchestrator.config import LEAST_MEMORY, Config
 from orchestrator.engine import Engine
 from orchestrator.errors import PreflightError, command
 from orchestrator.providers import Resource
@@ -34,7 +34,7 @@ def _require_free_name(docker: Engine, name: str, ours: str) -> None:
         listed = ", ".join(f"{resource.kind} {resource.name}" for resource in others)
         raise PreflightError(
             f"this Docker Engine has a cluster {name!r} of another state directory: {listed}",
-            f"choose another name with --cluster, or remove it: {command('teardown --orphans', name)}",
+            f"choose another name with --cluster; if it is yours, {command('teardown --orphans', name)} removes it",
         )
 
 
@@ -42,10 +42,21 @@ def _require_room(docker: Engine, config: Config) -> None:
     cpus, memory, has = config.local.cpus, config.local.memory, docker.memory / 2**30
     if cpus and cpus > docker.cpus:
         raise PreflightError(f"local.cpus: {cpus:g} asked for, this machine has {docker.cpus}", "ask for less")
-    if memory and config.nodes * memory > has:
+    if memory is None:
+        _require_share(docker, config.nodes)
+    elif config.nodes * memory > has:
         raise PreflightError(
             f"local.memory: {memory:g} GiB asked for on each of {config.nodes} nodes, this machine has {has:.1f}",
             "ask for less, or for fewer nodes",
+        )
+
+
+def _require_share(docker: Engine, nodes: int) -> None:
+    share, has = MEMORY_SHARE * docker.memory / 2**30 / nodes, docker.memory / 2**30
+    if share < LEAST_MEMORY:
+        raise PreflightError(
+            f"nodes: {nodes}: each would have {share:.2f} of this machine's {has:.1f} GiB, {LEAST_MEMORY} are needed",
+            f"at most {int(MEMORY_SHARE * has / LEAST_MEMORY)} nodes fit",
         )
 
 

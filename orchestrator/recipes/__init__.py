@@ -88,7 +88,7 @@ def fitting_batch(train: Train, memory: int) -> int:
     if fits < 1:
         needed = (cost["rank"] + cost["image"] * (size / cost["image_size"]) ** 2) / MEMORY_SHARE
         raise ConfigError(
-            [f"train.model: a rank of {model} at {size} pixels needs {needed:.0f} MiB, the nodes have {memory >> 20}"],
+            [f"train.model: a rank of {model} at {size} pixels needs {needed:.0f} MiB, and has {memory >> 20} MiB"],
             "fewer nodes or slots, or a smaller --image-size; a --batch-size of your own is not checked",
         )
     return fits

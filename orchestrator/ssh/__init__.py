@@ -69,8 +69,11 @@ def on_every_node(cluster: Cluster, action: Callable[[str], Value]) -> tuple[dic
         except Unreachable as error:
             reasons[name] = str(error)
 
-    with ThreadPoolExecutor(max_workers=32) as pool:
+    pool = ThreadPoolExecutor(max_workers=32)
+    try:
         list(pool.map(attempt, cluster.nodes))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # whoever is interrupted waits for no node
     order = list(cluster.nodes)
     return {n: results[n] for n in order if n in results}, {n: reasons[n] for n in order if n in reasons}
 

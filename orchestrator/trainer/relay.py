@@ -6,11 +6,13 @@ launcher's, whose end comes with ours.
 
 import contextlib
 import os
+import select
 import sys
 import threading
 import time
 
 DRAIN_SECONDS = 5.0
+PAUSE_SECONDS = 0.1  # a line that has not ended by then is passed on as it is
 PIECE = 1 << 16  # bytes: what a pipe holds
 
 
@@ -41,10 +43,22 @@ class Relay:
 
 
 def _copy(source: int, target: int) -> None:
-    """Until the pipe's end; where nobody reads ``target`` any more, the writer learns it as without us."""
-    with contextlib.suppress(BrokenPipeError), os.fdopen(source, "rb", buffering=0) as pipe:
-        while piece := pipe.read(PIECE):
-            _write(target, piece)
+    """Whole lines, until the pipe's end; where nobody reads ``target`` any more, the writer learns it as without us.
+
+    Python prints a line and its end apart: passed on like that, lines of several ranks would run into each other.
+    """
+    rest = b""
+    with contextlib.suppress(BrokenPipeError), os.fdopen(source, "rb", buffering=0):
+        while True:
+            if rest and not select.select([source], [], [], PAUSE_SECONDS)[0]:
+                _write(target, rest)
+                rest = b""
+            piece = os.read(source, PIECE)
+            end = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1 or (len(piece) if len(rest) > PIECE else 0)
+            _write(target, rest + piece[:end] if end or not piece else b"")
+            rest = piece[end:] if end else rest + piece
+            if not piece:
+                return
 
 
 def _write(target: int, piece: bytes) -> None:

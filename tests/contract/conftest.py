@@ -15,7 +15,7 @@ import pytest
 from orchestrator import assets
 from orchestrator.engine import Engine
 
-IMAGE_SECONDS = 600  # for whatever runs inside the node image
+IMAGE_SECONDS = 1800  # for whatever runs inside the node image
 PYTHON = "/opt/orchestrator/bin/python"
 
 

@@ -27,7 +27,7 @@ class Cli:
         """Run a command to its end; fails with all it said where it ends with another exit code than ``code``."""
         words = [*self.inside, str(COMMAND), argv[0], "--cluster", cluster, *argv[1:]]
         finished = subprocess.run(
-            words, env=self.environment, cwd=self.state, capture_output=True, text=True, check=False
+            words, env=self.environment, cwd=self.state, capture_output=True, text=True, check=False, timeout=900
         )
         said = f"{' '.join(words)}\n{finished.stdout}\n{finished.stderr}"
         assert finished.returncode == code, said

@@ -1,11 +1,17 @@
 """One story, in order, through the installed command: every promise of a local cluster."""
 
+import math
 import re
 import shutil
+import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from tests import samples
 from tests.e2e.command import Cli, docker, left_on_engine, wait_for
 
 HERE = Path(__file__).parent
@@ -29,6 +35,15 @@ def test_deploy_makes_two_nodes_that_take_keys_only(cli: Cli) -> None:
         ["ssh", *options, f"orchestrator@{address}", "true"], capture_output=True, text=True, check=False
     )
     assert "Permission denied (publickey)" in refused.stderr
+
+
+def test_nodes_share_the_cores_and_the_memory_of_this_machine(cli: Cli) -> None:
+    for node in (HEAD, WORKER):
+        limits = docker("inspect", "--format", "{{.HostConfig.NanoCpus}} {{.HostConfig.Memory}}", node)[0]
+        machine = docker("info", "--format", "{{.NCPU}} {{.MemTotal}}")[0]
+        (nano, memory), (cores, total) = (map(int, words.split()) for words in (limits, machine))
+        assert nano == cores * 10**9 // 2
+        assert memory == pytest.approx(0.45 * total, rel=0.001)
 
 
 def test_a_second_deploy_changes_nothing(cli: Cli) -> None:
@@ -89,6 +104,25 @@ def test_the_same_seed_gives_the_same_weights(cli: Cli) -> None:
     assert (runs[0]["ended"], runs[0]["epochs"][0]["steps"]) == ("steps", 5)
 
 
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("resnet50", ("--precision", "bfloat16", "--fp16-allreduce", "--image-size", "64")),
+        ("resnet101", ("--precision", "float16", "--controller", "mpi", "--image-size", "32")),
+    ],
+)
+def test_deep_models_train_in_every_precision(cli: Cli, model: str, options: tuple[str, ...]) -> None:
+    found = cli.json("train", model, "--dataset", "synthetic", "--steps", "2", "--batch-size", "2", *options)
+    assert (found["ended"], found["epochs"][-1]["steps"]) == ("steps", 2)
+    assert math.isfinite(found["epochs"][-1]["train"]["loss"])
+
+
+def test_cifar10_is_read_as_it_is_published(cli: Cli, tmp_path: Path) -> None:
+    samples.cifar(tmp_path / "cifar", train=64, test=20)
+    found = cli.json("train", "resnet20", "--dataset", "cifar10", "--data", str(tmp_path / "cifar"), "--epochs", "1")
+    assert [found["epochs"][0][split]["images"] for split in ("train", "test")] == [64, 20]
+
+
 def test_max_time_ends_a_run_and_keeps_what_it_gave(cli: Cli) -> None:
     found = cli.json("train", "resnet20", "--dataset", "synthetic", "--epochs", "1000", "--max-time", "5s")
     assert found["ended"] == "max-time"
@@ -113,19 +147,61 @@ def test_data_behind_links_arrives_whole(cli: Cli, tmp_path: Path) -> None:
     assert cli.json(*TRAIN[:-1], str(tmp_path), "--steps", "2")["epochs"][0]["steps"] == 2
 
 
-def test_a_detached_run_is_followed_and_stopped_and_leaves_no_process(cli: Cli) -> None:
-    for controller in ("gloo", "mpi"):
-        run = cli(
-            "run", "--detach", "--controller", controller, "--", "python", str(SCRIPTS / "waits.py")
-        ).stdout.strip()
-        with cli.start("logs", "-f", run) as follower:
-            assert follower.stdout
-            assert "waiting" in next(line for line in follower.stdout if "waiting" in line)
-            assert any("sleep 3600" in line for line in cli.processes(WORKER))
-            assert "is using the cluster" in cli(*TRAIN, code=1).stderr
-            assert "stopped" in cli("stop", run).stdout
-            assert follower.wait(timeout=30) == 0
-        assert [cli.processes(node) for node in (HEAD, WORKER)] == [[], []]
+def _line(lines: Iterator[str], wanted: str) -> str:
+    """The first of ``lines`` that holds ``wanted``."""
+    return next(line for line in lines if wanted in line)
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_a_detached_run_is_followed_and_stopped_and_leaves_no_process(cli: Cli, controller: str) -> None:
+    script = ("python", str(SCRIPTS / "waits.py"))
+    run = cli("run", "--detach", "--controller", controller, "--", *script).stdout.strip()
+    with cli.start("logs", "-f", run) as follower:
+        assert follower.stdout
+        _line(follower.stdout, "[rank 1] waiting")
+        assert any("sleep 3600" in line for line in cli.processes(WORKER))
+        assert "is using the cluster" in cli(*TRAIN, code=1).stderr
+        assert "is using the cluster" in cli("deploy", "--nodes", "1", code=1).stderr
+        assert "stopped" in cli("stop", run).stdout
+        assert follower.wait(timeout=60) == 0
+    assert [cli.processes(node) for node in (HEAD, WORKER)] == [[], []]
+
+
+def test_a_connection_that_breaks_is_made_anew_where_it_broke_off(cli: Cli) -> None:
+    run = cli("run", "--detach", "--", "python", str(SCRIPTS / "waits.py")).stdout.strip()
+    with cli.start("logs", "-f", run) as follower:
+        assert follower.stdout
+        before = [_line(follower.stdout, "waiting"), _line(follower.stdout, "waiting for 2 s")]
+        docker("exec", HEAD, "pkill", "-f", "sshd: orchestrator@notty")
+        after = [line for line, _ in zip(follower.stdout, range(8), strict=False)]
+        cli("stop", run)
+        assert follower.wait(timeout=60) == 0
+    seen = [int(line.split()[-2]) for line in [*before, *after] if line.startswith("waiting for")]
+    assert seen == sorted(set(seen))
+    assert seen[-1] >= 4
+
+
+def test_a_run_whose_command_is_interrupted_goes_on(cli: Cli) -> None:
+    with cli.start("run", "--", "python", str(SCRIPTS / "waits.py")) as command:
+        assert command.stdout
+        _line(command.stdout, "waiting")
+        command.send_signal(signal.SIGINT)
+        said = command.stdout.read()
+        assert command.wait(60) == 130, said
+    assert "goes on" in said
+    assert cli.json("runs")[-1]["state"] == "running"
+    cli("stop")
+    assert cli.json("runs")[-1]["state"] == "stopped"
+
+
+def test_a_node_that_shows_another_host_key_is_refused(cli: Cli) -> None:
+    pinned = cli.state / "orchestrator" / "e2e" / "ssh" / "known_hosts"
+    right = pinned.read_text()
+    head, worker = right.splitlines()
+    pinned.write_text(f"{head}\n{worker.split()[0]} {head.split(' ', 1)[1]}\n")
+    assert "does not match" in cli("status").stdout
+    assert f"not healthy: {WORKER}" in cli(*TRAIN, code=1).stderr
+    pinned.write_text(right)
 
 
 def test_a_rank_that_raises_is_named_with_its_node_and_its_last_lines(cli: Cli) -> None:

@@ -7,17 +7,24 @@ import pytest
 
 from orchestrator import images
 from orchestrator.config import Local
+from tests.conftest import Missing
 from tests.e2e.command import Cli, docker, left_on_engine
 from tests.slow.engine import apart, beside, fill, short_directory, small_disk
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a Docker Engine of the test's own needs root")
 BASE = Local().base_image
 
 
-# The base image that is on the machine's engine, pulled or made.
-BASE_HERE = next(
-    name for name in (BASE, f"orchestrator-base:{BASE.replace(':', '-')}") if docker("images", "--quiet", name)
-)
+@pytest.fixture(autouse=True)
+def root_and_image(node_image: str, missing: Missing) -> None:
+    """A Docker Engine of the test's own needs root; it takes its images from the machine's engine."""
+    if os.geteuid() != 0:
+        missing("this needs root")
+
+
+def base_image() -> str:
+    """The base image that is on the machine's engine, pulled or made."""
+    names = (BASE, f"orchestrator-base:{BASE.replace(':', '-')}")
+    return next(name for name in names if docker("images", "--quiet", name))
 
 
 def test_a_cluster_survives_a_restart_of_docker_and_is_torn_down_after_one(tmp_path: Path) -> None:
@@ -39,7 +46,7 @@ def test_a_cluster_survives_a_restart_of_docker_and_is_torn_down_after_one(tmp_p
 
 def test_too_little_space_for_the_images_is_said_before_anything_is_made(tmp_path: Path) -> None:
     with short_directory() as root, small_disk(root, "2g") as disk, beside(disk) as engine:
-        engine.take_image(BASE_HERE)
+        engine.take_image(base_image())
         cli = Cli(tmp_path / "state")
         said = cli("deploy", "--nodes", "1", code=2).stderr
         assert "is full" in said
@@ -49,7 +56,7 @@ def test_too_little_space_for_the_images_is_said_before_anything_is_made(tmp_pat
 
 def test_a_disk_that_fills_up_during_the_build_is_named(tmp_path: Path) -> None:
     with short_directory() as root, small_disk(root, "9g") as disk, beside(disk) as engine:
-        engine.take_image(BASE_HERE)
+        engine.take_image(base_image())
         cli = Cli(tmp_path / "state")
         with cli.start("deploy", "--nodes", "1") as deploy:
             assert deploy.stdout

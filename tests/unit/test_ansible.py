@@ -90,7 +90,7 @@ def test_an_interrupt_ends_the_configuration_and_every_process_of_it(silent_port
     command, sockets = begun(start, silent_port)
     assert sockets.is_dir()
     command.send_signal(signal.SIGINT)
-    assert command.wait(20) == -signal.SIGINT
+    assert command.wait(90) == -signal.SIGINT
     assert works_for(state.home("demo").path) == []
     assert not sockets.exists()
 

@@ -37,7 +37,11 @@ def test_a_healthy_node_passes_every_check() -> None:
         ({"digest": None}, "trainer", "trainer None instead of 0123456789ab: `orchestrator deploy --cluster demo`"),
         ({"digest": "ffff"}, "trainer", "trainer ffff instead of"),
         ({"shared_writable": False}, "shared", "/shared cannot be written"),
-        ({"shared_free": 1 << 29}, "space", "0.5 GiB free in /shared: delete old runs"),
+        (
+            {"shared_free": 1 << 29},
+            "space",
+            "only 0.5 GiB free in /shared: remove old runs and data by `orchestrator ssh --cluster demo`",
+        ),
         ({"memory_available": 100 << 20}, "memory", "only 100 MiB of memory free"),
         ({"unreachable": {"10.0.0.11": "refused"}}, "peers", "no ssh from the head to demo-worker-0: refused"),
     ],

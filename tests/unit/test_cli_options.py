@@ -1,11 +1,15 @@
 """Flags and keys of cluster.yaml are two spellings of one configuration."""
 
+import os
 import re
+import subprocess
 
 import pytest
 import typer
 
-from orchestrator import cli, config
+from orchestrator import config
+from orchestrator.cli import app
+from tests.unit.conftest import COMMAND
 
 # Options that are no part of a cluster's or a run's configuration, and the argument MODEL, whose key has another form.
 NOT_CONFIG = {"json", "config_file", "detach", "help"}
@@ -14,7 +18,7 @@ SPELLED_OTHERWISE = {"name": "name", "model": "train.model"}
 
 def parameters(command: str) -> dict[str, str]:
     """The parameters of a command with their help."""
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(app)
     found = group.commands[command].params  # type: ignore[attr-defined]
     return {p.name: getattr(p, "help", None) or "" for p in found if p.name not in NOT_CONFIG}
 
@@ -22,7 +26,7 @@ def parameters(command: str) -> dict[str, str]:
 def key_of(parameter: str, help_text: str) -> str | None:
     """The key whose name and meaning an option has."""
     for path, meaning, _ in config.every_key():
-        if path.rpartition(".")[2] == parameter and help_text == f"{meaning[0].upper()}{meaning[1:]}.":
+        if path.rpartition(".")[2] == parameter and help_text.startswith(f"{meaning[0].upper()}{meaning[1:]}"):
             return path
     return SPELLED_OTHERWISE.get(parameter)
 
@@ -46,7 +50,22 @@ def test_every_key_of_a_commands_sections_has_its_option(command: str, keys: str
 
 
 def test_every_command_says_what_it_does() -> None:
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(app)
     commands = group.commands  # type: ignore[attr-defined]
     assert {"init", "deploy", "status", "train", "run", "check", "logs", "stop", "results", "teardown"} <= set(commands)
     assert [name for name, command in commands.items() if not command.help] == []
+
+
+@pytest.mark.parametrize(("command", "help_text"), [("deploy", "default: 2."), ("train", "mpi; default: gloo.")])
+def test_help_shows_the_default(command: str, help_text: str) -> None:
+    assert any(text.endswith(help_text) for text in parameters(command).values())
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"), [("train resn", {"resnet20", "resnet50", "resnet101"}), ("tear", {"teardown"})]
+)
+def test_the_shell_completes_commands_and_models(words: str, offered: set[str]) -> None:
+    asked = {"COMP_WORDS": f"orchestrator {words}", "COMP_CWORD": str(len(words.split()))}
+    environment = {**os.environ, "_ORCHESTRATOR_COMPLETE": "complete_bash", **asked}
+    said = subprocess.run([COMMAND], env=environment, capture_output=True, text=True, check=True).stdout
+    assert set(said.split()) == offered

@@ -2,6 +2,7 @@
 
 import hashlib
 import http.server
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -111,7 +112,8 @@ def test_a_connection_that_breaks_in_the_middle_is_no_bug_of_ours(entry: dict[st
 def test_a_download_that_was_cut_off_is_begun_anew(entry: dict[str, Any]) -> None:
     directory = state.cache() / "datasets" / "tiny"
     directory.mkdir(parents=True)
-    (directory / ".images.partial").write_bytes(b"half of it")
+    (directory / ".images.half").write_bytes(b"half of it")
+    os.utime(directory / ".images.half", (0, 0))
     download()
     assert cached() == ["images", "labels"]
 

@@ -11,6 +11,7 @@ import pytest
 
 from orchestrator import assets, images
 from orchestrator.errors import PreflightError
+from tests.conftest import Missing
 
 BASE = "debian:12-slim"
 # Prints the digest of a checkout, then again after a change to each of the files it is given.
@@ -66,12 +67,12 @@ except PreflightError as error:
 """
 
 
-def test_a_machine_without_ca_certificates_is_told_to_install_them() -> None:
+def test_a_machine_without_ca_certificates_is_told_to_install_them(missing: Missing) -> None:
     """Run where /etc/ssl and /usr/lib/ssl are empty: in a mount namespace of its own."""
     hide = "for at in /etc/ssl /usr/lib/ssl; do test ! -d $at || mount -t tmpfs none $at; done"
     argv = ["unshare", "--map-root-user", "--mount", "sh", "-ec", f'{hide}; exec "$@"', "sh", sys.executable, "-c"]
     if shutil.which("unshare") is None or subprocess.run([*argv, "pass"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine does not let us hide /etc/ssl in a mount namespace")
+        missing("this machine does not let us hide /etc/ssl in a mount namespace")
     environment = {name: value for name, value in os.environ.items() if "CERT" not in name and "CA_BUNDLE" not in name}
     said = subprocess.run([*argv, WITHOUT_CERTIFICATES], env=environment, capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "no CA certificates on this machine | `sudo apt-get install ca-certificates`"
@@ -114,3 +115,14 @@ def test_the_proxy_of_this_machine_is_passed_on_in_both_spellings(monkeypatch: p
         "https_proxy": "http://127.0.0.1:3128",
         "PIP_INDEX_URL": "http://127.0.0.1/simple",
     }
+
+
+def test_everyone_can_read_what_is_built_whatever_the_umask_here_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, mode in (("private.py", 0o600), ("program", 0o700)):
+        (tmp_path / name).touch(mode)
+    monkeypatch.setattr(images, "inputs", lambda: iter((path.name, path) for path in sorted(tmp_path.iterdir())))
+    with images.context() as file, tarfile.open(fileobj=file) as archive:
+        modes = {member.name: member.mode for member in archive}
+    assert modes == {"private.py": 0o644, "program": 0o755, "ca-bundle.crt": 0o644}

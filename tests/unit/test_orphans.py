@@ -4,8 +4,6 @@ import os
 import signal
 from pathlib import Path
 
-import psutil
-
 from orchestrator import endings
 from tests import waiting
 from tests.unit.conftest import Start
@@ -39,19 +37,20 @@ def orphan(start: Start, directory: Path, saved: Path) -> int:
 
 def test_an_orphan_is_interrupted_so_that_it_saves_what_it_made(start: Start, tmp_path: Path) -> None:
     pid = orphan(start, tmp_path / "demo", tmp_path / "saved")
-    name = psutil.Process(pid).name()
-    assert endings.end_orphans(tmp_path / "demo") == [name]
+    left = endings.orphans(tmp_path / "demo")
+    assert [process.pid for process in left] == [pid]
+    endings.end_all(left)
     assert waiting.ends(pid)
     assert (tmp_path / "saved").read_text() == "saved"
 
 
 def test_programs_that_work_for_another_cluster_are_left_alone(start: Start, tmp_path: Path) -> None:
     pid = orphan(start, tmp_path / "other", tmp_path / "saved")
-    assert endings.end_orphans(tmp_path / "demo") == []
+    assert endings.orphans(tmp_path / "demo") == []
     assert waiting.runs(pid)
     os.kill(pid, signal.SIGKILL)
 
 
 def test_a_process_does_not_take_itself_for_an_orphan(tmp_path: Path) -> None:
     endings.own(tmp_path)
-    assert endings.end_orphans(tmp_path) == []
+    assert endings.orphans(tmp_path) == []

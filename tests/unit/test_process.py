@@ -84,7 +84,7 @@ def test_a_variable_of_ours_can_be_kept_from_the_program(monkeypatch: pytest.Mon
 
 
 def test_a_program_that_no_log_can_be_written_for_is_not_started(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(CommandFailed, match="missing/log: No such file"):
         process.run("touch", ["touch", str(tmp_path / "touched")], tmp_path / "missing" / "log")
     assert list(tmp_path.iterdir()) == []
 
@@ -156,3 +156,13 @@ except KeyboardInterrupt:
     with pytest.raises(ValueError, match="ready"):
         process.run("wait", python(code), on_line=give_up)
     assert said.read_text() == "saved my state"
+
+
+def test_a_program_that_does_not_end_in_time_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CommandFailed, match="no end within 0 s"):
+        process.run("sleep", ["sleep", "60"], seconds=0.2)
+
+
+def test_a_log_on_a_full_disk_is_named() -> None:
+    with pytest.raises(CommandFailed, match="/dev/full: No space left on device"):
+        process.run("say", ["echo"], Path("/dev/full"))

@@ -83,6 +83,14 @@ def test_what_a_rank_writes_is_passed_on_at_once(start: Start, run_directory: Pa
     assert os.read(child.stdout.fileno(), 100) == b"working\r"
 
 
+def test_a_line_is_passed_on_in_one_piece_and_a_beginning_after_a_moment(start: Start, run_directory: Path) -> None:
+    code = "import sys, time; w = sys.stdout.write; f = sys.stdout.flush\n"
+    code += "w('one'); f(); w(' line\\n'); f(); time.sleep(1); w('half'); f(); time.sleep(60)"
+    child = shim.python(start, run_directory, code)
+    assert child.stdout is not None
+    assert [os.read(child.stdout.fileno(), 100) for _ in range(2)] == [b"one line\n", b"half"]
+
+
 def test_what_a_rank_writes_is_passed_on_whole_and_each_stream_for_itself(run_directory: Path) -> None:
     code = "import sys; print('x' * 3_000_000, file=sys.stderr); print('y' * 3_000_000)"
     said = shim.finished(run_directory, sys.executable, "-c", code)

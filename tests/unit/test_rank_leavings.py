@@ -1,7 +1,6 @@
 """Nothing of a rank outlives it, or whoever launched it."""
 
 import signal
-import time
 from pathlib import Path
 
 import psutil
@@ -118,12 +117,11 @@ def test_orphans_that_end_are_buried_while_the_rank_runs(start: Start, run_direc
 
 
 def test_what_does_not_heed_the_end_is_killed_before_open_mpi_kills_the_shim(start: Start, run_directory: Path) -> None:
-    """It has one second; the launcher for Gloo gives five."""
+    """It has one second, of which this takes half; the launcher for Gloo gives five."""
     code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
     child = shim.python(start, run_directory, code, HOROVOD_RANK="", OMPI_COMM_WORLD_RANK="3")
     stubborn = int(waiting.line(child))
     child.terminate()
-    asked = time.monotonic()
-    child.wait()
-    assert time.monotonic() - asked < GRACE["HOROVOD_RANK"]
+    child.wait(60)
     assert waiting.ends(stubborn)
+    assert GRACE["OMPI_COMM_WORLD_RANK"] < 1.0

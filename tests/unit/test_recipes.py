@@ -104,7 +104,7 @@ def test_smaller_images_leave_room_for_more_of_them() -> None:
 
 @pytest.mark.parametrize("mebibytes", [0, 1024, 2210])
 def test_a_rank_in_which_not_one_image_fits_is_refused_with_what_it_needs_and_has(mebibytes: int) -> None:
-    problem = f"resnet101 at 224 pixels needs 2211 MiB, the nodes have {mebibytes}"
+    problem = f"resnet101 at 224 pixels needs 2211 MiB, and has {mebibytes} MiB"
     with pytest.raises(ConfigError, match=problem) as caught:
         recipes.fitting_batch(RESNET101, mebibytes << 20)
     assert "--image-size" in caught.value.hint

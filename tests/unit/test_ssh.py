@@ -20,6 +20,8 @@ def test_the_command_of_a_terminal_checks_the_pinned_host_key_with_the_clusters_
         *("-o", f'UserKnownHostsFile="{place.known_hosts}"'),
         *("-o", "StrictHostKeyChecking=yes"),
         *("-o", "IdentitiesOnly=yes"),
+        *("-o", "ServerAliveInterval=10"),
+        *("-o", "ServerAliveCountMax=3"),
         "orchestrator@10.0.0.11",
         "ls -l",
     ]
