@@ -121,3 +121,10 @@ def test_what_is_gone_or_stands_still_is_lost() -> None:
 def test_strangers_are_all_that_carry_the_name() -> None:
     assert [resource.name for resource in local.strangers("demo")] == ["demo-head", "demo-worker-0", "demo-worker-1"]
     assert local.strangers("other") == []
+
+
+def test_more_nodes_than_the_memory_of_this_machine_carries_are_refused_with_how_many_fit() -> None:
+    local.preflight(Config(name="free", nodes=14), None)
+    with pytest.raises(PreflightError, match=r"nodes: 15: each would have 0\.48 of this machine's 8\.0 GiB") as caught:
+        local.preflight(Config(name="free", nodes=15), None)
+    assert caught.value.hint == "at most 14 nodes fit"
