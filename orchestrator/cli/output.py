@@ -45,7 +45,10 @@ def stream(pieces: Iterable[bytes], to_stderr: bool = False) -> None:
     with progress.console.status("waiting for the first rank") as live:
         for shown in runlog.lines(pieces):
             if shown.lasting:
+                live.stop()  # it knows nothing of the other stream, which has the same terminal
                 target.print(shown.text, markup=False)
+                live.update("running")
+                live.start()
             else:
                 live.update(escape(shown.text))
 

@@ -27,6 +27,7 @@ CHECK_STEPS = 50  # between two looks at whether the loss is still a number: eac
 def main(run_directory: Path) -> None:
     config = TrainConfig.model_validate_json((run_directory / "config.json").read_text())
     hvd.init()
+    outcome.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
     setup.prepare(config)
     trainer = setup.build(config)
     results = outcome.begin(run_directory, trainer)

@@ -21,7 +21,8 @@ def root_and_image(node_image: str, missing: Missing) -> None:
         missing("this needs root")
 
 
-def base_image() -> str:
+@pytest.fixture
+def base_image(root_and_image: None) -> str:
     """The base image that is on the machine's engine, pulled or made."""
     names = (BASE, f"orchestrator-base:{BASE.replace(':', '-')}")
     return next(name for name in names if docker("images", "--quiet", name))
@@ -44,9 +45,9 @@ def test_a_cluster_survives_a_restart_of_docker_and_is_torn_down_after_one(tmp_p
         assert left_on_engine() == []
 
 
-def test_too_little_space_for_the_images_is_said_before_anything_is_made(tmp_path: Path) -> None:
+def test_too_little_space_for_the_images_is_said_before_anything_is_made(tmp_path: Path, base_image: str) -> None:
     with short_directory() as root, small_disk(root, "2g") as disk, beside(disk) as engine:
-        engine.take_image(base_image())
+        engine.take_image(base_image)
         cli = Cli(tmp_path / "state")
         said = cli("deploy", "--nodes", "1", code=2).stderr
         assert "is full" in said
@@ -54,9 +55,9 @@ def test_too_little_space_for_the_images_is_said_before_anything_is_made(tmp_pat
         assert left_on_engine() == []
 
 
-def test_a_disk_that_fills_up_during_the_build_is_named(tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_during_the_build_is_named(tmp_path: Path, base_image: str) -> None:
     with short_directory() as root, small_disk(root, "9g") as disk, beside(disk) as engine:
-        engine.take_image(base_image())
+        engine.take_image(base_image)
         cli = Cli(tmp_path / "state")
         with cli.start("deploy", "--nodes", "1") as deploy:
             assert deploy.stdout
