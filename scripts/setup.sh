@@ -33,12 +33,19 @@ if [ -n "$missing" ]; then
 fi
 command -v docker > /dev/null || install_packages docker-cli # Debian 13 packs it apart from the engine
 
+# After an engine was killed, its number may have gone to another process, and a new engine would take that for the old.
+forget_dead() { # forget_dead PIDFILE NAME
+  as_root sh -c 'test ! -f "$1" || grep -qsx "$2" "/proc/$(cat "$1")/comm" || rm "$1"' sh "$1" "$2"
+}
+
 start_docker() {
   if [ -d /run/systemd/system ]; then
     say "starting Docker Engine by systemctl"
     as_root systemctl start docker
   else
     say "starting dockerd in the background, as there is no systemd here (log: /var/log/dockerd.log)"
+    forget_dead /var/run/docker.pid dockerd
+    forget_dead /var/run/docker/containerd/containerd.pid containerd
     as_root sh -c 'setsid nohup dockerd > /var/log/dockerd.log 2>&1 < /dev/null &'
   fi
 }

@@ -44,7 +44,7 @@ def keys_written_by(function: Callable[..., Any]) -> Iterator[set[str]]:
 
 
 def test_the_control_side_writes_the_variables_that_the_root_declares() -> None:
-    assert list(keys_written_by(lifecycle._provision)) == [set(declared())]
+    assert list(keys_written_by(lifecycle._variables)) == [set(declared())]
     assert set(VARIABLES) == set(declared())
 
 
