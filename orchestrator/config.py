@@ -26,7 +26,7 @@ DEFAULT_NAME = "default"
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
 MAX_LOCAL_NODES = 100
-LEAST_MEMORY = 0.5  # GiB
+LEAST_CPUS, LEAST_MEMORY = 0.01, 0.5  # cores, GiB
 
 
 def seconds(text: Any) -> Any:
@@ -50,7 +50,9 @@ class _Section(BaseModel):
 class Local(_Section):
     """Nodes that are containers on this machine."""
 
-    cpus: float | None = Field(None, ge=0.01, description="cores per node; default: this machine's, shared evenly")
+    cpus: float | None = Field(
+        None, ge=LEAST_CPUS, description="cores per node; default: this machine's, shared evenly"
+    )
     memory: float | None = Field(
         None, ge=LEAST_MEMORY, description="GiB per node; default: 90 % of this machine's, shared evenly"
     )

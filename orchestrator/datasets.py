@@ -107,7 +107,8 @@ def _copy(url: str, target: IO[bytes]) -> str:
 
 def place(head: Session, found: Found, on_progress: Callable[[str], None]) -> str:
     """Copy the data set to the shared storage, where it is not there; returns its directory on the nodes."""
-    target, unfinished = found.remote, f"{found.remote}.unfinished"
+    target = found.remote
+    unfinished = f"{target}.unfinished"
     if head.run(["test", "-d", target]).exit_code == 0:
         return target
     head.must("make room for data", ["rm", "-rf", unfinished])

@@ -40,21 +40,14 @@ def _locked(place: Home, name: str) -> Iterator[None]:
         place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = (place.path / name).open("a+")
     with file:
-        try:
-            with usable(place.path / name):
-                _take(file.fileno())
-        except StateError:
-            file.seek(0)
-            holder = file.read().strip()
-            raise StateError(f"cluster {place.name!r} is locked by {holder}", "wait for it") from None
+        with usable(place.path / name):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read().strip()
+                raise StateError(f"cluster {place.name!r} is locked by {holder}", "wait for it") from None
         with contextlib.suppress(OSError):  # a full disk does not stop a teardown
             os.ftruncate(file.fileno(), 0)
             os.write(file.fileno(), f"pid {os.getpid()} since {datetime.now():%Y-%m-%d %H:%M:%S}".encode())
         yield
-
-
-def _take(descriptor: int) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise StateError("locked") from None

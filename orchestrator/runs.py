@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -158,12 +158,12 @@ def describe(failure: Failure, cluster: Cluster) -> str:
     return f"rank {failure.rank} on {node} ended with exit code {failure.exit_code}{killed}:{tail}"
 
 
-def overview(place: Home, cluster: Cluster | None) -> list[Seen]:
-    """Every known run as it stands; the head is asked only about those that are not known to have ended.
+def overview(place: Home, cluster: Cluster | None, chosen: Sequence[Run] | None = None) -> list[Seen]:
+    """The ``chosen`` runs (default: every known one) as they stand.
 
-    Where it does not answer, their state is "unknown".
+    The head is asked only about those that are not known to have ended; where it does not answer, they are "unknown".
     """
-    kept = {run.id: (run, records.status(place, run)) for run in records.known(place)}
+    kept = {run.id: (run, records.status(place, run)) for run in (records.known(place) if chosen is None else chosen)}
     otherwise = "unknown" if cluster else "lost"
     seen = {name: Seen(run, status.state if status else otherwise, status) for name, (run, status) in kept.items()}
     open_runs = [s.run for s in seen.values() if s.status is None]

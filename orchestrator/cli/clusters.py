@@ -63,8 +63,7 @@ def deploy(
 def status(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """Show nodes, roles, addresses, slots, health and runs."""
     place, record, made = options.deployed(config_file, name)
-    digest = providers.get(record.config["provider"]).trainer_digest(config.stored(record.config))
-    health = checks.health(place, made, digest)
+    health = checks.health(place, made, providers.trainer_of(record))
     seen = runs.overview(place, made)
     if json:
         listing = [output.as_record(one) for one in seen]

@@ -74,5 +74,5 @@ def results(run: RunName = None, config_file: ConfigFile = None, name: Name = No
     if not (directory / "log").exists():
         shown = command(f"logs {chosen.id}", place.name)
         raise StateError(f"run {chosen.id} left nothing that could be fetched", f"{shown} shows what it wrote")
-    seen = next(one for one in runs.overview(place, record.cluster if record else None) if one.run == chosen)
+    [seen] = runs.overview(place, record.cluster if record else None, [chosen])
     output.run(seen, directory, json)

@@ -9,7 +9,7 @@ from orchestrator import programs, progress, providers, recipes, records, runs, 
 from orchestrator.cli import options, output
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
-from orchestrator.config import Config, stored
+from orchestrator.config import Config
 from orchestrator.errors import RunFailed
 from orchestrator.errors import command as spell
 from orchestrator.launch import Run
@@ -83,10 +83,7 @@ def train(
     recipes.require(config.train)
     place, cluster, digest = _deployed(config)
     run = programs.train(place, cluster, digest, config)
-    if detach:
-        return _detached(run, cluster, json)
-    finished = _finish(place, cluster, run, quiet=json)
-    output.run(finished, place.runs / run.id, json)
+    _follow(place, cluster, run, detach, json)
 
 
 def run_script(
@@ -105,10 +102,7 @@ def run_script(
     config = options.load(config_file, name, _launch(np, controller, network_interface, cycle_time))
     place, cluster, digest = _deployed(config)
     run = programs.script(place, cluster, digest, config, command)
-    if detach:
-        return _detached(run, cluster, json)
-    finished = _finish(place, cluster, run, quiet=json)
-    output.run(finished, place.runs / run.id, json)
+    _follow(place, cluster, run, detach, json)
 
 
 def _launch(
@@ -126,7 +120,7 @@ def _deployed(config: Config) -> tuple[Home, Cluster, str]:
     """The deployed cluster that ``config`` is for, with the trainer that its nodes must have."""
     place = state.home(config.name)
     record, cluster = state.deployed(place)
-    return place, cluster, providers.get(record.config["provider"]).trainer_digest(stored(record.config))
+    return place, cluster, providers.trainer_of(record)
 
 
 def _finish(place: Home, cluster: Cluster, run: Run, quiet: bool) -> Seen:
@@ -149,7 +143,10 @@ def _finish(place: Home, cluster: Cluster, run: Run, quiet: bool) -> Seen:
     return seen
 
 
-def _detached(run: Run, cluster: Cluster, json: bool) -> None:
+def _follow(place: Home, cluster: Cluster, run: Run, detach: bool, json: bool) -> None:
+    """Show what a run that was started gives, or where to look for it."""
+    if not detach:
+        return output.run(_finish(place, cluster, run, quiet=json), place.runs / run.id, json)
     if json:
         return output.as_json(run)
     output.line(run.id)

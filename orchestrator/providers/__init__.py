@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from orchestrator.config import Config
+from orchestrator.config import Config, stored
 from orchestrator.state import Home, Record
 
 
@@ -53,3 +53,8 @@ class Provider(Protocol):
 def get(name: str) -> Provider:
     """The module of provider ``name``, imported when it is needed: each brings its own client library."""
     return cast(Provider, importlib.import_module(f"orchestrator.providers.{name}"))
+
+
+def trainer_of(record: Record) -> str:
+    """Which trainer the nodes of a deployed cluster must have."""
+    return get(record.config["provider"]).trainer_digest(stored(record.config))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import build, engine, images, process
-from orchestrator.config import LEAST_MEMORY, Config
+from orchestrator.config import LEAST_CPUS, LEAST_MEMORY, Config
 from orchestrator.engine import Engine
 from orchestrator.errors import PreflightError, command
 from orchestrator.providers import Resource
@@ -14,7 +14,7 @@ from orchestrator.state import Home, Record
 
 IMAGE = "node"
 SUBNETS = [IPv4Network((0x0AC90000 + (n << 8), 24)) for n in range(256)]  # 10.201.0.0/24 to 10.201.255.0/24
-MIN_CPUS, MEMORY_SHARE = 0.01, 0.9
+MEMORY_SHARE = 0.9
 DEFAULT_MTU = 1500
 
 
@@ -82,7 +82,7 @@ def variables(config: Config, record: Record, place: Home) -> dict[str, Any]:
         "image": image,
         "subnet": str(subnet),
         "mtu": _mtu(),
-        "cpus": config.local.cpus or max(MIN_CPUS, int(100 * docker.cpus / config.nodes) / 100),
+        "cpus": config.local.cpus or max(LEAST_CPUS, int(100 * docker.cpus / config.nodes) / 100),
         "memory": int(memory),
     }
 

@@ -38,11 +38,9 @@ class Session:
     def __init__(self, node: str, client: paramiko.SSHClient) -> None:
         self.node, self._client = node, client
 
-    def run(self, argv: Sequence[str], stdin: bytes = b"", timeout: float = ANSWER_SECONDS) -> Answer:
+    def run(self, argv: Sequence[str], timeout: float = ANSWER_SECONDS) -> Answer:
         """Run ``argv`` to its end. Raises Unreachable where the connection breaks or ``timeout`` s pass in silence."""
         with self._command(argv, timeout) as channel:
-            if stdin:
-                channel.sendall(stdin)
             channel.shutdown_write()
             with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:
                 output, errors = out.read(), err.read()
