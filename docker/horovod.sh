@@ -1,6 +1,8 @@
 #!/bin/sh
-# Builds Horovod 0.28.1, the last release (2023), against the TensorFlow of this environment, with Gloo and MPI.
+# Builds Horovod 0.28.1, the last release (2023), against the TensorFlow of this environment, with Gloo and MPI; where
+# the first argument is "gpu" with NCCL too, by the compiler that cuda.sh brought.
 set -eux
+accelerator=$1
 cd /tmp
 pip download --no-deps --no-build-isolation --no-binary :all: horovod==0.28.1
 echo '92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0  horovod-0.28.1.tar.gz' | sha256sum --check
@@ -15,6 +17,13 @@ edit() {
 }
 # Includes headers (highwayhash, farmhash) that TensorFlow's wheel lacks; adds only allreduce inside XLA's functions.
 edit '/xla_mpi_ops\.cc/d' horovod/tensorflow/CMakeLists.txt
+# TensorFlow neither has this header there nor exports this function any more; only GPU builds look for them.
+edit 's|^#include "tensorflow/compiler/xla/stream_executor/stream.h"|#include "xla/stream_executor/stream.h"\
+namespace stream_executor::gpu {\
+inline GpuStreamHandle AsGpuStreamValue(Stream* stream) {\
+  return static_cast<GpuStreamHandle>(stream->platform_specific_handle().stream);\
+}\
+}|' horovod/tensorflow/mpi_ops.cc
 # The launcher's own ssh options would switch host-key checking off.
 edit 's/StrictHostKeyChecking=no/BatchMode=yes/' horovod/runner/util/remote.py
 # To learn what is built in, the launcher imports TensorFlow (two seconds) before it starts a rank; it is proved below.
@@ -24,11 +33,23 @@ edit 's/RelWithDebInfo/Release/' setup.py
 
 export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1
 export HOROVOD_WITH_GLOO=1 HOROVOD_WITH_MPI=1
+PROVED='hvd.gloo_built() and hvd.mpi_built()'
+if test "$accelerator" = gpu; then
+  nccl=$(python -c 'import site; print(site.getsitepackages()[0])')/nvidia/nccl
+  ln -s libnccl.so.2 "$nccl/lib/libnccl.so"
+  export HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_NCCL_HOME="$nccl" HOROVOD_NCCL_LINK=SHARED
+  # nvcc cannot link the newer wheel's code for kernels that start kernels. Horovod has none.
+  export HOROVOD_CUDA_HOME=/usr HOROVOD_WITHOUT_NVTX=1 NVCC_APPEND_FLAGS='--cudadevrt none'
+  # Pascal to Hopper. Newer GPUs compile the last one's code for themselves when it is first used.
+  export HOROVOD_BUILD_CUDA_CC_LIST=60,70,75,80,86,89,90
+  PROVED="$PROVED and hvd.nccl_built()"
+fi
 MAKEFLAGS="-j$(nproc)"
 export MAKEFLAGS
 pip install --no-build-isolation --no-deps .
 
 # horovodrun --check-build claims whatever it was compiled for; an import that works is the proof.
 cd /
-python -c 'import horovod.tensorflow as hvd; assert hvd.gloo_built() and hvd.mpi_built()'
+python -c "import horovod.tensorflow as hvd; assert $PROVED"
+horovodrun --check-build
 rm -rf /tmp/horovod-0.28.1 /tmp/horovod-0.28.1.tar.gz /tmp/before

@@ -1,12 +1,16 @@
-"""Images made where they are not there: the base image pulled or bootstrapped, the others built on it."""
+"""Images made where they are not there, the base image pulled or bootstrapped; and written to files for the nodes."""
 
+import gzip
+import os
 import re
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,23 +18,33 @@ from orchestrator import images, process, progress
 from orchestrator.engine import Engine
 from orchestrator.errors import CommandFailed, PreflightError
 
-NEEDED_SPACE = 8 << 30  # bytes: both images, the builder's layers and some room
+NEEDED_SPACE = {"cpu": 8 << 30, "gpu": 24 << 30}  # bytes: both images, the builder's layers and some room
+USUALLY = {"cpu": "five", "gpu": "ten"}  # minutes on 2 cores
 FULL = 64 << 20  # a disk with fewer bytes left counts as full
+PIECES = 64  # of 32 KiB each, as Docker Engine sends them, that are compressed as one
 LOOK_SECONDS, SILENT_SECONDS = 10.0, 900.0
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def ensure(engine: Engine, target: str, base_image: str, log: Path) -> str:
-    """The tag of image ``target``, built where it is not there. Raises PreflightError, CommandFailed."""
-    name = images.tag(target, base_image)
+def ensure(engine: Engine, target: str, base_image: str, log: Path, accelerator: str = "cpu") -> str:
+    """The tag of image ``target`` for ``accelerator`` ("cpu" or "gpu"), built where it is not there.
+
+    Raises PreflightError, CommandFailed.
+    """
+    name = images.tag(target, base_image, accelerator)
     if engine.has_image(name):
         return name
-    if _free(engine) < NEEDED_SPACE:
-        raise _disk_full(engine, f"{_free(engine) / 2**30:.1f} GiB free, the images need {NEEDED_SPACE >> 30}")
+    free, needed = _free(engine), NEEDED_SPACE[accelerator]
+    if free is not None and free < needed:
+        raise _disk_full(engine, f"{free / 2**30:.1f} GiB free, the images need {needed >> 30}")
     with images.context() as archive:
-        base = _base(engine, base_image, log)
-        arguments = {"BASE": base, "DIGEST": images.digest(base_image), **images.host_settings()}
-        with progress.step(f"Building image {name} (once; about five minutes on 2 cores)") as step:
+        arguments = {
+            "BASE": _base(engine, base_image, log),
+            "ACCELERATOR": accelerator,
+            "DIGEST": images.digest(base_image, accelerator),
+            **images.host_settings(),
+        }
+        with progress.step(f"Building image {name} (once; about {USUALLY[accelerator]} minutes on 2 cores)") as step:
             _Build(engine, log, step).follow(engine.build(archive, name, target, arguments))
     return name
 
@@ -67,7 +81,8 @@ class _Build:
 
     def _look(self, silent: float) -> None:
         """Called while nothing comes: apt-get, for one, waits for ever where the disk is full."""
-        if _free(self.engine) < FULL:
+        free = _free(self.engine)
+        if free is not None and free < FULL:
             raise _disk_full(self.engine, "nothing is left for the image build")
         if silent > SILENT_SECONDS:
             raise self._failure(f"nothing said for {silent:.0f} s")
@@ -76,9 +91,9 @@ class _Build:
         return CommandFailed("build image", ["docker", "build", "."], why, list(self.said), self.log)
 
 
-def _free(engine: Engine) -> int:
-    """Bytes; as much as is needed where the engine is on another machine."""
-    return shutil.disk_usage(engine.data_root).free if engine.data_root.exists() else NEEDED_SPACE
+def _free(engine: Engine) -> int | None:
+    """Bytes; None where the engine is on another machine."""
+    return shutil.disk_usage(engine.data_root).free if engine.data_root.exists() else None
 
 
 def _disk_full(engine: Engine, detail: str) -> PreflightError:
@@ -113,3 +128,47 @@ def _bootstrap(engine: Engine, base_image: str, name: str, log: Path) -> None:
         process.run("make base image", ["mmdebstrap", "--variant=minbase", "bookworm", archive.name], log)
         with Path(archive.name).open("rb") as file:
             engine.load_root_filesystem(file, name)
+
+
+def archive(engine: Engine, tag: str, path: Path, on_bytes: Callable[[int], None] = lambda _: None) -> None:
+    """Write image ``tag`` to ``path`` as `docker load` takes it, gzip'ed; atomically, and for its owner alone.
+
+    Does nothing where ``path`` exists. ``on_bytes`` is told how many bytes of the image are done, before compression.
+    Raises CommandFailed; PreflightError where the file cannot be written.
+    """
+    if path.exists():
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with ExitStack() as stack:
+            file = stack.enter_context(
+                tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)
+            )
+            stack.callback(Path(file.name).unlink, missing_ok=True)
+            done = 0
+            for length, member in _gzipped(engine.save(tag)):
+                file.write(member)
+                done += length
+                on_bytes(done)
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).replace(path)
+    except OSError as error:
+        raise PreflightError(f"{error.filename or path}: {error.strerror}", f"make room in {path.parent}") from error
+
+
+def _gzipped(pieces: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    """How many bytes went into each gzip member, and the member; made on all cores, for a gzip file may have many."""
+    larger = iter(lambda: b"".join(islice(pieces, PIECES)), b"")
+    cpus = os.cpu_count() or 1
+    before: Iterator[tuple[int, bytes]] = iter(())
+    with ThreadPoolExecutor(cpus) as pool:
+        while batch := list(islice(larger, 4 * cpus)):
+            under_way = pool.map(_member, batch)
+            yield from before
+            before = under_way
+        yield from before
+
+
+def _member(piece: bytes) -> tuple[int, bytes]:
+    return len(piece), gzip.compress(piece, 1, mtime=0)

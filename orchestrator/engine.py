@@ -116,6 +116,14 @@ class Engine:
                 timeout=BUILD_SECONDS,
             )
 
+    def save(self, tag: str) -> Iterator[bytes]:
+        """Image ``tag`` as the pieces of a tar archive that `docker load` takes.
+
+        The first piece comes after the engine has laid the whole image out on its own disk: minutes for a large one.
+        """
+        with _asking("save an image", "save", tag):
+            yield from self.patient.api.get_image(tag)
+
     def owned(self) -> list[Resource]:
         """Every container, network and volume that carries our labels, of any cluster."""
         api, label = self.client.api, {"label": CLUSTER_LABEL}

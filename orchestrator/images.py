@@ -17,17 +17,17 @@ PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
 PASSED_ON_AS_IS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 
 
-def tag(target: str, base_image: str) -> str:
-    """The name of image ``target`` ("trainer" or "node"): a digest of everything that it is made from."""
-    return f"orchestrator-{target}:{digest(base_image)}"
+def tag(target: str, base_image: str, accelerator: str = "cpu") -> str:
+    """The name of image ``target`` ("trainer" or "node") for "cpu" or "gpu": a digest of all that it is made from."""
+    return f"orchestrator-{target}:{digest(base_image, accelerator)}"
 
 
-def digest(base_image: str) -> str:
-    """Twelve hexadecimal digits over the base image's name and the contents of the build context.
+def digest(base_image: str, accelerator: str = "cpu") -> str:
+    """Twelve hexadecimal digits over the base image's name, the accelerator and the contents of the build context.
 
     The host's CA bundle and proxy are left out: they change how the build gets its packages, not which ones.
     """
-    content = hashlib.sha256(base_image.encode())
+    content = hashlib.sha256(f"{base_image}\0{accelerator}".encode())
     for name, path in inputs():
         content.update(f"\0{name}\0{_mode(path.stat().st_mode):o}\0".encode() + path.read_bytes())
     return content.hexdigest()[:12]

@@ -1,5 +1,8 @@
 """Images made where they are not there, in front of a stand-in for the engine."""
 
+import gzip
+import json
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,9 +26,9 @@ def ensure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Ensure]:
     monkeypatch.setenv("PATH", str(tmp_path))
     with ExitStack() as stack:
 
-        def at_engine(answers: Answers, base: str = BASE) -> str:
+        def at_engine(answers: Answers, base: str = BASE, accelerator: str = "cpu") -> str:
             monkeypatch.setenv("DOCKER_HOST", stack.enter_context(docker_stand_in.listening(answers)))
-            return build.ensure(Engine(), "node", base, tmp_path / "log")
+            return build.ensure(Engine(), "node", base, tmp_path / "log", accelerator)
 
         yield at_engine
 
@@ -63,10 +66,11 @@ def test_only_debian_12_can_be_made_where_no_registry_has_the_base_image(ensure:
         ensure({}, base="fedora:40")
 
 
-def test_too_little_space_is_found_before_the_build(ensure: Ensure) -> None:
+@pytest.mark.parametrize(("accelerator", "needed"), [("cpu", 8), ("gpu", 24)])
+def test_too_little_space_is_found_before_the_build(ensure: Ensure, accelerator: str, needed: int) -> None:
     info = {"NCPU": 1, "MemTotal": 1, "DockerRootDir": "/proc"}  # a file system that never has any space
-    with pytest.raises(PreflightError, match=r"0\.0 GiB free, the images need 8") as caught:
-        ensure({"/info": (200, [info])})
+    with pytest.raises(PreflightError, match=rf"0\.0 GiB free, the images need {needed}") as caught:
+        ensure({"/info": (200, [info])}, accelerator=accelerator)
     assert "docker system prune" in caught.value.hint
 
 
@@ -105,3 +109,57 @@ def test_certificates_that_are_missing_are_said_before_anything_is_pulled(
     monkeypatch.setenv("SSL_CERT_FILE", "/no/such/company.pem")
     with pytest.raises(PreflightError, match="SSL_CERT_FILE: /no/such/company"):
         ensure({})
+
+
+TAG = "orchestrator-trainer:0123456789ab"
+Saving = Callable[..., Engine]
+
+
+@pytest.fixture
+def saving(monkeypatch: pytest.MonkeyPatch) -> Iterator[Saving]:
+    """An engine that saves an image as these JSON documents."""
+    with ExitStack() as stack:
+
+        def at_engine(*documents: Any) -> Engine:
+            answers: Answers = {f"/images/{TAG}/get": (200, list(documents))}
+            monkeypatch.setenv("DOCKER_HOST", stack.enter_context(docker_stand_in.listening(answers)))
+            return Engine()
+
+        yield at_engine
+
+
+def test_an_archive_holds_the_whole_image_compressed_and_for_its_owner_alone(saving: Saving, tmp_path: Path) -> None:
+    documents = [f"{number}" * 1000 for number in range(3 * build.PIECES)]
+    path, counts = tmp_path / "new" / "trainer.tar.gz", list[int]()
+    build.archive(saving(*documents), TAG, path, counts.append)
+    content = gzip.decompress(path.read_bytes())
+    assert content.decode() == "".join(json.dumps(document) for document in documents)
+    assert counts == sorted(counts)
+    assert counts[-1] == len(content)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_archive_that_is_there_is_not_made_again(saving: Saving, tmp_path: Path) -> None:
+    path = tmp_path / "trainer.tar.gz"
+    path.write_text("there")
+    build.archive(saving(), TAG, path)
+    assert path.read_text() == "there"
+
+
+def test_an_image_that_breaks_off_leaves_no_archive(saving: Saving, tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="save an image"):
+        build.archive(saving("half", docker_stand_in.BREAKS_OFF), TAG, tmp_path / "archives" / "trainer.tar.gz")
+    assert list((tmp_path / "archives").iterdir()) == []
+
+
+def test_an_image_that_the_engine_does_not_have_is_named(saving: Saving, tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="docker save orchestrator-trainer:other"):
+        build.archive(saving(), "orchestrator-trainer:other", tmp_path / "trainer.tar.gz")
+
+
+def test_an_archive_that_cannot_be_written_is_said_with_its_place(saving: Saving, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(PreflightError, match="file") as caught:
+        build.archive(saving("whole"), TAG, tmp_path / "file" / "trainer.tar.gz")
+    assert caught.value.hint == f"make room in {tmp_path}/file"

@@ -50,6 +50,11 @@ def test_another_base_image_is_another_digest() -> None:
     assert images.tag("node", BASE) == f"orchestrator-node:{images.digest(BASE)}"
 
 
+def test_the_image_for_gpus_is_another_one() -> None:
+    assert images.digest(BASE) == images.digest(BASE, "cpu") != images.digest(BASE, "gpu")
+    assert images.tag("trainer", BASE, "gpu") == f"orchestrator-trainer:{images.digest(BASE, 'gpu')}"
+
+
 def test_proxy_and_certificates_of_this_machine_are_no_part_of_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     before = images.digest(BASE)
     for variable in ("HTTPS_PROXY", "https_proxy", "PIP_INDEX_URL", "SSL_CERT_FILE"):

@@ -1,0 +1,162 @@
+"""Which driver and which image go with a GPU, by the table in gpus.yaml; what cannot work together is refused. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from orchestrator.config.sections import Gpu
+from orchestrator.errors import PreflightError
+
+NOISE = re.compile(
+    r"nvidia|tesla|quadro|geforce|grid|v?gpu|pcie?|sxm\d?|nvl|hgx|mega|vws|server|workstation|edition|generation|sff"
+    r"|lovelace|blackwell|\d+(g|gb|gib|[abcq])"
+)
+LICENSED = re.compile(r"-(vws|\d+[abcq])$")  # GCP's virtual workstations; NVIDIA's vGPU types
+RELEASES = {
+    "debian 12": r"debian\W*12|bookworm",
+    "debian 13": r"debian\W*13|trixie",
+    "ubuntu 22.04": r"ubuntu\W*22\.?04|jammy",
+    "ubuntu 24.04": r"ubuntu\W*24\.?04|noble",
+}
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """What goes with the GPUs of a cluster.
+
+    ``driver`` is one of none, image, distro, cuda-repository and vgpu, and ``least_driver`` the version it must have.
+    ``packages`` are those to install, by guest distribution; those of ``first`` in a step of their own before.
+    """
+
+    gpu: str = ""
+    architecture: str = ""
+    accelerator: str = "cpu"
+    driver: str = "none"
+    least_driver: str = ""
+    packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    first: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cuda: str = ""
+    tensorflow: str = ""
+    horovod: str = ""
+
+
+def resolve(model: str | None, wanted: Gpu, distribution: str | None = None) -> Pairing:
+    """What goes with GPUs that the cloud calls ``model`` (None: there are none), on guests of ``distribution``.
+
+    ``wanted`` is the section gpu of the configuration; its architecture takes the place of ``model``. ``distribution``
+    is one of those in the table, or None where it is not known before the guests run.
+    Raises PreflightError where that cannot work, with the value and the remedy.
+    """
+    if model is None or wanted.driver == "none":
+        return Pairing()
+    name = wanted.architecture or model
+    architecture, least = _known(name)
+    guests = _guests(distribution)
+    driver = _driver(model, wanted, least, guests)
+    if driver == "distro":
+        guests = _with_own_driver(name, least, guests)
+    modules = _table()["architectures"][architecture]["modules"]
+    offered = {guest: about[driver] for guest, about in guests.items() if driver in about}
+    image = _table()["image"]
+    return Pairing(
+        gpu=name,
+        architecture=architecture,
+        accelerator="gpu",
+        driver=driver,
+        least_driver=least,
+        packages={guest: tuple(about[modules]) for guest, about in offered.items()},
+        first={guest: (about["first"],) for guest, about in offered.items() if "first" in about},
+        cuda=image["cuda"],
+        tensorflow=image["tensorflow"],
+        horovod=image["horovod"],
+    )
+
+
+def distribution(image: str) -> str | None:
+    """The guest distribution that an image's name speaks of ("debian-cloud/debian-12"), or None."""
+    return next((release for release, pattern in RELEASES.items() if re.search(pattern, image.lower())), None)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("gpus.yaml").read_text())
+    return content
+
+
+def _known(name: str) -> tuple[str, str]:
+    """The architecture of a GPU, or of an architecture's own name, and the least driver. Raises PreflightError."""
+    architectures = _table()["architectures"]
+    words = re.findall(r"[a-z0-9]+", name.lower())
+    short = "".join(word for word in words if not NOISE.fullmatch(word))
+    for architecture, about in architectures.items():
+        if words[:1] == [architecture] or short in about["models"]:
+            _refuse(name, architecture, about.get("refused"))
+            return architecture, about.get("drivers", {}).get(short, _table()["image"]["driver"])
+    usable = ", ".join(one for one, about in architectures.items() if "refused" not in about)
+    raise PreflightError(f"gpu: {name!r} is not in the table of GPUs", f"set gpu.architecture to one of {usable}")
+
+
+def _refuse(name: str, architecture: str, reason: str | None) -> None:
+    if reason:
+        usable = [one for one, about in _table()["architectures"].items() if "refused" not in about]
+        raise PreflightError(
+            f"gpu: {name} ({architecture}): {reason}",
+            f"choose GPUs from {usable[0]} to {usable[-1]}, or `gpu.driver: none` to leave them alone",
+        )
+
+
+def _guests(wanted: str | None) -> dict[str, Any]:
+    """The rows of the table for ``wanted``, or all. Raises PreflightError where it is not in there."""
+    rows: dict[str, Any] = _table()["distributions"]
+    if wanted is None:
+        return rows
+    if wanted not in rows:
+        raise PreflightError(f"image: no driver is known for {wanted}", f"choose an image of {', '.join(rows)}")
+    return {wanted: rows[wanted]}
+
+
+def _driver(model: str, wanted: Gpu, least: str, guests: Mapping[str, Any]) -> str:
+    """Where the driver comes from; auto is the distribution's own where that is new enough."""
+    licensed = LICENSED.search(model.lower()) or wanted.vgpu_installer is not None
+    if wanted.driver == "vgpu" or (wanted.driver == "auto" and licensed):
+        _licence(model, wanted)
+        return "vgpu"
+    if wanted.driver != "auto":
+        return wanted.driver
+    return "distro" if all(_new_enough(about, least) for about in guests.values()) else "cuda-repository"
+
+
+def _licence(model: str, wanted: Gpu) -> None:
+    given = {"gpu.vgpu_installer": wanted.vgpu_installer, "gpu.vgpu_token": wanted.vgpu_token}
+    missing = [key for key, value in given.items() if value is None]
+    if missing:
+        raise PreflightError(
+            f"gpu: {model} as a licensed vGPU needs {' and '.join(missing)}",
+            "NVIDIA's licensing portal has both: the guest driver (.run) and the client configuration token (.tok)",
+        )
+
+
+def _with_own_driver(name: str, least: str, guests: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of ``guests`` whose own driver is new enough. Raises PreflightError where there are none."""
+    found = {guest: about for guest, about in guests.items() if _new_enough(about, least)}
+    if not found:
+        own = ", ".join(f"{guest} has {about['driver']}" for guest, about in guests.items())
+        others = [guest for guest, about in _table()["distributions"].items() if _new_enough(about, least)]
+        raise PreflightError(
+            f"gpu.driver: distro: {name} needs driver {least} or newer, {own}",
+            f"`gpu.driver: cuda-repository`, or an image of {', '.join(others)}",
+        )
+    return found
+
+
+def _new_enough(about: Mapping[str, Any], least: str) -> bool:
+    return _numbers(about["driver"]) >= _numbers(least)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
