@@ -31,11 +31,22 @@ class Recap:
 
 def configure(place: Home, inventory: Mapping[str, Any], on_task: Callable[[str], None]) -> Recap:
     """Run site.yml over ``inventory``. Raises NodesFailed with each failing host's own reason, and CommandFailed."""
+    return _run(place, "site.yml", inventory, on_task, f"{command('deploy', place.name)} tries again")
+
+
+def remove(place: Home, inventory: Mapping[str, Any], on_task: Callable[[str], None]) -> None:
+    """Undo on machines that stay what :func:`configure` did. Raises as that does."""
+    _run(place, "remove.yml", inventory, on_task, f"{command('teardown', place.name)} tries again")
+
+
+def _run(
+    place: Home, playbook: str, inventory: Mapping[str, Any], on_task: Callable[[str], None], remedy: str
+) -> Recap:
     state.replace(place.ansible / "inventory.json", json.dumps(inventory, indent=2) + "\n")
     watch = _Watch(on_task)
     try:
         with _connections(place) as sockets:
-            result = _play(place, _environment(place, sockets), watch)
+            result = _play(place, playbook, _environment(place, sockets), watch)
     finally:
         for written in (place.ansible / "artifacts").glob("*/command"):  # with the whole environment, secrets and all
             written.unlink()
@@ -43,11 +54,11 @@ def configure(place: Home, inventory: Mapping[str, Any], on_task: Callable[[str]
     shutil.copyfile(result.config.artifact_dir + "/stdout", log)
     if watch.reasons:
         in_order = [*(host for host in inventory["all"]["hosts"] if host in watch.reasons), *watch.reasons]
-        hint = f"whole log: {log}; {command('deploy', place.name)} tries again"
+        hint = f"whole log: {log}; {remedy}"
         raise NodesFailed("configuration failed", {host: watch.reasons[host] for host in in_order}, hint)
     if result.rc:
         tail = log.read_text().splitlines()[-process.LAST_LINES :]
-        raise CommandFailed("configure nodes", ["ansible-playbook", "site.yml"], f"exit code {result.rc}", tail, log)
+        raise CommandFailed("configure nodes", ["ansible-playbook", playbook], f"exit code {result.rc}", tail, log)
     changed = (result.stats or {}).get("changed", {})
     return Recap({host: changed.get(host, 0) for host in inventory["all"]["hosts"]})
 
@@ -67,12 +78,12 @@ class _Watch:
         return True
 
 
-def _play(place: Home, environment: Mapping[str, str], watch: _Watch) -> Any:
+def _play(place: Home, playbook: str, environment: Mapping[str, str], watch: _Watch) -> Any:
     with _without_foreign_settings(), endings.ending_children():
         return ansible_runner.run(
             private_data_dir=str(place.ansible),
             project_dir=str(assets.directory("ansible")),
-            playbook="site.yml",
+            playbook=playbook,
             inventory=str(place.ansible / "inventory.json"),
             envvars=dict(environment),
             suppress_env_files=True,  # it would keep the first deploy's environment, and prefer it for ever

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
@@ -14,10 +14,14 @@ from orchestrator.errors import ConfigError, ContractError
 SHARED = "/shared"
 MIN_SHARED_FREE = 1 << 30  # bytes
 PYTHON = "/opt/orchestrator/bin/python"
+IAP = "iap:"
 
 
 class Node(BaseModel):
-    """One machine. ``id`` changes when the machine is replaced; ``cpus`` may be a fraction; ``slots`` are ranks."""
+    """One machine. ``id`` changes when the machine is replaced; ``cpus`` may be a fraction; ``slots`` are ranks.
+
+    ``port`` is that of its sshd.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -25,6 +29,7 @@ class Node(BaseModel):
     role: Literal["head", "worker"]
     public_address: str | None
     private_address: str
+    port: int = 22
     cpus: float
     gpus: int
     slots: int
@@ -36,12 +41,19 @@ class Node(BaseModel):
 
 
 class Cluster(BaseModel):
-    """The one noun. ``nodes`` maps names to nodes, head first."""
+    """The one noun. ``nodes`` maps names to nodes, head first.
+
+    ``storage`` and ``trainer`` say whether nodes come with their /shared and their trainer, or are given them;
+    ``jump`` is what they are reached through: USER@HOST:PORT, a machine of the user's own, or iap:PROJECT/ZONE.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: str
     ssh_user: str
+    storage: Literal["nfs", "mounted"] = "mounted"
+    trainer: Literal["container", "installed"] = "installed"
+    jump: str | None = None
     nodes: dict[str, Node]
 
     @model_validator(mode="after")
@@ -60,6 +72,16 @@ class Cluster(BaseModel):
     @property
     def slots(self) -> int:
         return sum(node.slots for node in self.nodes.values())
+
+    def behind(self, name: str) -> bool:
+        """Whether node ``name`` is reached through the head, which alone has an address outside."""
+        outside = self.nodes[self.head].public_address
+        return name != self.head and bool(outside) and self.nodes[name].public_address is None
+
+    def without(self, names: Container[str]) -> "Cluster":
+        """The same cluster, less some of its workers."""
+        kept = {name: node for name, node in self.nodes.items() if name not in names}
+        return self.model_copy(update={"nodes": kept})
 
     def named(self, address: str | None) -> str:
         """The name of the node with this private address or name; the address itself where there is none."""
@@ -109,25 +131,75 @@ def ssh_options(known_hosts: Path) -> list[str]:
         "IdentitiesOnly": "yes",
         "ServerAliveInterval": "10",
         "ServerAliveCountMax": "3",
+        "ConnectTimeout": "10",
     }
     return ["-F", os.devnull, *(part for key, value in options.items() for part in ("-o", f"{key}={value}"))]
 
 
-def inventory(cluster: Cluster, key: Path, known_hosts: Path, host_keys: Mapping[str, str]) -> dict[str, Any]:
-    """The Ansible inventory: groups are the feature switches. ``host_keys`` by node id."""
+def tunnel(cluster: Cluster, name: str, key: Path, known_hosts: Path) -> list[str]:
+    """The command whose input and output are the sshd of node ``name``, where it is reached through another machine.
+
+    Through the head with the cluster's own key; through ``jump`` with whatever the user's ssh has for it.
+    """
+    node = cluster.nodes[name]
+    if cluster.behind(name):
+        head = cluster.nodes[cluster.head]
+        through = ["ssh", "-i", str(key), *ssh_options(known_hosts), "-o", "BatchMode=yes", "-p", str(head.port)]
+        through = [*through, *proxied(tunnel(cluster, cluster.head, key, known_hosts))]
+        return [*through, "-W", f"{node.address}:{node.port}", f"{cluster.ssh_user}@{head.address}"]
+    if cluster.jump and cluster.jump.startswith(IAP):
+        project, _, zone = cluster.jump.removeprefix(IAP).partition("/")
+        return iap_command(project, zone, name, node.port)
+    if cluster.jump:
+        return jump_command(cluster.jump, f"{node.address}:{node.port}")
+    return []
+
+
+def iap_command(project: str, zone: str, instance: str, port: int) -> list[str]:
+    """A connection through Google's Identity-Aware Proxy (`gcloud compute start-iap-tunnel --help`)."""
+    where = ["--project", project, "--zone", zone]
+    return ["gcloud", "compute", "start-iap-tunnel", instance, str(port), "--listen-on-stdin", *where]
+
+
+def jump_command(jump: str, target: str) -> list[str]:
+    """A connection to ``target`` (ADDRESS:PORT) through the user's own ``jump`` (USER@HOST:PORT)."""
+    host, _, port = jump.partition(":")
+    return ["ssh", "-o", "BatchMode=yes", *(("-p", port) if port else ()), "-W", target, host]
+
+
+def proxied(command: Sequence[str]) -> list[str]:
+    """The option of an OpenSSH client that connects through ``command``; none where it needs none."""
+    return ["-o", f"ProxyCommand={shlex.join(command).replace('%', '%%')}"] if command else []
+
+
+def inventory(
+    cluster: Cluster, key: Path, known_hosts: Path, host_keys: Mapping[str, str], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The Ansible inventory: groups are the feature switches. ``host_keys`` by node id; ``settings`` for every host.
+
+    A setting ``jupyter`` that is true puts the head into the group of that name.
+    """
     common = {
         "ansible_user": cluster.ssh_user,
         "ansible_ssh_private_key_file": str(key),
         "ansible_ssh_common_args": shlex.join(ssh_options(known_hosts)),
         "ansible_python_interpreter": "/usr/bin/python3",
         "cluster_name": cluster.name,
+        **settings,
     }
+    everyone = list(cluster.nodes)
     members: Mapping[str, list[str]] = {
         "head": [cluster.head],
-        "workers": [name for name in cluster.nodes if name != cluster.head],
+        "workers": everyone[1:],
         "gpu": [name for name, node in cluster.nodes.items() if node.gpus],
+        "nfs": everyone if cluster.storage == "nfs" else [],
+        "containers": everyone if cluster.trainer == "container" else [],
+        "jupyter": [cluster.head] if settings.get("jupyter") else [],
     }
     described = {name: _host(node, host_keys[node.id]) for name, node in cluster.nodes.items()}
+    for name in everyone:
+        through = proxied(tunnel(cluster, name, key, known_hosts))
+        described[name] |= {"ansible_ssh_extra_args": shlex.join(through)} if through else {}
     children: dict[str, Any] = {group: {"hosts": {name: {} for name in names}} for group, names in members.items()}
     return {"all": {"vars": common, "hosts": described, "children": children}}
 
@@ -135,6 +207,7 @@ def inventory(cluster: Cluster, key: Path, known_hosts: Path, host_keys: Mapping
 def _host(node: Node, host_key: str) -> dict[str, Any]:
     return {
         "ansible_host": node.address,
+        "ansible_port": node.port,
         "private_address": node.private_address,
         "slots": node.slots,
         "host_key": host_key,

@@ -13,7 +13,7 @@ Below the command line code raises these and never prints or exits. Anything els
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 
@@ -43,9 +43,28 @@ class ConfigError(OrchestratorError):
 
 
 class PreflightError(OrchestratorError):
-    """Something outside is missing; nothing was touched."""
+    """Something outside is missing; nothing was touched. ``others`` are further findings of the same look."""
 
     exit_code = 2
+
+    def __init__(self, message: str, hint: str = "", others: Sequence["PreflightError"] = ()) -> None:
+        super().__init__(message, hint)
+        self.findings = [PreflightError(message, hint), *others] if others else [self]
+        if others:
+            self.message = "\n".join(f"{one.message}\n    {one.hint}" for one in self.findings)
+            self.hint = f"{len(self.findings)} findings; nothing was touched"
+
+
+def gather(*checks: Callable[[], object]) -> None:
+    """Run every check. Raises one PreflightError with what all of them found, each with its own remedy."""
+    found: list[PreflightError] = []
+    for check in checks:
+        try:
+            check()
+        except PreflightError as error:
+            found += error.findings
+    if found:
+        raise PreflightError(found[0].message, found[0].hint, found[1:])
 
 
 class StateError(OrchestratorError):

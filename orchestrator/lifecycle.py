@@ -1,84 +1,138 @@
 """deploy: an ordered, readable script. Every step is idempotent, so resuming is running it again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
 from orchestrator import (
     __version__,
     ansible,
     checks,
     cluster,
+    gpu,
     keys,
     lock,
+    notebook,
     process,
     progress,
     providers,
-    removal,
     runs,
+    settings,
     state,
     terraform,
 )
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.errors import NodesFailed, OrchestratorError, StateError, command
+from orchestrator.errors import NodesFailed, OrchestratorError, StateError, command, gather
+from orchestrator.gpu import Pairing
 from orchestrator.providers import Provider, Resource
 from orchestrator.ssh import hostkeys
 from orchestrator.state import Home, Record
+from orchestrator.terraform import Change
 
-SSH_SECONDS = 120.0
+SSH_SECONDS = {"installed": 120.0, "container": 900.0}  # a container answers at once, a machine boots first
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """What a deploy ended with; ``changed`` counts Ansible's changes by node, ``seconds`` the time by step."""
+    """What a deploy ended with.
+
+    ``missing`` has the nodes that are not there, each with why; ``changed`` counts Ansible's changes by node,
+    ``seconds`` the time by step.
+    """
 
     cluster: Cluster
+    missing: dict[str, str]
     changed: dict[str, int]
     seconds: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What a deploy would do: changes of resources, and how many there will be of each thing that has a price."""
+
+    changes: list[Change]
+    priced: dict[str, int]
+
+
 def preflight(config: Config) -> None:
-    """Raise PreflightError or StateError where a deploy could not succeed. Touches nothing."""
+    """Raise PreflightError, with all that is found at once, or StateError, where a deploy could not succeed."""
     record = state.read(state.home(config.name))
     if record and record.config["provider"] != config.provider:
         raise StateError(
             f"cluster {config.name!r} is deployed with provider {record.config['provider']}",
             f"{command('teardown', config.name)} first, or choose another name with --cluster",
         )
-    terraform.check_version()
-    providers.get(config.provider).preflight(config, record)
-    process.require("ssh", "install OpenSSH's client: `sudo apt-get install openssh-client`")
+    gather(
+        lambda: terraform.check_version() if terraform.has_root(config.provider) else None,
+        lambda: providers.get(config.provider).preflight(config, record),
+        lambda: _pairing(config),
+        lambda: process.require("ssh", "install OpenSSH's client: `sudo apt-get install openssh-client`"),
+    )
+
+
+def _pairing(config: Config) -> Pairing:
+    """What goes with the nodes' GPUs. Raises PreflightError where nothing does."""
+    model, image = providers.get(config.provider).accelerated(config)
+    return gpu.resolve(model, config.gpu, gpu.distribution(image))
+
+
+def plan(config: Config) -> Plan:
+    """What a deploy would make. Touches nothing."""
+    with progress.step("Checking what is asked for"):
+        preflight(config)
+    place, provider = state.home(config.name), providers.get(config.provider)
+    record = state.read(place) or state.new_record(config.model_dump(mode="json"))
+    changes: list[Change] = []
+    if terraform.has_root(config.provider):
+        with progress.step("Planning"), TemporaryDirectory(prefix="orchestrator-plan-") as temporary:
+            draft = Home(Path(temporary) / config.name)
+            given = _variables(place if place.key.exists() else draft, config, provider, record)
+            changes = terraform.plan(draft, config.provider, given, place)
+    return Plan(changes, provider.priced(config))
 
 
 def deploy(config: Config) -> Deployment:
     """Make the cluster that ``config`` asks for, out of whatever part of it is there."""
-    preflight(config)
+    with progress.step("Checking what is asked for"):
+        preflight(config)
     place, provider = state.home(config.name), providers.get(config.provider)
     with lock.held(place):
-        record = state.read(place) or state.new_record(config.model_dump(mode="json"))
-        variables = _variables(place, config, provider, record)
-        _spare_runs(place, record, variables)
-        record = _begin(place, config, record, variables)
-        with _keeping(provider, record):
-            record, made = _provision(place, config, provider, record)
-            record = _reach(place, record, made)
-            changed = _configure(place, record, made)
-            with progress.step("Checking health"):
-                digest = provider.trainer_digest(config)
-                checks.require_healthy(checks.health(place, made, digest), made)
-    return Deployment(made, changed, progress.seconds())
+        record = _draft(place, config, provider)
+        provider.prepare(record, place)
+        _spare_runs(place, state.read(place) or record, record.variables)
+        state.write(place, record)  # before anything of it is made
+        with notebook.settled(place, config), _keeping(provider, record):
+            effort = _Effort(place, record, config.min_nodes or config.nodes)
+            made = effort.settle(_provision(place, provider, record, effort.missing), effort.reach)
+            made = effort.settle(made, effort.configure)
+            made = effort.settle(made, effort.judge)
+            effort.remember(made)
+    return Deployment(made, effort.missing, effort.changed, progress.seconds())
+
+
+def _draft(place: Home, config: Config, provider: Provider) -> Record:
+    """The record as this deploy wants it; nothing is written down yet."""
+    record = state.read(place) or state.new_record(config.model_dump(mode="json"))
+    variables = _variables(place, config, provider, record)
+    changes = {"config": config.model_dump(mode="json"), "written_by": __version__, "variables": variables}
+    return record.model_copy(update={**changes, "gpu": _pairing(config)})
 
 
 def _variables(place: Home, config: Config, provider: Provider, record: Record) -> dict[str, Any]:
-    """What Terraform is told. Nothing is written down before this: it finds out whether there can be such images."""
+    """What Terraform is told."""
     return {
         "name": config.name,
         "id": record.id,
         "nodes": config.nodes,
         "slots": config.slots,
-        config.provider: provider.variables(config, record, place),
+        "allow_from": [str(network) for network in config.allow_from or []] or provider.callers(config),
+        "without": [],
+        config.provider: provider.variables(config, record),
         "ssh_public_key": keys.public_half(place.key),
     }
 
@@ -95,38 +149,61 @@ def _spare_runs(place: Home, record: Record, variables: Mapping[str, Any]) -> No
         checks.require_free(runs.active(head), made)
 
 
-def _begin(place: Home, config: Config, record: Record, variables: dict[str, Any]) -> Record:
-    """Remember the cluster before anything of it is made."""
-    changes = {"config": config.model_dump(mode="json"), "written_by": __version__, "variables": variables}
-    record = record.model_copy(update=changes)
-    state.write(place, record)
-    return record
+def _provision(place: Home, provider: Provider, record: Record, missing: dict[str, str]) -> Cluster:
+    """The cluster as it was made; nodes that were not, although enough were, are put into ``missing``."""
+    count = record.config["nodes"]
+    with progress.step(f"Provisioning {count} {'node' if count == 1 else 'nodes'}") as step:
+        made, not_made = provider.provision(place, record, step.detail)
+    missing |= not_made
+    return made
 
 
-def _provision(place: Home, config: Config, provider: Provider, record: Record) -> tuple[Record, Cluster]:
-    with progress.step(f"Provisioning {config.nodes} {'node' if config.nodes == 1 else 'nodes'}") as step:
-        lost = provider.lost(record, terraform.recorded(place, config.provider))
-        made = terraform.apply(place, config.provider, record.variables, lost, step.detail)
-        provider.remove(removal.strays(place, provider, record))
-    record = record.model_copy(update={"cluster": made})
-    state.write(place, record)
-    return record, made
+@dataclass
+class _Effort:
+    """A deploy under way, which is content with ``least`` nodes, the head among them."""
 
+    place: Home
+    record: Record
+    least: int
+    missing: dict[str, str] = field(default_factory=dict)
+    changed: dict[str, int] = field(default_factory=dict)
 
-def _reach(place: Home, record: Record, made: Cluster) -> Record:
-    """Wait until every node answers, and pin the host keys of the new ones."""
-    with progress.step("Waiting for ssh"):
-        keys = hostkeys.pin(place, made, record.host_keys, SSH_SECONDS)
-    record = record.model_copy(update={"host_keys": keys})
-    state.write(place, record)
-    return record
+    def settle(self, made: Cluster, step: Callable[[Cluster], None]) -> Cluster:
+        """Take ``step`` with as many nodes as can take it. Raises NodesFailed where these are too few."""
+        while True:
+            self.remember(made)
+            try:
+                step(made)
+            except NodesFailed as failed:
+                rest = made.without(failed.reasons)
+                if made.head in failed.reasons or len(rest.nodes) < self.least:
+                    raise
+                progress.note(f"going on without them: {failed.message}")
+                self.missing |= failed.reasons
+                made = rest
+            else:
+                return made
 
+    def remember(self, made: Cluster) -> None:
+        self.record = self.record.model_copy(update={"cluster": made, "missing": dict(self.missing)})
+        state.write(self.place, self.record)
 
-def _configure(place: Home, record: Record, made: Cluster) -> dict[str, int]:
-    inventory = cluster.inventory(made, place.key, place.known_hosts, record.host_keys)
-    with progress.step("Configuring nodes") as step:
-        recap = ansible.configure(place, inventory, step.detail)
-    return recap.changed
+    def reach(self, made: Cluster) -> None:
+        """Wait until every node answers, and pin the host keys of the new ones."""
+        with progress.step("Waiting for ssh"):
+            pinned = hostkeys.pin(self.place, made, self.record.host_keys, SSH_SECONDS[made.trainer])
+        self.record = self.record.model_copy(update={"host_keys": pinned})
+
+    def configure(self, made: Cluster) -> None:
+        given = settings.for_ansible(self.place, self.record, made)
+        inventory = cluster.inventory(made, self.place.key, self.place.known_hosts, self.record.host_keys, given)
+        with progress.step("Configuring nodes") as step:
+            self.changed = ansible.configure(self.place, inventory, step.detail).changed
+
+    def judge(self, made: Cluster) -> None:
+        with progress.step("Checking health"):
+            digest = providers.of(self.record).trainer_digest(self.record)
+            checks.require_healthy(checks.health(self.place, made, digest), made)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import queue
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -22,6 +23,7 @@ LOOK_SECONDS = 0.05  # between two looks at what a program has written
 CHUNK = 1 << 16
 
 Line = Callable[[str], None]
+Beside = Callable[[float | None], list[str]]
 Item = TypeVar("Item")
 
 
@@ -88,7 +90,7 @@ def _started(
     step: str, argv: Sequence[str], log: Path | None, options: Mapping[str, Any]
 ) -> Iterator["subprocess.Popen[bytes]"]:
     try:
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, **options)
+        child = subprocess.Popen(argv, start_new_session=True, **{"stdin": subprocess.DEVNULL, **options})
     except OSError as error:
         raise CommandFailed(step, argv, error.strerror or str(error), [], log) from error
     try:
@@ -161,6 +163,50 @@ def watched(items: Iterable[Item], seconds: float, on_silence: Callable[[float],
         if isinstance(item, BaseException):
             raise item
         yield item[0]
+
+
+def connected(argv: Sequence[str]) -> tuple[socket.socket, Callable[[], str]]:
+    """A socket that is the input and the output of ``argv``, and a function for what it has said when it is over."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ends = theirs.fileno()
+        child = subprocess.Popen(argv, stdin=ends, stdout=ends, stderr=subprocess.PIPE, start_new_session=True)
+    said: list[bytes] = []
+    reader = threading.Thread(target=lambda: said.append(child.communicate()[1]), daemon=True)
+    reader.start()
+
+    def words() -> str:
+        reader.join(1.0)
+        return " ".join(b"".join(said).decode(errors="replace").split())
+
+    return ours, words
+
+
+@contextlib.contextmanager
+def beside(step: str, argv: Sequence[str]) -> Iterator[Beside]:
+    """Run ``argv`` while the context lasts. Its input lasts as long as we do, however we end: `cat` would end with us.
+
+    What is given waits for so many seconds (None: for ever) and returns the complaints so far; it raises CommandFailed
+    where the program has ended.
+    """
+    with _files(step, argv, None) as (output, errors):
+        options = {"stdin": subprocess.PIPE, "stdout": output, "stderr": errors}
+        with _started(step, argv, None, options) as child:
+
+            def wait(seconds: float | None) -> list[str]:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(seconds)
+                    raise CommandFailed(step, argv, f"exit code {child.returncode}", _aside(errors)[-LAST_LINES:])
+                return os.pread(errors.fileno(), CHUNK, 0).decode(errors="replace").splitlines()
+
+            try:
+                yield wait
+            finally:
+                child.terminate()  # it has nothing to save, and need not be interrupted first
+                if child.stdin:
+                    child.stdin.close()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(endings.TERMINATE_SECONDS)
 
 
 def replace(argv: Sequence[str]) -> NoReturn:

@@ -1,14 +1,14 @@
 """teardown: everything that was made is removed, whatever part of it is there, and a receipt says so."""
 
-import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
-from orchestrator import ansible, lock, progress, providers, records, runs, state, terraform
-from orchestrator.errors import CommandFailed, OrchestratorError, PreflightError, command
+from orchestrator import ansible, lock, progress, providers, records, runs, state
+from orchestrator.config import Config
+from orchestrator.errors import OrchestratorError, command
 from orchestrator.launch import Run
-from orchestrator.providers import Provider, Resource
+from orchestrator.notes import noting
+from orchestrator.providers import Resource
 from orchestrator.ssh import Session
 from orchestrator.state import Home, Record
 
@@ -23,24 +23,28 @@ class Receipt:
 
     @property
     def gone(self) -> list[Resource]:
-        return [resource for resource in self.made if resource not in self.left]
+        left = {resource.key for resource in self.left}
+        return [resource for resource in self.made if resource.key not in left]
 
 
-def teardown(name: str) -> Receipt:
-    """Remove a cluster, whatever part of it is there; runs and their results stay. Needs only the state directory."""
+def teardown(name: str, wanted: Config | None = None) -> Receipt:
+    """Remove a cluster, whatever part of it is there; runs and their results stay. Needs only the state directory.
+
+    Where that knows nothing of it, what the provider of the ``wanted`` one has under its name is mentioned.
+    """
     place = state.home(name)
     if state.read(place) is None:
-        _mention_orphans(name)
+        _mention_orphans(wanted or Config(name=name))
         return Receipt(name, [], [])
     with lock.held(place):
         record = state.read(place)
         if record is None:
             return Receipt(name, [], [])
-        provider = providers.get(record.config["provider"])
+        provider = providers.of(record)
         made = provider.survey(record)
         _save_runs(place, record)
         with progress.step("Destroying") as step:
-            _destroy(place, provider, record, step)
+            provider.destroy(place, record, step.detail)
         left = provider.survey(record)
         if not left:
             ansible.forget(place)
@@ -48,36 +52,24 @@ def teardown(name: str) -> Receipt:
     return Receipt(name, made, left)
 
 
-def _mention_orphans(name: str) -> None:
+def _mention_orphans(wanted: Config) -> None:
     """Nothing is known here, but something may be there all the same."""
     with suppress(OrchestratorError):
-        found = orphans(name)
+        found = orphans(wanted)
         if found:
-            listed, removes = ", ".join(map(str, found)), command("teardown --orphans", name)
+            listed, removes = ", ".join(map(str, found)), command("teardown --orphans", wanted.name)
             progress.note(f"not of this state directory, and left alone: {listed}; {removes} removes them")
-
-
-def _destroy(place: Home, provider: Provider, record: Record, step: progress.Step) -> None:
-    """Destroy what Terraform's state holds. Where that fails, what carries our labels is removed all the same."""
-    with _noting("removing what Terraform does not know"):  # first: a stray node would hold the network
-        provider.remove(strays(place, provider, record))
-    try:
-        terraform.destroy(place, record.config["provider"], step.detail)
-    except (CommandFailed, PreflightError) as error:
-        progress.note(f"{error.message}\nremoving by label instead")
-    with _noting("removing by label"):  # of what stays, the receipt tells
-        provider.remove(provider.survey(record))
 
 
 def _save_runs(place: Home, record: Record) -> None:
     """Stop what runs and fetch what was not fetched, as far as that can be done: nothing here holds a teardown up."""
-    with _noting("runs could not be saved"):
+    with noting("runs could not be saved"):
         pending = [run for run in records.known(place) if not records.is_collected(place, run)]
         if pending and record.cluster:
             with progress.step("Saving results of runs") as step, runs.head_session(place, record.cluster) as head:
                 for run in pending:
                     step.detail(run.id)
-                    with _noting(f"run {run.id} could not be saved"):
+                    with noting(f"run {run.id} could not be saved"):
                         _save_run(place, head, run)
 
 
@@ -87,32 +79,17 @@ def _save_run(place: Home, head: Session, run: Run) -> None:
     records.collect(place, head, run)
 
 
-@contextmanager
-def _noting(what: str) -> Iterator[None]:
-    """Go on after an error, and after a record or a result that cannot be read."""
-    try:
-        yield
-    except (OrchestratorError, OSError, ValueError, tarfile.TarError) as error:
-        progress.note(f"{what}: {error}")
+def orphans(config: Config) -> list[Resource]:
+    """What carries the label of the cluster although this state directory does not know it."""
+    provider, record = providers.get(config.provider), state.read(state.home(config.name))
+    known = {resource.key for resource in providers.of(record).survey(record)} if record else set()
+    return [resource for resource in provider.strangers(config) if resource.key not in known]
 
 
-def orphans(name: str, provider: str = "local") -> list[Resource]:
-    """What carries the label of cluster ``name`` although this state directory does not know it."""
-    record = state.read(state.home(name))
-    known = {resource.key for resource in providers.get(provider).survey(record)} if record else set()
-    return [resource for resource in providers.get(provider).strangers(name) if resource.key not in known]
-
-
-def remove_orphans(name: str, found: list[Resource], provider: str = "local") -> Receipt:
+def remove_orphans(config: Config, found: list[Resource]) -> Receipt:
     """Remove of ``found`` what is still there and still an orphan, and nothing else."""
     shown = {resource.key for resource in found}
-    with lock.held(state.home(name)):
-        providers.get(provider).remove(r for r in orphans(name, provider) if r.key in shown)
-        left = [resource for resource in orphans(name, provider) if resource.key in shown]
-    return Receipt(name, found, [resource for resource in found if resource.key in {r.key for r in left}])
-
-
-def strays(place: Home, provider: Provider, record: Record) -> list[Resource]:
-    """What is there without Terraform's knowledge: an interrupted apply leaves such things."""
-    held = set(terraform.recorded(place, record.config["provider"]).values())
-    return [resource for resource in provider.survey(record) if resource.name not in held]
+    with lock.held(state.home(config.name)):
+        providers.get(config.provider).remove(config, [r for r in orphans(config) if r.key in shown])
+        left = {resource.key for resource in orphans(config)}
+    return Receipt(config.name, found, [resource for resource in found if resource.key in left])

@@ -19,6 +19,7 @@ from orchestrator.ssh import Session, Unreachable
 from orchestrator.state import Home
 
 KILLED = 128 + 9
+LOOPBACK = "lo"
 RECONNECTIONS, RECONNECT_SECONDS = 4, 0.5
 
 
@@ -54,6 +55,7 @@ def plan(place: Home, cluster: Cluster, digest: str, options: Launch, kind: str)
         checks.require_idle(health, cluster)
         checks.require_healthy(health, cluster)
         interface = checks.common_interface(health, options.network_interface, used)
+        interface = LOOPBACK if len(used) == 1 else interface  # Horovod looks for no other where all ranks are here
     started = time.time()
     identity = f"{kind}-{datetime.fromtimestamp(started):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     return Run(

@@ -16,19 +16,25 @@ from pydantic import BaseModel, ValidationError
 from orchestrator import __version__
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, StateError, command
+from orchestrator.gpu import Pairing
 
 VERSION = 1
 
 
 class Record(BaseModel):
-    """state.json: what a cluster is and where it came from. Written before anything is made."""
+    """state.json: what a cluster is and where it came from. Written before anything is made.
+
+    ``missing`` are nodes that were asked for and are not in the cluster, each with why.
+    """
 
     version: int = VERSION
     written_by: str = __version__
     id: str
     config: dict[str, Any]
     variables: dict[str, Any] = {}
+    gpu: Pairing = Pairing()
     cluster: Cluster | None = None
+    missing: dict[str, str] = {}
     host_keys: dict[str, str] = {}
 
 
@@ -61,6 +67,11 @@ class Home:
     @property
     def known_hosts(self) -> Path:
         return self.path / "ssh" / "known_hosts"
+
+    @property
+    def notebook(self) -> Path:
+        """The password of JupyterLab."""
+        return self.path / "notebook.json"
 
     @property
     def runs(self) -> Path:
@@ -168,4 +179,5 @@ def forget(place: Home) -> None:
     """Remove what belongs to a deployed cluster; runs, their results and the logs stay."""
     for directory in (place.terraform, place.ansible, place.key.parent):
         shutil.rmtree(directory, ignore_errors=True)
+    place.notebook.unlink(missing_ok=True)
     place.record.unlink(missing_ok=True)

@@ -7,6 +7,8 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,30 @@ STATE, BACKUP = "terraform.tfstate", "terraform.tfstate.backup"
 KEPT = ("TF_CLI_CONFIG_FILE", "TF_PLUGIN_CACHE_", "TF_TOKEN_", "TF_REGISTRY_")
 _QUIET = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1"}
 _DONE = re.compile(r"^(\S+): (Creation|Destruction|Modifications) complete")
+_ERROR, _OF_NODE = re.compile(r"^[│╷ ]*Error: (.+)"), re.compile(r"^[│ ]*with \w+\.node\[\"(.+)\"\],")
+NODE = "node"  # the name of the resource that is a node, in every root
+
+
+class NodesNotMade(CommandFailed):
+    """An apply failed, over these nodes (by name, each with its own reason) and ``others`` that are no nodes."""
+
+    def __init__(self, failed: CommandFailed, reasons: dict[str, str], others: int) -> None:
+        super().__init__(failed.step, failed.argv, "exit code 1", failed.tail, failed.log)
+        self.reasons, self.others = reasons, others
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a plan would do to one resource: "create", "update", "delete" or "replace"."""
+
+    action: str
+    kind: str
+    name: str
+
+
+def has_root(provider: str) -> bool:
+    """Whether the nodes of ``provider`` are made by Terraform."""
+    return (assets.directory("terraform") / provider).is_dir()
 
 
 def program() -> str:
@@ -58,12 +84,64 @@ def apply(
     """Make what ``variables`` ask for, make the resources at the addresses ``lost`` anew, and read the Cluster.
 
     The root is copied into the state directory, so that a later teardown needs neither this version nor the config.
+    Raises CommandFailed; NodesNotMade where it was nodes that could not be made.
     """
     _initialise(place, provider)
     _sound_state(_root(place, provider))
-    state.replace(_root(place, provider) / "terraform.tfvars.json", json.dumps(variables, indent=2) + "\n")
-    _run(place, provider, "apply", on_line, auto_approve=IsFlagged, input=False, replace=list(lost))
+    _given(place, provider, variables)
+    errors = _Errors(on_line)
+    try:
+        _run(place, provider, "apply", errors, auto_approve=IsFlagged, input=False, replace=list(lost))
+    except CommandFailed as failed:
+        raise errors.of_nodes(failed) from failed
     return read(place, provider)
+
+
+def plan(place: Home, provider: str, variables: Mapping[str, Any], deployed: Home) -> list[Change]:
+    """What an apply would change of what is ``deployed``, found out in ``place``, a directory for this alone."""
+    _initialise(place, provider)
+    with suppress(FileNotFoundError):
+        shutil.copyfile(_root(deployed, provider) / STATE, _root(place, provider) / STATE)
+    _given(place, provider, variables)
+    _run(place, provider, "plan", input=False, out="plan")
+    shown = [program(), "show", "-json", "plan"]
+    answer = process.run("terraform show", shown, cwd=_root(place, provider), env=_environment())
+    found = [_change(change) for change in json.loads(answer).get("resource_changes", [])]
+    return [change for change in found if change]
+
+
+def _change(resource: Mapping[str, Any]) -> Change | None:
+    actions = [action for action in resource["change"]["actions"] if action not in ("no-op", "read")]
+    if not actions:
+        return None
+    after = resource["change"].get("after") or resource["change"].get("before") or {}
+    name = str(resource.get("index") or _name(after) or resource["name"])
+    return Change("replace" if len(actions) > 1 else actions[0], resource["type"], name)
+
+
+def _given(place: Home, provider: str, variables: Mapping[str, Any]) -> None:
+    state.replace(_root(place, provider) / "terraform.tfvars.json", json.dumps(variables, indent=2) + "\n")
+
+
+class _Errors:
+    """Listens to an apply: what is done goes on to ``on_line``, what failed is sorted by node."""
+
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self.on_line, self.found = on_line, list[list[str]]()
+
+    def __call__(self, line: str) -> None:
+        error, node, done = _ERROR.match(line), _OF_NODE.match(line), _DONE.match(line)
+        if error:
+            self.found.append([error[1]])
+        elif node and self.found:
+            self.found[-1].append(node[1])
+        elif done:
+            self.on_line(done[1])
+
+    def of_nodes(self, failed: CommandFailed) -> CommandFailed:
+        """``failed`` as NodesNotMade, where a node is among what failed."""
+        reasons = {node: said for said, *nodes in self.found for node in nodes}
+        return NodesNotMade(failed, reasons, sum(len(words) == 1 for words in self.found)) if reasons else failed
 
 
 def read(place: Home, provider: str) -> Cluster:
@@ -78,21 +156,22 @@ def destroy(place: Home, provider: str, on_line: Callable[[str], None]) -> None:
     root = _root(place, provider)
     _sound_state(root)
     if (root / STATE).exists():
-        _run(place, provider, "destroy", on_line, auto_approve=IsFlagged, input=False)
+        _run(place, provider, "destroy", _Errors(on_line), auto_approve=IsFlagged, input=False)
 
 
 def recorded(place: Home, provider: str) -> dict[str, str]:
-    """Address and name of what Terraform's state holds, as far as it has a name (terraform_data: in its input).
+    """Address and identity of what Terraform's state holds: its id, or the name that a terraform_data has in its input.
 
     Without what is tainted: Terraform makes that anew or drops it, and in either case no longer looks after it.
     """
     found = {}
-    for resource in _sound_state(_root(place, provider)).get("resources", []):
+    managed = [r for r in _sound_state(_root(place, provider)).get("resources", []) if r.get("mode") != "data"]
+    for resource in managed:
         for instance in resource["instances"]:
             key = f"[{json.dumps(instance['index_key'])}]" if "index_key" in instance else ""
-            name = _name(instance.get("attributes") or {})
-            if name and instance.get("status") != "tainted":
-                found[f"{resource['type']}.{resource['name']}{key}"] = name
+            identity = _identity(resource["type"], instance.get("attributes") or {})
+            if identity and instance.get("status") != "tainted":
+                found[f"{resource['type']}.{resource['name']}{key}"] = identity
     return found
 
 
@@ -110,18 +189,13 @@ def _sound_state(root: Path) -> dict[str, Any]:
 def _run(
     place: Home, provider: str, command: str, on_line: Callable[[str], None] | None = None, **options: Any
 ) -> None:
-    def progress(line: str) -> None:
-        done = _DONE.match(line)
-        if on_line and done:
-            on_line(done[1])
-
     process.run(
         f"terraform {command}",
         _argv(place, provider, command, **options),
         place.log("terraform"),
         cwd=_root(place, provider),
         env=_environment(),
-        on_line=progress,
+        on_line=on_line,
     )
 
 
@@ -158,6 +232,11 @@ def _initialise(place: Home, provider: str) -> None:
     state.replace(done, stamp)
 
 
+def _identity(kind: str, attributes: Mapping[str, Any]) -> str | None:
+    return _name(attributes) if kind == "terraform_data" else attributes.get("id")
+
+
 def _name(attributes: Mapping[str, Any]) -> str | None:
-    given = ((attributes.get("input") or {}).get("value") or {}).get("name")
-    return attributes.get("name") or given
+    """Of a terraform_data: as a state has its input, or as a plan has it."""
+    given = attributes.get("input") or {}
+    return attributes.get("name") or (given.get("value") or given).get("name")

@@ -44,8 +44,8 @@ def host_keys(made: Cluster) -> dict[str, str]:
     return {node.id: f"ssh-ed25519 AAAA{node.id}" for node in made.nodes.values()}
 
 
-def inventory(made: Cluster) -> dict[str, Any]:
-    return clusters.inventory(made, Path("state/id_ed25519"), Path("state/known_hosts"), host_keys(made))
+def inventory(made: Cluster, **settings: Any) -> dict[str, Any]:
+    return clusters.inventory(made, Path("state/id_ed25519"), Path("state/known_hosts"), host_keys(made), settings)
 
 
 def run(**changes: Any) -> Run:

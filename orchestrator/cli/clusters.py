@@ -6,16 +6,30 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import checks, cluster, config, lifecycle, process, progress, providers, removal, runs, ssh
+from orchestrator import (
+    checks,
+    cluster,
+    config,
+    lifecycle,
+    prices,
+    process,
+    progress,
+    providers,
+    removal,
+    runs,
+    settings,
+    ssh,
+)
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, completed, key
+from orchestrator.config import Config
 from orchestrator.errors import ConfigError, OrchestratorError
 
 ORPHANS = "Remove what carries the cluster's name and is not of this state directory, even if another user runs it."
 
 
 def register(app: typer.Typer) -> None:
-    for command in (init, deploy, status, teardown, terminal, hostfile, inventory):
+    for command in (init, plan, deploy, status, teardown, terminal, hostfile, inventory):
         app.command(name="ssh" if command is terminal else None)(command)
 
 
@@ -33,10 +47,36 @@ def init(
     progress.note(f"wrote {path}")
 
 
+Nodes = Annotated[int | None, key("nodes")]
+Provider = Annotated[str | None, key("provider")]
+Slots = Annotated[int | None, key("slots")]
+
+
+def plan(
+    nodes: Nodes = None,
+    provider: Provider = None,
+    slots: Slots = None,
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
+) -> None:
+    """Check what a deploy needs, and show what it would make and what that costs. Touches nothing."""
+    wanted = options.load(config_file, name, {"nodes": nodes, "provider": provider, "slots": slots})
+    found = lifecycle.plan(wanted)
+    bill = prices.bill(found.priced, wanted.prices)
+    if json:
+        return output.as_json({"changes": found.changes, "prices": bill, "currency": wanted.currency})
+    output.plan(wanted, found.changes)
+    output.bill(bill, wanted.currency)
+
+
 def deploy(
-    nodes: Annotated[int | None, key("nodes")] = None,
-    provider: Annotated[str | None, key("provider")] = None,
-    slots: Annotated[int | None, key("slots")] = None,
+    nodes: Nodes = None,
+    provider: Provider = None,
+    slots: Slots = None,
+    min_nodes: Annotated[int | None, key("min_nodes")] = None,
+    allow_from: Annotated[list[str] | None, key("allow_from")] = None,
+    jupyter: Annotated[bool | None, key("jupyter", "--jupyter/--no-jupyter")] = None,
     cpus: Annotated[float | None, key("local.cpus")] = None,
     memory: Annotated[float | None, key("local.memory")] = None,
     subnet: Annotated[str | None, key("local.subnet")] = None,
@@ -47,14 +87,16 @@ def deploy(
 ) -> None:
     """Make the cluster, or grow, shrink or heal the one that is there."""
     flags = {
-        "nodes": nodes, "provider": provider, "slots": slots, "local.cpus": cpus, "local.memory": memory,
-        "local.subnet": subnet, "local.base_image": base_image,
+        "nodes": nodes, "provider": provider, "slots": slots, "min_nodes": min_nodes, "allow_from": allow_from or None,
+        "jupyter": jupyter, "local.cpus": cpus, "local.memory": memory, "local.subnet": subnet,
+        "local.base_image": base_image,
     }  # fmt: skip
     made = lifecycle.deploy(options.load(config_file, name, flags))
     if json:
         return output.as_json(made)
     changes = ", ".join(f"{node} changed={count}" for node, count in made.changed.items())
     output.line(f"cluster {made.cluster.name}: {len(made.cluster.nodes)} nodes, {made.cluster.slots} slots ({changes})")
+    output.missing(made.missing)
     output.line(
         f"took {sum(made.seconds.values()):.1f} s: " + ", ".join(f"{k} {v:.1f}" for k, v in made.seconds.items())
     )
@@ -63,13 +105,15 @@ def deploy(
 def status(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """Show nodes, roles, addresses, slots, health and runs."""
     place, record, made = options.deployed(config_file, name)
-    health = checks.health(place, made, providers.trainer_of(record))
+    health = checks.health(place, made, providers.of(record).trainer_digest(record))
     seen = runs.overview(place, made)
     if json:
         listing = [output.as_record(one) for one in seen]
-        return output.as_json({"cluster": made, "health": health.checks, "runs": listing})
+        found = {"cluster": made, "missing": record.missing, "health": health.checks, "runs": listing}
+        return output.as_json(found)
     output.line(f"cluster {made.name} ({record.config['provider']}): {len(made.nodes)} nodes, {made.slots} slots")
     output.nodes(made, health)
+    output.missing(record.missing)
     if seen:
         output.line()
         output.runs_table(seen[-5:])
@@ -78,29 +122,31 @@ def status(config_file: ConfigFile = None, name: Name = None, json: Json = False
 def teardown(
     name: Name = None,
     orphans: Annotated[bool, typer.Option("--orphans", help=ORPHANS)] = False,
+    provider: Provider = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --orphans: do not ask.")] = False,
     config_file: ConfigFile = None,
     json: Json = False,
 ) -> None:
     """Remove the cluster; runs and their results stay. Prints a receipt."""
     chosen = options.place(config_file, name).name
-    receipt = _orphans(chosen, yes) if orphans else removal.teardown(chosen)
+    wanted = options.load(config_file, chosen, {"provider": provider}, whole=False)
+    receipt = _orphans(wanted, yes) if orphans else removal.teardown(chosen)
     if json:
         output.as_json(receipt)
     else:
         for resource in receipt.made:
-            output.line(f"{resource}: {'LEFT' if resource in receipt.left else 'gone'}")
+            output.line(f"{resource}: {'gone' if resource in receipt.gone else 'LEFT'}")
         output.line(f"cluster {chosen}: {len(receipt.made)} made, {len(receipt.gone)} gone, {len(receipt.left)} left")
     if receipt.left:
         raise OrchestratorError(f"{len(receipt.left)} left: {', '.join(map(str, receipt.left))}", "run teardown again")
 
 
-def _orphans(name: str, yes: bool) -> removal.Receipt:
-    found = removal.orphans(name)
+def _orphans(wanted: Config, yes: bool) -> removal.Receipt:
+    found = removal.orphans(wanted)
     if found and not yes:
         progress.note("\n".join(map(str, found)))
         typer.confirm(f"remove these {len(found)}?", abort=True, err=True)
-    return removal.remove_orphans(name, found)
+    return removal.remove_orphans(wanted, found)
 
 
 def terminal(
@@ -129,4 +175,5 @@ def hostfile(config_file: ConfigFile = None, name: Name = None, json: Json = Fal
 def inventory(config_file: ConfigFile = None, name: Name = None, json: Json = True) -> None:
     """Print the Ansible inventory, always as JSON, which `ansible -i` reads."""
     place, record, made = options.deployed(config_file, name)
-    output.as_json(cluster.inventory(made, place.key, place.known_hosts, record.host_keys))
+    given = settings.for_ansible(place, record, made)
+    output.as_json(cluster.inventory(made, place.key, place.known_hosts, record.host_keys, given))

@@ -64,14 +64,15 @@ Name = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
 
-def load(path: Path | None, name: str | None, flags: Mapping[str, Any]) -> Config:
+def load(path: Path | None, name: str | None, flags: Mapping[str, Any], whole: bool = True) -> Config:
     """The Config of cluster.yaml, else of the deployed cluster, else the defaults, overridden by ``flags``.
 
-    They are named by their keys, as in {"local.cpus": 2}; None stands for a flag that was not given.
+    ``whole`` is that of config.load. Flags are named by their keys, as in {"local.cpus": 2}; None stands for one not
+    given.
     """
     file = path or (config.FILE if config.FILE.exists() else None)
     base = {} if file else _deployed(name or config.DEFAULT_NAME)
-    return config.load(file, {"name": name, **flags}, base)
+    return config.load(file, {"name": name, **flags}, base, whole)
 
 
 def _deployed(name: str) -> dict[str, Any]:

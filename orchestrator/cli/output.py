@@ -3,7 +3,7 @@
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,11 @@ from rich.text import Text
 from orchestrator import progress, runlog
 from orchestrator.checks import Health
 from orchestrator.cluster import Cluster
+from orchestrator.config import Config
+from orchestrator.prices import Item
 from orchestrator.runs import Seen
 from orchestrator.schema import Hello, HelloRank, Results
+from orchestrator.terraform import Change
 
 PIPE_WIDTH = 10_000  # no line is folded for a program that reads it
 console = progress.Terminal(width=None if sys.stdout.isatty() else PIPE_WIDTH)
@@ -67,6 +70,36 @@ def nodes(made: Cluster, health: Health) -> None:
             for n, node in made.nodes.items()
         ],
     )
+
+
+def missing(found: Mapping[str, str]) -> None:
+    """Nodes that were asked for and are not there."""
+    for name, why in found.items():
+        line(f"missing: {name}: {why}")
+
+
+def plan(wanted: Config, changes: Sequence[Change]) -> None:
+    """What a deploy would do."""
+    line(f"cluster {wanted.name}: {wanted.nodes} nodes with provider {wanted.provider}")
+    if changes:
+        table(("change", "what", "name"), [(c.action, c.kind, c.name) for c in changes])
+    else:
+        line("nothing would be made or changed by Terraform")
+
+
+def bill(items: Sequence[Item], currency: str) -> None:
+    """What it costs per hour; a thing without a price is named."""
+    rows = [(i.count, i.name, _price(i.each, currency), _price(i.sum, currency)) for i in items]
+    if rows:
+        line()
+        table(("count", "what", "per hour", "together"), rows)
+        known = [i.sum for i in items if i.sum is not None]
+        rest = ", ".join(i.name for i in items if i.sum is None)
+        line(f"{sum(known):.2f} {currency} per hour" + (f", and what has no price in `prices`: {rest}" if rest else ""))
+
+
+def _price(value: float | None, currency: str) -> str:
+    return "no price" if value is None else f"{value:.2f} {currency}"
 
 
 def as_record(seen: Seen) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def _deployed(config: Config) -> tuple[Home, Cluster, str]:
     """The deployed cluster that ``config`` is for, with the trainer that its nodes must have."""
     place = state.home(config.name)
     record, cluster = state.deployed(place)
-    return place, cluster, providers.trainer_of(record)
+    return place, cluster, providers.of(record).trainer_digest(record)
 
 
 def _finish(place: Home, cluster: Cluster, run: Run, quiet: bool) -> Seen:

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import build, engine, images, process
-from orchestrator.config import LEAST_CPUS, LEAST_MEMORY, Config
+from orchestrator.config import LEAST_CPUS, LEAST_MEMORY, Config, stored
 from orchestrator.engine import Engine
-from orchestrator.errors import PreflightError, command
+from orchestrator.errors import PreflightError, command, gather
 from orchestrator.providers import Resource
+from orchestrator.providers.terraformed import destroy, provision
 from orchestrator.state import Home, Record
+
+__all__ = ["destroy", "provision"]
 
 IMAGE = "node"
 SUBNETS = [IPv4Network((0x0AC90000 + (n << 8), 24)) for n in range(256)]  # 10.201.0.0/24 to 10.201.255.0/24
@@ -21,11 +24,18 @@ DEFAULT_MTU = 1500
 def preflight(config: Config, record: Record | None) -> None:
     """Docker answers, the request fits this machine, and the cluster's name and network are free on the engine."""
     docker, ours = Engine(), record.id if record else ""
-    process.require("docker", "install Docker's command line client: https://docs.docker.com/engine/install")
-    _require_free_name(docker, config.name, ours)
-    _require_room(docker, config)
-    if config.local.subnet:
-        _require_free_subnet(docker, config.local.subnet, ours)
+    remedy = "install Docker's command line client: https://docs.docker.com/engine/install"
+    gather(
+        lambda: process.require("docker", remedy),
+        lambda: _require_free_name(docker, config.name, ours),
+        lambda: _require_room(docker, config),
+        lambda: _require_free_subnet(docker, config.local.subnet, ours),
+    )
+
+
+def callers(config: Config) -> list[str]:
+    """Nobody outside this machine reaches the nodes."""
+    return []
 
 
 def _require_free_name(docker: Engine, name: str, ours: str) -> None:
@@ -60,26 +70,25 @@ def _require_share(docker: Engine, nodes: int) -> None:
         )
 
 
-def _require_free_subnet(docker: Engine, subnet: IPv4Network, ours: str) -> None:
-    for other in docker.networks():
-        if other.subnet.overlaps(subnet) and not (ours and other.id == ours):
+def _require_free_subnet(docker: Engine, subnet: IPv4Network | None, ours: str) -> None:
+    for other in docker.networks() if subnet else []:
+        if subnet and other.subnet.overlaps(subnet) and not (ours and other.id == ours):
             raise PreflightError(
                 f"local.subnet: {subnet} overlaps {other.subnet} of the Docker network {other.name}",
                 "choose another, or leave it out: then a free one is taken",
             )
 
 
-def variables(config: Config, record: Record, place: Home) -> dict[str, Any]:
-    """The node image, built where it is not there, and each node's share of this machine."""
+def variables(config: Config, record: Record) -> dict[str, Any]:
+    """The node image, and each node's share of this machine."""
     docker = Engine()
-    image = build.ensure(docker, IMAGE, config.local.base_image, place.log("image"))
     memory = config.local.memory * 2**10 if config.local.memory else MEMORY_SHARE * docker.memory / 2**20 / config.nodes
     before = record.variables.get("local", {})
     subnet = (
         config.local.subnet or before.get("subnet") or free_subnet(config.name, [n.subnet for n in docker.networks()])
     )
     return {
-        "image": image,
+        "image": images.tag(IMAGE, config.local.base_image),
         "subnet": str(subnet),
         "mtu": _mtu(),
         "cpus": config.local.cpus or max(LEAST_CPUS, int(100 * docker.cpus / config.nodes) / 100),
@@ -87,8 +96,21 @@ def variables(config: Config, record: Record, place: Home) -> dict[str, Any]:
     }
 
 
-def trainer_digest(config: Config) -> str:
-    return images.digest(config.local.base_image)
+def accelerated(config: Config) -> tuple[str | None, str]:
+    """Containers use the CPU alone."""
+    return None, config.local.base_image
+
+
+def prepare(record: Record, place: Home) -> None:
+    build.ensure(Engine(), IMAGE, stored(record.config).local.base_image, place.log("image"))
+
+
+def priced(config: Config) -> dict[str, int]:
+    return {}
+
+
+def trainer_digest(record: Record) -> str:
+    return images.digest(stored(record.config).local.base_image)
 
 
 def free_subnet(name: str, taken: list[IPv4Network]) -> IPv4Network:
@@ -119,11 +141,16 @@ def lost(record: Record, recorded: Mapping[str, str]) -> list[str]:
     return [address for address, name in recorded.items() if name not in usable]
 
 
-def strangers(name: str) -> list[Resource]:
-    return [_resource(r) for r in Engine().owned() if r.cluster == name]
+def faults(record: Record) -> dict[str, str]:
+    """The engine says it at once."""
+    return {}
 
 
-def remove(resources: Iterable[Resource]) -> None:
+def strangers(config: Config) -> list[Resource]:
+    return [_resource(r) for r in Engine().owned() if r.cluster == config.name]
+
+
+def remove(config: Config, resources: Iterable[Resource]) -> None:
     """Containers first: networks and volumes are held by them."""
     docker = Engine()
     for resource in sorted(resources, key=lambda r: r.kind):
@@ -131,4 +158,4 @@ def remove(resources: Iterable[Resource]) -> None:
 
 
 def _resource(found: engine.Resource) -> Resource:
-    return Resource(found.kind, found.name, found.key, found.running)
+    return Resource(found.kind, found.name, found.key, found.running, known_as=found.name)

@@ -9,9 +9,10 @@ from typing import TypeVar
 
 import paramiko
 
-from orchestrator.cluster import Cluster, ssh_options
+from orchestrator.cluster import Cluster, proxied, ssh_options, tunnel
 from orchestrator.errors import command
-from orchestrator.ssh.session import CONNECT_SECONDS, FAULTS, Answer, Session, Unreachable
+from orchestrator.ssh.reach import Way, reached
+from orchestrator.ssh.session import Answer, Session, Unreachable
 from orchestrator.state import Home
 
 __all__ = ["Answer", "Session", "Unreachable", "client_command", "connect", "on_every_node"]
@@ -30,36 +31,37 @@ def connect(place: Home, cluster: Cluster, name: str) -> Iterator[Session]:
     client = paramiko.SSHClient()
     client.load_host_keys(str(place.known_hosts))
     client.set_missing_host_key_policy(paramiko.RejectPolicy())
-    try:
-        _open(client, place, cluster, name)
+    with contextlib.closing(client), reached(place, cluster, name) as way:
+        with way.explained():
+            _open(client, way, place, cluster, name)
         yield Session(name, client)
-    finally:
-        client.close()
 
 
-def _open(client: paramiko.SSHClient, place: Home, cluster: Cluster, name: str) -> None:
-    try:
-        client.connect(
-            cluster.nodes[name].address,
-            username=cluster.ssh_user,
-            key_filename=str(place.key),
-            timeout=CONNECT_SECONDS,
-            banner_timeout=CONNECT_SECONDS,
-            auth_timeout=CONNECT_SECONDS * 2,
-            allow_agent=False,
-            look_for_keys=False,
-        )
-    except FAULTS as error:
-        raise Unreachable(str(error) or type(error).__name__) from error
+def _open(client: paramiko.SSHClient, way: Way, place: Home, cluster: Cluster, name: str) -> None:
+    node = cluster.nodes[name]
+    client.connect(
+        node.address,
+        port=node.port,
+        sock=way.connection,
+        username=cluster.ssh_user,
+        key_filename=str(place.key),
+        banner_timeout=way.seconds,
+        auth_timeout=way.seconds * 2,
+        allow_agent=False,
+        look_for_keys=False,
+    )
     transport = client.get_transport()
     if transport:
         transport.set_keepalive(10)
-        if isinstance(transport.sock, socket.socket) and hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux
-            transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_MILLISECONDS)
+        if way.connection.family != socket.AF_UNIX and hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux
+            way.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_MILLISECONDS)
 
 
-def on_every_node(cluster: Cluster, action: Callable[[str], Value]) -> tuple[dict[str, Value], dict[str, str]]:
-    """``action(name)`` for all nodes at once: what it gave by node, and why it failed by node."""
+def on_every_node(
+    cluster: Cluster, action: Callable[[str], Value], chosen: Sequence[str] | None = None
+) -> tuple[dict[str, Value], dict[str, str]]:
+    """``action(name)`` for all (or ``chosen``) nodes at once: what it gave by node, and why it failed by node."""
+    order = list(cluster.nodes if chosen is None else chosen)
     results: dict[str, Value] = {}
     reasons: dict[str, str] = {}
 
@@ -71,14 +73,17 @@ def on_every_node(cluster: Cluster, action: Callable[[str], Value]) -> tuple[dic
 
     pool = ThreadPoolExecutor(max_workers=32)
     try:
-        list(pool.map(attempt, cluster.nodes))
+        list(pool.map(attempt, order))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # whoever is interrupted waits for no node
-    order = list(cluster.nodes)
     return {n: results[n] for n in order if n in results}, {n: reasons[n] for n in order if n in reasons}
 
 
-def client_command(place: Home, cluster: Cluster, name: str, argv: Sequence[str] = ()) -> list[str]:
-    """The OpenSSH command of a terminal on node ``name``."""
-    destination = f"{cluster.ssh_user}@{cluster.nodes[name].address}"
-    return ["ssh", "-i", str(place.key), *ssh_options(place.known_hosts), destination, *argv]
+def client_command(
+    place: Home, cluster: Cluster, name: str, argv: Sequence[str] = (), options: Sequence[str] = ()
+) -> list[str]:
+    """The OpenSSH command of a terminal on node ``name``, with further ``options`` of its client."""
+    node = cluster.nodes[name]
+    through = proxied(tunnel(cluster, name, place.key, place.known_hosts))
+    login = ["ssh", "-i", str(place.key), *ssh_options(place.known_hosts), *through, *options, "-p", str(node.port)]
+    return [*login, f"{cluster.ssh_user}@{node.address}", *argv]

@@ -1,9 +1,11 @@
 locals {
   labels = "--label orchestrator.cluster=${var.name} --label orchestrator.id=${var.id}"
 
-  # The head is .10, worker n is .11 + n: addresses stay when the cluster grows or a node is replaced.
-  names     = concat(["${var.name}-head"], [for n in range(var.nodes - 1) : "${var.name}-worker-${n}"])
-  addresses = { for n, name in local.names : name => cidrhost(var.local.subnet, 10 + n) }
+  # The head is .10, worker n is .11 + n: addresses stay when the cluster grows, or a node is replaced or left out.
+  names = concat(["${var.name}-head"], [for n in range(var.nodes - 1) : "${var.name}-worker-${n}"])
+  addresses = {
+    for n, name in local.names : name => cidrhost(var.local.subnet, 10 + n) if !contains(var.without, name)
+  }
 }
 
 # Every command tolerates what an interrupted one left: it removes its own leftovers by name and label, then makes.

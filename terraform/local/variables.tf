@@ -29,6 +29,23 @@ variable "ssh_public_key" {
   type        = string
 }
 
+variable "allow_from" {
+  description = "Networks that may ssh into the nodes. Of no effect here: only this machine reaches its containers."
+  type        = list(string)
+  default     = []
+}
+
+variable "without" {
+  description = "Names of workers to leave out this time: those that could not be made. Addresses of the others stay."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for name in var.without : !endswith(name, "-head")])
+    error_message = "A cluster is never without its head."
+  }
+}
+
 variable "local" {
   description = "What only containers on this machine have: cpus in cores and memory in MiB, both per node."
   type = object({

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from orchestrator import assets
 from orchestrator import cluster as clusters
-from tests.contract.conftest import Root
+from tests.contract import providers
+from tests.contract.conftest import Root, Said
 
 GOLDEN = Path(__file__).parent / "golden" / "contract.json"
 
@@ -42,6 +44,7 @@ def test_every_root_is_valid(root: Callable[[str], Root], name: str) -> None:
         ({"a": HEAD, "b": node(address="10.0.0.4")}, "Two nodes share one private_address."),
         ({"a": HEAD, "b": node(cpus=0)}, "A node has more than 0 cpus"),
         ({"a": HEAD, "b": node(gpus=-1)}, "A node has more than 0 cpus and at least 0 gpus."),
+        ({"a": {**HEAD, "port": 0}}, "A node's port is one of 1 to 65535."),
         ({"a": {key: HEAD[key] for key in HEAD if key != "cpus"}}, 'attribute "cpus" is required'),
     ],
 )
@@ -51,6 +54,19 @@ def test_a_cluster_that_could_not_work_is_refused_at_plan_time(
     problems = root("contract").problems(given(nodes))
     assert len(problems) == 1
     assert problem in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"storage": "floppy"}, "storage is nfs or mounted."),
+        ({"trainer": "personal"}, "trainer is container or installed."),
+    ],
+)
+def test_what_the_control_side_would_not_know_is_refused(
+    root: Callable[[str], Root], changes: dict[str, str], problem: str
+) -> None:
+    assert root("contract").problems(given({"a": HEAD}, **changes)) == [problem]
 
 
 def test_a_cluster_that_works_is_planned(root: Callable[[str], Root]) -> None:
@@ -74,9 +90,43 @@ def test_the_output_is_the_golden_one_and_is_read_as_a_cluster(root: Callable[[s
     assert made.nodes["demo-worker-0"].address == "198.51.100.7"
 
 
+def test_a_cloud_says_what_its_nodes_have_to_be_given(root: Callable[[str], Root]) -> None:
+    cloud = given({"a": {**HEAD, "port": 2222}}, storage="nfs", trainer="container")
+    made = clusters.read(output(root("contract"), cloud))
+    assert (made.storage, made.trainer, made.nodes["a"].port) == ("nfs", "container", 2222)
+
+
 @pytest.mark.parametrize(("gpus", "slots", "expected"), [(0, None, 1), (4, None, 4), (4, 2, 2), (0, 3, 3)])
 def test_a_node_has_a_slot_per_gpu_or_one_or_as_many_as_asked_for(
     root: Callable[[str], Root], gpus: int, slots: int | None, expected: int
 ) -> None:
     found = output(root("contract"), given({"a": {**HEAD, "gpus": gpus}}, slots=slots))
     assert clusters.read(found).slots == expected
+
+
+@pytest.mark.parametrize("name", providers.roots())
+def test_every_provider_has_the_same_variables_and_one_object_of_its_own(name: str) -> None:
+    declared = providers.declared(name)
+    assert {key: block["type"] for key, block in declared.items() if key != name} == providers.COMMON
+    assert providers.attributes(name)
+    assert {key for key, block in declared.items() if "default" in block} == {"slots", "allow_from", "without"}
+    assert all(len(block["description"].split()) >= 3 for block in declared.values())
+
+
+@pytest.mark.parametrize("name", providers.roots())
+def test_a_root_looks_nothing_up(name: str) -> None:
+    """A name may mean another thing at the next deploy, and nodes would be replaced for it."""
+    assert providers.blocks(name, "data") == []
+
+
+@pytest.mark.parametrize("name", providers.roots())
+def test_every_provider_has_the_same_files_and_gives_the_one_output(name: str) -> None:
+    files = {path.name for path in (assets.directory("terraform") / name).glob("*.tf")}
+    assert {"main.tf", "variables.tf", "outputs.tf", "versions.tf"} <= files
+    assert [list(block) for block in providers.blocks(name, "output")] == [["cluster"]]
+    assert [block["contract"]["source"] for block in providers.blocks(name, "module")] == ["../contract"]
+
+
+def test_terraform_finds_nothing_to_format(terraform: str) -> None:
+    said = Root(terraform, assets.directory("terraform")).run("fmt", "-check", "-recursive")
+    assert said == Said(0, "")

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import hcl2
 import pytest
 
-from orchestrator import assets, lifecycle
 from orchestrator import cluster as clusters
+from orchestrator import lifecycle, state, terraform
 from orchestrator.providers import local
 from tests.contract.conftest import Root
+from tests.contract.providers import attributes, declared, planned
 
 GOLDEN = Path(__file__).parent / "golden" / "local.json"
 LOCAL = {"image": "node:1", "subnet": "10.201.7.0/24", "mtu": 1500, "cpus": 0.5, "memory": 1024}
@@ -24,15 +24,10 @@ VARIABLES = {
     "nodes": 3,
     "slots": None,
     "ssh_public_key": "ssh-ed25519 AAAA orchestrator",
+    "allow_from": [],
+    "without": [],
     "local": LOCAL,
 }
-
-
-def declared() -> dict[str, dict[str, Any]]:
-    """The variable blocks of terraform/local."""
-    with (assets.directory("terraform") / "local" / "variables.tf").open() as file:
-        blocks = hcl2.load(file)["variable"]
-    return {name.strip('"'): block for found in blocks for name, block in found.items()}
 
 
 def keys_written_by(function: Callable[..., Any]) -> Iterator[set[str]]:
@@ -44,23 +39,14 @@ def keys_written_by(function: Callable[..., Any]) -> Iterator[set[str]]:
 
 
 def test_the_control_side_writes_the_variables_that_the_root_declares() -> None:
-    assert list(keys_written_by(lifecycle._variables)) == [set(declared())]
-    assert set(VARIABLES) == set(declared())
+    assert list(keys_written_by(lifecycle._variables)) == [set(declared("local"))]
+    assert set(VARIABLES) == set(declared("local"))
 
 
 def test_the_provider_writes_the_attributes_that_its_variable_declares() -> None:
-    shape = declared()["local"]["type"].removeprefix("${object({").removesuffix("})}")
-    types = dict(attribute.split(" = ") for attribute in shape.split(", "))
+    types = attributes("local")
     assert list(keys_written_by(local.variables)) == [set(types)]
     assert types == {"image": "string", "subnet": "string", "mtu": "number", "cpus": "number", "memory": "number"}
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("name", "string"), ("id", "string"), ("nodes", "number"), ("slots", "number")]
-)
-def test_the_common_variables_have_their_types_and_say_what_they_mean(name: str, kind: str) -> None:
-    assert declared()[name]["type"] == kind
-    assert all(len(block["description"].split()) >= 3 for block in declared().values())
 
 
 @pytest.mark.parametrize(
@@ -71,6 +57,7 @@ def test_the_common_variables_have_their_types_and_say_what_they_mean(name: str,
         ({"nodes": "many"}, "a number is required"),
         ({"local": {**LOCAL, "subnet": "everywhere"}}, "local.subnet is an IPv4 network"),
         ({"local": {**LOCAL, "subnet": "fd00::/64"}}, "local.subnet is an IPv4 network"),
+        ({"without": ["demo-head"]}, "A cluster is never without its head."),
         ({"local": {"image": "node:1"}}, "attributes"),
         ({"local": {**LOCAL, "cpus": 0}}, "A node has more than 0 cpus"),
     ],
@@ -82,21 +69,8 @@ def test_variables_that_could_not_work_are_refused_at_plan_time(
     assert any(problem in found for found in problems), problems
 
 
-def planned(root: Root, **changes: Any) -> Any:
-    """The output `cluster` as a plan knows it, with what only an apply would know filled in."""
-    root.given({**VARIABLES, **changes})
-    said = root.run("plan", "-input=false", "-out=plan")
-    assert said.code == 0, said.text
-    output = root.json("show", "-json", "plan")["output_changes"]["cluster"]
-    unknown = {name for name, attributes in output["after_unknown"]["nodes"].items() if attributes == {"id": True}}
-    assert unknown == set(output["after"]["nodes"])
-    for name in unknown:
-        output["after"]["nodes"][name]["id"] = f"id-of-{name}"
-    return output["after"]
-
-
 def test_a_plan_gives_the_golden_cluster_and_it_is_read(root: Callable[[str], Root]) -> None:
-    output = planned(root("local"), nodes=2)
+    output = planned(root("local"), {**VARIABLES, "nodes": 2})
     assert output == json.loads(GOLDEN.read_text())
     made = clusters.read(output)
     assert (made.name, made.head, made.slots, made.nodes["demo-head"].cpus) == ("demo", "demo-head", 2, 0.5)
@@ -104,13 +78,31 @@ def test_a_plan_gives_the_golden_cluster_and_it_is_read(root: Callable[[str], Ro
 
 def test_addresses_stay_when_the_cluster_grows(root: Callable[[str], Root]) -> None:
     local_root = root("local")
-    small, large = (clusters.read(planned(local_root, nodes=nodes, slots=2)) for nodes in (1, 12))
+    sizes = ({**VARIABLES, "slots": 2, "nodes": nodes} for nodes in (1, 12))
+    small, large = (clusters.read(planned(local_root, variables)) for variables in sizes)
     assert small.nodes["demo-head"] == large.nodes["demo-head"]
     assert list(large.nodes) == ["demo-head", *(f"demo-worker-{number}" for number in range(11))]
     assert large.slots == 24
+
+
+def test_a_node_left_out_takes_nothing_from_the_others(root: Callable[[str], Root]) -> None:
+    local_root = root("local")
+    whole, degraded = (
+        clusters.read(planned(local_root, {**VARIABLES, "without": names})) for names in ([], ["demo-worker-0"])
+    )
+    assert list(degraded.nodes) == ["demo-head", "demo-worker-1"]
+    assert degraded.nodes["demo-worker-1"] == whole.nodes["demo-worker-1"]
 
 
 def test_the_root_needs_no_provider_that_must_be_downloaded(root: Callable[[str], Root]) -> None:
     said = root("local").run("providers")
     assert "provider[terraform.io/builtin/terraform]" in said.text
     assert said.text.count("provider[") == said.text.count("provider[terraform.io/builtin/terraform]")
+
+
+def test_a_plan_of_the_control_side_lists_what_would_change(tmp_path: Path) -> None:
+    place = state.Home(tmp_path / "demo")
+    changes = terraform.plan(place, "local", {**VARIABLES, "nodes": 2}, state.Home(tmp_path / "none"))
+    found = {(change.action, change.name) for change in changes}
+    assert {("create", "demo-network"), ("create", "demo-shared"), ("create", "demo-worker-0")} <= found
+    assert {change.action for change in changes} == {"create"}

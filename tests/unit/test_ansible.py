@@ -53,7 +53,7 @@ def test_nodes_that_do_not_answer_are_named_each_with_its_reason(closed_port: in
     assert list(caught.value.reasons) == ["demo-head", "demo-worker-0"]
     assert all("Connection refused" in reason for reason in caught.value.reasons.values())
     assert "`orchestrator deploy --cluster demo` tries again" in caught.value.hint
-    assert "One head, and every node with an address" in tasks[0]
+    assert "One head, every node with an address" in tasks[0]
     assert "UNREACHABLE" in state.home("demo").log("ansible").read_text()
 
 

@@ -116,7 +116,7 @@ def test_without_terraform_a_deploy_ends_with_2(tmp_path: Path) -> None:
     command = [str(tmp_path / "python"), "-c", "from orchestrator.cli import main; main()", "deploy"]
     finished = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert finished.returncode == 2
-    assert "error: neither terraform nor tofu is on the PATH\ninstall one: https://" in finished.stderr
+    assert "error: neither terraform nor tofu is on the PATH\n    install one: https://" in finished.stderr
 
 
 def test_without_docker_a_deploy_ends_with_2_and_touches_nothing(
@@ -127,7 +127,8 @@ def test_without_docker_a_deploy_ends_with_2_and_touches_nothing(
         server.bind(str(tmp_path / "dead"))
     finished = cli("deploy", DOCKER_HOST=f"unix://{tmp_path / 'dead'}")
     assert finished.returncode == 2
-    assert f"error: Docker Engine does not answer at unix://{tmp_path / 'dead'}\nstart Docker" in finished.stderr
+    assert f"error: Docker Engine does not answer at unix://{tmp_path / 'dead'}\n" in finished.stderr
+    assert "start Docker" in finished.stderr
     assert not own_directories.exists()
 
 

@@ -101,7 +101,10 @@ def test_more_ranks_than_slots_are_refused_with_the_number_there_is(np: int) -> 
 def test_the_inventory_has_the_groups_that_switch_features() -> None:
     children = builders.inventory(builders.cluster(nodes=3))["all"]["children"]
     members = {group: list(content["hosts"]) for group, content in children.items()}
-    assert members == {"head": ["demo-head"], "workers": ["demo-worker-0", "demo-worker-1"], "gpu": []}
+    assert members == {
+        "head": ["demo-head"], "workers": ["demo-worker-0", "demo-worker-1"],
+        "gpu": [], "nfs": [], "containers": [], "jupyter": [],
+    }  # fmt: skip
 
 
 def test_nodes_with_gpus_are_in_the_group_gpu() -> None:
@@ -111,9 +114,10 @@ def test_nodes_with_gpus_are_in_the_group_gpu() -> None:
 
 def test_the_inventory_pins_every_host_key_and_checks_it() -> None:
     made = builders.cluster()
-    everything = clusters.inventory(made, Path("k"), Path("known"), builders.host_keys(made))["all"]
+    everything = clusters.inventory(made, Path("k"), Path("known"), builders.host_keys(made), {})["all"]
     assert everything["hosts"]["demo-worker-0"] == {
         "ansible_host": "10.0.0.11",
+        "ansible_port": 22,
         "private_address": "10.0.0.11",
         "slots": 1,
         "host_key": "ssh-ed25519 AAAAid-1",

@@ -15,20 +15,24 @@ from orchestrator import assets
 LAYERS = [
     {"cli"},
     {"lifecycle", "programs"},
-    {"removal"},
+    {"removal", "settings"},
     {"runs"},
     {"records"},
-    {"checks", "datasets", "providers"},
-    {"build", "terraform", "ansible", "ssh", "keys"},
+    {"checks", "datasets", "providers", "notebook"},
+    {"build", "terraform", "ansible", "ssh", "keys", "cloud", "google"},
     {"lock"},
     {"images", "engine", "state", "launch", "recipes", "runlog"},
-    {"process", "config", "cluster", "source"},
+    {"gpu"},
+    {"process", "config", "cluster", "source", "notes", "prices"},
     {"endings"},
     {"schema", "assets", "progress", "errors"},
 ]
 # The one module, or package, that may import each foreign tool.
 TOOLS = {
     "docker": "engine",
+    "google": "google",
+    "keystoneauth1": "cloud",
+    "openstack": "cloud",
     "paramiko": "ssh",
     "ansible_runner": "ansible",
     "python_terraform": "terraform",

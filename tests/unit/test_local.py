@@ -119,8 +119,9 @@ def test_what_is_gone_or_stands_still_is_lost() -> None:
 
 
 def test_strangers_are_all_that_carry_the_name() -> None:
-    assert [resource.name for resource in local.strangers("demo")] == ["demo-head", "demo-worker-0", "demo-worker-1"]
-    assert local.strangers("other") == []
+    found = local.strangers(Config(name="demo"))
+    assert [resource.name for resource in found] == ["demo-head", "demo-worker-0", "demo-worker-1"]
+    assert local.strangers(Config(name="other")) == []
 
 
 def test_more_nodes_than_the_memory_of_this_machine_carries_are_refused_with_how_many_fit() -> None:

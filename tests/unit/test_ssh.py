@@ -22,6 +22,8 @@ def test_the_command_of_a_terminal_checks_the_pinned_host_key_with_the_clusters_
         *("-o", "IdentitiesOnly=yes"),
         *("-o", "ServerAliveInterval=10"),
         *("-o", "ServerAliveCountMax=3"),
+        *("-o", "ConnectTimeout=10"),
+        *("-p", "22"),
         "orchestrator@10.0.0.11",
         "ls -l",
     ]

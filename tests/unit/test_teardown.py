@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator import cluster as clusters
 from orchestrator import removal, state, terraform
+from orchestrator.config import Config
 from orchestrator.errors import StateError
 from orchestrator.state import Home
 from tests import builders, waiting
@@ -110,19 +111,19 @@ def test_what_the_engine_does_not_let_go_stands_in_the_receipt(
 def test_orphans_are_what_carries_the_name_and_is_of_no_deployment_here(on_engine: OnEngine) -> None:
     applied()
     on_engine(**{"demo-head": "1a2b3c4d", "demo-worker-0": "another"})
-    assert [orphan.name for orphan in removal.orphans("demo")] == ["demo-worker-0"]
+    assert [orphan.name for orphan in removal.orphans(Config(name="demo"))] == ["demo-worker-0"]
 
 
 def test_orphans_that_are_gone_in_the_meantime_are_left_alone(on_engine: OnEngine) -> None:
     on_engine(**{"demo-worker-0": "another"})
-    found = removal.orphans("demo")
+    found = removal.orphans(Config(name="demo"))
     on_engine()
-    assert removal.remove_orphans("demo", found).gone == found
+    assert removal.remove_orphans(Config(name="demo"), found).gone == found
 
 
 def test_orphans_are_not_removed_while_another_command_works_on_the_cluster(on_engine: OnEngine, start: Start) -> None:
     on_engine(**{"demo-worker-0": "another"})
-    found = removal.orphans("demo")
+    found = removal.orphans(Config(name="demo"))
     assert waiting.line(start("-c", HOLD)) == "held"
     with pytest.raises(StateError, match="is locked by pid"):
-        removal.remove_orphans("demo", found)
+        removal.remove_orphans(Config(name="demo"), found)

@@ -113,19 +113,20 @@ def write_state(resources: list[dict[str, Any]], name: str = terraform.STATE) ->
 NETWORK = resource("terraform_data", "network", {"id": "1", "input": {"value": {"name": "demo-network"}}})
 
 
-def test_what_terraform_recorded_is_listed_by_address_with_its_name() -> None:
+def test_what_terraform_recorded_is_listed_by_address_with_its_identity() -> None:
     write_state(
         [
             NETWORK,
             resource("terraform_data", "node", {"id": "2", "input": {"value": {"name": "demo-head"}}}, "demo-head"),
             resource("terraform_data", "limits", {"id": "3", "input": None}, "demo-head"),
             resource("some_server", "node", {"id": "4", "name": "demo-worker-0"}),
+            {**resource("some_image", "of_nodes", {"id": "5"}), "mode": "data"},
         ]
     )
     assert terraform.recorded(state.home("demo"), "local") == {
         "terraform_data.network": "demo-network",
         'terraform_data.node["demo-head"]': "demo-head",
-        "some_server.node": "demo-worker-0",
+        "some_server.node": "4",
     }
 
 

@@ -1,120 +1,52 @@
 """cluster.yaml and flags: one model, every problem reported at once, one place for every default."""
 
 import difflib
-import re
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import yaml
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic_core import to_jsonable_python
 
+from orchestrator.config.providers import LEAST_CPUS, LEAST_MEMORY, Gcp, Host, Hosts, Local, OpenStack
+from orchestrator.config.sections import MAX_NODES, NAME, NAME_RULE, Gpu, Launch, Section, Train
 from orchestrator.errors import ConfigError, StateError
-from orchestrator.schema import Precision
+
+__all__ = ["LEAST_CPUS", "LEAST_MEMORY", "NAME", "NAME_RULE", "Config", "Host", "Launch", "Local", "Train"]
 
 FILE = Path("cluster.yaml")
 DEFAULT_NAME = "default"
-NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
-NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
-MAX_LOCAL_NODES = 100
-LEAST_CPUS, LEAST_MEMORY = 0.01, 0.5  # cores, GiB
+NEEDED = {"openstack": ("image", "flavor"), "gcp": ("zone",), "hosts": ("addresses",)}
 
 
-def seconds(text: Any) -> Any:
-    """Seconds of "90", "90s", "15m" or "2h"; anything else unchanged, for the type check to refuse."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(text).strip())
-    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else text
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_number(cls, value: Any, field: ValidationInfo) -> Any:
-        """Python takes yes and no for 1 and 0."""
-        if isinstance(value, bool) and cls.model_fields[field.field_name or ""].annotation is not bool:
-            raise ValueError(f"{str(value).lower()} is neither a number nor a name")
-        return value
-
-
-class Local(_Section):
-    """Nodes that are containers on this machine."""
-
-    cpus: float | None = Field(
-        None, ge=LEAST_CPUS, description="cores per node; default: this machine's, shared evenly"
-    )
-    memory: float | None = Field(
-        None, ge=LEAST_MEMORY, description="GiB per node; default: 90 % of this machine's, shared evenly"
-    )
-    subnet: IPv4Network | None = Field(None, description="network of the nodes; default: the first free one")
-    base_image: str = Field(
-        "debian:12-slim", min_length=1, description="image that the trainer and node images are built on"
-    )
-
-    @field_validator("subnet")
-    @classmethod
-    def _roomy(cls, subnet: IPv4Network | None) -> IPv4Network | None:
-        if subnet and subnet.num_addresses < MAX_LOCAL_NODES + 16:
-            raise ValueError("needs at least a /25")
-        return subnet
-
-
-class Launch(_Section):
-    """How runs are started."""
-
-    controller: Literal["gloo", "mpi"] = Field("gloo", description="what carries Horovod's messages: gloo or mpi")
-    np: int | None = Field(None, ge=1, description="ranks of a run; default: every slot of the cluster")
-    network_interface: str | None = Field(
-        None, description="network interface for Horovod's traffic; default: the one with the private address"
-    )
-    cycle_time: float = Field(5.0, ge=0, description="milliseconds between two rounds of Horovod's background thread")
-
-
-class Train(_Section):
-    """What is trained. Keys left out come from the model's recipe."""
-
-    model: str | None = Field(None, description="what to train: resnet20, resnet50 or resnet101")
-    dataset: str | None = Field(None, description="what to train on: synthetic, mnist, cifar10 or imagenet")
-    data: Path | None = Field(
-        None, description="directory of the data set; default: downloaded where its site is reachable"
-    )
-    epochs: int | None = Field(None, ge=1, description="passes over the training set; default: the recipe's")
-    steps: int | None = Field(None, ge=1, description="stop after this many steps; default: at the end of the epochs")
-    max_time: Annotated[float | None, BeforeValidator(lambda v: v if v is None else seconds(v))] = Field(
-        None, gt=0, description="stop after this long (90s, 15m, 2h); default: at the end of the epochs"
-    )
-    batch_size: int | None = Field(
-        None, ge=1, description="images per rank and step; default: the recipe's, as far as memory and data go"
-    )
-    learning_rate: float | None = Field(
-        None, gt=0, description="learning rate of one rank, multiplied by the number of ranks; default: the recipe's"
-    )
-    image_size: int | None = Field(
-        None, ge=8, le=1024, description="side of the input in pixels (imagenet, synthetic); default: the recipe's"
-    )
-    seed: int = Field(1, ge=0, le=10**9, description="random seed of weights, order and augmentation")
-    precision: Precision = Field("float32", description="arithmetic of the layers: float32, bfloat16 or float16")
-    fp16_allreduce: bool = Field(False, description="send gradients as 16-bit floats")
-
-
-class Config(_Section):
+class Config(Section):
     """A cluster and what runs on it."""
 
     name: str = Field(DEFAULT_NAME, description="name of the cluster; several can stand side by side")
-    provider: Literal["local"] = Field("local", description="where nodes come from: local")
-    nodes: int = Field(2, ge=1, le=MAX_LOCAL_NODES, description="machines, the head among them")
+    provider: Literal["local", "openstack", "gcp", "hosts"] = Field(
+        "local", description="where nodes come from: local, openstack, gcp or hosts"
+    )
+    nodes: int = Field(2, ge=1, le=MAX_NODES, description="machines, the head among them; with hosts: all of them")
+    min_nodes: int | None = Field(
+        None, ge=1, le=MAX_NODES, description="a deploy is content with so many of them; default: all"
+    )
     slots: int | None = Field(None, ge=1, le=64, description="ranks per node; default: one per GPU, or one")
+    allow_from: list[IPv4Network] | None = Field(
+        None, min_length=1, description="networks that may ssh into a cloud's nodes; default: this machine's address"
+    )
+    jupyter: bool = Field(False, description="JupyterLab on the head, for `orchestrator notebook`")
+    jupyter_password: str | None = Field(None, exclude=True, min_length=8, description="its password; default: made up")
+    prices: dict[str, float] = Field(
+        {}, description="price per hour of flavors or machine types, for `orchestrator plan`"
+    )
+    currency: str = Field("EUR", description="what the prices are in")
     local: Local = Local()
+    openstack: OpenStack = OpenStack()
+    gcp: Gcp = Gcp()
+    hosts: Hosts = Hosts()
+    gpu: Gpu = Gpu()
     launch: Launch = Launch()
     train: Train = Train()
 
@@ -125,11 +57,22 @@ class Config(_Section):
             raise ValueError(f"{name!r} is not usable: {NAME_RULE}")
         return name
 
+    @model_validator(mode="before")
+    @classmethod
+    def _every_host(cls, values: Any) -> Any:
+        """With hosts there are as many nodes as hosts, unless fewer are asked for."""
+        hosts = values.get("hosts") if isinstance(values, Mapping) and values.get("provider") == "hosts" else None
+        addresses = hosts.get("addresses") if isinstance(hosts, Mapping) else None
+        return {"nodes": len(addresses), **values} if isinstance(addresses, list) and addresses else values
 
-def load(path: Path | None, flags: Mapping[str, Any], base: Mapping[str, Any] | None = None) -> Config:
+
+def load(
+    path: Path | None, flags: Mapping[str, Any], base: Mapping[str, Any] | None = None, whole: bool = True
+) -> Config:
     """The Config of ``path`` (or of ``base`` where there is no file), overridden by ``flags`` ("local.cpus": 2).
 
-    Raises ConfigError with every problem, each as ``file: path.to.key: what is wrong``.
+    Where it need not be ``whole``, keys that its provider needs may be missing. Raises ConfigError with every problem,
+    each as ``file: path.to.key: what is wrong``.
     """
     values = _read(path) if path else dict(base or {})
     values = {key: value for key, value in values.items() if value is not None or not _is_section(key)}
@@ -141,12 +84,28 @@ def load(path: Path | None, flags: Mapping[str, Any], base: Mapping[str, Any] | 
                 inner = target.get(section)
                 target[section] = target = dict(inner) if isinstance(inner, Mapping) else {}
             target[last] = value
+    given = {key for key, value in flags.items() if value is not None}
     try:
-        return Config.model_validate(values)
+        config = Config.model_validate(values)
     except ValidationError as error:
-        given = {key for key, value in flags.items() if value is not None}
         problems = [_problem(e["loc"], e["type"], e["msg"], e["input"], path, given) for e in error.errors()]
         raise ConfigError(problems) from None
+    amiss = [_place(key, path, given) + f": {what}" for key, what in _amiss(config) if whole]
+    if amiss:
+        raise ConfigError(amiss)
+    return config
+
+
+def _amiss(config: Config) -> Iterator[tuple[str, str]]:
+    """What is wrong between keys, each of which is right by itself."""
+    section = getattr(config, config.provider)
+    for key in NEEDED.get(config.provider, ()):
+        if not getattr(section, key):
+            yield f"{config.provider}.{key}", f"needed with provider {config.provider}"
+    if config.min_nodes and config.min_nodes > config.nodes:
+        yield "min_nodes", f"{config.min_nodes} are more than the {config.nodes} nodes asked for"
+    if config.provider == "hosts" and 0 < len(config.hosts.addresses) < config.nodes:
+        yield "nodes", f"{config.nodes} asked for, hosts.addresses has {len(config.hosts.addresses)}"
 
 
 def stored(values: Mapping[str, Any]) -> Config:
@@ -162,6 +121,19 @@ def stored(values: Mapping[str, Any]) -> Config:
     except ValidationError as error:
         problems = "; ".join(_problem(e["loc"], e["type"], e["msg"], e["input"], None, set()) for e in error.errors())
         raise StateError(f"the recorded configuration cannot be used: {problems}", "name a cluster.yaml") from error
+
+
+def usable(values: Mapping[str, Any]) -> Config:
+    """What can be used of the Config that a state file holds: for a teardown, which nothing may hold up."""
+    kept = dict(values)
+    while True:
+        try:
+            return stored(kept)
+        except StateError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            for problem in error.__cause__.errors():
+                kept.pop(str(problem["loc"][0]), None)
 
 
 def _known(model: Any, values: Any) -> Any:
@@ -192,12 +164,16 @@ def _problem(
     location: tuple[int | str, ...], kind: str, message: str, value: Any, path: Path | None, flags: set[str]
 ) -> str:
     key = ".".join(map(str, location))
-    place = f"{path}: {key}" if path and key not in flags else key
+    place = _place(key, path, flags)
     if kind == "extra_forbidden":
         known = [name for name, _, _ in every_key()]
         return f"{place}: unknown key{nearest(key, known)}"
     detail = message.removeprefix("Value error, ").replace("Input should be", "must be")
     return f"{place}: {detail}" if kind == "value_error" else f"{place}: {value!r}: {detail}"
+
+
+def _place(key: str, path: Path | None, flags: set[str]) -> str:
+    return f"{path}: {key}" if path and key not in flags else key
 
 
 def nearest(word: str, known: list[str]) -> str:
@@ -213,7 +189,7 @@ def every_key(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tup
             yield f"{prefix}{name}", (field.annotation.__doc__ or "").strip(), None
             yield from every_key(field.annotation, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", field.description or "", field.default
+            yield f"{prefix}{name}", field.description or "", to_jsonable_python(field.default)
 
 
 def template() -> str:

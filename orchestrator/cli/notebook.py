@@ -1,0 +1,37 @@
+"""The command that brings JupyterLab here."""
+
+import sys
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from orchestrator import notebook, progress
+from orchestrator.cli import options, output
+from orchestrator.cli.options import ConfigFile, Json, Name
+
+Port = Annotated[int | None, typer.Option(min=1, max=65535, help="Port of this machine; default: 8888, or a free one.")]
+Open = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="notebook")(open_notebook)
+
+
+def open_notebook(
+    port: Port = None, browser: Open = False, config_file: ConfigFile = None, name: Name = None, json: Json = False
+) -> None:
+    """Open a tunnel to JupyterLab on the head, and print its address and password; Ctrl-C closes it."""
+    place, record, made = options.deployed(config_file, name)
+    password, chosen = notebook.password(place, record), notebook.free_port(port)
+    address = f"http://{notebook.HERE}:{chosen}/lab"
+    with notebook.opened(place, made, chosen) as tunnel:
+        if json:
+            output.as_json({"address": address, "password_file": place.notebook})
+        else:
+            output.line(f"address: {address}\npassword: {password} (kept in {place.notebook})")
+        sys.stdout.flush()
+        progress.note("Ctrl-C closes the tunnel")
+        if browser and not webbrowser.open(address):
+            progress.note("no browser was found here")
+        tunnel(None)

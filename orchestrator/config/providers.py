@@ -1,0 +1,130 @@
+"""One section of cluster.yaml per provider."""
+
+import re
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from orchestrator.config.sections import MAX_NODES, Section
+
+LEAST_CPUS, LEAST_MEMORY = 0.01, 0.5  # cores, GiB
+HOST = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<address>[^@:\s]+)(?::(?P<port>\d{1,5}))?")
+Subnet = IPv4Network
+
+
+class Local(Section):
+    """Nodes that are containers on this machine."""
+
+    cpus: float | None = Field(
+        None, ge=LEAST_CPUS, description="cores per node; default: this machine's, shared evenly"
+    )
+    memory: float | None = Field(
+        None, ge=LEAST_MEMORY, description="GiB per node; default: 90 % of this machine's, shared evenly"
+    )
+    subnet: Subnet | None = Field(None, description="network of the nodes; default: the first free one")
+    base_image: str = Field(
+        "debian:12-slim", min_length=1, description="image that the trainer and node images are built on"
+    )
+
+    @field_validator("subnet")
+    @classmethod
+    def _large_enough(cls, subnet: Subnet | None) -> Subnet | None:
+        return subnet and roomy(subnet)
+
+
+class OpenStack(Section):
+    """Nodes that are servers of an OpenStack cloud. Credentials: clouds.yaml, or OS_* in the environment."""
+
+    cloud: str | None = Field(None, description="entry of clouds.yaml; default: $OS_CLOUD, or OS_* in the environment")
+    image: str | None = Field(None, description="name of the servers' image; the newest of that name is taken")
+    flavor: str | None = Field(None, description="flavor of the servers")
+    head_flavor: str | None = Field(None, description="flavor of the head; default: that of the others")
+    gpus: int | None = Field(None, ge=0, le=16, description="GPUs per node; default: from the flavor's properties")
+    network: str | None = Field(None, description="name of an existing network; default: one is made, with a router")
+    subnet: Subnet = Field(Subnet("10.77.0.0/24"), description="addresses of the network that is made")
+    dns: list[str] = Field([], description="name servers of the network that is made; none: the cloud's own")
+    external_network: str | None = Field(
+        None, description="network that floating IPs come from; default: the only external one"
+    )
+    floating_ip: bool = Field(True, description="a floating IP for the head; the others are reached through it")
+    availability_zone: str | None = Field(None, description="zone of the servers; default: the cloud's choice")
+    server_group: Literal["anti-affinity", "soft-anti-affinity"] | None = Field(
+        None, description="anti-affinity or soft-anti-affinity: a hypervisor per server; default: the cloud's choice"
+    )
+    volume_size: int | None = Field(None, ge=10, description="GiB of a volume to boot from; default: the flavor's disk")
+    volume_type: str | None = Field(None, description="type of these volumes; default: the cloud's choice")
+    config_drive: bool = Field(False, description="hand the servers their settings on a disk, for lack of a service")
+
+    @field_validator("subnet")
+    @classmethod
+    def _large_enough(cls, subnet: Subnet) -> Subnet:
+        return roomy(subnet)
+
+
+class Gcp(Section):
+    """Nodes that are instances of Google Compute Engine. Credentials: application-default credentials."""
+
+    project: str | None = Field(None, description="project that pays; default: that of the credentials")
+    zone: str | None = Field(None, description="zone of the instances, such as europe-west4-a")
+    image: str = Field("debian-cloud/debian-12", description="image family as PROJECT/FAMILY, or PROJECT/IMAGE")
+    machine_type: str = Field("n1-standard-8", description="machine type of the instances")
+    head_machine_type: str | None = Field(None, description="machine type of the head; default: that of the others")
+    accelerator: str | None = Field(None, description="GPU type, such as nvidia-tesla-t4; default: the machine type's")
+    accelerators: int = Field(1, ge=1, le=16, description="GPUs of that type per node")
+    disk_size: int = Field(50, ge=20, description="GiB of each boot disk")
+    disk_type: str = Field("pd-balanced", description="type of the boot disks")
+    spot: bool = Field(False, description="cheaper instances that Google may take back at any time")
+    compact: bool = Field(False, description="close to each other, where the machine type can be")
+    subnet: Subnet = Field(Subnet("10.77.0.0/24"), description="addresses of the network that is made")
+    iap: bool = Field(False, description="ssh from Google's Identity-Aware Proxy alone")
+
+    @field_validator("subnet")
+    @classmethod
+    def _large_enough(cls, subnet: Subnet) -> Subnet:
+        return roomy(subnet)
+
+
+class Host(Section):
+    """A machine one can ssh into; written USER@ADDRESS:PORT, or with keys."""
+
+    address: str = Field(min_length=1, description="name or IPv4 address that ssh takes")
+    user: str | None = Field(None, description="account with sudo; default: what your ssh says")
+    port: int = Field(22, ge=1, le=65535, description="port of its sshd")
+    private_address: str | None = Field(None, description="its IPv4 address among the hosts; default: the address")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _written_as_one_word(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        match = HOST.fullmatch(value)
+        if not match:
+            raise ValueError("not of the form USER@ADDRESS:PORT")
+        return {key: part for key, part in match.groupdict().items() if part is not None}
+
+
+class Hosts(Section):
+    """Machines that one has already; the first is the head."""
+
+    addresses: list[Host] = Field(
+        [], max_length=MAX_NODES, description="USER@ADDRESS:PORT of each; the first is the head"
+    )
+    identity: Path | None = Field(None, description="private key for the first login; default: what your ssh uses")
+    jump: str | None = Field(None, description="USER@HOST:PORT that the hosts are reached through; default: none")
+    storage: Literal["nfs", "mounted"] = Field(
+        "nfs",
+        description="nfs: the head serves /shared to the others; mounted: every host has the same /shared already",
+    )
+    trainer: Literal["container", "installed"] = Field(
+        "container",
+        description="container: Docker and the trainer's image are installed; installed: it is there already",
+    )
+
+
+def roomy(subnet: Subnet) -> Subnet:
+    """Raises ValueError where there is no room for every node that a cluster may have."""
+    if subnet.num_addresses < MAX_NODES + 16:
+        raise ValueError("needs at least a /25")
+    return subnet

@@ -1,0 +1,85 @@
+"""Sections of cluster.yaml that are not about a provider, and what all sections are made of."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+
+from orchestrator.schema import Precision
+
+NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
+NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
+MAX_NODES = 100
+
+
+def seconds(text: Any) -> Any:
+    """Seconds of "90", "90s", "15m" or "2h"; anything else unchanged, for the type check to refuse."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(text).strip())
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else text
+
+
+class Section(BaseModel):
+    """A section of cluster.yaml: unknown keys are refused, and so is what Python alone would take for a number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_number(cls, value: Any, field: ValidationInfo) -> Any:
+        """Python takes yes and no for 1 and 0."""
+        if isinstance(value, bool) and cls.model_fields[field.field_name or ""].annotation is not bool:
+            raise ValueError(f"{str(value).lower()} is neither a number nor a name")
+        return value
+
+
+class Gpu(Section):
+    """NVIDIA's driver on nodes with GPUs."""
+
+    driver: Literal["auto", "none", "image", "distro", "cuda-repository", "vgpu"] = Field(
+        "auto",
+        description="where the driver comes from: auto, none, image (it is there), distro, cuda-repository or vgpu",
+    )
+    architecture: str | None = Field(
+        None, description="architecture or model of the GPUs (ampere, a100); default: from the flavor or accelerator"
+    )
+    vgpu_installer: Path | None = Field(None, description="NVIDIA's licensed guest driver (a .run file); for vgpu")
+    vgpu_token: Path | None = Field(None, description="client configuration token of the licence server; for vgpu")
+
+
+class Launch(Section):
+    """How runs are started."""
+
+    controller: Literal["gloo", "mpi"] = Field("gloo", description="what carries Horovod's messages: gloo or mpi")
+    np: int | None = Field(None, ge=1, description="ranks of a run; default: every slot of the cluster")
+    network_interface: str | None = Field(
+        None, description="network interface for Horovod's traffic; default: the one with the private address"
+    )
+    cycle_time: float = Field(5.0, ge=0, description="milliseconds between two rounds of Horovod's background thread")
+
+
+class Train(Section):
+    """What is trained. Keys left out come from the model's recipe."""
+
+    model: str | None = Field(None, description="what to train: resnet20, resnet50 or resnet101")
+    dataset: str | None = Field(None, description="what to train on: synthetic, mnist, cifar10 or imagenet")
+    data: Path | None = Field(
+        None, description="directory of the data set; default: downloaded where its site is reachable"
+    )
+    epochs: int | None = Field(None, ge=1, description="passes over the training set; default: the recipe's")
+    steps: int | None = Field(None, ge=1, description="stop after this many steps; default: at the end of the epochs")
+    max_time: Annotated[float | None, BeforeValidator(lambda v: v if v is None else seconds(v))] = Field(
+        None, gt=0, description="stop after this long (90s, 15m, 2h); default: at the end of the epochs"
+    )
+    batch_size: int | None = Field(
+        None, ge=1, description="images per rank and step; default: the recipe's, as far as memory and data go"
+    )
+    learning_rate: float | None = Field(
+        None, gt=0, description="learning rate of one rank, multiplied by the number of ranks; default: the recipe's"
+    )
+    image_size: int | None = Field(
+        None, ge=8, le=1024, description="side of the input in pixels (imagenet, synthetic); default: the recipe's"
+    )
+    seed: int = Field(1, ge=0, le=10**9, description="random seed of weights, order and augmentation")
+    precision: Precision = Field("float32", description="arithmetic of the layers: float32, bfloat16 or float16")
+    fp16_allreduce: bool = Field(False, description="send gradients as 16-bit floats")

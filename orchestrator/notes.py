@@ -1,0 +1,17 @@
+"""Errors that hold nothing up: they are said, and what was under way goes on."""
+
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from orchestrator import progress
+from orchestrator.errors import OrchestratorError
+
+
+@contextmanager
+def noting(what: str) -> Iterator[None]:
+    """Go on after an error, and after a record or a result that cannot be read."""
+    try:
+        yield
+    except (OrchestratorError, OSError, ValueError, tarfile.TarError) as error:
+        progress.note(f"{what}: {error}")

@@ -1,0 +1,39 @@
+"""What providers share whose nodes are whole machines: the trainer comes to them as an image."""
+
+from pathlib import Path
+from typing import Any
+
+from orchestrator import build, images, progress, state
+from orchestrator.config import stored
+from orchestrator.engine import Engine
+from orchestrator.state import Home, Record
+
+IMAGE = "trainer"
+
+
+def prepare(record: Record, place: Home) -> None:
+    """Build the trainer's image, where its archive is not here. Raises PreflightError, CommandFailed."""
+    if _archive(record).exists():
+        return
+    engine, base = Engine(), stored(record.config).local.base_image
+    tag = build.ensure(engine, IMAGE, base, place.log("image"), record.gpu.accelerator)
+    with progress.step("Packing the trainer's image (once)") as step:
+        build.archive(engine, tag, _archive(record), lambda done: step.detail(f"{done >> 20} MiB"))
+
+
+def trainer_digest(record: Record) -> str:
+    """Which trainer the nodes must have."""
+    return images.digest(stored(record.config).local.base_image, record.gpu.accelerator)
+
+
+def trainer(record: Record) -> dict[str, Any]:
+    """The image and its archive here, as the role that brings it to the nodes wants them."""
+    return {"trainer_image": _tag(record), "trainer_archive": str(_archive(record))}
+
+
+def _tag(record: Record) -> str:
+    return images.tag(IMAGE, stored(record.config).local.base_image, record.gpu.accelerator)
+
+
+def _archive(record: Record) -> Path:
+    return state.cache() / "images" / f"{_tag(record).replace(':', '-')}.tar.gz"

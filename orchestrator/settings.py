@@ -1,0 +1,34 @@
+"""What Ansible is told beside the cluster: which trainer, which driver, whether there is a notebook server."""
+
+from typing import Any
+
+from orchestrator import notebook, terraform
+from orchestrator.cluster import Cluster
+from orchestrator.config import stored
+from orchestrator.providers import machines
+from orchestrator.state import Home, Record
+
+
+def for_ansible(place: Home, record: Record, made: Cluster) -> dict[str, Any]:
+    """The variables of every host. Where nodes come with their trainer there are none about it."""
+    given = notebook.for_ansible(place, record)
+    if not terraform.has_root(record.config["provider"]):
+        given |= {"machines_stay": True}  # what others log in with is not ours to forbid
+    if made.trainer == "container":
+        given |= machines.trainer(record)
+    if any(node.gpus for node in made.nodes.values()):
+        given |= _driver(record)
+    return given
+
+
+def _driver(record: Record) -> dict[str, Any]:
+    """NVIDIA's driver, as the role `nvidia` wants it."""
+    wanted, pairing = stored(record.config).gpu, record.gpu
+    return {
+        "gpu_driver": pairing.driver,
+        "gpu_least_driver": pairing.least_driver,
+        "gpu_packages": {system: list(names) for system, names in pairing.packages.items()},
+        "gpu_first": {system: list(names) for system, names in pairing.first.items()},
+        "gpu_vgpu_installer": str(wanted.vgpu_installer or ""),
+        "gpu_vgpu_token": str(wanted.vgpu_token or ""),
+    }
