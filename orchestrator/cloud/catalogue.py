@@ -1,0 +1,112 @@
+"""What a cloud has to offer: images, flavors, networks, zones, types of volumes."""
+
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from math import ceil
+from typing import Any
+
+from openstack.exceptions import NotFoundException
+
+from orchestrator.cloud.connection import VOLUMES, Cloud, asking
+
+
+@dataclass(frozen=True)
+class Image:
+    """``disk`` (GiB) and ``memory`` (MiB) are the least that a server of it needs."""
+
+    id: str
+    name: str
+    status: str
+    created: str
+    disk: int
+    memory: int
+
+
+@dataclass(frozen=True)
+class Flavor:
+    """``memory`` is MiB, ``disk`` GiB (0: none, or as large as the image), ``properties`` are its extra specs."""
+
+    id: str
+    name: str
+    cpus: int
+    memory: int
+    disk: int
+    properties: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Network:
+    """``ours`` says that it is of this project, where its routers can be seen."""
+
+    id: str
+    name: str
+    external: bool
+    ours: bool
+
+
+def images(cloud: Cloud, name: str | None = None) -> list[Image]:
+    """Those of ``name``, or all, newest first."""
+    with asking("list images", "image", "list"):
+        found = [_image(image) for image in cloud.connection.image.images(**({"name": name} if name else {}))]
+    return sorted(found, key=lambda image: image.created, reverse=True)
+
+
+def image(cloud: Cloud, key: str) -> Image | None:
+    """The image with this id, where it is still there."""
+    with asking("look for an image", "image", "show", key):
+        try:
+            return _image(cloud.connection.image.get_image(key))
+        except NotFoundException:
+            return None
+
+
+def _image(found: Any) -> Image:
+    content = ceil(max(found.size or 0, found.virtual_size or 0) / 2**30)
+    least = max(found.min_disk or 0, content)
+    return Image(found.id, found.name or "", found.status, found.created_at or "", least, found.min_ram or 0)
+
+
+def flavors(cloud: Cloud) -> list[Flavor]:
+    with asking("list flavors", "flavor", "list"):
+        return [
+            Flavor(f.id, f.name, int(f.vcpus), int(f.ram), int(f.disk), dict(f.extra_specs or {}))
+            for f in cloud.connection.compute.flavors(get_extra_specs=True)
+        ]
+
+
+def networks(cloud: Cloud) -> list[Network]:
+    with asking("list networks", "network", "list"):
+        return [
+            Network(n.id, n.name or "", bool(n.is_router_external), n.project_id == cloud.project)
+            for n in cloud.connection.network.networks()
+        ]
+
+
+def subnets(cloud: Cloud, network: Network) -> list[IPv4Network]:
+    """The IPv4 subnets of ``network`` that this project may see: of an external one often none."""
+    with asking("list subnets", "subnet", "list", "--network", network.id):
+        found = cloud.connection.network.subnets(network_id=network.id)
+        return [IPv4Network(subnet.cidr, strict=False) for subnet in found if subnet.ip_version == 4]
+
+
+def is_routed(cloud: Cloud, network: Network) -> bool:
+    """Whether a router of this project has an interface in ``network``."""
+    with asking("list ports", "port", "list", "--network", network.id):
+        ports = cloud.connection.network.ports(network_id=network.id)
+        return any("router" in (port.device_owner or "") for port in ports)
+
+
+def zones(cloud: Cloud) -> list[str]:
+    """Availability zones that servers can be made in."""
+    with asking("list availability zones", "availability", "zone", "list", "--compute"):
+        found = cloud.connection.compute.availability_zones()
+        return sorted(zone.name for zone in found if (zone.state or {}).get("available"))
+
+
+def volume_types(cloud: Cloud) -> list[str]:
+    with asking("list types of volumes", "volume", "type", "list"):
+        return sorted(kind.name for kind in cloud.connection.block_storage.types())
+
+
+def has_volumes(cloud: Cloud) -> bool:
+    return cloud.endpoint(VOLUMES) is not None

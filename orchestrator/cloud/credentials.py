@@ -1,0 +1,71 @@
+"""Where openstacksdk finds credentials: clouds.yaml or the environment. They are read there, and kept nowhere else."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keystoneauth1.exceptions as trouble
+import openstack
+from openstack.config import OpenStackConfig
+from openstack.connection import Connection
+from openstack.exceptions import SDKException
+
+from orchestrator.config import nearest
+from orchestrator.errors import PreflightError
+
+ANSWER_SECONDS = 60
+GET_ONE = "download clouds.yaml from the site's dashboard (API Access) to ~/.config/openstack/clouds.yaml"
+
+
+def clouds_file() -> Path | None:
+    """The clouds.yaml that openstacksdk takes: Terraform, which runs in another directory, must be told of it."""
+    return _file()[0]
+
+
+def entries() -> list[str]:
+    """The clouds that clouds.yaml names."""
+    return sorted(_file()[1])
+
+
+def connection(entry: str | None) -> Connection:
+    """A connection to ``entry`` of clouds.yaml, or else to what the environment names; nothing was sent yet.
+
+    Raises PreflightError where there are no such credentials, or not all of them.
+    """
+    wanted = entry or os.environ.get("OS_CLOUD")
+    if wanted:
+        _require_entry("openstack.cloud" if entry else "OS_CLOUD", wanted)
+    try:
+        return openstack.connect(cloud=wanted, api_timeout=ANSWER_SECONDS)
+    except trouble.MissingRequiredOptions as error:
+        hint = f"name an entry of clouds.yaml with openstack.cloud, or {GET_ONE}"
+        raise PreflightError(f"OpenStack's credentials are incomplete: {said(error)}", hint) from error
+    except (SDKException, trouble.ClientException, ValueError) as error:
+        raise PreflightError(f"OpenStack's credentials cannot be used: {said(error)}", GET_ONE) from error
+
+
+def _require_entry(key: str, wanted: str) -> None:
+    path, known = _file()
+    if path is None:
+        raise PreflightError(f"{key}: there is no clouds.yaml, or none that can be read, to have {wanted!r}", GET_ONE)
+    if wanted not in known:
+        hint = f"it has {', '.join(sorted(known))}" if known else GET_ONE
+        raise PreflightError(f"{key}: {wanted!r} is not in {path}{nearest(wanted, list(known))}", hint)
+
+
+def _file() -> tuple[Path | None, Mapping[str, Any]]:
+    """It and its entries. Raises PreflightError where there is one that is none."""
+    try:
+        found = OpenStackConfig(load_envvars=True)
+    except (SDKException, AttributeError, TypeError) as error:
+        raise PreflightError(f"clouds.yaml cannot be used: {said(error)}", GET_ONE) from error
+    known = (found.cloud_config or {}).get("clouds") or {}
+    made_up = (found.envvar_key, "defaults")  # openstacksdk's own names for what has no entry
+    path = found.config_filename
+    return (Path(path).absolute() if path else None), {n: e for n, e in known.items() if n not in made_up}
+
+
+def said(error: BaseException) -> str:
+    """The first line of an error's words, without the number of the request."""
+    return (str(error).partition(" (Request-ID")[0].splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,116 @@
+"""What is ours on a cloud: known by tag or metadata, and by name where it has no tags or has none yet."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from openstack.exceptions import ForbiddenException, NotFoundException
+
+from orchestrator.cloud.catalogue import has_volumes
+from orchestrator.cloud.connection import Cloud, asking
+
+MARK = "orchestrator"
+_TAG = re.compile(rf"{MARK}:(?P<cluster>[a-z0-9-]+):(?P<id>[0-9a-f]{{8}})")
+# Greedy: where the cluster's own name looks like a name with an id, the last id is meant.
+_NAME = re.compile(rf"{MARK}-(?P<cluster>[a-z0-9-]+)-(?P<id>[0-9a-f]{{8}})(-[a-z0-9-]+)?")
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Something that deployment ``id`` of ``cluster`` has there.
+
+    Of servers only: ``status`` and, where that is ERROR, ``fault``, in the cloud's words.
+    """
+
+    kind: str
+    name: str
+    key: str
+    cluster: str
+    id: str
+    status: str = ""
+    fault: str = ""
+
+
+def owner(name: str, tags: Iterable[str]) -> tuple[str, str] | None:
+    """Cluster and id of the deployment that something belongs to. A tag of ours counts more than a name."""
+    marks = {(match["cluster"], match["id"]) for match in map(_TAG.fullmatch, tags) if match}
+    if not marks and (named := _NAME.fullmatch(name)):
+        marks = {(named["cluster"], named["id"])}
+    return marks.pop() if len(marks) == 1 else None  # what two claim is left alone
+
+
+def owned(cloud: Cloud) -> list[Holding]:
+    """All that is ours in this project, of any cluster."""
+    services = cloud.connection.compute, cloud.connection.network  # made before threads could make them twice
+    listings = [_servers, _volumes, *map(_of_neutron, _NEUTRON), _keypairs, _server_groups]
+    with ThreadPoolExecutor(len(services) * 2) as pool:
+        return [holding for answer in pool.map(lambda listing: _asked(listing, cloud), listings) for holding in answer]
+
+
+def _asked(listing: Callable[[Cloud], Iterator[Holding | None]], cloud: Cloud) -> list[Holding]:
+    with asking("list what is ours", "resource", "list"):
+        try:
+            return [holding for holding in listing(cloud) if holding]
+        except (ForbiddenException, NotFoundException):  # where such things cannot be asked for, none was made
+            return []
+
+
+def _holding(
+    kind: str, name: str, key: str, tags: Iterable[str], known_as: str | None = None, **of_server: str
+) -> Holding | None:
+    whose = owner(name if known_as is None else known_as, tags)
+    return Holding(kind, name or key, key, *whose, **of_server) if whose else None
+
+
+def _servers(cloud: Cloud) -> Iterator[Holding | None]:
+    for server in cloud.connection.compute.servers():
+        fault = str((server.fault or {}).get("message", ""))
+        yield _holding("server", server.name, server.id, _marks(server.metadata), "", status=server.status, fault=fault)
+
+
+def _volumes(cloud: Cloud) -> Iterator[Holding | None]:
+    for volume in cloud.connection.block_storage.volumes() if has_volumes(cloud) else ():
+        yield _holding("volume", volume.name or "", volume.id, _marks(volume.metadata))
+
+
+def _keypairs(cloud: Cloud) -> Iterator[Holding | None]:
+    for keypair in cloud.connection.compute.keypairs():
+        yield _holding("keypair", keypair.name, keypair.name, ())
+
+
+def _server_groups(cloud: Cloud) -> Iterator[Holding | None]:
+    for group in cloud.connection.compute.server_groups():
+        yield _holding("server-group", group.name, group.id, ())
+
+
+def _marks(metadata: Mapping[str, str] | None) -> list[str]:
+    return [f"{MARK}:{(metadata or {}).get(MARK)}"]
+
+
+# Our word -> openstacksdk's name of the listing.
+_NEUTRON = {
+    "floating-ip": "ips",
+    "router": "routers",
+    "port": "ports",
+    "subnet": "subnets",
+    "network": "networks",
+    "security-group": "security_groups",
+}
+
+
+def _of_neutron(kind: str) -> Callable[[Cloud], Iterator[Holding | None]]:
+    """A listing of this project's: an administrator would see those of others too."""
+
+    def listing(cloud: Cloud) -> Iterator[Holding | None]:
+        found: Iterable[Any] = getattr(cloud.connection.network, _NEUTRON[kind])(project_id=cloud.project)
+        for thing in found:
+            if thing.project_id != cloud.project:
+                continue
+            if kind == "floating-ip":  # it has no name, but a description from the beginning
+                yield _holding(kind, thing.floating_ip_address, thing.id, thing.tags or (), thing.description or "")
+            else:
+                yield _holding(kind, thing.name or "", thing.id, thing.tags or ())
+
+    return listing

@@ -1,0 +1,93 @@
+"""How much of each thing the project may have, and has."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from openstack.exceptions import ForbiddenException, NotFoundException, raise_from_response
+
+from orchestrator.cloud.connection import Cloud, asking
+
+# What we call it -> Nova's words for the limit and for what is in use.
+_COMPUTE = {
+    "instance": ("maxTotalInstances", "totalInstancesUsed"),
+    "core": ("maxTotalCores", "totalCoresUsed"),
+    "RAM": ("maxTotalRAMSize", "totalRAMUsed"),
+    "server group": ("maxServerGroups", "totalServerGroupsUsed"),
+}
+_VOLUMES = {
+    "volume": ("maxTotalVolumes", "totalVolumesUsed"),
+    "volume storage": ("maxTotalVolumeGigabytes", "totalGigabytesUsed"),
+}
+# What we call it -> Neutron's word for it.
+_NETWORK = {
+    "floating IP": "floatingip",
+    "port": "port",
+    "security group": "security_group",
+    "network": "network",
+    "subnet": "subnet",
+    "router": "router",
+}
+
+
+@dataclass(frozen=True)
+class Quota:
+    """``limit`` None: as many as one likes. RAM is in MiB, volume storage in GiB."""
+
+    limit: int | None
+    used: int
+
+    @property
+    def free(self) -> float:
+        return float("inf") if self.limit is None else max(0, self.limit - self.used)
+
+
+def quotas(cloud: Cloud, volumes: bool = False) -> dict[str, Quota]:
+    """By what we call them. Without those that the site does not let its users see."""
+    parts = [_compute, _network, *([_volumes] if volumes else [])]
+    return {name: quota for part in parts for name, quota in _visible(part, cloud)}
+
+
+def _visible(part: Callable[[Cloud], Iterator[tuple[str, Quota]]], cloud: Cloud) -> Iterator[tuple[str, Quota]]:
+    with asking("ask for quotas", "quota", "show", "--usage"):
+        try:
+            yield from part(cloud)
+        except (ForbiddenException, NotFoundException):
+            return
+
+
+def _compute(cloud: Cloud) -> Iterator[tuple[str, Quota]]:
+    compute = cloud.connection.compute
+    said = _body(compute, "/limits")["limits"]["absolute"]
+    yield from _absolute(_COMPUTE, said)
+    if "maxTotalKeypairs" in said:  # Nova does not say how many there are
+        yield "key pair", _quota(said["maxTotalKeypairs"], sum(1 for _ in compute.keypairs()))
+    if "maxServerGroupMembers" in said:
+        yield "server group member", _quota(said["maxServerGroupMembers"], 0)
+
+
+def _network(cloud: Cloud) -> Iterator[tuple[str, Quota]]:
+    said = _body(cloud.connection.network, f"/quotas/{cloud.project}/details.json")["quota"]
+    for name, word in _NETWORK.items():
+        if word in said:
+            yield name, _quota(said[word]["limit"], int(said[word]["used"]) + int(said[word].get("reserved", 0)))
+
+
+def _volumes(cloud: Cloud) -> Iterator[tuple[str, Quota]]:
+    yield from _absolute(_VOLUMES, _body(cloud.connection.block_storage, "/limits")["limits"]["absolute"])
+
+
+def _absolute(words: dict[str, tuple[str, str]], said: dict[str, int]) -> Iterator[tuple[str, Quota]]:
+    for name, (limit, used) in words.items():
+        if limit in said:
+            yield name, _quota(said[limit], said.get(used, 0))
+
+
+def _quota(limit: int, used: int) -> Quota:
+    return Quota(None if limit < 0 else limit, used)
+
+
+def _body(service: Any, path: str) -> dict[str, Any]:
+    answer = service.get(path)
+    raise_from_response(answer)
+    return dict(answer.json())

@@ -1,0 +1,103 @@
+"""Things of ours removed from a cloud, each after what holds it, and waited for."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from openstack.connection import Connection
+from openstack.exceptions import BadRequestException, ConflictException, NotFoundException, SDKException
+
+from orchestrator.cloud.connection import Cloud, asking
+from orchestrator.errors import CommandFailed, OrchestratorError
+
+GONE_SECONDS, FREE_SECONDS, LOOK_SECONDS = 300.0, 60.0, 1.0
+_Call = Callable[[Connection, str], Any]
+
+
+def _delete_router(connection: Connection, key: str) -> None:
+    """With its interfaces, which hold it and the subnets they are in."""
+    for port in connection.network.ports(device_id=key):
+        if "router" in port.device_owner and "interface" in port.device_owner:
+            connection.network.remove_interface_from_router(key, None, port.id)
+    connection.network.delete_router(key)
+
+
+# In the order of removal; each finds it fine that the thing is gone already.
+_DELETE: Mapping[str, _Call] = {
+    "server": lambda there, key: there.compute.delete_server(key),
+    "volume": lambda there, key: there.block_storage.delete_volume(key),
+    "floating-ip": lambda there, key: there.network.delete_ip(key),
+    "router": _delete_router,
+    "port": lambda there, key: there.network.delete_port(key),
+    "subnet": lambda there, key: there.network.delete_subnet(key),
+    "network": lambda there, key: there.network.delete_network(key),
+    "security-group": lambda there, key: there.network.delete_security_group(key),
+    "keypair": lambda there, key: there.compute.delete_keypair(key),
+    "server-group": lambda there, key: there.compute.delete_server_group(key),
+}
+# What is not gone when its removal has been asked for.
+_SLOW: Mapping[str, _Call] = {
+    "server": lambda there, key: there.compute.get_server(key),
+    "volume": lambda there, key: there.block_storage.get_volume(key),
+}
+
+
+def remove(cloud: Cloud, things: Iterable[tuple[str, str]]) -> None:
+    """Remove (kind, key) of them all, and wait until they are gone; gone already is fine.
+
+    Raises OrchestratorError with what stays and why, after everything else was removed.
+    """
+    wanted, failed = list(things), []
+    for kind in _DELETE:
+        keys = [key for known, key in wanted if known == kind]
+        failed += _each(_delete, FREE_SECONDS, cloud, kind, keys)
+        failed += _each(_wait_gone, GONE_SECONDS, cloud, kind, keys if kind in _SLOW else [])
+    if failed:
+        raise OrchestratorError("\n".join(error.message for error in failed), "the same command goes on from here")
+
+
+def _each(
+    step: Callable[[Cloud, str, str, float], None], seconds: float, cloud: Cloud, kind: str, keys: list[str]
+) -> list[CommandFailed]:
+    """Take ``step`` for each of ``keys``, all of them within ``seconds``; returns what went wrong."""
+    failed: list[CommandFailed] = []
+    deadline = time.monotonic() + seconds
+    for key in keys:
+        try:
+            step(cloud, kind, key, deadline)
+        except CommandFailed as error:
+            failed.append(error)
+    return failed
+
+
+def _delete(cloud: Cloud, kind: str, key: str, deadline: float) -> None:
+    """Again and again while something holds it that is on its way out (409; Cinder says 400)."""
+    with _removing(kind, key):
+        while True:
+            try:
+                _DELETE[kind](cloud.connection, key)
+                return
+            except NotFoundException:
+                return
+            except (ConflictException, BadRequestException):
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(LOOK_SECONDS)
+
+
+def _wait_gone(cloud: Cloud, kind: str, key: str, deadline: float) -> None:
+    with _removing(kind, key):
+        try:
+            while _SLOW[kind](cloud.connection, key).status not in ("DELETED", "SOFT_DELETED"):
+                if time.monotonic() > deadline:
+                    raise SDKException(f"still there after {GONE_SECONDS:.0f} s")
+                time.sleep(LOOK_SECONDS)
+        except NotFoundException:
+            return
+
+
+def _removing(kind: str, key: str) -> AbstractContextManager[None]:
+    """Errors name the openstack client's own command for it."""
+    noun = kind.replace("-", " ")
+    return asking(f"remove {noun}", *noun.split(), "delete", key)

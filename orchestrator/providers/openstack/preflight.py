@@ -1,0 +1,144 @@
+"""What stands in the way of a deploy on this cloud; each check raises PreflightError."""
+
+from functools import partial
+
+from orchestrator.cloud import catalogue
+from orchestrator.cloud.catalogue import Flavor, Image
+from orchestrator.cloud.connection import VOLUMES
+from orchestrator.config import nearest
+from orchestrator.errors import PreflightError, command, gather
+from orchestrator.providers.openstack import quota
+from orchestrator.providers.openstack.site import Site, listed
+
+# States of a server that Terraform refuses to look at, and the openstack client's way out of each.
+STUCK = {"SUSPENDED": "resume", "RESCUE": "unrescue", "VERIFY_RESIZE": "resize confirm"}
+
+
+def require(site: Site) -> None:
+    """Raises one PreflightError with all that is found."""
+    gather(*(partial(site.cloud.require, service) for service in ("compute", "network", "image")))
+    checks = (_same_cloud, _free_name, _flavors, _image, _network, _zone, _volumes, _states, quota.require)
+    gather(*(partial(check, site) for check in checks))
+
+
+def _same_cloud(site: Site) -> None:
+    before, here = site.before.get("cloud"), site.cloud.entry
+    if before and before != here:
+        raise PreflightError(
+            f"openstack.cloud: {here or 'that of OS_AUTH_URL'} asked for, the cluster is deployed on {before}",
+            f"{command('teardown', site.config.name)} first, or choose another name with --cluster",
+        )
+
+
+def _free_name(site: Site) -> None:
+    others = [f"{holding.kind} {holding.name}" for holding in site.owned if holding not in site.ours]
+    if others:
+        raise PreflightError(
+            f"this project has a cluster {site.config.name!r} of another state directory: {', '.join(others)}",
+            "choose another name with --cluster; "
+            f"if it is yours, {command('teardown --orphans', site.config.name)} removes it",
+        )
+
+
+def _flavors(site: Site) -> None:
+    gather(*(partial(site.flavor, role) for role in (["worker", "head"] if site.wanted.head_flavor else ["worker"])))
+
+
+def _image(site: Site) -> None:
+    image, flavors = site.image(), {flavor.id: flavor for flavor in site.known_flavors.values()}.values()
+    if image:
+        gather(partial(_active, site, image), *(partial(_fits, site, image, flavor) for flavor in flavors))
+    elif site.missing:
+        raise PreflightError(
+            f"openstack.image: the {site.wanted.image!r} that the nodes were made of is gone: "
+            "new nodes would be of another, and all would be made anew",
+            f"{command('teardown', site.config.name)} first, or stay with the nodes that there are",
+        )
+
+
+def _active(site: Site, image: Image) -> None:
+    if site.missing and image.status != "active":
+        raise PreflightError(f"openstack.image: {image.name!r} is {image.status}, not active", "choose another image")
+
+
+def _fits(site: Site, image: Image, flavor: Flavor) -> None:
+    size, key = site.wanted.volume_size, f"flavor {flavor.name!r}"
+    if not size and not flavor.disk:
+        raise PreflightError(f"openstack.flavor: {key} has no disk", "set openstack.volume_size: servers boot from it")
+    disk, hint = size or flavor.disk, "choose a larger one, or another image"
+    if disk < image.disk:
+        what = "openstack.volume_size" if size else f"openstack.flavor: the disk of {key}"
+        raise PreflightError(f"{what}: {disk} GiB, image {image.name!r} needs {image.disk}", hint)
+    if flavor.memory < image.memory:
+        has = f"openstack.flavor: {key} has {flavor.memory} MiB of memory"
+        raise PreflightError(f"{has}, image {image.name!r} needs {image.memory}", hint)
+
+
+def _network(site: Site) -> None:
+    gather(partial(_existing, site), partial(_outside, site))
+
+
+def _existing(site: Site) -> None:
+    """The named network can take nodes, and floating IPs reach into it."""
+    network = site.network()
+    if network and not catalogue.subnets(site.cloud, network):
+        raise PreflightError(f"openstack.network: {network.name!r} has no IPv4 subnet", "choose another network")
+    if not network or not site.wanted.floating_ip:
+        return
+    if network.external:
+        raise PreflightError(
+            f"openstack.network: {network.name!r} is external: floating IPs come from it and do not lead into it",
+            "set openstack.floating_ip: false",
+        )
+    if network.ours and not catalogue.is_routed(site.cloud, network):
+        raise PreflightError(
+            f"openstack.network: {network.name!r} has no router that a floating IP could lead through",
+            "connect it to one, or set openstack.floating_ip: false",
+        )
+
+
+def _outside(site: Site) -> None:
+    """Where floating IPs come from is clear; the nodes' addresses are still the same, and not also those."""
+    before = site.before.get("subnet", str(site.wanted.subnet))
+    if before != str(site.wanted.subnet) and any(holding.kind == "subnet" for holding in site.ours):
+        raise PreflightError(
+            f"openstack.subnet: {site.wanted.subnet} asked for, the cluster's network is made with {before}",
+            f"{command('teardown', site.config.name)} first",
+        )
+    external = site.external()
+    for taken in catalogue.subnets(site.cloud, external) if external and not site.wanted.network else ():
+        if taken.overlaps(site.wanted.subnet):
+            raise PreflightError(
+                f"openstack.subnet: {site.wanted.subnet} overlaps {taken} of {external.name if external else ''!r}",
+                "choose another",
+            )
+
+
+def _zone(site: Site) -> None:
+    wanted = site.wanted.availability_zone
+    zones = catalogue.zones(site.cloud) if wanted else []
+    if wanted and wanted not in zones:
+        message = f"openstack.availability_zone: there is no zone {wanted!r}{nearest(wanted, zones)}"
+        raise PreflightError(message, listed("zone", zones))
+
+
+def _volumes(site: Site) -> None:
+    size, kind = site.wanted.volume_size, site.wanted.volume_type
+    if kind and not size:
+        raise PreflightError(f"openstack.volume_type: {kind!r} without openstack.volume_size", "set both, or neither")
+    if size and not catalogue.has_volumes(site.cloud):
+        hint = "leave it out: servers then boot from the disk of their flavor"
+        raise PreflightError(f"openstack.volume_size: {site.cloud.title} has no volume service", hint)
+    if size:
+        site.cloud.require(VOLUMES)
+    kinds = catalogue.volume_types(site.cloud) if kind else []
+    if kind and kind not in kinds:
+        message = f"openstack.volume_type: there is no type {kind!r}{nearest(kind, kinds)}"
+        raise PreflightError(message, listed("type of volume", kinds))
+
+
+def _states(site: Site) -> None:
+    for name, server in site.servers.items():
+        if server.status in STUCK:
+            hint = f"`openstack server {STUCK[server.status]} {server.key}`, or delete the server: it is then made anew"
+            raise PreflightError(f"server {name} is {server.status}: Terraform does not go on with that", hint)

@@ -1,0 +1,101 @@
+"""How many of the nodes the project's quotas allow. What this deployment has already is among what is in use."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+
+from orchestrator.cloud.catalogue import has_volumes
+from orchestrator.cloud.quotas import Quota, quotas
+from orchestrator.errors import PreflightError, gather
+from orchestrator.providers.openstack.site import Site
+
+FLAVORED = ("core", "RAM")
+UNITS = {"RAM": (1024, " GiB"), "volume storage": (1, " GiB")}
+# What can be done without, by the quota that is too small for it.
+WITHOUT = {"floating IP": "set openstack.floating_ip: false", "network": "name an existing one with openstack.network"}
+WITHOUT |= dict.fromkeys(("router", "subnet"), WITHOUT["network"]) | {
+    "server group": "leave openstack.server_group out"
+}
+
+
+@dataclass(frozen=True)
+class Need:
+    """``once`` for the cluster, and ``each`` for the nodes that are to be made, in their order."""
+
+    once: int
+    each: list[int]
+
+    def fits(self, free: float) -> int | None:
+        """How many of the nodes to be made fit; None where not even what the cluster needs once does."""
+        sums = list(accumulate(self.each, initial=self.once))
+        return sum(needed <= free for needed in sums) - 1 if self.once <= free else None
+
+
+def require(site: Site) -> None:
+    """Raises PreflightError with every quota that is too small, and how many nodes fit."""
+    known = quotas(site.cloud, volumes=bool(site.wanted.volume_size) and has_volumes(site.cloud))
+    short = [
+        (name, known[name], need)
+        for name, need in needs(site).items()
+        if name in known and need.once + sum(need.each) > known[name].free
+    ]
+    fits = [need.fits(quota.free) for _, quota, need in short]
+    fewer = 0 if None in fits else present(site) + min((fit or 0 for fit in fits), default=0)
+    gather(*(partial(_refuse, site, name, quota, need, fewer) for name, quota, need in short))
+
+
+def _refuse(site: Site, name: str, quota: Quota, need: Need, fewer: int) -> None:
+    size, unit = UNITS.get(name, (1, ""))
+    fit, nodes, needed = need.fits(quota.free), site.config.nodes, need.once + sum(need.each)
+    limit, used, asked = (f"{number / size:.10g}" for number in (quota.limit or 0, quota.used, needed))
+    remedies = ["ask the site for more quota", *([f"`--nodes {fewer}`"] if fewer else [])]
+    remedies += [WITHOUT[name]] if fit is None and name in WITHOUT else []
+    remedies += ["a smaller flavor"] if name in FLAVORED else []
+    raise PreflightError(
+        f"{present(site) + (fit or 0)} of {nodes} nodes fit: {name} quota {limit}{unit}, in use {used}, needed {asked}",
+        ", or ".join(remedies),
+    )
+
+
+def present(site: Site) -> int:
+    """How many of the nodes are there."""
+    return site.config.nodes - len(site.missing)
+
+
+def needs(site: Site) -> dict[str, Need]:
+    """By the quota's name, of what is not there yet."""
+    return {**dict(_per_node(site)), **dict(_once(site))}
+
+
+def _per_node(site: Site) -> Iterator[tuple[str, Need]]:
+    ones = [1] * len(site.missing)
+    yield "instance", Need(0, ones)
+    flavors = [site.known_flavors.get("head" if name.endswith("-head") else "worker") for name in site.missing]
+    known = [flavor for flavor in flavors if flavor]
+    if len(known) == len(flavors):
+        yield "core", Need(0, [flavor.cpus for flavor in known])
+        yield "RAM", Need(0, [flavor.memory for flavor in known])
+    if site.wanted.volume_size:
+        yield "volume", Need(0, ones)
+        yield "volume storage", Need(0, [site.wanted.volume_size] * len(ones))
+    if site.wanted.server_group:
+        yield "server group member", Need(present(site), ones)
+
+
+def _once(site: Site) -> Iterator[tuple[str, Need]]:
+    held = Counter(holding.kind for holding in site.ours)
+    makes_network = not site.wanted.network and not held["network"]
+    wanted = {
+        "key pair": not held["keypair"],
+        "security group": not held["security-group"],
+        "floating IP": site.wanted.floating_ip and not held["floating-ip"],
+        "server group": bool(site.wanted.server_group) and not held["server-group"],
+        "network": makes_network,
+        "subnet": not site.wanted.network and not held["subnet"],
+        "router": not site.wanted.network and not held["router"],
+    }
+    yield from ((name, Need(int(needed), [])) for name, needed in wanted.items())
+    # A made network has a port for its router and one for DHCP.
+    yield "port", Need(2 if makes_network else 0, [1] * len(site.missing))

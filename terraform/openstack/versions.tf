@@ -1,0 +1,15 @@
+terraform {
+  required_version = ">= 1.5"
+
+  required_providers {
+    openstack = {
+      source  = "terraform-provider-openstack/openstack"
+      version = "~> 3.0"
+    }
+  }
+}
+
+# Credentials stay where they are: in the user's clouds.yaml, or in OS_* of the environment.
+provider "openstack" {
+  cloud = var.openstack.cloud
+}

@@ -1,0 +1,144 @@
+"""terraform/openstack: what a plan makes of it, where Terraform finds the provider. Nothing is asked of a cloud."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import cluster as clusters
+from tests.contract import providers
+from tests.contract.conftest import Root
+from tests.contract.providers import planned, planned_resources
+
+HERE = Path(__file__).parent
+GOLDEN = HERE / "golden" / "openstack.json"
+VARIABLES = json.loads((HERE / "golden" / "openstack.tfvars.json").read_text())
+OWN = VARIABLES["openstack"]
+SERVER, PORT = "openstack_compute_instance_v2", "openstack_networking_port_v2"
+USER_DATA = """\
+#cloud-config
+# image image-1, flavor {}
+{{"ssh_pwauth":false,"users":[{{"lock_passwd":true,"name":"orchestrator","shell":"/bin/bash",\
+"ssh_authorized_keys":["ssh-ed25519 AAAA orchestrator"],"sudo":"ALL=(ALL) NOPASSWD:ALL"}}]}}
+"""
+
+
+@pytest.fixture(scope="session")
+def initialised(terraform: str, tmp_path_factory: pytest.TempPathFactory) -> Root:
+    return providers.initialised(terraform, "openstack", tmp_path_factory.mktemp("openstack"))
+
+
+@pytest.fixture
+def root(initialised: Root, monkeypatch: pytest.MonkeyPatch) -> Root:
+    """One for all tests, as none applies it. The provider wants to know a cloud, and calls none before an apply."""
+    monkeypatch.setenv("OS_AUTH_URL", "http://127.0.0.1:9/v3")
+    monkeypatch.delenv("OS_CLOUD", raising=False)
+    return initialised
+
+
+def given(**changes: Any) -> dict[str, Any]:
+    """VARIABLES with changes of their own, or of the object ``openstack``."""
+    own = {key: changes.pop(key) for key in list(changes) if key in OWN}
+    return {**VARIABLES, **changes, "openstack": {**OWN, **own}}
+
+
+def made(root: Root, kind: str, **changes: Any) -> list[dict[str, Any]]:
+    """The values of every resource of a kind that would be made."""
+    planned(root, given(**changes))
+    return [values for address, values in planned_resources(root).items() if address.startswith(f"{kind}.")]
+
+
+def test_the_root_is_valid(root: Root) -> None:
+    assert root.json("validate", "-json")["diagnostics"] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"nodes": 0}, "A cluster has at least one node."),
+        ({"allow_from": ["everywhere"]}, "allow_from has networks such as 203.0.113.7/32."),
+        ({"without": ["demo-head"]}, "A cluster is never without its head."),
+        ({"subnet": "fd00::/64"}, "openstack.subnet is an IPv4 network such as 10.77.0.0/24."),
+        ({"external_network_name": None}, "openstack.floating_ip needs openstack.external_network_name"),
+        ({"external_network": None}, "openstack.floating_ip needs openstack.external_network, unless"),
+        ({"server_group": "affinity"}, "openstack.server_group is null, anti-affinity or soft-anti-affinity."),
+    ],
+)
+def test_variables_that_could_not_work_are_refused_at_plan_time(
+    root: Root, changes: dict[str, Any], problem: str
+) -> None:
+    problems = root.problems(given(**changes))
+    assert any(problem in found for found in problems), problems
+
+
+def test_a_plan_gives_the_golden_cluster_and_it_is_read(root: Root) -> None:
+    output = planned(root, VARIABLES)
+    assert output == json.loads(GOLDEN.read_text())
+    cluster = clusters.read(output)
+    assert (cluster.storage, cluster.trainer, cluster.slots) == ("nfs", "container", 5)
+    assert [cluster.behind(name) for name in cluster.nodes] == [False, True, True]
+
+
+def test_addresses_stay_when_the_cluster_grows_or_a_node_is_left_out(root: Root) -> None:
+    wanted = ({"nodes": 1}, {"nodes": 12, "without": ["demo-worker-0"]})
+    small, large = (clusters.read(planned(root, given(**changes))) for changes in wanted)
+    assert small.nodes["demo-head"] == large.nodes["demo-head"]
+    assert list(large.nodes) == ["demo-head", *(f"demo-worker-{number}" for number in range(1, 11))]
+    assert large.nodes["demo-worker-10"].private_address == "10.77.0.21"
+
+
+def test_what_servers_are_told_is_what_it_always_was(root: Root) -> None:
+    """Whoever changes this replaces, at the next deploy, every node of every cluster that there is."""
+    texts = [USER_DATA.format(flavor) for flavor in ("any", "flavor-2", "flavor-2")]
+    sums = [hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest() for text in texts]
+    assert [server["user_data"] for server in made(root, SERVER)] == sums
+
+
+def test_an_existing_network_is_used_and_none_is_made(root: Root) -> None:
+    ports = made(root, PORT, network="network-2", external_network=None)
+    assert [(port["network_id"], "fixed_ip" in port and port["fixed_ip"]) for port in ports] == [("network-2", [])] * 3
+    kinds = {address.split(".")[0] for address in planned_resources(root)}
+    assert not kinds & {f"openstack_networking_{kind}_v2" for kind in ("network", "subnet", "router")}
+
+
+def test_nodes_are_known_by_the_addresses_that_an_existing_network_gave_them(root: Root) -> None:
+    if tuple(map(int, root.json("version", "-json")["terraform_version"].split(".")[:2])) < (1, 8):
+        pytest.skip("mocked providers came with Terraform 1.7 and OpenTofu 1.8")
+    shutil.copy(HERE / "openstack.tftest.hcl", root.directory)
+    root.given(given(network="network-2", nodes=1))
+    said = root.run("test", "-no-color")
+    assert said.code == 0, said.text
+
+
+def test_the_head_alone_has_a_floating_ip_unless_none_is_wanted(root: Root) -> None:
+    assert [ip["pool"] for ip in made(root, "openstack_networking_floatingip_v2")] == ["public"]
+    without = clusters.read(planned(root, given(floating_ip=False, external_network_name=None)))
+    assert [node.public_address for node in without.nodes.values()] == [None] * 3
+
+
+def test_only_the_networks_of_allow_from_come_in_without_their_hosts_bits(root: Root) -> None:
+    rules = made(root, "openstack_networking_secgroup_rule_v2", allow_from=["203.0.113.7/24", "2001:db8::7/32"])
+    outside = {(rule["ethertype"], rule["remote_ip_prefix"]) for rule in rules if rule.get("port_range_min")}
+    assert outside == {("IPv4", "203.0.113.0/24"), ("IPv6", "2001:db8::/32")}
+    assert len(rules) == 6
+
+
+def test_servers_boot_from_volumes_with_names_where_a_size_is_given(root: Root) -> None:
+    volumes = made(root, "openstack_blockstorage_volume_v3", volume_size=40, volume_type="fast")
+    names = [f"orchestrator-demo-1a2b3c4d-{part}" for part in ("head", "worker-0", "worker-1")]
+    assert [volume["name"] for volume in volumes] == names
+    about = [(volume["size"], volume["volume_type"], volume["image_id"]) for volume in volumes]
+    assert about == [(40, "fast", "image-1")] * 3
+    servers = [values for address, values in planned_resources(root).items() if address.startswith(SERVER)]
+    devices = [device for server in servers for device in server["block_device"]]
+    assert [(device["boot_index"], device["delete_on_termination"]) for device in devices] == [(0, False)] * 3
+
+
+def test_servers_are_placed_as_asked_for(root: Root) -> None:
+    asked = made(root, SERVER, server_group="anti-affinity", availability_zone="zone-1", config_drive=True)
+    placed = [(server["availability_zone"], server["config_drive"], len(server["scheduler_hints"])) for server in asked]
+    assert placed == [("zone-1", True, 1)] * 3
+    assert [server["flavor_id"] for server in asked] == ["flavor-1", "flavor-2", "flavor-2"]
