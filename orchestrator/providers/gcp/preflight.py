@@ -1,0 +1,126 @@
+"""What stands in the way of a deploy on Google's cloud; each check raises PreflightError."""
+
+from functools import partial
+
+from orchestrator.errors import PreflightError, command, gather
+from orchestrator.google import Document
+from orchestrator.providers.gcp import hardware
+from orchestrator.providers.gcp.site import Site
+
+NEEDED = (
+    "compute.addresses.create",
+    "compute.disks.create",
+    "compute.firewalls.create",
+    "compute.instances.create",
+    "compute.networks.create",
+    "compute.resourcePolicies.create",
+    "compute.routers.create",
+    "compute.subnetworks.create",
+    "iam.serviceAccounts.actAs",
+    "iam.serviceAccounts.create",
+)
+ROLES = "roles/compute.admin, roles/iam.serviceAccountAdmin and roles/iam.serviceAccountUser"
+
+
+def require(site: Site) -> None:
+    """Raises one PreflightError with all that is found."""
+    _project(site)
+    told = (_same_place, _image, _in_zone) if site.can_be_listed() else ()
+    gather(*(partial(check, site) for check in (_permissions, _no_strangers, *told)))
+
+
+def _project(site: Site) -> None:
+    if site.google.find(f"projects/{site.project}") is None:
+        raise PreflightError(
+            f"gcp.project: there is no project {site.project!r}, or not for you",
+            "`gcloud projects list` names yours",
+        )
+
+
+def _permissions(site: Site) -> None:
+    """Where the API that knows them is off, nothing is found here, and Terraform tells."""
+    try:
+        path = f"projects/{site.project}:testIamPermissions"
+        answer = site.google.call("POST", path, "cloudresourcemanager", body={"permissions": list(NEEDED)})
+    except PreflightError:
+        return
+    lacking = sorted(set(NEEDED) - set((answer or {}).get("permissions", NEEDED if answer is None else [])))
+    if lacking:
+        raise PreflightError(
+            f"gcp.project: you lack permissions in {site.project}: {', '.join(lacking)}",
+            f"ask its owner for {ROLES}",
+        )
+
+
+def _same_place(site: Site) -> None:
+    for key, here in (("project", site.project), ("zone", site.wanted.zone)):
+        before = site.before.get(key)
+        if before and before != here and site.ours:
+            raise PreflightError(
+                f"gcp.{key}: {here} asked for, the cluster is deployed in {before}",
+                f"{command('teardown', site.config.name)} first, or choose another name with --cluster",
+            )
+
+
+def _no_strangers(site: Site) -> None:
+    others = [f"{holding.kind} {holding.name}" for holding in site.owned if holding not in site.ours]
+    if others:
+        raise PreflightError(
+            f"project {site.project} has a cluster {site.config.name!r} of another state directory: "
+            f"{', '.join(others)}",
+            "choose another name with --cluster; "
+            f"if it is yours, {command('teardown --orphans', site.config.name)} removes it",
+        )
+
+
+def _no_namesakes(site: Site) -> None:
+    """An instance's name is its address in the zone: two cannot share one."""
+    there = site.google.items(
+        f"projects/{site.project}/zones/{site.zone['name']}/instances",
+        {"filter": f'name eq "{site.config.name}-(head|worker-[0-9]+)"'},
+    )
+    known = {holding.name for holding in site.owned}
+    taken = [item["name"] for item in there if item["name"] in site.names and item["name"] not in known]
+    if taken:
+        raise PreflightError(
+            f"zone {site.wanted.zone} has instances of these names that are not ours: {', '.join(taken)}",
+            "choose another name with --cluster",
+        )
+
+
+def _image(site: Site) -> None:
+    image, to_be_made = site.image, [name for name in site.names if name not in site.instances]
+    if image and to_be_made:
+        gather(partial(_usable, site, image), partial(_runs, site, image))
+    elif to_be_made:
+        raise PreflightError(
+            f"gcp.image: the {site.wanted.image!r} that the nodes were made of is gone: "
+            "new nodes would be of another, and all would be made anew",
+            f"{command('teardown', site.config.name)} first, or stay with the nodes that there are",
+        )
+
+
+def _usable(site: Site, image: Document) -> None:
+    if image.get("status", "READY") != "READY" or image.get("deprecated", {}).get("state") in ("OBSOLETE", "DELETED"):
+        raise PreflightError(f"gcp.image: {image['name']} can no longer be used", "choose another image")
+    if int(image.get("diskSizeGb", 0)) > site.wanted.disk_size:
+        raise PreflightError(
+            f"gcp.disk_size: {site.wanted.disk_size} GiB, image {image['name']} needs {image['diskSizeGb']}",
+            f"ask for {image['diskSizeGb']} or more",
+        )
+
+
+def _runs(site: Site, image: Document) -> None:
+    for machine in {machine["name"]: machine for machine in site.known.values()}.values():
+        needs, has = image.get("architecture"), machine.get("architecture")
+        if needs and has and needs != has:
+            raise PreflightError(
+                f"gcp.image: {image['name']} is for {needs}, machine type {machine['name']} is {has}",
+                "choose another image, or another machine type",
+            )
+
+
+def _in_zone(site: Site) -> None:
+    if site.zone.get("status", "UP") != "UP":
+        raise PreflightError(f"gcp.zone: {site.wanted.zone} is {site.zone['status']} now", "choose another zone")
+    gather(partial(_no_namesakes, site), partial(hardware.require, site))

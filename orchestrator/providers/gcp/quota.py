@@ -1,0 +1,145 @@
+"""How many of the nodes the project's quotas allow. What this deployment has already is among what is in use."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+from orchestrator.errors import PreflightError, gather
+from orchestrator.providers.gcp.site import Site, family
+
+SHARED_CPUS = ("e2", "f1", "g1", "n1")  # families that share the quota CPUS; each other one has its own
+DISKS = {
+    "pd-standard": "DISKS_TOTAL_GB",
+    "pd-balanced": "SSD_TOTAL_GB",
+    "pd-ssd": "SSD_TOTAL_GB",
+    "hyperdisk-balanced": "HDB_TOTAL_GB",
+}
+ONCE = {"network": "NETWORKS", "subnet": "SUBNETWORKS", "router": "ROUTERS", "address": "STATIC_ADDRESSES"}
+FIREWALLS = 2
+PAGE = "https://console.cloud.google.com/iam-admin/quotas?project="
+
+
+@dataclass(frozen=True)
+class Quota:
+    """``where`` it holds: a region, or the whole project."""
+
+    limit: float
+    used: float
+    where: str
+
+    @property
+    def free(self) -> float:
+        return self.limit - self.used
+
+
+@dataclass(frozen=True)
+class Need:
+    """``once`` for the cluster, and ``each`` for the nodes that are still to come, in their order."""
+
+    once: float
+    each: list[float]
+
+    @property
+    def sum(self) -> float:
+        return self.once + sum(self.each)
+
+    def fits(self, free: float) -> int | None:
+        """How many of the nodes still to come fit; None where not even what the cluster needs once does."""
+        sums = list(accumulate(self.each, initial=self.once))
+        return sum(needed <= free for needed in sums) - 1 if self.once <= free else None
+
+
+def require(site: Site) -> None:
+    """Raises PreflightError with every quota that is too small, and how many nodes fit."""
+    known = quotas(site)
+    short = [
+        (metric, need)
+        for metric, need in needs(site, known).items()
+        if metric in known and need.sum > known[metric].free
+    ]
+    fewest = min((fitting(site, need, known[metric]) for metric, need in short), default=0)
+    gather(*(partial(_refuse, site, metric, known[metric], need, fewest) for metric, need in short))
+
+
+def fitting(site: Site, need: Need, quota: Quota) -> int:
+    """How many nodes there can be, with those that there are."""
+    fit = need.fits(quota.free)
+    return 0 if fit is None else site.config.nodes - len(need.each) + fit
+
+
+def _refuse(site: Site, metric: str, quota: Quota, need: Need, fewest: int) -> None:
+    fewer = f"`--nodes {fewest}`, or " if fewest else ""
+    raise PreflightError(
+        f"{fitting(site, need, quota)} of {site.config.nodes} nodes fit: {metric} quota of {quota.where} "
+        f"{quota.limit:g}, in use {quota.used:g}, needed {need.sum:g}",
+        f"{fewer}ask for more: {PAGE}{site.project}",
+    )
+
+
+def quotas(site: Site) -> dict[str, Quota]:
+    """By Google's name of each: the project's, and in their place the region's where both have one."""
+    project = site.google.find(f"projects/{site.project}") or {}
+    region = site.google.find(f"projects/{site.project}/regions/{site.region}") or {}
+    places = ((f"project {site.project}", project), (site.region, region))
+    return {
+        q["metric"]: Quota(q["limit"], q["usage"], where) for where, found in places for q in found.get("quotas", [])
+    }
+
+
+def needs(site: Site, known: Mapping[str, Quota]) -> dict[str, Need]:
+    """By the quota's name, of what is not there yet. A node that stands still needs its cores again."""
+    absent = [name for name in site.names if name not in site.instances]
+    idle = [name for name in site.names if name in absent or site.instances[name].status != "RUNNING"]
+    found = {"INSTANCES": Need(0, [1.0] * len(absent))}
+    if site.wanted.disk_type in DISKS:
+        found[DISKS[site.wanted.disk_type]] = Need(0, [float(site.wanted.disk_size)] * len(absent))
+    takes = [_takes(site, _role(name), known) for name in idle if _role(name) in site.known]
+    for metric in sorted({metric for one in takes if len(takes) == len(idle) for metric in one}):
+        found[metric] = Need(0, [float(one.get(metric, 0)) for one in takes])
+    return found | {metric: Need(once, [0.0] * len(absent)) for metric, once in _once(site)}
+
+
+def _role(name: str) -> str:
+    return "head" if name.endswith("-head") else "worker"
+
+
+def _takes(site: Site, role: str, known: Mapping[str, Quota]) -> dict[str, int]:
+    """What one running node takes."""
+    shape: Mapping[str, Any] = site.shape(role)
+    spot = site.wanted.spot
+    cpus, gpus = cpu_metric(shape["machine_type"], spot, known), gpu_metric(shape["accelerator"], spot, known)
+    taken = {cpus: shape["cpus"], **({gpus: shape["gpus"], "GPUS_ALL_REGIONS": shape["gpus"]} if gpus else {})}
+    if cpus != "PREEMPTIBLE_CPUS":
+        taken["CPUS_ALL_REGIONS"] = shape["cpus"]
+    return taken | ({"IN_USE_ADDRESSES": 1} if role == "head" and not site.wanted.iap else {})
+
+
+def _once(site: Site) -> Iterator[tuple[str, float]]:
+    held = Counter(holding.kind for holding in site.ours)
+    for kind, metric in ONCE.items():
+        if not held[kind] and not (kind == "address" and site.wanted.iap):
+            yield metric, 1
+    yield "FIREWALLS", max(0, FIREWALLS - held["firewall"])
+
+
+def cpu_metric(machine_type: str, spot: bool, known: Mapping[str, Quota]) -> str:
+    kind = family(machine_type)
+    return _spot("CPUS" if kind in SHARED_CPUS else f"{kind.upper()}_CPUS", "PREEMPTIBLE_CPUS", spot, known)
+
+
+def gpu_metric(accelerator: str | None, spot: bool, known: Mapping[str, Quota]) -> str | None:
+    """NVIDIA_T4_GPUS of nvidia-tesla-t4."""
+    if accelerator is None:
+        return None
+    model = accelerator.removeprefix("nvidia-").removeprefix("tesla-").upper().replace("-", "_")
+    metric = f"NVIDIA_{model.replace('H100_80GB', 'H100')}_GPUS"
+    return _spot(metric, f"PREEMPTIBLE_{metric}", spot, known)
+
+
+def _spot(standard: str, preemptible: str, spot: bool, known: Mapping[str, Quota]) -> str:
+    """Spot instances count against a quota of their own as soon as there is one."""
+    own = known.get(preemptible)
+    return preemptible if spot and own and own.limit > 0 else standard

@@ -1,0 +1,69 @@
+resource "google_compute_network" "cluster" {
+  name                    = local.prefix
+  description             = local.tag
+  auto_create_subnetworks = false
+}
+
+resource "google_compute_subnetwork" "cluster" {
+  name          = local.prefix
+  description   = local.tag
+  network       = google_compute_network.cluster.id
+  ip_cidr_range = var.gcp.subnet
+}
+
+# A network of one's own lets nothing in but what these two rules allow. To Google, a rule without any source means
+# everywhere: where nobody may ssh there is no rule.
+resource "google_compute_firewall" "ssh" {
+  count = var.gcp.iap || length(var.allow_from) > 0 ? 1 : 0
+
+  name                    = "${local.prefix}-ssh"
+  description             = local.tag
+  network                 = google_compute_network.cluster.id
+  source_ranges           = var.gcp.iap ? ["35.235.240.0/20"] : var.allow_from
+  target_service_accounts = [google_service_account.node.email]
+
+  allow {
+    protocol = "tcp"
+    ports    = ["22"]
+  }
+}
+
+resource "google_compute_firewall" "nodes" {
+  name                    = "${local.prefix}-nodes"
+  description             = local.tag
+  network                 = google_compute_network.cluster.id
+  source_service_accounts = [google_service_account.node.email]
+  target_service_accounts = [google_service_account.node.email]
+
+  allow {
+    protocol = "all"
+  }
+}
+
+# Nodes without an external address reach the package mirrors through this.
+resource "google_compute_router" "cluster" {
+  name        = local.prefix
+  description = local.tag
+  network     = google_compute_network.cluster.id
+}
+
+resource "google_compute_router_nat" "cluster" {
+  name                               = local.prefix
+  router                             = google_compute_router.cluster.name
+  nat_ip_allocate_option             = "AUTO_ONLY"
+  source_subnetwork_ip_ranges_to_nat = "LIST_OF_SUBNETWORKS"
+
+  subnetwork {
+    name                    = google_compute_subnetwork.cluster.id
+    source_ip_ranges_to_nat = ["ALL_IP_RANGES"]
+  }
+}
+
+# Behind Identity-Aware Proxy nothing of the cluster has an address of its own on the Internet.
+resource "google_compute_address" "head" {
+  count = var.gcp.iap ? 0 : 1
+
+  name        = "${local.prefix}-head"
+  description = local.tag
+  labels      = local.labels
+}

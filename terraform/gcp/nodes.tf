@@ -1,0 +1,82 @@
+# Who the nodes are to the firewall. It has no role, and the nodes have no scope: what runs there can do nothing in
+# the project. Its id has room for 30 characters.
+resource "google_service_account" "node" {
+  account_id   = "orchestrator-${var.id}"
+  display_name = local.tag
+  description  = local.tag
+}
+
+resource "google_compute_resource_policy" "cluster" {
+  count = var.gcp.compact ? 1 : 0
+
+  name        = local.prefix
+  description = local.tag
+
+  group_placement_policy {
+    collocation = "COLLOCATED"
+  }
+}
+
+resource "google_compute_instance" "node" {
+  for_each = local.nodes
+
+  name              = each.key
+  description       = local.tag
+  labels            = local.labels
+  machine_type      = each.value.shape.machine_type
+  resource_policies = google_compute_resource_policy.cluster[*].id
+
+  # What was stopped, by Google or by hand, is started again with all that is on its disk.
+  desired_status            = "RUNNING"
+  allow_stopping_for_update = true
+
+  boot_disk {
+    initialize_params {
+      image  = var.gcp.image
+      size   = var.gcp.disk_size
+      type   = var.gcp.disk_type
+      labels = local.labels
+    }
+  }
+
+  network_interface {
+    subnetwork = google_compute_subnetwork.cluster.id
+    network_ip = each.value.address
+
+    dynamic "access_config" {
+      for_each = each.value.role == "head" ? google_compute_address.head : []
+      content {
+        nat_ip = access_config.value.address
+      }
+    }
+  }
+
+  dynamic "guest_accelerator" {
+    for_each = each.value.shape.accelerator == null ? [] : [each.value.shape]
+    content {
+      type  = guest_accelerator.value.accelerator
+      count = guest_accelerator.value.gpus
+    }
+  }
+
+  # Only what has neither GPUs nor close neighbours, and is not on sale, can move to another host while it runs.
+  scheduling {
+    provisioning_model          = var.gcp.spot ? "SPOT" : "STANDARD"
+    preemptible                 = var.gcp.spot
+    automatic_restart           = !var.gcp.spot
+    instance_termination_action = var.gcp.spot ? "STOP" : null
+    on_host_maintenance         = var.gcp.spot || var.gcp.compact || each.value.shape.gpus > 0 ? "TERMINATE" : "MIGRATE"
+  }
+
+  service_account {
+    email  = google_service_account.node.email
+    scopes = []
+  }
+
+  metadata = {
+    orchestrator           = "${var.name}:${var.id}"
+    enable-oslogin         = "FALSE"
+    block-project-ssh-keys = "TRUE"
+    ssh-keys               = "orchestrator:${var.ssh_public_key}"
+  }
+}

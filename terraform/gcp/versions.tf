@@ -1,0 +1,17 @@
+terraform {
+  required_version = ">= 1.5"
+
+  required_providers {
+    google = {
+      source  = "hashicorp/google"
+      version = ">= 6.0, < 8.0"
+    }
+  }
+}
+
+# Credentials come from the environment alone: nothing of them stands here or in the variables.
+provider "google" {
+  project = var.gcp.project
+  region  = var.gcp.region
+  zone    = var.gcp.zone
+}

@@ -1,0 +1,266 @@
+"""Config → Terraform → Google: terraform/gcp by itself, with mocked answers, and in a stand-in for Google's API."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import cluster as clusters
+from orchestrator import state, terraform
+from orchestrator.config import Config
+from orchestrator.providers import gcp, terraformed
+from orchestrator.providers.gcp.site import Site
+from orchestrator.state import Home, Record
+from tests.contract.conftest import Root
+from tests.contract.providers import attributes, blocks, declared, initialised, planned, resources
+from tests.contract.test_terraform_local import keys_written_by
+from tests.unit import google_stand_in
+from tests.unit.google_stand_in_data import HERE, IMAGE, LINK, PROJECT, REGION, ZONE
+from tests.unit.google_stand_in_memory import StandIn
+
+GOLDEN = Path(__file__).parent / "golden" / "gcp.json"
+N1 = {"machine_type": "n1-standard-8", "cpus": 8, "gpus": 0, "accelerator": None}
+T4 = {**N1, "gpus": 2, "accelerator": "nvidia-tesla-t4"}
+GCP = {
+    "project": PROJECT,
+    "region": REGION,
+    "zone": ZONE,
+    "image": LINK + IMAGE,
+    "head": N1,
+    "worker": T4,
+    "disk_size": 50,
+    "disk_type": "pd-balanced",
+    "spot": False,
+    "compact": False,
+    "subnet": "10.77.0.0/24",
+    "iap": False,
+}
+VARIABLES = {
+    "name": "demo",
+    "id": "1a2b3c4d",
+    "nodes": 3,
+    "slots": None,
+    "ssh_public_key": "ssh-ed25519 AAAA orchestrator",
+    "allow_from": ["192.0.2.7/32"],
+    "without": [],
+    "gcp": GCP,
+}
+MOCKED = """
+mock_provider "google" {
+  mock_resource "google_service_account" {
+    defaults = { email = "orchestrator-1a2b3c4d@demo-project.iam.gserviceaccount.com" }
+  }
+  mock_resource "google_compute_address" {
+    defaults = { address = "198.51.100.7" }
+  }
+}
+run "mocked" {}
+"""
+LABELS = {"orchestrator_cluster": "demo", "orchestrator_id": "1a2b3c4d"}
+TAG = "orchestrator:demo:1a2b3c4d"
+INSTANCES = f"{HERE}/zones/{ZONE}/instances"
+
+
+def test_the_provider_writes_the_attributes_that_its_variable_declares() -> None:
+    assert set(VARIABLES) == set(declared("gcp"))
+    assert list(keys_written_by(gcp.variables)) == [set(attributes("gcp"))] == [set(GCP)]
+    assert list(keys_written_by(Site.shape)) == [set(N1)]
+
+
+def test_everything_is_marked_by_the_call_that_makes_it() -> None:
+    """A label of an address comes with a second call, which an interrupted apply may not get to."""
+    for name, body in resources("gcp").items():
+        if not name.startswith("google_compute_router_nat"):  # a line in its router
+            assert body["description"] == "${local.tag}", name
+    labelled = {name for name, body in resources("gcp").items() if body.get("labels") == "${local.labels}"}
+    assert labelled == {"google_compute_address.head", "google_compute_instance.node"}
+
+
+def test_names_are_as_short_as_google_wants_them() -> None:
+    longest = f"orchestrator-{'n' * 30}-1a2b3c4d-nodes"
+    assert len(longest) <= 63
+    names = {body["name"] for name, body in resources("gcp").items() if "name" in body and "instance" not in name}
+    assert names == {
+        "${local.prefix}",
+        "${local.prefix}-ssh",
+        "${local.prefix}-nodes",
+        "${local.prefix}-head",
+    }
+    assert resources("gcp")["google_service_account.node"]["account_id"] == "orchestrator-${var.id}"
+    assert len("orchestrator-1a2b3c4d") <= 30
+
+
+def test_no_credentials_stand_in_the_root() -> None:
+    assert [set(block["google"]) for block in blocks("gcp", "provider")] == [{"project", "region", "zone"}]
+
+
+@pytest.fixture(scope="module")
+def root(terraform: str, tmp_path_factory: pytest.TempPathFactory) -> Root:
+    """A copy of terraform/gcp with the real provider; skips where there is none."""
+    return initialised(terraform, "gcp", tmp_path_factory.mktemp("gcp"))
+
+
+def mocked(root: Root, **changes: Any) -> dict[str, Any]:
+    """What `terraform test` makes of these variables where answers are mocked: values by address."""
+    root.given({**VARIABLES, **changes})
+    (root.directory / "tests").mkdir(exist_ok=True)
+    (root.directory / "tests" / "mocked.tftest.hcl").write_text(MOCKED)
+    said = root.run("test", "-json", "-verbose")
+    assert said.code == 0, said.text
+    lines = [json.loads(line) for line in said.text.splitlines()]
+    [made] = [line["test_state"] for line in lines if line["type"] == "test_state"]
+    return {resource["address"]: resource["values"] for resource in made["root_module"]["resources"]}
+
+
+def test_the_root_is_valid(root: Root) -> None:
+    assert root.json("validate", "-json")["diagnostics"] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"nodes": 0}, "A cluster has at least one node."),
+        ({"allow_from": ["fd00::/64"]}, "allow_from has IPv4 networks such as 198.51.100.7/32."),
+        ({"gcp": {**GCP, "subnet": "everywhere"}}, "gcp.subnet is an IPv4 network such as 10.77.0.0/24."),
+        ({"gcp": {**GCP, "region": "europe-west1"}}, "gcp.zone lies in gcp.region."),
+        ({"without": ["demo-head"]}, "A cluster has exactly one head."),
+        ({"gcp": {**GCP, "worker": {**T4, "cpus": 0}}}, "A node has more than 0 cpus and at least 0 gpus."),
+    ],
+)
+def test_variables_that_could_not_work_are_refused_at_plan_time(
+    root: Root, api: StandIn, changes: dict[str, Any], problem: str
+) -> None:
+    assert problem in root.problems({**VARIABLES, **changes})
+
+
+def test_a_plan_gives_the_golden_cluster_and_it_is_read(root: Root, api: StandIn) -> None:
+    output = planned(root, VARIABLES)
+    assert output == json.loads(GOLDEN.read_text())
+    made = clusters.read(output)
+    assert (made.head, made.ssh_user, made.storage, made.trainer, made.slots) == (
+        "demo-head", "orchestrator", "nfs", "container", 5,
+    )  # fmt: skip
+
+
+def test_a_standard_cluster_lets_nobody_in_but_ssh_from_the_caller(root: Root) -> None:
+    made = mocked(root)
+    ssh, nodes = made["google_compute_firewall.ssh[0]"], made["google_compute_firewall.nodes"]
+    assert (ssh["source_ranges"], ssh["allow"]) == (["192.0.2.7/32"], [{"ports": ["22"], "protocol": "tcp"}])
+    assert nodes["source_ranges"] is None
+    assert nodes["source_service_accounts"] == nodes["target_service_accounts"] == ssh["target_service_accounts"]
+    outside = {key: bool(node["network_interface"][0]["access_config"]) for key, node in of_nodes(made).items()}
+    assert outside == {"demo-head": True, "demo-worker-0": False, "demo-worker-1": False}
+
+
+def of_nodes(made: dict[str, Any]) -> dict[str, Any]:
+    return {values["name"]: values for key, values in made.items() if key.startswith("google_compute_instance.node")}
+
+
+def test_nodes_have_our_key_alone_and_no_rights_in_the_project(root: Root) -> None:
+    for node in of_nodes(mocked(root)).values():
+        assert node["labels"] == node["boot_disk"][0]["initialize_params"][0]["labels"] == LABELS
+        assert [account["scopes"] for account in node["service_account"]] == [[]]
+        assert node["metadata"] == {
+            "orchestrator": "demo:1a2b3c4d",
+            "enable-oslogin": "FALSE",
+            "block-project-ssh-keys": "TRUE",
+            "ssh-keys": "orchestrator:ssh-ed25519 AAAA orchestrator",
+        }
+
+
+def test_addresses_stay_when_the_cluster_grows_or_a_node_is_left_out(root: Root) -> None:
+    small, large = of_nodes(mocked(root)), of_nodes(mocked(root, nodes=12, without=["demo-worker-0"]))
+    addresses = {name: node["network_interface"][0]["network_ip"] for name, node in {**small, **large}.items()}
+    assert (addresses["demo-head"], addresses["demo-worker-1"]) == ("10.77.0.10", "10.77.0.12")
+    assert set(large) == {"demo-head", *(f"demo-worker-{number}" for number in range(1, 11))}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "expected"),
+    [
+        ({}, "demo-head", ("MIGRATE", True, "STANDARD", False)),
+        ({}, "demo-worker-0", ("TERMINATE", True, "STANDARD", False)),
+        ({"compact": True}, "demo-head", ("TERMINATE", True, "STANDARD", False)),
+        ({"spot": True}, "demo-head", ("TERMINATE", False, "SPOT", True)),
+    ],
+)
+def test_what_cannot_move_while_it_runs_is_stopped_and_what_is_on_sale_stays_stopped(
+    root: Root, changes: dict[str, Any], name: str, expected: tuple[Any, ...]
+) -> None:
+    made = mocked(root, gcp={**GCP, **changes})
+    [told] = of_nodes(made)[name]["scheduling"]
+    keys = ("on_host_maintenance", "automatic_restart", "provisioning_model", "preemptible")
+    assert tuple(told[key] for key in keys) == expected
+    assert ("google_compute_resource_policy.cluster[0]" in made) == changes.get("compact", False)
+
+
+def test_behind_identity_aware_proxy_nothing_has_an_address_outside(root: Root) -> None:
+    made = mocked(root, allow_from=[], gcp={**GCP, "iap": True})
+    assert made["google_compute_firewall.ssh[0]"]["source_ranges"] == ["35.235.240.0/20"]
+    assert not any(node["network_interface"][0]["access_config"] for node in of_nodes(made).values())
+    assert "google_compute_address.head[0]" not in made
+
+
+def test_where_nobody_is_named_there_is_no_rule_that_would_let_everybody_in(root: Root) -> None:
+    assert "google_compute_firewall.ssh[0]" not in mocked(root, allow_from=[])
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    """A stand-in for Google's API, for Terraform's real provider and for our own calls."""
+    with google_stand_in.listening(StandIn(), monkeypatch) as there:
+        yield there
+
+
+@pytest.fixture
+def place(root: Root) -> Home:
+    """A state directory; only where the provider is."""
+    return state.home("demo")
+
+
+def record(**changes: Any) -> Record:
+    config = Config.model_validate({"name": "demo", "provider": "gcp", "nodes": 3, "gcp": {"zone": ZONE}})
+    return Record(id="1a2b3c4d", config=config.model_dump(mode="json"), variables={**VARIABLES, **changes})
+
+
+def silent(line: str) -> None:
+    pass
+
+
+def test_the_real_provider_and_our_own_calls_agree_on_what_there_is(api: StandIn, place: Home) -> None:
+    """The story of a cluster: made, made again, found, stopped, robbed of a node, hurt, and taken away."""
+    before = set(api.items)
+    made, missing = gcp.provision(place, record(), silent)
+    assert (list(made.nodes), missing) == (["demo-head", "demo-worker-0", "demo-worker-1"], {})
+    identities = {resource.identity for resource in gcp.survey(record())}
+    assert identities == set(terraform.recorded(place, "gcp").values())
+
+    api.items[f"{INSTANCES}/demo-head"]["status"] = "TERMINATED"
+    api.answer("DELETE", f"/compute/{INSTANCES}/demo-worker-0", {}, {})
+    api.put(f"{HERE}/zones/{ZONE}/disks/left", labels=LABELS)
+    again, _ = gcp.provision(place, record(), silent)
+    assert api.items[f"{INSTANCES}/demo-head"]["status"] == "RUNNING"
+    kept = {name for name, node in again.nodes.items() if node.id == made.nodes[name].id}
+    assert kept == {"demo-head", "demo-worker-1"}
+    assert f"{HERE}/zones/{ZONE}/disks/left" not in api.items
+
+    asked = len(api.asked)
+    gcp.provision(place, record(), silent)
+    assert {line.partition(" ")[0] for line in api.asked[asked:]} == {"GET"}
+    gcp.destroy(place, record(), silent)
+    assert (set(api.items), api.accounts) == (before, {})
+
+
+def test_a_node_that_google_has_no_room_for_is_left_out(api: StandIn, place: Home) -> None:
+    api.failing["instances/demo-worker-1"] = "ZONE_RESOURCE_POOL_EXHAUSTED"
+    given = record()
+    given.config["min_nodes"] = 2
+    made, missing = gcp.provision(place, given, silent)
+    assert list(made.nodes) == ["demo-head", "demo-worker-0"]
+    assert "ZONE_RESOURCE_POOL_EXHAUSTED" in missing["demo-worker-1"]
+    shutil.rmtree(place.terraform)  # what Terraform knew is lost
+    gcp.remove(Config.model_validate(given.config), gcp.survey(given))
+    assert terraformed.strays(place, given) == []
