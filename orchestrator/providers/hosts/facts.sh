@@ -1,0 +1,41 @@
+# What a machine says of itself, one fact a line. Changes nothing; sudo is tried, and needed for nothing else.
+fact() { printf 'fact %s %s\n' "$1" "$2"; }
+
+gpus=0 model=
+for device in /sys/bus/pci/devices/*; do
+  if [ "$(cat "$device/vendor" 2> /dev/null)" = 0x10de ]; then # NVIDIA
+    case $(cat "$device/class") in 0x03*) # a display controller
+      gpus=$((gpus + 1)) model="PCI device $(cat "$device/device")" ;;
+    esac
+  fi
+done
+if [ $gpus != 0 ]; then
+  # By the name that its driver gives, or else the list of PCI devices.
+  named=$(sed -n 's/^Model:[[:space:]]*//p' /proc/driver/nvidia/gpus/*/information 2> /dev/null | head -n 1)
+  listed=$(lspci -d 10de: 2> /dev/null | sed -n 's/.*\(VGA\|3D\|Display\).*\[\(.*\)\].*/\2/p' | head -n 1)
+  model=${named:-${listed:-$model}}
+fi
+
+fact system "$(. /etc/os-release 2> /dev/null && echo "${ID:-} ${VERSION_ID:-}")"
+fact architecture "$(uname -m)"
+fact id "$(cat /etc/machine-id /etc/ssh/ssh_host_*_key.pub 2> /dev/null | sha256sum | cut -c 1-16)"
+fact boot "$(cat /proc/sys/kernel/random/boot_id)"
+fact cpus "$(nproc)"
+fact gpus "$gpus"
+fact gpu "$model"
+fact connection "$SSH_CONNECTION"
+fact addresses "$(hostname -I)"
+fact ids "$(echo $(getent passwd | cut -d : -f 3) $(getent group | cut -d : -f 3))"
+
+if said=$(sudo -n true 2>&1); then fact sudo yes; else fact sudo "$(echo $said)"; fi
+if entry=$(getent passwd orchestrator); then
+  fact account "$entry"
+  if said=$(sudo -n -u orchestrator sudo -n true 2>&1); then fact account_sudo yes; fi
+fi
+if [ -r /etc/orchestrator/deployment ]; then sed 's/^/fact mark_/' /etc/orchestrator/deployment; fi
+
+if [ -d /shared ]; then
+  # So many things are in it, beside notebooks, which a teardown leaves there.
+  fact shared "$(ls -A /shared 2> /dev/null | grep -vcxE 'lost[+]found|notebooks')"
+fi
+if [ -x /opt/orchestrator/bin/python ]; then fact trainer yes; fi

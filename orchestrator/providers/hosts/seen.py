@@ -1,0 +1,148 @@
+"""What is seen of hosts before anything is done to them."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, field_validator
+
+from orchestrator.config import Config
+from orchestrator.errors import PreflightError
+from orchestrator.providers.hosts import login
+from orchestrator.providers.hosts.login import Login, Resolved
+from orchestrator.ssh import Unreachable
+
+ACCOUNT = "orchestrator"
+FREE_IDS = range(700, 800)  # those of system accounts that no distribution gives away
+_FACT = re.compile(r"^fact (\w+) ?(.*)$", re.MULTILINE)
+
+
+class Facts(BaseModel):
+    """What facts.sh says. ``account`` is that of our name, as in /etc/passwd; ``mark_*`` is from our mark, if any.
+
+    ``gpu`` is the model of its GPUs, ``sudo`` "yes" or what is wrong with it, ``shared`` how many things are in /shared
+    (None where there is none).
+    """
+
+    system: str
+    architecture: str
+    id: str
+    boot: str
+    cpus: int
+    gpus: int
+    gpu: str = ""
+    connection: list[str]
+    addresses: list[str]
+    ids: set[int]
+    sudo: str
+    account: list[str] = []
+    account_sudo: str = ""
+    mark_cluster: str = ""
+    mark_id: str = ""
+    mark_node: str = ""
+    mark_by: str = ""
+    mark_account: str = ""
+    shared: int | None = None
+    trainer: str = ""
+
+    @field_validator("connection", "addresses", "ids", mode="before")
+    @classmethod
+    def _words(cls, text: Any) -> Any:
+        return text.split() if isinstance(text, str) else text
+
+    @field_validator("account", mode="before")
+    @classmethod
+    def _entry(cls, text: Any) -> Any:
+        return text.split(":") if isinstance(text, str) else text
+
+    @property
+    def reached_at(self) -> str:
+        """The machine's own address that the login came to."""
+        return self.connection[2] if len(self.connection) == 4 else ""
+
+    @property
+    def listens_on(self) -> int | None:
+        """The port of its sshd, as the machine sees it."""
+        return int(self.connection[3]) if len(self.connection) == 4 else None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A host of the config, and what is known of it; without ``facts`` there is a ``reason``."""
+
+    name: str
+    login: Login
+    private_address: str | None
+    resolved: Resolved | None = None
+    facts: Facts | None = None
+    reason: str = ""
+
+    @property
+    def address(self) -> str:
+        """Its private address: the one that was chosen, else the one that it was reached at."""
+        return self.private_address or (self.facts.reached_at if self.facts else "")
+
+
+_last: dict[str, list[Seen]] = {}
+
+
+def node_names(cluster: str, count: int) -> list[str]:
+    return [f"{cluster}-head", *(f"{cluster}-worker-{number}" for number in range(count - 1))]
+
+
+def look(config: Config) -> list[Seen]:
+    """Ask all hosts that are wanted at once."""
+    names = node_names(config.name, config.nodes)
+    chosen = dict(zip(names, config.hosts.addresses, strict=False))
+    logins = {name: login.of(config, host) for name, host in chosen.items()}
+    ways, lost = login.every(logins, lambda name: login.resolve(logins[name]))
+    facts, silent = login.every({name: logins[name] for name in ways}, lambda name: ask(logins[name]))
+    reasons = lost | silent
+    _last.clear()
+    _last[_key(config)] = [
+        Seen(name, logins[name], host.private_address, ways.get(name), facts.get(name), reasons.get(name, ""))
+        for name, host in chosen.items()
+    ]
+    return _last[_key(config)]
+
+
+def again(config: Config) -> list[Seen]:
+    """What the last look saw, where it was at the same hosts: a deploy, which begins with one, asks them once."""
+    return _last.get(_key(config)) or look(config)
+
+
+def _key(config: Config) -> str:
+    return f"{config.name} {config.nodes} {config.hosts.model_dump_json()}"
+
+
+def ask(way: Login) -> Facts:
+    """Raises Unreachable."""
+    said = dict(_FACT.findall(login.run(way, "facts.sh")))
+    try:
+        return Facts.model_validate(said)
+    except ValueError as error:
+        raise Unreachable(f"its shell gives no facts: {' '.join(str(said).split())}") from error
+
+
+def account_id(seen: list[Seen]) -> tuple[int, int]:
+    """User and group number of our account: those that it has on a host, else some that are free on all.
+
+    A shared directory knows accounts by number alone. Raises PreflightError where hosts cannot agree.
+    """
+    facts = {one.name: one.facts for one in seen if one.facts}
+    has = {name: (int(f.account[2]), int(f.account[3])) for name, f in facts.items() if f.account}
+    if len(set(has.values())) > 1:
+        listed = ", ".join(f"{uid}:{gid} on {name}" for name, (uid, gid) in has.items())
+        raise PreflightError(f"hosts.addresses: account {ACCOUNT} has different numbers: {listed}", "make them equal")
+    taken = set[int]().union(*(f.ids for name, f in facts.items() if name not in has))
+    if not has:
+        free = next(number for number in FREE_IDS if number not in taken)
+        return free, free
+    uid, gid = next(iter(has.values()))
+    if taken & {uid, gid}:
+        hosts = ", ".join(name for name, f in facts.items() if name not in has and f.ids & {uid, gid})
+        raise PreflightError(
+            f"hosts.addresses: {uid}:{gid} is account {ACCOUNT} on {next(iter(has))} and another on {hosts}",
+            "give that other account another number",
+        )
+    return uid, gid
