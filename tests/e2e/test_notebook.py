@@ -1,0 +1,157 @@
+"""JupyterLab on the head, from a deploy that asks for it to one that does not, with the notebook of docs/notebooks."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.cookiejar import CookieJar
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import assets
+from tests.e2e.command import Cli, wait_for
+
+CLUSTER, HEAD = "e2e-notebook", "e2e-notebook-head"
+DOCUMENT = assets.PACKAGE.parent / "docs" / "notebooks" / "spirals.ipynb"
+PORT = 8888  # on the head
+
+
+@dataclass
+class Browser:
+    """What a browser does with an address, by HTTP alone: it keeps cookies and follows redirections."""
+
+    address: str
+    cookies: CookieJar = field(default_factory=CookieJar)
+
+    def __call__(self, path: str, **request: Any) -> tuple[int, str]:
+        """Status and body."""
+        handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(self.cookies)]
+        asked = urllib.request.Request(urllib.parse.urljoin(self.address, path), **request)
+        try:
+            with urllib.request.build_opener(*handlers).open(asked, timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    @property
+    def token(self) -> str:
+        """Against requests that another site makes in our name."""
+        return next(cookie.value or "" for cookie in self.cookies if cookie.name == "_xsrf")
+
+    def login(self, password: str) -> int:
+        self("/login")
+        form = urllib.parse.urlencode({"_xsrf": self.token, "password": password}).encode()
+        return self("/login", data=form)[0]
+
+
+@dataclass
+class Tunnel:
+    """`orchestrator notebook` under way, and what it has printed."""
+
+    command: "subprocess.Popen[str]"
+    address: str
+    password: str
+
+    @property
+    def port(self) -> int:
+        return urllib.parse.urlsplit(self.address).port or 0
+
+
+@pytest.fixture(scope="module")
+def deployed(cli: Cli) -> Iterator[Any]:
+    yield cli.json("deploy", "--nodes", "1", "--jupyter", cluster=CLUSTER)
+    cli("teardown", cluster=CLUSTER)
+
+
+@pytest.fixture(scope="module")
+def tunnel(cli: Cli, deployed: Any) -> Iterator[Tunnel]:
+    with cli.start("notebook", cluster=CLUSTER) as command:
+        assert command.stdout
+        said = [next(command.stdout) for _ in range(2)]
+        address, password = (re.match(r"\w+: (\S+)", line) for line in said)
+        assert address, said
+        assert password, said
+        yield Tunnel(command, address[1], password[1])
+        command.kill()
+
+
+def on_head(cli: Cli, *argv: str) -> str:
+    return cli("ssh", HEAD, "--", *argv, cluster=CLUSTER).stdout
+
+
+def test_jupyterlab_listens_on_the_heads_own_loopback_alone(cli: Cli, deployed: Any) -> None:
+    wait_for("JupyterLab", lambda: f":{PORT} " in on_head(cli, "ss", "-ltnH"), 120 * cli.patience)
+    state, *listening = on_head(cli, "bash", "-c", "sudo systemctl is-active notebook; ss -ltnH").splitlines()
+    addresses = [line.split()[3] for line in listening]
+    assert state == "active"
+    assert [address for address in addresses if address.endswith(f":{PORT}")] == [f"127.0.0.1:{PORT}"]
+    with pytest.raises(OSError, match=r"refused|timed out|unreachable"):
+        socket.create_connection((deployed["cluster"]["nodes"][HEAD]["private_address"], PORT), 3)
+
+
+def test_the_head_has_the_hash_of_the_password_for_its_account_alone_and_in_no_process(
+    cli: Cli, tunnel: Tunnel
+) -> None:
+    path = "/home/orchestrator/.orchestrator-notebook.py"
+    said = on_head(cli, "sh", "-c", f"stat -c '%a %U' {path}; cat {path}; ps e -ww -u orchestrator")
+    assert said.startswith("600 orchestrator\n")
+    assert said.count("argon2:") == 1
+    assert tunnel.password not in said
+
+
+def test_nobody_gets_in_without_the_password(tunnel: Tunnel) -> None:
+    browser = Browser(tunnel.address)
+    assert (browser("/login")[0], browser("/api/contents")[0]) == (200, 403)
+    assert browser.login(tunnel.password + "!") == 401
+    assert browser("/api/contents")[0] == 403
+
+
+def test_a_notebook_becomes_a_script_for_all_nodes(cli: Cli, tunnel: Tunnel, tmp_path: Path) -> None:
+    browser = Browser(tunnel.address)
+    assert browser.login(tunnel.password) == 200
+    body = json.dumps({"type": "notebook", "format": "json", "content": json.loads(DOCUMENT.read_text())}).encode()
+    headers = {"X-XSRFToken": browser.token, "Content-Type": "application/json"}
+    saved, answer = browser(f"/api/contents/{DOCUMENT.name}", data=body, headers=headers, method="PUT")
+    assert saved == 201, answer
+    run_all = f"cd /shared/notebooks && /opt/orchestrator/bin/python -m nbconvert --execute --inplace {DOCUMENT.name}"
+    on_head(cli, "bash", "-c", run_all)
+    outputs = [
+        cell.get("outputs") for cell in json.loads(browser(f"/api/contents/{DOCUMENT.name}")[1])["content"]["cells"]
+    ]
+    assert "accuracy" in json.dumps(outputs)
+    script = tmp_path / "spirals.py"
+    script.write_text(on_head(cli, "cat", f"/shared/notebooks/{script.name}"))
+    said = cli("run", "--", "python", str(script), cluster=CLUSTER).stdout
+    found = re.search(r"accuracy on new points: ([\d.]+)%", said)
+    assert found, said
+    assert float(found[1]) > 90
+
+
+def test_an_interrupt_closes_the_tunnel(tunnel: Tunnel) -> None:
+    tunnel.command.send_signal(signal.SIGINT)
+    assert tunnel.command.wait(20) == 130
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", tunnel.port), 3)
+
+
+def test_a_second_deploy_changes_nothing(cli: Cli, deployed: Any) -> None:
+    assert cli.json("deploy", cluster=CLUSTER)["changed"] == {HEAD: 0}
+
+
+def test_a_deploy_without_jupyterlab_removes_it_and_keeps_the_notebooks(cli: Cli, deployed: Any) -> None:
+    assert cli.json("deploy", "--no-jupyter", cluster=CLUSTER)["changed"][HEAD] > 0
+    look = "sudo systemctl is-active notebook; ls -A /shared/notebooks /home/orchestrator; ss -ltnH"
+    said = on_head(cli, "bash", "-c", f"{look}; true")
+    assert said.startswith("inactive\n")
+    assert DOCUMENT.name in said
+    assert ".orchestrator-notebook.py" not in said
+    assert f":{PORT} " not in said
+    assert "has no JupyterLab" in cli("notebook", code=1, cluster=CLUSTER).stderr

@@ -1,0 +1,253 @@
+"""JupyterLab as far as this side goes: the password and its hash, what the role is told, the tunnel, the notebook."""
+
+import ast
+import base64
+import json
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
+from orchestrator import assets, notebook, process, state
+from orchestrator.config import Config
+from orchestrator.errors import CommandFailed, ConfigError, NodesFailed, StateError
+from orchestrator.state import Home, Record
+from tests import builders, waiting
+from tests.unit.conftest import Cli, StandIn, Start
+
+GIVEN = "correct horse battery"
+DOCUMENTS = assets.PACKAGE.parent / "docs" / "notebooks"
+
+
+def recorded(place: Home) -> Record:
+    record = state.read(place)
+    assert record is not None
+    return record
+
+
+def deploy(place: Home, jupyter: bool = True, password: str | None = None, fails: bool = False) -> dict[str, Any]:
+    """What a deploy does about the notebook server; returns what Ansible is told."""
+    wanted = Config(name=place.name, jupyter=jupyter, jupyter_password=password)
+    state.write(place, recorded(place).model_copy(update={"config": wanted.model_dump(mode="json")}))
+    with notebook.settled(place, wanted):
+        told = notebook.for_ansible(place, recorded(place))
+        if fails:
+            raise NodesFailed("configuration failed", {"default-head": "no"})
+    return told
+
+
+def kept(place: Home) -> notebook.Secret:
+    return notebook.Secret.model_validate_json(place.notebook.read_text())
+
+
+def unpadded(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4))
+
+
+def verifies(password: str, hashed: str) -> bool:
+    """By the parameters that the hash itself names, as whoever checks it goes by."""
+    kind, version, costs, salt, made = hashed.removeprefix("argon2:$").split("$")
+    assert (kind, version) == ("argon2id", "v=19")
+    memory, passes, lanes = (int(cost.partition("=")[2]) for cost in costs.split(","))
+    derive = Argon2id(salt=unpadded(salt), length=32, iterations=passes, lanes=lanes, memory_cost=memory)
+    return derive.derive(password.encode()) == unpadded(made)
+
+
+def test_the_password_is_made_up_and_kept_for_its_owner_alone() -> None:
+    place = builders.deployed()
+    deploy(place)
+    assert place.notebook.stat().st_mode & 0o777 == 0o600
+    assert len(kept(place).password) >= 20
+    assert notebook.password(place, recorded(place)) == kept(place).password
+
+
+def test_the_password_of_the_config_is_taken_and_is_in_no_other_file() -> None:
+    place = builders.deployed()
+    deploy(place, password=GIVEN)
+    holders = [path for path in place.path.rglob("*") if path.is_file() and GIVEN in path.read_text()]
+    assert holders == [place.notebook]
+
+
+def test_the_hash_is_the_passwords_and_salted() -> None:
+    hashed = notebook.hashed(GIVEN)
+    assert verifies(GIVEN, hashed)
+    assert not verifies(GIVEN + "!", hashed)
+    assert notebook.hashed(GIVEN) != hashed
+
+
+@pytest.mark.parametrize("given", [None, GIVEN])
+def test_a_second_deploy_leaves_password_and_hash_as_they_are(given: str | None) -> None:
+    place = builders.deployed()
+    deploy(place, password=given)
+    before = place.notebook.read_bytes()
+    for again in (given, None):  # also where cluster.yaml is not at hand
+        deploy(place, password=again)
+        assert place.notebook.read_bytes() == before
+
+
+def test_another_password_in_the_config_is_another_hash() -> None:
+    place = builders.deployed()
+    deploy(place)
+    before = kept(place)
+    deploy(place, password=GIVEN)
+    assert kept(place).password == GIVEN
+    assert kept(place).hashed != before.hashed
+
+
+def test_ansible_is_told_nothing_where_there_is_no_notebook_server() -> None:
+    assert deploy(builders.deployed(), jupyter=False) == {}
+
+
+def test_ansible_is_told_of_the_file_and_neither_password_nor_hash() -> None:
+    place = builders.deployed()
+    told = deploy(place)
+    assert told == {"jupyter": True, "jupyter_state": "present", "jupyter_secret": str(place.notebook)}
+    inventory = json.dumps(builders.inventory(builders.cluster(), **told))
+    assert kept(place).password not in inventory
+    assert kept(place).hashed not in inventory
+    assert json.loads(inventory)["all"]["children"]["jupyter"] == {"hosts": {"demo-head": {}}}
+
+
+def test_once_off_it_is_removed_by_the_next_deploy_that_works_and_costs_nothing_after_it() -> None:
+    place = builders.deployed()
+    deploy(place)
+    with pytest.raises(NodesFailed):
+        deploy(place, jupyter=False, fails=True)
+    assert deploy(place, jupyter=False)["jupyter_state"] == "absent"
+    assert not place.notebook.exists()
+    assert deploy(place, jupyter=False) == {}
+
+
+def test_a_teardown_forgets_the_password() -> None:
+    place = builders.deployed()
+    deploy(place)
+    state.forget(place)
+    assert not place.notebook.exists()
+
+
+def test_a_file_that_cannot_be_read_is_named_with_its_remedy() -> None:
+    place = builders.deployed()
+    place.notebook.write_text("{")
+    with pytest.raises(StateError, match=r"notebook\.json cannot be read") as caught:
+        deploy(place)
+    assert "remove it" in caught.value.hint
+
+
+def test_the_command_without_jupyterlab_says_how_to_get_it(cli: Cli) -> None:
+    deploy(builders.deployed(), jupyter=False)
+    finished = cli("notebook")
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert "error: cluster 'default' has no JupyterLab\n`orchestrator deploy --jupyter` starts it" in finished.stderr
+
+
+def test_a_port_that_is_taken_is_refused_when_asked_for_and_passed_over_when_not() -> None:
+    with socket.socket() as taken:
+        taken.bind((notebook.HERE, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"--port: {port}: Address already in use"):
+            notebook.free_port(port)
+        assert notebook.free_port(None) not in (0, port)
+    assert notebook.free_port(port) == port
+
+
+def test_the_usual_port_is_passed_over_where_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind((notebook.HERE, 0))
+        taken.listen()
+        monkeypatch.setattr(notebook, "PORT", taken.getsockname()[1])
+        assert notebook.free_port(None) != taken.getsockname()[1]
+
+
+def test_the_tunnel_listens_here_alone_and_ends_in_the_heads_own_loopback() -> None:
+    place = builders.deployed()
+    argv = notebook.tunnel_command(place, builders.cluster(), 7777)
+    assert argv[argv.index("-L") + 1] == "127.0.0.1:7777:127.0.0.1:8888"
+    assert "ExitOnForwardFailure=yes" in argv
+    assert argv[-2:] == ["orchestrator@10.0.0.10", "cat"]
+
+
+def test_a_tunnel_that_cannot_be_made_says_why(stand_in: StandIn) -> None:
+    stand_in("ssh", "echo no route to it >&2; exit 255")
+    with (
+        pytest.raises(
+            CommandFailed, match=r"open a tunnel: .* failed \(exit code 255\):\n    no route to it"
+        ) as caught,
+        notebook.opened(builders.deployed(), builders.cluster(), notebook.free_port(None)),
+    ):
+        pass
+    assert caught.value.hint == "`orchestrator status --cluster demo` shows whether the head answers"
+
+
+def test_a_jupyterlab_that_does_not_answer_is_given_up_on(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook, "ANSWER_SECONDS", 0.5)
+    stand_in("ssh", "echo connect failed: Connection refused >&2; read line")
+    with (
+        pytest.raises(NodesFailed, match="demo-head: nothing within 0 s; connect failed: Connection refused") as caught,
+        notebook.opened(builders.deployed(), builders.cluster(), notebook.free_port(None)),
+    ):
+        pass
+    assert "journalctl --unit notebook" in caught.value.hint
+
+
+def test_a_program_beside_us_and_what_it_started_end_with_its_context() -> None:
+    with process.beside("wait", ["sh", "-c", "echo $$ >&2; cat; sleep 60"]) as wait:
+        assert waiting.until(lambda: wait(0.1))
+        pid = int(wait(0.0)[0])
+        started = psutil.Process(pid).children()
+    assert not waiting.runs(pid)
+    assert all(waiting.ends(child.pid) for child in started)
+
+
+def test_a_program_beside_us_that_ends_by_itself_is_heard() -> None:
+    with (
+        pytest.raises(CommandFailed, match="exit code 3\\):\n    that was it"),
+        process.beside("wait", ["sh", "-c", "echo that was it >&2; exit 3"]) as wait,
+    ):
+        wait(None)
+
+
+def test_a_program_beside_us_does_not_outlive_us(start: Start, tmp_path: Path) -> None:
+    found = tmp_path / "pid"
+    code = f"""
+from orchestrator import process
+with process.beside("wait", ["sh", "-c", "echo $$ > {found}; exec cat"]) as wait: wait(None)
+"""
+    parent = start("-c", code)
+    assert waiting.until(lambda: found.exists() and found.read_text().endswith("\n"))
+    parent.send_signal(signal.SIGKILL)
+    assert waiting.ends(int(found.read_text()))
+
+
+NOTEBOOKS = sorted(DOCUMENTS.glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: str(path.stem))
+def test_a_notebook_is_one_as_it_is_before_it_ran(path: Path) -> None:
+    content = json.loads(path.read_text())
+    assert (content["nbformat"], content["nbformat_minor"] >= 5) == (4, True)
+    assert content["metadata"]["kernelspec"]["name"] == "python3"
+    ids = [cell["id"] for cell in content["cells"]]
+    assert len(set(ids)) == len(ids)
+    for cell in content["cells"]:
+        run: dict[str, Any] = {"execution_count": None, "outputs": []} if cell["cell_type"] == "code" else {}
+        assert {key: value for key, value in cell.items() if key in ("execution_count", "outputs")} == run
+        assert all(line.endswith("\n") for line in cell["source"][:-1])
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: str(path.stem))
+def test_every_cell_and_the_script_that_one_writes_are_python(path: Path) -> None:
+    sources = ["".join(c["source"]) for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
+    scripts = [source.split("\n", 1) for source in sources if source.startswith("%%writefile ")]
+    assert [first for first, _ in scripts] == [f"%%writefile {path.stem}.py"]
+    for source in [*(script for _, script in scripts), *(s for s in sources if not s.startswith("%%"))]:
+        ast.parse(source)
+
+
+def test_the_readme_names_every_notebook() -> None:
+    assert NOTEBOOKS
+    assert [path.name for path in NOTEBOOKS if f"({path.name})" not in (DOCUMENTS / "README.md").read_text()] == []
