@@ -1,17 +1,20 @@
 """Cluster → Ansible, by Ansible's own programs: what they read is what the Cluster says."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator import assets
 from orchestrator.cluster import Cluster
 from tests import builders
 from tests.contract.conftest import Said
 
 Ansible = Callable[..., Said]
+LISTED = re.compile(r"\): (.*?)\tTAGS.*\n.*\n    hosts \((\d+)\)")  # of `ansible-playbook --list-hosts`
 
 
 def written(directory: Path, inventory: dict[str, Any]) -> str:
@@ -55,7 +58,12 @@ def test_the_group_gpu_is_the_switch_for_nodes_with_gpus(ansible: Ansible, tmp_p
         assert read.get("gpu", {}).get("hosts") == members
 
 
-@pytest.mark.parametrize("playbook", ["site.yml", "validate.yml"])
+def machines(nodes: int = 2) -> Cluster:
+    """A cluster of machines that share a directory by NFS and run the trainer in a container."""
+    return builders.cluster(nodes).model_copy(update={"storage": "nfs", "trainer": "container"})
+
+
+@pytest.mark.parametrize("playbook", ["site.yml", "validate.yml", "remove.yml"])
 def test_every_playbook_is_well_formed(ansible: Ansible, made: Cluster, tmp_path: Path, playbook: str) -> None:
     inventory = written(tmp_path, builders.inventory(made))
     said = ansible("ansible-playbook", "--syntax-check", "-i", inventory, playbook)
@@ -71,6 +79,23 @@ def test_the_head_may_have_any_name(ansible: Ansible, tmp_path: Path) -> None:
     inventory = json.loads(json.dumps(builders.inventory(builders.cluster())).replace("demo-head", "zebra"))
     said = ansible("ansible-playbook", "-i", written(tmp_path, inventory), "validate.yml")
     assert said.code == 0, said.text
+
+
+def test_an_inventory_of_machines_is_valid(ansible: Ansible, tmp_path: Path) -> None:
+    said = ansible("ansible-playbook", "-i", written(tmp_path, builders.inventory(machines())), "validate.yml")
+    assert said.code == 0, said.text
+
+
+def test_what_is_for_machines_touches_no_node_that_comes_ready(ansible: Ansible, made: Cluster, tmp_path: Path) -> None:
+    said = ansible("ansible-playbook", "--list-hosts", "-i", written(tmp_path, builders.inventory(made)), "site.yml")
+    touched = {play: int(hosts) for play, hosts in LISTED.findall(said.text) if int(hosts)}
+    assert touched == {"Validate the inventory": 1, "Configure every node": len(made.nodes)}
+
+
+def test_the_shared_directory_is_never_exported_with_the_power_of_root() -> None:
+    written = [path.read_text() for path in (assets.directory("ansible") / "roles" / "nfs").rglob("*.yml")]
+    assert any("(rw,sync,root_squash," in text for text in written)
+    assert not any("no_root_squash" in text for text in written)
 
 
 def two_heads(inventory: dict[str, Any]) -> None:
@@ -93,7 +118,29 @@ def no_host_key(inventory: dict[str, Any]) -> None:
     inventory["all"]["hosts"]["demo-worker-0"]["host_key"] = ""
 
 
-@pytest.mark.parametrize("spoil", [two_heads, a_stranger, no_slots, ipv6, no_host_key])
+def one_address_for_two(inventory: dict[str, Any]) -> None:
+    inventory["all"]["hosts"]["demo-worker-0"]["private_address"] = "10.0.0.10"
+
+
+def half_shared(inventory: dict[str, Any]) -> None:
+    inventory["all"]["children"]["nfs"]["hosts"]["demo-head"] = {}
+
+
+def half_contained(inventory: dict[str, Any]) -> None:
+    inventory["all"]["children"]["containers"]["hosts"]["demo-head"] = {}
+
+
+def a_notebook_on_a_worker(inventory: dict[str, Any]) -> None:
+    inventory["all"]["children"]["jupyter"]["hosts"]["demo-worker-0"] = {}
+
+
+SPOILERS = [
+    *(two_heads, a_stranger, no_slots, ipv6, no_host_key),
+    *(one_address_for_two, half_shared, half_contained, a_notebook_on_a_worker),
+]
+
+
+@pytest.mark.parametrize("spoil", SPOILERS)
 def test_an_inventory_of_no_cluster_is_refused_before_a_host_is_touched(
     ansible: Ansible, tmp_path: Path, spoil: Callable[[dict[str, Any]], None]
 ) -> None:

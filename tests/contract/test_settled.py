@@ -1,0 +1,96 @@
+"""What a deploy that has nothing to do rests on: a machine says itself whether it is as it was left.
+
+The survey and the note are the roles' own, run on this machine for made-up nodes.
+"""
+
+import getpass
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import assets
+from tests import builders
+from tests.contract.conftest import Said
+from tests.contract.test_ansible import Ansible, machines, written
+
+PLAYBOOK = """
+- hosts: nfs
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {name: machine, tasks_from: survey}
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug: {msg: "{{ groups['settled'] | default([]) | to_json }}"}
+    - ansible.builtin.debug: {msg: "{{ hostvars['demo-head'].machine_found | to_json }}"}
+- hosts: unsettled
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {name: machine, tasks_from: remember}
+"""
+SAID = re.compile(r'"msg": "(.*)"')
+
+Deploy = Callable[..., tuple[list[str], dict[str, Any]]]
+
+
+@pytest.fixture
+def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deploy:
+    """Surveys made-up machines and notes how they are: the settled ones, and what was found on the head."""
+    monkeypatch.setenv("ANSIBLE_ROLES_PATH", str(assets.directory("ansible") / "roles"))
+    (tmp_path / "roles").mkdir()
+    playbook = tmp_path / "roles" / "site.yml"
+    playbook.write_text(PLAYBOOK)
+    (tmp_path / "promised").write_text("as it was left")
+    settings = {
+        "ansible_connection": "local",
+        "ansible_user": getpass.getuser(),
+        "machine_state": f"{tmp_path}/left/{{{{ inventory_hostname }}}}",
+        "machine_files": [str(tmp_path / "promised"), str(tmp_path / "never-made")],
+        "machine_units": [],
+    }
+
+    def run(nodes: int = 2, **variables: Any) -> tuple[list[str], dict[str, Any]]:
+        inventory = builders.inventory(machines(nodes), **variables)
+        inventory["all"]["vars"] |= settings
+        said: Said = ansible("ansible-playbook", "-i", written(tmp_path, inventory), str(playbook))
+        assert said.code == 0, said.text
+        settled, found = (json.loads(json.loads(f'"{text}"')) for text in SAID.findall(said.text))
+        return settled, found
+
+    return run
+
+
+def test_a_machine_is_settled_once_it_was_noted(deploy: Deploy) -> None:
+    settled, found = deploy()
+    assert settled == []
+    assert found["system"].split()[0] in ("debian", "ubuntu")
+    assert found["resolves"] in (True, False)
+    assert (deploy()[0], deploy()[0]) == (["demo-head", "demo-worker-0"], ["demo-head", "demo-worker-0"])
+
+
+def test_a_promised_file_that_is_another_unsettles_it(deploy: Deploy, tmp_path: Path) -> None:
+    deploy()
+    (tmp_path / "promised").write_text("as someone left it")
+    assert deploy()[0] == []
+
+
+def test_a_new_worker_unsettles_the_head_alone(deploy: Deploy) -> None:
+    deploy()
+    assert deploy(nodes=3)[0] == ["demo-worker-0"]
+
+
+def test_another_trainer_unsettles_all(deploy: Deploy) -> None:
+    deploy()
+    assert deploy(trainer_image="orchestrator-trainer:2")[0] == []
+
+
+def test_another_password_unsettles_all(deploy: Deploy, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("one")
+    deploy(jupyter_secret=str(secret))
+    secret.write_text("two")
+    assert deploy(jupyter_secret=str(secret))[0] == []
