@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install demo test check slow bench clean
+.PHONY: help setup install demo test check slow e2e-openstack bench clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -8,7 +8,7 @@ PYTEST := $(DOCKER) $(BIN)/python -m pytest
 SOURCES := orchestrator tests scripts bench
 
 help: ## show this
-	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: ## install and start what a fresh Debian or Ubuntu lacks (Docker Engine, ssh client, Terraform)
 	@scripts/setup.sh
@@ -48,6 +48,9 @@ test: install .venv/installed-dev ## every promise that needs no cloud account: 
 slow: install .venv/installed-dev ## proofs on a Docker Engine of their own (needs root): Docker restarted, disk full
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) tests/slow
+
+e2e-openstack: install .venv/installed-dev ## the e2e story, and what only a cloud can prove, against a real OpenStack
+	@scripts/e2e-openstack.sh
 
 bench: install .venv/installed-dev ## measure deploy, launch and memory; writes build/bench.md
 	$(DOCKER) $(BIN)/python -m bench

@@ -11,24 +11,23 @@ from typing import Any
 
 COMMAND = Path(sys.executable).with_name("orchestrator")
 LABEL = "label=orchestrator.cluster"
-OURS = ("e2e", "e2e-beside")
+OURS = ("e2e", "e2e-beside", "e2e-notebook", "e2e-hosts-nodes")
 
 
 class Cli:
     """The `orchestrator` command with a state directory of its own."""
 
-    def __init__(self, state: Path, inside: Sequence[str] = ()) -> None:
-        """``inside`` is put before every command, to run it in a namespace say."""
+    def __init__(self, state: Path, inside: Sequence[str] = (), patience: float = 1.0) -> None:
+        """``inside`` is put before every command, to run it in a namespace say; ``patience`` multiplies deadlines."""
         state.mkdir(exist_ok=True)
-        self.state, self.inside = state, list(inside)
+        self.state, self.inside, self.patience = state, list(inside), patience
         self.environment = {**os.environ, "XDG_STATE_HOME": str(state), "XDG_CACHE_HOME": str(state / "cache")}
 
     def __call__(self, *argv: str, code: int = 0, cluster: str = "e2e") -> "subprocess.CompletedProcess[str]":
         """Run a command to its end; fails with all it said where it ends with another exit code than ``code``."""
         words = [*self.inside, str(COMMAND), argv[0], "--cluster", cluster, *argv[1:]]
-        finished = subprocess.run(
-            words, env=self.environment, cwd=self.state, capture_output=True, text=True, check=False, timeout=900
-        )
+        options: dict[str, Any] = {"env": self.environment, "cwd": self.state, "timeout": 900 * self.patience}
+        finished = subprocess.run(words, capture_output=True, text=True, check=False, **options)
         said = f"{' '.join(words)}\n{finished.stdout}\n{finished.stderr}"
         assert finished.returncode == code, said
         print(said)
@@ -37,9 +36,9 @@ class Cli:
     def json(self, *argv: str, cluster: str = "e2e") -> Any:
         return json.loads(self(*argv, "--json", cluster=cluster).stdout)
 
-    def start(self, *argv: str) -> "subprocess.Popen[str]":
+    def start(self, *argv: str, cluster: str = "e2e") -> "subprocess.Popen[str]":
         """Start a command and let it run."""
-        words = [*self.inside, str(COMMAND), argv[0], "--cluster", "e2e", *argv[1:]]
+        words = [*self.inside, str(COMMAND), argv[0], "--cluster", cluster, *argv[1:]]
         return subprocess.Popen(
             words, env=self.environment, cwd=self.state, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

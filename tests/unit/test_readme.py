@@ -32,7 +32,9 @@ def test_every_command_is_in_the_readme_and_no_other() -> None:
 
 def test_every_target_of_the_makefile_that_is_named_is_there() -> None:
     makefile = (assets.PACKAGE.parent / "Makefile").read_text()
-    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
-    named = set(re.findall(r"`make ([a-z]+)", README)) | set(re.findall(r"^    make ([a-z]+)", README, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
+    named = set(re.findall(r"`make ([a-z0-9-]+)", README)) | set(
+        re.findall(r"^    make ([a-z0-9-]+)", README, re.MULTILINE)
+    )
     assert {"demo", "test", "check", "slow", "bench", "install"} <= named
     assert named <= targets

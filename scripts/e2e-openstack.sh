@@ -1,0 +1,25 @@
+#!/bin/sh
+# The story of the local cluster, and what only a cloud can prove, against a real OpenStack.
+# E2E_SETTINGS names a file with the keys of cluster.yaml for that cloud (default: docs/examples/openstack.yaml).
+set -eu
+cd "$(dirname "$0")/.."
+E2E_SETTINGS=${E2E_SETTINGS:-$PWD/docs/examples/openstack.yaml}
+E2E_PROVIDER=openstack
+export E2E_SETTINGS E2E_PROVIDER
+
+lacks() { echo "e2e-openstack: $*" >&2; exit 2; }
+
+test -r "$E2E_SETTINGS" || lacks "E2E_SETTINGS: $E2E_SETTINGS cannot be read"
+command -v openstack > /dev/null || lacks "the openstack client is missing: it lists what is left (apt-get install python3-openstackclient)"
+openstack token issue > /dev/null || lacks "no cloud: set OS_CLOUD (and OS_CLIENT_CONFIG_FILE, where clouds.yaml is elsewhere) or OS_*"
+roots=$(mktemp -d)
+trap 'rm -rf "$roots"' EXIT
+cp -r terraform/openstack terraform/contract "$roots"
+PATH=$PWD/.venv/bin:$PATH
+terraform=$(command -v terraform || command -v tofu)
+"$terraform" -chdir="$roots/openstack" init -input=false > "$roots/log" 2>&1 || {
+  tail -5 "$roots/log" >&2
+  lacks "no provider for Terraform: reach its registry, or name a mirror by TF_CLI_CONFIG_FILE"
+}
+scripts/with-docker.sh .venv/bin/python -m pytest --exitfirst -m everywhere tests/e2e/test_story.py "$@"
+scripts/with-docker.sh .venv/bin/python -m pytest --exitfirst tests/cloud "$@"

@@ -1,0 +1,39 @@
+"""A cluster that is short of nodes because the cloud has no room for one of them."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.e2e.command import Cli
+from tests.e2e.sites import Site
+
+Administer = Callable[..., str]
+FLAVOR = "e2e-two-fit"
+
+
+@pytest.fixture
+def flavor(administer: Administer) -> Iterator[str]:
+    """A flavor of which two servers fit on the cloud's hypervisors, and a third does not."""
+    shown = administer("hypervisor", "list", "--long", "--format", "value", "--column", "Memory MB")
+    room = min(int(line) for line in shown.splitlines())
+    administer("flavor", "create", "--ram", str(int(room * 0.6)), "--vcpus", "1", "--disk", "20", FLAVOR)
+    yield FLAVOR
+    administer("flavor", "delete", FLAVOR)
+
+
+def test_with_min_nodes_a_deploy_goes_on_without_a_node_that_cannot_be_made(cli: Cli, site: Site, flavor: str) -> None:
+    settings = cli.state / "cluster.yaml"
+    usual = settings.read_text()
+    lines = [line for line in usual.splitlines() if not line.strip().startswith(("flavor:", "head_flavor:"))]
+    settings.write_text("\n".join(lines).replace("openstack:", f"openstack:\n  flavor: {flavor}") + "\n")
+    try:
+        made = cli.json("deploy", "--nodes", "3", "--min-nodes", "2")
+        assert list(made["cluster"]["nodes"]) == ["e2e-head", "e2e-worker-0"]
+        assert list(made["missing"]) == ["e2e-worker-1"]
+        assert len(cli("hostfile").stdout.splitlines()) == 2
+        assert "missing: e2e-worker-1" in cli("status").stdout
+        assert len(cli.json("check")["ranks"]) == 2
+    finally:
+        settings.write_text(usual)
+        assert cli.json("teardown")["left"] == []
+    assert site.left() == []

@@ -1,0 +1,92 @@
+"""Where the story takes place: what stands in cluster.yaml there, and what is seen and done behind our back."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.e2e.command import OURS, docker, left_on_engine
+
+KINDS = ("server", "port", "floating ip", "router", "network", "subnet", "security group", "keypair", "server group")
+
+
+class Site(Protocol):
+    """A provider, asked by its own tools.
+
+    ``patience`` multiplies every deadline; the training of the story has this ``extent`` and reaches this ``accuracy``.
+    """
+
+    patience: float
+    settings: str
+    extent: Sequence[str]
+    accuracy: float
+
+    def nodes(self) -> list[str]:
+        """Names of the story's nodes that stand there."""
+
+    def lose(self, node: str) -> None:
+        """Make an end of ``node`` without telling anyone."""
+
+    def left(self) -> list[str]:
+        """Whatever of the story is there."""
+
+
+class LocalSite:
+    """Containers on this machine's Docker Engine."""
+
+    patience = 1.0
+    settings = ""
+    extent: Sequence[str] = ("--epochs", "3")
+    accuracy = 0.95
+
+    def nodes(self) -> list[str]:
+        return sorted(docker("ps", "--filter", "label=orchestrator.cluster=e2e", "--format", "{{.Names}}"))
+
+    def lose(self, node: str) -> None:
+        docker("kill", node)
+
+    def left(self) -> list[str]:
+        return left_on_engine()
+
+
+class OpenStackSite:
+    """Servers of the cloud that clouds.yaml or OS_* name; ``E2E_SETTINGS`` is a file with the keys of cluster.yaml."""
+
+    patience = 10.0
+    extent: Sequence[str] = ("--steps", "40")
+    accuracy = 0.2  # twice what guessing gives: the guests of a test cloud may be emulated
+
+    def __init__(self) -> None:
+        self.settings = Path(os.environ["E2E_SETTINGS"]).read_text()
+
+    def nodes(self) -> list[str]:
+        return sorted(server["Name"] for server in self._listed("server") if server["Name"].startswith("e2e-"))
+
+    def lose(self, node: str) -> None:
+        self._client("server", "delete", "--wait", node)
+
+    def left(self) -> list[str]:
+        """By name: every one of ours begins with the cluster's, or with `orchestrator-` and the cluster's."""
+        ours = tuple(f"{prefix}{name}-" for name in OURS for prefix in ("", "orchestrator-"))
+        return [
+            f"{kind} {found.get('Name') or found.get('Description')}"
+            for kind in KINDS
+            for found in self._listed(kind)
+            if str(found.get("Name") or found.get("Description")).startswith(ours)
+        ]
+
+    def _listed(self, kind: str) -> list[dict[str, Any]]:
+        long = ["--long"] if kind == "floating ip" else []
+        found: list[dict[str, Any]] = json.loads(self._client(*kind.split(), "list", *long, "--format", "json"))
+        return found
+
+    def _client(self, *argv: str) -> str:
+        return subprocess.run(["openstack", *argv], capture_output=True, text=True, check=True).stdout
+
+
+def chosen() -> Site:
+    """The site that ``E2E_PROVIDER`` names; default: local."""
+    every: dict[str, Callable[[], Site]] = {"local": LocalSite, "openstack": OpenStackSite}
+    return every[os.environ.get("E2E_PROVIDER", "local")]()
