@@ -1,6 +1,7 @@
 """What one rank trains with: its device, its model, its optimizer, its share of the data."""
 
 import math
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ def prepare(config: TrainConfig) -> None:
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
     tf.config.experimental.enable_op_determinism()
+    # TensorFlow's kernels for AMX die of SIGILL on some CPUs that have it; those before it do not.
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
     if config.precision != "float32":
         keras.mixed_precision.set_dtype_policy(f"mixed_{config.precision}")
 
