@@ -76,8 +76,8 @@ def test_a_quota_that_is_too_small_is_said_with_how_many_fit(
 ) -> None:
     with quota(administer, project, instances=3, cores=2):
         said = cli("deploy", "--nodes", "4", code=2).stderr
-    assert "3 of 4 nodes fit: instances quota 3, in use 0, needed 4" in said
-    assert "2 of 4 nodes fit: cores quota 2, in use 0, needed 4" in said
+    assert "3 of 4 nodes fit: instance quota 3, in use 0, needed 4" in said
+    assert "2 of 4 nodes fit: core quota 2, in use 0, needed 4" in said
     assert site.left() == []
 
 
