@@ -59,7 +59,7 @@ def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         said: Said = ansible("ansible-playbook", "-i", written(tmp_path, inventory), str(playbook))
         assert said.code == 0, said.text
         settled, found = (json.loads(json.loads(f'"{text}"')) for text in SAID.findall(said.text))
-        return settled, found
+        return sorted(settled), found  # nodes join a group as they answer
 
     return run
 
