@@ -1,6 +1,7 @@
 """Commands about the cluster itself."""
 
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -129,8 +130,10 @@ def teardown(
 ) -> None:
     """Remove the cluster; runs and their results stay. Prints a receipt."""
     chosen = options.place(config_file, name).name
-    wanted = options.load(config_file, chosen, {"provider": provider}, whole=False)
-    receipt = _orphans(wanted, yes) if orphans else removal.teardown(chosen)
+    if orphans:
+        receipt = _orphans(options.load(config_file, chosen, {"provider": provider}, whole=False), yes)
+    else:
+        receipt = removal.teardown(chosen, _wanted(config_file, chosen, provider))
     if json:
         output.as_json(receipt)
     else:
@@ -139,6 +142,13 @@ def teardown(
         output.line(f"cluster {chosen}: {len(receipt.made)} made, {len(receipt.gone)} gone, {len(receipt.left)} left")
     if receipt.left:
         raise OrchestratorError(f"{len(receipt.left)} left: {', '.join(map(str, receipt.left))}", "run teardown again")
+
+
+def _wanted(config_file: Path | None, name: str, provider: str | None) -> Config | None:
+    """What cluster.yaml asks for, where it can be read: a teardown does not need it."""
+    with suppress(OrchestratorError):
+        return options.load(config_file, name, {"provider": provider}, whole=False)
+    return None
 
 
 def _orphans(wanted: Config, yes: bool) -> removal.Receipt:

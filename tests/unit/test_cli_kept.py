@@ -1,6 +1,7 @@
 """Commands that need the state directory alone: results on standard output, for people and for machines."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,3 +124,9 @@ def test_a_run_on_a_head_that_does_not_answer_is_listed_as_unknown(cli: Cli, pla
 def test_a_cluster_that_never_had_runs_lists_none(cli: Cli) -> None:
     assert cli("runs").stdout == "cluster default: no runs yet\n"
     assert as_json(cli, "runs") == []
+
+
+def test_a_teardown_needs_no_cluster_yaml_that_can_be_read(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text("name: mine\nnodes: many\n")
+    finished = cli("teardown")
+    assert (finished.returncode, "0 made, 0 gone, 0 left" in finished.stdout) == (0, True)
