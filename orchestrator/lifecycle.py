@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 from orchestrator import (
     __version__,
@@ -34,7 +34,6 @@ from orchestrator.state import Home, Record
 from orchestrator.terraform import Change
 
 SSH_SECONDS = {"installed": 120.0, "container": 900.0}  # a container answers at once, a machine boots first
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -59,20 +58,25 @@ class Plan:
     priced: dict[str, int]
 
 
-def preflight(config: Config) -> None:
-    """Raise PreflightError, with all that is found at once, or StateError, where a deploy could not succeed."""
+def preflight(config: Config) -> Pairing:
+    """What goes with the nodes' GPUs.
+
+    Raises PreflightError, with all that is found at once, or StateError, where a deploy could not succeed.
+    """
     record = state.read(state.home(config.name))
     if record and record.config["provider"] != config.provider:
         raise StateError(
             f"cluster {config.name!r} is deployed with provider {record.config['provider']}",
             f"{command('teardown', config.name)} first, or choose another name with --cluster",
         )
+    pairings: list[Pairing] = []
     gather(
         lambda: terraform.check_version() if terraform.has_root(config.provider) else None,
         lambda: providers.get(config.provider).preflight(config, record),
-        lambda: _pairing(config),
+        lambda: pairings.append(_pairing(config)),
         lambda: process.require("ssh", "install OpenSSH's client: `sudo apt-get install openssh-client`"),
     )
+    return pairings[0]
 
 
 def _pairing(config: Config) -> Pairing:
@@ -99,15 +103,15 @@ def plan(config: Config) -> Plan:
 def deploy(config: Config) -> Deployment:
     """Make the cluster that ``config`` asks for, out of whatever part of it is there."""
     with progress.step("Checking what is asked for"):
-        preflight(config)
+        pairing = preflight(config)
     place, provider = state.home(config.name), providers.get(config.provider)
     with lock.held(place):
-        record = _draft(place, config, provider)
+        record = _draft(place, config, provider, pairing)
         provider.prepare(record, place)
         _spare_runs(place, state.read(place) or record, record.variables)
         state.write(place, record)  # before anything of it is made
         with notebook.settled(place, config), _keeping(provider, record):
-            effort = _Effort(place, record, config.min_nodes or config.nodes)
+            effort = _Effort(place, record, record.least)
             made = effort.settle(_provision(place, provider, record, effort.missing), effort.reach)
             made = effort.settle(made, effort.configure)
             made = effort.settle(made, effort.judge)
@@ -115,12 +119,12 @@ def deploy(config: Config) -> Deployment:
     return Deployment(made, effort.missing, effort.changed, progress.seconds())
 
 
-def _draft(place: Home, config: Config, provider: Provider) -> Record:
+def _draft(place: Home, config: Config, provider: Provider, pairing: Pairing) -> Record:
     """The record as this deploy wants it; nothing is written down yet."""
     record = state.read(place) or state.new_record(config.model_dump(mode="json"))
     variables = _variables(place, config, provider, record)
     changes = {"config": config.model_dump(mode="json"), "written_by": __version__, "variables": variables}
-    return record.model_copy(update={**changes, "gpu": _pairing(config)})
+    return record.model_copy(update={**changes, "gpu": pairing})
 
 
 def _variables(place: Home, config: Config, provider: Provider, record: Record) -> dict[str, Any]:

@@ -37,6 +37,11 @@ class Record(BaseModel):
     missing: dict[str, str] = {}
     host_keys: dict[str, str] = {}
 
+    @property
+    def least(self) -> int:
+        """How many nodes a deploy is content with."""
+        return int(self.config.get("min_nodes") or self.config["nodes"])
+
 
 @dataclass(frozen=True)
 class Home:

@@ -32,10 +32,9 @@ def provision(place: Home, record: Record, on_line: OnLine) -> tuple[Cluster, di
 
 def _tolerable(record: Record, failed: terraform.NodesNotMade) -> dict[str, str]:
     """Which workers were not made, and why, where ``min_nodes`` allows it. Raises ``failed`` where not."""
-    least = record.config.get("min_nodes") or record.config["nodes"]
     if failed.others or f"{record.config['name']}-head" in failed.reasons:
         raise failed
-    if record.config["nodes"] - len(failed.reasons) < least:
+    if record.config["nodes"] - len(failed.reasons) < record.least:
         raise failed
     return failed.reasons
 

@@ -15,7 +15,7 @@ from orchestrator.ssh.reach import Way, reached
 from orchestrator.ssh.session import Answer, Session, Unreachable
 from orchestrator.state import Home
 
-__all__ = ["Answer", "Session", "Unreachable", "client_command", "connect", "on_every_node"]
+__all__ = ["Answer", "Session", "Unreachable", "at_once", "client_command", "connect", "on_every_node"]
 
 Value = TypeVar("Value")
 DEAD_MILLISECONDS = 20_000  # what was sent is unanswered for so long: the other side is gone
@@ -61,7 +61,13 @@ def on_every_node(
     cluster: Cluster, action: Callable[[str], Value], chosen: Sequence[str] | None = None
 ) -> tuple[dict[str, Value], dict[str, str]]:
     """``action(name)`` for all (or ``chosen``) nodes at once: what it gave by node, and why it failed by node."""
-    order = list(cluster.nodes if chosen is None else chosen)
+    return at_once(list(cluster.nodes if chosen is None else chosen), action)
+
+
+def at_once(
+    names: Sequence[str], action: Callable[[str], Value], most: int = 32
+) -> tuple[dict[str, Value], dict[str, str]]:
+    """``action(name)`` for all, ``most`` of them at a time: what it gave by name, and why it failed by name."""
     results: dict[str, Value] = {}
     reasons: dict[str, str] = {}
 
@@ -71,12 +77,12 @@ def on_every_node(
         except Unreachable as error:
             reasons[name] = str(error)
 
-    pool = ThreadPoolExecutor(max_workers=32)
+    pool = ThreadPoolExecutor(max_workers=most)
     try:
-        list(pool.map(attempt, order))
+        list(pool.map(attempt, names))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # whoever is interrupted waits for no node
-    return {n: results[n] for n in order if n in results}, {n: reasons[n] for n in order if n in reasons}
+    return {n: results[n] for n in names if n in results}, {n: reasons[n] for n in names if n in reasons}
 
 
 def client_command(

@@ -90,8 +90,7 @@ def provision(place: Home, record: Record, on_line: OnLine) -> tuple[Cluster, di
 def _enough(record: Record, given: Given, missing: Mapping[str, str], remedy: str = "") -> Cluster:
     """The cluster without what is ``missing``. Raises NodesFailed where that is the head, or too much."""
     rest = [machine for machine in given.machines if machine.name not in missing]
-    least = record.config.get("min_nodes") or record.config["nodes"]
-    if len(rest) < least or rest[0].role != "head":
+    if len(rest) < record.least or rest[0].role != "head":
         raise NodesFailed("hosts that cannot be nodes", missing, remedy)
     return adoption.cluster_of(record.config["name"], given, rest, record.variables["slots"])
 

@@ -3,13 +3,12 @@
 import base64
 import shlex
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from orchestrator import process
+from orchestrator import process, ssh
 from orchestrator.config import Config, Host
 from orchestrator.errors import CommandFailed
 from orchestrator.ssh import Unreachable
@@ -99,21 +98,7 @@ def run(login: Login, script: str, root: bool = False, seconds: float = SECONDS,
 
 def every(logins: Mapping[str, Login], action: Callable[[str], Value]) -> tuple[dict[str, Value], dict[str, str]]:
     """``action(name)`` for all at once: what it gave by name, and why it failed by name."""
-    results: dict[str, Value] = {}
-    reasons: dict[str, str] = {}
-
-    def attempt(name: str) -> None:
-        try:
-            results[name] = action(name)
-        except Unreachable as error:
-            reasons[name] = str(error)
-
-    pool = ThreadPoolExecutor(max_workers=AT_ONCE[any(login.jump for login in logins.values())])
-    try:
-        list(pool.map(attempt, logins))
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-    return {n: results[n] for n in logins if n in results}, {n: reasons[n] for n in logins if n in reasons}
+    return ssh.at_once(list(logins), action, AT_ONCE[any(login.jump for login in logins.values())])
 
 
 def _ask(argv: list[str], seconds: float) -> str:
