@@ -24,6 +24,10 @@ inline GpuStreamHandle AsGpuStreamValue(Stream* stream) {\
   return static_cast<GpuStreamHandle>(stream->platform_specific_handle().stream);\
 }\
 }|' horovod/tensorflow/mpi_ops.cc
+# A set of ranks forgets which interface it was given and takes the address of the host's own name, which in Debian and
+# Ubuntu is 127.0.1.1: no other host finds it there.
+edit '/::InitializeForProcessSet(/,/CreateDevice/ s/= gloo_iface_;/= global_context.gloo_iface_;/' \
+  horovod/common/gloo/gloo_context.cc
 # The launcher's own ssh options would switch host-key checking off.
 edit 's/StrictHostKeyChecking=no/BatchMode=yes/' horovod/runner/util/remote.py
 # To learn what is built in, the launcher imports TensorFlow (two seconds) before it starts a rank; it is proved below.

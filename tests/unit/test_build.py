@@ -1,6 +1,5 @@
 """Images made where they are not there, in front of a stand-in for the engine."""
 
-import gzip
 import json
 import stat
 from collections.abc import Callable, Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from orchestrator import build, images
 from orchestrator.engine import Engine
@@ -117,11 +117,15 @@ Saving = Callable[..., Engine]
 
 @pytest.fixture
 def saving(monkeypatch: pytest.MonkeyPatch) -> Iterator[Saving]:
-    """An engine that saves an image as these JSON documents."""
+    """An engine that exports an image as these JSON documents."""
     with ExitStack() as stack:
 
         def at_engine(*documents: Any) -> Engine:
-            answers: Answers = {f"/images/{TAG}/get": (200, list(documents))}
+            answers: Answers = {
+                "/containers/create": (201, [{"Id": "made"}]) if documents else (404, [{"message": "No such image"}]),
+                "/containers/made/export": (200, list(documents)),
+                f"/containers/orchestrator-export-{TAG.partition(':')[2]}/json": (404, [{"message": "none"}]),
+            }
             monkeypatch.setenv("DOCKER_HOST", stack.enter_context(docker_stand_in.listening(answers)))
             return Engine()
 
@@ -129,10 +133,10 @@ def saving(monkeypatch: pytest.MonkeyPatch) -> Iterator[Saving]:
 
 
 def test_an_archive_holds_the_whole_image_compressed_and_for_its_owner_alone(saving: Saving, tmp_path: Path) -> None:
-    documents = [f"{number}" * 1000 for number in range(3 * build.PIECES)]
-    path, counts = tmp_path / "new" / "trainer.tar.gz", list[int]()
+    documents = [f"{number}" * 1000 for number in range(200)]
+    path, counts = tmp_path / "new" / "trainer.tar.zst", list[int]()
     build.archive(saving(*documents), TAG, path, counts.append)
-    content = gzip.decompress(path.read_bytes())
+    content = zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read()
     assert content.decode() == "".join(json.dumps(document) for document in documents)
     assert counts == sorted(counts)
     assert counts[-1] == len(content)
@@ -141,25 +145,25 @@ def test_an_archive_holds_the_whole_image_compressed_and_for_its_owner_alone(sav
 
 
 def test_an_archive_that_is_there_is_not_made_again(saving: Saving, tmp_path: Path) -> None:
-    path = tmp_path / "trainer.tar.gz"
+    path = tmp_path / "trainer.tar.zst"
     path.write_text("there")
     build.archive(saving(), TAG, path)
     assert path.read_text() == "there"
 
 
 def test_an_image_that_breaks_off_leaves_no_archive(saving: Saving, tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match="save an image"):
-        build.archive(saving("half", docker_stand_in.BREAKS_OFF), TAG, tmp_path / "archives" / "trainer.tar.gz")
+    with pytest.raises(CommandFailed, match="export an image"):
+        build.archive(saving("half", docker_stand_in.BREAKS_OFF), TAG, tmp_path / "archives" / "trainer.tar.zst")
     assert list((tmp_path / "archives").iterdir()) == []
 
 
 def test_an_image_that_the_engine_does_not_have_is_named(saving: Saving, tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match="docker save orchestrator-trainer:other"):
-        build.archive(saving(), "orchestrator-trainer:other", tmp_path / "trainer.tar.gz")
+    with pytest.raises(CommandFailed, match=f"docker create {TAG}.*No such image"):
+        build.archive(saving(), TAG, tmp_path / "trainer.tar.zst")
 
 
 def test_an_archive_that_cannot_be_written_is_said_with_its_place(saving: Saving, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PreflightError, match="file") as caught:
-        build.archive(saving("whole"), TAG, tmp_path / "file" / "trainer.tar.gz")
+        build.archive(saving("whole"), TAG, tmp_path / "file" / "trainer.tar.zst")
     assert caught.value.hint == f"make room in {tmp_path}/file"
