@@ -10,6 +10,8 @@ from orchestrator import endings, progress
 from orchestrator.errors import StateError
 from orchestrator.state import Home, usable
 
+ROUNDS = 3  # what is being ended may start another program meanwhile
+
 
 @contextlib.contextmanager
 def held(place: Home) -> Iterator[None]:
@@ -19,8 +21,10 @@ def held(place: Home) -> Iterator[None]:
     process ends, however it ends.
     """
     with _locked(place, "lock"), _locked(place, "starting"):
-        left = endings.orphans(place.path)
-        if left:
+        for _ in range(ROUNDS):
+            left = endings.orphans(place.path)
+            if not left:
+                break
             with progress.step("Ending what a killed command left"):
                 endings.end_all(left)
         endings.own(place.path)

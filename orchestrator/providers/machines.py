@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import build, images, progress, state
+from orchestrator.cluster import SHARED
 from orchestrator.config import stored
 from orchestrator.engine import Engine
 from orchestrator.state import Home, Record
@@ -28,7 +29,12 @@ def trainer_digest(record: Record) -> str:
 
 def trainer(record: Record) -> dict[str, Any]:
     """The image and its archive here, as the role that brings it to the nodes wants them."""
-    return {"trainer_image": _tag(record), "trainer_archive": str(_archive(record))}
+    archive = _archive(record)
+    return {
+        "trainer_image": _tag(record),
+        "trainer_archive": str(archive),
+        "trainer_parcel": f"{SHARED}/.orchestrator/{archive.name}",
+    }
 
 
 def _tag(record: Record) -> str:
@@ -36,4 +42,4 @@ def _tag(record: Record) -> str:
 
 
 def _archive(record: Record) -> Path:
-    return state.cache() / "images" / f"{_tag(record).replace(':', '-')}.tar.gz"
+    return state.cache() / "images" / f"{_tag(record).replace(':', '-')}.tar.zst"

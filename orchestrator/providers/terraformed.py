@@ -1,11 +1,11 @@
 """What providers share whose nodes Terraform makes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from orchestrator import config, progress, providers, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.errors import CommandFailed, PreflightError
+from orchestrator.errors import CommandFailed, PreflightError, command
 from orchestrator.notes import noting
 from orchestrator.providers import Resource
 from orchestrator.state import Home, Record
@@ -26,17 +26,59 @@ def provision(place: Home, record: Record, on_line: OnLine) -> tuple[Cluster, di
     except terraform.NodesNotMade as failed:
         said = provider.faults(record)  # now: what failed is destroyed by the next apply
         missing = {name: said.get(name, reason) for name, reason in _tolerable(record, failed).items()}
-        without = {**record.variables, "without": sorted(missing)}
-        return terraform.apply(place, name, without, [], on_line), missing
+        return _apply_without(place, record, missing, on_line), missing
 
 
 def _tolerable(record: Record, failed: terraform.NodesNotMade) -> dict[str, str]:
-    """Which workers were not made, and why, where ``min_nodes`` allows it. Raises ``failed`` where not."""
-    if failed.others or f"{record.config['name']}-head" in failed.reasons:
+    """Which workers to do without, and why, where ``min_nodes`` allows it. Raises ``failed`` where not.
+
+    Where there was no room for the head, a worker gives way.
+    """
+    if failed.others or record.config["nodes"] - len(failed.reasons) < record.least:
         raise failed
-    if record.config["nodes"] - len(failed.reasons) < record.least:
-        raise failed
-    return failed.reasons
+    head = f"{record.config['name']}-head"
+    workers = {name: reason for name, reason in failed.reasons.items() if name != head}
+    if head in failed.reasons:
+        names = [f"{record.config['name']}-worker-{number}" for number in range(record.config["nodes"] - 1)]
+        made = next(name for name in reversed(names) if name not in workers)
+        workers[made] = f"gave way to the head: {failed.reasons[head]}"
+    return workers
+
+
+def _apply_without(place: Home, record: Record, missing: Iterable[str], on_line: OnLine) -> Cluster:
+    name, without = record.config["provider"], {**record.variables, "without": sorted(missing)}
+    try:
+        return terraform.apply(place, name, without, [], on_line)
+    except terraform.NodesNotMade:  # the head, perhaps, before the worker that gives way to it was gone
+        return terraform.apply(place, name, without, [], on_line)
+
+
+def require_same_place(config: Config, key: str, before: str | None, here: str | None, ours: bool) -> None:
+    """Raises PreflightError where a cluster that has something of ``ours`` stands elsewhere than its ``key`` says."""
+    if ours and before and before != here:
+        raise PreflightError(
+            f"{config.provider}.{key}: {here} asked for, the cluster is deployed in {before}",
+            f"{command('teardown', config.name)} first, or choose another name with --cluster",
+        )
+
+
+def require_free_name(config: Config, where: str, others: Sequence[str]) -> None:
+    """Raises PreflightError where ``others`` carry the cluster's name and are of another state directory."""
+    if others:
+        raise PreflightError(
+            f"{where} has a cluster {config.name!r} of another state directory: {', '.join(others)}",
+            "choose another name with --cluster; "
+            f"if it is yours, {command('teardown --orphans', config.name)} removes it",
+        )
+
+
+def image_gone(config: Config, image: object) -> PreflightError:
+    """Nodes are to be made, and the image of those that stand is there no more."""
+    return PreflightError(
+        f"{config.provider}.image: the {image!r} that the nodes were made of is gone: "
+        "new nodes would be of another, and all would be made anew",
+        f"{command('teardown', config.name)} first, or stay with the nodes that there are",
+    )
 
 
 def destroy(place: Home, record: Record, on_line: OnLine) -> None:

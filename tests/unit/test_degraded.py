@@ -97,7 +97,14 @@ def test_a_node_that_was_not_made_is_tolerated_only_where_that_was_asked_for() -
             terraformed._tolerable(record, failed)
 
 
-def test_where_the_head_or_a_network_could_not_be_made_nothing_is_tolerated() -> None:
-    for reasons, others in (({"demo-head": "ERROR"}, 0), ({"demo-worker-1": "ERROR"}, 1)):
-        with pytest.raises(terraform.NodesNotMade):
-            terraformed._tolerable(asked_for(3, 1), terraform.NodesNotMade(FAILED, reasons, others))
+def test_where_the_head_could_not_be_made_the_last_worker_that_was_gives_way() -> None:
+    failed = terraform.NodesNotMade(FAILED, {"demo-head": "no room", "demo-worker-2": "ERROR"}, 0)
+    reasons = {"demo-worker-2": "ERROR", "demo-worker-1": "gave way to the head: no room"}
+    assert terraformed._tolerable(asked_for(4, 2), failed) == reasons
+    with pytest.raises(terraform.NodesNotMade):
+        terraformed._tolerable(asked_for(4, 3), failed)
+
+
+def test_where_a_network_could_not_be_made_nothing_is_tolerated() -> None:
+    with pytest.raises(terraform.NodesNotMade):
+        terraformed._tolerable(asked_for(3, 1), terraform.NodesNotMade(FAILED, {"demo-worker-1": "ERROR"}, 1))

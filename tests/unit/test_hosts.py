@@ -36,7 +36,7 @@ SSH = """
 echo "$*" >> {here}/asked
 if [ "$1" = -G ]; then
   for host; do :; done
-  echo "user alice"; echo "hostname ${{host#*@}}"; echo "port 22"; exit
+  echo "user lab"; echo "hostname ${{host#*@}}"; echo "port 22"; exit
 fi
 for word; do host=$command; command=$word; done
 file={here}/${{host#*@}}
@@ -74,15 +74,15 @@ def record(wanted: Config, last: Record | None = None) -> Record:
 
 
 def marked(deployment: str = "1a2b3c4d", node: str = "demo-head") -> tuple[str, ...]:
-    return "mark_cluster demo", f"mark_id {deployment}", f"mark_node {node}", "mark_by alice@desk"
+    return "mark_cluster demo", f"mark_id {deployment}", f"mark_node {node}", "mark_by lab@desk"
 
 
 def test_everything_that_is_wrong_with_any_host_is_said_at_once(say: Say) -> None:
     say("10.0.0.10", "sudo sudo: a password is required", "system fedora 43")
     with pytest.raises(PreflightError) as caught:
-        hosts.preflight(config("10.0.0.10", "bob@10.0.0.11"), None)
+        hosts.preflight(config("10.0.0.10", "guest@10.0.0.11"), None)
     assert len(caught.value.findings) == 3
-    assert "bob@10.0.0.11 cannot be reached: ssh: connect to host 10.0.0.11 port 22" in caught.value.message
+    assert "guest@10.0.0.11 cannot be reached: ssh: connect to host 10.0.0.11 port 22" in caught.value.message
 
 
 def test_hosts_are_asked_once_by_a_deploy(say: Say, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_the_first_is_the_head_and_what_hosts_say_describes_the_nodes(say: Say) 
     say("10.0.0.10")
     say("10.0.0.11", gpus=4)
     say("10.0.0.12")
-    given = record(config("10.0.0.10", "bob@10.0.0.11", "10.0.0.12", nodes=2)).variables["hosts"]
+    given = record(config("10.0.0.10", "guest@10.0.0.11", "10.0.0.12", nodes=2)).variables["hosts"]
     assert [(m["name"], m["role"], m["id"], m["gpus"], m["private_address"]) for m in given["machines"]] == [
         ("demo-head", "head", "id-of-10.0.0.10", 0, "10.0.0.10"),
         ("demo-worker-0", "worker", "id-of-10.0.0.11", 4, "10.0.0.11"),
@@ -143,19 +143,19 @@ def test_a_former_node_is_leaving_until_it_has_nothing_of_ours(say: Say) -> None
 def test_a_node_under_another_name_of_the_same_host_is_not_leaving(say: Say) -> None:
     say("10.0.0.10")
     before = record(config("10.0.0.10"))
-    assert record(config("alice@10.0.0.10"), before).variables["hosts"]["leaving"] == []
+    assert record(config("lab@10.0.0.10"), before).variables["hosts"]["leaving"] == []
 
 
 def test_a_survey_has_hosts_with_our_mark_and_those_that_do_not_answer(say: Say, tmp_path: Path) -> None:
     for host in ("10.0.0.10", "10.0.0.11", "10.0.0.12"):
         say(host)
-    deployed = record(config("10.0.0.10", "10.0.0.11", "bob@10.0.0.12"))
+    deployed = record(config("10.0.0.10", "10.0.0.11", "guest@10.0.0.12"))
     assert hosts.survey(deployed) == []
     say("10.0.0.10", *marked())
     say("10.0.0.11", *marked("another"))
     (tmp_path / "10.0.0.12").unlink()
     found = [(str(resource), resource.usable) for resource in hosts.survey(deployed)]
-    assert found == [("host 10.0.0.10 (demo-head)", True), ("host bob@10.0.0.12 (demo-worker-1)", False)]
+    assert found == [("host 10.0.0.10 (demo-head)", True), ("host guest@10.0.0.12 (demo-worker-1)", False)]
 
 
 def test_a_host_that_was_never_seen_is_nothing_that_could_be_left(say: Say) -> None:
@@ -191,13 +191,13 @@ def test_a_key_that_is_not_there_is_a_finding_by_itself(say: Say) -> None:
 
 
 def test_a_login_has_what_the_user_gave_and_leaves_the_rest_to_their_ssh() -> None:
-    given = {"addresses": ["10.0.0.10", "bob@10.0.0.11:2222"], "identity": "/keys/a", "jump": "carol@10.0.0.10:2022"}
+    given = {"addresses": ["10.0.0.10", "guest@10.0.0.11:2222"], "identity": "/keys/a", "jump": "gate@10.0.0.10:2022"}
     wanted = config(hosts=given)
     first, second = (login.of(wanted, host) for host in wanted.hosts.addresses)
     only = ["-o", "IdentitiesOnly=yes"]
     assert first.words == ["-i", "/keys/a", *only, "10.0.0.10"]  # the way to the others
-    assert second.words == ["-i", "/keys/a", "-J", "carol@10.0.0.10:2022", "-p", "2222", *only, "bob@10.0.0.11"]
-    assert str(second) == "bob@10.0.0.11:2222"
+    assert second.words == ["-i", "/keys/a", "-J", "gate@10.0.0.10:2022", "-p", "2222", *only, "guest@10.0.0.11"]
+    assert str(second) == "guest@10.0.0.11:2222"
 
 
 def test_of_all_that_ssh_says_the_first_and_the_last_tell_why(stand_in: StandIn) -> None:

@@ -35,8 +35,8 @@ def facts(**changes: Any) -> Facts:
 
 
 def host(name: str = "demo-head", private_address: str | None = None, **changes: Any) -> Seen:
-    resolved = Resolved(hostname="10.0.0.10", user="alice", port=22)
-    return Seen(name, Login(address="10.0.0.10", user="alice"), private_address, resolved, facts(**changes))
+    resolved = Resolved(hostname="10.0.0.10", user="lab", port=22)
+    return Seen(name, Login(address="10.0.0.10", user="lab"), private_address, resolved, facts(**changes))
 
 
 def found(one: Seen, wanted: Config | None = None) -> list[str]:
@@ -63,8 +63,8 @@ def test_nothing_stands_against_a_fresh_host() -> None:
             "usermod --shell",
         ),
         (
-            {"mark_id": "another", "mark_cluster": "lab", "mark_by": "bob@desk"},
-            "it is a node of cluster 'lab' (deployment another, by bob@desk)",
+            {"mark_id": "another", "mark_cluster": "lab", "mark_by": "user@desk"},
+            "it is a node of cluster 'lab' (deployment another, by user@desk)",
             "`orchestrator teardown --cluster lab` where that was deployed",
         ),
         ({"connection": "::1 50000 fd00::10 22"}, "its private address 'fd00::10' is no IPv4", "set `private_address`"),
@@ -79,7 +79,7 @@ def test_nothing_stands_against_a_fresh_host() -> None:
 )
 def test_what_stands_against_a_host_is_said_with_its_remedy(changes: dict[str, Any], problem: str, remedy: str) -> None:
     [finding] = findings.of(host(**changes), config(), OURS)
-    assert finding.message.startswith("hosts.addresses: alice@10.0.0.10: ")
+    assert finding.message.startswith("hosts.addresses: lab@10.0.0.10: ")
     assert problem in finding.message
     assert remedy in finding.hint
 
@@ -114,7 +114,7 @@ def test_an_account_that_goes_at_teardown_is_not_one_to_log_in_with() -> None:
 
 
 def test_a_way_that_only_the_users_ssh_knows_is_no_way_for_nodes() -> None:
-    resolved = Resolved(hostname="10.0.0.10", user="alice", port=22, proxy="gateway")
+    resolved = Resolved(hostname="10.0.0.10", user="lab", port=22, proxy="gateway")
     [finding] = findings.of(Seen("demo-head", Login(address="inner"), None, resolved, facts()), config(), OURS)
     assert "through `gateway`" in finding.message
     assert "hosts.jump" in finding.hint
@@ -123,14 +123,14 @@ def test_a_way_that_only_the_users_ssh_knows_is_no_way_for_nodes() -> None:
 @pytest.mark.parametrize(
     ("reason", "remedy"),
     [
-        ("Permission denied (publickey).", "`ssh -p 2222 alice@10.0.0.10 true` must work without a question"),
+        ("Permission denied (publickey).", "`ssh -p 2222 lab@10.0.0.10 true` must work without a question"),
         ("Host key verification failed.", "by hand, shows its host key"),
     ],
 )
 def test_a_host_that_does_not_let_us_in_is_named_with_what_to_try(reason: str, remedy: str) -> None:
-    login = Login(address="10.0.0.10", user="alice", port=2222)
+    login = Login(address="10.0.0.10", user="lab", port=2222)
     [finding] = findings.of(Seen("demo-head", login, None, reason=reason), config(), OURS)
-    assert finding.message == f"hosts.addresses: alice@10.0.0.10:2222 cannot be reached: {reason}"
+    assert finding.message == f"hosts.addresses: lab@10.0.0.10:2222 cannot be reached: {reason}"
     assert remedy in finding.hint
 
 

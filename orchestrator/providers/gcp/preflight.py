@@ -2,8 +2,9 @@
 
 from functools import partial
 
-from orchestrator.errors import PreflightError, command, gather
+from orchestrator.errors import PreflightError, gather
 from orchestrator.google import Document
+from orchestrator.providers import terraformed
 from orchestrator.providers.gcp import hardware
 from orchestrator.providers.gcp.site import Site
 
@@ -54,23 +55,12 @@ def _permissions(site: Site) -> None:
 
 def _same_place(site: Site) -> None:
     for key, here in (("project", site.project), ("zone", site.wanted.zone)):
-        before = site.before.get(key)
-        if before and before != here and site.ours:
-            raise PreflightError(
-                f"gcp.{key}: {here} asked for, the cluster is deployed in {before}",
-                f"{command('teardown', site.config.name)} first, or choose another name with --cluster",
-            )
+        terraformed.require_same_place(site.config, key, site.before.get(key), here, bool(site.ours))
 
 
 def _no_strangers(site: Site) -> None:
     others = [f"{holding.kind} {holding.name}" for holding in site.owned if holding not in site.ours]
-    if others:
-        raise PreflightError(
-            f"project {site.project} has a cluster {site.config.name!r} of another state directory: "
-            f"{', '.join(others)}",
-            "choose another name with --cluster; "
-            f"if it is yours, {command('teardown --orphans', site.config.name)} removes it",
-        )
+    terraformed.require_free_name(site.config, f"project {site.project}", others)
 
 
 def _no_namesakes(site: Site) -> None:
@@ -93,11 +83,7 @@ def _image(site: Site) -> None:
     if image and to_be_made:
         gather(partial(_usable, site, image), partial(_runs, site, image))
     elif to_be_made:
-        raise PreflightError(
-            f"gcp.image: the {site.wanted.image!r} that the nodes were made of is gone: "
-            "new nodes would be of another, and all would be made anew",
-            f"{command('teardown', site.config.name)} first, or stay with the nodes that there are",
-        )
+        raise terraformed.image_gone(site.config, site.wanted.image)
 
 
 def _usable(site: Site, image: Document) -> None:

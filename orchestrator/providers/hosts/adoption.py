@@ -141,7 +141,7 @@ def _unconfigure(aside: Home, deployment: str, given: Given, machines: Sequence[
         first, *others = sorted(ours, key=lambda machine: machine.role)
         made = cluster_of(aside.name, given, [first.model_copy(update={"role": "head"}), *others])
         pinned = hostkeys.pin(aside, made, {}, LOGIN_SECONDS)
-        known = inventory(made, aside.key, aside.known_hosts, pinned, {"jupyter": True})  # it may be there
+        known = inventory(made, aside.key, aside.known_hosts, pinned, {"jupyter": True, "monitoring": True})  # may be
         groups = known["all"]["children"]
         if headless:  # none of them has what only a head has
             groups |= {"head": {"hosts": {}}, "workers": {"hosts": {name: {} for name in made.nodes}}}

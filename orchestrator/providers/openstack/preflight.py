@@ -7,6 +7,7 @@ from orchestrator.cloud.catalogue import Flavor, Image
 from orchestrator.cloud.connection import VOLUMES
 from orchestrator.config import nearest
 from orchestrator.errors import PreflightError, command, gather
+from orchestrator.providers import terraformed
 from orchestrator.providers.openstack import quota
 from orchestrator.providers.openstack.site import Site, listed
 
@@ -22,22 +23,13 @@ def require(site: Site) -> None:
 
 
 def _same_cloud(site: Site) -> None:
-    before, here = site.before.get("cloud"), site.cloud.entry
-    if before and before != here:
-        raise PreflightError(
-            f"openstack.cloud: {here or 'that of OS_AUTH_URL'} asked for, the cluster is deployed on {before}",
-            f"{command('teardown', site.config.name)} first, or choose another name with --cluster",
-        )
+    here = site.cloud.entry or "that of OS_AUTH_URL"
+    terraformed.require_same_place(site.config, "cloud", site.before.get("cloud"), here, True)
 
 
 def _free_name(site: Site) -> None:
     others = [f"{holding.kind} {holding.name}" for holding in site.owned if holding not in site.ours]
-    if others:
-        raise PreflightError(
-            f"this project has a cluster {site.config.name!r} of another state directory: {', '.join(others)}",
-            "choose another name with --cluster; "
-            f"if it is yours, {command('teardown --orphans', site.config.name)} removes it",
-        )
+    terraformed.require_free_name(site.config, "this project", others)
 
 
 def _flavors(site: Site) -> None:
@@ -49,11 +41,7 @@ def _image(site: Site) -> None:
     if image:
         gather(partial(_active, site, image), *(partial(_fits, site, image, flavor) for flavor in flavors))
     elif site.missing:
-        raise PreflightError(
-            f"openstack.image: the {site.wanted.image!r} that the nodes were made of is gone: "
-            "new nodes would be of another, and all would be made anew",
-            f"{command('teardown', site.config.name)} first, or stay with the nodes that there are",
-        )
+        raise terraformed.image_gone(site.config, site.wanted.image)
 
 
 def _active(site: Site, image: Image) -> None:
