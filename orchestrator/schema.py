@@ -66,6 +66,7 @@ class TrainConfig(_File):
     precision: Precision
     fp16_allreduce: bool
     threads: int
+    restarts: int = 0
 
 
 class Scores(_File):
@@ -81,6 +82,8 @@ class Epoch(_File):
     """What one epoch gave. ``seconds`` covers training alone; images per second leave out the step that traces.
 
     ``steps`` counts from the start of the run; ``peak_memory_per_rank`` is resident memory in bytes, so far.
+    ``input_seconds``, ``compute_seconds`` and ``communication_seconds`` are rank r's means per step and add up to it;
+    they are empty where the epoch had no step but the one that traces, and in files of older versions.
     """
 
     epoch: int
@@ -93,6 +96,9 @@ class Epoch(_File):
     peak_memory_per_rank: list[int]
     seconds: float
     test_seconds: float
+    input_seconds: list[float] = []
+    compute_seconds: list[float] = []
+    communication_seconds: list[float] = []
     weights_sha256: str
 
 

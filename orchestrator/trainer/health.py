@@ -33,7 +33,7 @@ def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
     return {
         "hostname": socket.gethostname(),
         "resolves": _resolves(socket.gethostname()),
-        "interface": _interface(address),
+        "interface": interface(address),
         "interfaces": [name for _, name in socket.if_nameindex()],
         "digest": DIGEST.read_text().strip() if DIGEST.exists() else None,
         "shared_writable": _writable(shared),
@@ -52,7 +52,8 @@ def _resolves(name: str) -> bool:
     return False
 
 
-def _interface(address: str) -> "str | None":
+def interface(address: str) -> "str | None":
+    """The name of the network interface that carries the IPv4 ``address``; None if none does."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             request = struct.pack("256s", name.encode())

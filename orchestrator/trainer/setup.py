@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import datasets, models
+from orchestrator.trainer import datasets, models, reduction, telemetry
 
 
 @dataclass
@@ -29,6 +29,13 @@ class Trainer:
     epoch: int = 0
     step: int = 0
     ended: "str | None" = None
+    _record: "telemetry.Recorder | None" = None
+
+    @property
+    def record(self) -> telemetry.Recorder:
+        """What is said of the training while it goes on."""
+        self._record = self._record or telemetry.Recorder(self.config, self._plan)
+        return self._record
 
     @property
     def epochs(self) -> int:
@@ -36,6 +43,17 @@ class Trainer:
         if self.config.steps is None:
             return self.config.epochs
         return min(self.config.epochs, math.ceil(self.config.steps / self.steps_per_epoch))
+
+    @property
+    def _plan(self) -> telemetry.Plan:
+        return telemetry.Plan(
+            rank=hvd.rank(),
+            world=hvd.size(),
+            batch=self.batch,
+            epochs=self.epochs,
+            steps=min(self.config.steps or sys.maxsize, self.config.epochs * self.steps_per_epoch),
+            reduced_bytes=reduction.size([v.shape for v in self.variables], self.config.fp16_allreduce),
+        )
 
     @property
     def variables(self) -> list[tf.Variable]:

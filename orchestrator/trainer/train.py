@@ -18,9 +18,10 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Epoch, Scores, TrainConfig
-from orchestrator.trainer import agreement, datasets, outcome, schedule, setup
+from orchestrator.trainer import agreement, datasets, outcome, reduction, schedule, setup
 from orchestrator.trainer.setup import Trainer
 
+Step = Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 CHECK_STEPS = 50  # between two looks at whether the loss is still a number: each waits for all ranks
 
 
@@ -30,30 +31,33 @@ def main(run_directory: Path) -> None:
     outcome.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
     setup.prepare(config)
     trainer = setup.build(config)
-    results = outcome.begin(run_directory, trainer)
-    step, evaluate = _train_step(trainer), _test_step(trainer)
-    while trainer.epoch < config.epochs and not trainer.ended:
-        trainer.epoch += 1
-        results.add(_epoch(trainer, step, evaluate))
-    results.end(trainer.ended or "epochs")
+    with trainer.record:
+        results = outcome.begin(run_directory, trainer)
+        step, evaluate = _train_step(trainer), _test_step(trainer)
+        while trainer.epoch < config.epochs and not trainer.ended:
+            trainer.epoch += 1
+            results.add(_epoch(trainer, step, evaluate))
+        results.end(trainer.ended or "epochs")
 
 
-def _train_step(trainer: Trainer) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """A compiled step; gives (summed loss, top-1 hits, top-5 hits, images) of the rank's batch, float32."""
+def _train_step(trainer: Trainer) -> Step:
+    """A compiled step; gives (summed loss, top-1 hits, top-5 hits, images) of the rank's batch, float32.
+
+    And the seconds that it waited for the gradients of others, float64 in the host's memory.
+    """
     config, model, optimizer = trainer.config, trainer.model, trainer.optimizer
-    compression = hvd.Compression.fp16 if config.fp16_allreduce else hvd.Compression.none
     decayed = [v for v in trainer.variables if len(v.shape) > 1]  # kernels, not biases nor batch normalisation
 
     @tf.function(reduce_retracing=True)
-    def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    def step(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         with tf.GradientTape() as tape:
             logits = model(images, training=True)
             loss = tf.reduce_mean(_cross_entropy(labels, logits, config))
             loss += config.weight_decay * tf.add_n([tf.nn.l2_loss(v) for v in decayed])
             scaled = optimizer.scale_loss(loss)
-        tape = hvd.DistributedGradientTape(tape, compression=compression)
-        optimizer.apply(tape.gradient(scaled, trainer.variables), model.trainable_variables)
-        return _scores(labels, logits)
+        gradients, waited = reduction.averages(tape.gradient(scaled, trainer.variables), config.fp16_allreduce)
+        optimizer.apply(gradients, model.trainable_variables)
+        return _scores(labels, logits), waited
 
     return step
 
@@ -78,14 +82,17 @@ def _scores(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return tf.stack([loss, *top, tf.cast(tf.shape(labels)[0], tf.float32)])
 
 
-def _epoch(trainer: Trainer, step: Callable[..., tf.Tensor], evaluate: Callable[..., tf.Tensor]) -> Epoch:
+def _epoch(trainer: Trainer, step: Step, evaluate: Callable[..., tf.Tensor]) -> Epoch:
     sums, seconds, timed = _train_epoch(trainer, step)
     train = agreement.scores(trainer, sums, "training")
     agreement.average_statistics(trainer.model)
     started = time.perf_counter()
     test = _evaluate(trainer, evaluate)
+    for split, means in (("train", train), ("test", test)):
+        trainer.record.scores(split, means.loss, means.top1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    rates, peaks = zip(*hvd.allgather_object((timed, peak)), strict=True)
+    rates, peaks, parts = zip(*hvd.allgather_object((timed, peak, trainer.record.mean)), strict=True)
+    known = [part for part in parts if part]
     return Epoch(
         epoch=trainer.epoch,
         steps=trainer.step,
@@ -97,26 +104,32 @@ def _epoch(trainer: Trainer, step: Callable[..., tf.Tensor], evaluate: Callable[
         peak_memory_per_rank=list(peaks),
         seconds=seconds,
         test_seconds=time.perf_counter() - started,
+        input_seconds=[part.input for part in known],
+        compute_seconds=[part.compute for part in known],
+        communication_seconds=[part.communication for part in known],
         weights_sha256=agreement.digest(trainer.model),
     )
 
 
-def _train_epoch(trainer: Trainer, step: Callable[..., tf.Tensor]) -> tuple[tf.Tensor, float, float]:
+def _train_epoch(trainer: Trainer, step: Step) -> tuple[tf.Tensor, float, float]:
     """Sums of the rank's scores, seconds, and its images/s without the step that traces."""
     config = trainer.config
     order = datasets.epoch_order(trainer.train_split.size, config.seed, trainer.epoch)
     mine = datasets.shard(order, hvd.size(), hvd.rank())[: trainer.steps_per_epoch * trainer.batch]
+    batches = trainer.train_split.batches(mine, trainer.batch, config.seed + trainer.epoch, True)
     sums, clock = tf.zeros([4]), outcome.Clock(trainer)
-    for images, labels in trainer.train_split.batches(mine, trainer.batch, config.seed + trainer.epoch, True):
-        trainer.optimizer.learning_rate = schedule.learning_rate(
-            config, hvd.size(), trainer.steps_per_epoch, trainer.step
-        )
-        sums += step(images, labels)
+    for images, labels in trainer.record.epoch(trainer.epoch, batches):
+        rate = schedule.learning_rate(config, hvd.size(), trainer.steps_per_epoch, trainer.step)
+        trainer.optimizer.learning_rate = rate
+        scores, waited = step(images, labels)
+        sums += scores
         trainer.step += 1
         clock.tick(sums)
-        if trainer.step % CHECK_STEPS == 0:
-            agreement.scores(trainer, sums, "training")
-        trainer.ended = _ending(trainer)
+        with trainer.record.agreeing():
+            if trainer.step % CHECK_STEPS == 0:
+                agreement.scores(trainer, sums, "training")
+            trainer.ended = _ending(trainer)
+        trainer.record.step(trainer.step, rate, float(waited))
         if trainer.ended:
             break
     return sums, clock.seconds, clock.rate

@@ -1,0 +1,167 @@
+"""What ranks say of a training while it goes on, and how its steps are split: real ranks, real Horovod."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import horovod.tensorflow as hvd
+import numpy as np
+import pytest
+import tensorflow as tf
+from prometheus_client.parser import text_string_to_metric_families
+
+from orchestrator.schema import Epoch
+from orchestrator.trainer import reduction, snapshots
+from tests.trainer import launcher
+
+SLOW_RANK = """
+import sys, time
+import horovod.tensorflow as hvd, tensorflow as tf
+from orchestrator.trainer import reduction
+hvd.init()
+tf.config.experimental.enable_op_determinism()
+
+def work(x):
+    time.sleep(0.5 if hvd.rank() == 1 else 0.0)
+    return x
+
+@tf.function
+def step(x):
+    return reduction.averages([tf.numpy_function(work, [x], tf.float32) + tf.zeros([3])], fp16=False)
+
+for _ in range(3):
+    averages, waited = step(tf.fill([3], float(hvd.rank())))
+print(f"rank {hvd.rank()}: {averages[0].numpy().tolist()} waited {float(waited):.3f}")
+"""
+
+
+@contextmanager
+def watching() -> Iterator[list[str]]:
+    """All that ranks on this machine wrote meanwhile, looked at ten times a second."""
+    seen: list[str] = []
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.1):
+            seen.extend(content.decode() for content in snapshots.live(snapshots.DIRECTORY))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    yield seen
+    ended.set()
+    watcher.join()
+
+
+def samples(text: str) -> dict[tuple[str, str, str], float]:
+    """Values by name, rank, and the label that is not the run's."""
+    found = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+    return {
+        (sample.name, sample.labels["rank"], sample.labels.get("part") or sample.labels.get("split", "")): sample.value
+        for sample in found
+        if not sample.name.endswith("_bucket")
+    }
+
+
+def parts(epoch: Epoch) -> "np.ndarray":
+    """Seconds by part and rank."""
+    return np.array([epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds])
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[str, str, str], float]]:
+    """Two ranks, epochs of two steps; and the last that each rank wrote."""
+    directory = tmp_path_factory.mktemp("run") / "watched"
+    with watching() as seen:
+        said = launcher.train(directory, ranks=2, epochs=4)
+    assert said.returncode == 0, said.stdout
+    last: dict[tuple[str, str, str], float] = {}
+    for text in seen:
+        last.update(samples(text))
+    return directory, last
+
+
+def test_every_rank_is_seen_while_it_trains_and_gone_when_it_has(trained: tuple[Path, dict[Any, float]]) -> None:
+    _, last = trained
+    ranks = {rank for name, rank, _ in last if name == "orchestrator_training_world_size"}
+    assert ranks == {"0", "1"}
+    assert list(snapshots.DIRECTORY.glob("*.prom")) == []
+
+
+def test_parts_add_up_to_the_steps(trained: tuple[Path, dict[Any, float]]) -> None:
+    _, last = trained
+    for rank in ("0", "1"):
+        whole = last["orchestrator_training_step_seconds_sum", rank, ""]
+        pieces = [
+            last["orchestrator_training_step_part_seconds_sum", rank, part]
+            for part in ("input", "compute", "communication")
+        ]
+        assert sum(pieces) == pytest.approx(whole)
+        assert all(piece > 0 for piece in pieces)
+
+
+def test_results_hold_the_mean_split_of_every_epoch_and_rank(trained: tuple[Path, dict[Any, float]]) -> None:
+    directory, _ = trained
+    epochs = launcher.results(directory).epochs
+    assert all(parts(epoch).shape == (3, 2) for epoch in epochs)
+    for epoch in epochs:
+        steps = 1 if epoch.epoch == 1 else 2  # the first step of all is left out
+        assert parts(epoch)[:, 0].sum() * steps <= epoch.seconds * 1.01  # the seconds are those of rank 0
+
+
+def test_on_one_rank_nothing_is_communicated(tmp_path: Path) -> None:
+    said = launcher.train(tmp_path / "alone", ranks=1)
+    assert said.returncode == 0, said.stdout
+    epochs = launcher.results(tmp_path / "alone").epochs
+    assert [epoch.communication_seconds for epoch in epochs] == [[pytest.approx(0, abs=1e-3)]] * len(epochs)
+
+
+def test_who_waits_for_a_slow_rank_is_said_and_not_the_slow_rank_itself(tmp_path: Path) -> None:
+    program = tmp_path / "slow.py"
+    program.write_text(SLOW_RANK)
+    said = launcher.launch(tmp_path / "run", [sys.executable, str(program)])
+    assert said.returncode == 0, said.stdout
+    lines = {line.partition("rank ")[2] for line in said.stdout.splitlines() if "waited" in line}
+    waited = {int(line[0]): float(line.rpartition(" ")[2]) for line in lines}
+    assert all("[0.5, 0.5, 0.5]" in line for line in lines)
+    assert waited[0] > 0.4
+    assert waited[1] < 0.2
+
+
+def test_a_killed_rank_is_served_no_more(tmp_path: Path) -> None:
+    """What the supervisor's sweep does in the end: SIGKILL, after which nobody tidies up."""
+    with watching() as seen:
+        trainer = threading.Thread(target=launcher.train, args=(tmp_path / "killed", 1), kwargs={"epochs": 500})
+        trainer.start()
+        deadline = time.monotonic() + 120
+        while not seen and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert seen
+        for pid in ranks_of("killed"):
+            os.kill(pid, 9)
+        trainer.join(timeout=60)
+    assert list(snapshots.live(snapshots.DIRECTORY)) == []
+
+
+def ranks_of(run: str) -> list[int]:
+    """The processes that train, and not their shims."""
+    found = (path for path in Path("/proc").iterdir() if path.name.isdigit())
+    mark = "orchestrator.trainer.train\0"
+    lines = {int(path.name): _command(path) for path in found}
+    return [pid for pid, line in lines.items() if mark in line and run in line and "horovodrun" not in line]
+
+
+def _command(path: Path) -> str:
+    try:
+        return (path / "cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def test_bytes_reduced_are_those_of_the_gradients() -> None:
+    hvd.init()
+    assert reduction.size([tf.TensorShape([3, 4])], fp16=False) == 0  # one rank gives nothing to anybody
