@@ -20,13 +20,15 @@ from orchestrator.state import Home
 
 FORKS = 32
 SECONDS = 3600
+NOTES = "ansible.builtin.debug"  # what a role wants the user to know is such a task
 
 
 @dataclass(frozen=True)
 class Recap:
-    """How many tasks changed something, by host."""
+    """How many tasks changed something, by host; what the roles want the user to know, a line each."""
 
     changed: dict[str, int]
+    notes: list[str]
 
 
 def configure(place: Home, inventory: Mapping[str, Any], on_task: Callable[[str], None]) -> Recap:
@@ -60,14 +62,17 @@ def _run(
         tail = log.read_text().splitlines()[-process.LAST_LINES :]
         raise CommandFailed("configure nodes", ["ansible-playbook", playbook], f"exit code {result.rc}", tail, log)
     changed = (result.stats or {}).get("changed", {})
-    return Recap({host: changed.get(host, 0) for host in inventory["all"]["hosts"]})
+    return Recap({host: changed.get(host, 0) for host in inventory["all"]["hosts"]}, watch.notes)
 
 
 class _Watch:
-    """What Ansible tells of its tasks as they come; ``reasons`` of the hosts that failed."""
+    """What Ansible tells of its tasks as they come; ``reasons`` of the hosts that failed.
+
+    ``notes`` are the messages of `debug` tasks.
+    """
 
     def __init__(self, on_task: Callable[[str], None]) -> None:
-        self.on_task, self.reasons = on_task, dict[str, str]()
+        self.on_task, self.reasons, self.notes = on_task, dict[str, str](), list[str]()
 
     def __call__(self, event: dict[str, Any]) -> bool:
         data = event.get("event_data", {})
@@ -75,6 +80,8 @@ class _Watch:
             self.on_task(data["task"])
         if event["event"] in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):
             self.reasons[data["host"]] = _reason(data)
+        if event["event"] == "runner_on_ok" and data["task_action"] == NOTES:
+            self.notes.append(" ".join(str(data["res"]["msg"]).split()))
         return True
 
 

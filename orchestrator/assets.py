@@ -1,4 +1,4 @@
-"""Where terraform/, ansible/ and docker/ are: inside the installed package, or beside it in a checkout."""
+"""Where terraform/, ansible/, infra/ and docker/ are: inside the installed package, or beside it in a checkout."""
 
 from pathlib import Path
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from orchestrator import (
     __version__,
+    alerting,
     ansible,
     checks,
     cluster,
@@ -25,9 +26,10 @@ from orchestrator import (
     terraform,
 )
 from orchestrator.cluster import Cluster
-from orchestrator.config import Config
+from orchestrator.config import Config, stored
 from orchestrator.errors import NodesFailed, OrchestratorError, StateError, command, gather
 from orchestrator.gpu import Pairing
+from orchestrator.monitoring import password
 from orchestrator.providers import Provider, Resource
 from orchestrator.ssh import hostkeys
 from orchestrator.state import Home, Record
@@ -74,6 +76,7 @@ def preflight(config: Config) -> Pairing:
         lambda: terraform.check_version() if terraform.has_root(config.provider) else None,
         lambda: providers.get(config.provider).preflight(config, record),
         lambda: pairings.append(_pairing(config)),
+        lambda: alerting.configuration(config.monitoring.receivers) if config.monitoring.enabled else None,
         lambda: process.require("ssh", "install OpenSSH's client: `sudo apt-get install openssh-client`"),
     )
     return pairings[0]
@@ -110,7 +113,7 @@ def deploy(config: Config) -> Deployment:
         provider.prepare(record, place)
         _spare_runs(place, state.read(place) or record, record.variables)
         state.write(place, record)  # before anything of it is made
-        with notebook.settled(place, config), _keeping(provider, record):
+        with notebook.settled(place, config), password.settled(place, config), _keeping(provider, record):
             effort = _Effort(place, record, record.least)
             made = effort.settle(_provision(place, provider, record, effort.missing), effort.reach)
             made = effort.settle(made, effort.configure)
@@ -199,10 +202,14 @@ class _Effort:
         self.record = self.record.model_copy(update={"host_keys": pinned})
 
     def configure(self, made: Cluster) -> None:
+        alerting.keep(self.place, stored(self.record.config))
         given = settings.for_ansible(self.place, self.record, made)
         inventory = cluster.inventory(made, self.place.key, self.place.known_hosts, self.record.host_keys, given)
         with progress.step("Configuring nodes") as step:
-            self.changed = ansible.configure(self.place, inventory, step.detail).changed
+            recap = ansible.configure(self.place, inventory, step.detail)
+        self.changed = recap.changed
+        for line in recap.notes:
+            progress.note(f"note: {line}")
 
     def judge(self, made: Cluster) -> None:
         with progress.step("Checking health"):

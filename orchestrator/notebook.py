@@ -2,26 +2,23 @@
 
 import base64
 import contextlib
-import http.client
 import secrets
-import socket
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from pydantic import BaseModel, ValidationError
 
-from orchestrator import process, ssh, state
+from orchestrator import state, tunnel
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.errors import CommandFailed, ConfigError, NodesFailed, StateError, command
+from orchestrator.errors import StateError, command
 from orchestrator.process import Beside
 from orchestrator.state import Home, Record
+from orchestrator.tunnel import Service
 
-HERE, PORT = "127.0.0.1", 8888  # on the head, and on this machine where that is free
+SERVER = Service("JupyterLab", 8888, "/api", "notebook")
 ANSWER_SECONDS = 120.0  # a slow guest imports JupyterLab for a minute
-LOOK_SECONDS = 0.2
 
 
 class Secret(BaseModel):
@@ -87,54 +84,8 @@ def password(place: Home, record: Record) -> str:
     return kept.password
 
 
-def free_port(wanted: int | None) -> int:
-    """A port of this machine for the tunnel: ``wanted``, else the usual one, else any.
-
-    Raises ConfigError where ``wanted`` is taken.
-    """
-    for candidate in [wanted] if wanted else [PORT, 0]:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HERE, candidate))
-            except OSError as error:
-                reason = error.strerror
-                continue
-            return int(probe.getsockname()[1])
-    raise ConfigError([f"--port: {wanted}: {reason}"], "choose another, or none")
-
-
-def tunnel_command(place: Home, cluster: Cluster, port: int) -> list[str]:
-    """A client that forwards ``port`` for as long as its input lasts: with -N it would outlive a killed command."""
-    options = ["-o", "ExitOnForwardFailure=yes", "-o", "BatchMode=yes", "-L", f"{HERE}:{port}:{HERE}:{PORT}"]
-    return ssh.client_command(place, cluster, cluster.head, ["cat"], options)
-
-
 @contextlib.contextmanager
 def opened(place: Home, cluster: Cluster, port: int) -> Iterator[Beside]:
     """A tunnel to JupyterLab, which answers, at ``port`` of this machine. Raises CommandFailed, NodesFailed."""
-    try:
-        with process.beside("open a tunnel", tunnel_command(place, cluster, port)) as tunnel:
-            _await_answer(cluster, port, tunnel)
-            yield tunnel
-    except CommandFailed as error:
-        error.hint = f"{command('status', cluster.name)} shows whether the head answers"
-        raise
-
-
-def _await_answer(cluster: Cluster, port: int, tunnel: Beside) -> None:
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while not _answers(port):
-        said = tunnel(LOOK_SECONDS)
-        if time.monotonic() > deadline:
-            reason = "; ".join([f"nothing within {ANSWER_SECONDS:.0f} s", *said[-1:]])
-            why = f"`sudo journalctl --unit notebook` on the head says why: {command('ssh', cluster.name)}"
-            raise NodesFailed("JupyterLab does not answer", {cluster.head: reason}, why)
-
-
-def _answers(port: int) -> bool:
-    connection = http.client.HTTPConnection(HERE, port, timeout=5.0)
-    with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-        connection.request("GET", "/api")
-        return connection.getresponse().status == http.HTTPStatus.OK
-    return False
+    with tunnel.opened(place, cluster, {SERVER: port}, ANSWER_SECONDS) as open_tunnel:
+        yield open_tunnel

@@ -7,10 +7,13 @@ from orchestrator import ansible, lock, progress, providers, records, runs, stat
 from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError, command
 from orchestrator.launch import Run
+from orchestrator.monitoring import access, series
 from orchestrator.notes import noting
 from orchestrator.providers import Resource
 from orchestrator.ssh import Session
 from orchestrator.state import Home, Record
+
+ANSWER_SECONDS, SERIES_SECONDS = 15.0, 300.0  # for Prometheus to be there, and for all runs' series together
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,10 @@ class Receipt:
         return [resource for resource in self.made if resource.key not in left]
 
 
-def teardown(name: str, wanted: Config | None = None) -> Receipt:
+def teardown(name: str, wanted: Config | None = None, keep_metrics: bool = True) -> Receipt:
     """Remove a cluster, whatever part of it is there; runs and their results stay. Needs only the state directory.
+
+    With ``keep_metrics``, what Prometheus has of each run is put beside its results.
 
     Where that knows nothing of it, what the provider of the ``wanted`` one has under its name is mentioned.
     """
@@ -43,6 +48,8 @@ def teardown(name: str, wanted: Config | None = None) -> Receipt:
         provider = providers.of(record)
         made = provider.survey(record)
         _save_runs(place, record)
+        if keep_metrics:
+            _save_series(place, record)
         with progress.step("Destroying") as step:
             provider.destroy(place, record, step.detail)
         left = provider.survey(record)
@@ -77,6 +84,23 @@ def _save_run(place: Home, head: Session, run: Run) -> None:
     if runs.look(place, head, run).state == "running":
         runs.stop(head, run)
     records.collect(place, head, run)
+
+
+def _save_series(place: Home, record: Record) -> None:
+    """Keep the series of each run that has none here yet. A Prometheus that is slow, or gone, holds no teardown up."""
+    with noting("series of runs could not be kept"):
+        pending = [run for run in records.known(place) if not series.directory(place, run).exists()]
+        if not (pending and record.cluster and access.watched(record)):
+            return
+        with (
+            progress.step("Keeping series of runs") as step,
+            access.asking(place, record, record.cluster, ANSWER_SECONDS, SERIES_SECONDS) as (prometheus, _),
+        ):
+            has = series.known(prometheus)
+            for run in [run for run in pending if run.id in has]:
+                step.detail(run.id)
+                status = records.status(place, run)
+                series.keep(place, prometheus, run, status.ended if status else None)
 
 
 def orphans(config: Config) -> list[Resource]:

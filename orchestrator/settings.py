@@ -1,8 +1,8 @@
-"""What Ansible is told beside the cluster: which trainer, which driver, whether there is a notebook server."""
+"""What Ansible is told beside the cluster: which trainer, which driver, what else there is."""
 
 from typing import Any
 
-from orchestrator import notebook, terraform
+from orchestrator import alerting, notebook, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.config import stored
 from orchestrator.providers import machines
@@ -11,7 +11,7 @@ from orchestrator.state import Home, Record
 
 def for_ansible(place: Home, record: Record, made: Cluster) -> dict[str, Any]:
     """The variables of every host. Where nodes come with their trainer there are none about it."""
-    given = notebook.for_ansible(place, record)
+    given = notebook.for_ansible(place, record) | _monitoring(place, record)
     if not terraform.has_root(record.config["provider"]):
         given |= {"machines_stay": True}  # what others log in with is not ours to forbid
     if made.trainer == "container":
@@ -31,4 +31,23 @@ def _driver(record: Record) -> dict[str, Any]:
         "gpu_first": {system: list(names) for system, names in pairing.first.items()},
         "gpu_vgpu_installer": str(wanted.vgpu_installer or ""),
         "gpu_vgpu_token": str(wanted.vgpu_token or ""),
+    }
+
+
+def _monitoring(place: Home, record: Record) -> dict[str, Any]:
+    """What is watched and how: nothing where nothing is, or was, so that it costs no task at all.
+
+    The password on this side stands for what the cluster has, or may have: it goes once the cluster is rid of it.
+    """
+    wanted = stored(record.config).monitoring
+    if not wanted.enabled:
+        return {"monitoring": True, "monitoring_state": "absent"} if place.monitoring.exists() else {}
+    return {
+        "monitoring": True,
+        "monitoring_state": "present",
+        "monitoring_secret": str(place.monitoring),
+        "monitoring_alertmanager": str(alerting.kept(place)),
+        "monitoring_grafana": wanted.grafana,
+        "monitoring_retention_time": wanted.retention_time,
+        "monitoring_retention_size": wanted.retention_size,
     }

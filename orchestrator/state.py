@@ -79,6 +79,11 @@ class Home:
         return self.path / "notebook.json"
 
     @property
+    def monitoring(self) -> Path:
+        """The password of Grafana."""
+        return self.path / "monitoring.json"
+
+    @property
     def runs(self) -> Path:
         return self.path / "runs"
 
@@ -184,5 +189,6 @@ def forget(place: Home) -> None:
     """Remove what belongs to a deployed cluster; runs, their results and the logs stay."""
     for directory in (place.terraform, place.ansible, place.key.parent):
         shutil.rmtree(directory, ignore_errors=True)
-    place.notebook.unlink(missing_ok=True)
+    for secret in (place.notebook, place.monitoring):
+        secret.unlink(missing_ok=True)
     place.record.unlink(missing_ok=True)

@@ -22,11 +22,14 @@ from orchestrator import (
     ssh,
 )
 from orchestrator.cli import options, output
-from orchestrator.cli.options import ConfigFile, Json, Name, completed, key
+from orchestrator.cli.options import ConfigFile, GrafanaPassword, GrafanaPasswordFile, Json, Name, completed, key
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, OrchestratorError
+from orchestrator.errors import command as spell
 
 ORPHANS = "Remove what carries the cluster's name and is not of this state directory, even if another user runs it."
+
+DISCARD = "Do not keep what Prometheus has of each run."
 
 
 def register(app: typer.Typer) -> None:
@@ -78,6 +81,10 @@ def deploy(
     min_nodes: Annotated[int | None, key("min_nodes")] = None,
     allow_from: Annotated[list[str] | None, key("allow_from")] = None,
     jupyter: Annotated[bool | None, key("jupyter", "--jupyter/--no-jupyter")] = None,
+    enabled: Annotated[bool | None, key("monitoring.enabled", "--monitoring/--no-monitoring")] = None,
+    grafana: Annotated[str | None, key("monitoring.grafana")] = None,
+    grafana_password: GrafanaPassword = False,
+    grafana_password_file: GrafanaPasswordFile = None,
     cpus: Annotated[float | None, key("local.cpus")] = None,
     memory: Annotated[float | None, key("local.memory")] = None,
     subnet: Annotated[str | None, key("local.subnet")] = None,
@@ -89,10 +96,13 @@ def deploy(
     """Make the cluster, or grow, shrink or heal the one that is there."""
     flags = {
         "nodes": nodes, "provider": provider, "slots": slots, "min_nodes": min_nodes, "allow_from": allow_from or None,
-        "jupyter": jupyter, "local.cpus": cpus, "local.memory": memory, "local.subnet": subnet,
+        "jupyter": jupyter, "monitoring.enabled": enabled, "monitoring.grafana": grafana,
+        "monitoring_password": options.grafana_password(grafana_password, grafana_password_file),
+        "local.cpus": cpus, "local.memory": memory, "local.subnet": subnet,
         "local.base_image": base_image,
     }  # fmt: skip
-    made = lifecycle.deploy(options.load(config_file, name, flags))
+    wanted = options.load(config_file, name, flags)
+    made = lifecycle.deploy(wanted)
     if json:
         return output.as_json(made)
     changes = ", ".join(f"{node} changed={count}" for node, count in made.changed.items())
@@ -101,6 +111,8 @@ def deploy(
     output.line(
         f"took {sum(made.seconds.values()):.1f} s: " + ", ".join(f"{k} {v:.1f}" for k, v in made.seconds.items())
     )
+    if wanted.monitoring.enabled:
+        progress.note(f"{spell('top', wanted.name)} and {spell('dashboard', wanted.name)} look into it")
 
 
 def status(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
@@ -125,15 +137,16 @@ def teardown(
     orphans: Annotated[bool, typer.Option("--orphans", help=ORPHANS)] = False,
     provider: Provider = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --orphans: do not ask.")] = False,
+    discard_metrics: Annotated[bool, typer.Option("--discard-metrics", help=DISCARD)] = False,
     config_file: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Remove the cluster; runs and their results stay. Prints a receipt."""
+    """Remove the cluster; runs, their results and their series stay. Prints a receipt."""
     chosen = options.place(config_file, name).name
     if orphans:
         receipt = _orphans(options.load(config_file, chosen, {"provider": provider}, whole=False), yes)
     else:
-        receipt = removal.teardown(chosen, _wanted(config_file, chosen, provider))
+        receipt = removal.teardown(chosen, _wanted(config_file, chosen, provider), not discard_metrics)
     if json:
         output.as_json(receipt)
     else:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import notebook, progress
+from orchestrator import notebook, progress, tunnel
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name
 
@@ -23,9 +23,9 @@ def open_notebook(
 ) -> None:
     """Open a tunnel to JupyterLab on the head, and print its address and password; Ctrl-C closes it."""
     place, record, made = options.deployed(config_file, name)
-    password, chosen = notebook.password(place, record), notebook.free_port(port)
-    address = f"http://{notebook.HERE}:{chosen}/lab"
-    with notebook.opened(place, made, chosen) as tunnel:
+    password, chosen = notebook.password(place, record), tunnel.free_port(port, notebook.SERVER.port)
+    address = f"http://{tunnel.HERE}:{chosen}/lab"
+    with notebook.opened(place, made, chosen) as open_tunnel:
         if json:
             output.as_json({"address": address, "password_file": place.notebook})
         else:
@@ -34,4 +34,4 @@ def open_notebook(
         progress.note("Ctrl-C closes the tunnel")
         if browser and not webbrowser.open(address):
             progress.note("no browser was found here")
-        tunnel(None)
+        open_tunnel(None)

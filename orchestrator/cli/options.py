@@ -1,5 +1,6 @@
 """Options that several commands share, and the Config that they and cluster.yaml make."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -62,6 +63,35 @@ Name = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+
+
+PASSWORD_VARIABLE = "ORCHESTRATOR_MONITORING_PASSWORD"  # noqa: S105
+GrafanaPassword = Annotated[
+    bool,
+    typer.Option(
+        "--grafana-password",
+        help=f"Ask for Grafana's password; without, ${PASSWORD_VARIABLE} is taken. No value goes here: `ps` shows it.",
+    ),
+]
+GrafanaPasswordFile = Annotated[
+    Path | None, typer.Option("--grafana-password-file", help="File whose first line is Grafana's password.")
+]
+
+
+def grafana_password(asked: bool, file: Path | None) -> str | None:
+    """The password in ``file``, else the one that is typed when ``asked`` for, else the variable's, else None.
+
+    No program that is started later finds the variable. Raises ConfigError where the file cannot be read.
+    """
+    given = os.environ.pop(PASSWORD_VARIABLE, None) or None
+    if file is None:
+        question = "Grafana's password"
+        return typer.prompt(question, hide_input=True, confirmation_prompt=True, err=True) if asked else given
+    try:
+        return next(iter(file.read_text().splitlines()), "")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not text"
+        raise ConfigError([f"--grafana-password-file: {file}: {reason}"], "name a file of one line") from None
 
 
 def load(path: Path | None, name: str | None, flags: Mapping[str, Any], whole: bool = True) -> Config:

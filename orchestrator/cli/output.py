@@ -31,11 +31,16 @@ def as_json(value: Any) -> None:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print :func:`columns`."""
+    console.print(columns(headings, rows))
+
+
+def columns(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Columns without frames, which a pipe can cut."""
     drawn = Table(*headings, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         drawn.add_row(*(Text(str(cell)) for cell in row))
-    console.print(drawn)
+    return drawn
 
 
 def line(text: str = "") -> None:

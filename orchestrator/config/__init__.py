@@ -10,11 +10,24 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 from pydantic_core import to_jsonable_python
 
+from orchestrator.config.monitoring import Monitoring, Receiver
 from orchestrator.config.providers import LEAST_CPUS, LEAST_MEMORY, Gcp, Host, Hosts, Local, OpenStack
 from orchestrator.config.sections import MAX_NODES, NAME, NAME_RULE, Gpu, Launch, Section, Train
 from orchestrator.errors import ConfigError, StateError
 
-__all__ = ["LEAST_CPUS", "LEAST_MEMORY", "NAME", "NAME_RULE", "Config", "Host", "Launch", "Local", "Train"]
+__all__ = [
+    "LEAST_CPUS",
+    "LEAST_MEMORY",
+    "NAME",
+    "NAME_RULE",
+    "Config",
+    "Host",
+    "Launch",
+    "Local",
+    "Monitoring",
+    "Receiver",
+    "Train",
+]
 
 FILE = Path("cluster.yaml")
 DEFAULT_NAME = "default"
@@ -38,6 +51,9 @@ class Config(Section):
     )
     jupyter: bool = Field(False, description="JupyterLab on the head, for `orchestrator notebook`")
     jupyter_password: str | None = Field(None, exclude=True, min_length=8, description="its password; default: made up")
+    monitoring_password: str | None = Field(
+        None, exclude=True, min_length=8, description="Grafana's password; default: made up"
+    )
     prices: dict[str, float] = Field(
         {}, description="price per hour of flavors or machine types, for `orchestrator plan`"
     )
@@ -47,6 +63,7 @@ class Config(Section):
     gcp: Gcp = Gcp()
     hosts: Hosts = Hosts()
     gpu: Gpu = Gpu()
+    monitoring: Monitoring = Monitoring()
     launch: Launch = Launch()
     train: Train = Train()
 
@@ -169,7 +186,8 @@ def _problem(
         known = [name for name, _, _ in every_key()]
         return f"{place}: unknown key{nearest(key, known)}"
     detail = message.removeprefix("Value error, ").replace("Input should be", "must be")
-    return f"{place}: {detail}" if kind == "value_error" else f"{place}: {value!r}: {detail}"
+    shown = kind != "value_error" and not key.endswith("password")
+    return f"{place}: {value!r}: {detail}" if shown else f"{place}: {detail}"
 
 
 def _place(key: str, path: Path | None, flags: set[str]) -> str:

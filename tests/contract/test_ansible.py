@@ -89,7 +89,23 @@ def test_an_inventory_of_machines_is_valid(ansible: Ansible, tmp_path: Path) -> 
 def test_what_is_for_machines_touches_no_node_that_comes_ready(ansible: Ansible, made: Cluster, tmp_path: Path) -> None:
     said = ansible("ansible-playbook", "--list-hosts", "-i", written(tmp_path, builders.inventory(made)), "site.yml")
     touched = {play: int(hosts) for play, hosts in LISTED.findall(said.text) if int(hosts)}
-    assert touched == {"Validate the inventory": 1, "Configure every node": len(made.nodes)}
+    nodes = len(made.nodes)
+    assert touched == {"Validate the inventory": 1, "Look at the nodes": nodes, "Configure every node": nodes}
+
+
+def test_every_node_is_watched_from_the_head(ansible: Ansible, made: Cluster, tmp_path: Path) -> None:
+    inventory = written(tmp_path, builders.inventory(made, monitoring=True))
+    said = ansible("ansible-playbook", "--list-hosts", "-i", inventory, "site.yml")
+    touched = {play: int(hosts) for play, hosts in LISTED.findall(said.text)}
+    assert touched["Watch every node"] == len(made.nodes)
+    assert touched["Keep and show what is watched"] == 1
+    assert touched["Watch the GPUs"] == 0
+    assert ansible("ansible-playbook", "-i", inventory, "validate.yml").code == 0
+
+
+def test_ansible_does_not_miss_a_group(ansible: Ansible, made: Cluster, tmp_path: Path) -> None:
+    said = ansible("ansible-playbook", "--list-hosts", "-i", written(tmp_path, builders.inventory(made)), "site.yml")
+    assert "Could not match supplied host pattern" not in said.text
 
 
 def test_the_shared_directory_is_never_exported_with_the_power_of_root() -> None:
@@ -134,9 +150,18 @@ def a_notebook_on_a_worker(inventory: dict[str, Any]) -> None:
     inventory["all"]["children"]["jupyter"]["hosts"]["demo-worker-0"] = {}
 
 
+def half_watched(inventory: dict[str, Any]) -> None:
+    inventory["all"]["children"]["monitored"]["hosts"]["demo-head"] = {}
+
+
+def watched_by_nobody(inventory: dict[str, Any]) -> None:
+    inventory["all"]["children"]["monitored"]["hosts"] = {"demo-head": {}, "demo-worker-0": {}}
+
+
 SPOILERS = [
     *(two_heads, a_stranger, no_slots, ipv6, no_host_key),
     *(one_address_for_two, half_shared, half_contained, a_notebook_on_a_worker),
+    *(half_watched, watched_by_nobody),
 ]
 
 

@@ -94,3 +94,29 @@ def test_another_password_unsettles_all(deploy: Deploy, tmp_path: Path) -> None:
     deploy(jupyter_secret=str(secret))
     secret.write_text("two")
     assert deploy(jupyter_secret=str(secret))[0] == []
+
+
+def test_another_rule_of_monitoring_unsettles_all(deploy: Deploy, tmp_path: Path) -> None:
+    deploy(monitoring=True)
+    (tmp_path / "infra").mkdir()
+    (tmp_path / "infra" / "alerts.yml").write_text("another")
+    assert deploy(monitoring=True)[0] == []
+
+
+def test_another_receiver_of_alerts_unsettles_all(deploy: Deploy, tmp_path: Path) -> None:
+    told = tmp_path / "alertmanager.json"
+    told.write_text("one")
+    deploy(monitoring=True, monitoring_alertmanager=str(told))
+    told.write_text("two")
+    assert deploy(monitoring=True, monitoring_alertmanager=str(told))[0] == []
+
+
+def test_another_target_unsettles_the_head_alone(deploy: Deploy) -> None:
+    deploy(monitoring=True)
+    assert deploy(nodes=3, monitoring=True)[0] == ["demo-worker-0"]
+
+
+def test_a_machine_says_what_it_has_of_monitoring(deploy: Deploy) -> None:
+    found = deploy()[1]
+    assert (found["exporter"], found["prometheus"]) in [(True, True), (True, False), (False, False)]
+    assert found["taken"] == ""

@@ -33,7 +33,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory, missing: Missing) -> Pat
     return target / "site"
 
 
-@pytest.mark.parametrize("name", ["terraform", "ansible", "docker"])
+@pytest.mark.parametrize("name", ["terraform", "ansible", "infra", "docker"])
 def test_the_wheel_carries_what_other_tools_read_as_it_stands_here(installed: Path, name: str) -> None:
     source, carried = assets.directory(name), installed / "orchestrator" / "assets" / name
     files = [

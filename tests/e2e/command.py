@@ -11,7 +11,7 @@ from typing import Any
 
 COMMAND = Path(sys.executable).with_name("orchestrator")
 LABEL = "label=orchestrator.cluster"
-OURS = ("e2e", "e2e-beside", "e2e-notebook", "e2e-hosts-nodes")
+OURS = ("e2e", "e2e-beside", "e2e-notebook", "e2e-hosts-nodes", "e2e-watched")
 
 
 class Cli:
@@ -44,9 +44,10 @@ class Cli:
         )
 
     def processes(self, node: str) -> list[str]:
-        """What runs on ``node`` in the name of the account that runs are started as, without our own look at it."""
+        """What runs on ``node`` for the account that runs are started as, without our own look and the exporter."""
         listing = self("ssh", node, "--", "ps", "-u", "orchestrator", "-o", "args=").stdout.splitlines()
-        return [line for line in listing if not line.startswith(("ps -u", "sshd:", "bash -c ps"))]
+        standing = ("ps -u", "sshd:", "bash -c ps", "/opt/orchestrator/bin/python -m orchestrator.trainer.exporter")
+        return [line for line in listing if not line.startswith(standing)]
 
 
 def docker(*argv: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Machines that one has already: two containers that look like machines, reached as plain ssh hosts.
 
-The head has an account `orchestrator` of its own; the worker lets `alice` in, at another port.
+The head has an account `orchestrator` of its own; the worker lets `lab` in, at another port.
 """
 
 import os
@@ -20,11 +20,11 @@ FIRST, SECOND = f"{OWNER}-0", f"{OWNER}-1"
 HEAD, WORKER = "e2e-hosts-head", "e2e-hosts-worker-0"
 SCRIPT = Path(__file__).parent / "scripts" / "own_script.py"
 # As on somebody's own machine: an account that may sudo, sshd at a port of its choice, nothing of ours.
-OF_ALICE = """
-useradd --create-home --shell /bin/bash --uid 1234 alice
-echo 'alice ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/alice
-install -d -m 700 -o alice -g alice /home/alice/.ssh
-install -m 600 -o alice -g alice /home/orchestrator/.ssh/authorized_keys /home/alice/.ssh/
+OF_LAB = """
+useradd --create-home --shell /bin/bash --uid 1234 lab
+echo 'lab ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/lab
+install -d -m 700 -o lab -g lab /home/lab/.ssh
+install -m 600 -o lab -g lab /home/orchestrator/.ssh/authorized_keys /home/lab/.ssh/
 userdel --remove orchestrator 2> /dev/null
 rm /etc/sudoers.d/orchestrator
 echo 'Port 2222' > /etc/ssh/sshd_config.d/50-port.conf
@@ -51,7 +51,7 @@ class Machines:
 
     def settings(self, *more: str, jump: str = "null") -> str:
         """A cluster.yaml with both, and ``more`` entries."""
-        addresses = ", ".join([f"orchestrator@{self.head}", f"alice@{self.worker}:2222", *more])
+        addresses = ", ".join([f"orchestrator@{self.head}", f"lab@{self.worker}:2222", *more])
         return (
             f"name: e2e-hosts\nprovider: hosts\nhosts:\n  addresses: [{addresses}]\n  identity: {self.key}\n"
             f"  jump: {jump}\n  storage: mounted\n  trainer: installed\n"
@@ -103,7 +103,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
         docker("network", "create", *_labelled(), OWNER)
         docker("volume", "create", *_labelled(), OWNER)
         head, worker = (_started(name, image, key) for name in (FIRST, SECOND))
-        docker("exec", SECOND, "sh", "-ec", OF_ALICE)
+        docker("exec", SECOND, "sh", "-ec", OF_LAB)
         docker("exec", FIRST, "mkdir", "-p", "/shared/data/theirs")
         yield Machines(head, worker, {name: like(name) for name in (FIRST, SECOND)}, shared(), key)
     finally:
@@ -168,7 +168,7 @@ def test_a_script_runs_on_both(user: Cli) -> None:
 def test_a_host_that_is_down_is_named_and_nothing_is_touched(
     user: Cli, machines: Machines, said: Callable[..., None]
 ) -> None:
-    said(down := f"bob@{machines.head}:2299")
+    said(down := f"guest@{machines.head}:2299")
     refused = user("deploy", code=2, cluster="e2e-hosts").stderr
     assert f"{down} cannot be reached" in refused
     assert "Connection refused" in refused
@@ -177,7 +177,7 @@ def test_a_host_that_is_down_is_named_and_nothing_is_touched(
 def test_hosts_behind_the_head_are_nodes_and_one_that_is_down_is_left_out_where_the_others_are_enough(
     user: Cli, machines: Machines, said: Callable[..., None]
 ) -> None:
-    said(f"bob@{machines.worker}:2299", jump=f"orchestrator@{machines.head}")
+    said(f"guest@{machines.worker}:2299", jump=f"orchestrator@{machines.head}")
     through = user.json("deploy", "--min-nodes", "2", cluster="e2e-hosts")
     assert through["cluster"]["jump"] == f"orchestrator@{machines.head}"
     assert through["changed"] == {HEAD: 0, WORKER: 0}

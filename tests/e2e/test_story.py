@@ -76,6 +76,12 @@ def test_status_shows_every_node_healthy(cli: Cli) -> None:
     assert status["cluster"]["nodes"][HEAD]["slots"] == 1
 
 
+def test_nodes_take_their_own_names_for_a_loopback_address_as_debian_does(cli: Cli) -> None:
+    for node in (HEAD, WORKER):
+        docker("exec", node, "sh", "-c", f"hosts=$(cat /etc/hosts); echo '127.0.1.1 {node}\n'\"$hosts\" > /etc/hosts")
+        assert docker("exec", node, "getent", "hosts", node)[0].split()[0] == "127.0.1.1"
+
+
 @everywhere
 def test_check_proves_the_allreduce_on_every_rank(cli: Cli) -> None:
     for controller in ("gloo", "mpi"):
@@ -92,9 +98,10 @@ def test_train_reaches_the_known_accuracy_on_two_nodes(cli: Cli, site: Site) -> 
     last = found["epochs"][-1]
     assert last["test"]["top1"] >= site.accuracy
     assert {epoch["test"]["images"] for epoch in found["epochs"]} == {1000}
-    assert last["train"]["images"] == last["steps"] // last["epoch"] * 64
+    assert last["train"]["images"] == last["steps"] // last["epoch"] * found["effective_batch_size"]
     assert f"--{found['ended']}" == site.extent[0]
     assert (last["epoch"] if found["ended"] == "epochs" else last["steps"]) == int(site.extent[1])
+    assert math.isfinite(last["train"]["loss"])
     assert last["images_per_second"] == sum(last["images_per_second_per_rank"])
     assert all(re.fullmatch("[0-9a-f]{64}", epoch["weights_sha256"]) for epoch in found["epochs"])
 

@@ -57,6 +57,31 @@ def test_nodes_that_do_not_answer_are_named_each_with_its_reason(closed_port: in
     assert "UNREACHABLE" in state.home("demo").log("ansible").read_text()
 
 
+NOTES = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - name: Note what came of it
+      ansible.builtin.debug: {msg: "no Grafana\\n  on {{ groups['head'][0] }}"}
+      run_once: true
+    - name: Note what did not happen
+      ansible.builtin.debug: {msg: never}
+      when: false
+    - name: Note nothing
+      ansible.builtin.raw: "true"
+      changed_when: false
+"""
+
+
+def test_what_roles_note_is_handed_on_a_line_each(tmp_path: Path) -> None:
+    (tmp_path / "notes.yml").write_text(NOTES)
+    inventory = builders.inventory(builders.cluster())
+    inventory["all"]["vars"]["ansible_connection"] = "local"
+    recap = ansible._run(state.home("demo"), str(tmp_path / "notes.yml"), inventory, lambda task: None, "")
+    assert recap.notes == ["no Grafana on demo-head"]
+    assert recap.changed == {"demo-head": 0, "demo-worker-0": 0}
+
+
 def test_settings_of_the_users_own_ansible_change_nothing(
     closed_port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -11,9 +11,9 @@ from orchestrator import config
 from orchestrator.cli import app
 from tests.unit.conftest import COMMAND
 
-# Options that are no part of a cluster's or a run's configuration, and the argument MODEL, whose key has another form.
-NOT_CONFIG = {"json", "config_file", "detach", "help"}
-SPELLED_OTHERWISE = {"name": "name", "model": "train.model"}
+# Options that are no part of a cluster's or a run's configuration, and those whose keys have another form.
+NOT_CONFIG = {"json", "config_file", "detach", "help", "grafana_password_file"}
+SPELLED_OTHERWISE = {"name": "name", "model": "train.model", "grafana_password": "monitoring_password"}
 
 
 def parameters(command: str) -> dict[str, str]:
@@ -40,7 +40,10 @@ def test_every_option_has_its_key_in_the_file(command: str) -> None:
 
 @pytest.mark.parametrize(
     ("command", "keys"),
-    [("deploy", r"nodes|provider|slots|local\..+"), ("train", r"train\..+|launch\..+")],
+    [
+        ("deploy", r"nodes|provider|slots|local\..+|monitoring\.(enabled|grafana)|monitoring_password"),
+        ("train", r"train\..+|launch\..+"),
+    ],
 )
 def test_every_key_of_a_commands_sections_has_its_option(command: str, keys: str) -> None:
     options = {key_of(name, help_text) for name, help_text in parameters(command).items()}

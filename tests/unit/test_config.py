@@ -88,6 +88,28 @@ def test_an_empty_section_holds_the_defaults(tmp_path: Path, section: str) -> No
         ("nodes: true", "nodes: true is neither a number nor a name"),
         ("local: {cpus: no}", "local.cpus: false is neither a number nor a name"),
         ("provider: mars", "provider: 'mars': must be 'local'"),
+        ("monitoring: no", "monitoring: false is neither a number nor a name"),
+        ("monitoring: {grafana: maybe}", "monitoring.grafana: 'maybe': must be 'auto', 'on' or 'off'"),
+        ("monitoring: {retention_time: 30 days}", "monitoring.retention_time: '30 days': write it like 12h, 30d"),
+        ("monitoring: {retention_time: 0d}", "monitoring.retention_time: '0d': write it like"),
+        ("monitoring: {retention_size: 10}", "monitoring.retention_size: 10: must be a valid string"),
+        ("monitoring: {retention_size: 10G}", "monitoring.retention_size: '10G': write it like 500MB, 10GB or 1TB"),
+        ("monitoring: {receivers: [{}]}", "monitoring.receivers.0: either `email` or `webhook`"),
+        ("monitoring: {receivers: [{email: a@b}]}", "monitoring.receivers.0: email a@b needs `smarthost: HOST:PORT`"),
+        (
+            "monitoring: {receivers: [{email: a@b, smarthost: mail}]}",
+            "monitoring.receivers.0.smarthost: 'mail': write it like mail.example.org:587",
+        ),
+        (
+            "monitoring: {receivers: [{webhook: 'https://a/b', username: c}]}",
+            "monitoring.receivers.0: webhook https://a/b goes without username",
+        ),
+        (
+            "monitoring: {receivers: [{email: a@b, smarthost: 'mail:25', username: c}]}",
+            "monitoring.receivers.0: `username` and `password_file` go together",
+        ),
+        ("monitoring: {receivers: [{webhook: a.b}]}", "monitoring.receivers.0.webhook: 'a.b': write it like https://"),
+        ("monitoring_password: short", "monitoring_password: String should have at least 8 characters"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_with_what_it_must_be(tmp_path: Path, text: str, problem: str) -> None:
@@ -96,6 +118,27 @@ def test_a_value_that_cannot_be_is_refused_with_what_it_must_be(tmp_path: Path, 
         config.load(path, {})
     assert len(caught.value.problems) == 1
     assert caught.value.problems[0].startswith(f"{path}: {problem}")
+
+
+@pytest.mark.parametrize(("written_as", "grafana"), [("on", "on"), ("off", "off"), ("auto", "auto"), ("yes", "on")])
+def test_grafana_is_on_or_off_although_yaml_takes_these_for_true_and_false(
+    tmp_path: Path, written_as: str, grafana: str
+) -> None:
+    assert config.load(written(tmp_path, f"monitoring: {{grafana: {written_as}}}"), {}).monitoring.grafana == grafana
+
+
+def test_a_receiver_is_the_same_after_it_was_stored(tmp_path: Path) -> None:
+    receivers = "[{email: a@b, from: c@d, smarthost: 'e:25', username: f, password_file: g}, {webhook: 'http://h/i'}]"
+    loaded = config.load(written(tmp_path, f"monitoring: {{receivers: {receivers}}}"), {})
+    assert [receiver.sender for receiver in loaded.monitoring.receivers] == ["c@d", None]
+    assert config.stored(loaded.model_dump(mode="json")) == loaded
+
+
+def test_a_password_is_not_shown_where_it_is_refused_and_not_stored_where_it_is_taken(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load(written(tmp_path, "monitoring_password: s3cret"), {})
+    assert "s3cret" not in str(caught.value)
+    assert "monitoring_password" not in config.load(None, {"monitoring_password": "long enough"}).model_dump()
 
 
 @pytest.mark.parametrize("name", ["a", "demo", "lab-2", "a" * 30])

@@ -18,7 +18,8 @@ LAYERS = [
     {"removal", "settings"},
     {"runs"},
     {"records"},
-    {"checks", "datasets", "providers", "notebook"},
+    {"alerting", "checks", "datasets", "providers", "notebook", "monitoring"},
+    {"tunnel"},
     {"build", "terraform", "ansible", "ssh", "keys", "cloud", "google"},
     {"lock"},
     {"images", "engine", "state", "launch", "recipes", "runlog"},
@@ -35,6 +36,7 @@ TOOLS = {
     "openstack": "cloud",
     "paramiko": "ssh",
     "ansible_runner": "ansible",
+    "matplotlib": "monitoring",
     "python_terraform": "terraform",
     "subprocess": "process",
 }
@@ -129,7 +131,7 @@ def test_only_the_command_line_prints_or_exits() -> None:
     assert {name for name, path in CONTROL.items() if calls(path) and room(name) != "cli"} == set()
 
 
-@pytest.mark.parametrize("module", ["formats", "health", "processes"])
+@pytest.mark.parametrize("module", ["exporter", "formats", "health", "processes"])
 def test_what_must_answer_at_once_imports_no_tensorflow(module: str) -> None:
     below = {module}
     while more := {room_of for name in below for room_of in trainer_imports(name)} - below:

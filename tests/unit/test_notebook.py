@@ -4,7 +4,6 @@ import ast
 import base64
 import json
 import signal
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import psutil
 import pytest
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
-from orchestrator import assets, notebook, process, state
+from orchestrator import assets, notebook, process, state, tunnel
 from orchestrator.config import Config
-from orchestrator.errors import CommandFailed, ConfigError, NodesFailed, StateError
+from orchestrator.errors import CommandFailed, NodesFailed, StateError
 from orchestrator.state import Home, Record
 from tests import builders, waiting
 from tests.unit.conftest import Cli, StandIn, Start
@@ -144,51 +143,12 @@ def test_the_command_without_jupyterlab_says_how_to_get_it(cli: Cli) -> None:
     assert "error: cluster 'default' has no JupyterLab\n`orchestrator deploy --jupyter` starts it" in finished.stderr
 
 
-def test_a_port_that_is_taken_is_refused_when_asked_for_and_passed_over_when_not() -> None:
-    with socket.socket() as taken:
-        taken.bind((notebook.HERE, 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"--port: {port}: Address already in use"):
-            notebook.free_port(port)
-        assert notebook.free_port(None) not in (0, port)
-    assert notebook.free_port(port) == port
-
-
-def test_the_usual_port_is_passed_over_where_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as taken:
-        taken.bind((notebook.HERE, 0))
-        taken.listen()
-        monkeypatch.setattr(notebook, "PORT", taken.getsockname()[1])
-        assert notebook.free_port(None) != taken.getsockname()[1]
-
-
-def test_the_tunnel_listens_here_alone_and_ends_in_the_heads_own_loopback() -> None:
-    place = builders.deployed()
-    argv = notebook.tunnel_command(place, builders.cluster(), 7777)
-    assert argv[argv.index("-L") + 1] == "127.0.0.1:7777:127.0.0.1:8888"
-    assert "ExitOnForwardFailure=yes" in argv
-    assert argv[-2:] == ["orchestrator@10.0.0.10", "cat"]
-
-
-def test_a_tunnel_that_cannot_be_made_says_why(stand_in: StandIn) -> None:
-    stand_in("ssh", "echo no route to it >&2; exit 255")
-    with (
-        pytest.raises(
-            CommandFailed, match=r"open a tunnel: .* failed \(exit code 255\):\n    no route to it"
-        ) as caught,
-        notebook.opened(builders.deployed(), builders.cluster(), notebook.free_port(None)),
-    ):
-        pass
-    assert caught.value.hint == "`orchestrator status --cluster demo` shows whether the head answers"
-
-
 def test_a_jupyterlab_that_does_not_answer_is_given_up_on(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook, "ANSWER_SECONDS", 0.5)
     stand_in("ssh", "echo connect failed: Connection refused >&2; read line")
     with (
         pytest.raises(NodesFailed, match="demo-head: nothing within 0 s; connect failed: Connection refused") as caught,
-        notebook.opened(builders.deployed(), builders.cluster(), notebook.free_port(None)),
+        notebook.opened(builders.deployed(), builders.cluster(), tunnel.free_port(None)),
     ):
         pass
     assert "journalctl --unit notebook" in caught.value.hint

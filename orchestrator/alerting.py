@@ -1,0 +1,77 @@
+"""Alertmanager's configuration: who is told of alerts, how they are gathered, and which say nothing new."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from orchestrator import state
+from orchestrator.config import Config, Receiver
+from orchestrator.errors import ConfigError
+from orchestrator.state import Home
+
+EVERYONE = "everyone"
+# What follows from another alert about the same node is not sent.
+FOLLOWS = {"NodeDown": "ExporterDown|GpuGone|RankSlow|LinkErrors|LinkDrops", "ExporterDown": "GpuGone"}
+
+
+def kept(place: Home) -> Path:
+    """The file that Ansible takes to the head."""
+    return place.ansible / "alertmanager.json"
+
+
+def keep(place: Home, config: Config) -> None:
+    """Write :func:`kept`, readable by its owner alone. Raises as :func:`configuration`."""
+    if config.monitoring.enabled:
+        made = configuration(config.monitoring.receivers)
+        state.replace(kept(place), json.dumps(made, indent=2) + "\n")
+
+
+def configuration(receivers: Sequence[Receiver]) -> dict[str, Any]:
+    """As alertmanager.yml holds it, passwords and all: to be kept 0600. Of what Alertmanager 0.23 knows.
+
+    Raises ConfigError where a password cannot be read.
+    https://prometheus.io/docs/alerting/latest/configuration/
+    """
+    told = {
+        "name": EVERYONE,
+        "email_configs": [_email(number, receiver) for number, receiver in enumerate(receivers) if receiver.email],
+        "webhook_configs": [{"url": receiver.webhook} for receiver in receivers if receiver.webhook],
+    }
+    return {
+        "route": {
+            "receiver": EVERYONE,
+            "group_by": ["alertname"],
+            "group_wait": "10s",
+            "group_interval": "1m",
+            "repeat_interval": "4h",
+        },
+        "inhibit_rules": [
+            {
+                "source_matchers": [f"alertname={cause}"],
+                "target_matchers": [f"alertname=~{effects}", 'node!=""'],
+                "equal": ["node"],
+            }
+            for cause, effects in FOLLOWS.items()
+        ],
+        "receivers": [told],
+    }
+
+
+def _email(number: int, receiver: Receiver) -> dict[str, Any]:
+    entry = {"to": receiver.email, "from": receiver.sender or receiver.email, "smarthost": receiver.smarthost}
+    if receiver.password_file:
+        key = f"monitoring.receivers.{number}.password_file"
+        entry |= {"auth_username": receiver.username, "auth_password": _password(key, receiver.password_file)}
+    return {**entry, "send_resolved": True}
+
+
+def _password(key: str, path: Path) -> str:
+    try:
+        text = path.expanduser().read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not text"
+        raise ConfigError([f"{key}: {path}: {reason}"], "name a file with the password and nothing else") from None
+    if not text or "\n" in text:
+        raise ConfigError([f"{key}: {path}: expected one line, the password"], "correct the file")
+    return text

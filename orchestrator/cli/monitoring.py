@@ -1,0 +1,139 @@
+"""Commands that look into a cluster: what it does now, what a run did, and where to see it in a browser."""
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.live import Live
+
+from orchestrator import progress, records, state, tunnel
+from orchestrator.cli import options, output, watched
+from orchestrator.cli.notebook import Open
+from orchestrator.cli.options import ConfigFile, Json, Name
+from orchestrator.cli.runs import RunName
+from orchestrator.config.sections import seconds
+from orchestrator.errors import ConfigError, StateError, command
+from orchestrator.launch import Run
+from orchestrator.monitoring import access, password, plot, series, summary, top
+from orchestrator.monitoring.prometheus import Series
+from orchestrator.state import Home
+from orchestrator.tunnel import Service
+
+Port = Annotated[
+    int | None, typer.Option(min=1, max=65535, help="Port of this machine; default: the head's, or a free one.")
+]
+Once = Annotated[bool, typer.Option("--once", help="Print it once; so does a pipe, and --json.")]
+Interval = Annotated[str, typer.Option(help="Time between two looks.")]
+Csv = Annotated[Path | None, typer.Option(help="Directory to write all series into, a CSV file per metric.")]
+Plot = Annotated[Path | None, typer.Option("--plot", help="File to draw images/s, loss and the time split into.")]
+
+
+def register(app: typer.Typer) -> None:
+    for action in (show_top, dashboard, metrics):
+        app.command(name="top" if action is show_top else None)(action)
+
+
+def show_top(
+    once: Once = False, interval: Interval = "2s", config_file: ConfigFile = None, name: Name = None, json: Json = False
+) -> None:
+    """Show what nodes and runs do now, until Ctrl-C."""
+    pause = _pause(interval)
+    place, record, made = options.deployed(config_file, name)
+    with access.asking(place, record, made) as (prometheus, wait):
+        found = top.look(prometheus, list(made.nodes))
+        if json:
+            return output.as_json(found)
+        if once or not output.console.is_terminal:
+            return output.console.print(watched.everything(made.name, found))
+        with Live(watched.everything(made.name, found), console=output.console, screen=True) as live:
+            while True:
+                wait(pause)
+                live.update(watched.everything(made.name, top.look(prometheus, list(made.nodes))), refresh=True)
+
+
+def _pause(text: str) -> float:
+    value = seconds(text)
+    if not isinstance(value, float) or value <= 0:
+        raise ConfigError([f"--interval: {text!r}: write it like 2s or 1m"])
+    return value
+
+
+def dashboard(
+    port: Port = None, browser: Open = False, config_file: ConfigFile = None, name: Name = None, json: Json = False
+) -> None:
+    """Open a tunnel to Grafana, Prometheus and Alertmanager, and print their addresses; Ctrl-C closes it."""
+    place, record, made = options.deployed(config_file, name)
+    access.require(place, record)
+    lack = access.grafana_lack(place, record, made)
+    services = [*([] if lack else [access.GRAFANA]), access.PROMETHEUS, access.ALERTMANAGER]
+    ports = tunnel.free_ports(services, port)
+    addresses = {service.name: f"http://{tunnel.HERE}:{here}" for service, here in ports.items()}
+    with tunnel.opened(place, made, ports, access.ANSWER_SECONDS) as open_tunnel:
+        if json:
+            output.as_json(_described(place, addresses, lack))
+        else:
+            _say(place, addresses, lack)
+        sys.stdout.flush()
+        progress.note("Ctrl-C closes the tunnel")
+        if browser and not webbrowser.open(addresses[services[0].name]):
+            progress.note("no browser was found here")
+        open_tunnel(None)
+
+
+def _described(place: Home, addresses: dict[str, str], lack: str) -> dict[str, object]:
+    names: tuple[Service, ...] = (access.GRAFANA, access.PROMETHEUS, access.ALERTMANAGER)
+    found = {service.name.lower(): addresses.get(service.name) for service in names}
+    login = {"user": password.USER, "password_file": place.monitoring} if not lack else {"grafana_lack": lack}
+    return {**found, **login}
+
+
+def _say(place: Home, addresses: dict[str, str], lack: str) -> None:
+    if lack:
+        output.line(f"Grafana: none: {lack}")
+    for service, address in addresses.items():
+        output.line(f"{service}: {address}")
+        if service == access.GRAFANA.name:
+            output.line(f"user: {password.USER}\npassword: {password.read(place)} (kept in {place.monitoring})")
+
+
+def metrics(
+    run: RunName = None,
+    csv: Csv = None,
+    plot_file: Plot = None,
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
+) -> None:
+    """Show what the series of a run say in short, also after a teardown; write them as CSV, or as a picture."""
+    if plot_file:
+        plot.require(plot_file)
+    place = options.place(config_file, name)
+    chosen = records.get(place, run)
+    found = _series(place, chosen)
+    if csv:
+        progress.note(f"wrote {series.write(found, csv)} files to {csv}")
+    if plot_file:
+        plot.draw(found, chosen.id, plot_file)
+        progress.note(f"wrote {plot_file}")
+    told = summary.by_run(found).get(chosen.id)
+    if told is None:
+        raise StateError(
+            f"run {chosen.id} has no training series", f"{command('results', place.name)} shows what it left"
+        )
+    output.as_json(told) if json else watched.run(told)
+
+
+def _series(place: Home, run: Run) -> list[Series]:
+    """What was kept of a run, else what Prometheus has of it."""
+    kept = series.directory(place, run)
+    if kept.is_dir():
+        return series.read(kept)
+    record = state.read(place)
+    if record is None or record.cluster is None:
+        hint = "a teardown keeps them where there is monitoring, and no --discard-metrics"
+        raise StateError(f"no series of run {run.id} were kept, and its cluster is gone", hint)
+    status = records.status(place, run)
+    with access.asking(place, record, record.cluster) as (prometheus, _):
+        return series.fetch(prometheus, run, status.ended if status else None)

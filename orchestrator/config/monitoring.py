@@ -1,0 +1,84 @@
+"""Section `monitoring` of cluster.yaml."""
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from orchestrator.config.sections import Section
+
+# Of what Prometheus and Alertmanager take, what makes sense here; and how it is written.
+ADDRESS = r"[^@\s]+@[^@\s]+"
+FORMS = {
+    "email": (ADDRESS, "someone@example.org"),
+    "sender": (ADDRESS, "someone@example.org"),
+    "smarthost": (r"[^\s:/]+:\d{1,5}", "mail.example.org:587"),
+    "webhook": (r"https?://[^\s/]\S*", "https://example.org/alerts"),
+    "retention_time": (r"[1-9]\d*[hdwy]", "12h, 30d, 8w or 1y"),
+    "retention_size": (r"[1-9]\d*(MB|GB|TB)", "500MB, 10GB or 1TB"),
+}
+
+
+class Receiver(Section):
+    """Who is told of alerts: an e-mail address, with the server that takes the mail, or a webhook."""
+
+    model_config = ConfigDict(populate_by_name=True)  # state files hold the field's name
+
+    email: str | None = Field(None, description="address that alerts are mailed to")
+    smarthost: str | None = Field(None, description="HOST:PORT of the server that takes the mail")
+    sender: str | None = Field(None, alias="from", description="address that the mail comes from; default: its own")
+    username: str | None = Field(None, min_length=1, description="account on that server")
+    password_file: Path | None = Field(None, description="file on this machine with that account's password")
+    webhook: str | None = Field(None, description="http(s) address that Alertmanager posts alerts to")
+
+    @field_validator("email", "smarthost", "sender", "webhook")
+    @classmethod
+    def _well_formed(cls, value: str | None, field: ValidationInfo) -> str | None:
+        return value and well_formed(value, field)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "Receiver":
+        mail = [name for name in ("smarthost", "sender", "username", "password_file") if getattr(self, name)]
+        if bool(self.email) == bool(self.webhook):
+            raise ValueError("either `email` or `webhook`: write two receivers where both are wanted")
+        if self.email and not self.smarthost:
+            raise ValueError(f"email {self.email} needs `smarthost: HOST:PORT`, the server that takes the mail")
+        if self.webhook and mail:
+            raise ValueError(f"webhook {self.webhook} goes without {', '.join(mail).replace('sender', 'from')}")
+        if bool(self.username) != bool(self.password_file):
+            raise ValueError("`username` and `password_file` go together: give both or neither")
+        return self
+
+
+class Monitoring(Section):
+    """Prometheus, Alertmanager and Grafana on the head, exporters on every node."""
+
+    enabled: bool = Field(True, description="whether the cluster is watched")
+    grafana: Literal["auto", "on", "off"] = Field(
+        "auto", description="auto: Grafana where the head can get it; on: a deploy fails without it; off: none"
+    )
+    retention_time: str = Field("30d", description="how long series are kept: 12h, 30d, 8w or 1y")
+    retention_size: str = Field("10GB", description="disk of the head that they may take: 500MB, 10GB or 1TB")
+    receivers: list[Receiver] = Field(
+        [], description="who is told of alerts: {email, smarthost, from, username, password_file} or {webhook}"
+    )
+
+    @field_validator("grafana", mode="before")
+    @classmethod
+    def _yaml_words(cls, value: Any) -> Any:
+        """YAML reads on and off as true and false."""
+        return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+
+    @field_validator("retention_time", "retention_size")
+    @classmethod
+    def _for_prometheus(cls, value: str, field: ValidationInfo) -> str:
+        return well_formed(value, field)
+
+
+def well_formed(value: str, field: ValidationInfo) -> str:
+    """Raises ValueError where the value is not of its field's form."""
+    form, example = FORMS[field.field_name or ""]
+    if not re.fullmatch(form, value):
+        raise ValueError(f"{value!r}: write it like {example}")
+    return value

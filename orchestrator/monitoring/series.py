@@ -1,0 +1,124 @@
+"""All series of a run: out of Prometheus, and as one CSV file per metric in a directory of this side."""
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from orchestrator import state
+from orchestrator.errors import StateError, command
+from orchestrator.launch import Run
+from orchestrator.monitoring.prometheus import NAME, Prometheus, Series
+from orchestrator.monitoring.summary import PREFIX
+from orchestrator.state import Home
+
+SCRAPE_SECONDS = 5.0
+MOST_POINTS = 10_000  # of a series: Prometheus refuses more than 11,000
+MOST_ROWS = 1_000_000  # of a file: of long runs with many ranks not every scrape is taken
+AROUND_SECONDS = 3600.0  # the head's clock may differ from ours by so much
+MARK = f"{PREFIX}progress_ratio"  # every rank has it, from its beginning to its end
+
+
+def directory(place: Home, run: Run) -> Path:
+    """Where the series of a run are kept."""
+    return place.runs / run.id / "metrics"
+
+
+def known(prometheus: Prometheus) -> set[str]:
+    """Ids of the runs that Prometheus has training series of."""
+    return set(prometheus.label_values("run", MARK))
+
+
+def fetch(prometheus: Prometheus, run: Run, ended: float | None) -> list[Series]:
+    """Every series with the label ``run``, over the run's span: to ``ended`` (unix seconds), or to now.
+
+    Raises StateError where there is none, and what ``Prometheus`` raises.
+    """
+    selector = f'{{run="{run.id}"}}'
+    first, last = _span(prometheus, run, ended or prometheus.now())
+    counts = Counter(labels[NAME] for labels in prometheus.listed(selector, first, last))
+    found: list[Series] = []
+    for name, count in sorted(counts.items()):
+        step = max(SCRAPE_SECONDS, math.ceil((last - first) * count / MOST_ROWS), (last - first) / MOST_POINTS)
+        answer = prometheus.query_range(name + selector, first, last, step)
+        found += [Series(name, one.labels, one.samples) for one in answer]
+    return found
+
+
+def _span(prometheus: Prometheus, run: Run, until: float) -> tuple[float, float]:
+    """From the first to the last sample of a run, by the head's clock, as near as one look tells."""
+    first, last = run.started - AROUND_SECONDS, until + AROUND_SECONDS
+    step = max(SCRAPE_SECONDS, (last - first) / MOST_POINTS)
+    seen = prometheus.query_range(f'count({MARK}{{run="{run.id}"}})', first, last, step)
+    if not seen:
+        hint = f"only what `train` starts has them, and no longer than monitoring.retention_time: {command('runs')}"
+        raise StateError(f"Prometheus has no training series of run {run.id}", hint)
+    return seen[0].samples[0][0] - step, seen[0].samples[-1][0] + step
+
+
+def keep(place: Home, prometheus: Prometheus, run: Run, ended: float | None) -> None:
+    """Write the series of a run beside its results, all or none of them."""
+    target = directory(place, run)
+    with _replaced(target) as temporary:
+        write(fetch(prometheus, run, ended), temporary)
+
+
+@contextmanager
+def _replaced(target: Path) -> Iterator[Path]:
+    with state.usable(target), TemporaryDirectory(dir=target.parent, prefix=".metrics-") as temporary:
+        whole = Path(temporary) / target.name
+        whole.mkdir()
+        yield whole
+        whole.replace(target)
+
+
+def write(series: Sequence[Series], target: Path) -> int:
+    """One file per metric in ``target``: columns time (unix seconds), the labels, value. Returns how many files.
+
+    A colon, which names of recorded series have, is a dot in the file's name. Raises ConfigError where a file cannot be
+    written.
+    """
+    by_name: dict[str, list[Series]] = {}
+    for one in series:
+        by_name.setdefault(one.name, []).append(one)
+    with state.usable(target):
+        target.mkdir(parents=True, exist_ok=True)
+        for name, of_name in by_name.items():
+            _write(target / f"{name.replace(':', '.')}.csv", of_name)
+    return len(by_name)
+
+
+def _write(path: Path, series: Sequence[Series]) -> None:
+    labels = sorted({label for one in series for label in one.labels})
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["time", *labels, "value"])
+        for one in series:
+            shown = [one.labels.get(label, "") for label in labels]
+            table.writerows([time, *shown, value] for time, value in one.samples)
+
+
+def read(source: Path) -> list[Series]:
+    """What :func:`write` wrote. Raises StateError where a file there is none of it."""
+    found: list[Series] = []
+    for path in sorted(source.glob("*.csv")):
+        try:
+            with path.open(newline="") as file:
+                found += _read(path.stem.replace(".", ":"), csv.reader(file))
+        except (OSError, ValueError, StopIteration) as error:
+            raise StateError(f"{path} cannot be read: {error or 'it is empty'}", "restore it from a copy") from error
+    return found
+
+
+def _read(name: str, rows: Iterator[list[str]]) -> list[Series]:
+    labels = next(rows)[1:-1]
+    samples: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    for time, *shown, value in rows:
+        samples.setdefault(tuple(shown), []).append((float(time), float(value)))
+    return [
+        Series(name, {label: text for label, text in zip(labels, shown, strict=True) if text}, found)
+        for shown, found in samples.items()
+    ]

@@ -1,0 +1,150 @@
+"""What the series of a run say in short. Pure: series in, numbers out; their latest values are those that count."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from orchestrator.monitoring.prometheus import Series
+
+PREFIX = "orchestrator_training_"
+PARTS = ("input", "compute", "communication")
+SPLITS = ("train", "test")
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One rank: mean images/s, mean seconds of a step, and of its parts; None for what no series says."""
+
+    rank: int
+    node: str | None
+    images_per_second: float | None
+    step_seconds: float | None
+    split_seconds: dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run so far, or as it ended. Means are over all steps but the first, which traces, and over all ranks.
+
+    ``images_per_second`` is that of all ranks together; ``loss`` (nats) and ``top1`` (0 to 1) by split; ``progress``
+    from 0 to 1; ``started`` in unix seconds; ``checkpoint_seconds`` of a checkpoint; ``reduced_bytes`` of all ranks.
+    """
+
+    run: str
+    model: str | None
+    dataset: str | None
+    ranks: int
+    nodes: list[str]
+    batch_size: int | None
+    started: float | None
+    epoch: int | None
+    epochs: int | None
+    progress: float | None
+    images: int | None
+    images_per_second: float | None
+    step_seconds: float | None
+    split_seconds: dict[str, float | None]
+    first_step_seconds: float | None
+    loss: dict[str, float | None]
+    top1: dict[str, float | None]
+    learning_rate: float | None
+    reduced_bytes: float | None
+    checkpoint_seconds: float | None
+    restarts: int | None
+    per_rank: list[Rank]
+
+
+class _Values:
+    """Series of one run, or of one rank of it, by name and labels."""
+
+    def __init__(self, series: Iterable[Series]) -> None:
+        self.series = [s for s in series if s.name.startswith(PREFIX) and "rank" in s.labels]
+
+    def all(self, name: str, **labels: str) -> list[float]:
+        found = (s for s in self.series if s.name == PREFIX + name and labels.items() <= s.labels.items())
+        return [s.value for s in found if math.isfinite(s.value)]
+
+    def any(self, name: str, **labels: str) -> float | None:
+        return next(iter(self.all(name, **labels)), None)
+
+    def most(self, name: str) -> float | None:
+        return max(self.all(name), default=None)
+
+    def total(self, name: str) -> float | None:
+        found = self.all(name)
+        return sum(found) if found else None
+
+    def average(self, name: str, **labels: str) -> float | None:
+        found = self.all(name, **labels)
+        return sum(found) / len(found) if found else None
+
+    def mean(self, histogram: str, **labels: str) -> float | None:
+        """Seconds per observation."""
+        count = sum(self.all(f"{histogram}_count", **labels))
+        return sum(self.all(f"{histogram}_sum", **labels)) / count if count else None
+
+    def split(self) -> dict[str, float | None]:
+        return {part: self.mean("step_part_seconds", part=part) for part in PARTS}
+
+
+def by_run(series: Sequence[Series]) -> dict[str, Summary]:
+    """The runs that the series of training, which have the labels run and rank, are about; the newest is the last."""
+    runs: dict[str, list[Series]] = {}
+    for one in series:
+        if one.name.startswith(PREFIX) and {"run", "rank"} <= one.labels.keys():
+            runs.setdefault(one.labels["run"], []).append(one)
+    found = [_summary(run, of_run) for run, of_run in runs.items()]
+    return {one.run: one for one in sorted(found, key=lambda one: (one.started or 0.0, one.run))}
+
+
+def _summary(run: str, series: Sequence[Series]) -> Summary:
+    values, ranks, labels = _Values(series), _ranks(series), series[0].labels
+    rates = [rank.images_per_second for rank in ranks if rank.images_per_second is not None]
+    return Summary(
+        run=run,
+        model=labels.get("model"),
+        dataset=labels.get("dataset"),
+        ranks=len(ranks),
+        nodes=sorted({rank.node for rank in ranks if rank.node}),
+        batch_size=_whole(values.any("batch_size")),
+        started=min(values.all("start_time_seconds"), default=None),
+        epoch=_whole(values.most("epoch")),
+        epochs=_whole(values.most("epochs")),
+        progress=min(values.all("progress_ratio"), default=None),
+        images=_whole(values.total("images_total")),
+        images_per_second=sum(rates) if rates else None,
+        step_seconds=values.mean("step_seconds"),
+        split_seconds=values.split(),
+        first_step_seconds=values.most("first_step_seconds"),
+        loss={split: values.average("loss", split=split) for split in SPLITS},
+        top1={split: values.average("top1_ratio", split=split) for split in SPLITS},
+        learning_rate=values.any("learning_rate"),
+        reduced_bytes=values.total("reduced_bytes_total"),
+        checkpoint_seconds=values.mean("checkpoint_seconds"),
+        restarts=_whole(values.most("restarts_total")),
+        per_rank=ranks,
+    )
+
+
+def _ranks(series: Sequence[Series]) -> list[Rank]:
+    ranks: dict[int, list[Series]] = {}
+    for one in series:
+        ranks.setdefault(int(one.labels["rank"]), []).append(one)
+    return [_rank(number, of_rank) for number, of_rank in sorted(ranks.items())]
+
+
+def _rank(number: int, series: Sequence[Series]) -> Rank:
+    values = _Values(series)
+    step, batch = values.mean("step_seconds"), values.any("batch_size")
+    rate = batch / step if step and batch else None
+    return Rank(number, series[0].labels.get("node"), rate, step, values.split())
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def shares(seconds: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Parts of a step as shares of their sum, 0 to 1."""
+    whole = sum(value for value in seconds.values() if value is not None)
+    return {part: value / whole if value is not None and whole else None for part, value in seconds.items()}

@@ -1,0 +1,181 @@
+"""Nodes and runs as they are now: two or three queries, and what their answers mean."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from orchestrator.monitoring import summary
+from orchestrator.monitoring.prometheus import Prometheus, Series
+from orchestrator.monitoring.summary import PARTS, PREFIX, Summary
+
+MEBIBYTE = 1 << 20
+NODES = r'{__name__=~"up|node:node_.+|DCGM_FI_DEV_(GPU_UTIL|FB_USED|FB_FREE|POWER_USAGE|GPU_TEMP)"}'
+RUNS = r'{__name__=~"run:orchestrator_training_.+|rank:orchestrator_training_straggler:ratio"}'
+TRAINING = rf'last_over_time({{__name__=~"{PREFIX}.+",__name__!~".+_bucket"}}[%s])'
+RUNNING, RECENT = "1m", "1h"  # spans of PromQL: a scrape that fails does not end a run
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """As dcgm-exporter has it, in plain units: utilisation 0 to 1, bytes, watts, degrees Celsius."""
+
+    gpu: str
+    model: str | None
+    utilisation: float | None
+    memory_used_bytes: float | None
+    memory_bytes: float | None
+    power_watts: float | None
+    temperature_celsius: float | None
+
+
+@dataclass(frozen=True)
+class Node:
+    """Shares from 0 to 1; bytes per second on the training interface, and their share of its speed where known."""
+
+    node: str
+    up: bool
+    cpu: float | None
+    memory: float | None
+    receive_bytes_per_second: float | None
+    transmit_bytes_per_second: float | None
+    network: float | None
+    gpus: list[Gpu]
+
+
+@dataclass(frozen=True)
+class Slowest:
+    """The rank that does the most work of its own per step, as a multiple of the run's median."""
+
+    rank: int
+    node: str | None
+    ratio: float
+
+
+@dataclass(frozen=True)
+class RunNow:
+    """A run: ``images_per_second`` and ``split`` (shares of a step, 0 to 1) over the last 30 s, None once it ended.
+
+    Everything else is that of ``Summary``, from its beginning.
+    """
+
+    run: str
+    running: bool
+    model: str | None
+    dataset: str | None
+    ranks: int
+    nodes: int
+    images_per_second: float | None
+    images_per_second_mean: float | None
+    loss: dict[str, float | None]
+    top1: dict[str, float | None]
+    epoch: int | None
+    epochs: int | None
+    progress: float | None
+    eta_seconds: float | None
+    split: dict[str, float | None]
+    step_seconds: float | None
+    split_seconds: dict[str, float | None]
+    slowest: Slowest | None
+
+
+@dataclass(frozen=True)
+class Top:
+    """What a cluster does at ``time`` (unix seconds by the head's clock)."""
+
+    time: float
+    nodes: list[Node]
+    runs: list[RunNow]
+
+
+def look(prometheus: Prometheus, nodes: Sequence[str]) -> Top:
+    """The ``nodes`` in their order, and the runs that go on, or else the last one of the last hour.
+
+    Raises what ``Prometheus`` raises.
+    """
+    now = prometheus.now()
+    of_nodes, of_runs = prometheus.query(NODES), prometheus.query(RUNS)
+    training = prometheus.query(TRAINING % RUNNING)
+    found = (
+        list(summary.by_run(training).values())
+        or list(summary.by_run(prometheus.query(TRAINING % RECENT)).values())[-1:]
+    )
+    going = {one.labels["run"] for one in prometheus.query(f"{PREFIX}progress_ratio") if "run" in one.labels}
+    return Top(
+        now,
+        [_node(name, [one for one in of_nodes if one.labels.get("node") == name]) for name in nodes],
+        [_run(one, of_runs, one.run in going, now) for one in found],
+    )
+
+
+def _node(name: str, series: Sequence[Series]) -> Node:
+    return Node(
+        node=name,
+        up=_value(series, "up", job="node") == 1.0,
+        cpu=_value(series, "node:node_cpu:ratio"),
+        memory=_value(series, "node:node_memory:ratio"),
+        receive_bytes_per_second=_value(series, "node:node_network_receive_bytes:rate30s"),
+        transmit_bytes_per_second=_value(series, "node:node_network_transmit_bytes:rate30s"),
+        network=_value(series, "node:node_network_utilisation:ratio"),
+        gpus=_gpus(series),
+    )
+
+
+def _gpus(series: Sequence[Series]) -> list[Gpu]:
+    numbers = sorted({one.labels["gpu"] for one in series if "gpu" in one.labels}, key=lambda text: (len(text), text))
+    return [_gpu(number, [one for one in series if one.labels.get("gpu") == number]) for number in numbers]
+
+
+def _gpu(number: str, series: Sequence[Series]) -> Gpu:
+    busy, used, free = (_value(series, f"DCGM_FI_DEV_{name}") for name in ("GPU_UTIL", "FB_USED", "FB_FREE"))
+    return Gpu(
+        gpu=number,
+        model=next((one.labels["modelName"] for one in series if "modelName" in one.labels), None),
+        utilisation=None if busy is None else busy / 100,
+        memory_used_bytes=None if used is None else used * MEBIBYTE,
+        memory_bytes=None if used is None or free is None else (used + free) * MEBIBYTE,
+        power_watts=_value(series, "DCGM_FI_DEV_POWER_USAGE"),
+        temperature_celsius=_value(series, "DCGM_FI_DEV_GPU_TEMP"),
+    )
+
+
+def _run(whole: Summary, series: Sequence[Series], running: bool, now: float) -> RunNow:
+    mine = [one for one in series if one.labels.get("run") == whole.run] if running else []
+    return RunNow(
+        run=whole.run,
+        running=running,
+        model=whole.model,
+        dataset=whole.dataset,
+        ranks=whole.ranks,
+        nodes=len(whole.nodes),
+        images_per_second=_value(mine, f"run:{PREFIX}images:rate30s"),
+        images_per_second_mean=whole.images_per_second,
+        loss=whole.loss,
+        top1=whole.top1,
+        epoch=whole.epoch,
+        epochs=whole.epochs,
+        progress=whole.progress,
+        eta_seconds=_eta(whole, now) if running else None,
+        split={part: _value(mine, f"run:{PREFIX}{part}:ratio") for part in PARTS},
+        step_seconds=whole.step_seconds,
+        split_seconds=whole.split_seconds,
+        slowest=_slowest(mine),
+    )
+
+
+def _eta(whole: Summary, now: float) -> float | None:
+    """Seconds to the end, if it goes on at the pace it had so far, evaluations and all."""
+    if not whole.progress or whole.started is None:
+        return None
+    return (now - whole.started) * (1.0 - whole.progress) / whole.progress
+
+
+def _slowest(series: Iterable[Series]) -> Slowest | None:
+    ratios = [one for one in series if one.name == f"rank:{PREFIX}straggler:ratio" and math.isfinite(one.value)]
+    worst = max(ratios, key=lambda one: one.value, default=None)
+    return Slowest(int(worst.labels["rank"]), worst.labels.get("node"), worst.value) if worst else None
+
+
+def _value(series: Iterable[Series], name: str, **labels: str) -> float | None:
+    """The value of the one series of that name; None where there is none, or no number."""
+    found = (one.value for one in series if one.name == name and labels.items() <= one.labels.items())
+    return next((value for value in found if math.isfinite(value)), None)

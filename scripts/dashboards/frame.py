@@ -1,0 +1,70 @@
+"""What every dashboard has: an identity, links to the others, variables, sections of panels that fill the width."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import dashboard
+
+from scripts.dashboards.navigation import DASHBOARDS, links
+from scripts.dashboards.panels import Panel
+from scripts.dashboards.vocabulary import SCRAPE_INTERVAL, SOURCE
+
+VERSION = 1  # of a dashboard that is provisioned: Grafana counts on by itself only where people may edit
+TAG = "orchestrator"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and the panels below it; the first section of a dashboard, its verdict, has no heading."""
+
+    title: str
+    panels: Sequence[Panel]
+
+
+def frame(
+    uid: str,
+    says: str,
+    variables: Sequence[build.QueryVariable],
+    sections: Sequence[Section],
+    since: str = "now-30m",
+    refresh: str = "5s",
+    annotations: Sequence[build.AnnotationQuery] = (),
+) -> dashboard.Dashboard:
+    """A dashboard; `since` is where its range begins, in Grafana's words."""
+    board = build.Dashboard(DASHBOARDS[uid])
+    board.uid(uid).description(says).tags([TAG]).version(VERSION).readonly().timezone("browser")
+    board.time(since, "now").refresh(refresh).tooltip(dashboard.DashboardCursorSync.TOOLTIP)
+    board.links([*links(uid)]).variables([*variables]).annotations([*annotations])
+    number = 0
+    for section in sections:
+        if section.title:
+            number += 1
+            board.with_row(build.Row(section.title).id(number))
+        for panel in section.panels:
+            number += 1
+            panel.id(number)
+            board.with_panel(panel)
+    return in_sight(board.build())
+
+
+def in_sight(board: dashboard.Dashboard) -> dashboard.Dashboard:
+    """Links and marks where people see them: the SDK's default puts them behind a menu."""
+    controls: list[Any] = [*(board.links or [])]
+    for control in [*controls, *(board.annotations.list_val or [])]:
+        control.placement = None
+    return board
+
+
+def change(name: str, colour: str, query: str, text: str) -> build.AnnotationQuery:
+    """A mark wherever `query` has a value; `text` may hold {{label}}."""
+    mark = build.AnnotationQuery()
+    mark.name(name).datasource(SOURCE).enable(True).hide(False).icon_color(colour)
+    mark.expr(query).title_format(name).text_format(text).step(SCRAPE_INTERVAL).use_value_for_time(False)
+    return mark
+
+
+def changed(series: str) -> str:
+    """`series` at the steps where its value is another than at the step before, or where it begins."""
+    return f"{series} unless {series} == {series} offset $__interval"

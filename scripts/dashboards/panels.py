@@ -1,0 +1,126 @@
+"""Panels that show numbers: a verdict, a tile, lines over time. Tables and curves are in `tables`.
+
+Each takes a title, what it says in a sentence, and the words for when there is nothing to show. Queries are PromQL.
+Fields are those of the SDK (https://grafana.github.io/grafana-foundation-sdk/), which are Grafana's own.
+"""
+
+from collections.abc import Mapping
+from string import ascii_uppercase
+from typing import TypeAlias
+
+from grafana_foundation_sdk.builders import common as parts
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.builders import prometheus, stat, table, timeseries, xychart
+from grafana_foundation_sdk.models import common, dashboard
+
+from scripts.dashboards.vocabulary import PLAIN, SCRAPE_INTERVAL, SOURCE, Scale
+
+Panel: TypeAlias = stat.Panel | timeseries.Panel | table.Panel | xychart.Panel
+# A tile shows one value however wide it is; this is how finely the range behind it is looked at.
+STEPS_OF_A_RANGE = 2000
+
+
+def verdict(
+    title: str, says: str, query: str, unit: str, scale: Scale, empty: str, names: tuple[str, str] = ("", "")
+) -> stat.Panel:
+    """A word on the colour of its scale, and below it the number; `names` stand beside them (may hold {{label}})."""
+    panel = _stat(title, says, unit, scale, empty)
+    panel.with_target(instant("A", query, names[0] or "word")).with_target(instant("B", query, names[1] or "number"))
+    panel.override_by_query("A", [setting("mappings", scale.mappings())])
+    panel.color_mode(common.BigValueColorMode.BACKGROUND_SOLID).orientation(common.VizOrientation.HORIZONTAL)
+    shown = common.BigValueTextMode.VALUE_AND_NAME if any(names) else common.BigValueTextMode.VALUE
+    panel.text_mode(shown)
+    return panel
+
+
+def tile(
+    title: str, says: str, queries: Mapping[str, str], unit: str, empty: str, scale: Scale = PLAIN, worded: bool = False
+) -> stat.Panel:
+    """Numbers as of the end of the range, by name; a single one needs no name; `worded` ones show words instead."""
+    panel = _stat(title, says, unit, scale, empty)
+    for letter, (name, query) in zip(ascii_uppercase, queries.items(), strict=False):
+        panel.with_target(instant(letter, query, name))
+    panel.color_mode(common.BigValueColorMode.BACKGROUND_SOLID if worded else common.BigValueColorMode.VALUE)
+    panel.mappings(scale.mappings() if worded else [])
+    named = len(queries) > 1 or "{{" in next(iter(queries))
+    panel.text_mode(common.BigValueTextMode.VALUE_AND_NAME if named else common.BigValueTextMode.VALUE)
+    return panel
+
+
+def lines(
+    title: str,
+    says: str,
+    queries: Mapping[str, str],
+    unit: str,
+    empty: str,
+    scale: Scale = PLAIN,
+    width: int = 12,
+) -> timeseries.Panel:
+    """Series over time by their legends (may hold {{label}}), limits of the scale dashed, last and mean beside them."""
+    panel = timeseries.Panel()
+    describe(panel, title, says, unit, empty)
+    panel.span(width).height(8).min(0).line_width(1).fill_opacity(8).show_points(common.VisibilityMode.NEVER)
+    for letter, (name, query) in zip(ascii_uppercase, queries.items(), strict=False):
+        panel.with_target(over_time(letter, query, name))
+    panel.legend(legend(["lastNotNull", "mean"])).tooltip(tooltip())
+    dashed = common.GraphThresholdsStyleMode.DASHED if scale.limits else common.GraphThresholdsStyleMode.OFF
+    panel.thresholds(scale.thresholds()).thresholds_style(parts.GraphThresholdsStyleConfig().mode(dashed))
+    return panel
+
+
+def stacked(panel: timeseries.Panel, colours: Mapping[str, str]) -> timeseries.Panel:
+    """Lines of which each stands on the one before, each area in its own colour, by legend."""
+    panel.stacking(parts.StackingConfig().mode(common.StackingMode.NORMAL)).fill_opacity(60)
+    for name, colour in colours.items():
+        panel.override_by_name(name, [setting("color", {"mode": "fixed", "fixedColor": colour})])
+    return panel
+
+
+def _stat(title: str, says: str, unit: str, scale: Scale, empty: str) -> stat.Panel:
+    panel = stat.Panel()
+    describe(panel, title, says, unit, empty)
+    panel.span(4).height(4).thresholds(scale.thresholds()).max_data_points(STEPS_OF_A_RANGE)
+    panel.graph_mode(common.BigValueGraphMode.NONE)
+    panel.reduce_options(parts.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
+    colour = build.FieldColor().mode(dashboard.FieldColorModeId.THRESHOLDS)
+    panel.color_scheme(colour)
+    return panel
+
+
+def describe(panel: Panel, title: str, says: str, unit: str, empty: str) -> None:
+    """What every panel has."""
+    panel.title(title).description(says).unit(unit).no_value(empty).datasource(SOURCE).interval(SCRAPE_INTERVAL)
+
+
+def instant(letter: str, query: str, name: str) -> prometheus.Dataquery:
+    """A query of one moment, the end of the range."""
+    target = prometheus.Dataquery()
+    target.expr(query).legend_format(name).ref_id(letter).instant()
+    return target
+
+
+def over_time(letter: str, query: str, name: str) -> prometheus.Dataquery:
+    """A query of the whole range."""
+    target = prometheus.Dataquery()
+    target.expr(query).legend_format(name).ref_id(letter).range()
+    return target
+
+
+def setting(name: str, value: object) -> dashboard.DynamicConfigValue:
+    """One property that an override sets."""
+    return dashboard.DynamicConfigValue(id_val=name, value=value)
+
+
+def legend(calculated: list[str]) -> parts.VizLegendOptions:
+    """The series' names, with what is calculated of each as a table."""
+    shown = parts.VizLegendOptions()
+    shown.display_mode(common.LegendDisplayMode.TABLE if calculated else common.LegendDisplayMode.LIST)
+    shown.placement(common.LegendPlacement.BOTTOM).show_legend(True).calcs(calculated)
+    return shown
+
+
+def tooltip() -> parts.VizTooltipOptions:
+    """All series at the pointer, the highest first."""
+    shown = parts.VizTooltipOptions()
+    shown.mode(common.TooltipDisplayMode.MULTI).sort(common.SortOrder.DESCENDING)
+    return shown

@@ -1,0 +1,127 @@
+"""Every query of the dashboards, from their JSON alone, with Grafana's variables and macros put in.
+
+As Grafana does (https://grafana.com/docs/grafana/latest/dashboards/variables/): a variable with several values
+becomes a group of a regular expression, and a variable's own query is the label's values of all series in the range.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+FOLDER = Path(__file__).parents[2] / "infra/grafana/dashboards"
+GPU_METRICS = "DCGM_FI_"
+MACROS = {"__interval": "5s", "__rate_interval": "20s", "__range": "30m"}
+Board = dict[str, Any]
+Kind = Literal["instant", "range"]
+
+QUIET = "nothing is wrong"
+IDLE = "no training at the moment"
+SPEED = "the link's speed is not known"
+BASELINE = "no run of this model and data on one node in the last 30 days"
+EVALUATION = "no epoch has ended"
+CHECKPOINT = "no checkpoint was written"
+# What may have nothing to show, and what that means: dashboard, panel, kind of query or its name. All else has data.
+MAY_BE_EMPTY: Mapping[tuple[str, str, str], str] = {
+    ("Cluster", "Firing alerts", "instant"): QUIET,
+    ("Cluster", "Input wait", "instant"): IDLE,
+    ("Cluster", "Communication", "instant"): IDLE,
+    ("Cluster", "Slowest rank", "instant"): IDLE,
+    ("Network", "Communication", "instant"): IDLE,
+    ("GPUs", "Input wait", "instant"): IDLE,
+    ("Cluster", "Network", "instant"): SPEED,
+    ("Cluster", "Nodes", "Of the link"): SPEED,
+    ("Network", "Utilisation", "instant"): SPEED,
+    ("Network", "Slowest link", "instant"): SPEED,
+    ("Network", "Of the link", "range"): SPEED,
+    ("Network", "Training interfaces", "Link"): SPEED,
+    ("Network", "Training interfaces", "Of the link"): SPEED,
+    ("Training run", "Efficiency", "instant"): BASELINE,
+    ("Compare runs", "Runs", "Efficiency"): BASELINE,
+    ("Compare runs", "Runs", "Test top-1"): EVALUATION,
+    ("Training run", "Set-up", "checkpoint"): CHECKPOINT,
+    ("Training run", "annotation Checkpoints", "range"): CHECKPOINT,
+}
+
+
+@dataclass(frozen=True)
+class Query:
+    """One query of a panel, an annotation or a variable, ready for Prometheus.
+
+    `kind` is how it is asked: at the range's end, or over all of it. `name` is its legend, or its column's header.
+    `may_be_empty` says what it means where there is nothing, and is empty where there must be something.
+    """
+
+    dashboard: str
+    panel: str
+    name: str
+    expression: str
+    kind: Kind
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether it asks for what only nodes with GPUs have."""
+        return GPU_METRICS in self.expression
+
+    @property
+    def may_be_empty(self) -> str:
+        """See the class."""
+        place = (self.dashboard, self.panel)
+        return MAY_BE_EMPTY.get((*place, self.kind)) or MAY_BE_EMPTY.get((*place, self.name), "")
+
+
+def boards(folder: Path = FOLDER) -> list[Board]:
+    """All dashboards, as their JSON has them, by file name."""
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+def queries(values: Mapping[str, str | Iterable[str]], folder: Path = FOLDER) -> Iterator[Query]:
+    """All queries, with `values` for the variables, and for the macros where MACROS will not do (names without $).
+
+    Raises ValueError for a variable that has no value.
+    """
+    given = MACROS | dict(values)
+    for board in boards(folder):
+        for panel, name, expression, kind in (*_panels(board), *_annotations(board), *_variables(board)):
+            yield Query(board["title"], panel, name, filled_in(expression, given), kind)
+
+
+def filled_in(expression: str, values: Mapping[str, str | Iterable[str]]) -> str:
+    """An expression with values for its variables; $1 and the like, of label_replace, stay."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in values:
+            raise ValueError(f"${name} has no value in {expression}: give one")
+        found = values[name]
+        return found if isinstance(found, str) else f"({'|'.join(found)})"
+
+    return re.sub(r"\$([A-Za-z_]\w*)", value, expression)
+
+
+Found = tuple[str, str, str, Kind]
+
+
+def _panels(board: Board) -> Iterator[Found]:
+    for panel in board["panels"]:
+        for target in panel.get("targets", []):
+            kind: Kind = "instant" if target.get("instant") else "range"
+            yield panel["title"], target["legendFormat"], target["expr"], kind
+
+
+def _annotations(board: Board) -> Iterator[Found]:
+    for annotation in board["annotations"].get("list", []):
+        yield f"annotation {annotation['name']}", annotation["name"], annotation["expr"], "range"
+
+
+def _variables(board: Board) -> Iterator[Found]:
+    for variable in board["templating"]["list"]:
+        series, label = variable["query"].removeprefix("label_values(").removesuffix(")").rsplit(", ", 1)
+        yield (
+            f"variable {variable['name']}",
+            label,
+            f"group by ({label}) (last_over_time({series}[$__range]))",
+            "instant",
+        )

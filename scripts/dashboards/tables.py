@@ -1,0 +1,90 @@
+"""Panels of rows and columns, and curves over anything but the clock."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from string import ascii_uppercase
+
+from grafana_foundation_sdk.builders import common as parts
+from grafana_foundation_sdk.builders import table, xychart
+from grafana_foundation_sdk.models import dashboard
+from grafana_foundation_sdk.models import xychart as xy
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from scripts.dashboards.panels import STEPS_OF_A_RANGE, describe, instant, legend, over_time, setting, tooltip
+from scripts.dashboards.vocabulary import COUNT, PLAIN, Scale
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its header, an instant query, unit, and scale; a link from each cell, as Grafana's URL."""
+
+    header: str
+    query: str
+    unit: str
+    scale: Scale = PLAIN
+    worded: bool = False
+    decimals: int | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a table has one row for: labels of its queries and their headers, and links from them."""
+
+    headers: Mapping[str, str]
+    links: Mapping[str, str] = field(default_factory=dict)
+
+
+def listing(
+    title: str, says: str, rows: Rows, columns: Sequence[Column], empty: str, sort: str = "", width: int = 24
+) -> table.Panel:
+    """One row per set of labels, one column per query; the highest of the column headed `sort` stands first."""
+    panel = table.Panel()
+    describe(panel, title, says, COUNT, empty)
+    panel.span(width).height(8).thresholds(PLAIN.thresholds()).max_data_points(STEPS_OF_A_RANGE)
+    renamed = dict(rows.headers)
+    for letter, column in zip(ascii_uppercase, columns, strict=False):
+        panel.with_target(instant(letter, column.query, column.header).format(PromQueryFormat.TABLE))
+        panel.override_by_name(column.header, _cell(column))
+        renamed |= {f"Value #{letter}": column.header} | ({"Value": column.header} if len(columns) == 1 else {})
+    panel.with_transformation(dashboard.DataTransformerConfig(id_val="merge", options={}))
+    panel.with_transformation(_organise(renamed))
+    for label, url in rows.links.items():
+        header = rows.headers[label]
+        panel.override_by_name(header, [setting("links", [{"title": f"Open this {header.lower()}", "url": url}])])
+    if sort:
+        panel.sort_by([parts.TableSortByFieldState().display_name(sort).desc(True)])
+    return panel
+
+
+def curves(
+    title: str, says: str, x: tuple[str, str], y: tuple[str, str], by: str, unit: str, empty: str, width: int = 12
+) -> xychart.Panel:
+    """One curve for each value of the label `by`; `x` (seconds) and `y` are each an axis and a range query by it."""
+    panel = xychart.Panel()
+    describe(panel, title, says, unit, empty)
+    for letter, (name, query) in zip("AB", (x, y), strict=True):
+        panel.with_target(over_time(letter, query, name).format(PromQueryFormat.TABLE))
+    panel.with_transformation(dashboard.DataTransformerConfig(id_val="merge", options={}))
+    panel.with_transformation(_organise({"Value #A": x[0], "Value #B": y[0]}))
+    split = {"fields": [by], "keepFields": False, "naming": {"asLabels": True}}
+    panel.with_transformation(dashboard.DataTransformerConfig(id_val="partitionByValues", options=split))
+    panel.mapping(xy.SeriesMapping.AUTO).series([]).show(xy.XYShowMode.LINES).line_width(2)
+    panel.legend(legend([])).tooltip(tooltip()).span(width).height(10).thresholds(PLAIN.thresholds())
+    panel.override_by_name(x[0], [setting("unit", "s"), setting("custom.axisLabel", x[0])])
+    return panel
+
+
+def _cell(column: Column) -> list[dashboard.DynamicConfigValue]:
+    coloured = {"type": "color-background" if column.scale.limits else "auto", "mode": "basic"}
+    properties: dict[str, object] = {"unit": column.unit, "noValue": "-", "custom.cellOptions": coloured}
+    properties["thresholds"] = column.scale.thresholds().build()
+    if column.worded:
+        properties["mappings"] = column.scale.mappings()
+    if column.decimals is not None:
+        properties["decimals"] = column.decimals
+    return [setting(name, value) for name, value in properties.items()]
+
+
+def _organise(renamed: Mapping[str, str]) -> dashboard.DataTransformerConfig:
+    options = {"excludeByName": {"Time": True}, "renameByName": dict(renamed)}
+    return dashboard.DataTransformerConfig(id_val="organize", options=options)

@@ -1,0 +1,165 @@
+"""*Training run*: whether it starves, waits for the network or for one slow rank, and when it will be done."""
+
+from collections.abc import Sequence
+
+from grafana_foundation_sdk.builders.dashboard import AnnotationQuery
+from grafana_foundation_sdk.models import dashboard
+
+from scripts.dashboards import navigation
+from scripts.dashboards import vocabulary as v
+from scripts.dashboards.frame import Section, change, changed, frame
+from scripts.dashboards.panels import Panel, lines, stacked, tile, verdict
+from scripts.dashboards.tables import Column, Rows, listing
+
+NONE = "no run in this range"
+NO_BASELINE = "no one-node run yet"
+NO_GPUS = "no GPUs on its nodes"
+RUN = 'run="$run"'
+RANK = "rank {{rank}} on {{node}}"
+
+
+def ours(name: str, labels: str = RUN) -> str:
+    """A metric of the trainer, for this run."""
+    return f"orchestrator_training_{name}{{{labels}}}"
+
+
+def rule(name: str, kind: str = "run") -> str:
+    """A recorded series, for this run."""
+    return f"{kind}:orchestrator_training_{name}{{{RUN}}}"
+
+
+def of_step(part: str) -> str:
+    """Seconds of a step that went to one part, the mean over all ranks."""
+    spent, steps = ours("step_part_seconds_sum", f'{RUN}, part="{part}"'), ours("step_seconds_count")
+    return f"sum(rate({spent}[$__rate_interval])) / (sum(rate({steps}[$__rate_interval])) > 0)"
+
+
+def on_its_nodes(series: str) -> str:
+    """`series` for the nodes that the run is on, while it is."""
+    return f"{series} and on (node) {ours('world_size')}"
+
+
+PROGRESS, CHECKPOINTS = ours("progress_ratio"), ours("checkpoint_seconds_count")
+IMAGES, BY_RANK = rule("images:rate30s"), rule("images:rate30s", "rank")
+INPUT, COMMUNICATION = rule("input:ratio"), rule("communication:ratio")
+STRAGGLER, OWN = rule("straggler:ratio", "rank"), rule("own_seconds:rate30s", "rank")
+EFFICIENCY = rule("scaling_efficiency:ratio")
+# By the pace of the last minutes; 0 once the run has ended.
+LEFT = f"(1 - max({PROGRESS})) / (max(deriv({PROGRESS}[10m])) > 0) or max({v.last(PROGRESS)}) * 0"
+SEEN_LAST = f"max(max_over_time(timestamp({PROGRESS})[$__range:$__interval]))"
+ELAPSED = f"{SEEN_LAST} - min({v.last(ours('start_time_seconds'))})"
+
+
+def build() -> dashboard.Dashboard:
+    """The dashboard."""
+    sections = [
+        Section("", [*_verdict(), *_state()]),
+        Section("Speed", _speed()),
+        Section("Learning", _learning()),
+        Section("Ranks", [_ranks()]),
+        Section("Nodes of the run", _nodes()),
+    ]
+    says = "Whether a run starves, waits for the network or for one slow rank, and when it will be done."
+    return frame(
+        "orchestrator-training", says, [navigation.cluster(), navigation.run()], sections, annotations=_marks()
+    )
+
+
+def _verdict() -> Sequence[Panel]:
+    input_wait, communication = v.latest(INPUT), v.latest(COMMUNICATION)
+    slowest = f"topk(1, {v.latest(STRAGGLER)})"
+    pace = {"now": v.latest(IMAGES), "mean": v.pace(RUN)}
+    done = {"": f"max({v.last(PROGRESS)})"}
+    return [
+        verdict("Input wait", "Share of a step spent waiting for images.", input_wait, v.SHARE, v.INPUT_WAIT, NONE),
+        verdict("Communication", "Share of a step spent exchanging gradients.", communication, v.SHARE,
+                v.COMMUNICATION, NONE),
+        verdict("Slowest rank", "Its own time per step, against the median of all ranks.", slowest, v.TIMES,
+                v.STRAGGLER, NONE, (RANK, "the median")),
+        tile("Images per second", "All ranks together.", pace, v.IMAGES_PER_SECOND, NONE),
+        tile("Progress", "Steps done, of all planned.", done, v.SHARE, NONE, v.PROGRESS),
+        tile("Time left", "At the pace of the last ten minutes.", {"": LEFT}, v.DURATION, NONE, v.LEFT, worded=True),
+    ]  # fmt: skip
+
+
+def _state() -> Sequence[Panel]:
+    loss, top1 = (f"avg by (split) ({v.last(ours(name))})" for name in ("loss", "top1_ratio"))
+    epochs = {"now": f"max({v.last(ours('epoch'))})", "of": f"max({v.last(ours('epochs'))})"}
+    checkpoint = " / ".join(f"sum({v.last(ours(f'checkpoint_seconds_{part}'))})" for part in ("sum", "count"))
+    first, again = (f"max({v.last(ours(name))})" for name in ("first_step_seconds", "restarts_total"))
+    panels = [
+        tile("Loss", "Mean, latest known.", {"{{split}}": loss}, v.NATS, NONE),
+        tile("Top-1", "Share of images put right, latest known.", {"{{split}}": top1}, v.SHARE, NONE),
+        tile("Epoch", "The current one.", epochs, v.COUNT, NONE),
+        tile("Ranks", "World size.", {"": f"max({v.last(ours('world_size'))})"}, v.COUNT, NONE),
+        tile("Efficiency", "Images per second, of one node's best times the nodes.", {"": v.latest(EFFICIENCY)},
+             v.SHARE, NO_BASELINE, v.EFFICIENCY),
+        tile("Running for", "Since training began.", {"": ELAPSED}, v.DURATION, NONE),
+        tile("Restarts", "How often a rank was started anew.", {"": again}, v.COUNT, NONE, v.RESTARTS),
+        tile("Set-up", "The first step, which traces, and a checkpoint's mean.",
+             {"first step": first, "checkpoint": f"({checkpoint}) > 0"}, v.SECONDS, NONE),
+    ]  # fmt: skip
+    for panel in panels:
+        panel.span(3)
+    return panels
+
+
+def _speed() -> list[Panel]:
+    parts = {part: of_step(part) for part in v.PARTS}
+    split = lines("Where a step's time goes", "Mean over all ranks.", parts, v.SECONDS, NONE)
+    return [
+        lines("Images per second", "All ranks together.", {"all ranks": IMAGES}, v.IMAGES_PER_SECOND, NONE),
+        stacked(split, v.PARTS),
+        lines("Images per second and rank", "Each rank.", {RANK: BY_RANK}, v.IMAGES_PER_SECOND, NONE),
+        lines("Own time per step", "Input and compute: who makes the others wait.", {RANK: OWN}, v.SECONDS, NONE),
+    ]
+
+
+def _learning() -> list[Panel]:
+    by_split = {name: {"{{split}}": f"avg by (split) ({ours(name)})"} for name in ("loss", "top1_ratio")}
+    rate = {"learning rate": f"max({ours('learning_rate')})"}
+    return [
+        lines("Loss", "Mean over the ranks.", by_split["loss"], v.NATS, NONE, width=8),
+        lines("Top-1", "Share of images put right.", by_split["top1_ratio"], v.SHARE, NONE, width=8),
+        lines("Learning rate", "Of the latest step.", rate, v.COUNT, NONE, width=8),
+    ]
+
+
+def _ranks() -> Panel:
+    def by_rank(query: str) -> str:
+        return f"max by (rank, node) ({query})"
+
+    columns = [
+        Column("Against the median", by_rank(v.latest(STRAGGLER)), v.TIMES, v.STRAGGLER, decimals=2),
+        Column("Mean against the median", by_rank(v.average(STRAGGLER)), v.TIMES, v.STRAGGLER, decimals=2),
+        Column("Own time per step", by_rank(v.latest(OWN)), v.SECONDS),
+        Column("Images per second", by_rank(v.latest(BY_RANK)), v.IMAGES_PER_SECOND),
+        Column("Batch", by_rank(v.last(ours("batch_size"))), v.COUNT),
+        Column("Restarts", by_rank(v.last(ours("restarts_total"))), v.COUNT, v.RESTARTS),
+    ]
+    there = "/d/orchestrator-cluster?var-node=${__value.raw}&${__url_time_range}"
+    rows = Rows({"rank": "Rank", "node": "Node"}, {"node": there})
+    return listing("Stragglers", "Slowest first.", rows, columns, NONE, sort="Against the median")
+
+
+def _nodes() -> list[Panel]:
+    cpu, gpu = on_its_nodes("node:node_cpu:ratio"), on_its_nodes("avg by (node) (DCGM_FI_DEV_GPU_UTIL)")
+    both = {
+        "{{node}} in": f"({on_its_nodes('node:node_network_receive_bytes:rate30s')}) * 8",
+        "{{node}} out": f"({on_its_nodes('node:node_network_transmit_bytes:rate30s')}) * 8",
+    }
+    return [
+        lines("CPU", "Share of all cores at work.", {"{{node}}": cpu}, v.SHARE, NONE, width=8),
+        lines("GPU", "Mean utilisation of a node's GPUs.", {"{{node}}": gpu}, v.PERCENT, NO_GPUS, width=8),
+        lines("Network", "Traffic of the training interface.", both, v.BITS_PER_SECOND, NONE, width=8),
+    ]
+
+
+def _marks() -> list[AnnotationQuery]:
+    first_rank = f'{RUN}, rank="0"'
+    epoch = f'count_values("epoch", {changed(ours("epoch", first_rank))})'
+    written = f'count_values("checkpoint", ({changed(CHECKPOINTS)}) > 0)'
+    return [
+        change("Epochs", "blue", epoch, "epoch {{epoch}} begins"),
+        change("Checkpoints", "purple", written, "checkpoint {{checkpoint}} written"),
+    ]

@@ -1,0 +1,164 @@
+"""Cluster → Prometheus and Alertmanager, by their own programs: what roles put in place is what these read."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from orchestrator import alerting, assets
+from orchestrator import cluster as clusters
+from orchestrator.config import Receiver
+from tests import builders
+from tests.contract.conftest import Said
+from tests.contract.test_ansible import Ansible, machines, written
+
+INFRA = assets.directory("infra") / "prometheus"
+ALERTS, METRICS = (assets.PACKAGE.parent / "docs" / f"{name}.md" for name in ("alerts", "metrics"))
+WHOLE = """
+- hosts: demo-head
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_vars: {file: "{{ roles }}/prometheus/defaults/main.yml"}
+    - ansible.builtin.copy:
+        dest: "{{ target }}/targets.json"
+        content: "{{ monitoring_targets | to_json(indent=1) }}"
+    - ansible.builtin.copy:
+        dest: "{{ target }}/prometheus.yml"
+        content: "{{ prometheus_config | to_nice_yaml(indent=2) }}"
+"""
+
+Tool = Callable[..., Said]
+
+
+@pytest.fixture
+def tool(request: pytest.FixtureRequest) -> Tool:
+    """Runs promtool or amtool on files below one directory: this machine's, or those of the node image."""
+
+    def run(program: str, *argv: str, below: Path) -> Said:
+        if shutil.which(program):
+            finished = subprocess.run([program, *argv], cwd=below, capture_output=True, text=True, check=False)
+            return Said(finished.returncode, finished.stdout + finished.stderr)
+        inside = f'cd /given && exec {program} "$@"'
+        said: Said = request.getfixturevalue("in_image")(["/bin/sh", "-c", inside, program, *argv], {below: "/given"})
+        return said
+
+    return run
+
+
+def rules(name: str) -> list[dict[str, Any]]:
+    groups = yaml.safe_load((INFRA / "rules" / f"{name}.yml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def cases() -> list[dict[str, Any]]:
+    files = [yaml.safe_load(path.read_text()) for path in sorted((INFRA / "tests").glob("*.yml"))]
+    return [test for file in files for test in file["tests"]]
+
+
+def test_every_rule_is_well_formed(tool: Tool) -> None:
+    said = tool("promtool", "check", "rules", "rules/recording.yml", "rules/alerts.yml", below=INFRA)
+    assert said.code == 0, said.text
+
+
+def test_every_rule_says_what_its_test_expects(tool: Tool) -> None:
+    names = [f"tests/{path.name}" for path in sorted((INFRA / "tests").glob("*.yml"))]
+    said = tool("promtool", "test", "rules", *names, below=INFRA)
+    assert said.code == 0, said.text
+    assert said.text.count("SUCCESS") == len(names) >= 4
+
+
+@pytest.mark.parametrize("alert", [rule["alert"] for rule in rules("alerts")])
+def test_every_alert_is_tested_where_it_fires_and_where_it_does_not(alert: str) -> None:
+    found = [case for test in cases() for case in test.get("alert_rule_test", []) if case["alertname"] == alert]
+    assert {bool(case["exp_alerts"]) for case in found} == {True, False}
+
+
+@pytest.mark.parametrize("record", [rule["record"] for rule in rules("recording")])
+def test_every_recording_rule_is_tested(record: str) -> None:
+    asked = [case["expr"] for test in cases() for case in test.get("promql_expr_test", []) if case["exp_samples"]]
+    assert any(record in expr for expr in asked)
+
+
+@pytest.mark.parametrize("rule", rules("alerts"), ids=lambda rule: rule["alert"])
+def test_every_alert_says_what_where_and_what_to_do(rule: dict[str, Any]) -> None:
+    assert set(rule["annotations"]) == {"summary", "description", "runbook"}
+    assert rule["labels"]["severity"] in ("critical", "warning")
+    assert rule["annotations"]["runbook"] == f"docs/alerts.md#{rule['alert'].lower()}"
+
+
+def test_the_documentation_has_a_section_for_every_alert_and_no_other() -> None:
+    sections = re.findall(r"^## (\w+)$", ALERTS.read_text(), re.MULTILINE)
+    assert sections == [rule["alert"] for rule in rules("alerts")]
+
+
+def test_rules_ask_for_metrics_of_ours_that_there_are() -> None:
+    text = "".join(path.read_text() for path in (INFRA / "rules").glob("*.yml"))
+    asked = {re.sub(r"_(sum|count|bucket)$", "", name) for name in re.findall(r"(?<![:\w])orchestrator_\w+(?!:)", text)}
+    described = METRICS.read_text()
+    assert len(asked) >= 5
+    assert [name for name in sorted(asked) if f"`{name}`" not in described] == []
+
+
+def test_what_follows_from_an_alert_is_an_alert() -> None:
+    known = {rule["alert"] for rule in rules("alerts")}
+    named = {name for cause, effects in alerting.FOLLOWS.items() for name in (cause, *effects.split("|"))}
+    assert named <= known
+
+
+@pytest.fixture
+def placed(ansible: Ansible, tmp_path: Path) -> Callable[..., Path]:
+    """Writes what the role prometheus puts on the head of a cluster, by Ansible, into a directory here."""
+
+    def place(made: clusters.Cluster, **settings: Any) -> Path:
+        target, playbook = tmp_path / "placed", tmp_path / "placed.yml"
+        shutil.copytree(INFRA / "rules", target / "rules")
+        playbook.write_text(WHOLE)
+        inventory = builders.inventory(made, monitoring=True, monitoring_state="present", **settings)
+        inventory["all"]["vars"] |= {
+            "ansible_connection": "local",
+            "roles": str(assets.directory("ansible") / "roles"),
+            "target": str(target),
+        }
+        # Its files are named from the configuration's own place, wherever a program sees that.
+        said = ansible("ansible-playbook", "-i", written(tmp_path, inventory), str(playbook), "-e", "prometheus_home=.")
+        assert said.code == 0, said.text
+        return target
+
+    return place
+
+
+def test_promtool_takes_the_configuration_with_targets_and_rules(tool: Tool, placed: Callable[..., Path]) -> None:
+    target = placed(machines(3))
+    said = tool("promtool", "check", "config", "prometheus.yml", below=target)
+    assert said.code == 0, said.text
+    assert f"{len(rules('alerts'))} rules found" in said.text
+    assert yaml.safe_load((target / "prometheus.yml").read_text())["global"]["external_labels"] == {"cluster": "demo"}
+
+
+def test_the_targets_that_prometheus_reads_are_those_of_the_cluster(placed: Callable[..., Path]) -> None:
+    made = machines(3)
+    assert yaml.safe_load((placed(made) / "targets.json").read_text()) == clusters.targets(made)
+
+
+RECEIVERS: list[Sequence[dict[str, str]]] = [
+    [],
+    [{"webhook": "https://example.org/alerts"}],
+    [{"email": "a@example.org", "smarthost": "mail.example.org:587"}, {"webhook": "http://10.0.0.1:8080/x?y=z"}],
+]
+
+
+@pytest.mark.parametrize("receivers", RECEIVERS)
+def test_amtool_takes_alertmanagers_configuration(
+    tool: Tool, tmp_path: Path, receivers: Sequence[dict[str, str]]
+) -> None:
+    made = alerting.configuration([Receiver(**receiver) for receiver in receivers])
+    (tmp_path / "alertmanager.yml").write_text(json.dumps(made, indent=2))
+    said = tool("amtool", "check-config", "alertmanager.yml", below=tmp_path)
+    assert said.code == 0, said.text
+    assert "1 receivers" in said.text

@@ -1,0 +1,231 @@
+"""A cluster one can look into: what Prometheus, the dashboards, `top` and `metrics` show while two nodes train."""
+
+import json
+import signal
+import socket
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.dashboards.queries import IDLE, Query, queries
+from tests.e2e.command import Cli, docker, wait_for
+from tests.e2e.test_story import MNIST
+
+CLUSTER = "e2e-watched"
+HEAD, WORKER, SECOND = (f"{CLUSTER}-{name}" for name in ("head", "worker-0", "worker-1"))
+TRAIN = ("train", "resnet20", "--dataset", "mnist", "--data", MNIST, "--epochs", "100", "--max-time", "75s")
+TARGETS = "/etc/orchestrator/prometheus/targets.json"
+STAND_IN = Path(__file__).parents[1] / "unit" / "nvml_stand_in.py"
+WARM = 45.0  # seconds of training after which rates over 30 s are of training alone
+
+
+@dataclass
+class Watch:
+    """An open tunnel to what watches the cluster."""
+
+    command: "subprocess.Popen[str]"
+    addresses: dict[str, Any]
+
+    def ask(self, path: str, **parameters: object) -> Any:
+        url = f"{self.addresses['prometheus']}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=30) as answer:
+            return json.load(answer)["data"]
+
+    def query(self, expression: str) -> list[Any]:
+        found: list[Any] = self.ask("query", query=expression)["result"]
+        return found
+
+    def evaluate(self, query: Query) -> list[Any]:
+        """As Grafana would ask it."""
+        if query.kind == "instant":
+            return self.query(query.expression)
+        now = time.time()
+        found: list[Any] = self.ask("query_range", query=query.expression, start=now - 1800, end=now, step=5)["result"]
+        return found
+
+    def up(self) -> dict[tuple[str, str], bool]:
+        """Whether the last scrape came through, by job and node."""
+        found = self.ask("targets", state="active")["activeTargets"]
+        return {(one["labels"]["job"], one["labels"]["node"]): one["health"] == "up" for one in found}
+
+    def empty(self, run: str) -> list[tuple[str, str, str]]:
+        """Queries of the dashboards that have no data although there are no GPUs to ask for."""
+        asked = queries({"cluster": CLUSTER, "node": [HEAD, WORKER], "run": run})
+        return [
+            (query.dashboard, query.panel, query.may_be_empty)
+            for query in asked
+            if not query.needs_gpu and not self.evaluate(query)
+        ]
+
+
+@pytest.fixture(scope="module")
+def deployed(cli: Cli) -> Iterator[Any]:
+    yield cli.json("deploy", "--nodes", "2", cluster=CLUSTER)
+    cli("teardown", cluster=CLUSTER)
+
+
+@pytest.fixture(scope="module")
+def watch(cli: Cli, deployed: Any) -> Iterator[Watch]:
+    with cli.start("dashboard", "--json", cluster=CLUSTER) as command:
+        assert command.stdout
+        said = ""
+        for line in command.stdout:
+            said += line
+            if line.startswith("}"):
+                break
+        yield Watch(command, json.loads(said[said.index("{") :]))
+        command.kill()
+
+
+@pytest.fixture(scope="module")
+def gpus(watch: Watch, deployed: Any) -> None:
+    """Two GPUs on the worker. No machine of ours has one: the exporter and Prometheus are real, the GPUs are not."""
+    address = deployed["cluster"]["nodes"][WORKER]["private_address"]
+    docker("cp", str(STAND_IN), f"{WORKER}:/tmp/{STAND_IN.name}")
+    serve = ["/opt/orchestrator/bin/python", f"/tmp/{STAND_IN.name}", "--listen", f"{address}:9400", "--nvml"]
+    docker("exec", "--detach", WORKER, *serve)
+    listed = "\n".join(docker("exec", HEAD, "cat", TARGETS))
+    labels = {"job": "dcgm", "node": WORKER, "cluster": CLUSTER, "role": "worker"}
+    more = json.dumps({"targets": [f"{address}:9400"], "labels": labels})
+    longer = f"{listed[: listed.rindex(']')]}, {more}{listed[listed.rindex(']') :]}"
+    write = ["docker", "exec", "--interactive", HEAD, "tee", TARGETS]
+    subprocess.run(write, input=longer.encode(), check=True, capture_output=True)
+    wait_for("GPUs", lambda: len(watch.query("DCGM_FI_DEV_GPU_UTIL")) == 2, 60)
+
+
+@pytest.fixture(scope="module")
+def trained(cli: Cli, watch: Watch, gpus: None) -> Any:
+    """What was seen while a run went on, and its results."""
+    with cli.start(*TRAIN, "--json", cluster=CLUSTER) as training:
+        wait_for("the first step", lambda: bool(watch.query("orchestrator_training_step_seconds_count > 0")), 120)
+        run = watch.query("orchestrator_training_progress_ratio")[0]["metric"]["run"]
+        time.sleep(WARM)
+        during = {
+            "empty": watch.empty(run),
+            "up": watch.up(),
+            "ranks": watch.query("orchestrator_training_images_total"),
+            "top": cli.json("top", "--once", cluster=CLUSTER),
+        }
+        said = training.communicate(timeout=180)[0]
+        assert training.returncode == 0, said
+    return {"run": run, "during": during, "results": cli.json("results", run, cluster=CLUSTER)}
+
+
+def test_a_second_deploy_changes_nothing(cli: Cli, deployed: Any) -> None:
+    assert cli.json("deploy", cluster=CLUSTER)["changed"] == {HEAD: 0, WORKER: 0}
+
+
+def test_nodes_listen_on_their_private_address_or_on_localhost_and_ssh_alone_on_all(cli: Cli, deployed: Any) -> None:
+    for name, node in deployed["cluster"]["nodes"].items():
+        listing = cli("ssh", name, "--", "sudo", "ss", "-ltnH", cluster=CLUSTER).stdout.splitlines()
+        places = {line.split()[3].rpartition(":")[::2] for line in listing}
+        ours = {port for address, port in places if address == node["private_address"]}
+        assert {"9100", "9401"} <= ours
+        strangers = {(a, p) for a, p in places if a not in (node["private_address"], "127.0.0.1", "127.0.0.11")}
+        assert {port for _, port in strangers} == {"22"}
+
+
+def test_every_exporter_is_scraped_and_every_rank_seen_while_a_run_goes_on(trained: Any) -> None:
+    up = {(job, node): True for job in ("node", "orchestrator") for node in (HEAD, WORKER)}
+    assert trained["during"]["up"] == {**up, ("dcgm", WORKER): True}
+    assert {(one["metric"]["rank"], one["metric"]["node"]) for one in trained["during"]["ranks"]} == {
+        ("0", HEAD),
+        ("1", WORKER),
+    }
+
+
+def test_every_query_of_every_dashboard_has_data_during_a_run_and_after_it(watch: Watch, trained: Any) -> None:
+    unexpected = [one for one in trained["during"]["empty"] if not one[2] or one[2] == IDLE]
+    assert unexpected == []
+    assert [one for one in watch.empty(trained["run"]) if not one[2]] == []
+
+
+def test_top_agrees_with_the_results_and_its_parts_add_up_to_a_step(cli: Cli, watch: Watch, trained: Any) -> None:
+    (during,) = trained["during"]["top"]["runs"]
+    wait_for("a scrape without the ranks", lambda: not watch.query("orchestrator_training_progress_ratio"), 30)
+    (after,) = cli.json("top", "--once", cluster=CLUSTER)["runs"]
+    assert (during["run"], during["running"], after["running"]) == (trained["run"], True, False)
+    assert [node["up"] for node in trained["during"]["top"]["nodes"]] == [True, True]
+    epochs = trained["results"]["epochs"]
+    seconds = [epoch["train"]["images"] / epoch["images_per_second"] for epoch in epochs]
+    mean = sum(epoch["train"]["images"] for epoch in epochs) / sum(seconds)
+    assert after["images_per_second_mean"] == pytest.approx(mean, rel=0.05)
+    for seen in (during, after):
+        assert sum(seen["split_seconds"].values()) == pytest.approx(seen["step_seconds"], rel=0.05)
+        assert seen["split_seconds"]["compute"] > 0
+
+
+def test_a_rank_that_ended_takes_its_series_with_it(watch: Watch, trained: Any) -> None:
+    assert watch.query("orchestrator_training_images_total") == []
+
+
+def test_the_series_of_a_run_become_files(cli: Cli, trained: Any, tmp_path: Any) -> None:
+    picture = tmp_path / "run.png"
+    cli("metrics", trained["run"], "--csv", str(tmp_path / "csv"), "--plot", str(picture), cluster=CLUSTER)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    header, *rows = (tmp_path / "csv" / "orchestrator_training_images_total.csv").read_text().splitlines()
+    assert {"time", "rank", "node", "value"} <= set(header.split(","))
+    assert len(rows) > 10
+
+
+def test_without_grafana_it_is_said_why_and_the_rest_works(watch: Watch) -> None:
+    if watch.addresses["grafana"] is None:
+        assert "on e2e-watched-head" in watch.addresses["grafana_lack"]
+    else:
+        assert watch.addresses["user"] == "admin"
+    assert watch.addresses["alertmanager"].startswith("http://127.0.0.1:")
+
+
+def test_every_query_about_gpus_has_data_of_the_nvml_exporter_on_a_stand_in(
+    cli: Cli, watch: Watch, trained: Any
+) -> None:
+    asked = queries({"cluster": CLUSTER, "node": [WORKER], "run": trained["run"]})
+    found = {query: watch.evaluate(query) for query in asked if query.needs_gpu and not query.may_be_empty}
+    assert len(found) > 10
+    assert [query for query, series in found.items() if not series] == []
+    (node,) = [node for node in trained["during"]["top"]["nodes"] if node["node"] == WORKER]
+    assert [gpu["gpu"] for gpu in node["gpus"]] == ["0", "1"]
+
+
+def test_a_node_that_is_killed_raises_an_alert(watch: Watch, trained: Any) -> None:
+    docker("kill", WORKER)
+    firing = f'ALERTS{{alertname="NodeDown",node="{WORKER}",alertstate="firing"}}'
+    wait_for("the alert", lambda: bool(watch.query(firing)), 120)
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+        f"{watch.addresses['alertmanager']}/api/v2/alerts", timeout=30
+    ) as answer:
+        alerts = json.load(answer)
+    assert WORKER in [alert["labels"].get("node") for alert in alerts if alert["labels"]["alertname"] == "NodeDown"]
+
+
+def test_a_node_that_comes_to_the_cluster_is_scraped_within_half_a_minute(cli: Cli, watch: Watch, trained: Any) -> None:
+    cli("deploy", "--nodes", "3", cluster=CLUSTER)
+    everyone = {(job, node) for job in ("node", "orchestrator") for node in (HEAD, WORKER, SECOND)}
+    wait_for("every exporter of three nodes", lambda: {it for it, up in watch.up().items() if up} >= everyone, 30)
+
+
+def test_the_tunnel_answers_on_localhost_alone_and_until_it_is_interrupted(watch: Watch, trained: Any) -> None:
+    port = urllib.parse.urlsplit(watch.addresses["prometheus"]).port
+    assert port
+    listening = subprocess.run(["ss", "-ltnH"], capture_output=True, text=True, check=True).stdout
+    assert [line.split()[3] for line in listening.splitlines() if line.split()[3].endswith(f":{port}")] == [
+        f"127.0.0.1:{port}"
+    ]
+    watch.command.send_signal(signal.SIGINT)
+    assert watch.command.wait(20) == 130
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), 3)
+
+
+def test_a_teardown_keeps_the_series_of_the_runs(cli: Cli, trained: Any) -> None:
+    before = cli.json("metrics", trained["run"], cluster=CLUSTER)
+    cli("teardown", cluster=CLUSTER)
+    after = cli.json("metrics", trained["run"], cluster=CLUSTER)
+    assert after["images"] == before["images"] > 0

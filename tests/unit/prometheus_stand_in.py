@@ -1,0 +1,128 @@
+"""A stand-in for Prometheus: its HTTP API with answers that a test has laid down, and no query language behind it.
+
+Shapes are those of https://prometheus.io/docs/prometheus/2.45/querying/api/, compared with answers of Prometheus 2.42.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from orchestrator.monitoring.prometheus import NAME, Series
+
+Answers = Mapping[tuple[str, str], Any]  # what is asked of which path below /api/v1/: the `data` of the answer
+Asked = list[dict[str, str]]
+NOW = 1_700_000_000.0  # unix seconds
+
+
+def vector(*series: Series) -> dict[str, Any]:
+    """The latest sample of each."""
+    return {"resultType": "vector", "result": [{**_metric(s), "value": _sample(*s.samples[-1])} for s in series]}
+
+
+def matrix(*series: Series) -> dict[str, Any]:
+    return {
+        "resultType": "matrix",
+        "result": [{**_metric(s), "values": [_sample(*sample) for sample in s.samples]} for s in series],
+    }
+
+
+def listing(*series: Series) -> list[dict[str, str]]:
+    return [{NAME: s.name, **s.labels} for s in series]
+
+
+def _metric(series: Series) -> dict[str, Any]:
+    return {"metric": {**({NAME: series.name} if series.name else {}), **series.labels}}
+
+
+def _sample(at: float, value: float) -> list[Any]:
+    words = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}
+    return [at, words.get(str(value), repr(value).removesuffix(".0"))]
+
+
+@contextmanager
+def listening(answers: Answers, asked: Asked | None = None, seconds: float = 0.0) -> Iterator[int]:
+    """The port of a server that gives these ``answers``, each after so many ``seconds``, and notes what was ``asked``.
+
+    Whatever else is asked is a query that cannot be parsed; ("query", "vector(time())") is NOW.
+    """
+    known = {("query", "vector(time())"): vector(Series("", {}, [(NOW, NOW)])), **answers}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            address = urlsplit(self.path)
+            given = {key: values[0] for key, values in parse_qs(address.query).items()}
+            if address.path == "/-/ready":
+                return self.answer(200, b"Prometheus Server is Ready.\n")
+            time.sleep(seconds)
+            path = address.path.removeprefix("/api/v1/")
+            if asked is not None:
+                asked.append({"path": path, **given})
+            key = (path, given.get("query") or given.get("match[]", ""))
+            if key not in known:
+                said = {"status": "error", "errorType": "bad_data", "error": f"parse error: {key[1]}"}
+                return self.answer(400, json.dumps(said).encode())
+            return self.answer(200, json.dumps({"status": "success", "data": known[key]}).encode())
+
+        def answer(self, status: int, content: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def training(run: str = "resnet20-mnist-1", seconds: Sequence[float] = (10.0, 12.5)) -> list[Series]:
+    """What ranks say of a run after 100 steps of 32 images, rank r in ``seconds[r]``: 20 % input, 50 % compute."""
+    return [one for rank, whole in enumerate(seconds) for one in _rank(run, rank, whole)]
+
+
+def _rank(run: str, rank: int, whole: float) -> Iterator[Series]:
+    node = f"demo-worker-{rank - 1}" if rank else "demo-head"
+    labels = {"run": run, "model": "resnet20", "dataset": "mnist", "rank": str(rank), "node": node}
+    values = {
+        "images_total": 3232.0, "step_seconds_count": 100.0, "step_seconds_sum": whole, "first_step_seconds": 4.0,
+        "batch_size": 32.0, "epoch": 2.0, "epochs": 4.0, "progress_ratio": 0.25, "start_time_seconds": NOW - 60.0,
+        "learning_rate": 0.1, "world_size": 2.0, "reduced_bytes_total": 1000.0, "restarts_total": 0.0,
+    }  # fmt: skip
+    for name, value in values.items():
+        yield sampled(name, value, labels)
+    for part, share in {"input": 0.2, "compute": 0.5, "communication": 0.3}.items():
+        yield sampled("step_part_seconds_count", 100.0, {**labels, "part": part})
+        yield sampled("step_part_seconds_sum", whole * share, {**labels, "part": part})
+    for split, loss in {"train": 0.5, "test": 0.75}.items():
+        yield sampled("loss", loss, {**labels, "split": split})
+        yield sampled("top1_ratio", 1.0 - loss, {**labels, "split": split})
+
+
+def sampled(name: str, value: float, labels: Mapping[str, str]) -> Series:
+    """A training series with two samples, five seconds apart, that rises to ``value``."""
+    return Series(f"orchestrator_training_{name}", dict(labels), [(NOW - 5.0, value / 2), (NOW, value)])
+
+
+def answered(series: Sequence[Series], run: str = "resnet20-mnist-1") -> Answers:
+    """What is asked where the series of a run are fetched, or looked up at a teardown."""
+    selector = f'{{run="{run}"}}'
+    mark = "orchestrator_training_progress_ratio"
+    span = Series("", {}, next(one.samples for one in series if one.name == mark))
+    by_name = {name: [one for one in series if one.name == name] for name in {one.name for one in series}}
+    return {
+        ("label/run/values", mark): [run],
+        ("query_range", f"count({mark}{selector})"): matrix(span),
+        ("series", selector): listing(*series),
+        **{("query_range", name + selector): matrix(*found) for name, found in by_name.items()},
+    }
