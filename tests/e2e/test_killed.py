@@ -10,6 +10,7 @@ import pytest
 from tests.e2e.command import Cli, left_on_engine
 
 MOMENTS = range(10)
+DEPLOY = ("deploy", "--nodes", "2", "--no-monitoring")  # half the time; what is left out is Ansible's as the rest is
 
 
 def share(moment: int) -> float:
@@ -20,10 +21,10 @@ def share(moment: int) -> float:
 @pytest.fixture(scope="module")
 def deploy_seconds(cli: Cli) -> float:
     """How long a cold deploy takes here, images built."""
-    cli("deploy", "--nodes", "2")
+    cli(*DEPLOY)
     cli("teardown")
     started = time.monotonic()
-    cli("deploy", "--nodes", "2")
+    cli(*DEPLOY)
     seconds = time.monotonic() - started
     cli("teardown")
     return seconds
@@ -31,12 +32,12 @@ def deploy_seconds(cli: Cli) -> float:
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_deploy_killed_at_any_moment_is_finished_by_the_next(cli: Cli, deploy_seconds: float, moment: int) -> None:
-    with cli.start("deploy", "--nodes", "2") as deploy:
+    with cli.start(*DEPLOY) as deploy:
         time.sleep(deploy_seconds * share(moment))
         deploy.send_signal(signal.SIGKILL)
         ends = (0, -signal.SIGKILL) if moment == MOMENTS[-1] else (-signal.SIGKILL,)  # it may be quicker
         assert deploy.wait(60) in ends, "the deploy ended before it could be killed"
-        made = cli.json("deploy", "--nodes", "2")
+        made = cli.json(*DEPLOY)
         assert len(made["cluster"]["nodes"]) == 2
         assert cli.json("teardown")["left"] == []
     assert left_on_engine() == []
@@ -45,7 +46,7 @@ def test_a_deploy_killed_at_any_moment_is_finished_by_the_next(cli: Cli, deploy_
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_deploy_killed_at_any_moment_is_removed_by_teardown(cli: Cli, deploy_seconds: float, moment: int) -> None:
-    with cli.start("deploy", "--nodes", "2") as deploy:
+    with cli.start(*DEPLOY) as deploy:
         time.sleep(deploy_seconds * share(moment))
         deploy.send_signal(signal.SIGKILL)
         deploy.wait(60)

@@ -67,7 +67,7 @@ class Tunnel:
 
 @pytest.fixture(scope="module")
 def deployed(cli: Cli) -> Iterator[Any]:
-    yield cli.json("deploy", "--nodes", "1", "--jupyter", cluster=CLUSTER)
+    yield cli.json("deploy", "--nodes", "1", "--jupyter", "--no-monitoring", cluster=CLUSTER)
     cli("teardown", cluster=CLUSTER)
 
 
