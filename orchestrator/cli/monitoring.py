@@ -31,8 +31,9 @@ Plot = Annotated[Path | None, typer.Option("--plot", help="File to draw images/s
 
 
 def register(app: typer.Typer) -> None:
-    for action in (show_top, dashboard, metrics):
-        app.command(name="top" if action is show_top else None)(action)
+    app.command(name="top")(show_top)
+    app.command()(dashboard)
+    app.command()(metrics)
 
 
 def show_top(

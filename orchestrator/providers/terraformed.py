@@ -53,9 +53,9 @@ def _apply_without(place: Home, record: Record, missing: Iterable[str], on_line:
         return terraform.apply(place, name, without, [], on_line)
 
 
-def require_same_place(config: Config, key: str, before: str | None, here: str | None, ours: bool) -> None:
-    """Raises PreflightError where a cluster that has something of ``ours`` stands elsewhere than its ``key`` says."""
-    if ours and before and before != here:
+def require_same_place(config: Config, key: str, before: str | None, here: str | None) -> None:
+    """Raises PreflightError where a cluster stands elsewhere, namely ``before``, than its ``key`` says now."""
+    if before and before != here:
         raise PreflightError(
             f"{config.provider}.{key}: {here} asked for, the cluster is deployed in {before}",
             f"{command('teardown', config.name)} first, or choose another name with --cluster",

@@ -55,7 +55,7 @@ def _permissions(site: Site) -> None:
 
 def _same_place(site: Site) -> None:
     for key, here in (("project", site.project), ("zone", site.wanted.zone)):
-        terraformed.require_same_place(site.config, key, site.before.get(key), here, bool(site.ours))
+        terraformed.require_same_place(site.config, key, site.before.get(key) if site.ours else None, here)
 
 
 def _no_strangers(site: Site) -> None:
