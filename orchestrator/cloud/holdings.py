@@ -44,7 +44,7 @@ def owner(name: str, tags: Iterable[str]) -> tuple[str, str] | None:
 def owned(cloud: Cloud) -> list[Holding]:
     """All that is ours in this project, of any cluster."""
     services = cloud.connection.compute, cloud.connection.network  # made before threads could make them twice
-    listings = [_servers, _volumes, *map(_of_neutron, _NEUTRON), _keypairs, _server_groups]
+    listings = [_servers, _volumes, *map(_of_neutron, _NEUTRON), _interfaces, _keypairs, _server_groups]
     with ThreadPoolExecutor(len(services) * 2) as pool:
         return [holding for answer in pool.map(lambda listing: _asked(listing, cloud), listings) for holding in answer]
 
@@ -83,6 +83,16 @@ def _keypairs(cloud: Cloud) -> Iterator[Holding | None]:
 def _server_groups(cloud: Cloud) -> Iterator[Holding | None]:
     for group in cloud.connection.compute.server_groups():
         yield _holding("server-group", group.name, group.id, ())
+
+
+def _interfaces(cloud: Cloud) -> Iterator[Holding | None]:
+    """Ports by which our routers are in a subnet: they have neither name nor tag, and hold both."""
+    network = cloud.connection.network
+    routers = {router.id: router for router in network.routers(project_id=cloud.project)}
+    for port in network.ports(project_id=cloud.project):
+        router = routers.get(port.device_id)
+        if router and router.project_id == cloud.project and "interface" in (port.device_owner or ""):
+            yield _holding("router-interface", router.name or "", port.id, router.tags or ())
 
 
 def _marks(metadata: Mapping[str, str] | None) -> list[str]:

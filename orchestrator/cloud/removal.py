@@ -15,12 +15,9 @@ GONE_SECONDS, FREE_SECONDS, LOOK_SECONDS = 300.0, 60.0, 1.0
 _Call = Callable[[Connection, str], Any]
 
 
-def _delete_router(connection: Connection, key: str) -> None:
-    """With its interfaces, which hold it and the subnets they are in."""
-    for port in connection.network.ports(device_id=key):
-        if "router" in port.device_owner and "interface" in port.device_owner:
-            connection.network.remove_interface_from_router(key, None, port.id)
-    connection.network.delete_router(key)
+def _detach(connection: Connection, key: str) -> None:
+    """Port ``key`` goes with what it is: the router's place in a subnet."""
+    connection.network.remove_interface_from_router(connection.network.get_port(key).device_id, None, key)
 
 
 # In the order of removal; each finds it fine that the thing is gone already.
@@ -28,7 +25,8 @@ _DELETE: Mapping[str, _Call] = {
     "server": lambda there, key: there.compute.delete_server(key),
     "volume": lambda there, key: there.block_storage.delete_volume(key),
     "floating-ip": lambda there, key: there.network.delete_ip(key),
-    "router": _delete_router,
+    "router-interface": _detach,
+    "router": lambda there, key: there.network.delete_router(key),
     "port": lambda there, key: there.network.delete_port(key),
     "subnet": lambda there, key: there.network.delete_subnet(key),
     "network": lambda there, key: there.network.delete_network(key),
@@ -100,4 +98,5 @@ def _wait_gone(cloud: Cloud, kind: str, key: str, deadline: float) -> None:
 def _removing(kind: str, key: str) -> AbstractContextManager[None]:
     """Errors name the openstack client's own command for it."""
     noun = kind.replace("-", " ")
-    return asking(f"remove {noun}", *noun.split(), "delete", key)
+    words = ("router", "remove", "port") if kind == "router-interface" else (*noun.split(), "delete")
+    return asking(f"remove {noun}", *words, key)

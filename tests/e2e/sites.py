@@ -15,11 +15,12 @@ KINDS = ("server", "port", "floating ip", "router", "network", "subnet", "securi
 class Site(Protocol):
     """A provider, asked by its own tools.
 
-    ``patience`` multiplies every deadline; the training of the story has this ``extent`` and reaches this ``accuracy``.
+    ``patience`` multiplies every deadline; the story trains ``model`` to this ``extent``, which gives ``accuracy``.
     """
 
     patience: float
     settings: str
+    model: str
     extent: Sequence[str]
     accuracy: float
 
@@ -38,6 +39,7 @@ class LocalSite:
 
     patience = 1.0
     settings = ""
+    model = "resnet20"
     extent: Sequence[str] = ("--epochs", "3")
     accuracy = 0.95
 
@@ -55,9 +57,10 @@ class OpenStackSite:
     """Servers of the cloud that clouds.yaml or OS_* name; ``E2E_SETTINGS`` is a file with the keys of cluster.yaml."""
 
     patience = 10.0
-    # The guests of a test cloud may be emulated, and take minutes for a step that a core does in a tenth of a second.
-    extent: Sequence[str] = ("--steps", "4", "--batch-size", "8")
-    accuracy = 0.0
+    # The guests of a test cloud may be emulated, and take minutes for what a core does in a tenth of a second.
+    model = "lenet"
+    extent: Sequence[str] = ("--steps", "40", "--batch-size", "16")
+    accuracy = 0.2  # twice what guessing gives
 
     def __init__(self) -> None:
         self.settings = Path(os.environ["E2E_SETTINGS"]).read_text()
@@ -71,12 +74,15 @@ class OpenStackSite:
     def left(self) -> list[str]:
         """By name: every one of ours begins with the cluster's, or with `orchestrator-` and the cluster's."""
         ours = tuple(f"{prefix}{name}-" for name in OURS for prefix in ("", "orchestrator-"))
-        return [
-            f"{kind} {found.get('Name') or found.get('Description')}"
-            for kind in KINDS
-            for found in self._listed(kind)
-            if str(found.get("Name") or found.get("Description")).startswith(ours)
-        ]
+        names = [(kind, str(one.get("Name") or one.get("Description"))) for kind in KINDS for one in self._listed(kind)]
+        known = [f"{kind} {name}" for kind, name in names if name.startswith(ours)]
+        routers = [name.removeprefix("router ") for name in known if name.startswith("router ")]
+        return known + [f"interface of {router}" for router in routers for _ in self._interfaces(router)]
+
+    def _interfaces(self, router: str) -> list[dict[str, Any]]:
+        of_router = ("--router", router, "--device-owner", "network:router_interface")
+        found: list[dict[str, Any]] = json.loads(self._client("port", "list", *of_router, "--format", "json"))
+        return found
 
     def _listed(self, kind: str) -> list[dict[str, Any]]:
         long = ["--long"] if kind == "floating ip" else []

@@ -22,7 +22,8 @@ HERE = Path(__file__).parent
 MNIST = str(HERE.parent / "data" / "mnist")
 SCRIPTS = HERE / "scripts"
 HEAD, WORKER, SECOND = "e2e-head", "e2e-worker-0", "e2e-worker-1"
-TRAIN = ("train", "resnet20", "--dataset", "mnist", "--data", MNIST)
+ON_MNIST = ("--dataset", "mnist", "--data", MNIST)
+TRAIN = ("train", "resnet20", *ON_MNIST)
 everywhere = pytest.mark.everywhere
 
 
@@ -93,7 +94,7 @@ def test_check_proves_the_allreduce_on_every_rank(cli: Cli) -> None:
 
 @everywhere
 def test_train_reaches_the_known_accuracy_on_two_nodes(cli: Cli, site: Site) -> None:
-    found = cli.json(*TRAIN, *site.extent)
+    found = cli.json("train", site.model, *ON_MNIST, *site.extent)
     assert found["world"] == {"size": 2, "hosts": [HEAD, WORKER]}
     last = found["epochs"][-1]
     assert last["test"]["top1"] >= site.accuracy
@@ -309,7 +310,7 @@ def test_teardown_leaves_nothing_but_the_results(cli: Cli, site: Site) -> None:
     assert receipt["left"] == []
     assert site.left() == []
     assert [run["id"] for run in cli.json("runs")] == [run["id"] for run in runs]
-    assert cli.json("results", next(r["id"] for r in runs if r["id"].startswith("resnet20-mnist")))["epochs"]
+    assert cli.json("results", next(r["id"] for r in runs if r["id"].startswith(f"{site.model}-mnist")))["epochs"]
 
 
 @everywhere

@@ -31,6 +31,7 @@ def test_a_survey_lists_what_has_the_tag_the_metadata_or_a_name_of_this_deployme
         (f"port {OURS}-head", True),
         (f"port {OURS}-worker-0", True),
         (f"router {OURS}", True),
+        (f"router-interface {OURS}", True),  # it has no name, nor a tag: it is the router's
         (f"security-group {OURS}", True),
         ("server sdk-head", True),
         ("server sdk-worker-0", False),

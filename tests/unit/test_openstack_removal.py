@@ -67,6 +67,13 @@ def test_what_holds_others_goes_first(there: OpenStack) -> None:
     ]
 
 
+def test_a_router_leaves_a_subnet_without_an_end_of_either(there: OpenStack) -> None:
+    provider.remove(config(), [one("router-interface")])
+    assert deletions(there) == ["remove_router_interface"]
+    assert {"router", "subnet"} <= {resource.kind for resource in ours()}
+    assert "router-interface" not in {resource.kind for resource in ours()}
+
+
 def test_servers_are_waited_for_before_what_they_hold(there: OpenStack) -> None:
     server = one("server")
     there.lingering[server.key] = 3
