@@ -17,6 +17,7 @@ from orchestrator import (
     keys,
     lock,
     notebook,
+    prices,
     process,
     progress,
     providers,
@@ -108,6 +109,7 @@ def deploy(config: Config) -> Deployment:
     with progress.step("Checking what is asked for"):
         pairing = preflight(config)
     place, provider = state.home(config.name), providers.get(config.provider)
+    _say_what_it_costs(config, provider)
     with lock.held(place):
         record = _draft(place, config, provider, pairing)
         provider.prepare(record, place)
@@ -120,6 +122,13 @@ def deploy(config: Config) -> Deployment:
             made = effort.settle(made, effort.judge)
             effort.remember(made)
     return Deployment(made, effort.missing, effort.changed, progress.seconds())
+
+
+def _say_what_it_costs(config: Config, provider: Provider) -> None:
+    items = prices.bill(provider.priced(config), config.prices)
+    if items:
+        wanted = ", ".join(f"{item.count} x {item.name}" for item in items)
+        progress.note(f"asked for: {wanted}: {prices.total(items, config.currency)}")
 
 
 def _draft(place: Home, config: Config, provider: Provider, pairing: Pairing) -> Record:

@@ -1,6 +1,6 @@
 """What a cluster costs, by a price list of the user's own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -20,3 +20,10 @@ class Item:
 def bill(priced: Mapping[str, int], prices: Mapping[str, float]) -> list[Item]:
     """What each thing that has a price comes to."""
     return [Item(name, count, prices.get(name)) for name, count in priced.items()]
+
+
+def total(items: Sequence[Item], currency: str) -> str:
+    """What they come to per hour in words, with the names of those that have no price."""
+    known = sum(item.sum for item in items if item.sum is not None)
+    rest = ", ".join(item.name for item in items if item.sum is None)
+    return f"{known:.2f} {currency} per hour" + (f", and what has no price in `prices`: {rest}" if rest else "")

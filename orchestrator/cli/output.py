@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator import progress, runlog
+from orchestrator import prices, progress, runlog
 from orchestrator.checks import Health
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
@@ -98,9 +98,7 @@ def bill(items: Sequence[Item], currency: str) -> None:
     if rows:
         line()
         table(("count", "what", "per hour", "together"), rows)
-        known = [i.sum for i in items if i.sum is not None]
-        rest = ", ".join(i.name for i in items if i.sum is None)
-        line(f"{sum(known):.2f} {currency} per hour" + (f", and what has no price in `prices`: {rest}" if rest else ""))
+        line(prices.total(items, currency))
 
 
 def _price(value: float | None, currency: str) -> str:

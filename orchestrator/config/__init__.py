@@ -55,7 +55,7 @@ class Config(Section):
         None, exclude=True, min_length=8, description="Grafana's password; default: made up"
     )
     prices: dict[str, float] = Field(
-        {}, description="price per hour of flavors or machine types, for `orchestrator plan`"
+        {}, description="price per hour of flavors or machine types, for `orchestrator plan` and the start of `deploy`"
     )
     currency: str = Field("EUR", description="what the prices are in")
     local: Local = Local()

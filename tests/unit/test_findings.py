@@ -2,7 +2,9 @@
 
 import pytest
 
-from orchestrator import config, prices
+from orchestrator import config, lifecycle, prices, providers
+from orchestrator.config import Config
+from orchestrator.config.providers import OpenStack
 from orchestrator.errors import ConfigError, PreflightError, gather
 
 
@@ -33,6 +35,15 @@ def test_nothing_found_is_no_error() -> None:
 def test_a_bill_has_every_thing_that_has_a_price_and_names_those_without() -> None:
     items = prices.bill({"gpu.a100": 7, "cpu.small": 1}, {"gpu.a100": 1.5})
     assert [(item.name, item.sum) for item in items] == [("gpu.a100", 10.5), ("cpu.small", None)]
+    assert prices.total(items, "EUR") == "10.50 EUR per hour, and what has no price in `prices`: cpu.small"
+    assert prices.total(items[:1], "EUR") == "10.50 EUR per hour"
+
+
+def test_a_deploy_says_first_what_is_asked_for_and_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    servers = OpenStack(image="debian-12", flavor="gpu.a100", head_flavor="cpu.small")
+    wanted = Config(provider="openstack", nodes=3, openstack=servers, prices={"gpu.a100": 1.5, "cpu.small": 0.1})
+    lifecycle._say_what_it_costs(wanted, providers.get("openstack"))
+    assert capsys.readouterr().err == "asked for: 1 x cpu.small, 2 x gpu.a100: 3.10 EUR per hour\n"
 
 
 @pytest.mark.parametrize(
