@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install demo test check slow e2e-openstack bench clean
+.PHONY: help setup install demo test check slow e2e-openstack bench bench-watching clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -54,6 +54,9 @@ e2e-openstack: install .venv/installed-dev ## the e2e story, and what only a clo
 
 bench: install .venv/installed-dev ## measure deploy, launch and memory; writes build/bench.md
 	$(DOCKER) $(BIN)/python -m bench
+
+bench-watching: install .venv/installed-dev ## measure what it costs to watch a cluster; writes build/watching.md
+	$(DOCKER) $(BIN)/python -m bench.watching
 
 clean: ## remove what this Makefile made here (images and clusters stay)
 	rm -rf .venv build dist

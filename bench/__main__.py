@@ -4,82 +4,13 @@ Machines are noisy, so every figure is the median of several rounds and stands b
 round: the ratio is what can be compared between machines.
 """
 
-import json
-import os
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-HERE = Path(__file__).parent
-COMMAND = Path(sys.executable).with_name("orchestrator")
-TABLE = HERE.parent / "build" / "bench.md"
-MNIST = HERE.parent / "tests" / "data" / "mnist"
+from bench.harness import COMMAND, MNIST, Bench, Row, bench, timed, write
+
 ROUNDS, MANY = 3, 4
-CLUSTER = ("--cluster", "bench")
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of the table; ``ratio`` is to what ``beside`` names."""
-
-    what: str
-    goal: str
-    measured: str
-    ratio: str
-    beside: str
-
-
-@dataclass
-class Bench:
-    """The command, with a state directory of its own."""
-
-    state: Path
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {**os.environ, "XDG_STATE_HOME": str(self.state)}
-
-    def run(self, *words: str) -> str:
-        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
-        return subprocess.run(argv, env=self.environment, check=True, capture_output=True, text=True).stdout
-
-    def deploy(self, nodes: int) -> dict[str, Any]:
-        made: dict[str, Any] = json.loads(self.run("deploy", "--nodes", str(nodes), "--json"))
-        return made
-
-    def first_line(self, *words: str) -> float:
-        """Seconds from the return key to the first line that a rank writes; the command is then left to its end."""
-        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
-        started = time.perf_counter()
-        with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
-            assert running.stdout
-            running.stdout.readline()
-            seconds = time.perf_counter() - started
-            running.communicate()
-        return seconds
-
-
-def timed(action: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    action()
-    return time.perf_counter() - started
-
-
-@contextmanager
-def bench() -> Iterator[Bench]:
-    with tempfile.TemporaryDirectory() as state:
-        current = Bench(Path(state))
-        try:
-            yield current
-        finally:
-            current.run("teardown")
 
 
 def cold_deploys(b: Bench) -> list[Row]:
@@ -178,11 +109,7 @@ def main() -> None:
         rows += second_deploy(b) + launches(b)
         b.run("teardown")
         rows += idle_memory(b)
-    lines = ["| what | goal | measured | ratio | to |", "|---|---|---|---|---|"]
-    lines += [f"| {r.what} | {r.goal} | {r.measured} | {r.ratio} | {r.beside} |" for r in rows]
-    TABLE.parent.mkdir(exist_ok=True)
-    TABLE.write_text(f"{os.cpu_count()} cores, median of {ROUNDS} rounds\n\n" + "\n".join(lines) + "\n")
-    print(TABLE.read_text())
+    write("bench", rows, ROUNDS)
 
 
 if __name__ == "__main__":
