@@ -17,6 +17,7 @@ from orchestrator import progress, runlog
 from orchestrator.checks import Health
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
+from orchestrator.explanation import explain
 from orchestrator.prices import Item
 from orchestrator.runs import Seen
 from orchestrator.schema import Hello, HelloRank, Results
@@ -117,7 +118,7 @@ def run(seen: Seen, directory: Path, json: bool) -> None:
     path = directory / "results.json"
     if path.exists():
         found = Results.model_validate_json(path.read_text())
-        return as_json(found) if json else _training(found)
+        return as_json(found.model_dump() | {"explanation": explain(found)}) if json else _training(found)
     if json:
         return as_json(as_record(seen))
     line(f"run {seen.run.id} {seen.state}: {shlex.join(seen.run.command)} on {seen.run.np} ranks")
@@ -125,7 +126,7 @@ def run(seen: Seen, directory: Path, json: bool) -> None:
 
 
 def _training(found: Results) -> None:
-    """A training run's configuration, world and epochs."""
+    """A training run's configuration, world and epochs, and what held it up."""
     config, nodes = found.config, len(set(found.world.hosts))
     line(f"run {found.run}: {config.model} on {config.dataset}, {found.world.size} ranks on {nodes} nodes")
     line(
@@ -140,6 +141,8 @@ def _training(found: Results) -> None:
             for e in found.epochs
         ],
     )  # fmt: skip
+    if explanation := explain(found):
+        line(str(explanation))
 
 
 def hello(found: Hello) -> None:
