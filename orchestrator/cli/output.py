@@ -115,14 +115,18 @@ def as_record(seen: Seen) -> dict[str, Any]:
 
 def run(seen: Seen, directory: Path, json: bool) -> None:
     """What a run gave, out of the ``directory`` with what was fetched of it."""
-    path = directory / "results.json"
-    if path.exists():
-        found = Results.model_validate_json(path.read_text())
+    if found := trained(directory):
         return as_json(found.model_dump() | {"explanation": explain(found)}) if json else _training(found)
     if json:
         return as_json(as_record(seen))
     line(f"run {seen.run.id} {seen.state}: {shlex.join(seen.run.command)} on {seen.run.np} ranks")
     line(f"log and files: {directory}")
+
+
+def trained(directory: Path) -> Results | None:
+    """What a training run left, out of the ``directory`` with what was fetched of it."""
+    path = directory / "results.json"
+    return Results.model_validate_json(path.read_text()) if path.exists() else None
 
 
 def _training(found: Results) -> None:

@@ -69,6 +69,28 @@ def test_results_without_a_split_have_no_explanation(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("place")
+def test_a_runs_epochs_are_drawn_beside_what_is_shown(cli: Cli, tmp_path: Path) -> None:
+    drawn = cli("results", "--plot", "run.png")
+    assert (drawn.returncode, drawn.stdout) == (0, cli("results").stdout)
+    assert "wrote run.png" in drawn.stderr
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_of_another_kind_is_refused_before_anything_is_looked_at(cli: Cli) -> None:
+    finished = cli("results", "--plot", "run.txt")
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "error: --plot: run.txt: a picture ends with .png, .svg, .pdf, .html" in finished.stderr
+
+
+def test_what_a_script_left_cannot_be_drawn(cli: Cli, place: Home, tmp_path: Path) -> None:
+    (place.runs / "resnet20-mnist-1" / "results.json").unlink()
+    finished = cli("results", "--plot", "run.png")
+    assert finished.returncode == 1
+    assert "run resnet20-mnist-1 left no results.json to draw" in finished.stderr
+    assert not (tmp_path / "run.png").exists()
+
+
+@pytest.mark.usefixtures("place")
 def test_a_runs_log_is_shown_as_a_person_reads_it(cli: Cli) -> None:
     assert cli("logs").stdout == "epoch 1/1\n[rank 1] hello\n"
 

@@ -15,7 +15,7 @@ from orchestrator import assets, images
 LAYERS = [
     {"cli"},
     {"lifecycle", "programs"},
-    {"removal", "settings"},
+    {"removal", "settings", "plot"},
     {"runs"},
     {"records"},
     {"alerting", "checks", "datasets", "providers", "notebook", "monitoring"},
@@ -36,7 +36,7 @@ TOOLS = {
     "openstack": "cloud",
     "paramiko": "ssh",
     "ansible_runner": "ansible",
-    "matplotlib": "monitoring",
+    "matplotlib": "plot",
     "python_terraform": "terraform",
     "subprocess": "process",
 }
