@@ -19,7 +19,7 @@ LAYERS = [
     {"runs"},
     {"records"},
     {"alerting", "checks", "datasets", "providers", "notebook", "monitoring"},
-    {"tunnel"},
+    {"tunnel", "secret"},
     {"build", "terraform", "ansible", "ssh", "keys", "cloud", "google"},
     {"lock"},
     {"images", "engine", "state", "launch", "recipes", "runlog"},
