@@ -13,6 +13,7 @@ from typing import IO
 from orchestrator import assets
 from orchestrator.errors import PreflightError
 
+SHARED = ("explanation", "schema")  # modules of ours that the trainer imports beside its own
 PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
 PASSED_ON_AS_IS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 
@@ -39,8 +40,7 @@ def inputs() -> Iterator[tuple[str, Path]]:
     for path in sorted(docker.iterdir()):
         yield path.name, path
     for path in [
-        assets.PACKAGE / "__init__.py",
-        assets.PACKAGE / "schema.py",
+        *(assets.PACKAGE / f"{name}.py" for name in ("__init__", *SHARED)),
         *sorted((assets.PACKAGE / "trainer").glob("*.py")),
     ]:
         yield f"orchestrator/{path.relative_to(assets.PACKAGE)}", path

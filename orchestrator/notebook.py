@@ -4,12 +4,13 @@ import base64
 import contextlib
 import secrets
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
-from pydantic import BaseModel, ValidationError
+from typing_extensions import Self
 
-from orchestrator import state, tunnel
+from orchestrator import secret, tunnel
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import StateError, command
@@ -21,32 +22,19 @@ SERVER = Service("JupyterLab", 8888, "/api", "notebook")
 ANSWER_SECONDS = 120.0  # a slow guest imports JupyterLab for a minute
 
 
-class Secret(BaseModel):
+class Secret(secret.Secret):
     """The password and its hash, as Jupyter wants it: kept together, since a hash that is made again is another one."""
 
-    password: str
     hashed: str
 
-
-@contextlib.contextmanager
-def settled(place: Home, wanted: Config) -> Iterator[None]:
-    """Around a deploy. The password is there before the head needs its hash, and goes once the head is rid of it.
-
-    So as long as there is one the head has, or may have, a notebook server.
-    """
-    if wanted.jupyter:
-        _keep(place, wanted.jupyter_password)
-    yield
-    if not wanted.jupyter:
-        place.notebook.unlink(missing_ok=True)
+    @classmethod
+    def of(cls, password: str) -> Self:
+        return cls(password=password, hashed=hashed(password))
 
 
-def _keep(place: Home, given: str | None) -> None:
-    kept = _read(place)
-    password = given or (kept.password if kept else secrets.token_urlsafe(16))
-    if kept is None or kept.password != password:
-        made = Secret(password=password, hashed=hashed(password))
-        state.replace(place.notebook, made.model_dump_json(indent=2) + "\n")
+def settled(place: Home, wanted: Config) -> AbstractContextManager[None]:
+    """Around a deploy: as long as there is a password the head has, or may have, a notebook server."""
+    return secret.settled(place.notebook, Secret, wanted.jupyter, wanted.jupyter_password)
 
 
 def hashed(password: str) -> str:
@@ -55,15 +43,6 @@ def hashed(password: str) -> str:
     made = Argon2id(salt=salt, length=32, iterations=passes, lanes=lanes, memory_cost=memory).derive(password.encode())
     written = "$".join(base64.b64encode(part).decode().rstrip("=") for part in (salt, made))
     return f"argon2:$argon2id$v=19$m={memory},t={passes},p={lanes}${written}"
-
-
-def _read(place: Home) -> Secret | None:
-    try:
-        return Secret.model_validate_json(place.notebook.read_text())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValidationError) as error:
-        raise StateError(f"{place.notebook} cannot be read: {error}", "remove it: a deploy makes another") from error
 
 
 def for_ansible(place: Home, record: Record) -> dict[str, Any]:
@@ -76,7 +55,7 @@ def for_ansible(place: Home, record: Record) -> dict[str, Any]:
 
 def password(place: Home, record: Record) -> str:
     """Raises StateError where the cluster was deployed without JupyterLab."""
-    kept = _read(place) if record.config.get("jupyter") else None
+    kept = secret.read(place.notebook, Secret) if record.config.get("jupyter") else None
     if kept is None:
         raise StateError(
             f"cluster {place.name!r} has no JupyterLab", f"{command('deploy --jupyter', place.name)} starts it"

@@ -8,8 +8,9 @@ from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.launch import Run
-from orchestrator.schema import NodeFacts, RankRecord
+from orchestrator.schema import Epoch, NodeFacts, RankRecord, Results, Scores, World
 from orchestrator.state import Home, Record
+from tests import samples
 
 DIGEST = "0123456789ab"
 
@@ -101,4 +102,39 @@ def rank(number: int, exit_code: int | None = 0, ended: float = 2.0, terminated:
         ended=ended,
         exit_code=exit_code,
         terminated=terminated,
+    )
+
+
+def epoch(number: int, **changes: Any) -> Epoch:
+    """An epoch of four steps on two ranks."""
+    scores = Scores(loss=0.25, top1=0.9, top5=1.0, images=1000)
+    values: dict[str, Any] = {
+        "epoch": number,
+        "steps": 4 * number,
+        "learning_rate": 0.1,
+        "train": scores,
+        "test": scores,
+        "images_per_second": 400.0,
+        "images_per_second_per_rank": [200.0, 200.0],
+        "peak_memory_per_rank": [1, 1],
+        "seconds": 3.0,
+        "test_seconds": 1.0,
+        "weights_sha256": "00",
+    }
+    return Epoch(**{**values, **changes})
+
+
+def results(epochs: list[Epoch], world: World | None = None, **config: Any) -> Results:
+    """What a run of samples.train_config, which ``config`` changes, leaves after these epochs."""
+    resolved = samples.train_config(**config)
+    return Results(
+        run=resolved.run,
+        config=resolved,
+        versions={},
+        world=world or World(size=2, hosts=["demo-head", "demo-worker-0"]),
+        parameters=1,
+        effective_batch_size=64,
+        peak_learning_rate=0.2,
+        epochs=epochs,
+        ended="epochs",
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.live import Live
 
-from orchestrator import progress, records, state, tunnel
+from orchestrator import plot, progress, records, state, tunnel
 from orchestrator.cli import options, output, watched
 from orchestrator.cli.notebook import Open
 from orchestrator.cli.options import ConfigFile, Json, Name
@@ -16,8 +16,9 @@ from orchestrator.cli.runs import RunName
 from orchestrator.config.sections import seconds
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.launch import Run
-from orchestrator.monitoring import access, password, plot, series, summary, top
+from orchestrator.monitoring import access, password, series, summary, top
 from orchestrator.monitoring.prometheus import Series
+from orchestrator.plot import minutes
 from orchestrator.state import Home
 from orchestrator.tunnel import Service
 
@@ -116,7 +117,7 @@ def metrics(
     if csv:
         progress.note(f"wrote {series.write(found, csv)} files to {csv}")
     if plot_file:
-        plot.draw(found, chosen.id, plot_file)
+        minutes.draw(found, chosen.id, plot_file)
         progress.note(f"wrote {plot_file}")
     told = summary.by_run(found).get(chosen.id)
     if told is None:

@@ -17,6 +17,7 @@ from orchestrator import prices, progress, runlog
 from orchestrator.checks import Health
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
+from orchestrator.explanation import explain
 from orchestrator.prices import Item
 from orchestrator.runs import Seen
 from orchestrator.schema import Hello, HelloRank, Results
@@ -112,18 +113,22 @@ def as_record(seen: Seen) -> dict[str, Any]:
 
 def run(seen: Seen, directory: Path, json: bool) -> None:
     """What a run gave, out of the ``directory`` with what was fetched of it."""
-    path = directory / "results.json"
-    if path.exists():
-        found = Results.model_validate_json(path.read_text())
-        return as_json(found) if json else _training(found)
+    if found := trained(directory):
+        return as_json(found.model_dump() | {"explanation": explain(found)}) if json else _training(found)
     if json:
         return as_json(as_record(seen))
     line(f"run {seen.run.id} {seen.state}: {shlex.join(seen.run.command)} on {seen.run.np} ranks")
     line(f"log and files: {directory}")
 
 
+def trained(directory: Path) -> Results | None:
+    """What a training run left, out of the ``directory`` with what was fetched of it."""
+    path = directory / "results.json"
+    return Results.model_validate_json(path.read_text()) if path.exists() else None
+
+
 def _training(found: Results) -> None:
-    """A training run's configuration, world and epochs."""
+    """A training run's configuration, world and epochs, and what held it up."""
     config, nodes = found.config, len(set(found.world.hosts))
     line(f"run {found.run}: {config.model} on {config.dataset}, {found.world.size} ranks on {nodes} nodes")
     line(
@@ -138,6 +143,8 @@ def _training(found: Results) -> None:
             for e in found.epochs
         ],
     )  # fmt: skip
+    if explanation := explain(found):
+        line(str(explanation))
 
 
 def hello(found: Hello) -> None:

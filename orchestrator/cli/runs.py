@@ -1,15 +1,23 @@
 """Commands about runs that were started: what they say, how they stand, what they gave."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestrator import progress, records, runs, state
+from orchestrator import plot, progress, records, runs, state
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.errors import StateError, command
+from orchestrator.plot import epochs
+from orchestrator.schema import Results
 
 RunName = Annotated[str | None, completed("Which run; default: the newest.", options.run_names)]
+
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", help="File (.png, .svg, .pdf, .html) to draw loss, accuracy, images/s and time split into."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -62,8 +70,12 @@ def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = Fa
     output.runs_table(seen) if seen else output.line(f"cluster {place.name}: no runs yet")
 
 
-def results(run: RunName = None, config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
+def results(
+    run: RunName = None, plot_file: Plot = None, config_file: ConfigFile = None, name: Name = None, json: Json = False
+) -> None:
     """Show what a run gave: its configuration and every epoch, or where the files of a script are."""
+    if plot_file:
+        plot.require(plot_file, epochs.FORMATS)
     place = options.place(config_file, name)
     chosen = records.get(place, run)
     record = state.read(place)
@@ -74,5 +86,15 @@ def results(run: RunName = None, config_file: ConfigFile = None, name: Name = No
     if not (directory / "log").exists():
         shown = command(f"logs {chosen.id}", place.name)
         raise StateError(f"run {chosen.id} left nothing that could be fetched", f"{shown} shows what it wrote")
+    if plot_file:
+        epochs.draw(_trained(directory, chosen.id), plot_file)
+        progress.note(f"wrote {plot_file}")
     [seen] = runs.overview(place, record.cluster if record else None, [chosen])
     output.run(seen, directory, json)
+
+
+def _trained(directory: Path, run: str) -> Results:
+    found = output.trained(directory)
+    if found is None:
+        raise StateError(f"run {run} left no results.json to draw", "a training run leaves one when it begins")
+    return found

@@ -6,5 +6,4 @@ prometheus   its HTTP API
 summary      what the series of a run say in short
 top          nodes and runs as they are now
 series       all series of one run, as CSV files
-plot         the same as a picture
 """

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator import __version__
+from orchestrator.explanation import explain
 from orchestrator.schema import Epoch, Results, World
 from orchestrator.trainer import schedule
 from orchestrator.trainer.setup import Trainer
@@ -87,6 +88,8 @@ class Writer:
 
     def end(self, why: str) -> None:
         self._keep(self.results.model_copy(update={"ended": why}))
+        if explanation := explain(self.results):
+            say(str(explanation))
 
     def _keep(self, results: Results) -> None:
         self.results = results

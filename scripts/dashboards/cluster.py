@@ -2,9 +2,8 @@
 
 from grafana_foundation_sdk.models import dashboard
 
-from scripts.dashboards import navigation
 from scripts.dashboards import vocabulary as v
-from scripts.dashboards.frame import Section, frame
+from scripts.dashboards.frame import of_nodes
 from scripts.dashboards.panels import Panel, lines, tile, verdict
 from scripts.dashboards.tables import Column, Rows, listing
 
@@ -29,14 +28,14 @@ SLOW_DISK = v.Scale((0.7, 0.95), ("room", "busy", "full"))
 
 def build() -> dashboard.Dashboard:
     """The dashboard."""
-    sections = [
-        Section("", [*_machines(), *_training()]),
-        Section("Nodes", [_alive(), _nodes()]),
-        Section("Over time", _over_time()),
-        Section("Alerts", [_alerts()]),
-    ]
     says = "Who is alive, and which node has no room left."
-    return frame("orchestrator-cluster", says, [navigation.cluster(), navigation.nodes()], sections)
+    sections = {
+        "": [*_machines(), *_training()],
+        "Nodes": [_alive(), _nodes()],
+        "Over time": _over_time(),
+        "Alerts": [_alerts()],
+    }
+    return of_nodes("orchestrator-cluster", says, sections)
 
 
 def _machines() -> list[Panel]:
@@ -48,16 +47,14 @@ def _machines() -> list[Panel]:
         verdict("CPU", "The busiest node's CPU.", f"topk(1, {CPU})", v.SHARE, v.CPU, GONE, busiest),
         verdict("Memory", "The fullest node's memory.", f"topk(1, {MEMORY})", v.SHARE, v.MEMORY, GONE, fullest),
         verdict("Disk space", "The fullest disk.", f"topk(1, max by (node) ({FULL}))", v.SHARE, v.DISK, GONE, fullest),
-        verdict(
-            "Network",
-            "The busiest training interface, of its link's speed.",
-            f"topk(1, {NETWORK})",
-            v.SHARE,
-            v.UTILISATION,
-            UNKNOWN,
-            busiest,
-        ),
+        busiest_link("Network"),
     ]
+
+
+def busiest_link(title: str) -> Panel:
+    """Whether a link has room left."""
+    says, node = "The busiest training interface, of its link's speed.", ("{{node}}", "busiest")
+    return verdict(title, says, f"topk(1, {NETWORK})", v.SHARE, v.UTILISATION, UNKNOWN, node)
 
 
 def _training() -> list[Panel]:

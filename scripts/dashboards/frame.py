@@ -1,13 +1,13 @@
 """What every dashboard has: an identity, links to the others, variables, sections of panels that fill the width."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard
 
-from scripts.dashboards.navigation import DASHBOARDS, links
+from scripts.dashboards import navigation
 from scripts.dashboards.panels import Panel
 from scripts.dashboards.vocabulary import SCRAPE_INTERVAL, SOURCE
 
@@ -33,10 +33,10 @@ def frame(
     annotations: Sequence[build.AnnotationQuery] = (),
 ) -> dashboard.Dashboard:
     """A dashboard; `since` is where its range begins, in Grafana's words."""
-    board = build.Dashboard(DASHBOARDS[uid])
+    board = build.Dashboard(navigation.DASHBOARDS[uid])
     board.uid(uid).description(says).tags([TAG]).version(VERSION).readonly().timezone("browser")
     board.time(since, "now").refresh(refresh).tooltip(dashboard.DashboardCursorSync.TOOLTIP)
-    board.links([*links(uid)]).variables([*variables]).annotations([*annotations])
+    board.links([*navigation.links(uid)]).variables([*variables]).annotations([*annotations])
     number = 0
     for section in sections:
         if section.title:
@@ -47,6 +47,12 @@ def frame(
             panel.id(number)
             board.with_panel(panel)
     return in_sight(board.build())
+
+
+def of_nodes(uid: str, says: str, sections: Mapping[str, Sequence[Panel]]) -> dashboard.Dashboard:
+    """A dashboard about the nodes that its reader chooses; panels by the title of their section."""
+    variables = [navigation.cluster(), navigation.nodes()]
+    return frame(uid, says, variables, [Section(title, panels) for title, panels in sections.items()])
 
 
 def in_sight(board: dashboard.Dashboard) -> dashboard.Dashboard:

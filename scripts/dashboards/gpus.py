@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 from grafana_foundation_sdk.models import dashboard
 
-from scripts.dashboards import navigation
 from scripts.dashboards import vocabulary as v
 from scripts.dashboards.cluster import IDLE, NODES
-from scripts.dashboards.frame import Section, frame
+from scripts.dashboards.frame import of_nodes
 from scripts.dashboards.panels import Panel, lines, tile, verdict
 from scripts.dashboards.tables import Column, Rows, listing
 
@@ -42,15 +41,15 @@ INPUT = "run:orchestrator_training_input:ratio"
 
 def build() -> dashboard.Dashboard:
     """The dashboard."""
-    sections = [
-        Section("", _verdict()),
-        Section("Work", _work()),
-        Section("Heat, power and clocks", _limits()),
-        Section("Errors", _errors()),
-        Section("Each GPU", [_each()]),
-    ]
     says = "Whether GPUs starve, and whether one is hot, held back or broken."
-    return frame("orchestrator-gpus", says, [navigation.cluster(), navigation.nodes()], sections)
+    sections = {
+        "": _verdict(),
+        "Work": _work(),
+        "Heat, power and clocks": _limits(),
+        "Errors": _errors(),
+        "Each GPU": [_each()],
+    }
+    return of_nodes("orchestrator-gpus", says, sections)
 
 
 def _number(condition: str) -> str:

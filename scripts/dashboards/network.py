@@ -2,10 +2,9 @@
 
 from grafana_foundation_sdk.models import dashboard
 
-from scripts.dashboards import navigation
 from scripts.dashboards import vocabulary as v
-from scripts.dashboards.cluster import GONE, IDLE, NETWORK, NODES, RECEIVED, SENT, UNKNOWN
-from scripts.dashboards.frame import Section, frame
+from scripts.dashboards.cluster import GONE, IDLE, NETWORK, NODES, RECEIVED, SENT, UNKNOWN, busiest_link
+from scripts.dashboards.frame import of_nodes
 from scripts.dashboards.panels import Panel, lines, verdict
 from scripts.dashboards.tables import Column, Rows, listing
 
@@ -42,14 +41,14 @@ COMMUNICATION = "run:orchestrator_training_communication:ratio"
 
 def build() -> dashboard.Dashboard:
     """The dashboard."""
-    sections = [
-        Section("", _verdict()),
-        Section("Traffic of the training interfaces", _traffic()),
-        Section("Losses", _losses()),
-        Section("Interfaces", [_interfaces()]),
-    ]
     says = "Whether the network is the limit, and whether it loses anything."
-    return frame("orchestrator-network", says, [navigation.cluster(), navigation.nodes()], sections)
+    sections = {
+        "": _verdict(),
+        "Traffic of the training interfaces": _traffic(),
+        "Losses": _losses(),
+        "Interfaces": [_interfaces()],
+    }
+    return of_nodes("orchestrator-network", says, sections)
 
 
 def _worst(queries: dict[str, str]) -> str:
@@ -58,17 +57,9 @@ def _worst(queries: dict[str, str]) -> str:
 
 
 def _verdict() -> list[Panel]:
-    busiest, worst = ("{{node}}", "busiest"), ("{{node}}", "worst")
+    worst = ("{{node}}", "worst")
     panels = [
-        verdict(
-            "Utilisation",
-            "The busiest training interface, of its link's speed.",
-            f"topk(1, {NETWORK})",
-            v.SHARE,
-            v.UTILISATION,
-            UNKNOWN,
-            busiest,
-        ),
+        busiest_link("Utilisation"),
         verdict(
             "Communication",
             "Share of a training step spent exchanging gradients.",

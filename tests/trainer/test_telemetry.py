@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 from prometheus_client.parser import text_string_to_metric_families
 
+from orchestrator.explanation import explain
 from orchestrator.schema import Epoch
 from orchestrator.trainer import reduction, snapshots
 from tests.trainer import launcher
@@ -111,6 +112,12 @@ def test_results_hold_the_mean_split_of_every_epoch_and_rank(trained: tuple[Path
     for epoch in epochs:
         steps = 1 if epoch.epoch == 1 else 2  # the first step of all is left out
         assert parts(epoch)[:, 0].sum() * steps <= epoch.seconds * 1.01  # the seconds are those of rank 0
+
+
+def test_the_last_that_rank_0_says_is_what_held_the_run_up(trained: tuple[Path, dict[Any, float]]) -> None:
+    directory, _ = trained
+    said = [line for line in (directory / "log").read_text().splitlines() if line.startswith("[0]<stdout>:")]
+    assert said[-1] == f"[0]<stdout>:{explain(launcher.results(directory))}"
 
 
 def test_on_one_rank_nothing_is_communicated(tmp_path: Path) -> None:

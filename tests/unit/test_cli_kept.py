@@ -7,40 +7,14 @@ from typing import Any
 import pytest
 
 from orchestrator import state
-from orchestrator.schema import Epoch, Results, RunStatus, Scores, World
+from orchestrator.schema import Results, RunStatus
 from orchestrator.state import Home
-from tests import builders, samples
+from tests import builders
 from tests.unit.conftest import Cli
 
 LOG = b"[0]<stdout>:epoch 1/1\n[1]<stdout>:hello\n"
-
-
-def results(run_id: str) -> Results:
-    scores = Scores(loss=0.25, top1=0.9, top5=1.0, images=1000)
-    epoch = Epoch(
-        epoch=1,
-        steps=4,
-        learning_rate=0.1,
-        train=scores,
-        test=scores,
-        images_per_second=400.0,
-        images_per_second_per_rank=[200.0, 200.0],
-        peak_memory_per_rank=[1, 1],
-        seconds=3.0,
-        test_seconds=1.0,
-        weights_sha256="00",
-    )
-    return Results(
-        run=run_id,
-        config=samples.train_config(run=run_id),
-        versions={},
-        world=World(size=2, hosts=["demo-head", "demo-worker-0"]),
-        parameters=1,
-        effective_batch_size=64,
-        peak_learning_rate=0.2,
-        epochs=[epoch],
-        ended="epochs",
-    )
+SPLIT = {"input_seconds": [0.2, 0.2], "compute_seconds": [0.3, 0.3], "communication_seconds": [0.0, 0.0]}
+RESULTS = builders.results([builders.epoch(1)])
 
 
 @pytest.fixture
@@ -50,7 +24,7 @@ def place() -> Home:
     run = builders.run()
     state.replace(place.runs / run.id / "run.json", run.model_dump_json())
     RunStatus(state="finished", exit_code=0, started=1.0, ended=9.0).write(place.runs / run.id / "status.json")
-    results(run.id).write(place.runs / run.id / "results.json")
+    RESULTS.write(place.runs / run.id / "results.json")
     (place.runs / run.id / "log").write_bytes(LOG)
     return place
 
@@ -77,7 +51,43 @@ def test_a_runs_results_are_shown_in_words_and_in_json(cli: Cli) -> None:
     said = cli("results").stdout.splitlines()
     assert said[0] == "run resnet20-mnist-1: resnet20 on mnist, 2 ranks on 2 nodes"
     assert said[-1].split() == ["1", "0.2500", "90.00%", "0.2500", "90.00%", "100.00%", "400", "3.0"]
-    assert Results.model_validate(as_json(cli, "results")) == results("resnet20-mnist-1")
+    assert Results.model_validate(as_json(cli, "results")) == RESULTS
+
+
+def test_a_runs_results_end_with_what_held_it_up(cli: Cli, place: Home) -> None:
+    builders.results([builders.epoch(1, **SPLIT)]).write(place.runs / "resnet20-mnist-1" / "results.json")
+    [said] = [line for line in cli("results").stdout.splitlines() if "-bound" in line]
+    assert cli("results").stdout.endswith(f"{said}\n")
+    explanation = as_json(cli, "results")["explanation"]
+    assert (explanation["bound"], round(explanation["share"], 2)) == ("input", 0.4)
+    assert said == f"{explanation['finding']}. To try: {'; '.join(explanation['advice'])}"
+
+
+@pytest.mark.usefixtures("place")
+def test_results_without_a_split_have_no_explanation(cli: Cli) -> None:
+    assert as_json(cli, "results")["explanation"] is None
+
+
+@pytest.mark.usefixtures("place")
+def test_a_runs_epochs_are_drawn_beside_what_is_shown(cli: Cli, tmp_path: Path) -> None:
+    drawn = cli("results", "--plot", "run.png")
+    assert (drawn.returncode, drawn.stdout) == (0, cli("results").stdout)
+    assert "wrote run.png" in drawn.stderr
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_of_another_kind_is_refused_before_anything_is_looked_at(cli: Cli) -> None:
+    finished = cli("results", "--plot", "run.txt")
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "error: --plot: run.txt: a picture ends with .png, .svg, .pdf, .html" in finished.stderr
+
+
+def test_what_a_script_left_cannot_be_drawn(cli: Cli, place: Home, tmp_path: Path) -> None:
+    (place.runs / "resnet20-mnist-1" / "results.json").unlink()
+    finished = cli("results", "--plot", "run.png")
+    assert finished.returncode == 1
+    assert "run resnet20-mnist-1 left no results.json to draw" in finished.stderr
+    assert not (tmp_path / "run.png").exists()
 
 
 @pytest.mark.usefixtures("place")

@@ -39,10 +39,12 @@ def digests_of_a_copy(directory: Path, *changed: str) -> list[str]:
 
 
 def test_the_digest_follows_what_the_images_are_made_of_and_nothing_else(tmp_path: Path) -> None:
-    made_of = ("docker/Dockerfile", "docker/node-init", "orchestrator/trainer/rank.py", "orchestrator/schema.py")
+    shared = (f"orchestrator/{name}.py" for name in images.SHARED)
+    made_of = ("docker/Dockerfile", "docker/node-init", "orchestrator/trainer/rank.py", *shared)
     found = digests_of_a_copy(tmp_path, *made_of, "orchestrator/cluster.py", "orchestrator/recipes/resnet50.yaml")
-    assert len(set(found[:5])) == 5
-    assert set(found[5:]) == {found[4]}
+    of_ours = 1 + len(made_of)
+    assert len(set(found[:of_ours])) == of_ours
+    assert set(found[of_ours:]) == {found[of_ours - 1]}
 
 
 def test_another_base_image_is_another_digest() -> None:

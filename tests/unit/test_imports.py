@@ -9,23 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import assets
+from orchestrator import assets, images
 
 # From the top down: a module imports what stands below its own line, and the modules of its own package.
 LAYERS = [
     {"cli"},
     {"lifecycle", "programs"},
-    {"removal", "settings"},
+    {"removal", "settings", "plot"},
     {"runs"},
     {"records"},
     {"alerting", "checks", "datasets", "providers", "notebook", "monitoring"},
-    {"tunnel"},
+    {"tunnel", "secret"},
     {"build", "terraform", "ansible", "ssh", "keys", "cloud", "google"},
     {"lock"},
     {"images", "engine", "state", "launch", "recipes", "runlog"},
     {"gpu"},
     {"process", "config", "cluster", "source", "notes", "prices"},
-    {"endings"},
+    {"endings", "explanation"},
     {"schema", "assets", "progress", "errors"},
 ]
 # The one module, or package, that may import each foreign tool.
@@ -36,7 +36,7 @@ TOOLS = {
     "openstack": "cloud",
     "paramiko": "ssh",
     "ansible_runner": "ansible",
-    "matplotlib": "monitoring",
+    "matplotlib": "plot",
     "python_terraform": "terraform",
     "subprocess": "process",
 }
@@ -88,8 +88,16 @@ def test_a_module_imports_only_what_is_below_it(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", TRAINER)
-def test_the_worker_side_imports_of_ours_itself_and_the_schema_alone(module: str) -> None:
-    assert {name for name in ours(TRAINER[module]) if name not in ("", "schema") and room(name) != "trainer"} == set()
+def test_the_worker_side_imports_of_ours_itself_and_what_both_sides_share_alone(module: str) -> None:
+    assert {name for name in ours(TRAINER[module]) - {"", *images.SHARED} if room(name) != "trainer"} == set()
+
+
+def test_what_both_sides_share_imports_nothing_of_ours_beside() -> None:
+    """And of others only what the trainer's image has: it brings all of these and no other module of this side."""
+    shared = [CONTROL[name] for name in images.SHARED]
+    assert set.union(*map(ours, shared)) <= set(images.SHARED)
+    foreign = {name.partition(".")[0] for path in shared for name in imports(path)} - sys.stdlib_module_names
+    assert foreign == {"orchestrator", "pydantic"}
 
 
 @pytest.mark.parametrize(("tool", "module"), TOOLS.items())

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import ConfigError, OrchestratorError, StateError
-from orchestrator.monitoring import plot, series
+from orchestrator.monitoring import series
 from orchestrator.monitoring.prometheus import Prometheus, Series
+from orchestrator.plot import minutes
 from tests import builders
 from tests.unit import prometheus_stand_in
 from tests.unit.prometheus_stand_in import NOW, Answers, Asked
@@ -113,7 +114,7 @@ def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_picture_shows_speed_loss_and_where_the_time_goes_over_minutes() -> None:
-    panels: list[Any] = plot.picture(EVERYTHING, RUN.id).axes
+    panels: list[Any] = minutes.picture(EVERYTHING, RUN.id).axes
     images, loss, split = panels
     [line] = images.get_lines()
     assert [float(x) for x in line.get_xdata()] == pytest.approx([0.0, 5.0 / 60.0])
@@ -125,11 +126,11 @@ def test_a_picture_shows_speed_loss_and_where_the_time_goes_over_minutes() -> No
 
 
 def test_a_picture_is_written_in_the_format_of_its_name(tmp_path: Path) -> None:
-    plot.draw(EVERYTHING, RUN.id, tmp_path / "run.png")
-    plot.draw([], RUN.id, tmp_path / "empty.svg")
+    minutes.draw(EVERYTHING, RUN.id, tmp_path / "run.png")
+    minutes.draw([], RUN.id, tmp_path / "empty.svg")
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG\r\n")
     assert "<svg" in (tmp_path / "empty.svg").read_text()
     with pytest.raises(ConfigError, match=r"run\.txt: a picture ends with \.png, \.svg, \.pdf"):
-        plot.draw(EVERYTHING, RUN.id, tmp_path / "run.txt")
+        minutes.draw(EVERYTHING, RUN.id, tmp_path / "run.txt")
     with pytest.raises(ConfigError, match="No such file or directory"):
-        plot.draw(EVERYTHING, RUN.id, tmp_path / "nowhere" / "run.png")
+        minutes.draw(EVERYTHING, RUN.id, tmp_path / "nowhere" / "run.png")

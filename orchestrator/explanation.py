@@ -1,0 +1,161 @@
+"""What holds a training run up, and what to try: read off the split of its steps in results.json. Pure.
+
+A synchronous step takes every rank the same time. A rank's own part of it is input and compute; what is left is its
+communication, which holds the exchange of gradients and the wait for slower ranks. The slowest rank waits for nobody:
+its communication is the exchange itself. So shares of a step are comparable, and the largest one names what to change:
+
+=============  =================================================  ==========
+bound by       share of a step                                    from
+=============  =================================================  ==========
+``input``      blocked on the next batch, mean over the ranks     10 %
+``straggler``  the slowest rank's own part, beyond the median of  10 %
+               the others
+``network``    communication of the slowest rank                  15 %
+``compute``    computing, mean over the ranks                     otherwise
+=============  =================================================  ==========
+
+To rid a run of a share s makes it 1 / (1 - s) times as fast: below 1.1 that is lost in the noise between two runs. Some
+exchange stays with any settings, hence its 15 %. What only jitters from step to step has no place in means: it counts
+as exchange.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Literal, NamedTuple
+
+from orchestrator.schema import Epoch, Results
+
+Bound = Literal["input", "straggler", "network", "compute"]
+FROM: dict[Bound, float] = {"input": 0.10, "straggler": 0.10, "network": 0.15}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """``share`` of a step, 0 to 1, is what goes to what the run is bound by; ``finding`` is a clause without a stop."""
+
+    bound: Bound
+    share: float
+    finding: str
+    advice: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.finding}. To try: {'; '.join(self.advice)}"
+
+
+class Split(NamedTuple):
+    """One rank's mean seconds per step."""
+
+    input: float
+    compute: float
+    communication: float
+
+    @property
+    def own(self) -> float:
+        """What it takes without waiting for others."""
+        return self.input + self.compute
+
+
+def explain(found: Results) -> Explanation | None:
+    """None where no step was split: files of older versions, runs of one step."""
+    ranks = split(found)
+    if not any(map(sum, ranks)):
+        return None
+    shares = _shares(ranks)
+    beyond = [bound for bound in FROM if shares[bound] >= FROM[bound]]
+    bound: Bound = max(beyond, key=lambda one: shares[one], default="compute")
+    finding, advice = EXPLAINED[bound](found, ranks, _percent(shares[bound]))
+    return Explanation(bound, shares[bound], finding, advice)
+
+
+def split(found: Results) -> list[Split]:
+    """Every rank's means over all steps of the run that were split; empty where there are none."""
+    sums, counted = [[0.0] * 3] * found.world.size, 0
+    for steps, epoch in _split_epochs(found):
+        parts = zip(epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds, strict=True)
+        sums = [[s + steps * p for s, p in zip(*both, strict=True)] for both in zip(sums, parts, strict=True)]
+        counted += steps
+    return [Split(*(value / counted for value in rank)) for rank in sums] if counted else []
+
+
+def _split_epochs(found: Results) -> Iterator[tuple[int, Epoch]]:
+    """Epochs with a split of as many ranks as there are now, each with its number of steps but the run's first."""
+    before = 0
+    for epoch in found.epochs:
+        steps, before = epoch.steps - (before or 1), epoch.steps
+        parts = (epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds)
+        if steps > 0 and all(len(part) == found.world.size for part in parts):
+            yield steps, epoch
+
+
+def _shares(ranks: list[Split]) -> dict[Bound, float]:
+    whole = fmean(map(sum, ranks))
+    return {
+        "input": fmean(rank.input for rank in ranks) / whole,
+        "straggler": _slowest(ranks)[1] / whole,
+        "network": min(rank.communication for rank in ranks) / whole,
+        "compute": fmean(rank.compute for rank in ranks) / whole,
+    }
+
+
+def _slowest(ranks: list[Split]) -> tuple[int, float]:
+    """Which rank takes longest, and by how many seconds per step beyond the median of the others."""
+    slowest = max(range(len(ranks)), key=lambda rank: ranks[rank].own)
+    others = _without(ranks, slowest)
+    return slowest, ranks[slowest].own - median(rank.own for rank in others) if others else 0.0
+
+
+def _without(ranks: list[Split], one: int) -> list[Split]:
+    return ranks[:one] + ranks[one + 1 :]
+
+
+NOT_THE_BATCH = "but not a larger --batch-size, which needs as much data for every image"
+
+
+def _input(found: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
+    advice = [f"more cores per rank (each has {found.config.threads}): larger machines, or fewer slots on each"]
+    if found.config.dataset == "imagenet":
+        advice += ["images stored in fewer pixels, which decode faster", "faster storage where cores are idle"]
+    return f"input-bound: {share} of the step waits for data", [*advice, NOT_THE_BATCH]
+
+
+def _straggler(found: Results, ranks: list[Split], share: str) -> tuple[str, list[str]]:
+    slowest, beyond = _slowest(ranks)
+    mine, others, host = ranks[slowest], _without(ranks, slowest), found.world.hosts[slowest]
+    usual = Split(*(median(part) for part in zip(*others, strict=True)))
+    who = "the other" if len(others) == 1 else "the median of the others"
+    if mine.input - usual.input > beyond / 2:
+        does = f"waits {mine.input * 1e3:.0f} ms per step for data, {who} {usual.input * 1e3:.0f} ms"
+        advice = [f"look whether cores, disk or network of {host} are busy with something else"]
+    else:
+        does = f"computes {mine.compute / max(usual.compute, 1e-9):.1f} x as long as {who}"
+        advice = ["nodes of one kind", f"look whether something else runs on {host}, or a GPU of it is hot"]
+    return f"one rank is slow: rank {slowest} on {host} {does}; {share} of the step is spent waiting for it", advice
+
+
+def _network(found: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
+    config, batch = found.config, found.effective_batch_size // found.world.size
+    advice = [f"a --batch-size above {batch}, which exchanges gradients less often per image"]
+    if not config.fp16_allreduce:
+        advice += ["--fp16-allreduce on GPUs, which halves what travels"]
+    advice += ["a longer --cycle-time on CPUs, such as 25", "`orchestrator check`, which measures the network"]
+    return f"network-bound: {share} of the step waits for the exchange of gradients", advice
+
+
+def _compute(found: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
+    advice = ["more nodes"]
+    if found.config.precision == "float32":
+        advice += ["--precision bfloat16 on GPUs, and on CPUs with AVX512_BF16 (`lscpu` names it)"]
+    return f"compute-bound: {share} of the step computes, as it should be", advice
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+EXPLAINED: dict[Bound, Callable[[Results, list[Split], str], tuple[str, list[str]]]] = {
+    "input": _input,
+    "straggler": _straggler,
+    "network": _network,
+    "compute": _compute,
+}

@@ -1,0 +1,118 @@
+"""What a training run gave, over its epochs: loss, accuracy, images per second, where the time of a step goes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from orchestrator import plot
+from orchestrator.errors import StateError
+from orchestrator.explanation import explain, split
+from orchestrator.plot import page
+from orchestrator.schema import Epoch, Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = (*plot.FORMATS, ".html")
+WIDE, HIGH = 12.8, 7.2  # inches: a slide
+ROOM = 1.08  # above the highest point
+MARKED = 40  # epochs; more of them are a line without points
+
+
+def draw(found: Results, path: Path) -> None:
+    """Write the picture of a run, or a page with it. Raises ConfigError, and StateError where there is no epoch."""
+    plot.require(path, FORMATS)
+    if not found.epochs:
+        raise StateError(f"run {found.run} has no epoch to draw", "it ended before its first one did")
+    suffix = path.suffix.lower()
+    if suffix == ".html":
+        svg = plot.rendered(picture(found), ".svg").decode()
+        return plot.write(page.text(found, svg).encode(), path)
+    plot.write(plot.rendered(picture(found), suffix), path)
+
+
+def picture(found: Results) -> "Figure":
+    """Four panels over the same epochs."""
+    figure = plot.canvas(WIDE, HIGH)
+    figure.suptitle(f"{found.config.model} on {found.config.dataset}", x=0.01, ha="left", size=18, weight="bold")
+    explanation = explain(found)
+    said = f"{page.headline(found)}\n{explanation.finding if explanation else ''}".strip()
+    figure.supxlabel(said, x=0.01, ha="left", size=11, linespacing=1.5)
+    for panel, drawn in zip(figure.subplots(2, 2).flat, (_loss, _top1, _images, _split), strict=True):
+        drawn(panel, found)
+        _over_epochs(panel, found.epochs)
+    return figure
+
+
+def _loss(panel: "Axes", found: Results) -> None:
+    for name, colour in plot.SPLITS.items():
+        values = [getattr(epoch, name).loss for epoch in found.epochs]
+        _line(panel, found.epochs, values, colour, f"{name}: {values[-1]:.3g} at the end")
+    panel.set_ylim(0.0, max(max(epoch.train.loss, epoch.test.loss) for epoch in found.epochs) * ROOM or 1.0)
+    _named(panel, "Loss", "nats")
+
+
+def _top1(panel: "Axes", found: Results) -> None:
+    for name, colour in plot.SPLITS.items():
+        values = [getattr(epoch, name).top1 * 100 for epoch in found.epochs]
+        _line(panel, found.epochs, values, colour, f"{name}: {max(values):.1f} % at best")
+    if len(found.epochs) == 1:
+        panel.set_ylim(0.0, 100.0)
+    _named(panel, "Accuracy", "top-1, %")
+
+
+def _images(panel: "Axes", found: Results) -> None:
+    values = [epoch.images_per_second for epoch in found.epochs]
+    _line(panel, found.epochs, values, plot.BLACK, f"all ranks together: {fmean(values):.0f} on average")
+    panel.set_ylim(0.0, max(values) * ROOM or 1.0)
+    _named(panel, "Speed of training", "images/s")
+
+
+def _split(panel: "Axes", found: Results) -> None:
+    """Stacked, the mean over the ranks; an epoch without a split has no bar."""
+    known = [epoch for epoch in found.epochs if epoch.compute_seconds]
+    numbers, below = [epoch.epoch for epoch in known], [0.0] * len(known)
+    for part, label in _shares(found).items():
+        high = [fmean(getattr(epoch, f"{part}_seconds")) * 1e3 for epoch in known]
+        width = 0.8 if len(known) <= MARKED else 1.0
+        panel.bar(numbers, high, width=width, bottom=below, color=plot.PARTS[part], label=label)
+        below = [lower + more for lower, more in zip(below, high, strict=True)]
+    if not any(below):
+        panel.text(0.5, 0.5, "not in these results", transform=panel.transAxes, ha="center", color="gray")
+        panel.set_yticks([])
+    _named(panel, "One step", "ms, mean over ranks")
+
+
+def _shares(found: Results) -> dict[str, str]:
+    """Each part with its share of all steps, as the explanation counts."""
+    ranks = split(found)
+    seconds = {part: sum(getattr(rank, part) for rank in ranks) for part in plot.PARTS}
+    whole = sum(seconds.values())
+    return {part: f"{part} {spent / whole * 100:.0f} %" for part, spent in seconds.items()} if whole else {}
+
+
+def _line(panel: "Axes", epochs: Sequence[Epoch], values: Sequence[float], colour: str, label: str) -> None:
+    mark = "o" if len(epochs) <= MARKED else None
+    panel.plot([epoch.epoch for epoch in epochs], values, color=colour, linewidth=2.0, marker=mark, label=label)
+
+
+def _named(panel: "Axes", title: str, unit: str) -> None:
+    """The legend stands beside the title, where it hides nothing."""
+    panel.set_title(title, loc="left", weight="bold", size=13)
+    panel.set_ylabel(unit, size=11)
+    named = panel.get_legend_handles_labels()[1]
+    if named:
+        panel.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(named), frameon=False, fontsize=10,
+                     borderaxespad=0.2, columnspacing=1.2, handlelength=1.0, handletextpad=0.5)  # fmt: skip
+    plot.plain(panel)
+
+
+def _over_epochs(panel: "Axes", epochs: Sequence[Epoch]) -> None:
+    from matplotlib.ticker import FixedLocator, MaxNLocator  # noqa: PLC0415
+
+    beside = 0.6 if len(epochs) > 1 else 2.0  # a single bar is no wall
+    panel.set_xlim(epochs[0].epoch - beside, epochs[-1].epoch + beside)
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True) if len(epochs) > 1 else FixedLocator([epochs[0].epoch]))
+    panel.set_xlabel("epoch", size=11)
