@@ -41,7 +41,7 @@ def inputs() -> Iterator[tuple[str, Path]]:
         yield path.name, path
     for path in [
         *(assets.PACKAGE / f"{name}.py" for name in ("__init__", *SHARED)),
-        *sorted((assets.PACKAGE / "trainer").glob("*.py")),
+        *sorted((assets.PACKAGE / "trainer").rglob("*.py")),
     ]:
         yield f"orchestrator/{path.relative_to(assets.PACKAGE)}", path
 

@@ -38,6 +38,12 @@ def digests_of_a_copy(directory: Path, *changed: str) -> list[str]:
     ).stdout.split()
 
 
+def test_an_image_has_every_module_of_the_worker_side() -> None:
+    inside = {path for name, path in images.inputs() if name.startswith("orchestrator/trainer/")}
+    assert inside == set((assets.PACKAGE / "trainer").rglob("*.py"))
+    assert any(path.parent.name == "models" for path in inside)
+
+
 def test_the_digest_follows_what_the_images_are_made_of_and_nothing_else(tmp_path: Path) -> None:
     shared = (f"orchestrator/{name}.py" for name in images.SHARED)
     made_of = ("docker/Dockerfile", "docker/node-init", "orchestrator/trainer/rank.py", *shared)
