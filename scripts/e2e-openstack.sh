@@ -21,5 +21,6 @@ terraform=$(command -v terraform || command -v tofu)
   tail -5 "$roots/log" >&2
   lacks "no provider for Terraform: reach its registry, or name a mirror by TF_CLI_CONFIG_FILE"
 }
-scripts/with-docker.sh .venv/bin/python -m pytest --exitfirst -m everywhere tests/e2e/test_story.py "$@"
-scripts/with-docker.sh .venv/bin/python -m pytest --exitfirst tests/cloud "$@"
+prove() { scripts/with-docker.sh .venv/bin/python -m pytest --exitfirst --timeout 7200 "$@"; } # guests may be emulated
+prove -m everywhere tests/e2e/test_story.py "$@"
+prove tests/cloud "$@"
