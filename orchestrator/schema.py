@@ -40,7 +40,10 @@ class _File(BaseModel):
 
 
 class TrainConfig(_File):
-    """Everything a training run depends on, resolved from recipe, cluster.yaml and flags."""
+    """Everything a training run depends on, resolved from recipe, cluster.yaml and flags.
+
+    ``augment`` moves small images by up to ``shift`` pixels and mirrors half of them where they may ``flip``.
+    """
 
     run: str
     model: str
@@ -51,6 +54,8 @@ class TrainConfig(_File):
     classes: int
     synthetic_images: int = 0
     augment: bool
+    shift: int = 4
+    flip: bool = True
     epochs: int
     steps: int | None = None
     max_time: float | None = None

@@ -13,7 +13,6 @@ from orchestrator.trainer.decoding import central_view, random_view, split_seed
 from orchestrator.trainer.found import DataError
 
 Example = tuple[tf.Tensor, tf.Tensor]
-PAD = 4  # pixels around a small image before the random crop (He et al. 2016, section 4.2)
 
 
 @dataclass(frozen=True)
@@ -98,15 +97,18 @@ def _in_memory(images: np.ndarray, labels: np.ndarray, config: TrainConfig, augm
 
     def example(index: tf.Tensor, seed: tf.Tensor) -> Example:
         image = tf.gather(all_images, index)
-        return (_crop_and_flip(image, seed) if augment else image), tf.gather(all_labels, index)
+        return (_moved(image, seed, config) if augment else image), tf.gather(all_labels, index)
 
     return Split(len(labels), example, config.threads)
 
 
-def _crop_and_flip(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    padded = tf.pad(image, [[PAD, PAD], [PAD, PAD], [0, 0]])
+def _moved(image: tf.Tensor, seed: tf.Tensor, config: TrainConfig) -> tf.Tensor:
+    """A random crop of the padded image, mirrored or not (He et al. 2016, section 4.2)."""
+    pad = config.shift
+    padded = tf.pad(image, [[pad, pad], [pad, pad], [0, 0]])
     crop, flip = split_seed(seed)
-    return tf.image.stateless_random_flip_left_right(tf.image.stateless_random_crop(padded, image.shape, crop), flip)
+    moved = tf.image.stateless_random_crop(padded, image.shape, crop)
+    return tf.image.stateless_random_flip_left_right(moved, flip) if config.flip else moved
 
 
 def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:

@@ -14,13 +14,17 @@ NOISE = np.random.default_rng(1).integers(1, 256, (3, 32, 32), np.uint8)  # no z
 ORIGINAL = NOISE.transpose(1, 2, 0)
 
 
-@pytest.fixture
-def augmented(tmp_path: Path) -> Split:
+def noise(tmp_path: Path, **changes: object) -> Split:
     """CIFAR-10 with two hundred times the same image of noise."""
     record = bytes([3]) + NOISE.tobytes()
     samples.cifar_archive(tmp_path, {"data_batch_1.bin": record * 200, "test_batch.bin": record})
     values = {"dataset": "cifar10", "data": str(tmp_path), "image_size": 32, "channels": 3, "augment": True}
-    return datasets.load(samples.train_config(**values))[0]
+    return datasets.load(samples.train_config(**values, **changes))[0]
+
+
+@pytest.fixture
+def augmented(tmp_path: Path) -> Split:
+    return noise(tmp_path)
 
 
 def views(split: Split, indices: list[int], seed: int, batch: int = 16) -> np.ndarray:
@@ -55,6 +59,15 @@ def mirrored(split: Split) -> list[bool]:
 
 def test_views_are_the_image_moved_by_four_pixels_at_most_and_mirrored_half_of_the_time(augmented: Split) -> None:
     assert 60 < sum(mirrored(augmented)) < 140
+
+
+def test_what_must_not_be_mirrored_is_moved_alone(tmp_path: Path) -> None:
+    assert not any(mirrored(noise(tmp_path, flip=False)))
+
+
+def test_a_smaller_shift_gives_fewer_views(tmp_path: Path) -> None:
+    seen = {view.tobytes() for view in views(noise(tmp_path, shift=1, flip=False), list(range(200)), seed=1)}
+    assert len(seen) == 9
 
 
 def test_whether_a_view_is_mirrored_is_not_drawn_from_the_seed_that_moves_it(augmented: Split) -> None:

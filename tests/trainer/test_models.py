@@ -32,6 +32,16 @@ def test_resnet20_has_the_parameters_of_its_paper() -> None:
     assert round(count / 1e6, 2) == 0.27
 
 
+@pytest.mark.parametrize(("size", "padding"), [(28, "same"), (32, "valid")])
+def test_lenet_has_the_parameters_of_its_usual_form_and_28_pixels_stand_in_a_frame_of_32(
+    size: int, padding: str
+) -> None:
+    """LeCun et al. 1998, section II-B, with C3 joined to all of S2: 156 + 2416 + 48120 + 10164 + 850."""
+    model = models.build("lenet", size, 1, 10, seed=1)
+    assert trainable(model) == 61_706
+    assert next(layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)).padding == padding
+
+
 @pytest.mark.parametrize(("name", "layers"), [("resnet20", 20), ("resnet50", 50), ("resnet101", 101)])
 def test_a_networks_name_says_its_layers_with_weights(name: str, layers: int) -> None:
     kinds = [type(layer).__name__ for layer in network(name).layers]
@@ -67,6 +77,7 @@ def test_the_last_gamma_of_every_bottleneck_block_starts_at_zero_and_no_other() 
 @pytest.mark.parametrize(
     ("name", "size", "channels", "precision"),
     [
+        ("lenet", 28, 1, "float32"),
         ("resnet20", 28, 1, "float32"),
         ("resnet20", 28, 1, "mixed_float16"),
         ("resnet50", 32, 3, "mixed_bfloat16"),

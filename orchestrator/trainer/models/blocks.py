@@ -1,0 +1,57 @@
+"""What the networks are made of."""
+
+import keras
+import tensorflow as tf
+from keras import layers
+
+
+@keras.saving.register_keras_serializable(package="orchestrator")
+class FusedBatchNormalization(layers.BatchNormalization):
+    """Batch normalisation by TensorFlow's fused operation, which Keras 3 does not use.
+
+    Measured on 2 cores (ResNet-50, 128 px, batch 32, float32): 25.9 images/s against 20.4 with Keras' own layer.
+    """
+
+    def call(self, inputs: tf.Tensor, training: "bool | None" = None, mask: "tf.Tensor | None" = None) -> tf.Tensor:
+        scale, offset, mean, variance = (
+            tf.cast(tf.convert_to_tensor(v), tf.float32)
+            for v in (self.gamma, self.beta, self.moving_mean, self.moving_variance)
+        )
+        if not training:
+            return _fused(inputs, scale, offset, self.epsilon, mean=mean, variance=variance)[0]
+        outputs, batch_mean, batch_variance = _fused(inputs, scale, offset, self.epsilon)
+        self.moving_mean.assign(mean * self.momentum + batch_mean * (1.0 - self.momentum))
+        self.moving_variance.assign(variance * self.momentum + batch_variance * (1.0 - self.momentum))
+        return outputs
+
+
+def _fused(
+    inputs: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, epsilon: float, **moments: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    result: tuple[tf.Tensor, tf.Tensor, tf.Tensor] = tf.compat.v1.nn.fused_batch_norm(
+        inputs, scale, offset, epsilon=epsilon, is_training=not moments, **moments
+    )
+    return result
+
+
+def normalized(x: tf.Tensor, gamma: str = "ones", momentum: float = 0.9, epsilon: float = 1e-5) -> tf.Tensor:
+    return FusedBatchNormalization(momentum=momentum, epsilon=epsilon, gamma_initializer=gamma)(x)
+
+
+def convolution(
+    x: tf.Tensor, filters: int, size: "int | tuple[int, int]", stride: int = 1, padding: str = "same"
+) -> tf.Tensor:
+    """With a bias and ReLU, as in networks from before batch normalisation; He initialisation."""
+    return layers.Conv2D(
+        filters, size, strides=stride, padding=padding, activation="relu", kernel_initializer="he_normal"
+    )(x)
+
+
+def hidden(x: tf.Tensor, units: int) -> tf.Tensor:
+    """A fully connected layer with ReLU; He initialisation."""
+    return layers.Dense(units, activation="relu", kernel_initializer="he_normal")(x)
+
+
+def logits(x: tf.Tensor, classes: int, start: "keras.Initializer | None" = None) -> tf.Tensor:
+    """The last layer, in float32 whatever the precision of the others; drawn by Glorot where ``start`` says nothing."""
+    return layers.Dense(classes, kernel_initializer=start or keras.initializers.GlorotUniform(), dtype="float32")(x)
