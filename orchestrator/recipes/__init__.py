@@ -14,7 +14,7 @@ from orchestrator.schema import TrainConfig
 HERE = Path(__file__).parent
 DATASETS = "datasets"
 SYNTHETIC_IMAGES_PER_SLOT = 512
-FIXED_SIZE = ("mnist", "cifar10")
+FIXED_SIZE = ("mnist", "fashion_mnist", "cifar10", "sdss")
 MEMORY_SHARE = 0.9  # of a node's free memory that a rank may plan with
 
 
@@ -29,8 +29,16 @@ def models() -> list[str]:
 
 
 def datasets() -> dict[str, dict[str, Any]]:
-    """By name: classes, image_size and channels; for what can be downloaded also site and files (name -> SHA-256)."""
+    """By name: classes, image_size and channels; of a table (``table`` is true) the channels are its features.
+
+    For what can be downloaded also site and files (name -> SHA-256), for what cannot what it ``needs`` instead.
+    """
     return _read(DATASETS)
+
+
+def samples(dataset: str | None) -> str:
+    """What the samples of ``dataset`` are called."""
+    return "rows" if datasets().get(dataset or "", {}).get("table") else "images"
 
 
 def require(train: Train) -> tuple[str, str]:
@@ -43,7 +51,9 @@ def require(train: Train) -> tuple[str, str]:
             problems.append(f"train.{key}: {value!r} is unknown{nearest(value, known)} (known: {', '.join(known)})")
     fixed = datasets()[train.dataset]["image_size"] if train.dataset in FIXED_SIZE else None
     if fixed and train.image_size not in (None, fixed):
-        problems.append(f"train.image_size: {train.image_size}: images of {train.dataset} have {fixed} pixels")
+        table = f"{train.dataset} is a table"
+        size = table if samples(train.dataset) == "rows" else f"images of {train.dataset} have {fixed} pixels"
+        problems.append(f"train.image_size: {train.image_size}: {size}")
     if problems:
         raise ConfigError(problems)
     return str(train.model), str(train.dataset)
@@ -69,9 +79,11 @@ def batch_size(train: Train, images: int, world: int, memory: int | None) -> int
     """
     share = images // world
     if share < 1:
-        raise ConfigError([f"launch.np: {world} ranks asked for, {train.dataset} has only {images} training images"])
+        problem = f"{train.dataset} has only {images} training {samples(train.dataset)}"
+        raise ConfigError([f"launch.np: {world} ranks asked for, {problem}"])
     if (train.batch_size or 0) > share:
-        raise ConfigError([f"train.batch_size: {train.batch_size}: each of {world} ranks has only {share} images"])
+        share_of = f"each of {world} ranks has only {share} {samples(train.dataset)}"
+        raise ConfigError([f"train.batch_size: {train.batch_size}: {share_of}"])
     if train.batch_size:
         return train.batch_size
     wanted = min(share, int(recipe(train)["batch_size"]))

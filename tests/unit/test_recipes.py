@@ -8,9 +8,11 @@ from orchestrator import recipes
 from orchestrator.config import Train
 from orchestrator.errors import ConfigError
 from orchestrator.schema import TrainConfig
+from orchestrator.trainer import sdss
 
 RESNET101 = Train(model="resnet101", dataset="imagenet")
-EVERY_PAIR = [(model, dataset) for model in recipes.models() for dataset in recipes.datasets()]
+OF_IMAGES = [dataset for dataset in recipes.datasets() if recipes.samples(dataset) == "images"]
+EVERY_PAIR = [(model, dataset) for model in recipes.models() for dataset in OF_IMAGES]
 
 
 def resolve(train: Train, world: int = 2, batch: int | None = None, images: int = 10_000) -> TrainConfig:
@@ -19,9 +21,9 @@ def resolve(train: Train, world: int = 2, batch: int | None = None, images: int 
     return recipes.resolve(train, run="run-1", data=data, images=images, world=world, threads=3, batch=size)
 
 
-def test_three_models_and_four_data_sets_are_known() -> None:
+def test_three_models_and_six_data_sets_are_known() -> None:
     assert recipes.models() == ["resnet101", "resnet20", "resnet50"]
-    assert list(recipes.datasets()) == ["synthetic", "mnist", "cifar10", "imagenet"]
+    assert list(recipes.datasets()) == ["synthetic", "mnist", "fashion_mnist", "cifar10", "sdss", "imagenet"]
 
 
 @pytest.mark.parametrize(("model", "dataset"), EVERY_PAIR)
@@ -85,6 +87,18 @@ def test_more_ranks_than_images_are_refused() -> None:
 def test_a_size_that_the_images_do_not_have_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"train\.image_size: 64: images of mnist have 28 pixels"):
         recipes.require(Train(model="resnet20", dataset="mnist", image_size=64))
+
+
+def test_a_table_has_no_size_in_pixels_and_rows_for_images() -> None:
+    with pytest.raises(ConfigError, match=r"train\.image_size: 64: sdss is a table"):
+        recipes.require(Train(model="resnet20", dataset="sdss", image_size=64))
+    with pytest.raises(ConfigError, match="9 ranks asked for, sdss has only 8 training rows"):
+        recipes.batch_size(Train(model="resnet20", dataset="sdss"), images=8, world=9, memory=None)
+
+
+def test_a_table_is_as_wide_as_the_features_that_are_read_of_it() -> None:
+    found = recipes.datasets()["sdss"]
+    assert (found["channels"], found["classes"]) == (len(sdss.FEATURES), len(sdss.CLASSES))
 
 
 def test_resolving_twice_gives_the_same() -> None:
