@@ -4,7 +4,8 @@ Features are what was measured of the object itself: its magnitudes in five band
 table: objid, run, rerun, camcol, field (of the image) and specobjid, plate, mjd, fiberid (of the spectrum) number the
 survey's own work, and as plates are drilled for targets of a kind, they give classes away without saying anything of
 the sky; ra and dec say where an object stands, which makes it neither star nor quasar. The colours (u-g, g-r, r-i, i-z)
-as further features gained nothing: a network of two layers had 98.6 % of the held-out rows right with and without them.
+as further features gained nothing: a network of two layers had 98.3 to 98.8 % of the held-out rows right with them,
+98.5 to 99.0 % without.
 """
 
 import csv
@@ -52,20 +53,19 @@ def _rows(path: Path) -> list[Row]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             lines = csv.reader(file)
-            header = _header(path, lines)
+            # The first that is no title: SkyServer writes "#Table1" above its tables.
+            header = next((line for line in lines if line and not line[0].startswith("#")), [])
+            _require_columns(f"{path}: row {lines.line_num}", header)
             named = (dict(zip(header, line, strict=False)) for line in lines if line)
             return [_row(f"{path}: row {lines.line_num}", values) for values in named]
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: not a table in CSV ({error})") from None
 
 
-def _header(path: Path, lines: "csv._reader") -> list[str]:
-    """The first line that is no title: SkyServer writes "#Table1" above its tables."""
-    header = next((line for line in lines if line and not line[0].startswith("#")), [])
+def _require_columns(place: str, header: list[str]) -> None:
     missing = [column for column in (*FEATURES, "class") if column not in header]
     if missing:
-        raise DataError(f"{path}: row {lines.line_num}: no column {', '.join(missing)} in the header")
-    return header
+        raise DataError(f"{place}: no column {', '.join(missing)} in the header")
 
 
 def _row(place: str, values: dict[str, str]) -> Row:
