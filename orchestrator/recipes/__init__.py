@@ -5,7 +5,7 @@ import math
 from orchestrator.config import Train
 from orchestrator.errors import ConfigError
 from orchestrator.recipes.choice import recipe, require
-from orchestrator.recipes.shelf import HERE, card, datasets, models
+from orchestrator.recipes.shelf import HERE, card, datasets, models, samples
 from orchestrator.schema import TrainConfig
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "recipe",
     "require",
     "resolve",
+    "samples",
     "training_images",
 ]
 
@@ -38,9 +39,11 @@ def batch_size(train: Train, images: int, world: int, memory: int | None) -> int
     """
     share = images // world
     if share < 1:
-        raise ConfigError([f"launch.np: {world} ranks asked for, {train.dataset} has only {images} training images"])
+        problem = f"{train.dataset} has only {images} training {samples(train.dataset)}"
+        raise ConfigError([f"launch.np: {world} ranks asked for, {problem}"])
     if (train.batch_size or 0) > share:
-        raise ConfigError([f"train.batch_size: {train.batch_size}: each of {world} ranks has only {share} images"])
+        share_of = f"each of {world} ranks has only {share} {samples(train.dataset)}"
+        raise ConfigError([f"train.batch_size: {train.batch_size}: {share_of}"])
     if train.batch_size:
         return train.batch_size
     wanted = min(share, int(recipe(train)["batch_size"]))

@@ -53,13 +53,16 @@ def _wrong_shape(train: Train, has: dict[str, Any], said: dict[str, Any]) -> lis
     size, changed = has["image_size"], [key for key in ("image_size", "classes") if said[key] != has[key]]
     problems = [f"{train.recipe}: {key}: {said[key]}: {train.dataset} has {has[key]}" for key in changed]
     if train.image_size not in (None, size):
-        problems.append(f"train.image_size: {train.image_size}: images of {train.dataset} have {size} pixels")
+        whose = f"images of {train.dataset} have {size} pixels" if size > 1 else f"{train.dataset} is a table"
+        problems.append(f"train.image_size: {train.image_size}: {whose}")
     return problems
 
 
 def _too_small(train: Train, model: str, dataset: str) -> list[str]:
     size, least = train.image_size or _merged(train, model, dataset)["image_size"], card(model)["minimum_size"]
-    place = f"train.image_size: {size}" if train.image_size else f"train.dataset: images of {dataset} have {size} pixels"
+    place = (
+        f"train.image_size: {size}" if train.image_size else f"train.dataset: images of {dataset} have {size} pixels"
+    )
     return [] if size >= least else [f"{place}: {model} needs at least {least}"]
 
 

@@ -49,7 +49,7 @@ class Settings(Section):
     label_smoothing: Below1 = 0.0
     warmup_epochs: float = Field(0.0, ge=0)
     schedule: Schedule = "step"
-    milestones: list[Share] = []
+    milestones: list[Share] = Field([])
     decay: Annotated[float, Field(gt=0, le=1)] = 0.94
     decay_epochs: Positive = 2.0
     power: Positive = 0.5

@@ -26,8 +26,14 @@ def card(model: str) -> dict[str, Any]:
 
 
 def datasets() -> dict[str, dict[str, Any]]:
-    """By name: classes, image_size and channels; for what can be downloaded also site and files (name -> SHA-256).
+    """By name: classes, image_size and channels; of a table (``table`` is true) the channels are its features.
 
-    With ``table`` a sample is a row of so many ``channels`` features, not an image.
+    ``train``, ``test`` and ``bytes`` as published, ``source`` in words. For what can be downloaded also site and files
+    (name -> SHA-256), for what cannot what it ``needs`` instead.
     """
     return _read(DATASETS)
+
+
+def samples(dataset: str | None) -> str:
+    """What the samples of ``dataset`` are called."""
+    return "rows" if datasets().get(dataset or "", {}).get("table") else "images"

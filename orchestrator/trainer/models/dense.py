@@ -1,4 +1,7 @@
-"""A network for tables: fully connected layers with ReLU (Glorot et al. 2011, "Deep Sparse Rectifier Neural Networks")."""
+"""A network for tables: fully connected layers with ReLU.
+
+Source: Glorot et al. 2011, "Deep Sparse Rectifier Neural Networks" (AISTATS).
+"""
 
 import tensorflow as tf
 from keras import layers

@@ -69,9 +69,7 @@ def _wide(x: tf.Tensor) -> tf.Tensor:
 def _unit(
     x: tf.Tensor, filters: int, size: "int | tuple[int, int]", stride: int = 1, padding: str = "same"
 ) -> tf.Tensor:
-    x = layers.Conv2D(
-        filters, size, strides=stride, padding=padding, use_bias=False, kernel_initializer="he_normal"
-    )(x)
+    x = layers.Conv2D(filters, size, strides=stride, padding=padding, use_bias=False, kernel_initializer="he_normal")(x)
     return layers.ReLU()(normalized(x, epsilon=1e-3))
 
 

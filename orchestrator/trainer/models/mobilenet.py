@@ -24,9 +24,7 @@ def mobilenet_v2(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
 def _block(x: tf.Tensor, expansion: int, filters: int, stride: int) -> tf.Tensor:
     """Widened, filtered map by map, narrowed without ReLU; added to what came in where shapes agree."""
     y = x if expansion == 1 else _unit(x, expansion * x.shape[-1], 1)
-    y = layers.DepthwiseConv2D(
-        3, strides=stride, padding="same", use_bias=False, depthwise_initializer="he_normal"
-    )(y)
+    y = layers.DepthwiseConv2D(3, strides=stride, padding="same", use_bias=False, depthwise_initializer="he_normal")(y)
     y = layers.Conv2D(filters, 1, use_bias=False, kernel_initializer="he_normal")(layers.ReLU(6.0)(normalized(y)))
     y = normalized(y)
     return layers.Add()([x, y]) if stride == 1 and x.shape[-1] == filters else y
