@@ -64,7 +64,7 @@ def download(dataset: str, on_progress: Callable[[str], None]) -> Path:
     """The directory with the published files of ``dataset``, fetched and checked where they are not there."""
     entry = datasets()[dataset]
     if "files" not in entry:
-        raise ConfigError([f"train.data: {dataset} cannot be downloaded without an account: name its directory"])
+        raise ConfigError([f"train.data: {dataset} cannot be downloaded without {entry['needs']}: name its directory"])
     directory = state.cache() / "datasets" / dataset
     for name, checksum in entry["files"].items():
         if not (directory / name).exists():

@@ -24,6 +24,8 @@ from pydantic import BaseModel, ConfigDict
 
 State = Literal["finished", "failed", "stopped"]
 Precision = Literal["float32", "bfloat16", "float16"]
+Optimizer = Literal["sgd", "rmsprop", "adam"]
+Schedule = Literal["step", "cosine", "exponential", "polynomial"]
 
 
 class _File(BaseModel):
@@ -43,6 +45,9 @@ class TrainConfig(_File):
     """Everything a training run depends on, resolved from recipe, cluster.yaml and flags.
 
     ``augment`` moves small images by up to ``shift`` pixels and mirrors half of them where they may ``flip``.
+    ``momentum`` and ``rho`` are Adam's beta 1 and beta 2; ``rho`` and ``epsilon`` are RMSProp's too. Gradients of all
+    weights together are scaled to a norm of ``clip_norm`` where it is larger. ``milestones`` belong to the schedule
+    "step", ``decay`` and ``decay_epochs`` to "exponential", ``power`` to "polynomial".
     """
 
     run: str
@@ -60,13 +65,21 @@ class TrainConfig(_File):
     steps: int | None = None
     max_time: float | None = None
     batch_size: int
+    optimizer: Optimizer = "sgd"
     learning_rate: float
     momentum: float
+    nesterov: bool = False
+    rho: float = 0.9
+    epsilon: float = 1e-7
+    clip_norm: float | None = None
     weight_decay: float
     label_smoothing: float = 0.0
     warmup_epochs: float
-    schedule: Literal["step", "cosine"]
+    schedule: Schedule
     milestones: list[float] = []
+    decay: float = 0.94
+    decay_epochs: float = 2.0
+    power: float = 0.5
     seed: int
     precision: Precision
     fp16_allreduce: bool

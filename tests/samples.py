@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import formats
+from orchestrator.trainer import formats, sdss
 
 MNIST = Path(__file__).parent / "data" / "mnist"
 JPEG = formats.JPEG_START + b"not decodable, but whole" + formats.JPEG_END
@@ -85,6 +85,21 @@ def cifar(directory: Path, train: int = 3, test: int = 2) -> Path:
         directory, {"data_batch_1.bin": cifar_records(train), "test_batch.bin": cifar_records(test, first=100)}
     )
     return directory
+
+
+def sky(number: int) -> dict[str, str]:
+    """Row ``number`` of a table of SkyServer's: magnitudes number, number + 1 ..., class number modulo 3."""
+    magnitudes = {band: str(number + place) for place, band in enumerate("ugriz")}
+    kind = sdss.CLASSES[number % 3]
+    return {"objid": "1.24E+18", "ra": "183.5", **magnitudes, "run": "752", "redshift": f"{number}E-3", "class": kind}
+
+
+def table(path: Path, rows: list[dict[str, str]], above: str = "") -> Path:
+    """A CSV of these rows, the keys of the first as header; returns its directory."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+    path.write_text(above + "\n".join(lines) + "\n")
+    return path.parent
 
 
 def imagenet(directory: Path, images: dict[str, bytes]) -> Path:

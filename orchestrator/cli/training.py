@@ -53,6 +53,7 @@ def train(
     model: Annotated[str | None, completed(HELP["train.model"], recipes.models)] = None,
     dataset: Annotated[str | None, key("train.dataset", complete=lambda: list(recipes.datasets()))] = None,
     data: Annotated[Path | None, key("train.data")] = None,
+    recipe: Annotated[Path | None, key("train.recipe")] = None,
     epochs: Annotated[int | None, key("train.epochs")] = None,
     steps: Annotated[int | None, key("train.steps")] = None,
     max_time: Annotated[str | None, key("train.max_time")] = None,
@@ -73,7 +74,8 @@ def train(
 ) -> None:
     """Train MODEL on a data set over the whole cluster."""
     flags = {
-        "train.model": model, "train.dataset": dataset, "train.data": data, "train.epochs": epochs,
+        "train.model": model, "train.dataset": dataset, "train.data": data,
+        "train.recipe": recipe, "train.epochs": epochs,
         "train.steps": steps, "train.max_time": max_time, "train.batch_size": batch_size,
         "train.learning_rate": learning_rate, "train.image_size": image_size, "train.seed": seed,
         "train.precision": precision, "train.fp16_allreduce": fp16_allreduce,

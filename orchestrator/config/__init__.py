@@ -105,7 +105,7 @@ def load(
     try:
         config = Config.model_validate(values)
     except ValidationError as error:
-        problems = [_problem(e["loc"], e["type"], e["msg"], e["input"], path, given) for e in error.errors()]
+        problems = [_problem(e, path, given) for e in error.errors()]
         raise ConfigError(problems) from None
     amiss = [_place(key, path, given) + f": {what}" for key, what in _amiss(config) if whole]
     if amiss:
@@ -136,7 +136,7 @@ def stored(values: Mapping[str, Any]) -> Config:
     try:
         return Config.model_validate(sections)
     except ValidationError as error:
-        problems = "; ".join(_problem(e["loc"], e["type"], e["msg"], e["input"], None, set()) for e in error.errors())
+        problems = "; ".join(_problem(e, None, set()) for e in error.errors())
         raise StateError(f"the recorded configuration cannot be used: {problems}", "name a cluster.yaml") from error
 
 
@@ -177,17 +177,20 @@ def _read(path: Path) -> dict[str, Any]:
     return values or {}
 
 
-def _problem(
-    location: tuple[int | str, ...], kind: str, message: str, value: Any, path: Path | None, flags: set[str]
-) -> str:
-    key = ".".join(map(str, location))
-    place = _place(key, path, flags)
+def _problem(error: Any, path: Path | None, flags: set[str]) -> str:
+    key = ".".join(map(str, error["loc"]))
+    return explain(error, _place(key, path, flags).removesuffix(key), [name for name, _, _ in every_key()])
+
+
+def explain(error: Any, where: str, known: list[str]) -> str:
+    """One of pydantic's errors as ``where`` and ``path.to.key: what is wrong``, with the nearest of the ``known``."""
+    key, kind = ".".join(map(str, error["loc"])), error["type"]
+    place = f"{where}{key}"
     if kind == "extra_forbidden":
-        known = [name for name, _, _ in every_key()]
         return f"{place}: unknown key{nearest(key, known)}"
-    detail = message.removeprefix("Value error, ").replace("Input should be", "must be")
+    detail = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     shown = kind != "value_error" and not key.endswith("password")
-    return f"{place}: {value!r}: {detail}" if shown else f"{place}: {detail}"
+    return f"{place}: {error['input']!r}: {detail}" if shown else f"{place}: {detail}"
 
 
 def _place(key: str, path: Path | None, flags: set[str]) -> str:

@@ -61,10 +61,13 @@ class Launch(Section):
 class Train(Section):
     """What is trained. Keys left out come from the model's recipe."""
 
-    model: str | None = Field(None, description="what to train: resnet20, resnet50 or resnet101")
-    dataset: str | None = Field(None, description="what to train on: synthetic, mnist, cifar10 or imagenet")
+    model: str | None = Field(None, description="what to train: one of `orchestrator models`")
+    dataset: str | None = Field(None, description="what to train on: one of `orchestrator datasets`")
     data: Path | None = Field(
         None, description="directory of the data set; default: downloaded where its site is reachable"
+    )
+    recipe: Path | None = Field(
+        None, description="file with a recipe of your own, whose keys win over the model's; default: the model's"
     )
     epochs: int | None = Field(None, ge=1, description="passes over the training set; default: the recipe's")
     steps: int | None = Field(None, ge=1, description="stop after this many steps; default: at the end of the epochs")

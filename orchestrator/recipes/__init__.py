@@ -1,59 +1,29 @@
 """Models and data sets a run can name, and the resolved configuration of a run: recipe, then flags."""
 
 import math
-from functools import cache
-from pathlib import Path
-from typing import Any
 
-import yaml
-
-from orchestrator.config import Train, nearest
+from orchestrator.config import Train
 from orchestrator.errors import ConfigError
+from orchestrator.recipes.choice import recipe, require
+from orchestrator.recipes.shelf import HERE, card, datasets, models, samples
 from orchestrator.schema import TrainConfig
 
-HERE = Path(__file__).parent
-DATASETS = "datasets"
+__all__ = [
+    "HERE",
+    "batch_size",
+    "card",
+    "datasets",
+    "fitting_batch",
+    "models",
+    "recipe",
+    "require",
+    "resolve",
+    "samples",
+    "training_images",
+]
+
 SYNTHETIC_IMAGES_PER_SLOT = 512
-FIXED_SIZE = ("mnist", "cifar10")
 MEMORY_SHARE = 0.9  # of a node's free memory that a rank may plan with
-
-
-@cache
-def _read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load((HERE / f"{name}.yaml").read_text())
-    return content
-
-
-def models() -> list[str]:
-    return sorted(path.stem for path in HERE.glob("*.yaml") if path.stem != DATASETS)
-
-
-def datasets() -> dict[str, dict[str, Any]]:
-    """By name: classes, image_size and channels; for what can be downloaded also site and files (name -> SHA-256)."""
-    return _read(DATASETS)
-
-
-def require(train: Train) -> tuple[str, str]:
-    """The model and the data set of ``train``. Raises ConfigError where one is missing, unknown, or of another size."""
-    problems = []
-    for key, value, known in (("model", train.model, models()), ("dataset", train.dataset, list(datasets()))):
-        if value is None:
-            problems.append(f"train.{key}: missing; one of {', '.join(known)}")
-        elif value not in known:
-            problems.append(f"train.{key}: {value!r} is unknown{nearest(value, known)} (known: {', '.join(known)})")
-    fixed = datasets()[train.dataset]["image_size"] if train.dataset in FIXED_SIZE else None
-    if fixed and train.image_size not in (None, fixed):
-        problems.append(f"train.image_size: {train.image_size}: images of {train.dataset} have {fixed} pixels")
-    if problems:
-        raise ConfigError(problems)
-    return str(train.model), str(train.dataset)
-
-
-def recipe(train: Train) -> dict[str, Any]:
-    """What the model's recipe says for the data set: keys of TrainConfig."""
-    model, dataset = require(train)
-    shape = {key: datasets()[dataset][key] for key in ("classes", "image_size", "channels")}
-    return {**shape, **_read(model)["common"], **_read(model).get(dataset, {})}
 
 
 def training_images(dataset: str, found: int | None, world: int) -> int:
@@ -69,9 +39,11 @@ def batch_size(train: Train, images: int, world: int, memory: int | None) -> int
     """
     share = images // world
     if share < 1:
-        raise ConfigError([f"launch.np: {world} ranks asked for, {train.dataset} has only {images} training images"])
+        problem = f"{train.dataset} has only {images} training {samples(train.dataset)}"
+        raise ConfigError([f"launch.np: {world} ranks asked for, {problem}"])
     if (train.batch_size or 0) > share:
-        raise ConfigError([f"train.batch_size: {train.batch_size}: each of {world} ranks has only {share} images"])
+        share_of = f"each of {world} ranks has only {share} {samples(train.dataset)}"
+        raise ConfigError([f"train.batch_size: {train.batch_size}: {share_of}"])
     if train.batch_size:
         return train.batch_size
     wanted = min(share, int(recipe(train)["batch_size"]))
@@ -81,8 +53,8 @@ def batch_size(train: Train, images: int, world: int, memory: int | None) -> int
 def fitting_batch(train: Train, memory: int) -> int:
     """How many images ``memory`` bytes per CPU rank can hold. Raises ConfigError where not even one image fits."""
     model, _ = require(train)
-    cost, found = _read(model)["memory"], recipe(train)
-    size = train.image_size or found["image_size"]
+    found = recipe(train)
+    cost, size = found["memory"], train.image_size or found["image_size"]
     room = memory / 2**20 * MEMORY_SHARE - cost["rank"]
     fits = int(room / (cost["image"] * (size / cost["image_size"]) ** 2))
     if fits < 1:
@@ -103,7 +75,7 @@ def resolve(train: Train, run: str, data: str | None, images: int, world: int, t
     model, dataset = require(train)
     found = recipe(train)
     found["learning_rate"] *= batch / found["batch_size"]
-    given = train.model_dump(exclude_none=True, exclude={"model", "dataset", "data"})
+    given = train.model_dump(exclude_none=True, exclude={"model", "dataset", "data", "recipe"})
     if train.steps:
         found["epochs"] = max(found["epochs"], math.ceil(train.steps / (images // world // batch)))
     synthetic = images if data is None else 0

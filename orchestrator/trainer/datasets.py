@@ -8,16 +8,18 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import cifar10, imagenet, mnist
+from orchestrator.trainer import arrays, imagenet
 from orchestrator.trainer.decoding import central_view, random_view, split_seed
-from orchestrator.trainer.found import DataError
 
 Example = tuple[tf.Tensor, tf.Tensor]
 
 
 @dataclass(frozen=True)
 class Split:
-    """One split of a data set: its size, and how to make sample i of it (image uint8 (h, w, c), label int64)."""
+    """One split of a data set: its size, and how to make a sample of it.
+
+    A sample is an image uint8 (h, w, c), or a table's row float32 (1, 1, features), and its label int64.
+    """
 
     size: int
     example: Callable[[tf.Tensor, tf.Tensor], Example]
@@ -45,51 +47,9 @@ def load(config: TrainConfig) -> tuple[Split, Split]:
     """The training and the test split that ``config`` names."""
     if config.dataset == "imagenet":
         return _imagenet(config, Path(config.data or ""))
-    loaders = {"synthetic": _synthetic, "mnist": _mnist, "cifar10": _cifar10}
-    (images, labels), test = loaders[config.dataset](config)
-    return _in_memory(images, labels, config, config.augment), _in_memory(*test, config, False)
-
-
-Arrays = tuple[np.ndarray, np.ndarray]
-
-
-def _synthetic(config: TrainConfig) -> tuple[Arrays, Arrays]:
-    """Noise with labels that cannot be learnt: for speed, never for accuracy."""
-    random = np.random.default_rng(config.seed)
-    shape = (config.synthetic_images, config.image_size, config.image_size, config.channels)
-    images = random.integers(0, 256, shape, np.uint8)
-    labels = random.integers(0, config.classes, config.synthetic_images, np.int64)
-    held = max(1, config.synthetic_images // 10)
-    return (images, labels), (images[:held], labels[:held])
-
-
-def _mnist(config: TrainConfig) -> tuple[Arrays, Arrays]:
-    directory = Path(config.data or "")
-    test = _read_mnist(directory, "t10k")
-    if mnist.files(directory, "train"):
-        return _read_mnist(directory, "train"), test
-    held = mnist.HELD_OUT
-    return (test[0][:-held], test[1][:-held]), (test[0][-held:], test[1][-held:])
-
-
-def _read_mnist(directory: Path, split: str) -> Arrays:
-    files = mnist.files(directory, split)
-    if files is None:
-        raise DataError(f"{directory}: the {split} files of MNIST are missing")
-    shape, images = mnist.read_idx(files[0], mnist.IDX_IMAGES)
-    _, labels = mnist.read_idx(files[1], mnist.IDX_LABELS)
-    return np.frombuffer(images, np.uint8).reshape([*shape, 1]), np.frombuffer(labels, np.uint8).astype(np.int64)
-
-
-def _cifar10(config: TrainConfig) -> tuple[Arrays, Arrays]:
-    members = sorted(cifar10.members(Path(config.data or "")))
-    return tuple(_read_cifar10([c for n, c in members if n.startswith(split)]) for split in ("data", "test"))  # type: ignore[return-value]
-
-
-def _read_cifar10(contents: list[bytes]) -> Arrays:
-    records = np.frombuffer(b"".join(contents), np.uint8).reshape(-1, cifar10.RECORD)
-    images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    return np.ascontiguousarray(images), records[:, 0].astype(np.int64)
+    train, test = arrays.read(config)
+    augment = config.augment and train[0].dtype == np.uint8  # a table's row has nothing to crop
+    return _in_memory(*train, config, augment), _in_memory(*test, config, False)
 
 
 def _in_memory(images: np.ndarray, labels: np.ndarray, config: TrainConfig, augment: bool) -> Split:

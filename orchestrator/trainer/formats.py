@@ -7,23 +7,32 @@ Run as ``python -m orchestrator.trainer.formats DATASET DIRECTORY``: prints a JS
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
-from orchestrator.trainer import cifar10, imagenet, mnist
+from orchestrator.trainer import cifar10, imagenet, mnist, sdss
 from orchestrator.trainer.found import DataError, Found
 from orchestrator.trainer.imagenet import JPEG_END, JPEG_START
 from orchestrator.trainer.mnist import IDX_IMAGES, IDX_LABELS
 
 __all__ = ["IDX_IMAGES", "IDX_LABELS", "JPEG_END", "JPEG_START", "DataError", "Found", "inspect"]
 
+INSPECTORS: dict[str, Callable[[Path], Found]] = {
+    "mnist": mnist.inspect,
+    "fashion_mnist": partial(mnist.inspect, name="Fashion-MNIST"),
+    "cifar10": cifar10.inspect,
+    "sdss": sdss.inspect,
+    "imagenet": imagenet.inspect,
+}
+
 
 def inspect(dataset: str, directory: Path) -> Found:
     """What ``directory`` holds of ``dataset``. Raises DataError where it is missing, empty, truncated or another."""
-    inspectors = {"mnist": mnist.inspect, "cifar10": cifar10.inspect, "imagenet": imagenet.inspect}
     try:
         _require_content(directory)
-        return inspectors[dataset](directory)
+        return INSPECTORS[dataset](directory)
     except OSError as error:  # permissions, a disk that fails
         raise DataError(f"{error.filename or directory}: {error.strerror or error}") from None
 

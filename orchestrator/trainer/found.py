@@ -9,7 +9,7 @@ class DataError(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """A data set in a directory: the files it consists of, relative to it, and its number of images."""
+    """A data set in a directory: the files it consists of, relative to it, and the number of samples of each split."""
 
     files: list[str]
     train: int

@@ -1,4 +1,7 @@
-"""MNIST as published (http://yann.lecun.com/exdb/mnist): idx files, gzipped or not."""
+"""MNIST as published (http://yann.lecun.com/exdb/mnist): idx files, gzipped or not.
+
+Fashion-MNIST (https://github.com/zalandoresearch/fashion-mnist) has the same form and the same file names.
+"""
 
 import gzip
 import struct
@@ -12,10 +15,10 @@ KINDS = ("images-idx3-ubyte", "labels-idx1-ubyte")
 HELD_OUT = 1000  # of a directory that has only the published test set of 10 000
 
 
-def inspect(directory: Path) -> Found:
+def inspect(directory: Path, name: str = "MNIST") -> Found:
     train, test = (files(directory, split) for split in ("train", "t10k"))
     if test is None:
-        raise DataError(f"{directory}: no MNIST here: t10k-{KINDS[0]}.gz and its labels are missing")
+        raise DataError(f"{directory}: no {name} here: t10k-{KINDS[0]}.gz and its labels are missing")
     names = [path.name for path in (*(train or ()), *test)]
     if train:
         return Found(names, _count(train), _count(test))
@@ -49,7 +52,7 @@ def _file(directory: Path, name: str) -> "Path | None":
 
 
 def _count(pair: tuple[Path, Path]) -> int:
-    """The number of images. Raises DataError where they or their labels are not those of MNIST."""
+    """The number of images. Raises DataError where they or their labels are not as published."""
     (images, rows, columns), _ = read_idx(pair[0], IDX_IMAGES)
     (count,), labels = read_idx(pair[1], IDX_LABELS)
     if (rows, columns) != (28, 28) or count != images:
@@ -68,7 +71,8 @@ def read_idx(path: Path, magic: int) -> "tuple[list[int], bytes]":
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path}: truncated or not gzip ({error})") from None
     if content[:4] != struct.pack(">I", magic):
-        raise DataError(f"{path}: not an idx file of MNIST (magic number {content[:4].hex()}, expected {magic:08x})")
+        kind = "images" if magic == IDX_IMAGES else "labels"
+        raise DataError(f"{path}: not an idx file of {kind} (magic number {content[:4].hex()}, expected {magic:08x})")
     dimensions = magic & 0xFF
     start = 4 + 4 * dimensions
     if len(content) < start:

@@ -13,15 +13,24 @@ def peak(config: TrainConfig, world: int) -> float:
 
 
 def learning_rate(config: TrainConfig, world: int, steps_per_epoch: int, step: int) -> float:
-    """The rate at ``step`` (from 0): from one rank's rate up to the peak over the warm-up (ibid., 2.2), then down.
-
-    "step" divides by ten at every milestone, which is a share of all epochs; "cosine" is Loshchilov and Hutter 2017.
-    """
+    """The rate at ``step`` (from 0): from one rank's rate up to the peak over the warm-up (ibid., 2.2), then down."""
     top, epoch = peak(config, world), step / steps_per_epoch
     if epoch < config.warmup_epochs:
         return config.learning_rate + (top - config.learning_rate) * epoch / config.warmup_epochs
-    share = epoch / config.epochs
+    return top * _part(config, epoch)
+
+
+def _part(config: TrainConfig, epoch: float) -> float:
+    """How much of the peak is left after so many epochs.
+
+    "step" divides by ten at every milestone, which is a share of all epochs; "cosine" is Loshchilov and Hutter 2017;
+    "exponential" multiplies by ``decay`` every ``decay_epochs`` epochs, at once; "polynomial" is Caffe's "poly".
+    """
+    share = min(epoch / config.epochs, 1.0)
     if config.schedule == "cosine":
-        return top * 0.5 * (1.0 + math.cos(math.pi * min(share, 1.0)))
-    passed: int = sum(share >= milestone for milestone in config.milestones)
-    return float(top * DECAY**passed)
+        return 0.5 * (1.0 + math.cos(math.pi * share))
+    if config.schedule == "exponential":
+        return float(config.decay ** (epoch // config.decay_epochs))
+    if config.schedule == "polynomial":
+        return float((1.0 - share) ** config.power)
+    return float(DECAY ** sum(share >= milestone for milestone in config.milestones))

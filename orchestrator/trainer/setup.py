@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import datasets, models, reduction, telemetry
+from orchestrator.trainer import datasets, models, optimizers, reduction, telemetry
 
 
 @dataclass
@@ -81,10 +81,9 @@ def build(config: TrainConfig) -> Trainer:
         sys.exit(f"{train_split.size} training images for {hvd.size()} ranks: use --np {train_split.size} or fewer")
     batch = min(config.batch_size, train_split.size // hvd.size())
     model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
-    optimizer = keras.optimizers.SGD(0.0, momentum=config.momentum)
-    if config.precision == "float16":
-        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)
     hvd.broadcast_variables([v.value for v in [*model.variables, *optimizer.variables]], root_rank=0)
+    models.draw_apart(model, hvd.rank())
     steps = max(1, train_split.size // (hvd.size() * batch))
     return Trainer(config, model, optimizer, train_split, test_split, batch, steps, time.monotonic())

@@ -48,3 +48,32 @@ def test_the_rows_of_a_cifar_10_image_stay_rows(tmp_path: Path) -> None:
     config = samples.train_config(dataset="cifar10", data=str(tmp_path), image_size=32, channels=3)
     images, _ = everything(datasets.load(config)[0])
     assert images[0, :, 17, 1].tolist() == list(range(32))
+
+
+def test_fashion_mnist_is_read_like_mnist(tmp_path: Path) -> None:
+    samples.mnist(tmp_path, {"train": 12, "t10k": 3})
+    images, labels = everything(datasets.load(samples.train_config(dataset="fashion_mnist", data=str(tmp_path)))[0])
+    assert (images.dtype, images.shape, labels) == (np.uint8, (12, 28, 28, 1), [*range(10), 0, 1])
+
+
+def sdss(directory: Path, rows: list[dict[str, str]]) -> tuple[Split, Split]:
+    samples.table(directory / "sky.csv", rows)
+    shape = {"image_size": 1, "channels": 6, "classes": 3}
+    return datasets.load(samples.train_config(dataset="sdss", data=str(directory), augment=True, **shape))
+
+
+def test_a_table_gives_rows_that_are_standardised_by_what_is_trained_on_alone(tmp_path: Path) -> None:
+    train, test = sdss(tmp_path, [samples.sky(number) for number in range(40)])
+    rows, labels = everything(train)
+    assert (rows.dtype, rows.shape, labels[:4]) == (np.float32, (36, 1, 1, 6), [0, 1, 2, 0])
+    np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-6)
+    np.testing.assert_allclose(rows.std(axis=0), 1, atol=1e-6)
+    known = np.delete(np.arange(40.0), np.s_[9::10])
+    np.testing.assert_allclose(
+        everything(test)[0][:, 0, 0, 0], (np.arange(9, 40, 10) - known.mean()) / known.std(), 1e-5
+    )
+
+
+def test_a_feature_that_is_always_the_same_becomes_zero(tmp_path: Path) -> None:
+    train, _ = sdss(tmp_path, [{**samples.sky(number), "g": "17.5"} for number in range(20)])
+    assert everything(train)[0][:, 0, 0, 1].tolist() == [0.0] * 18

@@ -1,6 +1,8 @@
 """The networks, against what their papers and others' implementations say of them."""
 
 import functools
+import re
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -8,6 +10,8 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.trainer import models
+
+RECIPES = Path(models.__file__).parents[2] / "recipes"
 
 
 def trainable(model: keras.Model) -> int:
@@ -19,16 +23,45 @@ def network(name: str) -> keras.Model:
     return models.build(name, 64, 3, 1000, seed=1)
 
 
-@pytest.mark.parametrize(("name", "published"), [("resnet50", 25_557_032), ("resnet101", 44_549_160)])
-def test_the_bottleneck_networks_have_as_many_parameters_as_torchvisions(name: str, published: int) -> None:
-    """torchvision.models documents these for its ResNet50_Weights and ResNet101_Weights."""
-    assert trainable(network(name)) == published
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("alexnet", 61_100_840),  # torchvision, AlexNet_Weights; Krizhevsky et al. 2012, section 3.5: 60 million
+        ("googlenet", 6_998_552),  # BVLC/caffe, models/bvlc_googlenet, without auxiliary classifiers
+        ("vgg16", 138_357_544),  # torchvision, VGG16_Weights; Simonyan and Zisserman 2015, table 2: 138 million
+        ("inception_v3", 23_834_568),  # torchvision, Inception_V3_Weights: 27,161,264, its auxiliary 3,326,696
+        ("resnet50", 25_557_032),  # torchvision, ResNet50_Weights
+        ("resnet101", 44_549_160),  # torchvision, ResNet101_Weights
+        ("mobilenet_v2", 3_504_872),  # torchvision, MobileNet_V2_Weights; Sandler et al. 2018, table 4: 3.4 million
+    ],
+)
+def test_networks_for_imagenet_have_as_many_parameters_as_published(name: str, published: int) -> None:
+    model = models.build(name, 299 if name == "inception_v3" else 224, 3, 1000, seed=1)
+    assert trainable(model) == published == said(name)["parameters"]
+
+
+def said(name: str) -> dict[str, int]:
+    """What the network's recipe says of it, on the control side: read without that side's packages."""
+    text = (RECIPES / f"{name}.yaml").read_text()
+    return {key: int(value) for key, value in re.findall(r"\b(parameters|image_size|channels|classes): (\d+)", text)}
+
+
+@pytest.mark.parametrize("name", [*models.IMAGES, *models.TABLES])
+def test_every_network_has_a_recipe(name: str) -> None:
+    assert (RECIPES / f"{name}.yaml").exists()
+
+
+def test_the_network_for_tables_takes_rows_as_they_are() -> None:
+    model = models.build("dense", 1, 6, 3, seed=1)
+    assert trainable(model) == (6 + 1) * 64 + (64 + 1) * 64 + (64 + 1) * 3 == said("dense")["parameters"]
+    assert (model.inputs[0].dtype, model.input_shape) == ("float32", (None, 1, 1, 6))
+    assert model(np.zeros((2, 1, 1, 6), np.float32)).shape == (2, 3)
 
 
 def test_resnet20_has_the_parameters_of_its_paper() -> None:
     """He et al. 2016, table 6: 0.27 M. Ours has 1x1 projections where the shape changes."""
     count = trainable(models.build("resnet20", 32, 3, 10, seed=1))
-    assert count == 272_474
+    assert count == 272_474 == said("resnet20")["parameters"]
     assert round(count / 1e6, 2) == 0.27
 
 
@@ -38,7 +71,7 @@ def test_lenet_has_the_parameters_of_its_usual_form_and_28_pixels_stand_in_a_fra
 ) -> None:
     """LeCun et al. 1998, section II-B, with C3 joined to all of S2: 156 + 2416 + 48120 + 10164 + 850."""
     model = models.build("lenet", size, 1, 10, seed=1)
-    assert trainable(model) == 61_706
+    assert trainable(model) == 61_706 == said("lenet")["parameters"]
     assert next(layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)).padding == padding
 
 
@@ -81,6 +114,11 @@ def test_the_last_gamma_of_every_bottleneck_block_starts_at_zero_and_no_other() 
         ("resnet20", 28, 1, "float32"),
         ("resnet20", 28, 1, "mixed_float16"),
         ("resnet50", 32, 3, "mixed_bfloat16"),
+        ("alexnet", 63, 3, "mixed_bfloat16"),
+        ("googlenet", 64, 3, "mixed_bfloat16"),
+        ("vgg16", 28, 1, "mixed_bfloat16"),
+        ("inception_v3", 75, 3, "mixed_bfloat16"),
+        ("mobilenet_v2", 28, 1, "mixed_float16"),
     ],
 )
 def test_images_go_in_as_bytes_and_logits_come_out_as_float32(
@@ -93,6 +131,41 @@ def test_images_go_in_as_bytes_and_logits_come_out_as_float32(
     assert (model.inputs[0].dtype, model.input_shape) == ("uint8", (None, size, size, channels))
     assert (logits.dtype, tuple(logits.shape)) == (tf.float32, (3, 7))
     assert np.isfinite(logits.numpy()).all()
+
+
+@pytest.mark.parametrize(("size", "last"), [(28, 4), (32, 4), (64, 2), (224, 7)])
+def test_mobilenet_leaves_small_images_some_pixels(size: int, last: int) -> None:
+    model = models.build("mobilenet_v2", size, 3, 10, seed=1)
+    pooling = next(layer for layer in model.layers if isinstance(layer, keras.layers.GlobalAveragePooling2D))
+    assert pooling.input.shape[1] == last
+
+
+def masked(rank: int, seed: int = 1) -> np.ndarray:
+    """What a rank's second draw of dropout leaves of a row of ones."""
+    images = keras.Input((100,))
+    keras.utils.set_random_seed(seed)
+    model = keras.Model(images, keras.layers.Dropout(0.5)(images))
+    models.draw_apart(model, rank)
+    draws = [model(np.ones((1, 100), np.float32), training=True) for _ in range(2)]
+    assert not np.array_equal(*draws)
+    return np.array(draws[1])
+
+
+def test_ranks_drop_other_units_and_each_the_same_again() -> None:
+    assert np.array_equal(masked(rank=1), masked(rank=1))
+    assert not np.array_equal(masked(rank=0), masked(rank=1))
+    assert not np.array_equal(masked(rank=0), masked(rank=0, seed=2))
+
+
+def test_what_dropout_draws_next_is_known_by_the_models_variables_alone() -> None:
+    keras.utils.set_random_seed(1)
+    images = keras.Input((100,))
+    one, other = (keras.Model(images, keras.layers.Dropout(0.5)(images)) for _ in range(2))
+    one(np.ones((1, 100), np.float32), training=True)
+    for variable, value in zip(other.variables, one.variables, strict=True):
+        variable.assign(value)
+    following = [model(np.ones((1, 100), np.float32), training=True) for model in (one, other)]
+    assert np.array_equal(*following)
 
 
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])

@@ -26,3 +26,8 @@ def test_scores_are_sums_over_the_batch() -> None:
     theirs = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
     assert loss == pytest.approx(float(theirs(LABELS, LOGITS)))
     assert (top1, top5, images) == (sum(rank < 1 for rank in ranks), sum(rank < 5 for rank in ranks), 6)
+
+
+def test_of_fewer_than_five_classes_all_are_among_the_first_five() -> None:
+    scores = train._scores(tf.constant([0, 2, 1], tf.int64), LOGITS[:3, :3])
+    assert scores.numpy().tolist()[2:] == [3, 3]

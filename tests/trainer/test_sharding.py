@@ -29,6 +29,17 @@ def test_orders_of_other_epochs_and_other_seeds_are_others() -> None:
     assert all(sorted(order) == list(range(1000)) for order in orders)
 
 
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("batch", [1, 3, 16, 101])
+def test_however_uneven_shards_are_every_rank_has_a_full_batch_for_every_step(world: int, batch: int) -> None:
+    """As many steps as `setup.build` plans: a rank that had one less would leave the others waiting for ever."""
+    batch = min(batch, 101 // world)
+    steps = 101 // (world * batch)
+    shards = [datasets.shard(np.arange(101), world, rank) for rank in range(world)]
+    assert steps >= 1
+    assert min(len(shard) for shard in shards) >= steps * batch
+
+
 def synthetic(count: int, **changes: object) -> Split:
     config = {"dataset": "synthetic", "synthetic_images": count, "image_size": 8, "channels": 3, **changes}
     return datasets.load(samples.train_config(**config))[0]
@@ -54,7 +65,7 @@ def pixels(split: Split, order: np.ndarray, seed: int = 1) -> np.ndarray:
     return np.concatenate([images.numpy() for images, _ in batches])
 
 
-@pytest.mark.parametrize("world", [1, 2, 3, 7])
+@pytest.mark.parametrize("world", [1, 2, 3, 5, 7, 60])
 def test_evaluation_counts_every_sample_once_whatever_the_number_of_ranks(world: int) -> None:
     """The way `train._evaluate` shards: the labels of all ranks together are those of the split."""
     split = synthetic(53)

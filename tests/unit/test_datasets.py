@@ -64,7 +64,7 @@ def swap(directory: Path) -> None:
         (lambda directory: [path.unlink() for path in directory.iterdir()], "empty"),
         (truncate, "truncated or not gzip"),
         (remove_labels, "t10k-labels-idx1-ubyte.gz is missing beside it"),
-        (swap, "not an idx file of MNIST"),
+        (swap, "not an idx file of images"),
     ],
 )
 def test_a_directory_that_does_not_hold_the_data_set_is_refused(
@@ -78,7 +78,8 @@ def test_a_directory_that_does_not_hold_the_data_set_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("dataset", "problem"), [("cifar10", "no CIFAR-10 here"), ("imagenet", "no ImageNet here: folder train/")]
+    ("dataset", "problem"),
+    [("cifar10", "no CIFAR-10 here"), ("sdss", "no SDSS table here"), ("imagenet", "no ImageNet here: folder train/")],
 )
 def test_another_data_set_in_the_directory_is_refused(dataset: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):

@@ -126,7 +126,7 @@ def test_imagenet_is_not_downloadable_and_must_be_named() -> None:
 def test_every_downloadable_data_set_has_a_checksum_for_each_file() -> None:
     downloadable = [found for found in recipes.datasets().values() if "site" in found]
     checksums = [checksum for found in downloadable for checksum in found["files"].values()]
-    assert len(checksums) == 5
+    assert len(checksums) == 9
     assert all(len(bytes.fromhex(checksum)) == 32 for checksum in checksums)
 
 

@@ -39,6 +39,14 @@ def test_other_files_in_the_directory_are_left_alone(tmp_path: Path) -> None:
     assert "README" not in formats.inspect("mnist", tmp_path).files
 
 
+def test_fashion_mnist_has_the_same_files_and_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "README").touch()
+    with pytest.raises(DataError, match="no Fashion-MNIST here: t10k-images-idx3-ubyte"):
+        formats.inspect("fashion_mnist", tmp_path)
+    samples.mnist(tmp_path, {"train": 7, "t10k": 3})
+    assert formats.inspect("fashion_mnist", tmp_path) == formats.inspect("mnist", tmp_path)
+
+
 def test_pixels_and_labels_are_read_as_they_were_written(tmp_path: Path) -> None:
     (tmp_path / "i").write_bytes(samples.images_idx(3))
     (tmp_path / "l").write_bytes(samples.labels_idx(12))
@@ -97,7 +105,7 @@ def corrupt_archive(directory: Path) -> None:
         (not_an_archive, "truncated or not gzip"),
         (corrupt_archive, "truncated or not gzip"),
         (spoilt(lambda content: content[:-1]), "truncated: 940799 bytes of data, its header says 940800"),
-        (spoilt(lambda content: b""), "not an idx file of MNIST"),
+        (spoilt(lambda content: b""), "not an idx file of images"),
         (spoilt(lambda content: content[:10]), "truncated"),
         (spoilt(lambda content: samples.labels_idx(1200)), "magic number 00000801, expected 00000803"),
         (spoilt(lambda content: samples.images_idx(1200, size=32)), "1200 images of 32x32"),

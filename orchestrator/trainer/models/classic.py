@@ -1,8 +1,12 @@
-"""Networks of convolutions, pooling and fully connected layers alone: lenet.
+"""Networks of convolutions, pooling and fully connected layers alone: lenet, alexnet, vgg16.
 
-LeNet-5: LeCun et al. 1998, "Gradient-based learning applied to document recognition" (Proc. IEEE 86), section II-B and
-figure 2. As usual today: ReLU for the scaled tanh, maxima for trainable averages, every map of C3 joined to all of S2
-(table I joins some) and a softmax for the distances to drawn characters.
+- LeNet-5: LeCun et al. 1998, "Gradient-based learning applied to document recognition" (Proceedings of the IEEE 86),
+  section II-B and figure 2. As usual today: ReLU for the scaled tanh, maxima for trainable averages, every map of C3
+  joined to all of S2 (table I joins some) and a softmax for the distances to drawn characters.
+- AlexNet: Krizhevsky 2014, "One weird trick for parallelizing convolutional neural networks" (arXiv 1404.5997), the
+  one-tower form of Krizhevsky et al. 2012, "ImageNet Classification with Deep Convolutional Neural Networks" (NIPS).
+- VGG16: Simonyan and Zisserman 2015, "Very Deep Convolutional Networks for Large-Scale Image Recognition" (ICLR),
+  table 1, configuration D. Section 4.1 there finds that local response normalisation gains nothing: none has it here.
 """
 
 import tensorflow as tf
@@ -11,6 +15,7 @@ from keras import layers
 from orchestrator.trainer.models.blocks import convolution, hidden, logits
 
 LENET_IMAGE = 32  # pixels; the paper's 28 pixel digits stand in a frame of as many
+VGG16_STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 
 def lenet(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
@@ -20,3 +25,30 @@ def lenet(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
     x = layers.MaxPooling2D(2)(x)
     x = layers.MaxPooling2D(2)(convolution(x, 16, 5, padding="valid"))
     return logits(hidden(hidden(layers.Flatten()(x), 120), 84), classes)
+
+
+def alexnet(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
+    """Five convolutions of which three are followed by overlapping 3x3 pooling, then two hidden layers of 4096."""
+    x = convolution(layers.ZeroPadding2D(2)(x), 64, 11, stride=4, padding="valid")
+    x = convolution(layers.MaxPooling2D(3, strides=2)(x), 192, 5)
+    x = convolution(layers.MaxPooling2D(3, strides=2)(x), 384, 3)
+    x = convolution(convolution(x, 256, 3), 256, 3)
+    x = layers.Flatten()(layers.MaxPooling2D(3, strides=2)(x))
+    for _ in range(2):
+        x = hidden(layers.Dropout(0.5)(x), 4096)
+    return logits(x, classes)
+
+
+def vgg16(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
+    """Five stages of 3x3 convolutions, each halved by pooling, then two hidden layers of 4096.
+
+    Pooling rounds up, which changes nothing at 224 pixels and leaves one pixel at 28.
+    """
+    for filters, count in VGG16_STAGES:
+        for _ in range(count):
+            x = convolution(x, filters, 3)
+        x = layers.MaxPooling2D(2, padding="same")(x)
+    x = layers.Flatten()(x)
+    for _ in range(2):
+        x = layers.Dropout(0.5)(hidden(x, 4096))
+    return logits(x, classes)

@@ -1,0 +1,79 @@
+"""Commands that list what can be trained, and on what."""
+
+from typing import Any
+
+import typer
+
+from orchestrator import recipes
+from orchestrator.cli import output
+from orchestrator.cli.options import Json
+
+NOTHING = "-"
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="models")(list_models)
+    app.command(name="datasets")(list_datasets)
+
+
+def list_models(json: Json = False) -> None:
+    """List the models: parameters, input, and the accuracy that others reached with them, or we."""
+    found = [_model(name) for name in recipes.models()]
+    if json:
+        return output.as_json(found)
+    output.table(
+        ("model", "parameters", "input", "at least", "top-1", "of", "according to"),
+        [
+            (m["model"], f"{m['parameters']:,}", _shape(m["input"]), _pixels(m), f"{told['top1']:g} %", dataset,
+             told["source"])
+            for m in found
+            for dataset, told in m["expected"].items()
+        ],
+    )  # fmt: skip
+
+
+def list_datasets(json: Json = False) -> None:
+    """List the data sets: what is in them, and where they come from."""
+    found = [_dataset(name) for name in recipes.datasets()]
+    if json:
+        return output.as_json(found)
+    output.table(
+        ("data set", "kind", "classes", "sample", "training", "test", "download", "from"),
+        [
+            (d["dataset"], d["kind"], d["classes"], _shape(d["sample"]), _count(d["train"]), _count(d["test"]),
+             _megabytes(d["bytes"]), d["source"])
+            for d in found
+        ],
+    )  # fmt: skip
+
+
+def _model(name: str) -> dict[str, Any]:
+    card = recipes.card(name)
+    known = {key: card[key] for key in ("parameters", "input", "minimum_size", "expected")}
+    return {"model": name, **known, "recipe": recipes.HERE / f"{name}.yaml"}
+
+
+def _dataset(name: str) -> dict[str, Any]:
+    said = recipes.datasets()[name]
+    kind = "table" if said.get("table") else "noise" if name == "synthetic" else "images"
+    sample = {key: said[key] for key in ("image_size", "channels")}
+    counts = {key: said.get(key) for key in ("train", "test", "bytes", "source")}
+    return {"dataset": name, "kind": kind, "classes": said["classes"], "sample": sample, **counts}
+
+
+def _shape(of: dict[str, int]) -> str:
+    """Pixels and channels of an image, or a row's features."""
+    size, channels = of["image_size"], of["channels"]
+    return f"{size}x{size}x{channels}" if size > 1 else f"{channels} features"
+
+
+def _pixels(model: dict[str, Any]) -> str:
+    return f"{model['minimum_size']} px" if model["minimum_size"] > 1 else NOTHING
+
+
+def _count(value: int | None) -> str:
+    return NOTHING if value is None else f"{value:,}"
+
+
+def _megabytes(value: int | None) -> str:
+    return NOTHING if value is None else f"{value / 1e6:,.0f} MB"

@@ -1,0 +1,76 @@
+"""What a recipe of one's own may say."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import Field, ValidationError, create_model
+
+from orchestrator.config import explain
+from orchestrator.config.sections import Section
+from orchestrator.errors import ConfigError
+from orchestrator.schema import Optimizer, Schedule
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Below1 = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Memory(Section):
+    """Resident MiB of a CPU rank on its own, and for every image of a batch at ``image_size`` pixels."""
+
+    rank: Positive
+    image: Positive
+    image_size: int = Field(ge=1)
+
+
+class Settings(Section):
+    """How to train: keys of TrainConfig, and the memory that it takes. A recipe may leave out each of them.
+
+    No default here is ever used: what a recipe does not say holds as the model's recipe or TrainConfig says.
+    """
+
+    memory: Memory = Memory(rank=1, image=1, image_size=1)
+    image_size: int = Field(224, ge=8, le=1024)
+    classes: int = Field(1000, ge=2)
+    augment: bool = False
+    shift: int = Field(4, ge=0)
+    flip: bool = True
+    epochs: int = Field(1, ge=1)
+    batch_size: int = Field(1, ge=1)
+    optimizer: Optimizer = "sgd"
+    learning_rate: Positive = 0.1
+    momentum: Below1 = 0.9
+    nesterov: bool = False
+    rho: Below1 = 0.9
+    epsilon: Positive = 1e-7
+    clip_norm: Positive | None = None
+    weight_decay: float = Field(0.0, ge=0)
+    label_smoothing: Below1 = 0.0
+    warmup_epochs: float = Field(0.0, ge=0)
+    schedule: Schedule = "step"
+    milestones: list[Share] = Field([])
+    decay: Annotated[float, Field(gt=0, le=1)] = 0.94
+    decay_epochs: Positive = 2.0
+    power: Positive = 0.5
+
+
+def own(path: Path, datasets: list[str]) -> dict[str, dict[str, Any]]:
+    """What the recipe in the file ``path`` says: for all data sets ("common"), and for each that it names.
+
+    Raises ConfigError with everything that is wrong with it.
+    """
+    try:
+        values = yaml.safe_load(path.expanduser().read_text())
+    except OSError as error:
+        raise ConfigError([f"train.recipe: {path}: {error.strerror}"]) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError([f"train.recipe: {path}: not YAML: {' '.join(str(error).split())}"]) from None
+    sections = ["common", *datasets]
+    form = create_model("Recipe", __base__=Section, **dict.fromkeys(sections, (Settings, Settings())))  # type: ignore[call-overload]
+    try:
+        found: dict[str, dict[str, Any]] = form.model_validate(values or {}).model_dump(exclude_unset=True)
+    except ValidationError as error:
+        known = [*sections, *(f"{section}.{key}" for section in sections for key in Settings.model_fields)]
+        raise ConfigError([explain(e, f"{path}: ", known) for e in error.errors()]) from None
+    return found

@@ -1,0 +1,81 @@
+"""Inception v3: Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer Vision" (CVPR), section 6.
+
+Filters are those that its authors published with TensorFlow (research/slim/nets/inception_v3.py in tensorflow/models),
+for the paper's table 1 does not name them all. Without the auxiliary classifier: table 3 puts its gain at 0.4 points.
+"""
+
+import tensorflow as tf
+from keras import layers
+
+from orchestrator.trainer.models.blocks import logits, normalized
+
+DROPOUT = 0.2  # as published with TensorFlow; the paper names no figure
+
+
+def inception_v3(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
+    x = _stem(x)
+    for pooled in (32, 64, 64):
+        x = _module5(x, pooled)
+    x = _reduce5(x)
+    for filters in (128, 160, 160, 192):
+        x = _module7(x, filters)
+    x = _reduce7(x)
+    for _ in range(2):
+        x = _wide(x)
+    return logits(layers.Dropout(DROPOUT)(layers.GlobalAveragePooling2D()(x)), classes)
+
+
+def _stem(x: tf.Tensor) -> tf.Tensor:
+    x = _unit(x, 32, 3, stride=2, padding="valid")
+    x = _unit(_unit(x, 32, 3, padding="valid"), 64, 3)
+    x = _unit(layers.MaxPooling2D(3, strides=2)(x), 80, 1)
+    return layers.MaxPooling2D(3, strides=2)(_unit(x, 192, 3, padding="valid"))
+
+
+def _module5(x: tf.Tensor, pooled: int) -> tf.Tensor:
+    """Figure 5: one branch has two 3x3 convolutions for a 5x5 one."""
+    double = _unit(_unit(_unit(x, 64, 1), 96, 3), 96, 3)
+    return _joined(_unit(x, 64, 1), _unit(_unit(x, 48, 1), 64, 5), double, _unit(_pooled(x), pooled, 1))
+
+
+def _reduce5(x: tf.Tensor) -> tf.Tensor:
+    """Figure 10: halves the grid by convolutions and pooling side by side."""
+    double = _unit(_unit(_unit(x, 64, 1), 96, 3), 96, 3, stride=2, padding="valid")
+    return _joined(_unit(x, 384, 3, stride=2, padding="valid"), double, layers.MaxPooling2D(3, strides=2)(x))
+
+
+def _module7(x: tf.Tensor, filters: int) -> tf.Tensor:
+    """Figure 6: 7x7 convolutions, each as a 1x7 and a 7x1 one."""
+    once = _unit(_unit(_unit(x, filters, 1), filters, (1, 7)), 192, (7, 1))
+    twice = _unit(x, filters, 1)
+    for size in ((7, 1), (1, 7), (7, 1)):
+        twice = _unit(twice, filters, size)
+    return _joined(_unit(x, 192, 1), once, _unit(twice, 192, (1, 7)), _unit(_pooled(x), 192, 1))
+
+
+def _reduce7(x: tf.Tensor) -> tf.Tensor:
+    three = _unit(_unit(x, 192, 1), 320, 3, stride=2, padding="valid")
+    seven = _unit(_unit(_unit(x, 192, 1), 192, (1, 7)), 192, (7, 1))
+    return _joined(three, _unit(seven, 192, 3, stride=2, padding="valid"), layers.MaxPooling2D(3, strides=2)(x))
+
+
+def _wide(x: tf.Tensor) -> tf.Tensor:
+    """Figure 7: the last two branches end in a 1x3 and a 3x1 convolution side by side."""
+    three, double = _unit(x, 384, 1), _unit(_unit(x, 448, 1), 384, 3)
+    ends = [_unit(branch, 384, size) for branch in (three, double) for size in ((1, 3), (3, 1))]
+    return _joined(_unit(x, 320, 1), *ends, _unit(_pooled(x), 192, 1))
+
+
+def _unit(
+    x: tf.Tensor, filters: int, size: "int | tuple[int, int]", stride: int = 1, padding: str = "same"
+) -> tf.Tensor:
+    x = layers.Conv2D(filters, size, strides=stride, padding=padding, use_bias=False, kernel_initializer="he_normal")(x)
+    return layers.ReLU()(normalized(x, epsilon=1e-3))
+
+
+def _pooled(x: tf.Tensor) -> tf.Tensor:
+    return layers.AveragePooling2D(3, strides=1, padding="same")(x)
+
+
+def _joined(*branches: tf.Tensor) -> tf.Tensor:
+    return layers.Concatenate()(list(branches))

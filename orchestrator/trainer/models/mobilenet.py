@@ -1,0 +1,35 @@
+"""MobileNetV2: Sandler et al. 2018, "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (CVPR), tables 1 and 2."""
+
+import tensorflow as tf
+from keras import layers
+
+from orchestrator.trainer.models.blocks import logits, normalized
+
+# Expansion, filters, blocks, stride of the first block (ibid., table 2).
+STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+SMALL_IMAGE = 64  # pixels; below, the first two strides of two are one, which leaves 4x4 of 32x32
+
+
+def mobilenet_v2(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
+    small = image_size < SMALL_IMAGE
+    x = _unit(x, 32, 3, stride=1 if small else 2)
+    for expansion, filters, count, first in STAGES:
+        for block in range(count):
+            stride = first if block == 0 and not (small and filters == 24) else 1
+            x = _block(x, expansion, filters, stride)
+    x = layers.GlobalAveragePooling2D()(_unit(x, 1280, 1))
+    return logits(layers.Dropout(0.2)(x), classes)
+
+
+def _block(x: tf.Tensor, expansion: int, filters: int, stride: int) -> tf.Tensor:
+    """Widened, filtered map by map, narrowed without ReLU; added to what came in where shapes agree."""
+    y = x if expansion == 1 else _unit(x, expansion * x.shape[-1], 1)
+    y = layers.DepthwiseConv2D(3, strides=stride, padding="same", use_bias=False, depthwise_initializer="he_normal")(y)
+    y = layers.Conv2D(filters, 1, use_bias=False, kernel_initializer="he_normal")(layers.ReLU(6.0)(normalized(y)))
+    y = normalized(y)
+    return layers.Add()([x, y]) if stride == 1 and x.shape[-1] == filters else y
+
+
+def _unit(x: tf.Tensor, filters: int, size: int, stride: int = 1) -> tf.Tensor:
+    x = layers.Conv2D(filters, size, strides=stride, padding="same", use_bias=False, kernel_initializer="he_normal")(x)
+    return layers.ReLU(6.0)(normalized(x))

@@ -1,0 +1,98 @@
+"""What ranks compute together is what one computes alone: gradients, and the scores of what is held out."""
+
+import sys
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from orchestrator.schema import Scores, TrainConfig
+from orchestrator.trainer import datasets
+from tests import samples
+from tests.trainer import launcher
+
+ALL_RANKS = 30  # samples that all ranks together train on in a step
+# A run of one step on every rank, with the model below in place of a published one: no batch normalisation in it.
+PROGRAM = """
+import pathlib, sys
+import horovod.tensorflow as hvd, numpy as np
+from orchestrator.trainer import models, setup, train
+from tests import samples
+from tests.trainer.test_gradients import small
+
+made = []
+def build(*_, **__):
+    made.append(small())
+    return made[0]
+
+models.build = build
+train.main(pathlib.Path(sys.argv[1]))
+if hvd.rank() == 0:
+    np.savez(f"{sys.argv[1]}/weights.npz", *made[0].get_weights())
+setup.build(samples.train_config(dataset="synthetic", image_size=8, synthetic_images=hvd.size() - 1))
+"""
+
+
+def small() -> keras.Model:
+    """A network of one hidden layer for the Sloan table, always with the same weights."""
+    keras.utils.set_random_seed(3)
+    layers = [keras.Input((1, 1, 6)), keras.layers.Flatten(), keras.layers.Dense(8, "tanh"), keras.layers.Dense(3)]
+    return keras.Sequential(layers)
+
+
+@dataclass
+class Run:
+    """What a run of one step has left."""
+
+    config: TrainConfig
+    scores: Scores
+    weights: list[np.ndarray]
+    said: str
+
+
+@pytest.fixture(scope="module", params=[(1, 530), (2, 530), (3, 530), (5, 49)], ids="{0[0]} ranks".format)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """By so many ranks on so many rows, a tenth held out: uneven shards, and of five ranks one without tests."""
+    ranks, rows = request.param
+    directory = tmp_path_factory.mktemp("run") / "one-step"
+    data = samples.table(directory / "data" / "sky.csv", [samples.sky(number) for number in range(rows)])
+    shape = {"dataset": "sdss", "data": str(data), "image_size": 1, "channels": 6, "classes": 3}
+    steps = {"batch_size": ALL_RANKS // ranks, "learning_rate": 1.0 / ranks, "milestones": [], "epochs": 1, "steps": 1}
+    config = samples.train_config(**shape, **steps)
+    config.write(directory / "config.json")
+    said = launcher.launch(directory, [sys.executable, "-c", PROGRAM, str(directory)], ranks).stdout
+    with np.load(directory / "weights.npz") as weights:
+        return Run(config, launcher.results(directory).epochs[0].test, list(weights.values()), said)
+
+
+def test_the_gradient_of_all_ranks_is_that_of_one_with_their_batches_in_one(run: Run) -> None:
+    """The step's learning rate is 1: what the weights have changed by is the gradient."""
+    model, (split, _) = small(), datasets.load(run.config)
+    order = datasets.epoch_order(split.size, run.config.seed, epoch=1)[:ALL_RANKS]
+    images, labels = next(iter(split.batches(order, ALL_RANKS, seed=0, drop_remainder=True)))
+    before = model.get_weights()
+    with tf.GradientTape() as tape:
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(labels, model(images))
+        kernels = [layer.kernel for layer in model.layers if hasattr(layer, "kernel")]
+        loss += run.config.weight_decay * sum(tf.nn.l2_loss(kernel) for kernel in kernels)
+    alone = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
+    for gradient, old, new in zip(alone, before, run.weights, strict=True):
+        np.testing.assert_allclose(old - new, gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_every_sample_that_is_held_out_is_counted_once(run: Run) -> None:
+    model, (_, split) = small(), datasets.load(run.config)
+    model.set_weights(run.weights)
+    images, labels = next(iter(split.batches(np.arange(split.size), split.size, seed=0, drop_remainder=True)))
+    logits = model(images)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(labels, logits)
+    top1 = float(np.mean(np.argmax(logits, axis=1) == labels.numpy()))
+    assert (run.scores.images, run.scores.top5) == (split.size, 1.0)
+    assert (run.scores.loss, run.scores.top1) == pytest.approx((float(loss), top1), rel=1e-5)
+
+
+def test_more_ranks_than_samples_to_train_on_are_refused(run: Run) -> None:
+    world = ALL_RANKS // run.config.batch_size
+    assert f"{world - 1} training images for {world} ranks: use --np {world - 1} or fewer" in run.said

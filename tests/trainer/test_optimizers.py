@@ -1,0 +1,49 @@
+"""Optimizers, against their papers' own formulas."""
+
+import keras
+import numpy as np
+import pytest
+
+from orchestrator.trainer import optimizers
+from tests import samples
+
+RATE, GRADIENT = 0.1, 2.0
+
+
+def moved(steps: int = 1, **changes: object) -> float:
+    """How far a weight that has the same gradient every time is moved from 1."""
+    weight = keras.Variable(1.0)
+    optimizer = optimizers.build(samples.train_config(**changes))
+    optimizer.build([weight])
+    optimizer.learning_rate = RATE
+    for _ in range(steps):
+        optimizer.apply([np.float32(GRADIENT)], [weight])
+    return 1.0 - float(weight.numpy())
+
+
+def test_sgd_gathers_momentum_and_nesterov_looks_ahead() -> None:
+    assert moved(2, momentum=0.5) == pytest.approx(RATE * GRADIENT * (1 + 1.5), rel=1e-5)
+    assert moved(1, momentum=0.5, nesterov=True) == pytest.approx(RATE * GRADIENT * 1.5, rel=1e-5)
+
+
+def test_rmsprop_adds_epsilon_below_the_root() -> None:
+    expected = RATE * GRADIENT / (0.1 * GRADIENT**2 + 1.0) ** 0.5
+    assert moved(optimizer="rmsprop", rho=0.9, epsilon=1.0, momentum=0.0) == pytest.approx(expected, rel=1e-5)
+
+
+def test_adams_first_step_is_the_learning_rate_whatever_the_gradient() -> None:
+    """Kingma and Ba 2015, section 2.1."""
+    assert moved(optimizer="adam", rho=0.999, epsilon=1e-8) == pytest.approx(RATE, rel=1e-4)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "rmsprop", "adam"])
+def test_gradients_beyond_the_norm_are_scaled_down_to_it(optimizer: str) -> None:
+    settings = {"optimizer": optimizer, "epsilon": 1.0, "momentum": 0.0}
+    clipped, whole = moved(clip_norm=GRADIENT / 4, **settings), moved(**settings)
+    assert 0 < clipped < whole
+    assert moved(clip_norm=GRADIENT * 4, **settings) == pytest.approx(whole)
+
+
+def test_losses_are_scaled_where_gradients_have_16_bits_and_a_narrow_range() -> None:
+    made = optimizers.build(samples.train_config(precision="float16"))
+    assert isinstance(made, keras.optimizers.LossScaleOptimizer)
