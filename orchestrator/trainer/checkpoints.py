@@ -106,14 +106,14 @@ class Keeper:
             if path.is_dir() and path.name not in {kept.name for kept in self.index.kept}:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def restore(self) -> "tuple[Checkpoint, Arrays] | None":
-        """Put the trainer where the checkpoint stood that the run is to go on from, if it is to.
+    def restore(self) -> "tuple[Checkpoint | None, Arrays]":
+        """Put the trainer where the checkpoint stood that the run is to go on from, if it is to go on from one.
 
         Gives that with the rank's tallies. Ends the program where it cannot be read, or is of another number of ranks
         and within an epoch.
         """
         if self.trainer.config.resume is None:
-            return None
+            return None, {}
         source = Path(self.trainer.config.resume)
         try:
             point = Checkpoint.model_validate_json((source / POINT).read_text())

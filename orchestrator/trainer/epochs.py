@@ -32,8 +32,7 @@ class Training:
         self.trainer, self.step, self.evaluate = trainer, step, evaluate
         self.watch = Watch(directory, trainer)
         self.keeper = Keeper(directory / "checkpoints", trainer, self.watch)
-        restored = self.keeper.restore()
-        self.point, self.tallies = restored or (None, {})
+        self.point, self.tallies = self.keeper.restore()
         self.results = outcome.begin(directory, trainer, list(self.keeper.epochs))
 
     def run(self) -> str:
@@ -136,7 +135,6 @@ class Training:
 
     def _close(self, trained: Trained) -> None:
         """Evaluate, and add the epoch to what is known of the run."""
-        begun = outcome.Clock(self.trainer)
         begun = time.perf_counter()
         with self.watch.measured("evaluation"):
             test = self._test()

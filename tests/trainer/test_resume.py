@@ -1,4 +1,4 @@
-"""A run that is stopped, however, and goes on: as if it had never stopped. Two ranks by horovodrun in this container."""
+"""A run that is stopped, however, and goes on: as if it had never stopped. Two ranks by horovodrun, in the image."""
 
 import os
 import signal

@@ -15,7 +15,7 @@ from orchestrator import assets
 LAYERS = [
     {"cli"},
     {"lifecycle", "programs"},
-    {"removal", "settings"},
+    {"removal", "settings", "resumption"},
     {"runs"},
     {"records"},
     {"alerting", "checks", "datasets", "providers", "notebook", "monitoring"},
