@@ -115,8 +115,9 @@ def _resume(
     given = {key: value for key, value in flags.items() if value is not None}
     config = options.load(config_file, name, {**as_before, **given})
     limits = {key: getattr(config.train, key) for key in LIMITS if f"train.{key}" in given}
+    launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: it had its own
     place, cluster, digest = _deployed(config)
-    return place, cluster, programs.resume(place, cluster, digest, config.launch, old, limits)
+    return place, cluster, programs.resume(place, cluster, digest, launch, old, limits)
 
 
 def _refuse_beside_resume(name_of_run: str, flags: dict[str, Any]) -> None:
