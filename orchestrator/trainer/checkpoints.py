@@ -26,7 +26,6 @@ from typing import Any
 import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
-from pydantic import ValidationError
 
 from orchestrator.schema import Checkpoint, Checkpoints, Epoch, Kept, Trained
 from orchestrator.trainer.endings import Watch
@@ -118,7 +117,7 @@ class Keeper:
         try:
             point = Checkpoint.model_validate_json((source / POINT).read_text())
             tallies = self._restore(source, point)
-        except (OSError, KeyError, ValueError, AssertionError, ValidationError, tf.errors.OpError) as error:
+        except (OSError, LookupError, ValueError, AssertionError, tf.errors.OpError) as error:
             sys.exit(f"the checkpoint {source} cannot be used: {error}")
         if hvd.rank() == 0:
             self._adopt(source, point)
