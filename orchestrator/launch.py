@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hostfile
 
 START_SECONDS = 120  # for every rank to say that it is there
-STOP_SECONDS = 60
+STOP_SECONDS = 120  # what a trainer, the launcher and the sweep of every node are given, and some
 UNIT = "orchestrator-"  # then the run's id
 SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"
 

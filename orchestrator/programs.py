@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from orchestrator import datasets, lock, progress, recipes, runs, source
+from orchestrator import datasets, lock, progress, recipes, resumption, runs, source
 from orchestrator.cluster import PYTHON, Cluster
-from orchestrator.config import Config
+from orchestrator.config import Config, Launch
 from orchestrator.launch import Run
+from orchestrator.schema import TrainConfig
+from orchestrator.ssh import Session
 from orchestrator.state import Home
 
 SOURCE = "src"
@@ -22,14 +24,34 @@ def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
     run = runs.plan(place, cluster, digest, config.launch, f"{config.train.model}-{dataset}")
     images = recipes.training_images(dataset, found.train if found else None, run.np)
     batch = _batch(config, cluster, run, images)
-    run = run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.train", run.directory]})
     with lock.starting(place), runs.head_session(place, cluster) as head:
         remote = None
         if found:
             with progress.step(f"Placing {dataset} on the shared storage") as step:
                 remote = datasets.place(head, found, step.detail)
         resolved = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
-        runs.start(place, cluster, head, run, {}, {"config.json": resolved.model_dump_json(indent=2) + "\n"})
+        return _start_trainer(place, cluster, head, run, resolved)
+
+
+def resume(
+    place: Home, cluster: Cluster, digest: str, launch: Launch, old: Run, limits: Mapping[str, int | float]
+) -> Run:
+    """Start a run that goes on where the training run ``old`` stopped, with its settings, and ``limits`` if any.
+
+    Limits are ``epochs``, ``steps`` and ``max_time`` (seconds), as in TrainConfig.
+    """
+    np = resumption.ranks(old, launch.np, cluster)
+    with progress.step(f"Looking for a checkpoint of {old.id}"), runs.head_session(place, cluster) as head:
+        settings, index = resumption.read(place, head, old)
+    resolved = resumption.continued(settings, index, old, np, limits, cluster.name)
+    run = runs.plan(place, cluster, digest, launch.model_copy(update={"np": np}), old.kind)
+    with lock.starting(place), runs.head_session(place, cluster) as head:
+        return _start_trainer(place, cluster, head, run, resolved.model_copy(update={"run": run.id}))
+
+
+def _start_trainer(place: Home, cluster: Cluster, head: Session, run: Run, resolved: TrainConfig) -> Run:
+    run = run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.train", run.directory]})
+    runs.start(place, cluster, head, run, {}, {"config.json": resolved.model_dump_json(indent=2) + "\n"})
     return run
 
 

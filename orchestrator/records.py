@@ -11,7 +11,7 @@ from orchestrator import state
 from orchestrator.config import nearest
 from orchestrator.errors import StateError, command
 from orchestrator.launch import Run
-from orchestrator.schema import RunStatus
+from orchestrator.schema import Checkpoints, RunStatus
 from orchestrator.ssh import Session
 from orchestrator.state import Home
 
@@ -32,8 +32,7 @@ def collect(place: Home, head: Session, run: Run) -> Path:
     target = place.runs / run.id
     there = head.run(["ls", "-A", run.directory]).output.splitlines()
     names = [name for name in COLLECTED if name in there]
-    checkpoints = head.run(["ls", f"{run.directory}/checkpoints"]).output.splitlines()
-    names += [f"checkpoints/{name}" for name in sorted(checkpoints)[-1:]]
+    names += _newest_checkpoint(head, run)
     if not names:  # it was another deployment's
         return target
     with TemporaryDirectory(dir=target, prefix=".collecting-") as temporary:
@@ -43,6 +42,18 @@ def collect(place: Home, head: Session, run: Run) -> Path:
                 shutil.rmtree(target / path.name, ignore_errors=True)
             path.replace(target / path.name)
     return target
+
+
+def _newest_checkpoint(head: Session, run: Run) -> list[str]:
+    """Its name in the run's directory, as a list, which is empty where there is none."""
+    index = head.run(["cat", f"{run.directory}/checkpoints/index.json"])
+    kept = Checkpoints.model_validate_json(index.output).kept if index.exit_code == 0 else []
+    return [f"checkpoints/{point.name}" for point in kept[-1:]]
+
+
+def is_resumable(place: Home, run: Run) -> bool:
+    """Whether a checkpoint came with what was collected."""
+    return any((place.runs / run.id / "checkpoints").glob("*/checkpoint.json"))
 
 
 def is_collected(place: Home, run: Run) -> bool:

@@ -8,6 +8,8 @@ directory
 ``command.json``    control side        list of strings: the launcher and its arguments
 ``program.json``    control side        list of strings: what every rank executes
 ``ranks/N.json``    rank N's shim       :class:`RankRecord`
+``stop``            the supervisor      empty: rank 0 is to end with a checkpoint
+``checkpoints/…``   rank 0              :class:`Checkpoints`, :class:`Checkpoint`
 ``status.json``     the supervisor      :class:`RunStatus`
 ``results.json``    rank 0              :class:`Results`
 ``hello.json``      rank 0              :class:`Hello`
@@ -48,6 +50,8 @@ class TrainConfig(_File):
     ``momentum`` and ``rho`` are Adam's beta 1 and beta 2; ``rho`` and ``epsilon`` are RMSProp's too. Gradients of all
     weights together are scaled to a norm of ``clip_norm`` where it is larger. ``milestones`` belong to the schedule
     "step", ``decay`` and ``decay_epochs`` to "exponential", ``power`` to "polynomial".
+    ``max_time`` and ``checkpoint_every`` in seconds. ``resume`` is the checkpoint that the run goes on from, a
+    directory of another run's: ``RUN/checkpoints/NAME``.
     """
 
     run: str
@@ -85,6 +89,9 @@ class TrainConfig(_File):
     fp16_allreduce: bool
     threads: int
     restarts: int = 0
+    keep_checkpoints: int = 3
+    checkpoint_every: float | None = None
+    resume: str | None = None
 
 
 class Scores(_File):
@@ -96,27 +103,33 @@ class Scores(_File):
     images: int
 
 
-class Epoch(_File):
-    """What one epoch gave. ``seconds`` covers training alone; images per second leave out the step that traces.
+class Trained(_File):
+    """What an epoch's training gave. ``seconds`` covers it alone; images per second leave out the step that traces.
 
     ``steps`` counts from the start of the run; ``peak_memory_per_rank`` is resident memory in bytes, so far.
     ``input_seconds``, ``compute_seconds`` and ``communication_seconds`` are rank r's means per step and add up to it;
-    they are empty where the epoch had no step but the one that traces, and in files of older versions.
+    they are empty where the epoch had no step but the one that traces, and in files of older versions. Of an epoch
+    within which a run was stopped, seconds and images per second are of both runs, the rest is of the second.
     """
 
     epoch: int
     steps: int
     learning_rate: float
     train: Scores
-    test: Scores
     images_per_second: float
     images_per_second_per_rank: list[float]
     peak_memory_per_rank: list[int]
     seconds: float
-    test_seconds: float
     input_seconds: list[float] = []
     compute_seconds: list[float] = []
     communication_seconds: list[float] = []
+
+
+class Epoch(Trained):
+    """What a whole epoch gave: its training, its evaluation, and the weights that every rank then had."""
+
+    test: Scores
+    test_seconds: float
     weights_sha256: str
 
 
@@ -128,7 +141,10 @@ class World(_File):
 
 
 class Results(_File):
-    """results.json, rewritten after every epoch; ``ended`` says why training stopped, None while it goes on."""
+    """results.json, rewritten after every epoch; ``ended`` says why training stopped, None while it goes on.
+
+    ``resumed_from`` is the run that this one continues; ``epochs`` begin with those of that one.
+    """
 
     version: Literal[1] = 1
     run: str
@@ -139,7 +155,46 @@ class Results(_File):
     effective_batch_size: int
     peak_learning_rate: float
     epochs: list[Epoch]
-    ended: Literal["epochs", "steps", "max-time"] | None = None
+    ended: Literal["epochs", "steps", "max-time", "terminated"] | None = None
+    resumed_from: str | None = None
+
+
+class Kept(_File):
+    """One checkpoint, ``name``, of ``world`` ranks: after the run's step ``step``, in or at the end of ``epoch``.
+
+    ``whole`` where the epoch's training was over: then any number of ranks can go on from it, else as many as there
+    were. ``top1`` is that of the test, None where it was not evaluated.
+    """
+
+    name: str
+    epoch: int
+    step: int
+    world: int
+    whole: bool
+    top1: float | None = None
+
+
+class Checkpoints(_File):
+    """checkpoints/index.json: which there are, in the order of their steps, and the ``best`` by ``top1``.
+
+    A directory beside it that it does not name is not whole, or about to be removed.
+    """
+
+    kept: list[Kept] = []
+    best: str | None = None
+
+
+class Checkpoint(_File):
+    """checkpoint.json of one: where the run stands. ``epochs`` are those that were evaluated, the run's first to last.
+
+    ``trained`` is what the training of ``epoch`` gave, once it is over; None within the epoch.
+    """
+
+    epoch: int
+    step: int
+    world: int
+    trained: Trained | None
+    epochs: list[Epoch]
 
 
 class RankRecord(_File):

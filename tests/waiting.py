@@ -9,9 +9,9 @@ import psutil
 DEADLINE = 20.0  # far more than anything here takes
 
 
-def until(condition: Callable[[], object]) -> bool:
-    """Whether ``condition`` holds before the deadline."""
-    deadline = time.monotonic() + DEADLINE
+def until(condition: Callable[[], object], seconds: float = DEADLINE) -> bool:
+    """Whether ``condition`` holds within so many seconds."""
+    deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
     return bool(condition())

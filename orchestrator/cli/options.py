@@ -24,15 +24,16 @@ HELP = {path: _help(meaning, default) for path, meaning, default in config.every
 
 def key(path: str, *names: str, complete: Callable[[], list[str]] | None = None) -> Any:
     """An option that overrides the key ``path`` of cluster.yaml, with that key's own description and default."""
-    return typer.Option(*names, help=HELP[path], autocompletion=_completion(complete))
+    return typer.Option(*names, help=HELP[path], autocompletion=completion(complete))
 
 
 def completed(help_text: str, complete: Callable[[], list[str]]) -> Any:
     """An argument that the shell completes."""
-    return typer.Argument(help=help_text, autocompletion=_completion(complete))
+    return typer.Argument(help=help_text, autocompletion=completion(complete))
 
 
-def _completion(complete: Callable[[], list[str]] | None) -> Callable[[str], list[str]] | None:
+def completion(complete: Callable[[], list[str]] | None) -> Callable[[str], list[str]] | None:
+    """What an option or argument has as ``autocompletion``, made of all the words that there are."""
     if complete is None:
         return None
 

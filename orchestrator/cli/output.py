@@ -130,7 +130,8 @@ def trained(directory: Path) -> Results | None:
 def _training(found: Results) -> None:
     """A training run's configuration, world and epochs, and what held it up."""
     config, nodes = found.config, len(set(found.world.hosts))
-    line(f"run {found.run}: {config.model} on {config.dataset}, {found.world.size} ranks on {nodes} nodes")
+    after = f", after {found.resumed_from}" if found.resumed_from else ""
+    line(f"run {found.run}: {config.model} on {config.dataset}, {found.world.size} ranks on {nodes} nodes{after}")
     line(
         f"{config.batch_size} images per rank and step, learning rate up to {found.peak_learning_rate:g}, "
         f"{config.precision}, seed {config.seed}, " + ", ".join(f"{k} {v}" for k, v in found.versions.items())

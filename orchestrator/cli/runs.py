@@ -58,6 +58,8 @@ def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None,
     if seen.status is None or seen.status.left:
         runs.sweep(place, cluster, chosen)
     output.as_json(seen) if json else output.line(f"run {chosen.id}: {seen.state}")
+    if seen.state != "finished" and records.is_resumable(place, chosen):
+        progress.note(f"{command(f'train --resume {chosen.id}', cluster.name)} goes on from its newest checkpoint")
 
 
 def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:

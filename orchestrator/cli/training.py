@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator import programs, progress, providers, recipes, records, runs, source, state
+from orchestrator import programs, progress, providers, recipes, records, resumption, runs, source, state
 from orchestrator.cli import options, output
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.errors import RunFailed
+from orchestrator.errors import ConfigError, RunFailed
 from orchestrator.errors import command as spell
 from orchestrator.launch import Run
 from orchestrator.runs import Seen
@@ -22,6 +22,16 @@ Np = Annotated[int | None, key("launch.np", "--np")]
 Controller = Annotated[str | None, key("launch.controller")]
 Interface = Annotated[str | None, key("launch.network_interface")]
 CycleTime = Annotated[float | None, key("launch.cycle_time")]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        "--resume",
+        metavar="RUN",
+        help="Go on from the newest checkpoint of this run, with its settings; needs no MODEL.",
+        autocompletion=options.completion(options.run_names),
+    ),
+]
+LIMITS = ("epochs", "steps", "max_time")  # what may be set anew where a run is resumed
 WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
 
 
@@ -63,6 +73,9 @@ def train(
     seed: Annotated[int | None, key("train.seed")] = None,
     precision: Annotated[str | None, key("train.precision")] = None,
     fp16_allreduce: Annotated[bool | None, key("train.fp16_allreduce", "--fp16-allreduce/--no-fp16-allreduce")] = None,
+    checkpoint_every: Annotated[str | None, key("train.checkpoint_every")] = None,
+    keep_checkpoints: Annotated[int | None, key("train.keep_checkpoints")] = None,
+    resume: Resume = None,
     np: Np = None,
     controller: Controller = None,
     network_interface: Interface = None,
@@ -79,13 +92,45 @@ def train(
         "train.steps": steps, "train.max_time": max_time, "train.batch_size": batch_size,
         "train.learning_rate": learning_rate, "train.image_size": image_size, "train.seed": seed,
         "train.precision": precision, "train.fp16_allreduce": fp16_allreduce,
+        "train.checkpoint_every": checkpoint_every, "train.keep_checkpoints": keep_checkpoints,
         **_launch(np, controller, network_interface, cycle_time),
     }  # fmt: skip
+    if resume:
+        place, cluster, run = _resume(resume, config_file, name, flags)
+        return _follow(place, cluster, run, detach, json)
     config = options.load(config_file, name, flags)
     recipes.require(config.train)
     place, cluster, digest = _deployed(config)
     run = programs.train(place, cluster, digest, config)
     _follow(place, cluster, run, detach, json)
+
+
+def _resume(
+    name_of_run: str, config_file: Path | None, name: str | None, flags: dict[str, Any]
+) -> tuple[Home, Cluster, Run]:
+    """Start what continues a run: as it was launched, but for the ``flags`` that may be given."""
+    _refuse_beside_resume(name_of_run, flags)
+    place, _, _ = options.deployed(config_file, name)
+    old = records.get(place, name_of_run)
+    resumption.require_training(old, place.name)
+    as_before = {f"launch.{key}": getattr(old, key) for key in ("controller", "cycle_time")}
+    given = {key: value for key, value in flags.items() if value is not None}
+    config = options.load(config_file, name, {**as_before, **given})
+    limits = {key: getattr(config.train, key) for key in LIMITS if f"train.{key}" in given}
+    launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: it had its own
+    place, cluster, digest = _deployed(config)
+    return place, cluster, programs.resume(place, cluster, digest, launch, old, limits)
+
+
+def _refuse_beside_resume(name_of_run: str, flags: dict[str, Any]) -> None:
+    """Raises ConfigError with every flag that would change what is trained."""
+    may = {f"train.{key}" for key in LIMITS}
+    other = [key for key, value in flags.items() if key.startswith("train.") and value is not None and key not in may]
+    words = ["MODEL" if key == "train.model" else f"--{key[6:].replace('_', '-')}" for key in other]
+    if words:
+        problems = [f"{word}: not with --resume: {name_of_run} goes on with what it began with" for word in words]
+        limits = ", ".join(f"--{key.replace('_', '-')}" for key in LIMITS)
+        raise ConfigError(problems, f"what may be given beside --resume: {limits}, and how it is launched")
 
 
 def run_script(
@@ -141,7 +186,10 @@ def _finish(place: Home, cluster: Cluster, run: Run, quiet: bool) -> Seen:
     if seen.state != "finished":
         failure = seen.status.failure if seen.status else None
         cause = f"failed: {runs.describe(failure, cluster)}" if failure else f"was {seen.state}"
-        raise RunFailed(f"run {run.id} {cause}", f"{spell(f'logs {run.id}', cluster.name)} shows everything")
+        hint = f"{spell(f'logs {run.id}', cluster.name)} shows everything"
+        if records.is_resumable(place, run):
+            hint += f", {spell(f'train --resume {run.id}', cluster.name)} goes on from its newest checkpoint"
+        raise RunFailed(f"run {run.id} {cause}", hint)
     return seen
 
 

@@ -19,6 +19,9 @@ def seconds(text: Any) -> Any:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else text
 
 
+Duration = Annotated[float | None, BeforeValidator(lambda v: v if v is None else seconds(v))]
+
+
 class Section(BaseModel):
     """A section of cluster.yaml: unknown keys are refused, and so is what Python alone would take for a number."""
 
@@ -71,8 +74,8 @@ class Train(Section):
     )
     epochs: int | None = Field(None, ge=1, description="passes over the training set; default: the recipe's")
     steps: int | None = Field(None, ge=1, description="stop after this many steps; default: at the end of the epochs")
-    max_time: Annotated[float | None, BeforeValidator(lambda v: v if v is None else seconds(v))] = Field(
-        None, gt=0, description="stop after this long (90s, 15m, 2h); default: at the end of the epochs"
+    max_time: Duration = Field(
+        None, gt=0, description="stop before this long has passed (90s, 15m, 2h); default: at the end of the epochs"
     )
     batch_size: int | None = Field(
         None, ge=1, description="images per rank and step; default: the recipe's, as far as memory and data go"
@@ -86,3 +89,11 @@ class Train(Section):
     seed: int = Field(1, ge=0, le=10**9, description="random seed of weights, order and augmentation")
     precision: Precision = Field("float32", description="arithmetic of the layers: float32, bfloat16 or float16")
     fp16_allreduce: bool = Field(False, description="send gradients as 16-bit floats")
+    checkpoint_every: Duration = Field(
+        None,
+        gt=0,
+        description="write a checkpoint this often within an epoch too (10m, 1h); default: at the end of every epoch",
+    )
+    keep_checkpoints: int = Field(
+        3, ge=1, le=1000, description="how many of the newest checkpoints are kept, beside the best"
+    )

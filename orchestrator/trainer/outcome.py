@@ -1,10 +1,10 @@
-"""What a training run leaves behind, and what it says while it goes on: results, CSV, checkpoints, progress lines."""
+"""What a training run leaves behind, and what it says while it goes on: results, CSV, progress lines."""
 
 import csv
 import platform
-import shutil
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import horovod
@@ -31,45 +31,56 @@ def say(line: str, end: str = "\n") -> None:
 
 
 class Clock:
-    """Times an epoch's training steps; leaves the first step of the run, which traces the graph, out of the rate.
+    """Times an epoch's training steps; leaves the first step of the program, which traces the graph, out of the rate.
 
     The rate is up to the last step: to put its input away afterwards has taken TensorFlow a second at times.
+    ``before`` is the ``timing`` of the clock of a run that this one continues within the epoch.
     """
 
-    def __init__(self, trainer: Trainer) -> None:
-        self.trainer = trainer
+    def __init__(self, trainer: Trainer, before: Sequence[float] = (0.0, 0.0, 0.0)) -> None:
+        self.trainer, self.before = trainer, before
         self.begun = self.from_time = self.to_time = self.said = time.perf_counter()
-        self.first_step = self.from_step = trainer.step
+        self.from_step = trainer.step
 
     def tick(self, sums: tf.Tensor) -> None:
         """Note that a step ended; ``sums`` as the training step gives them, added up over the epoch."""
-        now = self.to_time = time.perf_counter()
-        if self.trainer.step == 1 and self.trainer.steps_per_epoch > 1:
-            self.from_time, self.from_step = now, 1
+        trainer, now = self.trainer, time.perf_counter()
+        self.to_time = now
+        if trainer.step == trainer.first + 1 and trainer.done < trainer.steps_per_epoch:
+            self.from_time, self.from_step = now, trainer.step
         if now - self.said >= PROGRESS_SECONDS:
             self.said = now
             loss, top1, _, images = sums.numpy()
-            self.trainer.record.scores("train", float(loss / images), float(top1 / images))
-            done = self.trainer.step - self.first_step
+            trainer.record.scores("train", float(loss / images), float(top1 / images))
             say(
-                f"epoch {self.trainer.epoch}/{self.trainer.epochs}  step {done}/{self.trainer.steps_per_epoch}"
+                f"epoch {trainer.epoch}/{trainer.epochs}  step {trainer.done}/{trainer.steps_per_epoch}"
                 f"  loss {loss / images:.3f}  {self.rate * hvd.size():.0f} images/s",
                 end="\r",
             )
 
     @property
+    def timing(self) -> tuple[float, float, float]:
+        """Seconds of training, how many steps the rate is of, and their seconds."""
+        seconds, steps, stepping = self.before
+        return (
+            seconds + time.perf_counter() - self.begun,
+            steps + self.trainer.step - self.from_step,
+            stepping + self.to_time - self.from_time,
+        )
+
+    @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.begun
+        return self.timing[0]
 
     @property
     def rate(self) -> float:
         """Images per second of this rank."""
-        steps = self.trainer.step - self.from_step
-        return steps * self.trainer.batch / max(self.to_time - self.from_time, 1e-9)
+        _, steps, seconds = self.timing
+        return steps * self.trainer.batch / max(seconds, 1e-9)
 
 
 class Writer:
-    """Rank 0's results.json, results.csv and checkpoints, each replaced whole after every epoch."""
+    """Rank 0's results.json and results.csv, each replaced whole after every epoch."""
 
     def __init__(self, directory: Path, results: Results, trainer: Trainer) -> None:
         self.directory, self.results = directory, results
@@ -82,9 +93,6 @@ class Writer:
             f"  top-1 {epoch.train.top1:.1%}  test loss {epoch.test.loss:.3f}  test top-1 {epoch.test.top1:.1%}"
             f"  {epoch.images_per_second:.0f} images/s  {epoch.seconds:.1f} s"
         )
-        if hvd.rank() == 0:
-            with self.trainer.record.checkpoint():
-                self._checkpoint(epoch.epoch)
 
     def end(self, why: str) -> None:
         self._keep(self.results.model_copy(update={"ended": why}))
@@ -97,21 +105,9 @@ class Writer:
             results.write(self.directory / "results.json")
             _write_csv(self.directory / "results.csv", results.epochs)
 
-    def _checkpoint(self, epoch: int) -> None:
-        """A directory with a TensorFlow checkpoint of model and optimizer, which has its name once it is whole.
 
-        TensorFlow writes straight to the file; Keras' own format would take three times the model in memory.
-        """
-        unfinished, finished = (self.directory / "checkpoints" / name for name in (".unfinished", f"epoch-{epoch:04d}"))
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        checkpoint = tf.train.Checkpoint(model=self.trainer.model, optimizer=self.trainer.optimizer)
-        checkpoint.write(str(unfinished / "state"))
-        unfinished.rename(finished)
-
-
-def begin(directory: Path, trainer: Trainer) -> Writer:
-    """Say what is about to be trained, and start its results."""
+def begin(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
+    """Say what is about to be trained, and start its results, after the ``epochs`` of a run that this one continues."""
     config = trainer.config
     hosts = hvd.allgather_object(socket.gethostname())
     results = Results(
@@ -122,13 +118,16 @@ def begin(directory: Path, trainer: Trainer) -> Writer:
         parameters=sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables),
         effective_batch_size=trainer.batch * hvd.size(),
         peak_learning_rate=schedule.peak(config, hvd.size()),
-        epochs=[],
+        epochs=epochs,
+        resumed_from=Path(config.resume).parents[1].name if config.resume else None,
     )
     say(
         f"{config.model} ({results.parameters:,} parameters) on {config.dataset}: {trainer.train_split.size} training "
         f"and {trainer.test_split.size} test images, {hvd.size()} ranks x {trainer.batch} images, "
         f"learning rate {results.peak_learning_rate:g}, {config.precision}"
     )
+    if results.resumed_from:
+        say(f"goes on from {results.resumed_from}, {Path(config.resume or '').name}")
     return Writer(directory, results, trainer)
 
 

@@ -7,9 +7,13 @@ When that end closes, the launcher, the connection or the head has died, and a r
 writing would never notice: so the shim watches for it and ends everything the rank started. That is what carries the
 rank's mark, and what descends from the shim, to which orphans fall. A shim that is itself killed cannot do so: what
 the rank started without the mark then stays on a worker, and on the head falls to the supervisor.
+
+On a worker horovodrun sends no signals: it only hangs up. SIGTERM there is the node's, which is about to go, and our
+own trainer has some time to agree on a checkpoint with the other ranks, for as long as the launcher is there.
 """
 
 import json
+import math
 import os
 import select
 import signal
@@ -29,6 +33,7 @@ ENDED_BY_LAUNCHER = 143
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as shells have it
 # Seconds for what a rank leaves to end by itself: fewer than a launcher has patience with the shim once it has asked.
 GRACE = {"HOROVOD_RANK": 3.0, "OMPI_COMM_WORLD_RANK": 0.5}
+NODE_GRACE = 25.0  # seconds for a trainer whose node goes: clouds give 30 and more
 
 
 def main(run_directory: Path) -> int:
@@ -41,14 +46,15 @@ def main(run_directory: Path) -> int:
     path = run_directory / "ranks" / f"{rank}.json"
     record.write(path)
     relay = Relay()
-    code, terminated = _run(json.loads((run_directory / "program.json").read_text()), mark, relay, signals)
+    program = json.loads((run_directory / "program.json").read_text())
+    code, terminated = _run(program, mark, relay, signals, _patience(run_directory))
     record.model_copy(update={"ended": time.time(), "exit_code": code, "terminated": terminated}).write(path)
     processes.end(f"{processes.RANK}={mark}", GRACE[variable], own=True)
     relay.drain()
     return code
 
 
-def _run(program: list[str], mark: str, relay: Relay, signals: Signals) -> tuple[int, bool]:
+def _run(program: list[str], mark: str, relay: Relay, signals: Signals, patience: float) -> tuple[int, bool]:
     """Exit code of ``program``, and whether the launcher asked for its end."""
     processes.adopt_orphans()
     out, err = relay.inputs
@@ -60,20 +66,42 @@ def _run(program: list[str], mark: str, relay: Relay, signals: Signals) -> tuple
         print(f"{program[0]}: {reason} on {socket.gethostname()}", file=sys.stderr)
         return (NOT_FOUND if missing else NOT_EXECUTABLE), False
     relay.start()
-    return _wait(child, signals)
+    return _wait(child, signals, patience)
 
 
-def _wait(child: "subprocess.Popen[bytes]", signals: Signals) -> tuple[int, bool]:
+def _patience(run_directory: Path) -> float:
+    """Seconds for the rank to end by itself after SIGTERM: some for our trainer, where it came by horovodrun's ssh.
+
+    It has a configuration, and ssh leaves a variable (ssh(1), ENVIRONMENT).
+    """
+    ours, behind_ssh = (run_directory / "config.json").exists(), "SSH_CONNECTION" in os.environ
+    return NODE_GRACE if ours and behind_ssh and _variable() == "HOROVOD_RANK" else 0.0
+
+
+def _wait(child: "subprocess.Popen[bytes]", signals: Signals, patience: float) -> tuple[int, bool]:
+    """Exit code and whether the rank was asked to end; it has ``patience`` seconds to do so by itself after SIGTERM."""
     poll = select.poll()
     poll.register(signals.descriptor, select.POLLIN)
     poll.register(sys.stdout.fileno(), 0)  # no events asked for: only error and hang-up are reported
+    deadline = math.inf
     while True:
-        gone = sys.stdout.fileno() in [descriptor for descriptor, _ in poll.poll()]
+        left = deadline - time.monotonic()
+        gone = sys.stdout.fileno() in [descriptor for descriptor, _ in poll.poll(_milliseconds(left))]
         asked = signals.received()  # before the child is looked at: the news of its end is not to be read away
         code = processes.reap(child)
         asked |= signals.received() if code is not None else set()
-        if code is not None or gone or asked & ENDING:
-            return (ENDED_BY_LAUNCHER if code is None else code), gone or bool(asked & ENDING)
+        if asked & ENDING and deadline == math.inf:
+            grace = patience if asked & ENDING == {signal.SIGTERM} else 0.0
+            deadline = time.monotonic() + grace
+            if grace:
+                child.terminate()
+        if code is not None or gone or time.monotonic() >= deadline:
+            return (ENDED_BY_LAUNCHER if code is None else code), gone or deadline < math.inf
+
+
+def _milliseconds(seconds: float) -> "float | None":
+    """As poll takes them: None to wait for as long as it takes."""
+    return None if seconds == math.inf else max(0.0, seconds * 1000)
 
 
 def _variable() -> str:

@@ -16,7 +16,10 @@ from orchestrator.trainer import datasets, models, optimizers, reduction, teleme
 
 @dataclass
 class Trainer:
-    """One rank's model, optimizer and data, for as long as a run lasts."""
+    """One rank's model, optimizer and data, for as long as a run lasts.
+
+    ``step`` steps of the run are done, ``first`` of them by a run that this one continues.
+    """
 
     config: TrainConfig
     model: keras.Model
@@ -28,8 +31,14 @@ class Trainer:
     started: float
     epoch: int = 0
     step: int = 0
+    first: int = 0
     ended: "str | None" = None
     _record: "telemetry.Recorder | None" = None
+
+    @property
+    def done(self) -> int:
+        """Steps of the epoch that are done."""
+        return self.step - (self.epoch - 1) * self.steps_per_epoch
 
     @property
     def record(self) -> telemetry.Recorder:

@@ -1,8 +1,10 @@
 """The main process of a run's unit on the head: runs the launcher, leaves nothing behind, writes status.json.
 
 The launcher's arguments stand in ``command.json``, where no shell and no unit file can change a word of them.
-It is stopped by SIGTERM (``systemctl stop``). Whatever way the launcher ends, every host of the hostfile is swept
-for processes of the run. Nothing that it waits for can hold it up for longer than the unit's TimeoutStopSec.
+It is stopped by SIGTERM (``systemctl stop``). Our own trainer is then first asked to end by itself, with a checkpoint:
+through a launcher, whose ssh clients just die, a signal would not reach its ranks. Whatever way the launcher ends,
+every host of the hostfile is swept for processes of the run. Nothing that it waits for can hold it up for longer than
+the unit's TimeoutStopSec.
 """
 
 import json
@@ -18,6 +20,7 @@ from pathlib import Path
 from orchestrator.trainer import processes
 from orchestrator.trainer.signals import Signals
 
+TRAINER_GRACE = 60.0  # for a step and a checkpoint
 LAUNCHER_GRACE = 20.0
 SWEEP_SECONDS = 15.0  # for one host; all are swept at the same time
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"]
@@ -26,36 +29,49 @@ NOT_STARTED = 127
 
 
 def main(run_directory: Path) -> int:
-    """Run the launcher to its end; returns its exit code, which is also the unit's."""
+    """Run the launcher to its end; returns the run's exit code, which is also the unit's."""
     signals = Signals(signal.SIGTERM)
     from orchestrator.trainer import verdict  # noqa: PLC0415  a stop may come while pydantic is being imported
 
     started = time.time()
     processes.adopt_orphans()
-    code, stopped = _launch(json.loads((run_directory / "command.json").read_text()), signals)
+    code, stopped = _launch(run_directory, signals)
     left = sweep((run_directory / "hostfile").read_text(), os.environ[processes.RUN])
-    verdict.write(run_directory, started, code, stopped, left)
-    return code
+    return verdict.write(run_directory, started, code, stopped, left)
 
 
-def _launch(command: list[str], signals: Signals) -> tuple[int, bool]:
+def _launch(run_directory: Path, signals: Signals) -> tuple[int, bool]:
     """The launcher's exit code, and whether the run was stopped."""
+    command = json.loads((run_directory / "command.json").read_text())
     try:
         launcher = subprocess.Popen(command, start_new_session=True)
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
         return NOT_STARTED, False
-    code, deadline = None, math.inf
+    code, patience, deadline = None, math.inf, math.inf
     while code is None:
         signals.wait(1.0)
-        if signal.SIGTERM in signals.received() and deadline == math.inf:
+        if signal.SIGTERM in signals.received() and patience == math.inf:
+            patience = time.monotonic() + (TRAINER_GRACE if _ask_trainer(run_directory) else 0.0)
+        if time.monotonic() >= patience and deadline == math.inf:
             deadline = time.monotonic() + LAUNCHER_GRACE
             _signal_group(launcher.pid, signal.SIGTERM)  # horovodrun, and the shell and mpirun that it becomes
         if time.monotonic() >= deadline:
             _signal_group(launcher.pid, signal.SIGKILL)
         code = processes.reap(launcher)
     _end_group(launcher, min(deadline, time.monotonic() + LAUNCHER_GRACE))
-    return code, deadline < math.inf
+    return code, patience < math.inf
+
+
+def _ask_trainer(run_directory: Path) -> bool:
+    """Whether the ranks were asked to end: they are our trainer, and so far that a checkpoint can be written."""
+    if not ((run_directory / "config.json").exists() and (run_directory / "checkpoints").is_dir()):
+        return False
+    try:
+        (run_directory / "stop").touch()  # trainer.endings.STOP, which is not imported: it brings TensorFlow
+    except OSError:
+        return False
+    return True
 
 
 def _end_group(launcher: "subprocess.Popen[bytes]", deadline: float) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from orchestrator.schema import Failure, RankRecord, RunStatus, State
 
 LAST_LINES = 30
+TERMINATED = 75  # of a rank of our trainer that was asked to end, and did so with a checkpoint: trainer.endings
 # What ranks say that fail because another one did; the cause is to be looked for elsewhere.
 FOLLOWERS = (
     "HorovodInternalError",
@@ -20,17 +21,21 @@ MPI_TAG = re.compile(r"\[1,\d+\]<(?:stdout|stderr)>:")
 TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(stdout|stderr)>:(.*)$")
 
 
-def write(run_directory: Path, started: float, exit_code: int, stopped: bool, left: list[str]) -> None:
-    """Write status.json; ``left`` holds the hosts that did not answer."""
+def write(run_directory: Path, started: float, exit_code: int, stopped: bool, left: list[str]) -> int:
+    """Write status.json, ``left`` holds the hosts that did not answer; returns the run's exit code.
+
+    A run whose ranks ended as they were asked to has been stopped, whoever asked: the launcher's own exit code says
+    only that they did not succeed.
+    """
+    records = [RankRecord.model_validate_json(path.read_text()) for path in (run_directory / "ranks").glob("*.json")]
+    if (run_directory / "config.json").exists() and any(record.exit_code == TERMINATED for record in records):
+        exit_code, stopped = TERMINATED, True
     state: State = "stopped" if stopped else "failed" if exit_code else "finished"
-    failure = _failure(run_directory, left) if state == "failed" else None
+    log = (run_directory / "log").read_text(errors="replace").splitlines() if state == "failed" else []
+    failure = first_failure(records, log, left) if state == "failed" else None
     status = RunStatus(state=state, exit_code=exit_code, started=started, ended=time.time(), failure=failure, left=left)
     status.write(run_directory / "status.json")
-
-
-def _failure(run_directory: Path, left: list[str]) -> Failure:
-    records = [RankRecord.model_validate_json(path.read_text()) for path in (run_directory / "ranks").glob("*.json")]
-    return first_failure(records, (run_directory / "log").read_text(errors="replace").splitlines(), left)
+    return exit_code
 
 
 def first_failure(records: Sequence[RankRecord], log: Sequence[str], left: Sequence[str]) -> Failure:

@@ -114,7 +114,7 @@ def test_results_stay_with_their_table_and_their_checkpoint(cli: Cli, site: Site
     directory = cli.state / "orchestrator" / "e2e" / "runs" / run["id"]
     epochs = int(site.extent[1]) if site.extent[0] == "--epochs" else 1
     assert len((directory / "results.csv").read_text().splitlines()) == 1 + epochs
-    assert (directory / "checkpoints" / f"epoch-{epochs:04}" / "state.index").is_file()
+    assert len(list((directory / "checkpoints").glob(f"epoch-{epochs:04}*/state.index"))) == 1
     assert cli.json("results", run["id"])["run"] == run["id"]
 
 
@@ -145,7 +145,7 @@ def test_cifar10_is_read_as_it_is_published(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_max_time_ends_a_run_and_keeps_what_it_gave(cli: Cli) -> None:
-    found = cli.json("train", "resnet20", "--dataset", "synthetic", "--epochs", "1000", "--max-time", "5s")
+    found = cli.json("train", "resnet20", "--dataset", "synthetic", "--epochs", "1000", "--max-time", "60s")
     assert found["ended"] == "max-time"
     assert found["epochs"][-1]["train"]["images"] > 0
 

@@ -9,8 +9,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer import datasets
-from orchestrator.trainer import train as loop
+from orchestrator.trainer import datasets, endings
 from orchestrator.trainer.setup import Trainer
 from tests import samples
 from tests.trainer import launcher
@@ -53,7 +52,8 @@ def test_the_table_has_a_line_per_epoch_with_the_same_numbers(trained: Path) -> 
 
 
 def test_every_epoch_leaves_a_whole_checkpoint(trained: Path) -> None:
-    assert sorted(path.name for path in (trained / "checkpoints").iterdir()) == ["epoch-0001", "epoch-0002"]
+    left = sorted(path.name for path in (trained / "checkpoints").iterdir())
+    assert left == ["epoch-0001", "epoch-0002", "index.json"]
     names = [name for name, _ in tf.train.list_variables(str(trained / "checkpoints" / "epoch-0002" / "state"))]
     assert any(name.startswith("model/") for name in names)
     assert any(name.startswith("optimizer/") for name in names)
@@ -86,7 +86,7 @@ def test_steps_that_are_reached_as_an_epoch_ends_begin_no_other(
     config = samples.train_config(steps=steps, epochs=7)
     nothing = datasets.Split(0, lambda index, seed: (index, seed), 1)
     trainer = Trainer(config, keras.Model(), keras.optimizers.SGD(), nothing, nothing, 16, 4, 0.0, epoch=1, step=step)
-    assert (loop._ending(trainer), trainer.epochs) == (ended, epochs)
+    assert (endings.reason(trainer, endings.Wishes(0, 0, 0)), trainer.epochs) == (ended, epochs)
 
 
 def test_a_run_whose_loss_is_no_number_any_more_fails_on_every_rank_and_keeps_earlier_epochs(tmp_path: Path) -> None:

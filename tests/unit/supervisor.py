@@ -25,7 +25,7 @@ sys.exit(rank.wait())
 HASTY = """
 import pathlib, sys
 from orchestrator.trainer import supervise
-supervise.LAUNCHER_GRACE, supervise.SWEEP_SECONDS = 0.5, 0.5
+supervise.TRAINER_GRACE, supervise.LAUNCHER_GRACE, supervise.SWEEP_SECONDS = 0.5, 0.5, 0.5
 sys.exit(supervise.main(pathlib.Path(sys.argv[1])))
 """
 AS_INSTALLED, IN_HASTE = ("-m", "orchestrator.trainer.supervise"), ("-c", HASTY)

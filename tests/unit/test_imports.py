@@ -15,7 +15,7 @@ from orchestrator import assets, images
 LAYERS = [
     {"cli"},
     {"lifecycle", "programs"},
-    {"removal", "settings", "plot"},
+    {"removal", "settings", "plot", "resumption"},
     {"runs"},
     {"records"},
     {"alerting", "checks", "datasets", "providers", "notebook", "monitoring"},

@@ -63,7 +63,7 @@ def test_the_unit_on_the_head_outlives_the_connection_and_supervises_the_launche
         *("--property", f"StandardOutput={log}"),
         *("--property", f"StandardError={log}"),
         *("--property", "KillMode=mixed"),
-        *("--property", "TimeoutStopSec=60"),
+        *("--property", "TimeoutStopSec=120"),
         *("--property", "OOMPolicy=continue"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", f"{name}={value}")),
         *("--", "/opt/orchestrator/bin/python", "-m", "orchestrator.trainer.supervise"),

@@ -125,3 +125,49 @@ def test_what_does_not_heed_the_end_is_killed_before_open_mpi_kills_the_shim(sta
     child.wait(60)
     assert waiting.ends(stubborn)
     assert GRACE["OMPI_COMM_WORLD_RANK"] < 1.0
+
+
+SAVES = """
+import signal, time
+def save(*_):
+    time.sleep(1)
+    raise SystemExit(75)
+signal.signal(signal.SIGTERM, save)
+print("training", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ours", "added", "exit_code"),
+    [
+        (True, {"SSH_CONNECTION": "10.0.0.10 1 10.0.0.11 22"}, 75),
+        (False, {"SSH_CONNECTION": "10.0.0.10 1 10.0.0.11 22"}, 143),
+        (True, {"SSH_CONNECTION": "x", "HOROVOD_RANK": "", "OMPI_COMM_WORLD_RANK": "3"}, 143),
+    ],
+)
+def test_a_trainer_whose_node_goes_may_end_by_itself_and_a_script_may_not(
+    start: Start, run_directory: Path, ours: bool, added: dict[str, str], exit_code: int
+) -> None:
+    """Nor a rank of Open MPI, which sends signals itself and has no patience."""
+    if ours:
+        (run_directory / "config.json").touch()
+    child = shim.python(start, run_directory, SAVES, **added)
+    assert waiting.line(child) == "training"
+    child.terminate()
+    assert child.wait(60) == exit_code
+    assert (shim.record(run_directory).exit_code, shim.record(run_directory).terminated) == (exit_code, True)
+
+
+def test_a_trainer_that_was_asked_to_end_has_no_time_left_when_the_launcher_is_gone(
+    start: Start, run_directory: Path
+) -> None:
+    (run_directory / "config.json").touch()
+    code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
+    child = shim.python(start, run_directory, code, SSH_CONNECTION="x")
+    stubborn = int(waiting.line(child))
+    child.terminate()
+    assert child.stdout is not None
+    child.stdout.close()
+    assert child.wait(GRACE["HOROVOD_RANK"] + 10) == 143
+    assert waiting.ends(stubborn)

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator import launch
+from orchestrator.trainer import supervise
 from tests import waiting
 from tests.unit import shim, supervisor
 from tests.unit.conftest import StandIn, Start
 
+END_SECONDS = 5.0  # processes.end()
 LEAVE_A_DAEMON = f"""
 import subprocess, sys
 command = [sys.executable, "-c", {shim.SLEEP!r}]
@@ -16,6 +19,14 @@ daemon = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIP
 print(daemon.stdout.readline(), end="")
 """
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
+# A rank that ends by itself once it is asked to, as our trainer does.
+HEEDS = """
+import os, pathlib, sys, time
+print(os.getpid(), flush=True)
+while not pathlib.Path(os.environ["RUN_DIRECTORY"], "stop").exists():
+    time.sleep(0.05)
+sys.exit(75)
+"""
 LEAVE_AN_UNMARKED_PROCESS = f"""
 import subprocess, sys
 daemon = subprocess.run(["env", "-i", "setsid", "--fork", sys.executable, "-u", "-c", {shim.SLEEP!r}], check=True)
@@ -35,6 +46,58 @@ def test_a_run_that_is_stopped_leaves_no_process_and_has_no_failure(start: Start
     kept = supervisor.status(run_directory)
     assert (kept.state, kept.failure) == ("stopped", None)
     assert waiting.ends(rank)
+
+
+@pytest.fixture
+def training(run_directory: Path) -> Path:
+    """The directory of a run of our trainer that has begun."""
+    (run_directory / "config.json").touch()
+    (run_directory / "checkpoints").mkdir()
+    return run_directory
+
+
+def test_a_trainer_that_is_stopped_may_write_a_checkpoint_before(
+    start: Start, training: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUN_DIRECTORY", str(training))
+    process = supervisor.supervise(start, training, "-c", supervisor.LAUNCH, str(training), HEEDS)
+    supervisor.pid_in_log(training)
+    process.terminate()
+    assert process.wait() == 75
+    kept = supervisor.status(training)
+    assert (kept.state, kept.exit_code, kept.failure) == ("stopped", 75, None)
+    assert not shim.record(training, 0).terminated
+
+
+def test_a_trainer_that_does_not_end_by_itself_is_ended(start: Start, training: Path) -> None:
+    process = supervisor.supervise(
+        start, training, "-c", supervisor.LAUNCH, str(training), shim.SLEEP, by=supervisor.IN_HASTE
+    )
+    rank = supervisor.pid_in_log(training)
+    process.terminate()
+    process.wait()
+    assert waiting.ends(rank)
+    assert supervisor.status(training).state == "stopped"
+    assert (training / "stop").exists()
+
+
+def test_a_run_whose_nodes_are_taken_away_has_been_stopped_and_has_not_failed(start: Start, training: Path) -> None:
+    """Ranks then end with a checkpoint and an exit code of their own, and the launcher with another."""
+    code = f"{supervisor.LAUNCH.replace('rank.wait()', 'rank.wait() and 1')}"
+    process = supervisor.supervise(start, training, "-c", code, str(training), "raise SystemExit(75)")
+    assert process.wait() == 75
+    assert (supervisor.status(training).state, supervisor.status(training).failure) == ("stopped", None)
+
+
+def test_a_script_that_ends_with_the_trainers_exit_code_has_failed(start: Start, run_directory: Path) -> None:
+    code = "raise SystemExit(75)"
+    supervisor.supervise(start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), code).wait()
+    assert supervisor.status(run_directory).state == "failed"
+
+
+def test_all_that_a_stop_waits_for_fits_into_the_time_of_the_unit() -> None:
+    given = supervise.TRAINER_GRACE + supervise.LAUNCHER_GRACE + END_SECONDS + supervise.SWEEP_SECONDS
+    assert given < launch.STOP_SECONDS
 
 
 @pytest.mark.parametrize("exit_code", [0, 3])

@@ -1,0 +1,176 @@
+"""Checkpoints: all that a run needs to go on bit for bit as if it had never stopped.
+
+    checkpoints/index.json               Checkpoints: which there are, and the best by test top-1
+    checkpoints/epoch-0002/              when epoch 2 is trained, before its evaluation, which can be made up for
+    checkpoints/epoch-0003-step-000037/  within epoch 3, after step 37 of the run
+        state.*                          TensorFlow's: rank 0's model, the optimizer, its loss scale
+        ranks.npz                        what differs by rank, as RANK/NAME
+        checkpoint.json                  Checkpoint: where the run stands, and what its epochs gave
+
+Of what a run depends on, only this changes. The order of samples and what augments them are functions of the seed and
+the epoch, the learning rate is one of the step; random numbers within the model come from its integer variables.
+What differs by rank are the variables that are not trained (batch normalisation's statistics within an epoch, those
+integers) and the sums of the epoch's scores: ranks send them to rank 0, which alone writes.
+
+A directory has its name once it is whole and on the disk, and counts once index.json, replaced at once, names it; what
+that does not name any more is then removed. Kept are the newest and the best.
+"""
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import horovod.tensorflow as hvd
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import Checkpoint, Checkpoints, Epoch, Kept, Trained
+from orchestrator.trainer.endings import Watch
+from orchestrator.trainer.outcome import say
+from orchestrator.trainer.setup import Trainer
+
+STATE, RANKS, POINT, INDEX, UNFINISHED = "state", "ranks.npz", "checkpoint.json", "index.json", ".unfinished"
+Arrays = dict[str, np.ndarray]
+
+
+class Keeper:
+    """The checkpoints of one run. What its methods write, rank 0 writes; every rank calls them."""
+
+    def __init__(self, directory: Path, trainer: Trainer, watch: Watch) -> None:
+        self.directory, self.trainer, self.watch = directory, trainer, watch
+        self.index, self.epochs = Checkpoints(), list[Epoch]()
+        if hvd.rank() == 0:
+            directory.mkdir(parents=True, exist_ok=True)  # by which the supervisor knows that there is one to ask
+
+    def save(self, tallies: Arrays, trained: "Trained | None" = None) -> None:
+        """Write down where the run stands; ``tallies`` are this rank's, of an epoch that is not ``trained`` yet.
+
+        Weights that are no numbers are not written: the checkpoint before is worth more.
+        """
+        own = {**tallies, **{str(n): v.numpy() for n, v in enumerate(self.trainer.model.non_trainable_variables)}}
+        finite, everyones = zip(*hvd.allgather_object((_finite(self.trainer), own)), strict=True)
+        if not all(finite):
+            return say("no checkpoint: some weights are not finite numbers")
+        if hvd.rank() == 0:
+            with self.trainer.record.checkpoint(), self.watch.measured("checkpoint"):
+                self._write(everyones, trained)
+            self.watch.saved = time.monotonic()
+
+    def _write(self, everyones: "tuple[Arrays, ...]", trained: "Trained | None") -> None:
+        trainer, unfinished = self.trainer, self._unfinished()
+        tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer).write(str(unfinished / STATE))
+        np.savez(unfinished / RANKS, **{f"{r}/{name}": v for r, own in enumerate(everyones) for name, v in own.items()})
+        point = Checkpoint(
+            epoch=trainer.epoch, step=trainer.step, world=hvd.size(), trained=trained, epochs=self.epochs
+        )
+        point.write(unfinished / POINT)
+        self._keep(Kept(name=_name(point), whole=bool(trained), **point.model_dump(include={"epoch", "step", "world"})))
+
+    def _unfinished(self) -> Path:
+        shutil.rmtree(self.directory / UNFINISHED, ignore_errors=True)
+        (self.directory / UNFINISHED).mkdir()
+        return self.directory / UNFINISHED
+
+    def _keep(self, new: Kept) -> None:
+        """Give what is finished its name, and the index another line."""
+        finished = self.directory / new.name
+        shutil.rmtree(finished, ignore_errors=True)
+        for path in [*(self.directory / UNFINISHED).iterdir(), self.directory / UNFINISHED]:
+            _flush(path)
+        (self.directory / UNFINISHED).rename(finished)
+        _flush(self.directory)
+        self._write_index([*(kept for kept in self.index.kept if kept.name != new.name), new])
+
+    def close(self, epoch: Epoch) -> None:
+        """Add what the evaluation gave to the newest checkpoint, if that is this epoch's."""
+        self.epochs.append(epoch)
+        if hvd.rank() or not self.index.kept or self.index.kept[-1].epoch != epoch.epoch:
+            return
+        *before, newest = self.index.kept
+        path = self.directory / newest.name / POINT
+        point = Checkpoint.model_validate_json(path.read_text())
+        point.model_copy(update={"epochs": self.epochs}).write(path)
+        self._write_index([*before, newest.model_copy(update={"top1": epoch.test.top1})])
+
+    def _write_index(self, known: list[Kept]) -> None:
+        evaluated = [kept for kept in known if kept.top1 is not None]
+        best = max(evaluated, key=lambda kept: kept.top1 or 0.0).name if evaluated else None
+        newest = known[-self.trainer.config.keep_checkpoints :]
+        self.index = Checkpoints(kept=[kept for kept in known if kept in newest or kept.name == best], best=best)
+        self.index.write(self.directory / INDEX)
+        for path in self.directory.iterdir():
+            if path.is_dir() and path.name not in {kept.name for kept in self.index.kept}:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def restore(self) -> "tuple[Checkpoint | None, Arrays]":
+        """Put the trainer where the checkpoint stood that the run is to go on from, if it is to go on from one.
+
+        Gives that with the rank's tallies. Ends the program where it cannot be read, or is of another number of ranks
+        and within an epoch.
+        """
+        if self.trainer.config.resume is None:
+            return None, {}
+        source = Path(self.trainer.config.resume)
+        try:
+            point = Checkpoint.model_validate_json((source / POINT).read_text())
+            tallies = self._restore(source, point)
+        except (OSError, LookupError, ValueError, AssertionError, tf.errors.OpError) as error:
+            sys.exit(f"the checkpoint {source} cannot be used: {error}")
+        if hvd.rank() == 0:
+            self._adopt(source, point)
+        return point, tallies
+
+    def _restore(self, source: Path, point: Checkpoint) -> Arrays:
+        trainer, same = self.trainer, point.world == hvd.size()
+        if not same and point.trained is None:
+            raise ValueError(f"it is of {point.world} ranks and within an epoch, and here are {hvd.size()}")
+        built = {str(n): v.numpy() for n, v in enumerate(trainer.model.non_trainable_variables) if _is_integer(v)}
+        if hvd.rank() == 0:
+            found = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
+            found.read(str(source / STATE)).assert_existing_objects_matched()
+        hvd.broadcast_variables([v.value for v in [*trainer.model.variables, *trainer.optimizer.variables]], 0)
+        own = _of_rank(source, hvd.rank()) if same else built
+        for number, variable in enumerate(trainer.model.non_trainable_variables):
+            if str(number) in own:
+                variable.assign(own[str(number)])
+        self.epochs = list(point.epochs)
+        trainer.epoch = point.epoch if point.trained else point.epoch - 1
+        trainer.step = trainer.first = point.step if same else point.epoch * trainer.steps_per_epoch
+        return own
+
+    def _adopt(self, source: Path, point: Checkpoint) -> None:
+        """Make the checkpoint ours, and the best so far: the run that is continued can then be removed."""
+        index = Checkpoints.model_validate_json((source.parent / INDEX).read_text())
+        for kept in index.kept:
+            if kept.name == source.name or (kept.name == index.best and kept.step < point.step):
+                self._unfinished().rmdir()
+                shutil.copytree(source.parent / kept.name, self.directory / UNFINISHED, copy_function=os.link)
+                self._keep(kept)
+
+
+def _name(point: Checkpoint) -> str:
+    return f"epoch-{point.epoch:04d}" + ("" if point.trained else f"-step-{point.step:06d}")
+
+
+def _of_rank(source: Path, rank: int) -> Arrays:
+    with np.load(source / RANKS) as everyones:
+        return {name.partition("/")[2]: everyones[name] for name in everyones if name.startswith(f"{rank}/")}
+
+
+def _finite(trainer: Trainer) -> bool:
+    return all(np.isfinite(v.numpy()).all() for v in trainer.model.variables if not _is_integer(v))
+
+
+def _is_integer(variable: Any) -> bool:
+    return "int" in str(variable.dtype)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,136 @@
+"""Why training ends before its last epoch, and when a checkpoint is due: all ranks agree on it, after the same step.
+
+What each rank wishes goes with the step's own allreduces (``reduction.total``), so that agreeing costs nothing. A rank
+wishes to end when it gets SIGTERM, as a node that is taken away gives it. Rank 0 also looks at the clock, and for the
+file ``stop`` in the run's directory, by which the supervisor asks.
+"""
+
+import math
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from orchestrator.trainer import reduction
+from orchestrator.trainer.setup import Trainer
+
+TERMINATED = 75  # exit code of every rank: EX_TEMPFAIL of BSD's sysexits.h, "try again later"
+STOP = "stop"
+LOOK_SECONDS = 1.0  # between two looks for the file
+MARGIN = 1.5  # of what something took at most, and may take the next time
+WRITING = 50e6  # bytes/s of a checkpoint, until one was written
+
+
+class Wishes(NamedTuple):
+    """What is to happen after a step: how many ranks wish to end, that time is up, that a checkpoint is due."""
+
+    terminate: int
+    time_up: int
+    checkpoint: int
+
+
+class Watch:
+    """What this rank wishes, and how long things take here."""
+
+    def __init__(self, directory: Path, trainer: Trainer) -> None:
+        self.directory, self.trainer = directory, trainer
+        self._terminate = False
+        self._looked = self._mark = self.saved = time.monotonic()
+        self._longest: dict[str, float] = {}
+        signal.signal(signal.SIGTERM, self._on_termination)
+
+    def _on_termination(self, number: int, frame: object) -> None:
+        self._terminate = True
+
+    def agree(self) -> Wishes:
+        """What anyone wishes, between two steps."""
+        return agreed(reduction.total(self.wishes()))
+
+    def wishes(self) -> tf.Tensor:
+        """What this rank wishes now, int32: :class:`Wishes`."""
+        if hvd.rank() == 0:
+            self._look()
+            return tf.constant([self._terminate, not self._room_for_more(), self._due()], tf.int32)
+        return tf.constant([self._terminate, 0, 0], tf.int32)
+
+    def _look(self) -> None:
+        if time.monotonic() - self._looked >= LOOK_SECONDS:
+            self._looked = time.monotonic()
+            self._terminate |= (self.directory / STOP).exists()
+
+    def _due(self) -> bool:
+        every = self.trainer.config.checkpoint_every
+        return every is not None and time.monotonic() - self.saved >= every
+
+    def _room_for_more(self) -> bool:
+        """For the step that begins, for another that could be stopped after, and for what then follows."""
+        return self.room("step", "step", "checkpoint", "evaluation")
+
+    def room(self, *parts: str) -> bool:
+        """Whether there is time for these before the limit, which counts from the start of the rank's program."""
+        limit = self.trainer.config.max_time
+        return limit is None or _age() + MARGIN * sum(map(self._expected, parts)) < limit
+
+    def room_for_all(self, part: str) -> bool:
+        """What rank 0 says of ``part``, to every rank."""
+        missing = hvd.rank() == 0 and not self.room(part)
+        return not int(reduction.total(tf.constant(missing, tf.int32)))
+
+    def _expected(self, part: str) -> float:
+        """Seconds: the longest that was measured; until one was, what is safe to assume."""
+        if part in self._longest:
+            return self._longest[part]
+        tracing = self._longest.get("first", 0.0)
+        if part == "evaluation":  # whose steps do less than those of training, after a trace of their own
+            batches = math.ceil(self.trainer.test_split.size / (hvd.size() * self.trainer.batch))
+            return tracing + batches * self._expected("step")
+        return _bytes(self.trainer) / WRITING if part == "checkpoint" else tracing
+
+    @contextmanager
+    def measured(self, part: str) -> Iterator[None]:
+        """Around a checkpoint or an evaluation."""
+        begun = time.monotonic()
+        yield
+        self._took(part, time.monotonic() - begun)
+        self.begin()
+
+    def begin(self) -> None:
+        """The next step begins now."""
+        self._mark = time.monotonic()
+
+    def stepped(self) -> None:
+        """A step has ended; the first one, which traces, is not like the others."""
+        now = time.monotonic()
+        self._took("step" if self.trainer.step > self.trainer.first + 1 else "first", now - self._mark)
+        self._mark = now
+
+    def _took(self, part: str, seconds: float) -> None:
+        self._longest[part] = max(seconds, self._longest.get(part, 0.0))
+
+
+def agreed(total: tf.Tensor) -> Wishes:
+    return Wishes(*total.numpy().tolist())
+
+
+def reason(trainer: Trainer, wishes: Wishes) -> "str | None":
+    """Why to stop now, the same on every rank; None to go on."""
+    if trainer.config.steps is not None and trainer.step >= trainer.config.steps:
+        return "steps"
+    return "terminated" if wishes.terminate else "max-time" if wishes.time_up else None
+
+
+def _bytes(trainer: Trainer) -> int:
+    """Of a checkpoint, about."""
+    return sum(4 * math.prod(v.shape) for v in [*trainer.model.variables, *trainer.optimizer.variables])
+
+
+def _age() -> float:
+    """Seconds since this process began (proc_pid_stat(5): field 22, in clock ticks since boot)."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,155 @@
+"""A run's epochs, from the first or from where another run stopped, to the last or to where it is to stop.
+
+An epoch is trained, a checkpoint written, and the model evaluated. Where a run is to stop within an epoch, a checkpoint
+comes first, with each rank's own statistics; then the epoch is closed with the scores of what was trained of it: after
+``--steps``, after ``--max-time`` where there is room before the limit, and never once the run was asked to end.
+"""
+
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import horovod.tensorflow as hvd
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import Epoch, Scores, Trained
+from orchestrator.trainer import agreement, datasets, endings, outcome, schedule
+from orchestrator.trainer.checkpoints import Arrays, Keeper
+from orchestrator.trainer.endings import Watch
+from orchestrator.trainer.setup import Trainer
+
+TrainStep = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
+TestStep = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+CHECK_STEPS = 50  # between two looks at whether the loss is still a number: each waits for all ranks
+
+
+class Training:
+    """One rank's part in a run."""
+
+    def __init__(self, directory: Path, trainer: Trainer, step: TrainStep, evaluate: TestStep) -> None:
+        self.trainer, self.step, self.evaluate = trainer, step, evaluate
+        self.watch = Watch(directory, trainer)
+        self.keeper = Keeper(directory / "checkpoints", trainer, self.watch)
+        self.point, self.tallies = self.keeper.restore()
+        self.results = outcome.begin(directory, trainer, list(self.keeper.epochs))
+
+    def run(self) -> str:
+        """Train; says why it ended. Every rank has then done its part, so that none ends before the others."""
+        trainer = self.trainer
+        if self.point and self.point.trained and self.point.epoch > len(self.point.epochs):
+            self._close(self.point.trained)
+        while trainer.epoch < trainer.config.epochs and not trainer.ended:
+            trainer.epoch += 1
+            self._epoch()
+            if trainer.epoch < trainer.config.epochs and not trainer.ended:
+                trainer.ended = endings.reason(trainer, self.watch.agree())
+        ended = trainer.ended or "epochs"
+        self.results.end(ended)
+        if ended in ("max-time", "terminated"):
+            outcome.say(f"{ended} after step {trainer.step}: `train --resume {trainer.config.run}` goes on")
+        hvd.allgather_object(None)
+        return ended
+
+    def _epoch(self) -> None:
+        trainer = self.trainer
+        sums, clock = self._train()
+        whole = trainer.done == trainer.steps_per_epoch
+        if not whole:
+            self._save(sums, clock)
+            if trainer.ended == "terminated":
+                return
+        trained = self._trained(sums, clock)
+        if whole:
+            self.keeper.save({}, trained)
+        if trainer.ended in (None, "steps") or (trainer.ended == "max-time" and self.watch.room_for_all("evaluation")):
+            self._close(trained)
+
+    def _train(self) -> "tuple[tf.Tensor, outcome.Clock]":
+        """Sums of the rank's scores, and its time, also of what another run did of the epoch."""
+        trainer, config, before = self.trainer, self.trainer.config, self._before()
+        sums, clock = tf.constant(before["sums"]), outcome.Clock(trainer, before["timing"].tolist())
+        self.watch.begin()
+        for images, labels in trainer.record.epoch(trainer.epoch, self._batches()):
+            rate = schedule.learning_rate(config, hvd.size(), trainer.steps_per_epoch, trainer.step)
+            trainer.optimizer.learning_rate = rate
+            scores, waited, wishes = self.step(images, labels, self.watch.wishes())
+            sums += scores
+            trainer.step += 1
+            clock.tick(sums)
+            with trainer.record.agreeing():
+                if trainer.step % CHECK_STEPS == 0:
+                    agreement.scores(trainer, sums, "training")
+            trainer.record.step(trainer.step, rate, float(waited))
+            self.watch.stepped()
+            agreed = endings.agreed(wishes)
+            trainer.ended = endings.reason(trainer, agreed)
+            if trainer.ended:
+                break
+            if agreed.checkpoint and trainer.done < trainer.steps_per_epoch:
+                self._save(sums, clock)
+        return sums, clock
+
+    def _before(self) -> Arrays:
+        """What another run did of this epoch; used once."""
+        tallies, self.tallies = self.tallies, {}
+        return {"sums": np.zeros(4, np.float32), "timing": np.zeros(3), **tallies}
+
+    def _batches(self) -> tf.data.Dataset:
+        """The rank's batches of the epoch that are not done yet."""
+        trainer, config = self.trainer, self.trainer.config
+        order = datasets.epoch_order(trainer.train_split.size, config.seed, trainer.epoch)
+        mine = datasets.shard(order, hvd.size(), hvd.rank())
+        todo = mine[trainer.done * trainer.batch : trainer.steps_per_epoch * trainer.batch]
+        return trainer.train_split.batches(todo, trainer.batch, config.seed + trainer.epoch, True)
+
+    def _save(self, sums: tf.Tensor, clock: outcome.Clock) -> None:
+        """Within an epoch; ends every rank's program where the loss is no longer a number."""
+        agreement.scores(self.trainer, sums, "training")
+        self.keeper.save({"sums": sums.numpy(), "timing": np.array(clock.timing)})
+
+    def _trained(self, sums: tf.Tensor, clock: outcome.Clock) -> Trained:
+        """What all ranks' training gave; afterwards they have the same statistics."""
+        trainer, seconds = self.trainer, clock.seconds
+        train = agreement.scores(trainer, sums, "training")
+        agreement.average_statistics(trainer.model)
+        trainer.record.scores("train", train.loss, train.top1)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        rates, peaks, parts = zip(*hvd.allgather_object((clock.rate, peak, trainer.record.mean)), strict=True)
+        known = [part for part in parts if part]
+        last = schedule.learning_rate(trainer.config, hvd.size(), trainer.steps_per_epoch, trainer.step - 1)
+        return Trained(
+            epoch=trainer.epoch,
+            steps=trainer.step,
+            learning_rate=last,
+            train=train,
+            images_per_second=sum(rates),
+            images_per_second_per_rank=list(rates),
+            peak_memory_per_rank=list(peaks),
+            seconds=seconds,
+            input_seconds=[part.input for part in known],
+            compute_seconds=[part.compute for part in known],
+            communication_seconds=[part.communication for part in known],
+        )
+
+    def _close(self, trained: Trained) -> None:
+        """Evaluate, and add the epoch to what is known of the run."""
+        begun = time.perf_counter()
+        with self.watch.measured("evaluation"):
+            test = self._test()
+        seconds = time.perf_counter() - begun
+        self.trainer.record.scores("test", test.loss, test.top1)
+        digest = agreement.digest(self.trainer.model)
+        epoch = Epoch(**trained.model_dump(), test=test, test_seconds=seconds, weights_sha256=digest)
+        self.results.add(epoch)
+        if self.trainer.done == self.trainer.steps_per_epoch:
+            self.keeper.close(epoch)
+
+    def _test(self) -> Scores:
+        trainer = self.trainer
+        mine = datasets.shard(np.arange(trainer.test_split.size), hvd.size(), hvd.rank())
+        sums = tf.zeros([4])
+        for images, labels in trainer.test_split.batches(mine, trainer.batch, 0, False):
+            sums += self.evaluate(images, labels)
+        return agreement.scores(trainer, sums, "test")

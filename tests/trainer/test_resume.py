@@ -1,0 +1,142 @@
+"""A run that is stopped, however, and goes on: as if it had never stopped. Two ranks by horovodrun, in the image."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.schema import Checkpoint, Checkpoints, Epoch, RankRecord
+from orchestrator.trainer import endings
+from tests import waiting
+from tests.trainer import launcher
+
+EPOCHS, STEPS = 4, 4  # 70 images, two ranks of 8: four steps each
+# Without the times, in which no two runs are alike.
+SAME = {"epoch", "steps", "learning_rate", "train", "test", "weights_sha256"}
+
+
+def train(directory: Path, code: int = 0, ranks: int = 2, before: Path | None = None, **changes: Any) -> Path:
+    """A run that ends like this, from the newest checkpoint of the run in ``before``."""
+    if before:
+        changes |= {"resume": str(before / "checkpoints" / index(before).kept[-1].name)}
+    values = {"run": directory.name, "epochs": EPOCHS, "batch_size": 8, "augment": True, "warmup_epochs": 1, **changes}
+    said = launcher.train(directory, ranks, **values)
+    assert (said.returncode == 0) == (code == 0), said.stdout
+    return directory
+
+
+def index(directory: Path) -> Checkpoints:
+    path = directory / "checkpoints" / "index.json"
+    return Checkpoints.model_validate_json(path.read_text()) if path.exists() else Checkpoints()
+
+
+def epochs(directory: Path) -> list[dict[str, Any]]:
+    return [epoch.model_dump(include=SAME) for epoch in launcher.results(directory).epochs]
+
+
+def exit_codes(directory: Path) -> set[int | None]:
+    found = (directory / "ranks").glob("*.json")
+    return {RankRecord.model_validate_json(path.read_text()).exit_code for path in found}
+
+
+def interrupted(directory: Path, when: Callable[[], object], number: int, **changes: Any) -> None:
+    """A run of which rank 1 gets the signal ``number`` as soon as ``when`` holds."""
+    run = threading.Thread(target=train, args=(directory, 1), kwargs=changes)
+    run.start()
+    assert waiting.until(when, 120)
+    os.kill(rank(directory, 1), number)
+    run.join(timeout=60)
+    assert not run.is_alive()
+
+
+def rank(directory: Path, number: int) -> int:
+    """The process that trains: the child of the shim."""
+    shim = RankRecord.model_validate_json((directory / "ranks" / f"{number}.json").read_text()).pid
+    return int(Path(f"/proc/{shim}/task/{shim}/children").read_text().split()[0])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def straight(place: Path) -> Path:
+    """The run that is never stopped."""
+    return train(place / "straight")
+
+
+@pytest.fixture(scope="module")
+def killed(place: Path) -> Path:
+    """The same, of which rank 1 is killed once its second epoch is there."""
+    killed = place / "killed"
+    interrupted(killed, lambda: any(kept.epoch == 2 for kept in index(killed).kept), signal.SIGKILL)
+    return killed
+
+
+def test_a_run_that_was_killed_goes_on_bit_for_bit(place: Path, straight: Path, killed: Path) -> None:
+    assert launcher.results(killed).ended is None
+    resumed = train(place / "resumed", before=killed, restarts=1)
+    found = launcher.results(resumed)
+    assert (found.ended, found.resumed_from, found.config.restarts) == ("epochs", "killed", 1)
+    assert epochs(resumed) == epochs(straight)
+    assert len(epochs(resumed)) == EPOCHS
+
+
+def test_another_number_of_ranks_goes_on_from_the_end_of_an_epoch(place: Path, killed: Path) -> None:
+    alone = train(place / "alone", ranks=1, before=killed)
+    found = launcher.results(alone).epochs
+    done = index(killed).kept[-1].epoch
+    assert [epoch.epoch for epoch in found] == [1, 2, 3, 4]
+    assert [epoch.steps for epoch in found] == [*range(4, 4 * done + 1, 4), *range(8 * done + 8, 33, 8)]
+
+
+def test_a_run_that_is_stopped_within_an_epoch_and_again_goes_on_bit_for_bit(place: Path) -> None:
+    """In bfloat16, with momentum, and with the scores of the epoch that it was stopped in."""
+    low: dict[str, Any] = {"precision": "bfloat16"}
+    straight = train(place / "straight-16", **low)
+    first = train(place / "first-16", steps=6, **low)
+    assert [kept.name for kept in index(first).kept] == ["epoch-0001", "epoch-0002-step-000006"]
+    assert [epoch.train.images for epoch in launcher.results(first).epochs] == [64, 32]
+    (place / "second-16").mkdir()
+    (place / "second-16" / endings.STOP).touch()
+    second = train(place / "second-16", code=75, before=first, **low)
+    assert (launcher.results(second).ended, epochs(second)[:1]) == ("terminated", epochs(straight)[:1])
+    assert 75 in exit_codes(second)
+    assert index(second).kept[-1].step > 6
+    third = train(place / "third-16", before=second, **low)
+    assert epochs(third) == epochs(straight)
+
+
+def test_the_epochs_time_is_that_of_both_runs(place: Path) -> None:
+    point = Checkpoint.model_validate_json(
+        (place / "first-16" / "checkpoints" / "epoch-0002-step-000006" / "checkpoint.json").read_text()
+    )
+    assert (point.trained, [epoch.epoch for epoch in point.epochs]) == (None, [1])
+    before: Epoch = launcher.results(place / "first-16").epochs[1]
+    both = launcher.results(place / "third-16").epochs[1]
+    assert both.seconds > before.seconds
+
+
+def test_a_rank_that_is_terminated_takes_all_to_a_checkpoint_and_an_exit_code_of_its_own(place: Path) -> None:
+    run = place / "terminated"
+    interrupted(run, lambda: index(run).kept, signal.SIGTERM, epochs=500, keep_checkpoints=2)
+    found = launcher.results(run)
+    assert found.ended == "terminated"
+    assert 75 in exit_codes(run)
+    kept = index(run).kept[-1]
+    assert kept.epoch in (len(found.epochs), len(found.epochs) + 1)
+    assert len(index(run).kept) <= 3  # two, and the best
+    names = {path.name for path in (run / "checkpoints").iterdir()}
+    assert names == {"index.json", *(kept.name for kept in index(run).kept)}
+    assert "`train --resume terminated` goes on" in (run / "log").read_text()
+
+
+def test_a_run_whose_time_is_up_leaves_a_checkpoint_and_has_ended_well(place: Path) -> None:
+    run = train(place / "short", epochs=500, max_time=1.0)
+    assert launcher.results(run).ended == "max-time"
+    assert [kept.name for kept in index(run).kept] == ["epoch-0001-step-000001"]

@@ -1,0 +1,117 @@
+"""Which checkpoint a run goes on from, with which configuration, and what is refused before a node is asked."""
+
+from typing import Any
+
+import pytest
+
+from orchestrator import resumption, state
+from orchestrator.errors import ConfigError, OrchestratorError, StateError
+from orchestrator.schema import Checkpoints, Kept, TrainConfig
+from tests import builders, samples
+from tests.unit.conftest import Cli
+
+OLD = builders.run(id="resnet20-mnist-1", np=2)
+FIRST = Kept(name="epoch-0001", epoch=1, step=4, world=2, whole=True, top1=0.5)
+WITHIN = Kept(name="epoch-0002-step-000006", epoch=2, step=6, world=2, whole=False)
+LAST = Kept(name="epoch-0002", epoch=2, step=8, world=2, whole=True, top1=0.6)
+
+
+def continued(*kept: Kept, np: int = 2, limits: dict[str, Any] | None = None, **settings: Any) -> TrainConfig:
+    config = samples.train_config(run=OLD.id, data="/shared/data/mnist", **settings)
+    return resumption.continued(config, Checkpoints(kept=list(kept)), OLD, np, limits or {}, "default")
+
+
+def test_a_run_goes_on_as_it_was_from_its_newest_checkpoint() -> None:
+    found = continued(FIRST, WITHIN, seed=7, restarts=2, max_time=60.0)
+    assert found == samples.train_config(
+        run=OLD.id,
+        data="/shared/data/mnist",
+        seed=7,
+        max_time=60.0,
+        restarts=3,
+        resume="/shared/runs/resnet20-mnist-1/checkpoints/epoch-0002-step-000006",
+    )
+
+
+def test_limits_are_set_anew_and_epochs_put_steps_aside() -> None:
+    assert continued(FIRST, epochs=2, limits={"epochs": 9, "max_time": 5.0}).epochs == 9
+    assert continued(FIRST, steps=4, limits={"epochs": 9}).steps is None
+    assert continued(FIRST, steps=4, limits={"steps": 6}).steps == 6
+
+
+@pytest.mark.parametrize(
+    ("kept", "settings", "problem"),
+    [
+        (LAST, {"epochs": 2}, "train.epochs: 2: run resnet20-mnist-1 has made 2"),
+        (WITHIN, {"steps": 6}, "train.steps: 6: run resnet20-mnist-1 has made 6"),
+    ],
+)
+def test_a_run_that_has_made_all_it_was_asked_for_is_refused(
+    kept: Kept, settings: dict[str, int], problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem) as caught:
+        continued(FIRST, kept, **settings)
+    assert "--epochs or --steps" in caught.value.hint
+
+
+def test_a_last_epoch_that_was_not_evaluated_any_more_is_made_up_for() -> None:
+    unseen = LAST.model_copy(update={"top1": None})
+    assert str(continued(FIRST, unseen, epochs=2).resume).endswith("/epoch-0002")
+
+
+def test_another_number_of_ranks_goes_on_from_the_end_of_an_epoch(capsys: pytest.CaptureFixture[str]) -> None:
+    assert str(continued(FIRST, WITHIN, np=3).resume).endswith("/epoch-0001")
+    said = capsys.readouterr().err
+    assert "3 ranks instead of 2: goes on from the end of epoch 1, and not bit for bit" in " ".join(said.split())
+
+
+def test_another_number_of_ranks_cannot_go_on_from_within_the_first_epoch() -> None:
+    with pytest.raises(StateError, match="from where 1 ranks cannot go on: it had 2") as caught:
+        continued(WITHIN, np=1)
+    assert "`orchestrator train --resume resnet20-mnist-1 --np 2`" in caught.value.hint
+
+
+def test_a_cluster_that_has_become_too_small_is_told_from_a_number_that_was_asked_for() -> None:
+    with pytest.raises(StateError, match="had 2 ranks, and the cluster has 1 slots"):
+        resumption.ranks(OLD, None, builders.cluster(nodes=1))
+    assert resumption.ranks(OLD, None, builders.cluster()) == 2
+    assert resumption.ranks(OLD, 1, builders.cluster(nodes=1)) == 1
+
+
+@pytest.mark.parametrize("kind", ["script", "check"])
+def test_only_a_training_run_can_be_resumed(kind: str) -> None:
+    with pytest.raises(OrchestratorError, match=f"run x is a {kind}: only what `train` started can be resumed"):
+        resumption.require_training(builders.run(id="x", kind=kind), "default")
+
+
+def remember(run_id: str, kind: str) -> None:
+    place = builders.deployed()
+    state.replace(place.runs / run_id / "run.json", builders.run(id=run_id, kind=kind).model_dump_json())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (["--seed", "3", "--resume", "script-1"], 2, "--seed: not with --resume: script-1 goes on with what it began"),
+        (["resnet20", "--resume", "script-1"], 2, "MODEL: not with --resume"),
+        (["--resume", "script-1", "--no-fp16-allreduce"], 2, "--fp16-allreduce: not with --resume"),
+        (["--resume", "script-1", "--keep-checkpoints", "9"], 2, "--keep-checkpoints: not with --resume"),
+        (["--resume", "script-2"], 1, "no run 'script-2', did you mean script-1?"),
+        (["--resume", "script-1"], 1, "run script-1 is a script: only what `train` started can be resumed"),
+        (["--resume", "script-1", "--max-time", "soon"], 1, "run script-1 is a script"),
+    ],
+)
+def test_what_cannot_be_resumed_or_changed_ends_with_one_message(
+    cli: Cli, arguments: list[str], code: int, problem: str
+) -> None:
+    remember("script-1", kind="script")
+    finished = cli("train", *arguments)
+    assert (finished.returncode, finished.stdout) == (code, "")
+    assert problem in " ".join(finished.stderr.split())
+
+
+def test_limits_beside_resume_are_checked_as_without(cli: Cli) -> None:
+    remember("resnet20-mnist-1", kind="resnet20-mnist")
+    finished = cli("train", "--resume", "resnet20-mnist-1", "--max-time", "soon")
+    assert finished.returncode == 2
+    assert "train.max_time: 'soon': must be a valid number" in finished.stderr
