@@ -19,7 +19,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.prices import Item
 from orchestrator.runs import Seen
-from orchestrator.schema import Hello, HelloRank, Results
+from orchestrator.schema import Hello, HelloRank, Prepared, Results, Staged
 from orchestrator.terraform import Change
 
 PIPE_WIDTH = 10_000  # no line is folded for a program that reads it
@@ -156,6 +156,24 @@ def hello(found: Hello) -> None:
             for s in found.sizes
         ],
     )
+
+
+def prepared(found: Prepared) -> None:
+    """What shards were made, and what was left out."""
+    images = " and ".join(f"{count:,} {split}" for split, count in found.images.items())
+    line(f"{images} images in {found.shards} shards, {found.bytes / 1e6:,.1f} MB: {found.directory}")
+    line(f"{found.made} shards were made now, in {found.seconds:.1f} s; the others were there and whole")
+    for unreadable in found.unreadable:
+        line(f"left out: {unreadable}")
+
+
+def staged(found: Staged) -> None:
+    """What every node has now, and what was copied for it."""
+    line(f"{found.shards} shards, {found.bytes / 1e6:,.1f} MB, on every node in {found.seconds:.1f} s:")
+    for directory in found.directories:
+        line(f"  {directory}")
+    rows = zip(found.hosts, found.copied, strict=True)
+    table(("node", "copied now"), [(host, f"{size / 1e6:,.1f} MB") for host, size in rows])
 
 
 def _proof(rank: HelloRank, found: Hello) -> str:

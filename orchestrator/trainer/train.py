@@ -14,11 +14,11 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import horovod.tensorflow as hvd
-import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Epoch, Scores, TrainConfig
-from orchestrator.trainer import agreement, datasets, outcome, reduction, schedule, setup
+from orchestrator.trainer import agreement, outcome, reduction, schedule, setup
+from orchestrator.trainer.found import DataError
 from orchestrator.trainer.setup import Trainer
 
 Step = Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
@@ -34,9 +34,12 @@ def main(run_directory: Path) -> None:
     with trainer.record:
         results = outcome.begin(run_directory, trainer)
         step, evaluate = _train_step(trainer), _test_step(trainer)
-        while trainer.epoch < config.epochs and not trainer.ended:
-            trainer.epoch += 1
-            results.add(_epoch(trainer, step, evaluate))
+        try:
+            while trainer.epoch < config.epochs and not trainer.ended:
+                trainer.epoch += 1
+                results.add(_epoch(trainer, step, evaluate))
+        except DataError as error:
+            sys.exit(f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch}): {error}")
         results.end(trainer.ended or "epochs")
 
 
@@ -114,8 +117,8 @@ def _epoch(trainer: Trainer, step: Step, evaluate: Callable[..., tf.Tensor]) -> 
 def _train_epoch(trainer: Trainer, step: Step) -> tuple[tf.Tensor, float, float]:
     """Sums of the rank's scores, seconds, and its images/s without the step that traces."""
     config = trainer.config
-    order = datasets.epoch_order(trainer.train_split.size, config.seed, trainer.epoch)
-    mine = datasets.shard(order, hvd.size(), hvd.rank())[: trainer.steps_per_epoch * trainer.batch]
+    mine = trainer.train_split.share(config.seed, trainer.epoch, hvd.size(), hvd.rank())
+    mine = mine[: trainer.steps_per_epoch * trainer.batch]
     batches = trainer.train_split.batches(mine, trainer.batch, config.seed + trainer.epoch, True)
     sums, clock = tf.zeros([4]), outcome.Clock(trainer)
     for images, labels in trainer.record.epoch(trainer.epoch, batches):
@@ -147,7 +150,7 @@ def _ending(trainer: Trainer) -> "str | None":
 
 
 def _evaluate(trainer: Trainer, evaluate: Callable[..., tf.Tensor]) -> Scores:
-    mine = datasets.shard(np.arange(trainer.test_split.size), hvd.size(), hvd.rank())
+    mine = trainer.test_split.part(hvd.size(), hvd.rank())
     sums = tf.zeros([4])
     for images, labels in trainer.test_split.batches(mine, trainer.batch, 0, False):
         sums += evaluate(images, labels)
