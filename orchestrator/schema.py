@@ -269,11 +269,15 @@ class StageConfig(_File):
 
 
 class Staged(_File):
-    """What ``orchestrator data stage`` gave: ``copied[r]`` bytes were written by rank r, on ``hosts[r]``."""
+    """What ``orchestrator data stage`` gave: rank r, on ``hosts[r]``, wrote ``copied[r]`` bytes.
+
+    Of these it ``read[r]`` from the shared storage itself; the others gave it the rest.
+    """
 
     directories: list[str]
     hosts: list[str]
     shards: int
     bytes: int
+    read: list[int]
     copied: list[int]
     seconds: float

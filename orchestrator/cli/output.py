@@ -172,8 +172,11 @@ def staged(found: Staged) -> None:
     line(f"{found.shards} shards, {found.bytes / 1e6:,.1f} MB, on every node in {found.seconds:.1f} s:")
     for directory in found.directories:
         line(f"  {directory}")
-    rows = zip(found.hosts, found.copied, strict=True)
-    table(("node", "copied now"), [(host, f"{size / 1e6:,.1f} MB") for host, size in rows])
+    rows = zip(found.hosts, found.copied, found.read, strict=True)
+    table(
+        ("node", "copied now", "of it from shared storage"),
+        [(host, f"{copied / 1e6:,.1f} MB", f"{read / 1e6:,.1f} MB") for host, copied, read in rows],
+    )
 
 
 def _proof(rank: HelloRank, found: Hello) -> str:

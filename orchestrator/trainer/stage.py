@@ -92,10 +92,9 @@ def main(run_directory: Path) -> None:
     with ThreadPoolExecutor(config.threads) as pool:
         missing = {source: _missing(source, manifest, pool) for source, manifest in found.items()}
     _require_space([shard for several in missing.values() for shard in several])
-    for source, manifest in found.items():
-        _stage(source, manifest, missing[source], group)
+    read = sum(_stage(source, manifest, missing[source], group) for source, manifest in found.items())
     copied = sum(shard.bytes for several in missing.values() for shard in several)
-    hosts, amounts = zip(*hvd.allgather_object((socket.gethostname(), copied)), strict=True)
+    hosts, reads, copies = zip(*hvd.allgather_object((socket.gethostname(), read, copied)), strict=True)
     if hvd.rank() == 0:
         every = [shard for manifest in found.values() for shard in _shards(manifest)]
         Staged(
@@ -103,7 +102,8 @@ def main(run_directory: Path) -> None:
             hosts=list(hosts),
             shards=len(every),
             bytes=sum(shard.bytes for shard in every),
-            copied=list(amounts),
+            read=list(reads),
+            copied=list(copies),
             seconds=time.monotonic() - started,
         ).write(run_directory / "staged.json")
 
@@ -124,6 +124,8 @@ def _missing(source: Path, manifest: Manifest, pool: ThreadPoolExecutor) -> list
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         sys.exit(f"{directory} on {socket.gethostname()}: {error.strerror}: `orchestrator deploy` makes room for data")
+    for left in directory.glob(".*.part"):  # by a run that was killed
+        left.unlink()
     every = _shards(manifest)
     whole = pool.map(lambda shard: records.is_whole(directory, shard), every)
     return [shard for shard, is_whole in zip(every, whole, strict=True) if not is_whole]
@@ -142,8 +144,11 @@ def _gib(size: int) -> str:
     return f"{size / 2**30:.1f} GiB"
 
 
-def _stage(source: Path, manifest: Manifest, missing: Sequence[Shard], group: Group) -> None:
-    """Copy what any rank lacks of one data set; the manifest comes last, and goes first where something is missing."""
+def _stage(source: Path, manifest: Manifest, missing: Sequence[Shard], group: Group) -> int:
+    """Copy what any rank lacks of one data set; the manifest comes last, and goes first where something is missing.
+
+    Returns the bytes that this rank read from the shared storage.
+    """
     target = staged.LOCAL / source.name
     if missing:
         (target / records.MANIFEST).unlink(missing_ok=True)
@@ -168,6 +173,7 @@ def _stage(source: Path, manifest: Manifest, missing: Sequence[Shard], group: Gr
             print(f"shards {count}/{len(rows)}, {done / 1e6:,.0f} MB, {rate:.0f} MB/s", flush=True)
     shutil.copyfile(source / records.MANIFEST, target / f".{records.MANIFEST}")
     (target / f".{records.MANIFEST}").replace(target / records.MANIFEST)
+    return sum(shard.bytes for shard in rows[group.turn :: group.size])
 
 
 def _exchanged(source: Path, several: Sequence[Shard], group: Group) -> Iterator[list[memoryview]]:
