@@ -85,6 +85,11 @@ class Cluster(BaseModel):
         kept = {name: node for name, node in self.nodes.items() if name not in names}
         return self.model_copy(update={"nodes": kept})
 
+    def with_one_slot(self) -> "Cluster":
+        """The same nodes with a slot each: for a run that works once per node."""
+        nodes = {name: node.model_copy(update={"slots": 1}) for name, node in self.nodes.items()}
+        return self.model_copy(update={"nodes": nodes})
+
     def named(self, address: str | None) -> str:
         """The name of the node with this private address or name; the address itself where there is none."""
         return next((n for n, node in self.nodes.items() if address in (n, node.private_address)), str(address))

@@ -3,12 +3,14 @@
 import hashlib
 import http.client
 import json
+import math
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any
@@ -21,6 +23,8 @@ from orchestrator.ssh import Session
 
 TIMEOUT = 20.0
 STALE_SECONDS = 3600.0
+SHARD_BYTES = 128 << 20  # long enough to be read at a disk's full speed, and to be worth a file of its own
+MANIFEST = "manifest.json"
 FORMATS = ("-m", "orchestrator.trainer.formats")
 
 
@@ -34,8 +38,9 @@ class Found:
     train: int
     test: int
     note: str
+    shards: bool = False
 
-    @property
+    @cached_property
     def remote(self) -> str:
         """Where it stands on the nodes: a name that changes with the files' names, sizes and times."""
         digest = hashlib.sha256()
@@ -44,14 +49,34 @@ class Found:
             digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
         return f"{SHARED}/data/{self.dataset}-{digest.hexdigest()[:12]}"
 
+    @property
+    def records(self) -> str:
+        """Where its TFRecord shards stand on the nodes: those that it consists of, or that are prepared of it."""
+        return self.remote if self.shards else f"{self.remote}-records"
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum((self.directory / name).stat().st_size for name in self.files)
+
+    def shard_counts(self, ranks: int) -> dict[str, int]:
+        """How many shards to make of each split: of SHARD_BYTES, and at least one for every rank."""
+        images = {"train": self.train, "val": self.test}
+        each = self.size / (self.train + self.test)
+        wanted = {split: max(ranks, math.ceil(count * each / SHARD_BYTES)) for split, count in images.items()}
+        return {split: min(count, wanted[split]) for split, count in images.items()}
+
 
 def find(dataset: str, data: Path | None, on_progress: Callable[[str], None]) -> Found | None:
     """The data set in ``data``, else among the downloads, else downloaded; None where it needs no files.
 
     Raises ConfigError where the directory does not hold it, PreflightError where it cannot be had.
     """
-    if dataset == "synthetic":
-        return None
+    return None if dataset == "synthetic" else require(dataset, data, on_progress)
+
+
+def require(dataset: str, data: Path | None, on_progress: Callable[[str], None]) -> Found:
+    """The same for a data set that has files."""
     directory = data.expanduser() if data else download(dataset, on_progress)
     answer = process.run("check data", [sys.executable, *FORMATS, dataset, str(directory)])
     facts: dict[str, Any] = json.loads(answer)
@@ -113,7 +138,7 @@ def place(head: Session, found: Found, on_progress: Callable[[str], None]) -> st
         return target
     head.must("make room for data", ["rm", "-rf", unfinished])
     head.must("make room for data", ["mkdir", "-p", unfinished])
-    _require_space(head, found)
+    _require_space(head, found, found.size)
     total = len(found.files)
     files = {name: found.directory / name for name in found.files}
     try:
@@ -125,10 +150,39 @@ def place(head: Session, found: Found, on_progress: Callable[[str], None]) -> st
     return target
 
 
-def _require_space(head: Session, found: Found) -> None:
-    """Raises ConfigError where the data set would not leave as much free as runs need."""
+def prepared(head: Session, found: Found) -> str | None:
+    """The directory of the data set's prepared shards on the nodes; None where there are none, or not all yet."""
+    answer = head.run(["test", "-f", f"{found.records}/{MANIFEST}"])
+    return found.records if answer.exit_code == 0 else None
+
+
+def all_prepared(head: Session, dataset: str | None) -> list[str]:
+    """The directories of every data set that has prepared shards on the shared storage, or of ``dataset`` alone."""
+    pattern = f"{dataset or '*'}-*"
+    argv = [
+        "find",
+        f"{SHARED}/data",
+        "-mindepth",
+        "2",
+        "-maxdepth",
+        "2",
+        "-path",
+        f"{SHARED}/data/{pattern}/{MANIFEST}",
+    ]
+    return sorted(str(Path(line).parent) for line in head.run(argv).output.splitlines())
+
+
+def require_space_for_records(head: Session, found: Found) -> None:
+    """Raises ConfigError where the shards to be made, less what an earlier run made of them, have too little room."""
+    if not found.shards:
+        listing = head.run(["du", "--summarize", "--bytes", found.records]).output.split()
+        _require_space(head, found, found.size - int(listing[0] if listing else 0))
+
+
+def _require_space(head: Session, found: Found, size: int) -> None:
+    """Raises ConfigError where ``size`` bytes would not leave as much free as runs need."""
     listing = head.must("look for room", ["df", "--output=avail", "--block-size=1", SHARED])
-    size, free = sum((found.directory / name).stat().st_size for name in found.files), int(listing.split()[-1])
+    free = int(listing.split()[-1])
     if size + MIN_SHARED_FREE > free:
         room = f"{found.dataset} has {size / 2**30:.1f} GiB, {SHARED} on the nodes has {free / 2**30:.1f} GiB free"
         raise ConfigError([f"train.data: {room}, of which runs keep {MIN_SHARED_FREE >> 30}"])

@@ -1,17 +1,20 @@
-"""What a run can be: our trainer, a script of the user's own, or the program that proves the cluster."""
+"""What a run can be: our trainer, the making and the staging of its data, a script, or the proof of the cluster."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrator import datasets, lock, progress, recipes, resumption, runs, source
-from orchestrator.cluster import PYTHON, Cluster
+from orchestrator.cluster import PYTHON, SHARED, Cluster
 from orchestrator.config import Config, Launch
+from orchestrator.datasets import Found
+from orchestrator.errors import ConfigError, command
 from orchestrator.launch import Run
-from orchestrator.schema import TrainConfig
+from orchestrator.schema import PrepareConfig, StageConfig, TrainConfig
 from orchestrator.ssh import Session
 from orchestrator.state import Home
 
 SOURCE = "src"
+SHARDED = ("imagenet",)  # data sets that are larger than memory
 
 
 def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
@@ -25,10 +28,7 @@ def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
     images = recipes.training_images(dataset, found.train if found else None, run.np)
     batch = _batch(config, cluster, run, images)
     with lock.starting(place), runs.head_session(place, cluster) as head:
-        remote = None
-        if found:
-            with progress.step(f"Placing {dataset} on the shared storage") as step:
-                remote = datasets.place(head, found, step.detail)
+        remote = (datasets.prepared(head, found) or _placed(head, found)) if found else None
         resolved = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
         return _start_trainer(place, cluster, head, run, resolved)
 
@@ -63,6 +63,57 @@ def _batch(config: Config, cluster: Cluster, run: Run, images: int) -> int:
         room = f"{run.memory / 2**30:.1f} GiB of memory and {images // run.np} images"
         progress.note(f"{batch} images per rank and step instead of {wanted}: a rank has {room}")
     return batch
+
+
+def _placed(head: Session, found: Found) -> str:
+    with progress.step(f"Placing {found.dataset} on the shared storage") as step:
+        return datasets.place(head, found, step.detail)
+
+
+def prepare(place: Home, cluster: Cluster, digest: str, config: Config, skip_unreadable: bool) -> Run:
+    """Start the making of TFRecord shards of a data set, each rank its part."""
+    found = _found(config)
+    run = runs.plan(place, cluster, digest, config.launch, f"prepare-{found.dataset}")
+    run = run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.prepare", run.directory]})
+    with lock.starting(place), runs.head_session(place, cluster) as head:
+        source = _placed(head, found)
+        datasets.require_space_for_records(head, found)
+        resolved = PrepareConfig(
+            source=source,
+            target=found.records,
+            shards=found.shard_counts(run.np),
+            skip_unreadable=skip_unreadable,
+            threads=run.threads,
+        )
+        runs.start(place, cluster, head, run, {}, {"config.json": resolved.model_dump_json(indent=2) + "\n"})
+    return run
+
+
+def stage(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
+    """Start the copying of prepared shards to every node's own disk: of the data set in train.data, or of all."""
+    found = _found(config) if config.train.data else None
+    one_each, options = cluster.with_one_slot(), config.launch.model_copy(update={"np": None})
+    run = runs.plan(place, one_each, digest, options, f"stage-{config.train.dataset or 'data'}")
+    run = run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.stage", run.directory]})
+    with lock.starting(place), runs.head_session(place, cluster) as head:
+        there = [datasets.prepared(head, found)] if found else datasets.all_prepared(head, config.train.dataset)
+        sources = [source for source in there if source]
+        if not sources:
+            what = f"{found.directory} is not prepared" if found else f"nothing is prepared in {SHARED}/data"
+            raise ConfigError([f"train.data: {what}"], f"{command('data prepare', cluster.name)} makes shards of it")
+        resolved = StageConfig(sources=sources, head_apart=cluster.storage == "nfs", threads=run.threads)
+        runs.start(place, one_each, head, run, {}, {"config.json": resolved.model_dump_json(indent=2) + "\n"})
+    return run
+
+
+def _found(config: Config) -> Found:
+    """The data set in train.data. Raises ConfigError where it is not one that shards are made of."""
+    dataset = config.train.dataset
+    if dataset not in SHARDED:
+        wrong = f"{dataset}: is read into memory whole" if dataset in recipes.datasets() else f"{dataset!r} is unknown"
+        raise ConfigError([f"train.dataset: {wrong}: shards are made of {', '.join(SHARDED)}"])
+    with progress.step(f"Checking data set {dataset}") as step:
+        return datasets.require(dataset, config.train.data, step.detail)
 
 
 def script(place: Home, cluster: Cluster, digest: str, config: Config, argv: Sequence[str]) -> Run:

@@ -16,7 +16,10 @@ from orchestrator.ssh import Session
 from orchestrator.state import Home
 
 STATUS = "status.json"
-COLLECTED = ("config.json", "hostfile", "log", "results.json", "results.csv", "hello.json", "output")
+COLLECTED = (
+    *("config.json", "hostfile", "log", "output"),
+    *("results.json", "results.csv", "hello.json", "prepared.json", "staged.json"),
+)
 
 
 def remember(place: Home, run: Run) -> None:

@@ -13,7 +13,12 @@ directory
 ``status.json``     the supervisor      :class:`RunStatus`
 ``results.json``    rank 0              :class:`Results`
 ``hello.json``      rank 0              :class:`Hello`
+``prepared.json``   rank 0              :class:`Prepared`
+``staged.json``     rank 0              :class:`Staged`
 ==================  ==================  ==============================================
+
+``config.json`` of a run that prepares or stages data is a :class:`PrepareConfig` or a :class:`StageConfig`. Beside
+TFRecord shards that were prepared lies ``manifest.json``, a :class:`Manifest`, and for each a :class:`Shard`.
 
 :class:`NodeFacts` crosses on the standard output of ``orchestrator.trainer.health``.
 """
@@ -144,6 +149,7 @@ class Results(_File):
     """results.json, rewritten after every epoch; ``ended`` says why training stopped, None while it goes on.
 
     ``resumed_from`` is the run that this one continues; ``epochs`` begin with those of that one.
+    ``data_path`` is the directory that the data was read from: on the shared storage, or on every node's own disk.
     """
 
     version: Literal[1] = 1
@@ -157,6 +163,7 @@ class Results(_File):
     epochs: list[Epoch]
     ended: Literal["epochs", "steps", "max-time", "terminated"] | None = None
     resumed_from: str | None = None
+    data_path: str | None = None
 
 
 class Kept(_File):
@@ -269,3 +276,79 @@ class Hello(_File):
     expected_sum: float
     ranks: list[HelloRank]
     sizes: list[HelloSize]
+
+
+class PrepareConfig(_File):
+    """What to make TFRecord shards of, and where; ``shards`` of a split ("train", "val") where none are made yet.
+
+    Where ``source`` holds shards itself, ``target`` is the same directory: they are read through and described.
+    """
+
+    source: str
+    target: str
+    shards: dict[str, int]
+    skip_unreadable: bool
+    threads: int
+
+
+class Shard(_File):
+    """A TFRecord file that is whole: ``lengths`` are the bytes of each record's content, in order.
+
+    ``labels`` are its least and its greatest; ``unreadable`` are the images that were left out.
+    """
+
+    name: str
+    bytes: int
+    sha256: str
+    lengths: list[int]
+    labels: tuple[int, int] | None
+    unreadable: list[str] = []
+
+
+class Manifest(_File):
+    """All shards of a data set, by split. Written last: where it is, they are whole.
+
+    A label less ``label_base`` is the number of the class, from 0 on.
+    """
+
+    version: Literal[1] = 1
+    label_base: int
+    shards: dict[str, list[Shard]]
+
+
+class Prepared(_File):
+    """What ``orchestrator data prepare`` gave: images by split, and of how many shards ``made`` were made now."""
+
+    directory: str
+    images: dict[str, int]
+    shards: int
+    made: int
+    bytes: int
+    unreadable: list[str]
+    seconds: float
+
+
+class StageConfig(_File):
+    """Which directories of prepared shards to copy to every node's own disk.
+
+    ``head_apart``: the shared storage is a disk of rank 0's node, which therefore copies for itself.
+    """
+
+    sources: list[str]
+    head_apart: bool
+    threads: int
+
+
+class Staged(_File):
+    """What ``orchestrator data stage`` gave: rank r, on ``hosts[r]``, wrote ``copied[r]`` bytes.
+
+    Of these it ``read[r]`` from the shared storage itself; the others gave it the rest.
+    """
+
+    directories: list[str]
+    hosts: list[str]
+    shards: int
+    bytes: int
+    read: list[int]
+    copied: list[int]
+    seconds: float

@@ -12,7 +12,7 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from orchestrator import __version__, endings, progress, state
-from orchestrator.cli import catalogue, clusters, monitoring, notebook, runs, training
+from orchestrator.cli import catalogue, clusters, data, monitoring, notebook, runs, training
 from orchestrator.errors import OrchestratorError
 
 INTERRUPTED, BUG = 130, 3
@@ -46,6 +46,7 @@ app = typer.Typer(
 clusters.register(app)
 training.register(app)
 catalogue.register(app)
+data.register(app)
 runs.register(app)
 notebook.register(app)
 monitoring.register(app)

@@ -20,7 +20,7 @@ from orchestrator.config import Config
 from orchestrator.explanation import explain
 from orchestrator.prices import Item
 from orchestrator.runs import Seen
-from orchestrator.schema import Hello, HelloRank, Results
+from orchestrator.schema import Hello, HelloRank, Prepared, Results, Staged
 from orchestrator.terraform import Change
 
 PIPE_WIDTH = 10_000  # no line is folded for a program that reads it
@@ -161,6 +161,27 @@ def hello(found: Hello) -> None:
             (_size(s.bytes), f"{s.latency_seconds * 1e3:.2f} ms", f"{s.bus_bandwidth / 1e6:.1f} MB/s")
             for s in found.sizes
         ],
+    )
+
+
+def prepared(found: Prepared) -> None:
+    """What shards were made, and what was left out."""
+    images = " and ".join(f"{count:,} {split}" for split, count in found.images.items())
+    line(f"{images} images in {found.shards} shards, {found.bytes / 1e6:,.1f} MB: {found.directory}")
+    line(f"{found.made} shards were made now, in {found.seconds:.1f} s; the others were there and whole")
+    for unreadable in found.unreadable:
+        line(f"left out: {unreadable}")
+
+
+def staged(found: Staged) -> None:
+    """What every node has now, and what was copied for it."""
+    line(f"{found.shards} shards, {found.bytes / 1e6:,.1f} MB, on every node in {found.seconds:.1f} s:")
+    for directory in found.directories:
+        line(f"  {directory}")
+    rows = zip(found.hosts, found.copied, found.read, strict=True)
+    table(
+        ("node", "copied now", "of it from shared storage"),
+        [(host, f"{copied / 1e6:,.1f} MB", f"{read / 1e6:,.1f} MB") for host, copied, read in rows],
     )
 
 

@@ -51,10 +51,10 @@ def check(
     json: Json = False,
 ) -> None:
     """Prove the cluster: health of every node, then an allreduce over all ranks, by value and by speed."""
-    config = options.load(config_file, name, _launch(np, controller, network_interface, cycle_time))
-    place, cluster, digest = _deployed(config)
+    config = options.load(config_file, name, launched(np, controller, network_interface, cycle_time))
+    place, cluster, digest = deployed(config)
     run = programs.hello(place, cluster, digest, config)
-    _finish(place, cluster, run, quiet=True)
+    finish(place, cluster, run, quiet=True)
     found = Hello.model_validate_json((place.runs / run.id / "hello.json").read_text())
     output.as_json(found) if json else output.hello(found)
 
@@ -93,14 +93,14 @@ def train(
         "train.learning_rate": learning_rate, "train.image_size": image_size, "train.seed": seed,
         "train.precision": precision, "train.fp16_allreduce": fp16_allreduce,
         "train.checkpoint_every": checkpoint_every, "train.keep_checkpoints": keep_checkpoints,
-        **_launch(np, controller, network_interface, cycle_time),
+        **launched(np, controller, network_interface, cycle_time),
     }  # fmt: skip
     if resume:
         place, cluster, run = _resume(resume, config_file, name, flags)
         return _follow(place, cluster, run, detach, json)
     config = options.load(config_file, name, flags)
     recipes.require(config.train)
-    place, cluster, digest = _deployed(config)
+    place, cluster, digest = deployed(config)
     run = programs.train(place, cluster, digest, config)
     _follow(place, cluster, run, detach, json)
 
@@ -118,7 +118,7 @@ def _resume(
     config = options.load(config_file, name, {**as_before, **given})
     limits = {key: getattr(config.train, key) for key in LIMITS if f"train.{key}" in given}
     launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: it had its own
-    place, cluster, digest = _deployed(config)
+    place, cluster, digest = deployed(config)
     return place, cluster, programs.resume(place, cluster, digest, launch, old, limits)
 
 
@@ -146,13 +146,13 @@ def run_script(
 ) -> None:
     """Run a Horovod script of your own on every rank: `orchestrator run -- python my_script.py --my-flag`."""
     source.locate(command)
-    config = options.load(config_file, name, _launch(np, controller, network_interface, cycle_time))
-    place, cluster, digest = _deployed(config)
+    config = options.load(config_file, name, launched(np, controller, network_interface, cycle_time))
+    place, cluster, digest = deployed(config)
     run = programs.script(place, cluster, digest, config, command)
     _follow(place, cluster, run, detach, json)
 
 
-def _launch(
+def launched(
     np: int | None, controller: str | None, network_interface: str | None, cycle_time: float | None
 ) -> dict[str, Any]:
     return {
@@ -163,14 +163,14 @@ def _launch(
     }
 
 
-def _deployed(config: Config) -> tuple[Home, Cluster, str]:
+def deployed(config: Config) -> tuple[Home, Cluster, str]:
     """The deployed cluster that ``config`` is for, with the trainer that its nodes must have."""
     place = state.home(config.name)
     record, cluster = state.deployed(place)
     return place, cluster, providers.of(record).trainer_digest(record)
 
 
-def _finish(place: Home, cluster: Cluster, run: Run, quiet: bool) -> Seen:
+def finish(place: Home, cluster: Cluster, run: Run, quiet: bool) -> Seen:
     """Follow ``run`` to its end and fetch what it left; raises RunFailed where it did not finish.
 
     A Ctrl-C here leaves it running.
@@ -181,7 +181,7 @@ def _finish(place: Home, cluster: Cluster, run: Run, quiet: bool) -> Seen:
             seen = runs.look(place, head, run)
             records.collect(place, head, run)
     except KeyboardInterrupt:
-        progress.note(f"run {run.id} goes on: {_next(run, cluster)}")
+        progress.note(f"run {run.id} goes on: {follow_up(run, cluster)}")
         raise
     if seen.state != "finished":
         failure = seen.status.failure if seen.status else None
@@ -195,14 +195,19 @@ def _finish(place: Home, cluster: Cluster, run: Run, quiet: bool) -> Seen:
 
 def _follow(place: Home, cluster: Cluster, run: Run, detach: bool, json: bool) -> None:
     """Show what a run that was started gives, or where to look for it."""
-    if not detach:
-        return output.run(_finish(place, cluster, run, quiet=json), place.runs / run.id, json)
+    if detach:
+        return detached(run, cluster, json)
+    output.run(finish(place, cluster, run, quiet=json), place.runs / run.id, json)
+
+
+def detached(run: Run, cluster: Cluster, json: bool) -> None:
+    """Show where to look for a run that goes on by itself."""
     if json:
         return output.as_json(run)
     output.line(run.id)
-    progress.note(_next(run, cluster))
+    progress.note(follow_up(run, cluster))
 
 
-def _next(run: Run, cluster: Cluster) -> str:
+def follow_up(run: Run, cluster: Cluster) -> str:
     follow, end = spell(f"logs -f {run.id}", cluster.name), spell(f"stop {run.id}", cluster.name)
     return f"{follow} follows it, {end} ends it"

@@ -8,8 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import arrays, imagenet
+from orchestrator.trainer import arrays, imagenet, records
+from orchestrator.trainer.blame import Batches
 from orchestrator.trainer.decoding import central_view, random_view, split_seed
+from orchestrator.trainer.records import Records
 
 Example = tuple[tf.Tensor, tf.Tensor]
 
@@ -18,19 +20,45 @@ Example = tuple[tf.Tensor, tf.Tensor]
 class Split:
     """One split of a data set: its size, and how to make a sample of it.
 
-    A sample is an image uint8 (h, w, c), or a table's row float32 (1, 1, features), and its label int64.
+    A sample is an image uint8 (h, w, c), or a table's row float32 (1, 1, features), and its label int64. ``example``
+    makes it of its number, or where there are ``records`` of the content of its record.
     """
 
     size: int
     example: Callable[[tf.Tensor, tf.Tensor], Example]
     workers: int
+    records: "Records | None" = None
+    name: Callable[[int], str] = "sample {}".format
 
-    def batches(self, indices: np.ndarray, batch: int, seed: int, drop_remainder: bool) -> tf.data.Dataset:
+    def share(self, seed: int, epoch: int, world: int, rank: int) -> np.ndarray:
+        """The samples that a rank trains on in this epoch, in order: any two ranks differ by one sample at most."""
+        if self.records:
+            return self.records.share(seed, epoch, world, rank)
+        return shard(epoch_order(self.size, seed, epoch), world, rank)
+
+    def part(self, world: int, rank: int) -> np.ndarray:
+        """The samples that a rank evaluates: all ranks together each sample once."""
+        return self.records.part(world, rank) if self.records else shard(np.arange(self.size), world, rank)
+
+    def batches(self, indices: np.ndarray, batch: int, seed: int, drop_remainder: bool) -> Batches:
         """Batches of the samples ``indices`` in that order; ``seed`` steers augmentation."""
+        data = self._samples(indices, seed).map(self.example, num_parallel_calls=self.workers, deterministic=True)
+        data = data.batch(batch, drop_remainder=drop_remainder).prefetch(2).with_options(_options())
+        return Batches(data, indices, batch, lambda one: list(self._samples(one, seed).map(self.example)), self.name)
+
+    def _samples(self, indices: np.ndarray, seed: int) -> tf.data.Dataset:
+        """What ``example`` is made of: numbers or contents of records, with the seed of each."""
         seeds = np.stack([np.full(len(indices), seed), indices], axis=1).astype(np.int32)
-        data = tf.data.Dataset.from_tensor_slices((indices.astype(np.int64), seeds))
-        data = data.map(self.example, num_parallel_calls=self.workers, deterministic=True)
-        return data.batch(batch, drop_remainder=drop_remainder).prefetch(2)
+        numbers = tf.data.Dataset.from_tensor_slices(indices.astype(np.int64))
+        found = records.contents(numbers, self.records, self.workers) if self.records else numbers
+        return tf.data.Dataset.zip((found, tf.data.Dataset.from_tensor_slices(seeds)))
+
+
+def _options() -> tf.data.Options:
+    """Everything has its number of threads already, and the autotuner sleeps for seconds before it lets an epoch end."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return options
 
 
 def epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:
@@ -72,21 +100,39 @@ def _moved(image: tf.Tensor, seed: tf.Tensor, config: TrainConfig) -> tf.Tensor:
 
 
 def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:
+    if records.is_here(directory):
+        found = records.load(directory)
+        return _records(found["train"], config, random_view), _records(found["val"], config, central_view)
     _, train, test = imagenet.images(directory)
     return _files(directory, train, config, random_view), _files(directory, test, config, central_view)
+
+
+View = Callable[[tf.Tensor, int, tf.Tensor], tf.Tensor]
+
+
+def _records(found: Records, config: TrainConfig, view: View) -> Split:
+    def example(content: tf.Tensor, seed: tf.Tensor) -> Example:
+        encoded, label = found.parse(content)
+        return _pixels(view(encoded, config.image_size, seed)), label
+
+    return Split(len(found), example, config.threads, found, found.name)
 
 
 def _files(
     directory: Path,
     samples: list[tuple[str, int]],
     config: TrainConfig,
-    view: Callable[[tf.Tensor, int, tf.Tensor], tf.Tensor],
+    view: View,
 ) -> Split:
     paths = tf.constant([str(directory / path) for path, _ in samples])
     labels = tf.constant([label for _, label in samples], tf.int64)
 
     def example(index: tf.Tensor, seed: tf.Tensor) -> Example:
         image = view(tf.io.read_file(tf.gather(paths, index)), config.image_size, seed)
-        return tf.cast(tf.clip_by_value(tf.round(image), 0, 255), tf.uint8), tf.gather(labels, index)
+        return _pixels(image), tf.gather(labels, index)
 
-    return Split(len(samples), example, config.threads)
+    return Split(len(samples), example, config.threads, name=lambda index: str(directory / samples[index][0]))
+
+
+def _pixels(image: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.clip_by_value(tf.round(image), 0, 255), tf.uint8)

@@ -35,6 +35,11 @@ def central_view(content: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:
     return tf.image.resize(_window(content, window), [size, size])
 
 
+def whole(content: tf.Tensor) -> tf.Tensor:
+    """All of an image, uint8 (height, width, 3). Raises InvalidArgumentError where it cannot be decoded."""
+    return tf.cond(_is_jpeg(content), lambda: tf.image.decode_jpeg(content, channels=3), lambda: _png(content))
+
+
 def _is_jpeg(content: tf.Tensor) -> tf.Tensor:
     return tf.strings.substr(content, 0, len(JPEG_START)) == JPEG_START
 

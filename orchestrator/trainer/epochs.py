@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Epoch, Scores, Trained
-from orchestrator.trainer import agreement, datasets, endings, outcome, schedule
+from orchestrator.trainer import agreement, endings, outcome, schedule
+from orchestrator.trainer.blame import Batches
 from orchestrator.trainer.checkpoints import Arrays, Keeper
 from orchestrator.trainer.endings import Watch
 from orchestrator.trainer.setup import Trainer
@@ -96,11 +97,10 @@ class Training:
         tallies, self.tallies = self.tallies, {}
         return {"sums": np.zeros(4, np.float32), "timing": np.zeros(3), **tallies}
 
-    def _batches(self) -> tf.data.Dataset:
+    def _batches(self) -> Batches:
         """The rank's batches of the epoch that are not done yet."""
         trainer, config = self.trainer, self.trainer.config
-        order = datasets.epoch_order(trainer.train_split.size, config.seed, trainer.epoch)
-        mine = datasets.shard(order, hvd.size(), hvd.rank())
+        mine = trainer.train_split.share(config.seed, trainer.epoch, hvd.size(), hvd.rank())
         todo = mine[trainer.done * trainer.batch : trainer.steps_per_epoch * trainer.batch]
         return trainer.train_split.batches(todo, trainer.batch, config.seed + trainer.epoch, True)
 
@@ -148,7 +148,7 @@ class Training:
 
     def _test(self) -> Scores:
         trainer = self.trainer
-        mine = datasets.shard(np.arange(trainer.test_split.size), hvd.size(), hvd.rank())
+        mine = trainer.test_split.part(hvd.size(), hvd.rank())
         sums = tf.zeros([4])
         for images, labels in trainer.test_split.batches(mine, trainer.batch, 0, False):
             sums += self.evaluate(images, labels)

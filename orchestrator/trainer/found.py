@@ -9,9 +9,13 @@ class DataError(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """A data set in a directory: the files it consists of, relative to it, and the number of samples of each split."""
+    """A data set in a directory: the files it consists of, relative to it, and the number of samples of each split.
+
+    ``shards`` says whether these are TFRecord shards rather than the files of single images, or of the whole.
+    """
 
     files: list[str]
     train: int
     test: int
     note: str = ""
+    shards: bool = False

@@ -1,8 +1,12 @@
-"""ImageNet's class folders (https://image-net.org/challenges/LSVRC/2012): train/ and val/, a folder per class."""
+"""ImageNet's class folders (https://image-net.org/challenges/LSVRC/2012): train/ and val/, a folder per class.
+
+Or TFRecord shards of it, which orchestrator.trainer.shards knows.
+"""
 
 import io
 from pathlib import Path
 
+from orchestrator.trainer import shards
 from orchestrator.trainer.found import DataError, Found
 
 MAX_CLASSES = 1000  # which the networks are built for
@@ -38,10 +42,12 @@ def _samples(directory: Path, split: str, labels: dict[str, int]) -> Samples:
 
 
 def inspect(directory: Path) -> Found:
+    if any(shards.names(directory).values()):
+        return shards.inspect(directory)
     for split in ("train", "val"):
         if not (directory / split).is_dir():
             wanted = f"folder {split}/ with a folder of JPEGs per class"
-            raise DataError(f"{directory}: no ImageNet here: {wanted} is missing")
+            raise DataError(f"{directory}: no ImageNet here: {wanted} is missing, and so are shards {split}-00000-of-…")
     _check_classes(directory)
     _, train, test = images(directory)
     if not train or not test:

@@ -16,7 +16,7 @@ import tensorflow as tf
 from orchestrator import __version__
 from orchestrator.explanation import explain
 from orchestrator.schema import Epoch, Results, World
-from orchestrator.trainer import schedule
+from orchestrator.trainer import schedule, staged
 from orchestrator.trainer.setup import Trainer
 
 PROGRESS_SECONDS = 1.0
@@ -120,7 +120,10 @@ def begin(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
         peak_learning_rate=schedule.peak(config, hvd.size()),
         epochs=epochs,
         resumed_from=Path(config.resume).parents[1].name if config.resume else None,
+        data_path=trainer.data_path,
     )
+    if trainer.data_path:
+        say(f"reading {config.dataset} from {staged.describe(trainer.data_path)}: {trainer.data_path}")
     say(
         f"{config.model} ({results.parameters:,} parameters) on {config.dataset}: {trainer.train_split.size} training "
         f"and {trainer.test_split.size} test images, {hvd.size()} ranks x {trainer.batch} images, "

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import datasets, models, optimizers, reduction, telemetry
+from orchestrator.trainer import datasets, models, optimizers, reduction, staged, telemetry
 
 
 @dataclass
@@ -33,6 +33,7 @@ class Trainer:
     step: int = 0
     first: int = 0
     ended: "str | None" = None
+    data_path: "str | None" = None
     _record: "telemetry.Recorder | None" = None
 
     @property
@@ -85,7 +86,8 @@ def prepare(config: TrainConfig) -> None:
 
 def build(config: TrainConfig) -> Trainer:
     """The same model and optimizer on every rank; ends the program where there are more ranks than images."""
-    train_split, test_split = datasets.load(config)
+    data_path = staged.nearest(config.data)
+    train_split, test_split = datasets.load(config.model_copy(update={"data": data_path}))
     if train_split.size < hvd.size():
         sys.exit(f"{train_split.size} training images for {hvd.size()} ranks: use --np {train_split.size} or fewer")
     batch = min(config.batch_size, train_split.size // hvd.size())
@@ -95,4 +97,6 @@ def build(config: TrainConfig) -> Trainer:
     hvd.broadcast_variables([v.value for v in [*model.variables, *optimizer.variables]], root_rank=0)
     models.draw_apart(model, hvd.rank())
     steps = max(1, train_split.size // (hvd.size() * batch))
-    return Trainer(config, model, optimizer, train_split, test_split, batch, steps, time.monotonic())
+    trainer = Trainer(config, model, optimizer, train_split, test_split, batch, steps, time.monotonic())
+    trainer.data_path = data_path
+    return trainer

@@ -16,6 +16,7 @@ import tensorflow as tf
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import endings, outcome, reduction, setup
 from orchestrator.trainer.epochs import TestStep, Training, TrainStep
+from orchestrator.trainer.found import DataError
 from orchestrator.trainer.setup import Trainer
 
 
@@ -27,7 +28,10 @@ def main(run_directory: Path) -> int:
     setup.prepare(config)
     trainer = setup.build(config)
     with trainer.record:
-        ended = Training(run_directory, trainer, _train_step(trainer), _test_step(trainer)).run()
+        try:
+            ended = Training(run_directory, trainer, _train_step(trainer), _test_step(trainer)).run()
+        except DataError as error:
+            sys.exit(f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch}): {error}")
     return endings.TERMINATED if ended == "terminated" else 0
 
 

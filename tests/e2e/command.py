@@ -11,7 +11,8 @@ from typing import Any
 
 COMMAND = Path(sys.executable).with_name("orchestrator")
 LABEL = "label=orchestrator.cluster"
-OURS = ("e2e", "e2e-beside", "e2e-notebook", "e2e-hosts-nodes", "e2e-watched")
+OURS = ("e2e", "e2e-beside", "e2e-notebook", "e2e-hosts-nodes", "e2e-watched", "e2e-data")
+GROUPS = ("data",)  # commands of which each has commands of its own
 
 
 class Cli:
@@ -25,7 +26,7 @@ class Cli:
 
     def __call__(self, *argv: str, code: int = 0, cluster: str = "e2e") -> "subprocess.CompletedProcess[str]":
         """Run a command to its end; fails with all it said where it ends with another exit code than ``code``."""
-        words = [*self.inside, str(COMMAND), argv[0], "--cluster", cluster, *argv[1:]]
+        words = self._words(argv, cluster)
         options: dict[str, Any] = {"env": self.environment, "cwd": self.state, "timeout": 900 * self.patience}
         finished = subprocess.run(words, capture_output=True, text=True, check=False, **options)
         said = f"{' '.join(words)}\n{finished.stdout}\n{finished.stderr}"
@@ -38,10 +39,14 @@ class Cli:
 
     def start(self, *argv: str, cluster: str = "e2e") -> "subprocess.Popen[str]":
         """Start a command and let it run."""
-        words = [*self.inside, str(COMMAND), argv[0], "--cluster", cluster, *argv[1:]]
+        words = self._words(argv, cluster)
         return subprocess.Popen(
             words, env=self.environment, cwd=self.state, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
+
+    def _words(self, argv: Sequence[str], cluster: str) -> list[str]:
+        named = 2 if argv[0] in GROUPS else 1
+        return [*self.inside, str(COMMAND), *argv[:named], "--cluster", cluster, *argv[named:]]
 
     def processes(self, node: str) -> list[str]:
         """What runs on ``node`` for the account that runs are started as, without our own look and the exporter."""

@@ -1,13 +1,17 @@
 """What tests with TensorFlow share. They run inside the node image: see contract/test_trainer_in_image.py."""
 
 import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import pytest
 import tensorflow as tf
+
+from tests.trainer import preparing
 
 tf.config.threading.set_intra_op_parallelism_threads(2)
 
@@ -18,3 +22,17 @@ def forget_models() -> Iterator[None]:
     yield
     keras.mixed_precision.set_dtype_policy("float32")
     keras.backend.clear_session()
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Class folders in ``folders``, and shards of them in ``records``, made by two ranks."""
+    directory = tmp_path_factory.mktemp("made")
+    preparing.prepare(directory, preparing.folders(directory / "folders"))
+    return directory
+
+
+@pytest.fixture
+def copy(made: Path, tmp_path: Path) -> Path:
+    """The same, to be spoilt."""
+    return Path(shutil.copytree(made, tmp_path / "copy"))

@@ -1,0 +1,74 @@
+"""Commands that bring a data set near: shards made of it once, on all nodes together, and copies of them on each."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator import programs
+from orchestrator.cli import options, output, training
+from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
+from orchestrator.cli.training import Controller, CycleTime, Detach, Interface, Np
+from orchestrator.schema import Prepared, Staged
+
+Dataset = Annotated[str | None, completed(HELP["train.dataset"], lambda: list(programs.SHARDED))]
+Data = Annotated[Path | None, key("train.data")]
+
+
+def register(app: typer.Typer) -> None:
+    data = typer.Typer(help="Make shards of a large data set, and copy them to every node.", no_args_is_help=True)
+    data.command()(prepare)
+    data.command()(stage)
+    app.add_typer(data, name="data")
+
+
+def prepare(
+    dataset: Dataset = None,
+    data: Data = None,
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be decoded, and name them.")
+    ] = False,
+    np: Np = None,
+    controller: Controller = None,
+    network_interface: Interface = None,
+    cycle_time: CycleTime = None,
+    detach: Detach = False,
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
+) -> None:
+    """Make TFRecord shards of a data set, each rank its part. Run it again to go on, or to check and repair them."""
+    flags = {"train.dataset": dataset, "train.data": data}
+    launch = training.launched(np, controller, network_interface, cycle_time)
+    config = options.load(config_file, name, {**flags, **launch})
+    place, cluster, digest = training.deployed(config)
+    run = programs.prepare(place, cluster, digest, config, skip_unreadable)
+    if detach:
+        return training.detached(run, cluster, json)
+    training.finish(place, cluster, run, quiet=json)
+    found = Prepared.model_validate_json((place.runs / run.id / "prepared.json").read_text())
+    output.as_json(found) if json else output.prepared(found)
+
+
+def stage(
+    dataset: Dataset = None,
+    data: Data = None,
+    controller: Controller = None,
+    network_interface: Interface = None,
+    cycle_time: CycleTime = None,
+    detach: Detach = False,
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
+) -> None:
+    """Copy prepared shards to every node's own disk, from node to node. Without --data: all that are prepared."""
+    flags = {"train.dataset": dataset, "train.data": data}
+    launch = training.launched(None, controller, network_interface, cycle_time)
+    config = options.load(config_file, name, {**flags, **launch})
+    place, cluster, digest = training.deployed(config)
+    run = programs.stage(place, cluster, digest, config)
+    if detach:
+        return training.detached(run, cluster, json)
+    training.finish(place, cluster, run, quiet=json)
+    found = Staged.model_validate_json((place.runs / run.id / "staged.json").read_text())
+    output.as_json(found) if json else output.staged(found)

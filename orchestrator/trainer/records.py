@@ -1,0 +1,184 @@
+"""TFRecord shards as a data set to train on: which record is whose, and a record read from where it lies.
+
+Every record is read by itself, at its place in its shard, which the manifest tells: so samples have numbers, their
+order is any that is asked for, and a place in it is found again without reading what comes before. TensorFlow's own
+reader does it, and checks the record's checksum.
+
+A rank has the same samples in every epoch, a row of whole shards but for its ends: what its node has read once stays
+in the node's memory, and no node reads what others have.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import Manifest, Shard
+from orchestrator.trainer import shards
+from orchestrator.trainer.found import DataError
+
+MANIFEST = "manifest.json"
+READERS = 16  # records that a rank has on their way at a time: a disk behind a network answers late, but many at once
+WINDOW = 4  # shards whose records are mixed: what a rank reads from at a time
+SAMPLED = 100  # records of a shard whose labels are looked at where there is no manifest
+CHUNK = 1 << 22
+ENCODED, LABEL = "image/encoded", "image/class/label"
+FIELDS = {ENCODED: tf.io.FixedLenFeature([], tf.string), LABEL: tf.io.FixedLenFeature([], tf.int64)}
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of one split: number i has ``lengths[i]`` bytes of content at ``offsets[i]`` of its shard."""
+
+    paths: list[str]
+    sizes: list[int]
+    offsets: np.ndarray
+    lengths: np.ndarray
+    label_base: int
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def reader(self) -> Callable[[tf.Tensor], tf.data.Dataset]:
+        """A function for `interleave`, from a record's number to a data set of one string: its content."""
+        paths, edges = tf.constant(self.paths), tf.constant(np.cumsum(self.sizes), tf.int64)
+        offsets, lengths = tf.constant(self.offsets, tf.int64), tf.constant(self.lengths, tf.int64)
+
+        def read(number: tf.Tensor) -> tf.data.Dataset:
+            shard = tf.searchsorted(edges, tf.reshape(number, [1]), side="right")
+            variant = tf.raw_ops.TFRecordDatasetV2(
+                filenames=tf.gather(paths, shard),
+                compression_type="",
+                buffer_size=tf.gather(lengths, number) + shards.FRAME,
+                byte_offsets=tf.reshape(tf.gather(offsets, number), [1]),
+            )
+            rest = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+            return rest.take(1).apply(tf.data.experimental.assert_cardinality(1))
+
+        return read
+
+    def parse(self, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The image file in a record, and the number of its class."""
+        found = tf.io.parse_single_example(record, FIELDS)
+        return found[ENCODED], found[LABEL] - self.label_base
+
+    def name(self, number: int) -> str:
+        shard = int(np.searchsorted(np.cumsum(self.sizes), number, side="right"))
+        return f"{self.paths[shard]}, record at byte {self.offsets[number]}"
+
+    def share(self, seed: int, epoch: int, world: int, rank: int) -> np.ndarray:
+        """The rank's samples of an epoch: pieces of shards in random order, records mixed among WINDOW of them."""
+        random = np.random.default_rng([seed, epoch, rank])
+        pieces = self._pieces(world, rank)
+        mixed = [pieces[number] for number in random.permutation(len(pieces))]
+        windows = [np.concatenate(mixed[first : first + WINDOW]) for first in range(0, len(mixed), WINDOW)]
+        return np.concatenate([np.empty(0, np.int64), *(random.permutation(window) for window in windows)])
+
+    def part(self, world: int, rank: int) -> np.ndarray:
+        """The rank's samples in their own order. Parts are disjoint, cover all, and differ in size by one at most."""
+        return np.concatenate([np.empty(0, np.int64), *self._pieces(world, rank)])
+
+    def _pieces(self, world: int, rank: int) -> list[np.ndarray]:
+        first, last = (len(self) * part // world for part in (rank, rank + 1))
+        edges = [0, *np.cumsum(self.sizes).tolist()]
+        cut = [(max(first, begin), min(last, end)) for begin, end in itertools.pairwise(edges)]
+        return [np.arange(begin, end) for begin, end in cut if begin < end]
+
+
+def contents(numbers: tf.data.Dataset, found: Records, workers: int) -> tf.data.Dataset:
+    """The contents of these records, in order, READERS of them on their way while ``workers`` threads decode others."""
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = workers + READERS
+    row = {"cycle_length": READERS, "block_length": 1, "num_parallel_calls": READERS, "deterministic": True}
+    return numbers.interleave(found.reader(), **row).with_options(options)
+
+
+def load(directory: Path) -> dict[str, Records]:
+    """The splits, "train" and "val", of the shards in ``directory``. Raises DataError where one is not as it was."""
+    manifest = read_manifest(directory) or scan(directory)
+    return {split: _records(directory, found, manifest.label_base) for split, found in manifest.shards.items()}
+
+
+def is_here(directory: Path) -> bool:
+    return (directory / MANIFEST).is_file() or any(shards.names(directory).values())
+
+
+def read_manifest(directory: Path) -> "Manifest | None":
+    path = directory / MANIFEST
+    return Manifest.model_validate_json(path.read_text()) if path.is_file() else None
+
+
+def scan(directory: Path) -> Manifest:
+    """What a manifest would say, but for checksums. Raises DataError where a shard is truncated or damaged."""
+    with ThreadPoolExecutor(READERS) as pool:
+        found = {
+            split: list(pool.map(lambda name: _look(directory / name), names))
+            for split, names in shards.names(directory).items()
+        }
+    return describe(found)
+
+
+def _look(path: Path) -> Shard:
+    lengths = shards.lengths(path)
+    labels = [int(_label(record)) for record in tf.data.TFRecordDataset(str(path)).take(SAMPLED)]
+    limits = (min(labels), max(labels)) if labels else None
+    return Shard(name=path.name, bytes=path.stat().st_size, sha256="", lengths=lengths, labels=limits)
+
+
+def read_through(path: Path) -> tuple[list[int], list[int]]:
+    """Lengths and labels of a shard's records, with every checksum; raises TensorFlow's error where one is wrong."""
+    pairs = tf.data.TFRecordDataset(str(path)).map(lambda record: (tf.strings.length(record), _label(record)))
+    found = list(pairs.batch(1024).as_numpy_iterator())
+    lengths, labels = ([number for pair in found for number in pair[part].tolist()] for part in (0, 1))
+    return lengths, labels
+
+
+def _label(record: tf.Tensor) -> tf.Tensor:
+    return tf.io.parse_single_example(record, FIELDS)[LABEL]
+
+
+def describe(found: dict[str, list[Shard]]) -> Manifest:
+    """The manifest of these shards. Labels that are widely used begin with 1, and 0 stands for none of the classes."""
+    least = [shard.labels[0] for several in found.values() for shard in several if shard.labels]
+    return Manifest(label_base=0 if 0 in least else 1, shards=found)
+
+
+def sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        while piece := file.read(CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def is_whole(directory: Path, shard: Shard) -> bool:
+    """Whether ``shard`` is in ``directory`` with every byte of it."""
+    path = directory / shard.name
+    return path.is_file() and path.stat().st_size == shard.bytes and sha256(path) == shard.sha256
+
+
+def _records(directory: Path, found: Sequence[Shard], label_base: int) -> Records:
+    for shard in found:
+        _require_size(directory / shard.name, shard.bytes)
+    lengths = [np.array(shard.lengths, np.int64) for shard in found]
+    offsets = [np.cumsum(several + shards.FRAME) - several - shards.FRAME for several in lengths]
+    nothing = np.empty(0, np.int64)
+    return Records(
+        paths=[str(directory / shard.name) for shard in found],
+        sizes=[len(shard.lengths) for shard in found],
+        offsets=np.concatenate([nothing, *offsets]),
+        lengths=np.concatenate([nothing, *lengths]),
+        label_base=label_base,
+    )
+
+
+def _require_size(path: Path, size: int) -> None:
+    there = path.stat().st_size if path.is_file() else None
+    if there != size:
+        amiss = "missing" if there is None else f"{there} bytes instead of {size}"
+        raise DataError(f"{path}: {amiss}: `orchestrator data prepare` makes it again, `data stage` copies it again")

@@ -1,0 +1,84 @@
+"""Shards made on all nodes, staged to each, and trained from: through the installed command, on the local cluster."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command import Cli, docker
+
+SAMPLE = Path("/work/shared/data/imagenet-sample")
+NAME, HEAD, WORKER = "e2e-data", "e2e-data-head", "e2e-data-worker-0"
+STAGED = "/var/lib/orchestrator/data"
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not SAMPLE.is_dir():
+        pytest.skip(f"{SAMPLE}: no sample of ImageNet here")
+    return Path(shutil.copytree(SAMPLE, tmp_path_factory.mktemp("data") / "imagenet"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def deployed(cli: Cli) -> Iterator[None]:
+    cli("deploy", "--nodes", "2", cluster=NAME)
+    yield
+    cli("teardown", cluster=NAME)
+
+
+def train(cli: Cli, images: Path) -> dict[str, object]:
+    words = ("train", "resnet50", "--dataset", "imagenet", "--data", str(images), "--image-size", "32", "--epochs", "1")
+    found: dict[str, object] = cli.json(*words, "--batch-size", "8", cluster=NAME)
+    return found
+
+
+def test_staging_what_was_not_prepared_is_refused_with_the_command_that_prepares_it(cli: Cli, images: Path) -> None:
+    said = cli("data", "stage", "imagenet", "--data", str(images), code=2, cluster=NAME).stderr
+    assert f"{images} is not prepared" in said
+    assert "orchestrator data prepare" in said
+
+
+def test_both_nodes_make_shards_once(cli: Cli, images: Path) -> None:
+    words = ("data", "prepare", "imagenet", "--data", str(images))
+    first = cli.json(*words, cluster=NAME)
+    assert (first["images"], first["shards"], first["made"]) == ({"train": 100, "val": 20}, 4, 4)
+    again = cli.json(*words, cluster=NAME)
+    assert (again["made"], again["directory"]) == (0, first["directory"])
+
+
+def test_training_reads_the_shards_from_the_shared_storage_before_they_are_staged(cli: Cli, images: Path) -> None:
+    assert str(train(cli, images)["data_path"]).startswith("/shared/data/imagenet-")
+
+
+def test_shards_are_staged_once_to_every_node(cli: Cli) -> None:
+    first = cli.json("data", "stage", cluster=NAME)
+    assert (first["hosts"], first["copied"]) == ([HEAD, WORKER], [first["bytes"]] * 2)
+    assert sum(first["read"]) == first["bytes"]
+    checksums = f"cd {STAGED} && find . -type f -exec sha256sum {{}} + | sort"
+    sums = [docker("exec", node, "sh", "-c", checksums) for node in (HEAD, WORKER)]
+    assert sums[0] == sums[1]
+    assert len(sums[0]) == first["shards"] + 1  # and the manifest
+    assert cli.json("data", "stage", cluster=NAME)["copied"] == [0, 0]
+
+
+def test_training_reads_what_is_staged(cli: Cli, images: Path) -> None:
+    found = train(cli, images)
+    assert str(found["data_path"]).startswith(STAGED)
+    assert "reading imagenet from local disk" in cli("logs", cluster=NAME).stdout
+
+
+def test_a_node_that_lost_its_copy_sends_all_ranks_to_the_shared_storage(cli: Cli, images: Path) -> None:
+    docker("exec", WORKER, "sh", "-c", f"rm -r {STAGED}/*")
+    assert str(train(cli, images)["data_path"]).startswith("/shared/data/imagenet-")
+    assert cli.json("data", "stage", cluster=NAME)["copied"][0] == 0
+
+
+def test_an_image_that_cannot_be_decoded_is_named_and_may_be_skipped(cli: Cli, images: Path) -> None:
+    bad = next((images / "train").glob("*/*.JPEG"))
+    content = bad.read_bytes()
+    bad.write_bytes(content[:200] + content[-2:])  # begins and ends as a JPEG does
+    words = ("data", "prepare", "imagenet", "--data", str(images))
+    said = cli(*words, code=1, cluster=NAME)
+    assert f"{bad.parent.name}/{bad.name}: " in said.stdout + said.stderr
+    assert len(cli.json(*words, "--skip-unreadable", cluster=NAME)["unreadable"]) == 1

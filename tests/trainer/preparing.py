@@ -1,0 +1,54 @@
+"""Class folders of small images, and runs that make shards of them."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import PrepareConfig, Prepared
+from tests import samples
+from tests.trainer import launcher
+
+
+def jpeg(number: int) -> bytes:
+    """An image whose grey says its number."""
+    return bytes(tf.io.encode_jpeg(np.full((24, 32, 3), 3 * number, np.uint8), quality=100).numpy())
+
+
+def folders(directory: Path, train: int = 40, val: int = 9) -> Path:
+    """Class folders of so many images in five classes."""
+    files = {f"train/n{number % 5}/{number}.JPEG": jpeg(number) for number in range(train)}
+    files |= {f"val/n{number % 5}/{number}.JPEG": jpeg(number) for number in range(val)}
+    return samples.imagenet(directory, files)
+
+
+def prepare(directory: Path, source: Path, ranks: int = 2, fails: bool = False, **changes: Any) -> str:
+    """Make shards in ``directory``/records by a run in ``directory``/run; returns its log."""
+    run = directory / "run"
+    run.mkdir(parents=True, exist_ok=True)
+    values = {"source": str(source), "target": str(directory / "records"), "shards": {"train": 4, "val": 2},
+              "skip_unreadable": False, "threads": 2}  # fmt: skip
+    PrepareConfig(**{**values, **changes}).write(run / "config.json")
+    said = launcher.launch(run, [sys.executable, "-m", "orchestrator.trainer.prepare", str(run)], ranks)
+    assert (said.returncode != 0) == fails, said.stdout
+    return said.stdout
+
+
+def prepared(directory: Path) -> Prepared:
+    return Prepared.model_validate_json((directory / "run" / "prepared.json").read_text())
+
+
+def unreadable(directory: Path) -> Path:
+    """Class folders with two images that begin as JPEGs do and cannot be decoded."""
+    source = folders(directory / "folders", train=12, val=4)
+    for name in ("train/n1/bad.JPEG", "train/n2/worse.JPEG"):
+        (source / name).write_bytes(samples.JPEG)
+    return source
+
+
+def spoil(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(bytes(content))

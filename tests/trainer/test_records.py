@@ -1,0 +1,155 @@
+"""TFRecord shards, read record by record: whose they are, in which order, and what happens where one is damaged."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from orchestrator.trainer import datasets, decoding, records
+from orchestrator.trainer.datasets import Split
+from orchestrator.trainer.found import DataError
+from orchestrator.trainer.records import Records
+from tests import samples
+from tests.trainer import launcher
+from tests.trainer.preparing import prepare, spoil, unreadable
+
+SAMPLE = Path("/data/imagenet-sample")
+SIZES = [7, 0, 12, 1, 30]  # records of uneven shards
+
+
+def load(directory: Path, **changes: Any) -> tuple[Split, Split]:
+    values = {"dataset": "imagenet", "data": str(directory), "image_size": 16, "channels": 3, "augment": True}
+    return datasets.load(samples.train_config(**{**values, **changes}))
+
+
+def everything(split: Split, seed: int = 1) -> tuple[np.ndarray, list[int]]:
+    images, labels = next(iter(split.batches(np.arange(split.size), split.size, seed, drop_remainder=True)))
+    return images.numpy(), labels.numpy().tolist()
+
+
+def samples_of(split: Split) -> list[tuple[int, bytes]]:
+    """Labels and pixels, whatever order they are in."""
+    images, labels = everything(split)
+    return sorted(zip(labels, map(bytes, images), strict=True))
+
+
+def test_evaluation_sees_the_same_pixels_and_labels_as_from_class_folders(made: Path) -> None:
+    (_, of_records), (_, of_folders) = load(made / "records"), load(made / "folders")
+    assert samples_of(of_records) == samples_of(of_folders)
+
+
+def test_a_records_random_view_is_that_of_its_image_with_its_seed(made: Path) -> None:
+    split, _ = load(made / "records")
+    assert split.records
+    images, labels = everything(split, seed=7)
+    contents = list(records.contents(tf.data.Dataset.range(40), split.records, 1))
+    for number in (0, 11, 39):
+        encoded, label = split.records.parse(contents[number])
+        view = decoding.random_view(encoded, 16, tf.constant([7, number]))
+        assert np.array_equal(images[number], np.clip(np.round(view.numpy()), 0, 255).astype(np.uint8))
+        assert labels[number] == int(label)
+
+
+def test_batches_come_in_the_order_that_is_asked_for_from_any_place_on(made: Path) -> None:
+    split, _ = load(made / "records")
+    order = split.share(seed=3, epoch=2, world=2, rank=1)
+    whole = [images.numpy() for images, _ in split.batches(order, 4, 5, drop_remainder=True)]
+    rest = [images.numpy() for images, _ in split.batches(order[3 * 4 :], 4, 5, drop_remainder=True)]
+    assert len(whole) == 5
+    assert all(np.array_equal(one, other) for one, other in zip(whole[3:], rest, strict=True))
+
+
+def uneven() -> Records:
+    return Records(["x"] * len(SIZES), SIZES, np.zeros(sum(SIZES)), np.zeros(sum(SIZES)), 1)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 7, 50, 60])
+def test_ranks_have_equal_shares_whatever_the_sizes_of_shards_and_together_everything(world: int) -> None:
+    shares = [uneven().share(1, 1, world, rank) for rank in range(world)]
+    parts = [uneven().part(world, rank) for rank in range(world)]
+    for dealt in (shares, parts):
+        assert sorted(np.concatenate(dealt).tolist()) == list(range(50))
+        assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
+
+
+def test_a_rank_has_the_same_samples_in_every_epoch_in_another_order() -> None:
+    asked = ((1, 1), (1, 2), (1, 1), (2, 1))
+    first, second, again, other = (uneven().share(seed, epoch, 2, 0).tolist() for seed, epoch in asked)
+    assert first == again
+    assert len({tuple(order) for order in (first, second, other)}) == 3
+    assert set(first) == set(second) == set(range(25))
+
+
+def test_samples_are_mixed_among_a_few_shards_at_a_time() -> None:
+    many = Records(["x"] * 20, [10] * 20, np.zeros(200), np.zeros(200), 1)
+    order = many.share(1, 1, 1, 0)
+    windows = [set((order[first : first + 40] // 10).tolist()) for first in range(0, 200, 40)]
+    assert [len(window) for window in windows] == [records.WINDOW] * 5
+    assert order[:40].tolist() != sorted(order[:40].tolist())
+
+
+def test_shards_without_a_manifest_are_read_too_whichever_label_is_the_first(made: Path, tmp_path: Path) -> None:
+    for base in (0, 1):
+        brought = tmp_path / str(base)
+        brought.mkdir()
+        for path in (made / "records").glob("*-of-0000?"):
+            name = path.name.replace("val-", "validation-")
+            with tf.io.TFRecordWriter(str(brought / name)) as writer:
+                for record in tf.data.TFRecordDataset(str(path)):
+                    example = tf.train.Example.FromString(record.numpy())
+                    example.features.feature["image/class/label"].int64_list.value[0] += base - 1
+                    writer.write(example.SerializeToString())
+        assert sorted(everything(load(brought)[0])[1]) == sorted(number % 5 for number in range(40))
+
+
+def test_a_damaged_record_ends_the_batches_with_the_name_of_its_shard(copy: Path) -> None:
+    split, _ = load(copy / "records")
+    assert split.records
+    number = 17
+    spoil(Path(split.name(number).partition(",")[0]), int(split.records.offsets[number]) + 40)
+    batches = iter(split.batches(np.arange(40), 8, 1, drop_remainder=True))
+    assert [len(labels) for _, labels in (next(batches), next(batches))] == [8, 8]
+    place = r".*/train-0000\d-of-00004, record at byte \d+"
+    with pytest.raises(DataError, match=rf"^1 of 8 samples cannot be read: {place}: .*corrupted record"):
+        next(batches)
+
+
+def test_an_image_that_cannot_be_decoded_ends_the_batches_with_its_name(tmp_path: Path) -> None:
+    split, _ = load(unreadable(tmp_path))
+    named = ".*/train/n1/bad.JPEG: .*JPEG.*; .*/train/n2/worse.JPEG: "
+    with pytest.raises(DataError, match=f"^2 of 14 samples cannot be read: {named}"):
+        list(split.batches(np.arange(14), 14, 1, drop_remainder=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"), [(Path.unlink, "missing"), (lambda path: os.truncate(path, 9), "9 bytes instead of")]
+)
+def test_a_shard_that_is_missing_or_short_is_named_before_training_begins(
+    copy: Path, change: Callable[[Path], object], problem: str
+) -> None:
+    change(copy / "records" / "train-00001-of-00004")
+    with pytest.raises(DataError, match=f"train-00001-of-00004: {problem}"):
+        load(copy / "records")
+
+
+def test_training_names_the_rank_and_the_step_that_met_a_damaged_record(copy: Path) -> None:
+    spoil(copy / "records" / "train-00003-of-00004", 60)  # of the second half of the samples: rank 1's
+    values = {"dataset": "imagenet", "image_size": 32, "channels": 3, "epochs": 1, "batch_size": 4}
+    said = launcher.train(copy / "training", 2, data=str(copy / "records"), **values)
+    assert said.returncode != 0
+    place = "train-00003-of-00004, record at byte 0: "
+    named = rf"^\[1\]<stderr>:rank 1 after step \d \(epoch 1\): 1 of 4 samples cannot be read: .*{place}"
+    assert re.search(named, said.stdout, re.MULTILINE), said.stdout
+
+
+@pytest.mark.skipif(not SAMPLE.is_dir(), reason="the sample of ImageNet is not here")
+def test_real_images_of_imagenet_give_the_same_pixels_from_shards_as_from_folders(tmp_path: Path) -> None:
+    prepare(tmp_path, SAMPLE, shards={"train": 3, "val": 1})
+    (train, of_records), (_, of_folders) = load(tmp_path / "records", image_size=64), load(SAMPLE, image_size=64)
+    assert (train.size, of_records.size) == (100, 20)
+    assert samples_of(of_records) == samples_of(of_folders)
