@@ -55,7 +55,7 @@ class Split:
 
 
 def _options() -> tf.data.Options:
-    """Everything has its number of threads already, and the autotuner sleeps for seconds before it lets an epoch end."""
+    """All has its number of threads already, and the autotuner sleeps for seconds before it lets an epoch end."""
     options = tf.data.Options()
     options.autotune.enabled = False
     return options

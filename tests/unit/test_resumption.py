@@ -1,5 +1,6 @@
 """Which checkpoint a run goes on from, with which configuration, and what is refused before a node is asked."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ WITHIN = Kept(name="epoch-0002-step-000006", epoch=2, step=6, world=2, whole=Fal
 LAST = Kept(name="epoch-0002", epoch=2, step=8, world=2, whole=True, top1=0.6)
 
 
-def continued(*kept: Kept, np: int = 2, limits: dict[str, Any] | None = None, **settings: Any) -> TrainConfig:
+def continued(*kept: Kept, np: int = 2, limits: Mapping[str, Any] | None = None, **settings: Any) -> TrainConfig:
     config = samples.train_config(run=OLD.id, data="/shared/data/mnist", **settings)
     return resumption.continued(config, Checkpoints(kept=list(kept)), OLD, np, limits or {}, "default")
 
@@ -47,7 +48,7 @@ def test_limits_are_set_anew_and_epochs_put_steps_aside() -> None:
     ],
 )
 def test_a_run_that_has_made_all_it_was_asked_for_is_refused(
-    kept: Kept, settings: dict[str, int], problem: str
+    kept: Kept, settings: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem) as caught:
         continued(FIRST, kept, **settings)
