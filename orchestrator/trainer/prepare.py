@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")  # ranks that are done wait for the others, for minutes
 
 import horovod.tensorflow as hvd
 import numpy as np

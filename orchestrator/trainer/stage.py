@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")  # the head waits for the workers, for minutes
 
 import horovod.tensorflow as hvd
 import numpy as np
