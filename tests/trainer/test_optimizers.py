@@ -1,5 +1,7 @@
 """Optimizers, against their papers' own formulas."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -38,7 +40,7 @@ def test_adams_first_step_is_the_learning_rate_whatever_the_gradient() -> None:
 
 @pytest.mark.parametrize("optimizer", ["sgd", "rmsprop", "adam"])
 def test_gradients_beyond_the_norm_are_scaled_down_to_it(optimizer: str) -> None:
-    settings = {"optimizer": optimizer, "epsilon": 1.0, "momentum": 0.0}
+    settings: dict[str, Any] = {"optimizer": optimizer, "epsilon": 1.0, "momentum": 0.0}
     clipped, whole = moved(clip_norm=GRADIENT / 4, **settings), moved(**settings)
     assert 0 < clipped < whole
     assert moved(clip_norm=GRADIENT * 4, **settings) == pytest.approx(whole)

@@ -1,6 +1,7 @@
 """The learning rate as a function of the step, against the papers' own numbers."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -59,18 +60,24 @@ def test_a_step_past_the_last_epoch_keeps_the_last_rate() -> None:
 
 def test_the_exponential_schedule_multiplies_every_so_many_epochs_at_once() -> None:
     """Szegedy et al. 2016, section 8: 0.045, times 0.94 every two epochs."""
-    settings = {"schedule": "exponential", "learning_rate": 0.045, "decay": 0.94, "decay_epochs": 2, "epochs": 100}
-    rates = [rate(epoch, **settings) for epoch in (0, 1.9, 2, 3.9, 4, 99)]
+    paper: dict[str, Any] = {"learning_rate": 0.045, "decay": 0.94, "decay_epochs": 2, "epochs": 100}
+    rates = [rate(epoch, schedule="exponential", **paper) for epoch in (0, 1.9, 2, 3.9, 4, 99)]
     assert rates == pytest.approx([0.045 * 0.94**times for times in (0, 0, 1, 1, 2, 49)])
 
 
 def test_the_exponential_schedule_counts_the_epochs_of_the_warm_up_too() -> None:
-    settings = {"schedule": "exponential", "decay": 0.5, "decay_epochs": 1, "epochs": 9, "warmup_epochs": 2}
+    settings: dict[str, Any] = {
+        "schedule": "exponential",
+        "decay": 0.5,
+        "decay_epochs": 1,
+        "epochs": 9,
+        "warmup_epochs": 2,
+    }
     assert rate(2, world=4, **settings) == pytest.approx(0.1 * 4 * 0.25)
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(0, 0.01), (45, 0.005), (60, 0.0), (61, 0.0)])
 def test_the_polynomial_schedule_falls_as_a_power_of_what_is_left(epoch: float, expected: float) -> None:
     """Caffe's "poly" with a power of one half: half of the rate with a quarter of the epochs left."""
-    settings = {"schedule": "polynomial", "power": 0.5, "learning_rate": 0.01, "epochs": 60}
+    settings: dict[str, Any] = {"schedule": "polynomial", "power": 0.5, "learning_rate": 0.01, "epochs": 60}
     assert rate(epoch, **settings) == pytest.approx(expected)
