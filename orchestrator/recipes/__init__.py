@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 SYNTHETIC_IMAGES_PER_SLOT = 512
+SMALL_IMAGE = 64  # pixels; below, some networks reduce images less, and have other figures of memory
 MEMORY_SHARE = 0.9  # of a node's free memory that a rank may plan with
 
 
@@ -52,18 +53,23 @@ def batch_size(train: Train, images: int, world: int, memory: int | None) -> int
 
 def fitting_batch(train: Train, memory: int) -> int:
     """How many images ``memory`` bytes per CPU rank can hold. Raises ConfigError where not even one image fits."""
-    model, _ = require(train)
-    found = recipe(train)
-    cost, size = found["memory"], train.image_size or found["image_size"]
-    room = memory / 2**20 * MEMORY_SHARE - cost["rank"]
-    fits = int(room / (cost["image"] * (size / cost["image_size"]) ** 2))
+    size = train.image_size or int(recipe(train)["image_size"])
+    rank, image = _memory(str(train.model), size)
+    fits = int((memory / 2**20 * MEMORY_SHARE - rank) / image)
     if fits < 1:
-        needed = (cost["rank"] + cost["image"] * (size / cost["image_size"]) ** 2) / MEMORY_SHARE
+        needs = f"needs {(rank + image) / MEMORY_SHARE:.0f} MiB, and has {memory >> 20} MiB"
         raise ConfigError(
-            [f"train.model: a rank of {model} at {size} pixels needs {needed:.0f} MiB, and has {memory >> 20} MiB"],
+            [f"train.model: a rank of {train.model} at {size} pixels {needs}"],
             "fewer nodes or slots, or a smaller --image-size; a --batch-size of your own is not checked",
         )
     return fits
+
+
+def _memory(model: str, size: int) -> tuple[float, float]:
+    """MiB of a rank on its own, and of an image of so many pixels: a network may treat small ones otherwise."""
+    said = card(model)
+    cost = said.get("small_memory", said["memory"]) if size < SMALL_IMAGE else said["memory"]
+    return cost["rank"], cost["image"] * (size / cost["image_size"]) ** 2
 
 
 def resolve(train: Train, run: str, data: str | None, images: int, world: int, threads: int, batch: int) -> TrainConfig:

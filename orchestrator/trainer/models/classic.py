@@ -9,6 +9,7 @@
   table 1, configuration D. Section 4.1 there finds that local response normalisation gains nothing: none has it here.
 """
 
+import keras
 import tensorflow as tf
 from keras import layers
 
@@ -24,7 +25,8 @@ def lenet(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
     x = convolution(x, 6, 5, padding="same" if image_size < LENET_IMAGE else "valid")
     x = layers.MaxPooling2D(2)(x)
     x = layers.MaxPooling2D(2)(convolution(x, 16, 5, padding="valid"))
-    return logits(hidden(hidden(layers.Flatten()(x), 120), 84), classes)
+    x = hidden(hidden(layers.Flatten()(x), 120), 84)
+    return logits(x, classes, keras.initializers.GlorotUniform())
 
 
 def alexnet(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:

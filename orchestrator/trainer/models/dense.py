@@ -3,6 +3,7 @@
 Source: Glorot et al. 2011, "Deep Sparse Rectifier Neural Networks" (AISTATS).
 """
 
+import keras
 import tensorflow as tf
 from keras import layers
 
@@ -15,4 +16,4 @@ def dense(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
     x = layers.Flatten()(x)
     for units in UNITS:
         x = hidden(x, units)
-    return logits(x, classes)
+    return logits(x, classes, keras.initializers.GlorotUniform())

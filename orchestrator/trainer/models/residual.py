@@ -48,7 +48,7 @@ def _bottleneck(x: tf.Tensor, image_size: int, classes: int, blocks: tuple[int, 
             y = _convolution(y, filters, 3, stride)
             y = _convolution(y, 4 * filters, 1, relu=False, gamma="zeros")
             x = _add(_shortcut(x, 4 * filters, stride), y)
-    return logits(layers.GlobalAveragePooling2D()(x), classes, keras.initializers.RandomNormal(stddev=0.01))
+    return logits(layers.GlobalAveragePooling2D()(x), classes)
 
 
 def _convolution(
