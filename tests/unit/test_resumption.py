@@ -47,7 +47,7 @@ def test_limits_are_set_anew_and_epochs_put_steps_aside() -> None:
     ],
 )
 def test_a_run_that_has_made_all_it_was_asked_for_is_refused(
-    kept: Kept, settings: dict[str, int], problem: str
+    kept: Kept, settings: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem) as caught:
         continued(FIRST, kept, **settings)
