@@ -15,7 +15,7 @@ TRAIN = ("train", "resnet20", "--dataset", "mnist", "--data", MNIST, "--epochs",
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster(cli: Cli) -> Iterator[None]:
-    cli("deploy", "--nodes", "2")
+    cli("deploy", "--nodes", "2", "--no-monitoring")
     yield
     cli("teardown")
 
