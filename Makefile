@@ -45,7 +45,7 @@ test: install .venv/installed-dev ## every promise that needs no cloud account: 
 	$(PYTEST) tests/contract
 	$(PYTEST) --exitfirst tests/e2e
 
-slow: install .venv/installed-dev ## proofs on a Docker Engine of their own (needs root): Docker restarted, disk full
+slow: install .venv/installed-dev ## a deploy killed at ten moments; Docker restarted, disk full (an Engine of their own, needs root)
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) tests/slow
 
