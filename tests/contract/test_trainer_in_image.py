@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator import assets
 from tests.contract.conftest import PYTHON, Said
 
 TESTS = Path(__file__).parents[1]
+INSIDE = "/opt/orchestrator/src/orchestrator"
+RECIPES = assets.PACKAGE / "recipes"  # the control side's: what they say of networks is held against these
 # pytest and what it imports, all of it pure Python: brought along, for the image has no need of it.
 BROUGHT = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 OPTIONS = ("-q", "-p", "no:cacheprovider", "--confcutdir", "tests/trainer", "--rootdir", "/suite", "--durations", "5")
@@ -34,7 +37,7 @@ def test_the_worker_side_passes_its_tests_where_it_runs(in_image: Callable[..., 
     command = f"cd /suite && exec {PYTHON} -m pytest {' '.join(OPTIONS)} tests/trainer"
     said = in_image(
         ["/bin/sh", "-c", command],
-        mounts={TESTS: "/suite/tests", site: "/site"},
+        mounts={TESTS: "/suite/tests", site: "/site", RECIPES: f"{INSIDE}/recipes"},
         PYTHONPATH="/suite:/site",
         PYTHONDONTWRITEBYTECODE="1",
     )

@@ -18,7 +18,6 @@ from tests import samples
 from tests.trainer import launcher
 from tests.trainer.preparing import prepare, spoil, unreadable
 
-SAMPLE = Path("/data/imagenet-sample")
 SIZES = [7, 0, 12, 1, 30]  # records of uneven shards
 
 
@@ -145,11 +144,3 @@ def test_training_names_the_rank_and_the_step_that_met_a_damaged_record(copy: Pa
     place = "train-00003-of-00004, record at byte 0: "
     named = rf"^\[1\]<stderr>:rank 1 after step \d \(epoch 1\): 1 of 4 samples cannot be read: .*{place}"
     assert re.search(named, said.stdout, re.MULTILINE), said.stdout
-
-
-@pytest.mark.skipif(not SAMPLE.is_dir(), reason="the sample of ImageNet is not here")
-def test_real_images_of_imagenet_give_the_same_pixels_from_shards_as_from_folders(tmp_path: Path) -> None:
-    prepare(tmp_path, SAMPLE, shards={"train": 3, "val": 1})
-    (train, of_records), (_, of_folders) = load(tmp_path / "records", image_size=64), load(SAMPLE, image_size=64)
-    assert (train.size, of_records.size) == (100, 20)
-    assert samples_of(of_records) == samples_of(of_folders)
