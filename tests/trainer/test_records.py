@@ -16,7 +16,7 @@ from orchestrator.trainer.found import DataError
 from orchestrator.trainer.records import Records
 from tests import samples
 from tests.trainer import launcher
-from tests.trainer.preparing import prepare, spoil, unreadable
+from tests.trainer.preparing import spoil, unreadable
 
 SIZES = [7, 0, 12, 1, 30]  # records of uneven shards
 
