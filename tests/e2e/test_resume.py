@@ -48,7 +48,8 @@ def test_a_run_of_which_a_rank_was_killed_goes_on_bit_for_bit(cli: Cli, straight
 
 def test_a_run_that_is_stopped_within_an_epoch_goes_on_bit_for_bit(cli: Cli, straight: list[dict[str, Any]]) -> None:
     run = cli(*TRAIN, "--detach").stdout.strip()
-    wait_for("a step", lambda: "epoch 1/2  step" in cli("logs", run).stdout, 120 * cli.patience)
+    log = ("ssh", HEAD, "--", "cat", f"/shared/runs/{run}/log")  # `logs` leaves out what only holds for a moment
+    wait_for("a step", lambda: "epoch 1/2  step" in cli(*log).stdout, 120 * cli.patience)
     stopped = cli("stop", run)
     assert f"run {run}: stopped" in stopped.stdout
     assert f"train --resume {run}" in stopped.stderr
