@@ -80,7 +80,8 @@ def scrapes(b: Bench) -> list[Row]:
 
 def memory(b: Bench) -> int:
     """Resident memory of Prometheus, bytes."""
-    pid = b.run("ssh", HEAD, "--", "systemctl", "show", "--property", "MainPID", "--value", "prometheus").strip()
+    show = ("sudo", "systemctl", "show", "--property", "MainPID", "--value", "prometheus")
+    pid = b.run("ssh", HEAD, "--", *show).strip()
     return 1024 * int(b.run("ssh", HEAD, "--", "ps", "-o", "rss=", "-p", pid))
 
 
@@ -116,6 +117,7 @@ def prometheus(b: Bench) -> list[Row]:
 def main() -> None:
     with bench() as b:
         rows = training(b)
+        write("watching", rows, PAIRS)  # the rest takes minutes more
         b.run("teardown")
         b.deploy(2)
         time.sleep(SETTLED_SECONDS)
