@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from orchestrator import datasets, lock, progress, recipes, resumption, runs, source
 from orchestrator.cluster import PYTHON, SHARED, Cluster
 from orchestrator.config import Config, Launch
 from orchestrator.datasets import Found
 from orchestrator.errors import ConfigError, command
 from orchestrator.launch import Run
-from orchestrator.schema import PrepareConfig, StageConfig, TrainConfig
+from orchestrator.schema import PrepareConfig, StageConfig
 from orchestrator.ssh import Session
 from orchestrator.state import Home
 
@@ -30,7 +32,7 @@ def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
     with lock.starting(place), runs.head_session(place, cluster) as head:
         remote = (datasets.prepared(head, found) or _placed(head, found)) if found else None
         resolved = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
-        return _start_trainer(place, cluster, head, run, resolved)
+        return _start_ours(place, cluster, head, run, "train", resolved)
 
 
 def resume(
@@ -46,11 +48,12 @@ def resume(
     resolved = resumption.continued(settings, index, old, np, limits, cluster.name)
     run = runs.plan(place, cluster, digest, launch.model_copy(update={"np": np}), old.kind)
     with lock.starting(place), runs.head_session(place, cluster) as head:
-        return _start_trainer(place, cluster, head, run, resolved.model_copy(update={"run": run.id}))
+        return _start_ours(place, cluster, head, run, "train", resolved.model_copy(update={"run": run.id}))
 
 
-def _start_trainer(place: Home, cluster: Cluster, head: Session, run: Run, resolved: TrainConfig) -> Run:
-    run = run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.train", run.directory]})
+def _start_ours(place: Home, cluster: Cluster, head: Session, run: Run, program: str, resolved: BaseModel) -> Run:
+    """Start ``program`` of the worker side with its configuration."""
+    run = run.model_copy(update={"command": [PYTHON, "-m", f"orchestrator.trainer.{program}", run.directory]})
     runs.start(place, cluster, head, run, {}, {"config.json": resolved.model_dump_json(indent=2) + "\n"})
     return run
 
@@ -74,7 +77,6 @@ def prepare(place: Home, cluster: Cluster, digest: str, config: Config, skip_unr
     """Start the making of TFRecord shards of a data set, each rank its part."""
     found = _found(config)
     run = runs.plan(place, cluster, digest, config.launch, f"prepare-{found.dataset}")
-    run = run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.prepare", run.directory]})
     with lock.starting(place), runs.head_session(place, cluster) as head:
         source = _placed(head, found)
         datasets.require_space_for_records(head, found)
@@ -85,8 +87,7 @@ def prepare(place: Home, cluster: Cluster, digest: str, config: Config, skip_unr
             skip_unreadable=skip_unreadable,
             threads=run.threads,
         )
-        runs.start(place, cluster, head, run, {}, {"config.json": resolved.model_dump_json(indent=2) + "\n"})
-    return run
+        return _start_ours(place, cluster, head, run, "prepare", resolved)
 
 
 def stage(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
@@ -94,7 +95,6 @@ def stage(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
     found = _found(config) if config.train.data else None
     one_each, options = cluster.with_one_slot(), config.launch.model_copy(update={"np": None})
     run = runs.plan(place, one_each, digest, options, f"stage-{config.train.dataset or 'data'}")
-    run = run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.stage", run.directory]})
     with lock.starting(place), runs.head_session(place, cluster) as head:
         there = [datasets.prepared(head, found)] if found else datasets.all_prepared(head, config.train.dataset)
         sources = [source for source in there if source]
@@ -102,8 +102,7 @@ def stage(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
             what = f"{found.directory} is not prepared" if found else f"nothing is prepared in {SHARED}/data"
             raise ConfigError([f"train.data: {what}"], f"{command('data prepare', cluster.name)} makes shards of it")
         resolved = StageConfig(sources=sources, head_apart=cluster.storage == "nfs", threads=run.threads)
-        runs.start(place, one_each, head, run, {}, {"config.json": resolved.model_dump_json(indent=2) + "\n"})
-    return run
+        return _start_ours(place, one_each, head, run, "stage", resolved)
 
 
 def _found(config: Config) -> Found:
