@@ -56,7 +56,7 @@ def facts(session: Session, cluster: Cluster, node: Node) -> NodeFacts:
     """What ``node`` says of itself; the head also tries ssh to every other node."""
     others = [other.private_address for other in cluster.nodes.values() if other is not node]
     peers = others if node.role == "head" else []
-    argv = [PYTHON, "-m", "orchestrator.trainer.health", node.private_address, SHARED, *peers]
+    argv = [PYTHON, "-m", "orchestrator.trainer.watching.health", node.private_address, SHARED, *peers]
     answer = session.run(argv)
     if answer.exit_code:
         raise Unreachable(f"the trainer does not run: {answer.errors.strip()[-500:]}")

@@ -25,7 +25,7 @@ TIMEOUT = 20.0
 STALE_SECONDS = 3600.0
 SHARD_BYTES = 128 << 20  # long enough to be read at a disk's full speed, and to be worth a file of its own
 MANIFEST = "manifest.json"
-FORMATS = ("-m", "orchestrator.trainer.formats")
+FORMATS = ("-m", "orchestrator.trainer.data.formats")
 
 
 @dataclass(frozen=True)

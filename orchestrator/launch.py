@@ -71,7 +71,7 @@ def launch_command(run: Run) -> list[str]:
         *("--start-timeout", str(START_SECONDS)),
         *("--cycle-time-ms", f"{run.cycle_time:g}"),
         "--disable-cache",
-        *(PYTHON, "-m", "orchestrator.trainer.rank", run.directory),
+        *(PYTHON, "-m", "orchestrator.trainer.supervision.rank", run.directory),
     ]
 
 
@@ -92,7 +92,7 @@ def unit_command(cluster: Cluster, run: Run) -> list[str]:
         *("sudo", "systemd-run", "--quiet", "--collect", "--unit", run.unit, "--uid", cluster.ssh_user),
         *(part for key, value in properties.items() for part in ("--property", f"{key}={value}")),
         *(part for key, value in environment(run).items() for part in ("--setenv", f"{key}={value}")),
-        *("--", PYTHON, "-m", "orchestrator.trainer.supervise", run.directory),
+        *("--", PYTHON, "-m", "orchestrator.trainer.supervision.supervise", run.directory),
     ]
 
 

@@ -87,7 +87,7 @@ def prepare(place: Home, cluster: Cluster, digest: str, config: Config, skip_unr
             skip_unreadable=skip_unreadable,
             threads=run.threads,
         )
-        return _start_ours(place, cluster, head, run, "prepare", resolved)
+        return _start_ours(place, cluster, head, run, "data.prepare", resolved)
 
 
 def stage(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
@@ -102,7 +102,7 @@ def stage(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
             what = f"{found.directory} is not prepared" if found else f"nothing is prepared in {SHARED}/data"
             raise ConfigError([f"train.data: {what}"], f"{command('data prepare', cluster.name)} makes shards of it")
         resolved = StageConfig(sources=sources, head_apart=cluster.storage == "nfs", threads=run.threads)
-        return _start_ours(place, one_each, head, run, "stage", resolved)
+        return _start_ours(place, one_each, head, run, "data.stage", resolved)
 
 
 def _found(config: Config) -> Found:

@@ -188,7 +188,7 @@ def sweep(place: Home, cluster: Cluster, run: Run) -> None:
 
     def end(name: str) -> None:
         with ssh.connect(place, cluster, name) as session:
-            session.run([PYTHON, "-m", "orchestrator.trainer.processes", run.id])
+            session.run([PYTHON, "-m", "orchestrator.trainer.supervision.processes", run.id])
 
     _, reasons = ssh.on_every_node(cluster, end)
     if reasons:

@@ -20,7 +20,7 @@ directory
 ``config.json`` of a run that prepares or stages data is a :class:`PrepareConfig` or a :class:`StageConfig`. Beside
 TFRecord shards that were prepared lies ``manifest.json``, a :class:`Manifest`, and for each a :class:`Shard`.
 
-:class:`NodeFacts` crosses on the standard output of ``orchestrator.trainer.health``.
+:class:`NodeFacts` crosses on the standard output of ``orchestrator.trainer.watching.health``.
 """
 
 import tempfile
@@ -238,7 +238,7 @@ class RunStatus(_File):
 
 
 class NodeFacts(_File):
-    """What a node says of itself (``orchestrator.trainer.health``). Sizes in bytes."""
+    """What a node says of itself (``orchestrator.trainer.watching.health``). Sizes in bytes."""
 
     hostname: str
     resolves: bool

@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
-from orchestrator.trainer import metrics, nvml_fields
-from orchestrator.trainer.metrics import Metric
+from orchestrator.trainer.watching import metrics, nvml_fields
+from orchestrator.trainer.watching.metrics import Metric
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "metrics.md"
@@ -15,8 +15,9 @@ RULES = ROOT / "infra" / "prometheus" / "rules" / "recording.yml"
 HEAD = """\
 # Metrics
 
-Made by `python -m scripts.metrics_table` from `orchestrator/trainer/metrics.py`,
-`orchestrator/trainer/nvml_fields.py` and `infra/prometheus/rules/recording.yml`; a test keeps it equal to them.
+Made by `python -m scripts.metrics_table` from `orchestrator/trainer/watching/metrics.py`,
+`orchestrator/trainer/watching/nvml_fields.py` and
+`infra/prometheus/rules/recording.yml`; a test keeps it equal to them.
 
 Every node serves on its private address: node_exporter on port 9100, ours (job `orchestrator`) on 9401, and, where
 there are GPUs, dcgm-exporter on 9400. Prometheus adds `node`, `cluster` and `role` to every series. All series of a

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import formats, sdss
+from orchestrator.trainer.data import formats, sdss
 
 MNIST = Path(__file__).parent / "data" / "mnist"
 JPEG = formats.JPEG_START + b"not decodable, but whole" + formats.JPEG_END

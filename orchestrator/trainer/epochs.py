@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from orchestrator.schema import Epoch, Scores, Trained
 from orchestrator.trainer import agreement, endings, outcome, schedule
-from orchestrator.trainer.blame import Batches
 from orchestrator.trainer.checkpoints import Arrays, Keeper
+from orchestrator.trainer.data.blame import Batches
 from orchestrator.trainer.endings import Watch
 from orchestrator.trainer.setup import Trainer
 

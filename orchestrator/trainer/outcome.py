@@ -16,7 +16,8 @@ import tensorflow as tf
 from orchestrator import __version__
 from orchestrator.explanation import explain
 from orchestrator.schema import Epoch, Results, World
-from orchestrator.trainer import schedule, staged
+from orchestrator.trainer import schedule
+from orchestrator.trainer.data import staged
 from orchestrator.trainer.setup import Trainer
 
 PROGRESS_SECONDS = 1.0

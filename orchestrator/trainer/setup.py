@@ -11,7 +11,9 @@ import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import datasets, models, optimizers, reduction, staged, telemetry
+from orchestrator.trainer import models, optimizers, reduction
+from orchestrator.trainer.data import datasets, staged
+from orchestrator.trainer.watching import telemetry
 
 
 @dataclass

@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import endings, outcome, reduction, setup
+from orchestrator.trainer.data.found import DataError
 from orchestrator.trainer.epochs import TestStep, Training, TrainStep
-from orchestrator.trainer.found import DataError
 from orchestrator.trainer.setup import Trainer
 
 

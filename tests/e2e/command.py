@@ -51,7 +51,8 @@ class Cli:
     def processes(self, node: str) -> list[str]:
         """What runs on ``node`` for the account that runs are started as, without our own look and the exporter."""
         listing = self("ssh", node, "--", "ps", "-u", "orchestrator", "-o", "args=").stdout.splitlines()
-        standing = ("ps -u", "sshd:", "bash -c ps", "/opt/orchestrator/bin/python -m orchestrator.trainer.exporter")
+        exporter = "/opt/orchestrator/bin/python -m orchestrator.trainer.watching.exporter"
+        standing = ("ps -u", "sshd:", "bash -c ps", exporter)
         return [line for line in listing if not line.startswith(standing)]
 
 

@@ -20,7 +20,7 @@ def launch(
     (directory / "ranks").mkdir(parents=True, exist_ok=True)
     (directory / "program.json").write_text(json.dumps(program))
     launcher = [str(HOROVODRUN), f"--{controller}", "-np", str(ranks), "-H", f"localhost:{ranks}", "--disable-cache"]
-    command = [*launcher, sys.executable, "-m", "orchestrator.trainer.rank", str(directory)]
+    command = [*launcher, sys.executable, "-m", "orchestrator.trainer.supervision.rank", str(directory)]
     environment = {**os.environ, "ORCHESTRATOR_RUN": directory.name, "PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
     said = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False

@@ -31,7 +31,7 @@ def prepare(directory: Path, source: Path, ranks: int = 2, fails: bool = False, 
     values = {"source": str(source), "target": str(directory / "records"), "shards": {"train": 4, "val": 2},
               "skip_unreadable": False, "threads": 2}  # fmt: skip
     PrepareConfig(**{**values, **changes}).write(run / "config.json")
-    said = launcher.launch(run, [sys.executable, "-m", "orchestrator.trainer.prepare", str(run)], ranks)
+    said = launcher.launch(run, [sys.executable, "-m", "orchestrator.trainer.data.prepare", str(run)], ranks)
     assert (said.returncode != 0) == fails, said.stdout
     return said.stdout
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer import datasets
-from orchestrator.trainer.datasets import Split
+from orchestrator.trainer.data import datasets
+from orchestrator.trainer.data.datasets import Split
 from tests import samples
 
 NOISE = np.random.default_rng(1).integers(1, 256, (3, 32, 32), np.uint8)  # no zero, so that padding is told from it

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.schema import Checkpoint, Epoch, Kept, Scores, Trained
-from orchestrator.trainer import datasets
 from orchestrator.trainer.checkpoints import Keeper
+from orchestrator.trainer.data import datasets
 from orchestrator.trainer.endings import Watch
 from orchestrator.trainer.setup import Trainer
 from tests import samples

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer import datasets, decoding
-from orchestrator.trainer.datasets import Split
+from orchestrator.trainer.data import datasets, decoding
+from orchestrator.trainer.data.datasets import Split
 from tests import samples
 
 # 40 x 40 pixels in four inks, which printed are (235, 51, 51): ImageNet has some JPEGs like that.

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.schema import Scores, TrainConfig
-from orchestrator.trainer import datasets
+from orchestrator.trainer.data import datasets
 from tests import samples
 from tests.trainer import launcher
 

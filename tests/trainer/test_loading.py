@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.trainer import datasets
-from orchestrator.trainer.datasets import Split
+from orchestrator.trainer.data import datasets
+from orchestrator.trainer.data.datasets import Split
 from tests import samples
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import tensorflow as tf
 
 from orchestrator.schema import Manifest, PrepareConfig
-from orchestrator.trainer import records, shards
+from orchestrator.trainer.data import records, shards
 from tests.trainer import launcher
 from tests.trainer.preparing import folders, jpeg, prepare, prepared, spoil, unreadable
 
 KILLED_AFTER_A_SHARD = """
 import os, pathlib
-from orchestrator.trainer import prepare
+from orchestrator.trainer.data import prepare
 note = prepare._note
 def killed(*shard):
     note(*shard)

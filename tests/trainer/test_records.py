@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer import datasets, decoding, records
-from orchestrator.trainer.datasets import Split
-from orchestrator.trainer.found import DataError
-from orchestrator.trainer.records import Records
+from orchestrator.trainer.data import datasets, decoding, records
+from orchestrator.trainer.data.datasets import Split
+from orchestrator.trainer.data.found import DataError
+from orchestrator.trainer.data.records import Records
 from tests import samples
 from tests.trainer import launcher
 from tests.trainer.preparing import spoil, unreadable

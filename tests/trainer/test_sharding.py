@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from orchestrator.trainer import datasets
-from orchestrator.trainer.datasets import Split
+from orchestrator.trainer.data import datasets
+from orchestrator.trainer.data.datasets import Split
 from tests import samples
 
 WORLDS = [1, 2, 3, 4, 7, 16, 100]

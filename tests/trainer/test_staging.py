@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.schema import StageConfig, Staged
-from orchestrator.trainer import records
+from orchestrator.trainer.data import records
 from tests import samples
 from tests.trainer import launcher
 from tests.trainer.preparing import spoil
@@ -15,7 +15,8 @@ from tests.trainer.preparing import spoil
 # Begins a program whose rank N has DIRECTORY/nodeN for its disk.
 ON_A_NODE = """
 import os, pathlib, sys
-from orchestrator.trainer import staged, stage, train
+from orchestrator.trainer.data import staged, stage
+from orchestrator.trainer import train
 directory, run = map(pathlib.Path, sys.argv[1:])
 staged.LOCAL = directory / ("node" + os.environ["HOROVOD_RANK"])
 """

@@ -17,7 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from orchestrator.explanation import explain
 from orchestrator.schema import Epoch
-from orchestrator.trainer import reduction, snapshots
+from orchestrator.trainer import reduction
+from orchestrator.trainer.watching import snapshots
 from tests.trainer import launcher
 
 SLOW_RANK = """

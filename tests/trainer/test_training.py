@@ -9,7 +9,8 @@ import keras
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer import datasets, endings
+from orchestrator.trainer import endings
+from orchestrator.trainer.data import datasets
 from orchestrator.trainer.setup import Trainer
 from tests import samples
 from tests.trainer import launcher

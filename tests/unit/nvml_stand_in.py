@@ -177,7 +177,7 @@ def xid(device: int, number: int) -> None:
 
 
 if __name__ == "__main__":
-    from orchestrator.trainer import exporter
+    from orchestrator.trainer.watching import exporter
 
     sys.modules["pynvml"] = sys.modules[__name__]
     exporter.main(sys.argv[1:])

@@ -24,14 +24,14 @@ def python(start: Start, run_directory: Path, code: str, *arguments: str, **adde
     """Rank 3 of a run, executing ``code``."""
     (run_directory / "program.json").write_text(json.dumps([sys.executable, "-c", code, *arguments]))
     given = {"ORCHESTRATOR_RUN": run_directory.name, "HOROVOD_RANK": str(RANK), **added}
-    return start("-m", "orchestrator.trainer.rank", str(run_directory), **given)
+    return start("-m", "orchestrator.trainer.supervision.rank", str(run_directory), **given)
 
 
 def finished(run_directory: Path, *program: str) -> "subprocess.CompletedProcess[str]":
     """Rank 3 of a run, once it has executed ``program``."""
     (run_directory / "program.json").write_text(json.dumps(program))
     environment = {**os.environ, "ORCHESTRATOR_RUN": run_directory.name, "HOROVOD_RANK": str(RANK)}
-    command = [sys.executable, "-m", "orchestrator.trainer.rank", str(run_directory)]
+    command = [sys.executable, "-m", "orchestrator.trainer.supervision.rank", str(run_directory)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -14,7 +14,7 @@ from tests.unit.conftest import Start
 LAUNCH = """
 import json, os, pathlib, subprocess, sys
 pathlib.Path(sys.argv[1], "program.json").write_text(json.dumps([sys.executable, "-c", sys.argv[2]]))
-command = [sys.executable, "-m", "orchestrator.trainer.rank", sys.argv[1]]
+command = [sys.executable, "-m", "orchestrator.trainer.supervision.rank", sys.argv[1]]
 rank = subprocess.Popen(command, env={**os.environ, "HOROVOD_RANK": "0"}, stdout=subprocess.PIPE,
                         stderr=subprocess.STDOUT, text=True)
 for line in rank.stdout:
@@ -24,11 +24,11 @@ sys.exit(rank.wait())
 # The supervisor with less patience, so that a test need not wait for it.
 HASTY = """
 import pathlib, sys
-from orchestrator.trainer import supervise
+from orchestrator.trainer.supervision import supervise
 supervise.TRAINER_GRACE, supervise.LAUNCHER_GRACE, supervise.SWEEP_SECONDS = 0.5, 0.5, 0.5
 sys.exit(supervise.main(pathlib.Path(sys.argv[1])))
 """
-AS_INSTALLED, IN_HASTE = ("-m", "orchestrator.trainer.supervise"), ("-c", HASTY)
+AS_INSTALLED, IN_HASTE = ("-m", "orchestrator.trainer.supervision.supervise"), ("-c", HASTY)
 
 
 def directory(tmp_path: Path) -> Path:

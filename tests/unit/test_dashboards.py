@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator.trainer import metrics, nvml_fields
+from orchestrator.trainer.watching import metrics, nvml_fields
 from scripts.dashboards import queries as asked
 
 BOARDS = asked.boards()

@@ -13,12 +13,12 @@ from urllib.request import Request, urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from orchestrator.trainer import exporter
-from orchestrator.trainer.snapshots import Snapshot
-from orchestrator.trainer.telemetry import Plan, Recorder
+from orchestrator.trainer.watching import exporter
+from orchestrator.trainer.watching.snapshots import Snapshot
+from orchestrator.trainer.watching.telemetry import Plan, Recorder
 from tests import samples
 
-REAL, ON_STAND_IN = "orchestrator.trainer.exporter", "tests.unit.nvml_stand_in"
+REAL, ON_STAND_IN = "orchestrator.trainer.watching.exporter", "tests.unit.nvml_stand_in"
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"  # as Prometheus 2.42 asks
 Serve = Callable[..., "Served"]
 
@@ -170,7 +170,7 @@ def test_it_takes_little_memory(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_it_imports_nothing_heavy() -> None:
-    code = "import sys; import orchestrator.trainer.exporter; print(sorted(sys.modules))"
+    code = "import sys; import orchestrator.trainer.watching.exporter; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     names = {name.partition(".")[0] for name in ast.literal_eval(loaded)}
     assert names & {"tensorflow", "keras", "horovod", "numpy", "pydantic", "pynvml"} == set()

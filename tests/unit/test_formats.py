@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.trainer import formats
-from orchestrator.trainer.formats import DataError, Found
+from orchestrator.trainer.data import formats
+from orchestrator.trainer.data.formats import DataError, Found
 from tests import samples
 
 IMAGES = "t10k-images-idx3-ubyte"
@@ -62,7 +62,7 @@ def ordinary_user(tmp_path: Path) -> Iterator[None]:
 
 def ask(directory: Path) -> dict[str, object]:
     """The program's answer, as the control side reads it."""
-    command = [sys.executable, "-m", "orchestrator.trainer.formats", "mnist", str(directory)]
+    command = [sys.executable, "-m", "orchestrator.trainer.data.formats", "mnist", str(directory)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     answer: dict[str, object] = json.loads(said)
     return answer

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.trainer import formats, imagenet
-from orchestrator.trainer.formats import DataError
+from orchestrator.trainer.data import formats, imagenet
+from orchestrator.trainer.data.formats import DataError
 from tests import samples
 from tests.samples import JPEG
 

@@ -15,7 +15,7 @@ from tests.unit.conftest import StandIn, Start
 
 
 def ask(address: str, shared: Path, *peers: str) -> NodeFacts:
-    command = [sys.executable, "-m", "orchestrator.trainer.health", address, str(shared), *peers]
+    command = [sys.executable, "-m", "orchestrator.trainer.watching.health", address, str(shared), *peers]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return NodeFacts.model_validate_json(said, strict=True)
 
@@ -62,7 +62,7 @@ def test_peers_that_ssh_refuses_are_reported_with_what_it_said(stand_in: StandIn
 
 
 def test_the_answer_is_one_line_of_json(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "orchestrator.trainer.health", "127.0.0.1", str(tmp_path)]
+    command = [sys.executable, "-m", "orchestrator.trainer.watching.health", "127.0.0.1", str(tmp_path)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert len(said.splitlines()) == 1
     assert set(json.loads(said)) == set(NodeFacts.model_fields)

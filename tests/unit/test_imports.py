@@ -28,6 +28,8 @@ LAYERS = [
     {"endings", "explanation"},
     {"schema", "assets", "progress", "errors"},
 ]
+# What each room of the worker side is built on; what lies beside them uses them all.
+ROOMS: dict[str, set[str]] = {"data": set(), "models": set(), "supervision": set(), "watching": {"supervision"}}
 # The one module, or package, that may import each foreign tool.
 TOOLS = {
     "docker": "engine",
@@ -92,6 +94,13 @@ def test_the_worker_side_imports_of_ours_itself_and_what_both_sides_share_alone(
     assert {name for name in ours(TRAINER[module]) - {"", *images.SHARED} if room(name) != "trainer"} == set()
 
 
+@pytest.mark.parametrize("module", TRAINER)
+def test_a_room_of_the_worker_side_imports_only_what_it_is_built_on(module: str) -> None:
+    rooms = {".".join(name.split(".")[1:-1]) for name in ours(TRAINER[module]) if room(name) == "trainer"}
+    here = module.split(".")[1] if len(module.split(".")) > 2 else ""
+    assert rooms - {here} <= ROOMS.get(here, set(ROOMS))
+
+
 def test_what_both_sides_share_imports_nothing_of_ours_beside() -> None:
     """And of others only what the trainer's image has: it brings all of these and no other module of this side."""
     shared = [CONTROL[name] for name in images.SHARED]
@@ -139,10 +148,10 @@ def test_only_the_command_line_prints_or_exits() -> None:
     assert {name for name, path in CONTROL.items() if calls(path) and room(name) != "cli"} == set()
 
 
-@pytest.mark.parametrize("module", ["exporter", "formats", "health", "processes"])
+@pytest.mark.parametrize("module", ["watching.exporter", "data.formats", "watching.health", "supervision.processes"])
 def test_what_must_answer_at_once_imports_no_tensorflow(module: str) -> None:
     below = {module}
-    while more := {room_of for name in below for room_of in trainer_imports(name)} - below:
+    while more := {other for name in below for other in trainer_imports(name)} - below:
         below |= more
     named = {name.partition(".")[0] for part in below for name in imports(TRAINER[f"trainer.{part}"])}
     assert named & {"tensorflow", "keras", "horovod", "numpy", "pydantic"} == set()

@@ -23,7 +23,7 @@ HOROVODRUN = [
     "--disable-cache",
     "/opt/orchestrator/bin/python",
     "-m",
-    "orchestrator.trainer.rank",
+    "orchestrator.trainer.supervision.rank",
     "/shared/runs/resnet20-mnist-1",
 ]
 ENVIRONMENT = {
@@ -66,7 +66,7 @@ def test_the_unit_on_the_head_outlives_the_connection_and_supervises_the_launche
         *("--property", "TimeoutStopSec=120"),
         *("--property", "OOMPolicy=continue"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", f"{name}={value}")),
-        *("--", "/opt/orchestrator/bin/python", "-m", "orchestrator.trainer.supervise"),
+        *("--", "/opt/orchestrator/bin/python", "-m", "orchestrator.trainer.supervision.supervise"),
         "/shared/runs/resnet20-mnist-1",
     ]
 

@@ -2,7 +2,7 @@
 
 import re
 
-from orchestrator.trainer import metrics
+from orchestrator.trainer.watching import metrics
 from scripts import metrics_table
 
 

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from orchestrator.trainer import nvml, nvml_fields
+from orchestrator.trainer.watching import nvml, nvml_fields
 from tests.unit import nvml_stand_in
 
 # dcgm-exporter 4.5.3-4.8.2, etc/default-counters.csv: what is on by default, without profiling and NVLink.

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from orchestrator.trainer import processes
+from orchestrator.trainer.supervision import processes
 from tests import waiting
 from tests.unit.conftest import Start
 
@@ -22,7 +22,7 @@ STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEE
 # Ends the run that it belongs to itself, as the shim does, and has a parent that belongs to it too.
 END_FROM_WITHIN = f"""
 import subprocess, sys
-from orchestrator.trainer import processes
+from orchestrator.trainer.supervision import processes
 child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}])
 print(processes.end(sys.argv[1]), child.wait(), flush=True)
 """
@@ -86,14 +86,14 @@ def test_ending_a_run_that_has_no_process_ends_nothing(run: str) -> None:
 
 def test_the_program_sweeps_the_run_it_is_given(start: Start, run: str) -> None:
     pid = begin(start, SLEEP, run)
-    subprocess.run([sys.executable, "-m", "orchestrator.trainer.processes", run], check=True)
+    subprocess.run([sys.executable, "-m", "orchestrator.trainer.supervision.processes", run], check=True)
     assert waiting.ends(pid)
 
 
 # Adopts orphans, gets one that has no mark of any run, and says which descendants it has before and after ending them.
 ADOPT = f"""
 import os, subprocess, sys
-from orchestrator.trainer import processes
+from orchestrator.trainer.supervision import processes
 processes.adopt_orphans()
 subprocess.run(["env", "-i", "setsid", "--fork", sys.executable, "-c", {SLEEP!r}], stdout=sys.stderr)
 before = len(processes.descendants(os.getpid()))
@@ -119,7 +119,7 @@ def test_descendants_are_children_and_their_children_but_no_zombies(start: Start
 def test_a_child_is_reaped_with_its_exit_code_and_orphans_beside_it(start: Start) -> None:
     code = """
 import subprocess, time
-from orchestrator.trainer import processes
+from orchestrator.trainer.supervision import processes
 processes.adopt_orphans()
 child = subprocess.Popen(["sh", "-c", "setsid --fork true; sleep 0.2; kill -9 $$"])
 while (code := processes.reap(child)) is None:

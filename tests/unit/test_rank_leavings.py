@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from orchestrator.trainer.rank import GRACE
+from orchestrator.trainer.supervision.rank import GRACE
 from tests import waiting
 from tests.unit import shim
 from tests.unit.conftest import Start

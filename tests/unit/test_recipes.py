@@ -12,7 +12,7 @@ from orchestrator.config import Train
 from orchestrator.errors import ConfigError
 from orchestrator.recipes import form
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import sdss
+from orchestrator.trainer.data import sdss
 
 RESNET101 = Train(model="resnet101", dataset="imagenet")
 KNOWN = ", ".join(recipes.models())

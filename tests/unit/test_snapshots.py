@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from orchestrator.trainer import snapshots
-from orchestrator.trainer.snapshots import Snapshot
+from orchestrator.trainer.watching import snapshots
+from orchestrator.trainer.watching.snapshots import Snapshot
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from orchestrator.trainer.snapshots import Snapshot;"
+    "import sys, time; from pathlib import Path; from orchestrator.trainer.watching.snapshots import Snapshot;"
     "held = Snapshot(Path(sys.argv[1]), 'run', 0); held.write(b'a rank\\n'); print(flush=True); time.sleep(600)"
 )
 

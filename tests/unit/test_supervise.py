@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from orchestrator.trainer import verdict
+from orchestrator.trainer.supervision import verdict
 from tests import builders
 
 LOG = [

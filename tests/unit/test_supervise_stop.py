@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import launch
-from orchestrator.trainer import supervise
+from orchestrator.trainer.supervision import supervise
 from tests import waiting
 from tests.unit import shim, supervisor
 from tests.unit.conftest import StandIn, Start

@@ -9,8 +9,8 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from orchestrator.trainer import metrics, snapshots, telemetry
-from orchestrator.trainer.telemetry import Plan, Recorder, Split
+from orchestrator.trainer.watching import metrics, snapshots, telemetry
+from orchestrator.trainer.watching.telemetry import Plan, Recorder, Split
 from tests import samples
 
 RUN = {"run": "resnet20-mnist-1", "model": "resnet20", "dataset": "mnist", "rank": "1"}

@@ -8,7 +8,7 @@ import struct
 import zlib
 from pathlib import Path
 
-from orchestrator.trainer.found import DataError, Found
+from orchestrator.trainer.data.found import DataError, Found
 
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
 KINDS = ("images-idx3-ubyte", "labels-idx1-ubyte")

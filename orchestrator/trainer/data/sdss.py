@@ -12,7 +12,7 @@ import csv
 import math
 from pathlib import Path
 
-from orchestrator.trainer.found import DataError, Found
+from orchestrator.trainer.data.found import DataError, Found
 
 FEATURES = ("u", "g", "r", "i", "z", "redshift")
 CLASSES = ("STAR", "GALAXY", "QSO")

@@ -15,7 +15,7 @@ from typing import Any
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
-from orchestrator.trainer.nvml_fields import FIELDS, Field
+from orchestrator.trainer.watching.nvml_fields import FIELDS, Field
 
 WAIT_MILLISECONDS = 1000
 

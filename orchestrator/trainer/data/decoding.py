@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from orchestrator.trainer.imagenet import JPEG_START
+from orchestrator.trainer.data.imagenet import JPEG_START
 
 
 def split_seed(seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import arrays, imagenet, records
-from orchestrator.trainer.blame import Batches
-from orchestrator.trainer.decoding import central_view, random_view, split_seed
-from orchestrator.trainer.records import Records
+from orchestrator.trainer.data import arrays, imagenet, records
+from orchestrator.trainer.data.blame import Batches
+from orchestrator.trainer.data.decoding import central_view, random_view, split_seed
+from orchestrator.trainer.data.records import Records
 
 Example = tuple[tf.Tensor, tf.Tensor]
 

@@ -19,8 +19,8 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Manifest, Shard
-from orchestrator.trainer import shards
-from orchestrator.trainer.found import DataError
+from orchestrator.trainer.data import shards
+from orchestrator.trainer.data.found import DataError
 
 MANIFEST = "manifest.json"
 READERS = 16  # records that a rank has on their way at a time: a disk behind a network answers late, but many at once

@@ -5,7 +5,7 @@ from pathlib import Path
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from orchestrator.trainer.records import MANIFEST
+from orchestrator.trainer.data.records import MANIFEST
 
 LOCAL = Path("/var/lib/orchestrator/data")
 

@@ -24,9 +24,9 @@ import time
 from pathlib import Path
 
 from orchestrator.schema import RankRecord
-from orchestrator.trainer import processes
-from orchestrator.trainer.relay import Relay
-from orchestrator.trainer.signals import Signals
+from orchestrator.trainer.supervision import processes
+from orchestrator.trainer.supervision.relay import Relay
+from orchestrator.trainer.supervision.signals import Signals
 
 ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 ENDED_BY_LAUNCHER = 143

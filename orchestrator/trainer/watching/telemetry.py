@@ -16,8 +16,8 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import metrics, snapshots
-from orchestrator.trainer.metrics import Metric
+from orchestrator.trainer.watching import metrics, snapshots
+from orchestrator.trainer.watching.metrics import Metric
 
 PUBLISH_SECONDS = 1.0
 Batch = TypeVar("Batch")

@@ -17,8 +17,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from orchestrator.trainer import processes
-from orchestrator.trainer.signals import Signals
+from orchestrator.trainer.supervision import processes
+from orchestrator.trainer.supervision.signals import Signals
 
 TRAINER_GRACE = 60.0  # for a step and a checkpoint
 LAUNCHER_GRACE = 20.0
@@ -31,7 +31,7 @@ NOT_STARTED = 127
 def main(run_directory: Path) -> int:
     """Run the launcher to its end; returns the run's exit code, which is also the unit's."""
     signals = Signals(signal.SIGTERM)
-    from orchestrator.trainer import verdict  # noqa: PLC0415  a stop may come while pydantic is being imported
+    from orchestrator.trainer.supervision import verdict  # noqa: PLC0415  a stop may come while pydantic is being imported
 
     started = time.time()
     processes.adopt_orphans()
@@ -105,7 +105,7 @@ def sweep(hostfile: str, run: str) -> list[str]:
 
 def _sweep_host(host: str, run: str) -> bool:
     """Whether ``host`` answered. What went wrong on a host that did is said in the log: the host is not lost."""
-    command = [*SSH, host, sys.executable, "-m", "orchestrator.trainer.processes", run]
+    command = [*SSH, host, sys.executable, "-m", "orchestrator.trainer.supervision.processes", run]
     try:
         swept = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=SWEEP_SECONDS

@@ -1,13 +1,13 @@
 """ImageNet's class folders (https://image-net.org/challenges/LSVRC/2012): train/ and val/, a folder per class.
 
-Or TFRecord shards of it, which orchestrator.trainer.shards knows.
+Or TFRecord shards of it, which orchestrator.trainer.data.shards knows.
 """
 
 import io
 from pathlib import Path
 
-from orchestrator.trainer import shards
-from orchestrator.trainer.found import DataError, Found
+from orchestrator.trainer.data import shards
+from orchestrator.trainer.data.found import DataError, Found
 
 MAX_CLASSES = 1000  # which the networks are built for
 # How files begin and end. One published file, n02105855_2933.JPEG, is a PNG.

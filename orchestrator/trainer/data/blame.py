@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.trainer.found import DataError
+from orchestrator.trainer.data.found import DataError
 
 NAMED = 5
 

@@ -1,6 +1,6 @@
 """Data sets as they are published: what a directory holds, and whether it is whole.
 
-Run as ``python -m orchestrator.trainer.formats DATASET DIRECTORY``: prints a JSON object, either
+Run as ``python -m orchestrator.trainer.data.formats DATASET DIRECTORY``: prints a JSON object, either
 ``{"files": [...], "train": n, "test": n, "note": "..."}`` with paths relative to the directory, or
 ``{"error": "..."}``. Only the standard library: the control side runs it before it sends anything.
 """
@@ -12,10 +12,10 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from orchestrator.trainer import cifar10, imagenet, mnist, sdss
-from orchestrator.trainer.found import DataError, Found
-from orchestrator.trainer.imagenet import JPEG_END, JPEG_START
-from orchestrator.trainer.mnist import IDX_IMAGES, IDX_LABELS
+from orchestrator.trainer.data import cifar10, imagenet, mnist, sdss
+from orchestrator.trainer.data.found import DataError, Found
+from orchestrator.trainer.data.imagenet import JPEG_END, JPEG_START
+from orchestrator.trainer.data.mnist import IDX_IMAGES, IDX_LABELS
 
 __all__ = ["IDX_IMAGES", "IDX_LABELS", "JPEG_END", "JPEG_START", "DataError", "Found", "inspect"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import cifar10, mnist, sdss
-from orchestrator.trainer.found import DataError
+from orchestrator.trainer.data import cifar10, mnist, sdss
+from orchestrator.trainer.data.found import DataError
 
 Arrays = tuple[
     np.ndarray, np.ndarray

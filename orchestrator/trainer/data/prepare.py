@@ -1,4 +1,6 @@
-"""Class folders into TFRecord shards, each rank its part: ``python -m orchestrator.trainer.prepare RUN_DIRECTORY``.
+"""Class folders into TFRecord shards, each rank its part.
+
+Run as ``python -m orchestrator.trainer.data.prepare RUN_DIRECTORY``.
 
 A shard is written beside its name, read back for its checksum and then given its name, and beside it a description:
 what is described and whole is not made again. Shards that the user brought are read through and described alike.
@@ -21,8 +23,8 @@ import tensorflow as tf
 from pydantic import ValidationError
 
 from orchestrator.schema import Manifest, PrepareConfig, Prepared, Shard
-from orchestrator.trainer import decoding, imagenet, records, shards
-from orchestrator.trainer.blame import reason_of
+from orchestrator.trainer.data import decoding, imagenet, records, shards
+from orchestrator.trainer.data.blame import reason_of
 
 SEED = 0  # of the order in which images are put into shards: the same whenever it is made
 FIRST_LABEL = 1  # as in the widely used shards, where 0 stands for none of the classes

@@ -1,7 +1,7 @@
 """What a node knows about itself, as one JSON object on standard output; the control side judges it.
 
-Run as ``python -m orchestrator.trainer.health OWN_ADDRESS SHARED [PEER_ADDRESS ...]``. Only the standard library, so
-that it answers in a fraction of a second.
+Run as ``python -m orchestrator.trainer.watching.health OWN_ADDRESS SHARED [PEER_ADDRESS ...]``. Only the standard
+library, so that it answers in a fraction of a second.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from orchestrator.trainer import processes
+from orchestrator.trainer.supervision import processes
 
 SIOCGIFADDR = 0x8915  # linux/sockios.h
 # Versions 2 and 1 of the kernel's interface.

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrator.trainer.found import DataError, Found
+from orchestrator.trainer.data.found import DataError, Found
 
 RECORD = 1 + 3 * 32 * 32  # bytes: a label and three planes
 

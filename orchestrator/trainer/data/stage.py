@@ -1,4 +1,6 @@
-"""Prepared shards onto every node's own disk: ``python -m orchestrator.trainer.stage RUN_DIRECTORY``, a rank per node.
+"""Prepared shards onto every node's own disk, by a rank per node.
+
+Run as ``python -m orchestrator.trainer.data.stage RUN_DIRECTORY``.
 
 Every byte is read once from the shared storage: the ranks read a shard each, a piece at a time, and give the pieces to
 one another. Horovod's allgather sends them round a ring, so that no rank sends a piece to more than one other; a
@@ -25,7 +27,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Manifest, Shard, StageConfig, Staged
-from orchestrator.trainer import records, staged
+from orchestrator.trainer.data import records, staged
 
 PIECES = 64 << 20  # bytes of all ranks' pieces together: a rank holds them in memory
 SPARE = 1 << 30  # bytes that a disk keeps free

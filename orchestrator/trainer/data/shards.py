@@ -9,7 +9,7 @@ import re
 import struct
 from pathlib import Path
 
-from orchestrator.trainer.found import DataError, Found
+from orchestrator.trainer.data.found import DataError, Found
 
 NAME = re.compile(r"(train|validation|val)-(\d{5})-of-(\d{5})(\.tfrecords?)?")
 SPLITS = {"train": "train", "validation": "val", "val": "val"}

@@ -1,8 +1,8 @@
 """Serves to Prometheus what the ranks of this node say of themselves, the training interface, and GPUs by NVML.
 
-``python -m orchestrator.trainer.exporter --listen ADDRESS:PORT [--interface-of ADDRESS] [--nvml]``, as a service on
-every node. It starts before there is a rank, and no rank's file can break a scrape. Neither TensorFlow nor pydantic is
-imported: it is there all the time, in memory that training could use.
+``python -m orchestrator.trainer.watching.exporter --listen ADDRESS:PORT [--interface-of ADDRESS] [--nvml]``, as a
+service on every node. It starts before there is a rank, and no rank's file can break a scrape. Neither TensorFlow nor
+pydantic is imported: it is there all the time, in memory that training could use.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from orchestrator.trainer import health, metrics, nvml, snapshots
+from orchestrator.trainer.watching import health, metrics, nvml, snapshots
 
 KINDS = {metric.family: metric.kind for metric in metrics.TRAINING}
 
