@@ -42,14 +42,12 @@ def _train_step(trainer: Trainer) -> TrainStep:
     host's memory.
     """
     config, model, optimizer = trainer.config, trainer.model, trainer.optimizer
-    decayed = [v for v in trainer.variables if len(v.shape) > 1]  # kernels, not biases nor batch normalisation
 
     @tf.function(reduce_retracing=True)
     def step(images: tf.Tensor, labels: tf.Tensor, wishes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         with tf.GradientTape() as tape:
             logits = model(images, training=True)
             loss = tf.reduce_mean(_cross_entropy(labels, logits, config))
-            loss += config.weight_decay * tf.add_n([tf.nn.l2_loss(v) for v in decayed])
             scaled = optimizer.scale_loss(loss)
         gradients, waited = reduction.averages(tape.gradient(scaled, trainer.variables), config.fp16_allreduce)
         optimizer.apply(gradients, model.trainable_variables)

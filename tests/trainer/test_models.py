@@ -79,7 +79,7 @@ def test_lenet_has_the_parameters_of_its_usual_form_and_28_pixels_stand_in_a_fra
 def test_a_networks_name_says_its_layers_with_weights(name: str, layers: int) -> None:
     kinds = [type(layer).__name__ for layer in network(name).layers]
     projections = {"resnet20": 2, "resnet50": 4, "resnet101": 4}[name]  # the paper does not count them
-    assert kinds.count("Conv2D") + kinds.count("Dense") - projections == layers
+    assert kinds.count("Convolution2D") + kinds.count("Dense") - projections == layers
 
 
 def first_weights(seed: int) -> list[np.ndarray]:

@@ -4,6 +4,8 @@ import keras
 import tensorflow as tf
 from keras import layers
 
+from orchestrator.trainer.models.convolution import Convolution2D
+
 
 @keras.saving.register_keras_serializable(package="orchestrator")
 class FusedBatchNormalization(layers.BatchNormalization):
@@ -17,21 +19,20 @@ class FusedBatchNormalization(layers.BatchNormalization):
             tf.cast(tf.convert_to_tensor(v), tf.float32)
             for v in (self.gamma, self.beta, self.moving_mean, self.moving_variance)
         )
-        if not training:
-            return _fused(inputs, scale, offset, self.epsilon, mean=mean, variance=variance)[0]
-        outputs, batch_mean, batch_variance = _fused(inputs, scale, offset, self.epsilon)
-        self.moving_mean.assign(mean * self.momentum + batch_mean * (1.0 - self.momentum))
-        self.moving_variance.assign(variance * self.momentum + batch_variance * (1.0 - self.momentum))
+        outputs, new_mean, new_variance = tf.compat.v1.nn.fused_batch_norm(
+            inputs,
+            scale,
+            offset,
+            mean,
+            variance,
+            epsilon=self.epsilon,
+            is_training=bool(training),
+            exponential_avg_factor=1.0 - self.momentum if training else 1.0,
+        )
+        if training:
+            self.moving_mean.assign(new_mean)
+            self.moving_variance.assign(new_variance)
         return outputs
-
-
-def _fused(
-    inputs: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, epsilon: float, **moments: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    result: tuple[tf.Tensor, tf.Tensor, tf.Tensor] = tf.compat.v1.nn.fused_batch_norm(
-        inputs, scale, offset, epsilon=epsilon, is_training=not moments, **moments
-    )
-    return result
 
 
 def normalized(x: tf.Tensor, gamma: str = "ones", momentum: float = 0.9, epsilon: float = 1e-5) -> tf.Tensor:
@@ -42,7 +43,7 @@ def convolution(
     x: tf.Tensor, filters: int, size: "int | tuple[int, int]", stride: int = 1, padding: str = "same"
 ) -> tf.Tensor:
     """With a bias and ReLU, as in networks from before batch normalisation; He initialisation."""
-    return layers.Conv2D(
+    return Convolution2D(
         filters, size, strides=stride, padding=padding, activation="relu", kernel_initializer="he_normal"
     )(x)
 

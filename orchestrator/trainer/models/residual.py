@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras import layers
 
 from orchestrator.trainer.models.blocks import logits, normalized
+from orchestrator.trainer.models.convolution import Convolution2D
 
 SMALL_IMAGE = 64  # pixels; below, the bottleneck networks start with one 3x3 convolution and no pooling
 
@@ -54,7 +55,7 @@ def _bottleneck(x: tf.Tensor, image_size: int, classes: int, blocks: tuple[int, 
 def _convolution(
     x: tf.Tensor, filters: int, size: int, stride: int = 1, relu: bool = True, gamma: str = "ones"
 ) -> tf.Tensor:
-    x = layers.Conv2D(filters, size, strides=stride, padding="same", use_bias=False, kernel_initializer="he_normal")(x)
+    x = Convolution2D(filters, size, strides=stride, padding="same", use_bias=False, kernel_initializer="he_normal")(x)
     x = normalized(x, gamma)
     return layers.ReLU()(x) if relu else x
 
