@@ -8,7 +8,8 @@ from keras import layers
 
 from orchestrator.trainer.models.convolution import Convolution2D
 
-PRODUCTS = [
+Size = int | tuple[int, int]
+PRODUCTS: list[tuple[Size, int, int, str]] = [
     (1, 1, 8, "valid"),
     (1, 2, 9, "same"),
     (3, 1, 4, "same"),
@@ -16,12 +17,10 @@ PRODUCTS = [
     (3, 1, 5, "valid"),
     ((1, 3), 1, 4, "same"),
 ]
-LEFT_ALONE = [(3, 1, 8, "same")]
+LEFT_ALONE: list[tuple[Size, int, int, str]] = [(3, 1, 8, "same")]
 
 
-def gradients(
-    kind: type[layers.Conv2D], size: "int | tuple[int, int]", stride: int, pixels: int, padding: str
-) -> list[np.ndarray]:
+def gradients(kind: type[layers.Conv2D], size: Size, stride: int, pixels: int, padding: str) -> list[np.ndarray]:
     """The outputs, and the gradients of inputs and weights, of a layer with the same weights."""
     random = np.random.default_rng(3)
     images = tf.constant(random.normal(size=(2, pixels, pixels, 5)), tf.float32)
@@ -41,16 +40,14 @@ def gradients(
 
 
 @pytest.mark.parametrize(("size", "stride", "pixels", "padding"), PRODUCTS + LEFT_ALONE)
-def test_outputs_and_gradients_are_those_of_keras(
-    size: "int | tuple[int, int]", stride: int, pixels: int, padding: str
-) -> None:
+def test_outputs_and_gradients_are_those_of_keras(size: Size, stride: int, pixels: int, padding: str) -> None:
     ours, theirs = (gradients(kind, size, stride, pixels, padding) for kind in (Convolution2D, layers.Conv2D))
     for mine, reference in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(mine, reference, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize(("size", "stride", "pixels", "padding"), [PRODUCTS[1], PRODUCTS[3]])
-def test_so_they_are_in_sixteen_bits(size: int, stride: int, pixels: int, padding: str) -> None:
+def test_so_they_are_in_sixteen_bits(size: Size, stride: int, pixels: int, padding: str) -> None:
     exact = gradients(layers.Conv2D, size, stride, pixels, padding)
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
     for mine, reference in zip(gradients(Convolution2D, size, stride, pixels, padding), exact, strict=True):
