@@ -5,6 +5,7 @@
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
 PYTEST := $(DOCKER) $(BIN)/python -m pytest
+SIDE_BY_SIDE := -n 2 --dist loadfile
 SOURCES := orchestrator tests scripts bench
 
 help: ## show this
@@ -40,9 +41,9 @@ check: install .venv/installed-dev ## lint, types, formats: everything that need
 	$(PYTEST) -q tests/unit/test_imports.py
 
 test: install .venv/installed-dev ## every promise that needs no cloud account: unit, contract, one story on a local cluster
-	$(PYTEST) tests/unit
+	$(PYTEST) $(SIDE_BY_SIDE) tests/unit
 	$(DOCKER) $(BIN)/python -m tests.images
-	$(PYTEST) tests/contract
+	$(PYTEST) $(SIDE_BY_SIDE) tests/contract
 	$(PYTEST) --exitfirst tests/e2e
 
 slow: install .venv/installed-dev ## a deploy killed at ten moments; Docker restarted, disk full (an Engine of their own, needs root)
