@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import cluster as clusters
+from orchestrator import inventory as inventories
 from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
@@ -46,7 +47,7 @@ def host_keys(made: Cluster) -> dict[str, str]:
 
 
 def inventory(made: Cluster, **settings: Any) -> dict[str, Any]:
-    return clusters.inventory(made, Path("state/id_ed25519"), Path("state/known_hosts"), host_keys(made), settings)
+    return inventories.inventory(made, Path("state/id_ed25519"), Path("state/known_hosts"), host_keys(made), settings)
 
 
 def run(**changes: Any) -> Run:
