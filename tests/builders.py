@@ -75,6 +75,13 @@ def deployed(name: str = "default", nodes: int = 2) -> Home:
     return place
 
 
+def recorded(place: Home) -> Record:
+    """The record of what :func:`deployed` gave, as it is now."""
+    record = state.read(place)
+    assert record is not None
+    return record
+
+
 def facts(**changes: Any) -> NodeFacts:
     """What a healthy node says of itself."""
     values: dict[str, Any] = {
