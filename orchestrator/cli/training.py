@@ -30,7 +30,6 @@ Resume = Annotated[
     ),
 ]
 LIMITS = ("epochs", "steps", "max_time")  # what may be set anew where a run is resumed
-PROOF = started.left("hello.json", Hello, output.hello)
 WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
 
 
@@ -52,7 +51,8 @@ def check(
     """Prove the cluster: health of every node, then an allreduce over all ranks, by value and by speed."""
     config = options.load(config_file, name, launched(np, controller, network_interface, cycle_time))
     place, cluster, digest = deployed(config)
-    started.follow(place, cluster, programs.hello(place, cluster, digest, config), json, PROOF, quiet=True)
+    proof = started.left("hello.json", Hello, output.hello)
+    started.follow(place, cluster, programs.hello(place, cluster, digest, config), json, proof, quiet=True)
 
 
 def train(
