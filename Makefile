@@ -44,7 +44,7 @@ test: install .venv/installed-dev ## every promise that needs no cloud account: 
 	$(PYTEST) $(SIDE_BY_SIDE) tests/unit
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) $(SIDE_BY_SIDE) tests/contract
-	$(PYTEST) --exitfirst tests/e2e
+	$(PYTEST) --exitfirst --durations 15 tests/e2e
 
 slow: install .venv/installed-dev ## a deploy killed at ten moments; Docker restarted, disk full (an Engine of their own, needs root)
 	$(DOCKER) $(BIN)/python -m tests.images
