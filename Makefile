@@ -5,6 +5,8 @@
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
 PYTEST := $(DOCKER) $(BIN)/python -m pytest
+# Half of the time of unit tests is waiting, also where there are two cores.
+SIDE_BY_SIDE := --dist loadfile -n
 SOURCES := orchestrator tests scripts bench
 
 help: ## show this
@@ -40,10 +42,10 @@ check: install .venv/installed-dev ## lint, types, formats: everything that need
 	$(PYTEST) -q tests/unit/test_imports.py
 
 test: install .venv/installed-dev ## every promise that needs no cloud account: unit, contract, one story on a local cluster
-	$(PYTEST) tests/unit
+	$(PYTEST) $(SIDE_BY_SIDE) 4 tests/unit
 	$(DOCKER) $(BIN)/python -m tests.images
-	$(PYTEST) tests/contract
-	$(PYTEST) --exitfirst tests/e2e
+	$(PYTEST) $(SIDE_BY_SIDE) 2 tests/contract
+	$(PYTEST) --exitfirst --durations 15 tests/e2e
 
 slow: install .venv/installed-dev ## a deploy killed at ten moments; Docker restarted, disk full (an Engine of their own, needs root)
 	$(DOCKER) $(BIN)/python -m tests.images

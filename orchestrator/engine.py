@@ -23,14 +23,14 @@ ANSWER_SECONDS, BUILD_SECONDS = 60, 3600
 
 
 @dataclass(frozen=True)
-class Resource:
-    """Something on the engine that carries our labels."""
+class Holding:
+    """Something that deployment ``id`` of ``cluster`` has there; ``running`` is of containers only."""
 
     kind: str
     name: str
+    key: str
     cluster: str
     id: str
-    key: str
     running: bool = True
 
 
@@ -131,7 +131,7 @@ class Engine:
         finally:
             self.remove("container", name)
 
-    def owned(self) -> list[Resource]:
+    def owned(self) -> list[Holding]:
         """Every container, network and volume that carries our labels, of any cluster."""
         api, label = self.client.api, {"label": CLUSTER_LABEL}
         with _asking("list what is ours", "ps"):
@@ -140,11 +140,11 @@ class Engine:
             volumes = api.volumes(filters=label)["Volumes"] or []
         return [
             *(
-                _resource("container", c["Names"][0][1:], c["Labels"], c["Id"], c["State"] == "running")
+                _holding("container", c["Names"][0][1:], c["Id"], c["Labels"], c["State"] == "running")
                 for c in containers
             ),
-            *(_resource("network", n["Name"], n["Labels"], n["Id"]) for n in networks),
-            *(_resource("volume", v["Name"], v["Labels"], v["Name"]) for v in volumes),
+            *(_holding("network", n["Name"], n["Id"], n["Labels"]) for n in networks),
+            *(_holding("volume", v["Name"], v["Name"], v["Labels"]) for v in volumes),
         ]
 
     def remove(self, kind: str, key: str) -> None:
@@ -181,5 +181,5 @@ def _asking(step: str, *words: str) -> Iterator[None]:
         raise CommandFailed(step, ["docker", *words], str(said), []) from error
 
 
-def _resource(kind: str, name: str, labels: Mapping[str, str], key: str, running: bool = True) -> Resource:
-    return Resource(kind, name, labels[CLUSTER_LABEL], labels.get(ID_LABEL, ""), key, running)
+def _holding(kind: str, name: str, key: str, labels: Mapping[str, str], running: bool = True) -> Holding:
+    return Holding(kind, name, key, labels[CLUSTER_LABEL], labels.get(ID_LABEL, ""), running)

@@ -12,7 +12,6 @@ from orchestrator import (
     alerting,
     ansible,
     checks,
-    cluster,
     gpu,
     keys,
     lock,
@@ -30,6 +29,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config, stored
 from orchestrator.errors import NodesFailed, OrchestratorError, StateError, command, gather
 from orchestrator.gpu import Pairing
+from orchestrator.inventory import inventory
 from orchestrator.monitoring import password
 from orchestrator.providers import Provider, Resource
 from orchestrator.ssh import hostkeys
@@ -213,9 +213,9 @@ class _Effort:
     def configure(self, made: Cluster) -> None:
         alerting.keep(self.place, stored(self.record.config))
         given = settings.for_ansible(self.place, self.record, made)
-        inventory = cluster.inventory(made, self.place.key, self.place.known_hosts, self.record.host_keys, given)
+        hosts = inventory(made, self.place.key, self.place.known_hosts, self.record.host_keys, given)
         with progress.step("Configuring nodes") as step:
-            recap = ansible.configure(self.place, inventory, step.detail)
+            recap = ansible.configure(self.place, hosts, step.detail)
         self.changed = recap.changed
         for line in recap.notes:
             progress.note(f"note: {line}")

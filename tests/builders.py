@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import cluster as clusters
+from orchestrator import inventory as inventories
 from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
@@ -46,7 +47,7 @@ def host_keys(made: Cluster) -> dict[str, str]:
 
 
 def inventory(made: Cluster, **settings: Any) -> dict[str, Any]:
-    return clusters.inventory(made, Path("state/id_ed25519"), Path("state/known_hosts"), host_keys(made), settings)
+    return inventories.inventory(made, Path("state/id_ed25519"), Path("state/known_hosts"), host_keys(made), settings)
 
 
 def run(**changes: Any) -> Run:
@@ -72,6 +73,13 @@ def deployed(name: str = "default", nodes: int = 2) -> Home:
     values = Config(name=name, nodes=nodes).model_dump(mode="json")
     state.write(place, Record(id="1a2b3c4d", config=values, cluster=made, host_keys=host_keys(made)))
     return place
+
+
+def recorded(place: Home) -> Record:
+    """The record of what :func:`deployed` gave, as it is now."""
+    record = state.read(place)
+    assert record is not None
+    return record
 
 
 def facts(**changes: Any) -> NodeFacts:

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.data import formats, sdss
+from orchestrator.trainer.data import sdss
+from orchestrator.trainer.data.imagenet import JPEG_END, JPEG_START
+from orchestrator.trainer.data.mnist import IDX_IMAGES, IDX_LABELS
 
 MNIST = Path(__file__).parent / "data" / "mnist"
-JPEG = formats.JPEG_START + b"not decodable, but whole" + formats.JPEG_END
+JPEG = JPEG_START + b"not decodable, but whole" + JPEG_END
 
 
 def train_config(**changes: Any) -> TrainConfig:
@@ -40,7 +42,7 @@ def train_config(**changes: Any) -> TrainConfig:
     return TrainConfig(**{**values, **changes})
 
 
-def images_idx(count: int, size: int = 28, magic: int = formats.IDX_IMAGES) -> bytes:
+def images_idx(count: int, size: int = 28, magic: int = IDX_IMAGES) -> bytes:
     """An idx file of ``count`` images; every pixel of image i is i."""
     pixels = b"".join(bytes([number % 256]) * (size * size) for number in range(count))
     return struct.pack(">IIII", magic, count, size, size) + pixels
@@ -48,7 +50,7 @@ def images_idx(count: int, size: int = 28, magic: int = formats.IDX_IMAGES) -> b
 
 def labels_idx(count: int) -> bytes:
     """An idx file of ``count`` labels; label i is i modulo 10."""
-    return struct.pack(">II", formats.IDX_LABELS, count) + bytes(number % 10 for number in range(count))
+    return struct.pack(">II", IDX_LABELS, count) + bytes(number % 10 for number in range(count))
 
 
 def mnist(directory: Path, splits: dict[str, int]) -> Path:

@@ -7,8 +7,7 @@ import typer
 from orchestrator import recipes
 from orchestrator.cli import output
 from orchestrator.cli.options import Json
-
-NOTHING = "-"
+from orchestrator.cli.output import NOTHING, shown
 
 
 def register(app: typer.Typer) -> None:
@@ -72,8 +71,8 @@ def _pixels(model: dict[str, Any]) -> str:
 
 
 def _count(value: int | None) -> str:
-    return NOTHING if value is None else f"{value:,}"
+    return shown(value, "{:,}".format)
 
 
 def _megabytes(value: int | None) -> str:
-    return NOTHING if value is None else f"{value / 1e6:,.0f} MB"
+    return shown(value, lambda b: f"{b / 1e6:,.0f} MB")

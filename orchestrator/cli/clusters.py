@@ -21,6 +21,7 @@ from orchestrator import (
     settings,
     ssh,
 )
+from orchestrator import inventory as inventories
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, GrafanaPassword, GrafanaPasswordFile, Json, Name, completed, key
 from orchestrator.config import Config
@@ -199,4 +200,4 @@ def inventory(config_file: ConfigFile = None, name: Name = None, json: Json = Tr
     """Print the Ansible inventory, always as JSON, which `ansible -i` reads."""
     place, record, made = options.deployed(config_file, name)
     given = settings.for_ansible(place, record, made)
-    output.as_json(cluster.inventory(made, place.key, place.known_hosts, record.host_keys, given))
+    output.as_json(inventories.inventory(made, place.key, place.known_hosts, record.host_keys, given))

@@ -6,13 +6,15 @@ from typing import Annotated
 import typer
 
 from orchestrator import programs
-from orchestrator.cli import options, output, training
+from orchestrator.cli import options, output, started, training
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cli.training import Controller, CycleTime, Detach, Interface, Np
 from orchestrator.schema import Prepared, Staged
 
 Dataset = Annotated[str | None, completed(HELP["train.dataset"], lambda: list(programs.SHARDED))]
 Data = Annotated[Path | None, key("train.data")]
+PREPARED = started.left("prepared.json", Prepared, output.prepared)
+STAGED = started.left("staged.json", Staged, output.staged)
 
 
 def register(app: typer.Typer) -> None:
@@ -43,11 +45,7 @@ def prepare(
     config = options.load(config_file, name, {**flags, **launch})
     place, cluster, digest = training.deployed(config)
     run = programs.prepare(place, cluster, digest, config, skip_unreadable)
-    if detach:
-        return training.detached(run, cluster, json)
-    training.finish(place, cluster, run, quiet=json)
-    found = Prepared.model_validate_json((place.runs / run.id / "prepared.json").read_text())
-    output.as_json(found) if json else output.prepared(found)
+    started.follow(place, cluster, run, json, PREPARED, detach)
 
 
 def stage(
@@ -67,8 +65,4 @@ def stage(
     config = options.load(config_file, name, {**flags, **launch})
     place, cluster, digest = training.deployed(config)
     run = programs.stage(place, cluster, digest, config)
-    if detach:
-        return training.detached(run, cluster, json)
-    training.finish(place, cluster, run, quiet=json)
-    found = Staged.model_validate_json((place.runs / run.id / "staged.json").read_text())
-    output.as_json(found) if json else output.staged(found)
+    started.follow(place, cluster, run, json, STAGED, detach)

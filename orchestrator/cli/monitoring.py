@@ -1,7 +1,5 @@
 """Commands that look into a cluster: what it does now, what a run did, and where to see it in a browser."""
 
-import sys
-import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +8,7 @@ from rich.live import Live
 
 from orchestrator import plot, progress, records, state, tunnel
 from orchestrator.cli import options, output, watched
-from orchestrator.cli.notebook import Open
+from orchestrator.cli.notebook import Open, hold
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.cli.runs import RunName
 from orchestrator.config.sections import seconds
@@ -77,11 +75,7 @@ def dashboard(
             output.as_json(_described(place, addresses, lack))
         else:
             _say(place, addresses, lack)
-        sys.stdout.flush()
-        progress.note("Ctrl-C closes the tunnel")
-        if browser and not webbrowser.open(addresses[services[0].name]):
-            progress.note("no browser was found here")
-        open_tunnel(None)
+        hold(open_tunnel, addresses[services[0].name] if browser else None)
 
 
 def _described(place: Home, addresses: dict[str, str], lack: str) -> dict[str, object]:

@@ -9,6 +9,7 @@ import typer
 from orchestrator import notebook, progress, tunnel
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name
+from orchestrator.process import Beside
 
 Port = Annotated[int | None, typer.Option(min=1, max=65535, help="Port of this machine; default: 8888, or a free one.")]
 Open = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
@@ -30,8 +31,13 @@ def open_notebook(
             output.as_json({"address": address, "password_file": place.notebook})
         else:
             output.line(f"address: {address}\npassword: {password} (kept in {place.notebook})")
-        sys.stdout.flush()
-        progress.note("Ctrl-C closes the tunnel")
-        if browser and not webbrowser.open(address):
-            progress.note("no browser was found here")
-        open_tunnel(None)
+        hold(open_tunnel, address if browser else None)
+
+
+def hold(open_tunnel: Beside, address: str | None) -> None:
+    """Keep a tunnel until Ctrl-C, with ``address``, if any, open in the browser."""
+    sys.stdout.flush()
+    progress.note("Ctrl-C closes the tunnel")
+    if address and not webbrowser.open(address):
+        progress.note("no browser was found here")
+    open_tunnel(None)

@@ -3,7 +3,7 @@
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from orchestrator.runs import Seen
 from orchestrator.schema import Hello, HelloRank, Prepared, Results, Staged
 from orchestrator.terraform import Change
 
+NOTHING = "-"  # where there is nothing to tell
 PIPE_WIDTH = 10_000  # no line is folded for a program that reads it
 console = progress.Terminal(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
@@ -42,6 +43,11 @@ def columns(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     for row in rows:
         drawn.add_row(*(Text(str(cell)) for cell in row))
     return drawn
+
+
+def shown(value: float | None, form: Callable[[float], str]) -> str:
+    """A cell with a number that may be missing."""
+    return NOTHING if value is None else form(value)
 
 
 def line(text: str = "") -> None:

@@ -5,15 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator import programs, progress, providers, recipes, records, resumption, runs, source, state
-from orchestrator.cli import options, output
+from orchestrator import programs, providers, recipes, records, resumption, source, state
+from orchestrator.cli import options, output, started
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.errors import ConfigError, RunFailed
-from orchestrator.errors import command as spell
+from orchestrator.errors import ConfigError
 from orchestrator.launch import Run
-from orchestrator.runs import Seen
 from orchestrator.schema import Hello
 from orchestrator.state import Home
 
@@ -53,10 +51,8 @@ def check(
     """Prove the cluster: health of every node, then an allreduce over all ranks, by value and by speed."""
     config = options.load(config_file, name, launched(np, controller, network_interface, cycle_time))
     place, cluster, digest = deployed(config)
-    run = programs.hello(place, cluster, digest, config)
-    finish(place, cluster, run, quiet=True)
-    found = Hello.model_validate_json((place.runs / run.id / "hello.json").read_text())
-    output.as_json(found) if json else output.hello(found)
+    proof = started.left("hello.json", Hello, output.hello)
+    started.follow(place, cluster, programs.hello(place, cluster, digest, config), json, proof, quiet=True)
 
 
 def train(
@@ -97,12 +93,11 @@ def train(
     }  # fmt: skip
     if resume:
         place, cluster, run = _resume(resume, config_file, name, flags)
-        return _follow(place, cluster, run, detach, json)
+        return started.follow(place, cluster, run, json, detach=detach)
     config = options.load(config_file, name, flags)
     recipes.require(config.train)
     place, cluster, digest = deployed(config)
-    run = programs.train(place, cluster, digest, config)
-    _follow(place, cluster, run, detach, json)
+    started.follow(place, cluster, programs.train(place, cluster, digest, config), json, detach=detach)
 
 
 def _resume(
@@ -148,8 +143,7 @@ def run_script(
     source.locate(command)
     config = options.load(config_file, name, launched(np, controller, network_interface, cycle_time))
     place, cluster, digest = deployed(config)
-    run = programs.script(place, cluster, digest, config, command)
-    _follow(place, cluster, run, detach, json)
+    started.follow(place, cluster, programs.script(place, cluster, digest, config, command), json, detach=detach)
 
 
 def launched(
@@ -168,46 +162,3 @@ def deployed(config: Config) -> tuple[Home, Cluster, str]:
     place = state.home(config.name)
     record, cluster = state.deployed(place)
     return place, cluster, providers.of(record).trainer_digest(record)
-
-
-def finish(place: Home, cluster: Cluster, run: Run, quiet: bool) -> Seen:
-    """Follow ``run`` to its end and fetch what it left; raises RunFailed where it did not finish.
-
-    A Ctrl-C here leaves it running.
-    """
-    try:
-        output.stream(runs.watch(place, cluster, run), to_stderr=quiet)
-        with runs.head_session(place, cluster) as head:
-            seen = runs.look(place, head, run)
-            records.collect(place, head, run)
-    except KeyboardInterrupt:
-        progress.note(f"run {run.id} goes on: {follow_up(run, cluster)}")
-        raise
-    if seen.state != "finished":
-        failure = seen.status.failure if seen.status else None
-        cause = f"failed: {runs.describe(failure, cluster)}" if failure else f"was {seen.state}"
-        hint = f"{spell(f'logs {run.id}', cluster.name)} shows everything"
-        if records.is_resumable(place, run):
-            hint += f", {spell(f'train --resume {run.id}', cluster.name)} goes on from its newest checkpoint"
-        raise RunFailed(f"run {run.id} {cause}", hint)
-    return seen
-
-
-def _follow(place: Home, cluster: Cluster, run: Run, detach: bool, json: bool) -> None:
-    """Show what a run that was started gives, or where to look for it."""
-    if detach:
-        return detached(run, cluster, json)
-    output.run(finish(place, cluster, run, quiet=json), place.runs / run.id, json)
-
-
-def detached(run: Run, cluster: Cluster, json: bool) -> None:
-    """Show where to look for a run that goes on by itself."""
-    if json:
-        return output.as_json(run)
-    output.line(run.id)
-    progress.note(follow_up(run, cluster))
-
-
-def follow_up(run: Run, cluster: Cluster) -> str:
-    follow, end = spell(f"logs -f {run.id}", cluster.name), spell(f"stop {run.id}", cluster.name)
-    return f"{follow} follows it, {end} ends it"

@@ -1,16 +1,14 @@
 """How it looks what is watched: nodes, GPUs and runs as they are now, and a run in short."""
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from orchestrator.cli import output
+from orchestrator.cli.output import NOTHING, shown
 from orchestrator.monitoring.summary import PARTS, Summary, shares
 from orchestrator.monitoring.top import Gpu, Node, RunNow, Top
-
-NOTHING = "-"
 
 
 def everything(cluster: str, found: Top) -> RenderableType:
@@ -51,7 +49,7 @@ def _gpus(found: list[tuple[str, Gpu]]) -> RenderableType:
 
 
 def _memory(gpu: Gpu) -> str:
-    used, whole = (_shown(b, lambda b: f"{b / (1 << 30):.1f}") for b in (gpu.memory_used_bytes, gpu.memory_bytes))
+    used, whole = (shown(b, lambda b: f"{b / (1 << 30):.1f}") for b in (gpu.memory_used_bytes, gpu.memory_bytes))
     return f"{used} of {whole} GiB"
 
 
@@ -68,7 +66,7 @@ def _runs(found: list[RunNow]) -> RenderableType:
 
 
 def _left(run: RunNow) -> str:
-    return _shown(run.eta_seconds, lambda s: str(timedelta(seconds=round(s)))) if run.running else "ended"
+    return shown(run.eta_seconds, lambda s: str(timedelta(seconds=round(s)))) if run.running else "ended"
 
 
 def _slowest(run: RunNow) -> str:
@@ -87,7 +85,7 @@ def run(found: Summary) -> None:
         "first step": _milliseconds(found.first_step_seconds),
         "loss": f"train {_loss(found.loss['train'])}, test {_loss(found.loss['test'])}",
         "top-1": f"train {_percent(found.top1['train'])}, test {_percent(found.top1['test'])}",
-        "given to allreduce": _shown(found.reduced_bytes, lambda b: f"{b / 1e6:.1f} MB"),
+        "given to allreduce": shown(found.reduced_bytes, lambda b: f"{b / 1e6:.1f} MB"),
         "checkpoint": _milliseconds(found.checkpoint_seconds),
         "restarts": found.restarts,
     }
@@ -103,29 +101,25 @@ def run(found: Summary) -> None:
     )  # fmt: skip
 
 
-def _shown(value: float | None, form: Callable[[float], str]) -> str:
-    return NOTHING if value is None else form(value)
-
-
 def _whole(value: float | None, unit: str = "") -> str:
-    return _shown(value, lambda number: f"{number:.0f}{unit}")
+    return shown(value, lambda number: f"{number:.0f}{unit}")
 
 
 def _share(value: float | None) -> str:
-    return _shown(value, "{:.0%}".format)
+    return shown(value, "{:.0%}".format)
 
 
 def _percent(value: float | None) -> str:
-    return _shown(value, "{:.2%}".format)
+    return shown(value, "{:.2%}".format)
 
 
 def _loss(value: float | None) -> str:
-    return _shown(value, "{:.4f}".format)
+    return shown(value, "{:.4f}".format)
 
 
 def _rate(value: float | None) -> str:
-    return _shown(value, lambda b: f"{b / 1e6:.1f} MB/s" if b >= 1e5 else f"{b / 1e3:.1f} kB/s")
+    return shown(value, lambda b: f"{b / 1e6:.1f} MB/s" if b >= 1e5 else f"{b / 1e3:.1f} kB/s")
 
 
 def _milliseconds(value: float | None) -> str:
-    return _shown(value, lambda s: f"{s * 1e3:.1f} ms")
+    return shown(value, lambda s: f"{s * 1e3:.1f} ms")

@@ -5,9 +5,9 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from orchestrator import build, engine, images, process
+from orchestrator import build, images, process
 from orchestrator.config import LEAST_CPUS, LEAST_MEMORY, Config, stored
-from orchestrator.engine import Engine
+from orchestrator.engine import Engine, Holding
 from orchestrator.errors import PreflightError, command, gather
 from orchestrator.providers import Resource
 from orchestrator.providers.terraformed import destroy, provision
@@ -157,5 +157,5 @@ def remove(config: Config, resources: Iterable[Resource]) -> None:
         docker.remove(resource.kind, resource.key)
 
 
-def _resource(found: engine.Resource) -> Resource:
-    return Resource(found.kind, found.name, found.key, found.running, known_as=found.name)
+def _resource(holding: Holding) -> Resource:
+    return Resource(holding.kind, holding.name, holding.key, holding.running, known_as=holding.name)

@@ -9,8 +9,9 @@ from typing import TypeVar
 
 import paramiko
 
-from orchestrator.cluster import Cluster, proxied, ssh_options, tunnel
+from orchestrator.cluster import Cluster
 from orchestrator.errors import command
+from orchestrator.openssh import proxied, ssh_options, tunnel
 from orchestrator.ssh.reach import Way, reached
 from orchestrator.ssh.session import Answer, Session, Unreachable
 from orchestrator.state import Home

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from orchestrator import process
-from orchestrator.cluster import Cluster, tunnel
+from orchestrator.cluster import Cluster
+from orchestrator.openssh import tunnel
 from orchestrator.ssh.session import CONNECT_SECONDS, FAULTS, Unreachable
 from orchestrator.state import Home
 

@@ -99,6 +99,5 @@ def build(config: TrainConfig) -> Trainer:
     hvd.broadcast_variables([v.value for v in [*model.variables, *optimizer.variables]], root_rank=0)
     models.draw_apart(model, hvd.rank())
     steps = max(1, train_split.size // (hvd.size() * batch))
-    trainer = Trainer(config, model, optimizer, train_split, test_split, batch, steps, time.monotonic())
-    trainer.data_path = data_path
-    return trainer
+    started = time.monotonic()
+    return Trainer(config, model, optimizer, train_split, test_split, batch, steps, started, data_path=data_path)

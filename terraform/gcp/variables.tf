@@ -44,6 +44,11 @@ variable "without" {
   description = "Names of workers to leave out this time: those that could not be made. Addresses of the others stay."
   type        = list(string)
   default     = []
+
+  validation {
+    condition     = alltrue([for name in var.without : !endswith(name, "-head")])
+    error_message = "A cluster is never without its head."
+  }
 }
 
 variable "gcp" {

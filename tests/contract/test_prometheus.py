@@ -14,6 +14,7 @@ import yaml
 from orchestrator import alerting, assets
 from orchestrator import cluster as clusters
 from orchestrator.config import Receiver
+from orchestrator.inventory import targets
 from tests import builders
 from tests.contract.conftest import Said
 from tests.contract.test_ansible import Ansible, machines, written
@@ -143,7 +144,7 @@ def test_promtool_takes_the_configuration_with_targets_and_rules(tool: Tool, pla
 
 def test_the_targets_that_prometheus_reads_are_those_of_the_cluster(placed: Callable[..., Path]) -> None:
     made = machines(3)
-    assert yaml.safe_load((placed(made) / "targets.json").read_text()) == clusters.targets(made)
+    assert yaml.safe_load((placed(made) / "targets.json").read_text()) == targets(made)
 
 
 RECEIVERS: list[Sequence[dict[str, str]]] = [

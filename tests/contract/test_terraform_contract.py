@@ -114,6 +114,18 @@ def test_every_provider_has_the_same_variables_and_one_object_of_its_own(name: s
 
 
 @pytest.mark.parametrize("name", providers.roots())
+def test_what_every_provider_has_it_declares_as_the_others_do(name: str) -> None:
+    """But for the words, and for the networks that it may be told of."""
+    alike = providers.COMMON.keys() - {"allow_from"}
+    first, this = ({key: providers.declared(root)[key] for key in alike} for root in (providers.roots()[0], name))
+    assert [without_words(this[key]) for key in alike] == [without_words(first[key]) for key in alike]
+
+
+def without_words(block: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in block.items() if key != "description"}
+
+
+@pytest.mark.parametrize("name", providers.roots())
 def test_a_root_looks_nothing_up(name: str) -> None:
     """A name may mean another thing at the next deploy, and nodes would be replaced for it."""
     assert providers.blocks(name, "data") == []

@@ -126,7 +126,7 @@ def test_the_root_is_valid(root: Root) -> None:
         ({"allow_from": ["fd00::/64"]}, "allow_from has IPv4 networks such as 198.51.100.7/32."),
         ({"gcp": {**GCP, "subnet": "everywhere"}}, "gcp.subnet is an IPv4 network such as 10.77.0.0/24."),
         ({"gcp": {**GCP, "region": "europe-west1"}}, "gcp.zone lies in gcp.region."),
-        ({"without": ["demo-head"]}, "A cluster has exactly one head."),
+        ({"without": ["demo-head"]}, "A cluster is never without its head."),
         ({"gcp": {**GCP, "worker": {**T4, "cpus": 0}}}, "A node has more than 0 cpus and at least 0 gpus."),
     ],
 )

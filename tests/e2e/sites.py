@@ -40,7 +40,7 @@ class LocalSite:
     patience = 1.0
     settings = ""
     model = "resnet20"
-    extent: Sequence[str] = ("--epochs", "3")
+    extent: Sequence[str] = ("--epochs", "2")
     accuracy = 0.95
 
     def nodes(self) -> list[str]:

@@ -33,7 +33,7 @@ def deployed(cli: Cli) -> Iterator[None]:
 
 
 def train(cli: Cli, images: Path) -> dict[str, object]:
-    words = ("train", "resnet50", "--dataset", "imagenet", "--data", str(images), "--image-size", "32", "--epochs", "1")
+    words = ("train", "resnet20", "--dataset", "imagenet", "--data", str(images), "--image-size", "32", "--epochs", "1")
     found: dict[str, object] = cli.json(*words, "--batch-size", "8", cluster=NAME)
     return found
 

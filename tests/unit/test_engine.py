@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.engine import Engine, Network, Resource
+from orchestrator.engine import Engine, Holding, Network
 from orchestrator.errors import CommandFailed, PreflightError
 from tests.unit import docker_stand_in
 
@@ -73,10 +73,10 @@ def test_everything_that_carries_our_labels_is_found(engine: Connect) -> None:
         }
     ).owned()
     assert found == [
-        Resource("container", "demo-head", "demo", "1a2b", "c1", running=True),
-        Resource("container", "demo-worker-0", "demo", "1a2b", "c2", running=False),
-        Resource("network", "demo-network", "demo", "1a2b", "n1"),
-        Resource("volume", "demo-shared", "demo", "", "demo-shared"),
+        Holding("container", "demo-head", "c1", "demo", "1a2b", running=True),
+        Holding("container", "demo-worker-0", "c2", "demo", "1a2b", running=False),
+        Holding("network", "demo-network", "n1", "demo", "1a2b"),
+        Holding("volume", "demo-shared", "demo-shared", "demo", ""),
     ]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.trainer.data import formats
-from orchestrator.trainer.data.formats import DataError, Found
+from orchestrator.trainer.data.found import DataError, Found
 from tests import samples
 
 IMAGES = "t10k-images-idx3-ubyte"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.trainer.data import formats, imagenet
-from orchestrator.trainer.data.formats import DataError
+from orchestrator.trainer.data.found import DataError
 from tests import samples
 from tests.samples import JPEG
 

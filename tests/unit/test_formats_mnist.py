@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.trainer.data import formats, mnist
-from orchestrator.trainer.data.formats import DataError
+from orchestrator.trainer.data.found import DataError
 from tests import samples
 
 IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"

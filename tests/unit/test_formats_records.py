@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.trainer.data import formats, shards
-from orchestrator.trainer.data.formats import DataError
+from orchestrator.trainer.data.found import DataError
 from tests import samples
 
 RECORD = b"image/encoded ... image/class/label ..."

@@ -3,37 +3,29 @@
 import ast
 import base64
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
-from orchestrator import assets, notebook, process, state, tunnel
+from orchestrator import assets, notebook, state, tunnel
 from orchestrator.config import Config
-from orchestrator.errors import CommandFailed, NodesFailed, StateError
-from orchestrator.state import Home, Record
-from tests import builders, waiting
-from tests.unit.conftest import Cli, StandIn, Start
+from orchestrator.errors import NodesFailed
+from orchestrator.state import Home
+from tests import builders
+from tests.unit.conftest import Cli, StandIn
 
 GIVEN = "correct horse battery"
 DOCUMENTS = assets.PACKAGE.parent / "docs" / "notebooks"
 
 
-def recorded(place: Home) -> Record:
-    record = state.read(place)
-    assert record is not None
-    return record
-
-
 def deploy(place: Home, jupyter: bool = True, password: str | None = None, fails: bool = False) -> dict[str, Any]:
     """What a deploy does about the notebook server; returns what Ansible is told."""
     wanted = Config(name=place.name, jupyter=jupyter, jupyter_password=password)
-    state.write(place, recorded(place).model_copy(update={"config": wanted.model_dump(mode="json")}))
+    state.write(place, builders.recorded(place).model_copy(update={"config": wanted.model_dump(mode="json")}))
     with notebook.settled(place, wanted):
-        told = notebook.for_ansible(place, recorded(place))
+        told = notebook.for_ansible(place, builders.recorded(place))
         if fails:
             raise NodesFailed("configuration failed", {"default-head": "no"})
     return told
@@ -56,19 +48,12 @@ def verifies(password: str, hashed: str) -> bool:
     return derive.derive(password.encode()) == unpadded(made)
 
 
-def test_the_password_is_made_up_and_kept_for_its_owner_alone() -> None:
-    place = builders.deployed()
-    deploy(place)
-    assert place.notebook.stat().st_mode & 0o777 == 0o600
-    assert len(kept(place).password) >= 20
-    assert notebook.password(place, recorded(place)) == kept(place).password
-
-
 def test_the_password_of_the_config_is_taken_and_is_in_no_other_file() -> None:
     place = builders.deployed()
     deploy(place, password=GIVEN)
     holders = [path for path in place.path.rglob("*") if path.is_file() and GIVEN in path.read_text()]
     assert holders == [place.notebook]
+    assert notebook.password(place, builders.recorded(place)) == GIVEN
 
 
 def test_the_hash_is_the_passwords_and_salted() -> None:
@@ -78,23 +63,15 @@ def test_the_hash_is_the_passwords_and_salted() -> None:
     assert notebook.hashed(GIVEN) != hashed
 
 
-@pytest.mark.parametrize("given", [None, GIVEN])
-def test_a_second_deploy_leaves_password_and_hash_as_they_are(given: str | None) -> None:
-    place = builders.deployed()
-    deploy(place, password=given)
-    before = place.notebook.read_bytes()
-    for again in (given, None):  # also where cluster.yaml is not at hand
-        deploy(place, password=again)
-        assert place.notebook.read_bytes() == before
-
-
-def test_another_password_in_the_config_is_another_hash() -> None:
+def test_the_hash_is_kept_with_the_password_and_changes_with_it_alone() -> None:
     place = builders.deployed()
     deploy(place)
-    before = kept(place)
+    first = kept(place)
+    assert verifies(first.password, first.hashed)
+    deploy(place)
+    assert kept(place) == first
     deploy(place, password=GIVEN)
-    assert kept(place).password == GIVEN
-    assert kept(place).hashed != before.hashed
+    assert verifies(GIVEN, kept(place).hashed)
 
 
 def test_ansible_is_told_nothing_where_there_is_no_notebook_server() -> None:
@@ -128,14 +105,6 @@ def test_a_teardown_forgets_the_password() -> None:
     assert not place.notebook.exists()
 
 
-def test_a_file_that_cannot_be_read_is_named_with_its_remedy() -> None:
-    place = builders.deployed()
-    place.notebook.write_text("{")
-    with pytest.raises(StateError, match=r"notebook\.json cannot be read") as caught:
-        deploy(place)
-    assert "remove it" in caught.value.hint
-
-
 def test_the_command_without_jupyterlab_says_how_to_get_it(cli: Cli) -> None:
     deploy(builders.deployed(), jupyter=False)
     finished = cli("notebook")
@@ -152,35 +121,6 @@ def test_a_jupyterlab_that_does_not_answer_is_given_up_on(stand_in: StandIn, mon
     ):
         pass
     assert "journalctl --unit notebook" in caught.value.hint
-
-
-def test_a_program_beside_us_and_what_it_started_end_with_its_context() -> None:
-    with process.beside("wait", ["sh", "-c", "echo $$ >&2; cat; sleep 60"]) as wait:
-        assert waiting.until(lambda: wait(0.1))
-        pid = int(wait(0.0)[0])
-        started = psutil.Process(pid).children()
-    assert not waiting.runs(pid)
-    assert all(waiting.ends(child.pid) for child in started)
-
-
-def test_a_program_beside_us_that_ends_by_itself_is_heard() -> None:
-    with (
-        pytest.raises(CommandFailed, match="exit code 3\\):\n    that was it"),
-        process.beside("wait", ["sh", "-c", "echo that was it >&2; exit 3"]) as wait,
-    ):
-        wait(None)
-
-
-def test_a_program_beside_us_does_not_outlive_us(start: Start, tmp_path: Path) -> None:
-    found = tmp_path / "pid"
-    code = f"""
-from orchestrator import process
-with process.beside("wait", ["sh", "-c", "echo $$ > {found}; exec cat"]) as wait: wait(None)
-"""
-    parent = start("-c", code)
-    assert waiting.until(lambda: found.exists() and found.read_text().endswith("\n"))
-    parent.send_signal(signal.SIGKILL)
-    assert waiting.ends(int(found.read_text()))
 
 
 NOTEBOOKS = sorted(DOCUMENTS.glob("*.ipynb"))

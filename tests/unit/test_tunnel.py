@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator import cluster as clusters
-from orchestrator import process, ssh, state
+from orchestrator import openssh, process, ssh, state
 from orchestrator.cluster import Cluster
 from tests import builders
 
@@ -28,12 +28,12 @@ def test_only_workers_without_an_address_outside_are_behind_the_head() -> None:
 
 
 def test_a_node_that_can_be_reached_straight_needs_no_tunnel() -> None:
-    assert clusters.tunnel(behind_the_head(), "demo-head", KEY, KNOWN) == []
-    assert clusters.tunnel(builders.cluster(), "demo-worker-0", KEY, KNOWN) == []
+    assert openssh.tunnel(behind_the_head(), "demo-head", KEY, KNOWN) == []
+    assert openssh.tunnel(builders.cluster(), "demo-worker-0", KEY, KNOWN) == []
 
 
 def test_a_worker_is_reached_through_the_head_with_the_key_of_the_cluster_and_pinned_host_keys() -> None:
-    command = clusters.tunnel(behind_the_head(), "demo-worker-0", KEY, KNOWN)
+    command = openssh.tunnel(behind_the_head(), "demo-worker-0", KEY, KNOWN)
     assert command[:3] == ["ssh", "-i", "k"]
     assert "StrictHostKeyChecking=yes" in command
     assert command[-3:] == ["-W", "10.0.0.11:22", "orchestrator@198.51.100.7"]
@@ -41,25 +41,25 @@ def test_a_worker_is_reached_through_the_head_with_the_key_of_the_cluster_and_pi
 
 def test_a_machine_of_the_users_own_is_reached_with_their_own_settings_and_the_others_through_both() -> None:
     made = behind_the_head(jump="me@gate.example.org:2222")
-    first = clusters.tunnel(made, "demo-head", KEY, KNOWN)
+    first = openssh.tunnel(made, "demo-head", KEY, KNOWN)
     assert first == [
         *("ssh", "-o", "BatchMode=yes", "-p", "2222"),
         *("-W", "198.51.100.7:22", "me@gate.example.org"),
     ]
-    second = clusters.tunnel(made, "demo-worker-0", KEY, KNOWN)
+    second = openssh.tunnel(made, "demo-worker-0", KEY, KNOWN)
     assert f"ProxyCommand={shlex.join(first)}" in second
 
 
 def test_through_googles_proxy_every_node_is_reached_by_its_name() -> None:
     made = clusters.read({**builders.output(), "jump": "iap:my-project/europe-west4-a"})
-    assert clusters.tunnel(made, "demo-worker-0", KEY, KNOWN) == [
+    assert openssh.tunnel(made, "demo-worker-0", KEY, KNOWN) == [
         *("gcloud", "compute", "start-iap-tunnel", "demo-worker-0", "22", "--listen-on-stdin"),
         *("--project", "my-project", "--zone", "europe-west4-a"),
     ]
 
 
 def test_a_percent_sign_in_a_path_is_not_taken_for_a_token() -> None:
-    assert clusters.proxied(["ssh", "-i", "50%/k"]) == ["-o", "ProxyCommand=ssh -i 50%%/k"]
+    assert openssh.proxied(["ssh", "-i", "50%/k"]) == ["-o", "ProxyCommand=ssh -i 50%%/k"]
 
 
 def test_ansible_goes_the_same_way() -> None:

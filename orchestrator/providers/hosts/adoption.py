@@ -10,8 +10,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from orchestrator import ansible, keys, progress, state
-from orchestrator.cluster import Cluster, Node, inventory
+from orchestrator.cluster import Cluster, Node
 from orchestrator.errors import NodesFailed
+from orchestrator.inventory import inventory
 from orchestrator.notes import noting
 from orchestrator.providers.hosts import login, seen
 from orchestrator.providers.hosts.login import Login

@@ -14,10 +14,6 @@ from pathlib import Path
 
 from orchestrator.trainer.data import cifar10, imagenet, mnist, sdss
 from orchestrator.trainer.data.found import DataError, Found
-from orchestrator.trainer.data.imagenet import JPEG_END, JPEG_START
-from orchestrator.trainer.data.mnist import IDX_IMAGES, IDX_LABELS
-
-__all__ = ["IDX_IMAGES", "IDX_LABELS", "JPEG_END", "JPEG_START", "DataError", "Found", "inspect"]
 
 INSPECTORS: dict[str, Callable[[Path], Found]] = {
     "mnist": mnist.inspect,
