@@ -30,7 +30,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 State = Literal["finished", "failed", "stopped"]
-Precision = Literal["float32", "bfloat16", "float16"]
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Optimizer = Literal["sgd", "rmsprop", "adam"]
 Schedule = Literal["step", "cosine", "exponential", "polynomial"]
 
@@ -57,6 +57,7 @@ class TrainConfig(_File):
     "step", ``decay`` and ``decay_epochs`` to "exponential", ``power`` to "polynomial".
     ``max_time`` and ``checkpoint_every`` in seconds. ``resume`` is the checkpoint that the run goes on from, a
     directory of another run's: ``RUN/checkpoints/NAME``.
+    ``precision`` "auto" is what every rank's device gains by; results.json says what that was.
     """
 
     run: str
@@ -195,11 +196,13 @@ class Checkpoint(_File):
     """checkpoint.json of one: where the run stands. ``epochs`` are those that were evaluated, the run's first to last.
 
     ``trained`` is what the training of ``epoch`` gave, once it is over; None within the epoch.
+    ``precision`` is what "auto" stood for, which a run that goes on keeps to.
     """
 
     epoch: int
     step: int
     world: int
+    precision: Precision = "auto"
     trained: Trained | None
     epochs: list[Epoch]
 

@@ -87,7 +87,10 @@ class Train(Section):
         None, ge=8, le=1024, description="side of the input in pixels (imagenet, synthetic); default: the recipe's"
     )
     seed: int = Field(1, ge=0, le=10**9, description="random seed of weights, order and augmentation")
-    precision: Precision = Field("float32", description="arithmetic of the layers: float32, bfloat16 or float16")
+    precision: Precision | None = Field(
+        None,
+        description="arithmetic of the layers: float32, bfloat16, float16 or auto (the fastest); default: the recipe's",
+    )
     fp16_allreduce: bool = Field(False, description="send gradients as 16-bit floats")
     checkpoint_every: Duration = Field(
         None,

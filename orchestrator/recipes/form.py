@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, create_model
 from orchestrator.config import explain
 from orchestrator.config.sections import Section
 from orchestrator.errors import ConfigError
-from orchestrator.schema import Optimizer, Schedule
+from orchestrator.schema import Optimizer, Precision, Schedule
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Below1 = Annotated[float, Field(ge=0, lt=1)]
@@ -29,6 +29,7 @@ class Settings(Section):
     flip: bool = True
     epochs: int = Field(1, ge=1)
     batch_size: int = Field(1, ge=1)
+    precision: Precision = "auto"
     optimizer: Optimizer = "sgd"
     learning_rate: Positive = 0.1
     momentum: Below1 = 0.9

@@ -27,7 +27,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.schema import Checkpoint, Checkpoints, Epoch, Kept, Trained
+from orchestrator.schema import Checkpoint, Checkpoints, Epoch, Kept, TrainConfig, Trained
 from orchestrator.trainer.endings import Watch
 from orchestrator.trainer.outcome import say
 from orchestrator.trainer.setup import Trainer
@@ -64,7 +64,12 @@ class Keeper:
         tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer).write(str(unfinished / STATE))
         np.savez(unfinished / RANKS, **{f"{r}/{name}": v for r, own in enumerate(everyones) for name, v in own.items()})
         point = Checkpoint(
-            epoch=trainer.epoch, step=trainer.step, world=hvd.size(), trained=trained, epochs=self.epochs
+            epoch=trainer.epoch,
+            step=trainer.step,
+            world=hvd.size(),
+            precision=trainer.config.precision,
+            trained=trained,
+            epochs=self.epochs,
         )
         point.write(unfinished / POINT)
         self._keep(Kept(name=_name(point), whole=bool(trained), **point.model_dump(include={"epoch", "step", "world"})))
@@ -149,6 +154,17 @@ class Keeper:
                 self._unfinished().rmdir()
                 shutil.copytree(source.parent / kept.name, self.directory / UNFINISHED, copy_function=os.link)
                 self._keep(kept)
+
+
+def as_before(config: TrainConfig) -> TrainConfig:
+    """``config`` with the precision that a run had which it is to go on from: "auto" may stand for another one now."""
+    if config.precision != "auto" or config.resume is None:
+        return config
+    try:
+        point = Checkpoint.model_validate_json((Path(config.resume) / POINT).read_text())
+    except (OSError, ValueError):
+        return config  # what is wrong with it is said when it is read as a whole
+    return config.model_copy(update={"precision": point.precision})
 
 
 def _name(point: Checkpoint) -> str:

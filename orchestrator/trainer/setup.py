@@ -1,7 +1,6 @@
 """What one rank trains with: its device, its model, its optimizer, its share of the data."""
 
 import math
-import os
 import sys
 import time
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import models, optimizers, reduction
+from orchestrator.trainer import arithmetic, models, optimizers, reduction
 from orchestrator.trainer.data import datasets, staged
 from orchestrator.trainer.watching import telemetry
 
@@ -72,18 +71,21 @@ class Trainer:
         return [variable.value for variable in self.model.trainable_variables]
 
 
-def prepare(config: TrainConfig) -> None:
-    """Threads, the rank's GPU where there is one, determinism, precision: before TensorFlow makes anything."""
+def prepare(config: TrainConfig) -> TrainConfig:
+    """Threads, the rank's GPU where there is one, determinism, precision: before TensorFlow makes anything.
+
+    Gives ``config`` with the precision that the ranks have settled on.
+    """
     tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
     tf.config.experimental.enable_op_determinism()
-    # TensorFlow's kernels for AMX die of SIGILL on some CPUs that have it; those before it do not.
-    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
-    if config.precision != "float32":
-        keras.mixed_precision.set_dtype_policy(f"mixed_{config.precision}")
+    precision = arithmetic.settle(config.precision, config.threads)
+    if precision != "float32":
+        keras.mixed_precision.set_dtype_policy(f"mixed_{precision}")
+    return config.model_copy(update={"precision": precision})
 
 
 def build(config: TrainConfig) -> Trainer:

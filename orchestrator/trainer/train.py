@@ -14,7 +14,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import endings, outcome, reduction, setup
+from orchestrator.trainer import checkpoints, endings, outcome, reduction, setup
 from orchestrator.trainer.data.found import DataError
 from orchestrator.trainer.epochs import TestStep, Training, TrainStep
 from orchestrator.trainer.setup import Trainer
@@ -25,7 +25,7 @@ def main(run_directory: Path) -> int:
     config = TrainConfig.model_validate_json((run_directory / "config.json").read_text())
     hvd.init()
     outcome.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
-    setup.prepare(config)
+    config = setup.prepare(checkpoints.as_before(config))
     trainer = setup.build(config)
     with trainer.record:
         try:

@@ -28,7 +28,7 @@ def gradients(kind: type[layers.Conv2D], size: Size, stride: int, pixels: int, p
     made.build(images.shape)
     made.set_weights([random.normal(size=made.kernel.shape)])
 
-    @tf.function
+    @tf.function  # type: ignore[untyped-decorator]
     def step(x: tf.Tensor) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             tape.watch(x)

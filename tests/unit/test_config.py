@@ -17,7 +17,7 @@ def written(directory: Path, text: str) -> Path:
 
 def test_without_file_and_flags_everything_has_its_default() -> None:
     assert config.load(None, {}) == Config()
-    assert (Config().name, Config().nodes, Config().train.precision) == ("default", 2, "float32")
+    assert (Config().name, Config().nodes, Config().train.precision) == ("default", 2, None)
 
 
 def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """How much faster bfloat16 is than float32 on this machine's CPU.
 
-``python -m orchestrator.trainer.models.gain THREADS`` prints the ratio. It is that of a step of two convolutions, forward and backward, as residual networks have most of.
+``python -m orchestrator.trainer.models.gain THREADS`` prints the ratio. It is that of a step of two convolutions,
+forward and backward, as residual networks have most of.
 """
 
 import statistics

@@ -1,0 +1,35 @@
+"""Which arithmetic a run uses where nobody said."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.schema import Checkpoint
+from orchestrator.trainer import arithmetic, checkpoints
+from tests import samples
+from tests.trainer import launcher
+
+
+def test_a_run_says_what_all_its_ranks_settled_on_and_one_that_goes_on_keeps_to_it(tmp_path: Path) -> None:
+    run = tmp_path / "auto"
+    launcher.train(run, ranks=2, epochs=1, steps=2, precision="auto")
+    used = launcher.results(run).config.precision
+    assert used in ("bfloat16", "float32")
+    kept = next((run / "checkpoints").glob("epoch-*"))
+    assert Checkpoint.model_validate_json((kept / "checkpoint.json").read_text()).precision == used
+    assert checkpoints.as_before(samples.train_config(precision="auto", resume=str(kept))).precision == used
+
+
+def test_a_cpu_that_ends_a_program_by_a_signal_is_not_asked_for_those_instructions_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interpreter in place of which this one stands ends so unless TensorFlow is limited, as such a CPU would."""
+    dying = tmp_path / "python-that-dies"
+    dying.write_text(f'#!/bin/sh\n[ -n "$ONEDNN_MAX_CPU_ISA" ] || kill -ILL $$\nexec {sys.executable} "$@"\n')
+    dying.chmod(0o755)
+    monkeypatch.delenv(arithmetic.LIMIT, raising=False)
+    monkeypatch.setattr(sys, "executable", str(dying))
+    found = arithmetic._measure(1)
+    assert found["limited"]
+    assert found["gain"] > 0
