@@ -36,7 +36,7 @@ def work(x):
 
 @tf.function
 def step(x):
-    gradient = tf.numpy_function(work, [x], tf.float32) + tf.zeros([3])
+    gradient = tf.ensure_shape(tf.numpy_function(work, [x], tf.float32), [3])
     return reduction.averages([gradient], samples.train_config())
 
 for _ in range(3):
