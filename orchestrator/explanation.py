@@ -134,10 +134,12 @@ def _straggler(found: Results, ranks: list[Split], share: str) -> tuple[str, lis
 
 
 def _network(found: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
-    config, batch = found.config, found.effective_batch_size // found.world.size
+    config, passes = found.config, found.config.backward_passes_per_step
+    batch = found.effective_batch_size // found.world.size // passes
     advice = [f"a --batch-size above {batch}, which exchanges gradients less often per image"]
-    if not config.fp16_allreduce:
-        advice += ["--fp16-allreduce on GPUs, which halves what travels"]
+    advice += [f"where memory does not allow it, --backward-passes-per-step {2 * passes}, which does too"]
+    if config.compression == "none":
+        advice += ["--compression bf16 on a slow network, or fp16 on GPUs: either halves what travels"]
     advice += ["a longer --cycle-time on CPUs, such as 25", "`orchestrator check`, which measures the network"]
     return f"network-bound: {share} of the step waits for the exchange of gradients", advice
 

@@ -7,7 +7,9 @@ from pydantic import BaseModel, ConfigDict
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hostfile
 
 START_SECONDS = 120  # for every rank to say that it is there
+CYCLE_TIME = 5.0  # milliseconds
 STOP_SECONDS = 120  # what a trainer, the launcher and the sweep of every node are given, and some
+AUTOTUNED = "autotune.csv"
 UNIT = "orchestrator-"  # then the run's id
 SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"
 
@@ -15,7 +17,8 @@ SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"
 class Run(BaseModel):
     """A run as the control side remembers it: ``runs/<id>/run.json`` in the state directory.
 
-    ``threads`` and ``memory`` (bytes) are what each rank has on the poorest of its nodes.
+    ``threads`` and ``memory`` (bytes) are what each rank has on the poorest of its nodes. ``cycle_time`` (milliseconds)
+    and ``fusion_threshold`` (MiB) are Horovod's own, or tuned, where they are None.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -27,7 +30,9 @@ class Run(BaseModel):
     np: int
     controller: str
     interface: str
-    cycle_time: float
+    cycle_time: float | None = None
+    fusion_threshold: int | None = None
+    autotune: bool = False
     threads: int
     memory: int
     started: float
@@ -69,10 +74,23 @@ def launch_command(run: Run) -> list[str]:
         *("--hostfile", f"{run.directory}/hostfile"),
         *("--network-interfaces", run.interface),
         *("--start-timeout", str(START_SECONDS)),
-        *("--cycle-time-ms", f"{run.cycle_time:g}"),
+        *_tuning(run),
         "--disable-cache",
         *(PYTHON, "-m", "orchestrator.trainer.supervision.rank", run.directory),
     ]
+
+
+def _tuning(run: Run) -> list[str]:
+    """Horovod keeps what is given, and tunes the rest where it is to tune."""
+    tuned = ["--autotune", "--autotune-log-file", f"{run.directory}/{AUTOTUNED}"] if run.autotune else []
+    cycle = [] if run.cycle_time is None else ["--cycle-time-ms", f"{run.cycle_time:g}"]
+    fusion = [] if run.fusion_threshold is None else ["--fusion-threshold-mb", str(run.fusion_threshold)]
+    return [*cycle, *fusion, *tuned]
+
+
+def cycle_time(asked: float | None, autotune: bool) -> float | None:
+    """Milliseconds: as ``asked`` for; else ours, where it is not to be tuned."""
+    return CYCLE_TIME if asked is None and not autotune else asked
 
 
 def unit_command(cluster: Cluster, run: Run) -> list[str]:

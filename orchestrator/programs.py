@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
 from orchestrator import datasets, lock, progress, recipes, resumption, runs, source
-from orchestrator.cluster import PYTHON, SHARED, Cluster
+from orchestrator.cluster import PYTHON, SHARED, Cluster, hosts
 from orchestrator.config import Config, Launch
 from orchestrator.datasets import Found
 from orchestrator.errors import ConfigError, command
@@ -22,6 +23,7 @@ SHARDED = ("imagenet",)  # data sets that are larger than memory
 def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
     """Start a training run. Everything that can be wrong with the input is found before a node is asked."""
     _, dataset = recipes.require(config.train)
+    _require_exchange(recipes.exchange.settings(config.train), cluster, config.launch)
     with progress.step(f"Checking data set {dataset}") as step:
         found = datasets.find(dataset, config.train.data, step.detail)
     if found and found.note:
@@ -46,9 +48,16 @@ def resume(
     with progress.step(f"Looking for a checkpoint of {old.id}"), runs.head_session(place, cluster) as head:
         settings, index = resumption.read(place, head, old)
     resolved = resumption.continued(settings, index, old, np, limits, cluster.name)
+    _require_exchange(resolved.model_dump(), cluster, launch.model_copy(update={"np": np}))
     run = runs.plan(place, cluster, digest, launch.model_copy(update={"np": np}), old.kind)
     with lock.starting(place), runs.head_session(place, cluster) as head:
         return _start_ours(place, cluster, head, run, "train", resolved.model_copy(update={"run": run.id}))
+
+
+def _require_exchange(said: Mapping[str, Any], cluster: Cluster, launch: Launch) -> None:
+    used = hosts(cluster, launch.np)
+    on_gpus = all(cluster.nodes[name].gpus for name in used)
+    recipes.exchange.require(said, launch.controller, launch.np or cluster.slots, len(used) if on_gpus else None)
 
 
 def _start_ours(place: Home, cluster: Cluster, head: Session, run: Run, program: str, resolved: BaseModel) -> Run:

@@ -10,14 +10,14 @@ from pydantic import ValidationError
 from orchestrator import state
 from orchestrator.config import nearest
 from orchestrator.errors import StateError, command
-from orchestrator.launch import Run
+from orchestrator.launch import AUTOTUNED, Run
 from orchestrator.schema import Checkpoints, RunStatus
 from orchestrator.ssh import Session
 from orchestrator.state import Home
 
 STATUS = "status.json"
 COLLECTED = (
-    *("config.json", "hostfile", "log", "output"),
+    *("config.json", "hostfile", "log", "output", AUTOTUNED),
     *("results.json", "results.csv", "hello.json", "prepared.json", "staged.json"),
 )
 

@@ -25,13 +25,14 @@ TFRecord shards that were prepared lies ``manifest.json``, a :class:`Manifest`, 
 
 import tempfile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 State = Literal["finished", "failed", "stopped"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Optimizer = Literal["sgd", "rmsprop", "adam"]
+Compression = Literal["none", "fp16", "bf16"]
 Schedule = Literal["step", "cosine", "exponential", "polynomial"]
 
 
@@ -58,6 +59,23 @@ class TrainConfig(_File):
     ``max_time`` and ``checkpoint_every`` in seconds. ``resume`` is the checkpoint that the run goes on from, a
     directory of another run's: ``RUN/checkpoints/NAME``.
     ``precision`` "auto" is what every rank's device gains by; results.json says what that was.
+
+    A step is one update of the weights. Each of ``world`` ranks computes ``backward_passes_per_step`` gradients in it,
+    of ``batch_size`` images each, one after the other, and averages them before ranks exchange anything; so
+
+    - the update is by the mean over ``backward_passes_per_step`` x ``world`` batches, and the effective batch size is
+      ``batch_size`` times these. Batch normalisation sees each batch alone.
+    - ``steps``, the schedule, and what is counted anywhere else as a step, count updates.
+    - ``learning_rate`` is that of one batch; its peak is so many times as high (Goyal et al. 2017, section 2.1).
+    - an epoch has as many steps as there are whole ones in it: fewer images than a step takes are left out, others in
+      each epoch.
+
+    ``compression`` is what gradients are rounded to while they travel. They are divided by
+    ``gradient_predivide_factor`` before they are added, and multiplied with it afterwards, for sums beyond what 16 bits
+    can hold. ``adasum``: gradients of ranks are added by Maleki et al. 2020, "Scaling Distributed Training with
+    Adaptive Summation" (arXiv 2006.02924), and not averaged; the peak of the learning rate then leaves the number of
+    ranks out, but for those on a node with GPUs, of which Horovod takes the mean (its docs/adasum_user_guide.rst finds
+    2 to 2.5 times the rate of one rank good on CPUs: that is for ``learning_rate`` to say).
     """
 
     run: str
@@ -92,12 +110,22 @@ class TrainConfig(_File):
     power: float = 0.5
     seed: int
     precision: Precision
-    fp16_allreduce: bool
+    backward_passes_per_step: int = 1
+    compression: Compression = "none"
+    gradient_predivide_factor: float = 1.0
+    adasum: bool = False
     threads: int
     restarts: int = 0
     keep_checkpoints: int = 3
     checkpoint_every: float | None = None
     resume: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _older(cls, values: Any) -> Any:
+        """Files of versions that knew no compression but fp16."""
+        older = isinstance(values, dict) and values.get("fp16_allreduce")
+        return {"compression": "fp16", **values} if older else values
 
 
 class Scores(_File):
@@ -146,11 +174,30 @@ class World(_File):
     hosts: list[str]
 
 
+class Communication(_File):
+    """What gradients travelled by, as Horovod was really set. ``cycle_time`` in ms, ``fusion_threshold`` in MiB.
+
+    With ``autotune`` these two are what it began with, and ``autotune.csv`` in the run's directory says what it tried.
+    ``route``: "allreduce" is Horovod's, of ``groups`` of gradients; "exchange" is an alltoall, sums in float32, and an
+    allgather; "none" stands for one rank. ``bytes_per_step`` are those of one rank's gradients.
+    """
+
+    controller: str
+    transport: Literal["gloo", "mpi", "nccl"]
+    cycle_time: float
+    fusion_threshold: float
+    autotune: bool
+    route: Literal["none", "allreduce", "exchange", "adasum"]
+    groups: int
+    bytes_per_step: int
+
+
 class Results(_File):
     """results.json, rewritten after every epoch; ``ended`` says why training stopped, None while it goes on.
 
     ``resumed_from`` is the run that this one continues; ``epochs`` begin with those of that one.
     ``data_path`` is the directory that the data was read from: on the shared storage, or on every node's own disk.
+    Without ``communication`` it is a file of an older version.
     """
 
     version: Literal[1] = 1
@@ -165,6 +212,7 @@ class Results(_File):
     ended: Literal["epochs", "steps", "max-time", "terminated"] | None = None
     resumed_from: str | None = None
     data_path: str | None = None
+    communication: Communication | None = None
 
 
 class Kept(_File):

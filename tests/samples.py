@@ -36,7 +36,6 @@ def train_config(**changes: Any) -> TrainConfig:
         "milestones": [0.5],
         "seed": 1,
         "precision": "float32",
-        "fp16_allreduce": False,
         "threads": 1,
     }
     return TrainConfig(**{**values, **changes})

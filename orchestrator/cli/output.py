@@ -136,10 +136,11 @@ def trained(directory: Path) -> Results | None:
 def _training(found: Results) -> None:
     """A training run's configuration, world and epochs, and what held it up."""
     config, nodes = found.config, len(set(found.world.hosts))
+    images = found.effective_batch_size // found.world.size
     after = f", after {found.resumed_from}" if found.resumed_from else ""
     line(f"run {found.run}: {config.model} on {config.dataset}, {found.world.size} ranks on {nodes} nodes{after}")
     line(
-        f"{config.batch_size} images per rank and step, learning rate up to {found.peak_learning_rate:g}, "
+        f"{images} images per rank and step, learning rate up to {found.peak_learning_rate:g}, "
         f"{config.precision}, seed {config.seed}, " + ", ".join(f"{k} {v}" for k, v in found.versions.items())
     )
     table(

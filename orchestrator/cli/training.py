@@ -19,7 +19,9 @@ Detach = Annotated[bool, typer.Option("--detach", "-d", help="Start it and retur
 Np = Annotated[int | None, key("launch.np", "--np")]
 Controller = Annotated[str | None, key("launch.controller")]
 Interface = Annotated[str | None, key("launch.network_interface")]
-CycleTime = Annotated[float | None, key("launch.cycle_time")]
+CycleTime = Annotated[float | None, key("launch.cycle_time", "--cycle-time", "--cycle-time-ms")]
+Fusion = Annotated[int | None, key("launch.fusion_threshold", "--fusion-threshold", "--fusion-threshold-mb")]
+Autotune = Annotated[bool | None, key("launch.autotune", "--autotune/--no-autotune")]
 Resume = Annotated[
     str | None,
     typer.Option(
@@ -29,6 +31,7 @@ Resume = Annotated[
         autocompletion=options.completion(options.run_names),
     ),
 ]
+AS_BEFORE = ("controller", "cycle_time", "fusion_threshold", "autotune")  # where a run is resumed
 LIMITS = ("epochs", "steps", "max_time")  # what may be set anew where a run is resumed
 WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
 
@@ -68,7 +71,11 @@ def train(
     image_size: Annotated[int | None, key("train.image_size")] = None,
     seed: Annotated[int | None, key("train.seed")] = None,
     precision: Annotated[str | None, key("train.precision")] = None,
+    backward_passes_per_step: Annotated[int | None, key("train.backward_passes_per_step")] = None,
+    compression: Annotated[str | None, key("train.compression")] = None,
     fp16_allreduce: Annotated[bool | None, key("train.fp16_allreduce", "--fp16-allreduce/--no-fp16-allreduce")] = None,
+    gradient_predivide_factor: Annotated[float | None, key("train.gradient_predivide_factor")] = None,
+    adasum: Annotated[bool | None, key("train.adasum", "--adasum/--no-adasum")] = None,
     checkpoint_every: Annotated[str | None, key("train.checkpoint_every")] = None,
     keep_checkpoints: Annotated[int | None, key("train.keep_checkpoints")] = None,
     resume: Resume = None,
@@ -76,6 +83,8 @@ def train(
     controller: Controller = None,
     network_interface: Interface = None,
     cycle_time: CycleTime = None,
+    fusion_threshold: Fusion = None,
+    autotune: Autotune = None,
     detach: Detach = False,
     config_file: ConfigFile = None,
     name: Name = None,
@@ -87,9 +96,11 @@ def train(
         "train.recipe": recipe, "train.epochs": epochs,
         "train.steps": steps, "train.max_time": max_time, "train.batch_size": batch_size,
         "train.learning_rate": learning_rate, "train.image_size": image_size, "train.seed": seed,
-        "train.precision": precision, "train.fp16_allreduce": fp16_allreduce,
+        "train.precision": precision, "train.fp16_allreduce": fp16_allreduce, "train.compression": compression,
+        "train.backward_passes_per_step": backward_passes_per_step, "train.adasum": adasum,
+        "train.gradient_predivide_factor": gradient_predivide_factor,
         "train.checkpoint_every": checkpoint_every, "train.keep_checkpoints": keep_checkpoints,
-        **launched(np, controller, network_interface, cycle_time),
+        **launched(np, controller, network_interface, cycle_time, fusion_threshold, autotune),
     }  # fmt: skip
     if resume:
         place, cluster, run = _resume(resume, config_file, name, flags)
@@ -108,7 +119,7 @@ def _resume(
     place, _, _ = options.deployed(config_file, name)
     old = records.get(place, name_of_run)
     resumption.require_training(old, place.name)
-    as_before = {f"launch.{key}": getattr(old, key) for key in ("controller", "cycle_time")}
+    as_before = {f"launch.{key}": getattr(old, key) for key in AS_BEFORE}
     given = {key: value for key, value in flags.items() if value is not None}
     config = options.load(config_file, name, {**as_before, **given})
     limits = {key: getattr(config.train, key) for key in LIMITS if f"train.{key}" in given}
@@ -134,6 +145,8 @@ def run_script(
     controller: Controller = None,
     network_interface: Interface = None,
     cycle_time: CycleTime = None,
+    fusion_threshold: Fusion = None,
+    autotune: Autotune = None,
     detach: Detach = False,
     config_file: ConfigFile = None,
     name: Name = None,
@@ -141,19 +154,27 @@ def run_script(
 ) -> None:
     """Run a Horovod script of your own on every rank: `orchestrator run -- python my_script.py --my-flag`."""
     source.locate(command)
-    config = options.load(config_file, name, launched(np, controller, network_interface, cycle_time))
+    flags = launched(np, controller, network_interface, cycle_time, fusion_threshold, autotune)
+    config = options.load(config_file, name, flags)
     place, cluster, digest = deployed(config)
     started.follow(place, cluster, programs.script(place, cluster, digest, config, command), json, detach=detach)
 
 
 def launched(
-    np: int | None, controller: str | None, network_interface: str | None, cycle_time: float | None
+    np: int | None,
+    controller: str | None,
+    network_interface: str | None,
+    cycle_time: float | None,
+    fusion_threshold: int | None = None,
+    autotune: bool | None = None,
 ) -> dict[str, Any]:
     return {
         "launch.np": np,
         "launch.controller": controller,
         "launch.network_interface": network_interface,
         "launch.cycle_time": cycle_time,
+        "launch.fusion_threshold": fusion_threshold,
+        "launch.autotune": autotune,
     }
 
 

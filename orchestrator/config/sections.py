@@ -2,11 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from orchestrator.schema import Precision
+from orchestrator.schema import Compression, Precision
 
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
@@ -31,7 +31,8 @@ class Section(BaseModel):
     @classmethod
     def _no_number(cls, value: Any, field: ValidationInfo) -> Any:
         """Python takes yes and no for 1 and 0."""
-        if isinstance(value, bool) and cls.model_fields[field.field_name or ""].annotation is not bool:
+        annotation = cls.model_fields[field.field_name or ""].annotation
+        if isinstance(value, bool) and bool not in (annotation, *get_args(annotation)):
             raise ValueError(f"{str(value).lower()} is neither a number nor a name")
         return value
 
@@ -58,7 +59,15 @@ class Launch(Section):
     network_interface: str | None = Field(
         None, description="network interface for Horovod's traffic; default: the one with the private address"
     )
-    cycle_time: float = Field(5.0, ge=0, description="milliseconds between two rounds of Horovod's background thread")
+    cycle_time: float | None = Field(
+        None, ge=0, description="milliseconds between two rounds of Horovod's background thread; default: 5, or tuned"
+    )
+    fusion_threshold: int | None = Field(
+        None, ge=0, description="MiB that Horovod sends in one message; default: its own 128, or tuned"
+    )
+    autotune: bool = Field(
+        False, description="let Horovod try out what is not set of these two; autotune.csv says what it tried"
+    )
 
 
 class Train(Section):
@@ -78,10 +87,12 @@ class Train(Section):
         None, gt=0, description="stop before this long has passed (90s, 15m, 2h); default: at the end of the epochs"
     )
     batch_size: int | None = Field(
-        None, ge=1, description="images per rank and step; default: the recipe's, as far as memory and data go"
+        None, ge=1, description="images per rank and backward pass; default: the recipe's, as memory and data allow"
     )
     learning_rate: float | None = Field(
-        None, gt=0, description="learning rate of one rank, multiplied by the number of ranks; default: the recipe's"
+        None,
+        gt=0,
+        description="learning rate of one batch, multiplied by their number in a step; default: the recipe's",
     )
     image_size: int | None = Field(
         None, ge=8, le=1024, description="side of the input in pixels (imagenet, synthetic); default: the recipe's"
@@ -91,7 +102,22 @@ class Train(Section):
         None,
         description="arithmetic of the layers: float32, bfloat16, float16 or auto (the fastest); default: the recipe's",
     )
-    fp16_allreduce: bool = Field(False, description="send gradients as 16-bit floats")
+    backward_passes_per_step: int | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="batches that a rank averages the gradients of before it sends them; default: the recipe's, or 1",
+    )
+    compression: Compression | None = Field(
+        None, description="what gradients travel as: none, fp16 or bf16; default: the recipe's, or none"
+    )
+    fp16_allreduce: bool = Field(False, description="an older name of compression: fp16")
+    gradient_predivide_factor: float | None = Field(
+        None, gt=0, description="what gradients are divided by before they are added; default: the recipe's, or 1"
+    )
+    adasum: bool | None = Field(
+        None, description="add gradients by Adasum (Maleki et al. 2020) instead of their mean; default: the recipe's"
+    )
     checkpoint_every: Duration = Field(
         None,
         gt=0,
@@ -100,3 +126,9 @@ class Train(Section):
     keep_checkpoints: int = Field(
         3, ge=1, le=1000, description="how many of the newest checkpoints are kept, beside the best"
     )
+
+    @model_validator(mode="after")
+    def _one_compression(self) -> "Train":
+        if self.fp16_allreduce and self.compression not in (None, "fp16"):
+            raise ValueError(f"fp16_allreduce is compression fp16, and compression is {self.compression}: give one")
+        return self

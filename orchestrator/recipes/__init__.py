@@ -4,6 +4,7 @@ import math
 
 from orchestrator.config import Train
 from orchestrator.errors import ConfigError
+from orchestrator.recipes import exchange
 from orchestrator.recipes.choice import recipe, require
 from orchestrator.recipes.shelf import HERE, card, datasets, models, samples
 from orchestrator.schema import TrainConfig
@@ -13,6 +14,7 @@ __all__ = [
     "batch_size",
     "card",
     "datasets",
+    "exchange",
     "fitting_batch",
     "models",
     "recipe",
@@ -33,17 +35,18 @@ def training_images(dataset: str, found: int | None, world: int) -> int:
 
 
 def batch_size(train: Train, images: int, world: int, memory: int | None) -> int:
-    """Images per rank and step: as asked for, else the recipe's, or as much of it as a rank can have.
+    """Images per rank and backward pass: as asked for, else the recipe's, or as much of it as a rank can have.
 
     A rank's share of ``images`` bounds it, and so do ``memory`` bytes (None: as many as are wanted).
     Raises ConfigError where there is no share for every rank, where one asked for more, or where nothing fits.
     """
-    share = images // world
+    passes = exchange.passes(train)
+    share, times = images // world // passes, f" x {passes} backward passes" if passes > 1 else ""
     if share < 1:
         problem = f"{train.dataset} has only {images} training {samples(train.dataset)}"
-        raise ConfigError([f"launch.np: {world} ranks asked for, {problem}"])
+        raise ConfigError([f"launch.np: {world} ranks{times} asked for, {problem}"])
     if (train.batch_size or 0) > share:
-        share_of = f"each of {world} ranks has only {share} {samples(train.dataset)}"
+        share_of = f"each of {world} ranks{times} has only {share} {samples(train.dataset)}"
         raise ConfigError([f"train.batch_size: {train.batch_size}: {share_of}"])
     if train.batch_size:
         return train.batch_size
@@ -81,9 +84,11 @@ def resolve(train: Train, run: str, data: str | None, images: int, world: int, t
     model, dataset = require(train)
     found = recipe(train)
     found["learning_rate"] *= batch / found["batch_size"]
-    given = train.model_dump(exclude_none=True, exclude={"model", "dataset", "data", "recipe"})
+    given = train.model_dump(exclude_none=True, exclude={"model", "dataset", "data", "recipe", "fp16_allreduce"})
+    said = exchange.settings(train)
     if train.steps:
-        found["epochs"] = max(found["epochs"], math.ceil(train.steps / (images // world // batch)))
+        per_step = world * batch * said["backward_passes_per_step"]
+        found["epochs"] = max(found["epochs"], math.ceil(train.steps / max(1, images // per_step)))
     synthetic = images if data is None else 0
     facts = {"run": run, "model": model, "dataset": dataset, "data": data, "threads": threads, "batch_size": batch}
-    return TrainConfig(**{**found, **given, **facts, "synthetic_images": synthetic})
+    return TrainConfig(**{**found, **given, **said, **facts, "synthetic_images": synthetic})

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, create_model
 from orchestrator.config import explain
 from orchestrator.config.sections import Section
 from orchestrator.errors import ConfigError
-from orchestrator.schema import Optimizer, Precision, Schedule
+from orchestrator.schema import Compression, Optimizer, Precision, Schedule
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Below1 = Annotated[float, Field(ge=0, lt=1)]
@@ -45,6 +45,10 @@ class Settings(Section):
     decay: Annotated[float, Field(gt=0, le=1)] = 0.94
     decay_epochs: Positive = 2.0
     power: Positive = 0.5
+    backward_passes_per_step: int = Field(1, ge=1)
+    compression: Compression = "none"
+    gradient_predivide_factor: Positive = 1.0
+    adasum: bool = False
 
 
 def own(path: Path, datasets: list[str]) -> dict[str, dict[str, Any]]:

@@ -88,7 +88,7 @@ class Watch:
             return self._longest[part]
         tracing = self._longest.get("first", 0.0)
         if part == "evaluation":  # whose steps do less than those of training, after a trace of their own
-            batches = math.ceil(self.trainer.test_split.size / (hvd.size() * self.trainer.batch))
+            batches = math.ceil(self.trainer.test_split.size / (hvd.size() * self.trainer.part))
             return tracing + batches * self._expected("step")
         return _bytes(self.trainer) / WRITING if part == "checkpoint" else tracing
 

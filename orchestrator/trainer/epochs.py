@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Epoch, Scores, Trained
-from orchestrator.trainer import agreement, endings, outcome, schedule
+from orchestrator.trainer import agreement, endings, outcome, reduction, schedule
 from orchestrator.trainer.checkpoints import Arrays, Keeper
 from orchestrator.trainer.data.blame import Batches
 from orchestrator.trainer.endings import Watch
@@ -70,10 +70,11 @@ class Training:
     def _train(self) -> "tuple[tf.Tensor, outcome.Clock]":
         """Sums of the rank's scores, and its time, also of what another run did of the epoch."""
         trainer, config, before = self.trainer, self.trainer.config, self._before()
+        scale = reduction.scale(config)
         sums, clock = tf.constant(before["sums"]), outcome.Clock(trainer, before["timing"].tolist())
         self.watch.begin()
         for images, labels in trainer.record.epoch(trainer.epoch, self._batches()):
-            rate = schedule.learning_rate(config, hvd.size(), trainer.steps_per_epoch, trainer.step)
+            rate = schedule.learning_rate(config, scale, trainer.steps_per_epoch, trainer.step)
             trainer.optimizer.learning_rate = rate
             scores, waited, wishes = self.step(images, labels, self.watch.wishes())
             sums += scores
@@ -118,7 +119,9 @@ class Training:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         rates, peaks, parts = zip(*hvd.allgather_object((clock.rate, peak, trainer.record.mean)), strict=True)
         known = [part for part in parts if part]
-        last = schedule.learning_rate(trainer.config, hvd.size(), trainer.steps_per_epoch, trainer.step - 1)
+        last = schedule.learning_rate(
+            trainer.config, reduction.scale(trainer.config), trainer.steps_per_epoch, trainer.step - 1
+        )
         return Trained(
             epoch=trainer.epoch,
             steps=trainer.step,
@@ -150,6 +153,6 @@ class Training:
         trainer = self.trainer
         mine = trainer.test_split.part(hvd.size(), hvd.rank())
         sums = tf.zeros([4])
-        for images, labels in trainer.test_split.batches(mine, trainer.batch, 0, False):
+        for images, labels in trainer.test_split.batches(mine, trainer.part, 0, False):
             sums += self.evaluate(images, labels)
         return agreement.scores(trainer, sums, "test")

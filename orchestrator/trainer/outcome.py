@@ -16,7 +16,7 @@ import tensorflow as tf
 from orchestrator import __version__
 from orchestrator.explanation import explain
 from orchestrator.schema import Epoch, Results, World
-from orchestrator.trainer import schedule
+from orchestrator.trainer import reduction, schedule
 from orchestrator.trainer.data import staged
 from orchestrator.trainer.setup import Trainer
 
@@ -118,7 +118,8 @@ def begin(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
         world=World(size=hvd.size(), hosts=hosts),
         parameters=sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables),
         effective_batch_size=trainer.batch * hvd.size(),
-        peak_learning_rate=schedule.peak(config, hvd.size()),
+        peak_learning_rate=schedule.peak(config, reduction.scale(config)),
+        communication=reduction.described(config, [v.shape for v in trainer.variables]),
         epochs=epochs,
         resumed_from=Path(config.resume).parents[1].name if config.resume else None,
         data_path=trainer.data_path,
@@ -127,12 +128,16 @@ def begin(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
         say(f"reading {config.dataset} from {staged.describe(trainer.data_path)}: {trainer.data_path}")
     say(
         f"{config.model} ({results.parameters:,} parameters) on {config.dataset}: {trainer.train_split.size} training "
-        f"and {trainer.test_split.size} test images, {hvd.size()} ranks x {trainer.batch} images, "
+        f"and {trainer.test_split.size} test images, {hvd.size()} ranks x {_batches(trainer)} images, "
         f"learning rate {results.peak_learning_rate:g}, {config.precision}"
     )
     if results.resumed_from:
         say(f"goes on from {results.resumed_from}, {Path(config.resume or '').name}")
     return Writer(directory, results, trainer)
+
+
+def _batches(trainer: Trainer) -> str:
+    return f"{trainer.passes} x {trainer.part}" if trainer.passes > 1 else str(trainer.batch)
 
 
 def versions() -> dict[str, str]:

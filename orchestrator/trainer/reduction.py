@@ -1,18 +1,37 @@
-"""Gradients, averaged over all ranks, how long a rank waited for them, and what ranks agree on meanwhile."""
+"""Gradients, averaged over all ranks, how long a rank waited for them, and what ranks agree on meanwhile.
 
+Gradients travel in groups that are the same in every step. What Horovod fuses on its own depends on the moment, and the
+place of a number in the buffer on the order in which ranks add to it (a ring starts at another rank for each part): on
+three ranks and more, the same run would then end with other last bits. Groups of some size also cost least: as many
+messages as needed, the first of them while other gradients are still being computed.
+"""
+
+import os
 import time
 
 import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
+from orchestrator.schema import Communication, TrainConfig
+from orchestrator.trainer import exchange
 
-def averages(gradients: list[tf.Tensor], fp16: bool) -> tuple[list[tf.Tensor], tf.Tensor]:
+GROUP_BYTES = 32 << 20  # of float32 gradients, if they are not more in one piece
+DEFAULTS = {"HOROVOD_CYCLE_TIME": 1.0, "HOROVOD_FUSION_THRESHOLD": 128 << 20}  # Horovod 0.28.1: operations.cc
+
+
+def begin() -> None:
+    """Start Horovod, so that it fuses no two groups (and leaves alone what is in none)."""
+    os.environ.setdefault("HOROVOD_DISABLE_GROUP_FUSION", "1")
+    hvd.init()
+
+
+def averages(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[list[tf.Tensor], tf.Tensor]:
     """The means over all ranks, and the seconds waited for them: a float64 in the host's memory, 0 on one rank.
 
-    For compiled functions. Each gradient is reduced as soon as it is there, while others are still being computed:
-    such communication costs no time of its own. What is measured is what is left: from the moment at which this rank
-    has all its gradients, to the moment at which it has everybody's. That holds the wait for ranks that are slower.
+    For compiled functions. Each group is reduced as soon as it is there, while others are still being computed: such
+    communication costs no time of its own. What is measured is what is left: from the moment at which this rank has
+    all its gradients, to the moment at which it has everybody's. That holds the wait for ranks that are slower.
 
     The host waits for nothing that it does not wait for anyway: the function ends after Horovod's operations, and
     these end on the host when the network has done its part (HOROVOD_ENABLE_ASYNC_COMPLETION is off by default).
@@ -21,13 +40,82 @@ def averages(gradients: list[tf.Tensor], fp16: bool) -> tuple[list[tf.Tensor], t
         with tf.device("CPU:0"):
             return gradients, tf.zeros([], tf.float64)
     ready = _computed(gradients)
-    compression = hvd.Compression.fp16 if fp16 else hvd.Compression.none
-    reduced = [
-        hvd.allreduce(gradient, op=hvd.Average, compression=compression, name=f"gradient.{number}")
-        for number, gradient in enumerate(gradients)
-    ]
+    reduced = list(gradients)
+    for number, group in enumerate(groups([gradient.shape for gradient in gradients])):
+        means = _means([gradients[index] for index in group], config, f"gradients.{number}")
+        for index, mean in zip(group, means, strict=True):
+            reduced[index] = mean
     with tf.control_dependencies(reduced):
         return reduced, _clock(_seconds_since, ready)
+
+
+def groups(shapes: "list[tf.TensorShape]") -> list[list[int]]:
+    """Which gradients travel together, by number: the last first, for backpropagation computes these first."""
+    found: list[list[int]] = []
+    room = 0
+    for number in reversed(range(len(shapes))):
+        needs = 4 * shapes[number].num_elements()
+        if not found or needs > room:
+            found.append([])
+            room = GROUP_BYTES
+        found[-1].append(number)
+        room -= needs
+    return found
+
+
+def _means(group: list[tf.Tensor], config: TrainConfig, name: str) -> list[tf.Tensor]:
+    predivide = config.gradient_predivide_factor
+    if route(config) == "exchange":
+        return exchange.means(group, config.compression, predivide, name)
+    compression = hvd.Compression.fp16 if config.compression == "fp16" else hvd.Compression.none
+    if config.adasum:  # one by one: in Horovod 0.28.1 hvd.grouped_allreduce fails with it
+        return [
+            hvd.allreduce(one, op=hvd.Adasum, compression=compression, name=f"{name}.{number}")
+            for number, one in enumerate(group)
+        ]
+    scales = {"prescale_factor": 1.0 / predivide, "postscale_factor": predivide}
+    return hvd.grouped_allreduce(group, op=hvd.Average, compression=compression, name=name, **scales)
+
+
+def route(config: TrainConfig) -> str:
+    """How gradients travel, as in :class:`Communication`."""
+    if hvd.size() == 1:
+        return "none"
+    if config.adasum:
+        return "adasum"
+    by_nccl = config.compression == "fp16" and on_gpu()
+    return "allreduce" if config.compression == "none" or by_nccl else "exchange"
+
+
+def on_gpu() -> bool:
+    """Whether NCCL carries gradients from GPU to GPU."""
+    return bool(hvd.nccl_built()) and bool(tf.config.get_visible_devices("GPU"))
+
+
+def scale(config: TrainConfig) -> int:
+    """How many times a batch of one rank goes into the learning rate: that of its whole step, for a mean of gradients.
+
+    Adasum adds up what ranks disagree on already, so their number does not count, but for those of a node with GPUs,
+    of which Horovod takes the mean (its docs/adasum_user_guide.rst, "Key Takeaways", and examples/pytorch).
+    """
+    if not config.adasum:
+        return hvd.size() * config.backward_passes_per_step
+    return (hvd.local_size() if on_gpu() else 1) * config.backward_passes_per_step
+
+
+def described(config: TrainConfig, shapes: "list[tf.TensorShape]") -> Communication:
+    """What gradients travel by in this run, as Horovod is set in this rank's environment."""
+    found = {key: float(os.environ.get(key) or otherwise) for key, otherwise in DEFAULTS.items()}
+    return Communication(
+        controller=os.environ.get("HOROVOD_CONTROLLER", "mpi" if hvd.mpi_enabled() else "gloo"),
+        transport="nccl" if on_gpu() else "mpi" if hvd.mpi_enabled() else "gloo",
+        cycle_time=found["HOROVOD_CYCLE_TIME"],
+        fusion_threshold=found["HOROVOD_FUSION_THRESHOLD"] / (1 << 20),
+        autotune=os.environ.get("HOROVOD_AUTOTUNE") == "1",
+        route=route(config),
+        groups=len(groups(shapes)) if hvd.size() > 1 else 0,
+        bytes_per_step=size(shapes, config),
+    )
 
 
 def total(numbers: tf.Tensor) -> tf.Tensor:
@@ -65,7 +153,7 @@ def _seconds_since(earlier: np.ndarray) -> np.float64:
     return np.float64(time.perf_counter() - earlier)
 
 
-def size(shapes: "list[tf.TensorShape]", fp16: bool) -> int:
-    """Bytes that one step gives to allreduce for float32 variables of these shapes; 0 on one rank."""
+def size(shapes: "list[tf.TensorShape]", config: TrainConfig) -> int:
+    """Bytes of gradients that one step reduces, for float32 variables of these shapes; 0 on one rank."""
     elements = sum(shape.num_elements() for shape in shapes)
-    return 0 if hvd.size() == 1 else elements * (2 if fp16 else 4)
+    return 0 if hvd.size() == 1 else elements * (4 if config.compression == "none" else 2)

@@ -7,14 +7,17 @@ from orchestrator.schema import TrainConfig
 DECAY = 0.1
 
 
-def peak(config: TrainConfig, world: int) -> float:
-    """The learning rate of one rank times the number of ranks: the linear scaling rule of Goyal et al. 2017, 2.1."""
-    return config.learning_rate * world
+def peak(config: TrainConfig, batches: int) -> float:
+    """The learning rate of one batch times their number in a step: the linear scaling rule of Goyal et al. 2017, 2.1.
+
+    Which batches count, ``reduction.scale`` says: those of all ranks and passes, but for Adasum.
+    """
+    return config.learning_rate * batches
 
 
-def learning_rate(config: TrainConfig, world: int, steps_per_epoch: int, step: int) -> float:
-    """The rate at ``step`` (from 0): from one rank's rate up to the peak over the warm-up (ibid., 2.2), then down."""
-    top, epoch = peak(config, world), step / steps_per_epoch
+def learning_rate(config: TrainConfig, batches: int, steps_per_epoch: int, step: int) -> float:
+    """The rate at ``step`` (from 0): from one batch's rate up to the peak over the warm-up (ibid., 2.2), then down."""
+    top, epoch = peak(config, batches), step / steps_per_epoch
     if epoch < config.warmup_epochs:
         return config.learning_rate + (top - config.learning_rate) * epoch / config.warmup_epochs
     return top * _part(config, epoch)

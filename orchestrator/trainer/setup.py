@@ -19,7 +19,8 @@ from orchestrator.trainer.watching import telemetry
 class Trainer:
     """One rank's model, optimizer and data, for as long as a run lasts.
 
-    ``step`` steps of the run are done, ``first`` of them by a run that this one continues.
+    A step takes ``batch`` images of the rank, in ``passes`` parts of ``part`` images. ``step`` steps of the run are
+    done, ``first`` of them by a run that this one continues.
     """
 
     config: TrainConfig
@@ -36,6 +37,15 @@ class Trainer:
     ended: "str | None" = None
     data_path: "str | None" = None
     _record: "telemetry.Recorder | None" = None
+
+    @property
+    def passes(self) -> int:
+        return self.config.backward_passes_per_step
+
+    @property
+    def part(self) -> int:
+        """Images that the model sees at once."""
+        return self.batch // self.passes
 
     @property
     def done(self) -> int:
@@ -63,7 +73,7 @@ class Trainer:
             batch=self.batch,
             epochs=self.epochs,
             steps=min(self.config.steps or sys.maxsize, self.config.epochs * self.steps_per_epoch),
-            reduced_bytes=reduction.size([v.shape for v in self.variables], self.config.fp16_allreduce),
+            reduced_bytes=reduction.size([v.shape for v in self.variables], self.config),
         )
 
     @property
@@ -92,9 +102,11 @@ def build(config: TrainConfig) -> Trainer:
     """The same model and optimizer on every rank; ends the program where there are more ranks than images."""
     data_path = staged.nearest(config.data)
     train_split, test_split = datasets.load(config.model_copy(update={"data": data_path}))
-    if train_split.size < hvd.size():
-        sys.exit(f"{train_split.size} training images for {hvd.size()} ranks: use --np {train_split.size} or fewer")
-    batch = min(config.batch_size, train_split.size // hvd.size())
+    passes, share = config.backward_passes_per_step, train_split.size // hvd.size()
+    if share < passes:
+        most = train_split.size // passes
+        sys.exit(f"{train_split.size} training images for {hvd.size()} ranks: use --np {most} or fewer")
+    batch = min(config.batch_size, share // passes) * passes
     model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)

@@ -1,7 +1,7 @@
 """Synchronous data-parallel training: ``python -m orchestrator.trainer.train RUN_DIRECTORY`` on every rank.
 
 Recipe of Goyal et al. 2017, "Accurate, Large Minibatch SGD" (arXiv 1706.02677): SGD with momentum, the learning rate
-scaled with the number of ranks, approached by a linear warm-up.
+scaled with the number of batches in a step, approached by a linear warm-up.
 """
 
 import os
@@ -14,7 +14,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import checkpoints, endings, outcome, reduction, setup
+from orchestrator.trainer import accumulation, checkpoints, endings, outcome, reduction, setup
 from orchestrator.trainer.data.found import DataError
 from orchestrator.trainer.epochs import TestStep, Training, TrainStep
 from orchestrator.trainer.setup import Trainer
@@ -23,7 +23,7 @@ from orchestrator.trainer.setup import Trainer
 def main(run_directory: Path) -> int:
     """The rank's exit code: 0, or that of a run that was asked to end and left a checkpoint."""
     config = TrainConfig.model_validate_json((run_directory / "config.json").read_text())
-    hvd.init()
+    reduction.begin()
     outcome.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
     config = setup.prepare(checkpoints.as_before(config))
     trainer = setup.build(config)
@@ -43,15 +43,19 @@ def _train_step(trainer: Trainer) -> TrainStep:
     """
     config, model, optimizer = trainer.config, trainer.model, trainer.optimizer
 
-    @tf.function(reduce_retracing=True)
-    def step(images: tf.Tensor, labels: tf.Tensor, wishes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def backward(images: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
         with tf.GradientTape() as tape:
             logits = model(images, training=True)
             loss = tf.reduce_mean(_cross_entropy(labels, logits, config))
             scaled = optimizer.scale_loss(loss)
-        gradients, waited = reduction.averages(tape.gradient(scaled, trainer.variables), config.fp16_allreduce)
+        return tape.gradient(scaled, trainer.variables), _scores(labels, logits)
+
+    @tf.function(reduce_retracing=True)
+    def step(images: tf.Tensor, labels: tf.Tensor, wishes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        own, scores = accumulation.means(backward, trainer.passes, trainer.variables, images, labels)
+        gradients, waited = reduction.averages(own, config)
         optimizer.apply(gradients, model.trainable_variables)
-        return _scores(labels, logits), waited, reduction.total(wishes)
+        return scores, waited, reduction.total(wishes)
 
     return step
 

@@ -28,6 +28,7 @@ import json, sys
 from horovod.runner import launch
 found = launch.parse_args()
 names = "num_proc hostfile nics start_timeout cycle_time_ms disable_cache use_gloo use_mpi command".split()
+names += "fusion_threshold_mb autotune autotune_log_file".split()
 print(json.dumps({name: list(v) if isinstance(v := getattr(found, name), set) else v for name in names}))
 """
 PROOF = """
@@ -50,7 +51,7 @@ def test_horovods_parser_assigns_ranks_head_first_and_fills_hosts_in_order(
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_horovodrun_understands_every_option_of_the_launch_command(in_image: InImage, controller: str) -> None:
-    run = builders.run(controller=controller, cycle_time=2.5)
+    run = builders.run(controller=controller, cycle_time=2.5, fusion_threshold=64, autotune=True)
     program, *options = launch.launch_command(run)
     said = in_image([PYTHON, "-c", ARGUMENTS, *options])
     assert said.code == 0, said.text
@@ -60,6 +61,9 @@ def test_horovodrun_understands_every_option_of_the_launch_command(in_image: InI
         "nics": ["eth0"],
         "start_timeout": 120,
         "cycle_time_ms": 2.5,
+        "fusion_threshold_mb": 64,
+        "autotune": True,
+        "autotune_log_file": "/shared/runs/resnet20-mnist-1/autotune.csv",
         "disable_cache": True,
         "use_gloo": controller == "gloo",
         "use_mpi": controller == "mpi",

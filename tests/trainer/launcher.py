@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ HOROVODRUN = Path(sys.executable).with_name("horovodrun")
 
 
 def launch(
-    directory: Path, program: list[str], ranks: int = 2, controller: str = "gloo"
+    directory: Path, program: list[str], ranks: int = 2, controller: str = "gloo", options: Sequence[str] = ()
 ) -> "subprocess.CompletedProcess[str]":
     """Execute ``program`` on so many ranks; what the launcher writes is the run's log too."""
     (directory / "ranks").mkdir(parents=True, exist_ok=True)
     (directory / "program.json").write_text(json.dumps(program))
     launcher = [str(HOROVODRUN), f"--{controller}", "-np", str(ranks), "-H", f"localhost:{ranks}", "--disable-cache"]
-    command = [*launcher, sys.executable, "-m", "orchestrator.trainer.supervision.rank", str(directory)]
+    command = [*launcher, *options, sys.executable, "-m", "orchestrator.trainer.supervision.rank", str(directory)]
     environment = {**os.environ, "ORCHESTRATOR_RUN": directory.name, "PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
     said = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
@@ -29,12 +30,13 @@ def launch(
     return said
 
 
-def train(directory: Path, ranks: int, **changes: Any) -> "subprocess.CompletedProcess[str]":
-    """Train resnet20 on 70 images of MNIST and 9 held out."""
+def train(directory: Path, ranks: int, options: Any = (), **changes: Any) -> "subprocess.CompletedProcess[str]":
+    """Train resnet20 on 70 images of MNIST and 9 held out; ``options`` are horovodrun's."""
     data = samples.mnist(directory / "data", {"train": 70, "t10k": 9})
     values = {"data": str(data), "batch_size": 16, "learning_rate": 0.01, **changes}
     samples.train_config(**values).write(directory / "config.json")
-    return launch(directory, [sys.executable, "-m", "orchestrator.trainer.train", str(directory)], ranks)
+    program = [sys.executable, "-m", "orchestrator.trainer.train", str(directory)]
+    return launch(directory, program, ranks, options=options)
 
 
 def results(directory: Path) -> Results:

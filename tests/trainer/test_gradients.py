@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import keras
 import numpy as np
@@ -52,14 +53,19 @@ class Run:
     said: str
 
 
-@pytest.fixture(scope="module", params=[(1, 530), (2, 530), (3, 530), (5, 49)], ids="{0[0]} ranks".format)
+CASES = [(1, 1, 530), (2, 1, 530), (3, 1, 530), (5, 1, 49), (1, 5, 530), (2, 3, 530)]
+
+
+@pytest.fixture(scope="module", params=CASES, ids="{0[0]} ranks, {0[1]} passes".format)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """By so many ranks on so many rows, a tenth held out: uneven shards, and of five ranks one without tests."""
-    ranks, rows = request.param
+    """By so many ranks, in so many passes, on so many rows, a tenth held out: uneven shards, one of five without."""
+    ranks, passes, rows = request.param
     directory = tmp_path_factory.mktemp("run") / "one-step"
     data = samples.table(directory / "data" / "sky.csv", [samples.sky(number) for number in range(rows)])
     shape = {"dataset": "sdss", "data": str(data), "image_size": 1, "channels": 6, "classes": 3}
-    steps = {"batch_size": ALL_RANKS // ranks, "learning_rate": 1.0 / ranks, "milestones": [], "epochs": 1, "steps": 1}
+    batches = ranks * passes
+    steps: dict[str, Any] = {"batch_size": ALL_RANKS // batches, "learning_rate": 1.0 / batches, "milestones": []}
+    steps |= {"epochs": 1, "steps": 1, "backward_passes_per_step": passes}
     config = samples.train_config(**shape, **steps)
     config.write(directory / "config.json")
     said = launcher.launch(directory, [sys.executable, "-c", PROGRAM, str(directory)], ranks).stdout
@@ -94,5 +100,5 @@ def test_every_sample_that_is_held_out_is_counted_once(run: Run) -> None:
 
 
 def test_more_ranks_than_samples_to_train_on_are_refused(run: Run) -> None:
-    world = ALL_RANKS // run.config.batch_size
+    world = ALL_RANKS // run.config.batch_size // run.config.backward_passes_per_step
     assert f"{world - 1} training images for {world} ranks: use --np {world - 1} or fewer" in run.said

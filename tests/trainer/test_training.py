@@ -9,6 +9,7 @@ import keras
 import pytest
 import tensorflow as tf
 
+from orchestrator.schema import Communication
 from orchestrator.trainer import endings
 from orchestrator.trainer.data import datasets
 from orchestrator.trainer.setup import Trainer
@@ -78,6 +79,35 @@ def test_the_same_seed_on_as_many_ranks_gives_the_same_weights_bit_by_bit(traine
 
 def test_a_run_stops_after_the_steps_it_was_given(again: Path) -> None:
     assert (results(again).ended, [epoch.steps for epoch in results(again).epochs]) == ("steps", [2, 3])
+
+
+def test_results_say_by_what_gradients_travelled(trained: Path) -> None:
+    found = results(trained)
+    assert found.communication == Communication(
+        controller="gloo",
+        transport="gloo",
+        cycle_time=1.0,
+        fusion_threshold=128.0,
+        autotune=False,
+        route="allreduce",
+        groups=1,
+        bytes_per_step=4 * found.parameters,
+    )
+
+
+def test_a_step_of_several_passes_is_one_update_of_their_mean_by_horovod_as_it_was_set(tmp_path: Path) -> None:
+    log = tmp_path / "autotune.csv"
+    options = ["--cycle-time-ms", "2.5", "--fusion-threshold-mb", "16", "--autotune", "--autotune-log-file", str(log)]
+    changes: dict[str, Any] = {"batch_size": 8, "backward_passes_per_step": 2, "compression": "bf16"}
+    found = results(train(tmp_path / "run", ranks=2, options=options, **changes))
+    assert [(epoch.steps, epoch.train.images, epoch.test.images) for epoch in found.epochs] == [(2, 64, 9), (4, 64, 9)]
+    assert found.effective_batch_size == 32
+    assert found.peak_learning_rate == pytest.approx(0.04)
+    assert found.communication
+    used = found.communication
+    assert (used.cycle_time, used.fusion_threshold, used.autotune) == (2.5, 16.0, True)
+    assert (used.route, used.bytes_per_step) == ("exchange", 2 * found.parameters)
+    assert log.read_text().startswith("hierarchical_allreduce,")
 
 
 @pytest.mark.parametrize(("steps", "step", "ended", "epochs"), [(4, 4, "steps", 1), (5, 4, None, 2), (99, 4, None, 7)])

@@ -109,11 +109,11 @@ def test_epochs_of_another_number_of_ranks_are_left_out() -> None:
 
 
 EVERY = [
-    explained(*ranks, dataset=dataset, precision=precision, fp16_allreduce=fp16)
+    explained(*ranks, dataset=dataset, precision=precision, compression=compression)
     for ranks in ([(200, 300, 0)], [(5, 300, 195)] * 2, [(5, 495, 0)], [(5, 490, 5), (5, 300, 195)])
     for dataset in ("imagenet", "mnist")
     for precision in ("float32", "bfloat16")
-    for fp16 in (False, True)
+    for compression in ("none", "bf16")
 ]
 
 
@@ -128,8 +128,8 @@ def test_every_option_and_command_that_is_advised_is_there() -> None:
 
 def test_what_a_run_did_already_is_not_advised() -> None:
     slow_network = [(5, 300, 195)] * 2
-    assert "--fp16-allreduce" in str(explained(*slow_network))
-    assert "--fp16-allreduce" not in str(explained(*slow_network, fp16_allreduce=True))
+    assert "--compression bf16" in str(explained(*slow_network))
+    assert "--compression" not in str(explained(*slow_network, compression="fp16"))
     assert "--precision" not in str(explained((5, 495, 0), precision="bfloat16"))
 
 

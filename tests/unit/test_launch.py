@@ -1,6 +1,7 @@
 """How a run is started: argument lists, compared whole."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,41 @@ def test_horovodrun_is_launched_over_mpi() -> None:
 def test_a_fraction_of_a_millisecond_is_a_cycle_time() -> None:
     command = launch.launch_command(builders.run(cycle_time=0.5))
     assert command[command.index("--cycle-time-ms") + 1] == "0.5"
+
+
+LOG = "/shared/runs/resnet20-mnist-1/autotune.csv"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ["--cycle-time-ms", "5"]),
+        ({"fusion_threshold": 0}, ["--cycle-time-ms", "5", "--fusion-threshold-mb", "0"]),
+        ({"autotune": True, "cycle_time": None}, ["--autotune", "--autotune-log-file", LOG]),
+        (
+            {"autotune": True, "fusion_threshold": 64},
+            ["--cycle-time-ms", "5", "--fusion-threshold-mb", "64", "--autotune", "--autotune-log-file", LOG],
+        ),
+    ],
+)
+def test_horovod_is_told_what_is_set_and_tunes_the_rest_into_a_log_of_the_run(
+    changes: dict[str, Any], words: list[str]
+) -> None:
+    at = HOROVODRUN.index("--cycle-time-ms")
+    assert launch.launch_command(builders.run(**changes)) == [*HOROVODRUN[:at], *words, *HOROVODRUN[at + 2 :]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "autotune", "used"), [(None, False, 5.0), (None, True, None), (25.0, True, 25.0), (0.0, False, 0.0)]
+)
+def test_a_cycle_time_that_is_not_set_is_ours_or_tuned(asked: float | None, autotune: bool, used: float | None) -> None:
+    assert launch.cycle_time(asked, autotune) == used
+
+
+def test_a_run_of_an_older_version_is_remembered() -> None:
+    """Which knew neither a fusion threshold nor tuning."""
+    older = builders.run().model_dump(exclude={"fusion_threshold", "autotune"})
+    assert launch.Run.model_validate(older) == builders.run()
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])

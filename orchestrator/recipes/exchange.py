@@ -1,0 +1,47 @@
+"""How gradients travel: what flags and recipes say of it, and what Horovod cannot do."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.config import Train
+from orchestrator.errors import ConfigError
+from orchestrator.recipes.choice import recipe
+from orchestrator.schema import TrainConfig
+
+KEYS = ("backward_passes_per_step", "compression", "gradient_predivide_factor", "adasum")
+
+
+def settings(train: Train) -> dict[str, Any]:
+    """The KEYS of TrainConfig: flags, then recipes, then its defaults. Raises ConfigError as ``recipe`` does."""
+    given = {key: value for key in KEYS if (value := getattr(train, key)) is not None}
+    older = {"compression": "fp16"} if train.fp16_allreduce else {}
+    defaults = {key: TrainConfig.model_fields[key].default for key in KEYS}
+    return {key: {**defaults, **recipe(train), **older, **given}[key] for key in KEYS}
+
+
+def passes(train: Train) -> int:
+    return int(settings(train)["backward_passes_per_step"])
+
+
+def require(said: Mapping[str, Any], controller: str, ranks: int, nodes: int | None) -> None:
+    """Raises ConfigError where the KEYS in ``said`` do not go together, or not with how a run is launched.
+
+    ``nodes`` are those of a cluster with GPUs: Horovod takes the mean within each and Adasum between them, else
+    between ``ranks``; each of its rounds takes pairs.
+    """
+    if not said["adasum"]:
+        return
+    number, what = (ranks, "ranks") if nodes is None else (nodes, "nodes with GPUs")
+    problems = []
+    if controller != "mpi":
+        problems.append(f"launch.controller: {controller}: Horovod has Adasum with mpi alone")
+    if number & (number - 1):
+        problems.append(f"train.adasum: {number} {what}: Horovod's Adasum needs 1, 2, 4, 8 or another power of two")
+    if said["compression"] == "bf16":
+        problems.append("train.compression: bf16: not with Adasum, which Horovod does in 32 bits or fp16")
+    if said["gradient_predivide_factor"] != 1:
+        factor = said["gradient_predivide_factor"]
+        problems.append(f"train.gradient_predivide_factor: {factor:g}: not with Adasum, which takes no mean")
+    if problems:
+        fewer = 1 << (number.bit_length() - 1)
+        raise ConfigError(problems, f"--no-adasum, or --controller mpi on {fewer} {what} without the others")

@@ -1,0 +1,118 @@
+"""Means of all ranks' gradients by every way that they can travel: real ranks, real Horovod."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from orchestrator.trainer import reduction
+from tests.trainer import launcher
+
+# Every rank knows everybody's gradients, so it knows the mean. Groups are small, so that there are several.
+EVERY_WAY = """
+import hashlib, sys
+import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
+from orchestrator.trainer import reduction
+from tests import samples
+
+SHAPES = [(3, 3, 4, 8), (8,), (33, 10), (1,), (700, 3)]
+reduction.GROUP_BYTES = 4096
+reduction.begin()
+def of(rank):
+    random = np.random.default_rng(rank)
+    return [random.standard_normal(shape).astype(np.float32) for shape in SHAPES]
+everyones = [of(rank) for rank in range(hvd.size())]
+means = [np.mean([mine[n].astype(np.float64) for mine in everyones], axis=0) for n in range(len(SHAPES))]
+largest = max(float(np.abs(one).max()) for mine in everyones for one in mine)
+UNIT = {"none": 2.0**-22, "fp16": 2.0**-11, "bf16": 2.0**-8}  # half a last bit, of numbers up to 1
+for compression, unit in UNIT.items():
+    for predivide in (1.0, 2.0):
+        config = samples.train_config(compression=compression, gradient_predivide_factor=predivide)
+        @tf.function
+        def step():
+            return reduction.averages([tf.constant(one) for one in of(hvd.rank())], config)[0]
+
+        for _ in range(2):
+            found = [one.numpy() for one in step()]
+        for one, mean in zip(found, means, strict=True):
+            assert one.dtype == np.float32 and one.shape == mean.shape
+            np.testing.assert_allclose(one, mean, rtol=0, atol=2 * unit * largest)
+        digests = hvd.allgather_object(hashlib.sha256(b"".join(one.tobytes() for one in found)).hexdigest())
+        assert len(set(digests)) == 1, (compression, digests)
+        print(f"rank {hvd.rank()}: {compression} by {reduction.route(config)}")
+"""
+# Of seven gradients each comes at a time of its own on each rank, which is another in every step.
+JITTER = """
+import hashlib, sys, time
+import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
+from orchestrator.trainer import reduction
+from tests import samples
+
+reduction.GROUP_BYTES = 400_000
+reduction.begin()
+random, moments = np.random.default_rng(hvd.rank()), np.random.default_rng([7, hvd.rank()])
+gradients = [random.standard_normal(30_000 + 777 * number).astype(np.float32) for number in range(7)]
+config = samples.train_config(compression=sys.argv[1])
+def late(number):
+    time.sleep(float(moments.random()) * 0.01)
+    return gradients[number]
+@tf.function
+def step():
+    own = [tf.ensure_shape(tf.numpy_function(late, [n], tf.float32), gradients[n].shape) for n in range(7)]
+    return reduction.averages(own, config)[0]
+digests = {hashlib.sha256(b"".join(one.numpy().tobytes() for one in step())).hexdigest() for _ in range(40)}
+print(f"rank {hvd.rank()}: {len(digests)} different results of 40")
+"""
+ADASUM = """
+import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
+from orchestrator.trainer import reduction
+from tests import samples
+
+reduction.begin()
+config = samples.train_config(adasum=True)
+pairs = [[np.float32([3, 0]), np.float32([0, 5])], [np.float32([2, 4]), np.float32([2, 4])],
+         [np.float32([1, 2, 3]), np.float32([4, -1, 0.5])]]
+@tf.function
+def step():
+    return reduction.averages([tf.constant(pair[hvd.rank()]) for pair in pairs], config)[0]
+def by_the_paper(a, b):
+    return (1 - a @ b / (2 * a @ a)) * a + (1 - a @ b / (2 * b @ b)) * b
+for found, pair in zip(step(), pairs, strict=True):
+    np.testing.assert_allclose(found.numpy(), by_the_paper(*pair), rtol=1e-6)
+assert (reduction.route(config), reduction.scale(config)) == ("adasum", 1)
+"""
+
+
+def says(directory: Path, program: str, ranks: int, *words: str, controller: str = "gloo") -> set[str]:
+    """What ranks print that all do well."""
+    path = directory / "program.py"
+    path.write_text(program)
+    said = launcher.launch(directory / "run", [sys.executable, str(path), *words], ranks, controller)
+    assert said.returncode == 0, said.stdout
+    return {line.partition(">:")[2] for line in said.stdout.splitlines() if ">:rank " in line}
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_means_are_right_to_half_a_bit_of_what_travels_and_the_same_on_every_rank(tmp_path: Path, ranks: int) -> None:
+    routes = {"none": "allreduce", "fp16": "exchange", "bf16": "exchange"}
+    found = says(tmp_path, EVERY_WAY, ranks)
+    assert found == {f"rank {rank}: {kind} by {way}" for rank in range(ranks) for kind, way in routes.items()}
+
+
+@pytest.mark.parametrize("compression", ["none", "bf16"])
+def test_three_ranks_add_up_in_the_same_order_whenever_gradients_come(tmp_path: Path, compression: str) -> None:
+    found = says(tmp_path, JITTER, 3, compression)
+    assert found == {f"rank {rank}: 1 different results of 40" for rank in range(3)}
+
+
+def test_adasum_is_that_of_the_paper_for_each_gradient(tmp_path: Path) -> None:
+    """Maleki et al. 2020, section 3.1: the sum of what is orthogonal, the mean of what is parallel."""
+    says(tmp_path, ADASUM, 2, controller="mpi")
+
+
+def test_groups_are_filled_from_the_last_gradient_on_and_hold_one_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reduction, "GROUP_BYTES", 40)
+    shapes = [tf.TensorShape([size]) for size in (3, 20, 4, 6, 1)]
+    assert reduction.groups(shapes) == [[4, 3], [2], [1], [0]]
+    assert reduction.groups([]) == []
