@@ -177,6 +177,7 @@ class World(_File):
 class Communication(_File):
     """What gradients travelled by, as Horovod was really set. ``cycle_time`` in ms, ``fusion_threshold`` in MiB.
 
+    Groups are as large as the threshold where one was given, else smaller than Horovod's own (``trainer/reduction``).
     With ``autotune`` these two are what it began with, and ``autotune.csv`` in the run's directory says what it tried.
     ``route``: "allreduce" is Horovod's, of ``groups`` of gradients; "exchange" is an alltoall, sums in float32, and an
     allgather; "none" stands for one rank. ``bytes_per_step`` are those of one rank's gradients.

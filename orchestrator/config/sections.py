@@ -63,7 +63,9 @@ class Launch(Section):
         None, ge=0, description="milliseconds between two rounds of Horovod's background thread; default: 5, or tuned"
     )
     fusion_threshold: int | None = Field(
-        None, ge=0, description="MiB that Horovod sends in one message; default: its own 128, or tuned"
+        None,
+        ge=0,
+        description="MiB in one message of Horovod's; default: 32 of gradients, 128 of your own scripts, or tuned",
     )
     autotune: bool = Field(
         False, description="let Horovod try out what is not set of these two; autotune.csv says what it tried"

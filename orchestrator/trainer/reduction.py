@@ -2,8 +2,8 @@
 
 Gradients travel in groups that are the same in every step. What Horovod fuses on its own depends on the moment, and the
 place of a number in the buffer on the order in which ranks add to it (a ring starts at another rank for each part): on
-three ranks and more, the same run would then end with other last bits. Groups of some size also cost least: as many
-messages as needed, the first of them while other gradients are still being computed.
+three ranks and more, the same run would then end with other last bits. Groups of this size cost no more than that: few
+messages, the first of them while other gradients are still being computed.
 """
 
 import os
@@ -16,7 +16,7 @@ import tensorflow as tf
 from orchestrator.schema import Communication, TrainConfig
 from orchestrator.trainer import exchange
 
-GROUP_BYTES = 32 << 20  # of float32 gradients, if they are not more in one piece
+GROUP_BYTES = 32 << 20  # of float32 gradients, where no fusion threshold is given; one gradient may be larger
 DEFAULTS = {"HOROVOD_CYCLE_TIME": 1.0, "HOROVOD_FUSION_THRESHOLD": 128 << 20}  # Horovod 0.28.1: operations.cc
 
 
@@ -52,12 +52,12 @@ def averages(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[list[tf.T
 def groups(shapes: "list[tf.TensorShape]") -> list[list[int]]:
     """Which gradients travel together, by number: the last first, for backpropagation computes these first."""
     found: list[list[int]] = []
-    room = 0
+    limit, room = int(os.environ.get("HOROVOD_FUSION_THRESHOLD", GROUP_BYTES)), 0
     for number in reversed(range(len(shapes))):
         needs = 4 * shapes[number].num_elements()
         if not found or needs > room:
             found.append([])
-            room = GROUP_BYTES
+            room = limit
         found[-1].append(number)
         room -= needs
     return found

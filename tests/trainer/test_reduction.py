@@ -116,3 +116,11 @@ def test_groups_are_filled_from_the_last_gradient_on_and_hold_one_at_least(monke
     shapes = [tf.TensorShape([size]) for size in (3, 20, 4, 6, 1)]
     assert reduction.groups(shapes) == [[4, 3], [2], [1], [0]]
     assert reduction.groups([]) == []
+
+
+@pytest.mark.parametrize(("threshold", "groups"), [("0", [[2], [1], [0]]), ("48", [[2, 1], [0]]), ("99", [[2, 1, 0]])])
+def test_groups_are_as_large_as_the_fusion_threshold_that_is_given(
+    monkeypatch: pytest.MonkeyPatch, threshold: str, groups: list[list[int]]
+) -> None:
+    monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", threshold)
+    assert reduction.groups([tf.TensorShape([size]) for size in (3, 4, 5)]) == groups
