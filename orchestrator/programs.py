@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -36,7 +37,7 @@ def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
 
 
 def resume(
-    place: Home, cluster: Cluster, digest: str, launch: Launch, old: Run, limits: Mapping[str, int | float]
+    place: Home, cluster: Cluster, digest: str, launch: Launch, old: Run, limits: Mapping[str, Any]
 ) -> Run:
     """Start a run that goes on where the training run ``old`` stopped, with its settings, and ``limits`` if any.
 

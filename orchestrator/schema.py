@@ -33,6 +33,7 @@ State = Literal["finished", "failed", "stopped"]
 Precision = Literal["float32", "bfloat16", "float16"]
 Optimizer = Literal["sgd", "rmsprop", "adam"]
 Schedule = Literal["step", "cosine", "exponential", "polynomial"]
+Otherwise = Literal["stop", "skip"]
 
 
 class _File(BaseModel):
@@ -57,6 +58,13 @@ class TrainConfig(_File):
     "step", ``decay`` and ``decay_epochs`` to "exponential", ``power`` to "polynomial".
     ``max_time`` and ``checkpoint_every`` in seconds. ``resume`` is the checkpoint that the run goes on from, a
     directory of another run's: ``RUN/checkpoints/NAME``.
+
+    What "stop" ends a run for, "skip" goes on after. ``on_damage``: a sample that cannot be read, or whose record has
+    another checksum than is written beside it. In training, the first sample of its batch that can be read takes its
+    place, so that all ranks make as many steps of as many images as without the damage, and the same ones where the
+    run is resumed; a batch without any such sample ends the run. In evaluation it is left out.
+    ``on_nan``: a step in which a rank's loss, or a gradient, is not a number. No rank applies the update of that step,
+    and nobody counts its images; too many of them in a row end the run.
     """
 
     run: str
@@ -97,6 +105,8 @@ class TrainConfig(_File):
     keep_checkpoints: int = 3
     checkpoint_every: float | None = None
     resume: str | None = None
+    on_damage: Otherwise = "stop"
+    on_nan: Otherwise = "stop"
 
 
 class Scores(_File):
@@ -150,6 +160,8 @@ class Results(_File):
 
     ``resumed_from`` is the run that this one continues; ``epochs`` begin with those of that one.
     ``data_path`` is the directory that the data was read from: on the shared storage, or on every node's own disk.
+    ``damaged`` names the samples that could not be read, and ``skipped_steps`` counts the steps that were not applied,
+    both since this run began: what a run that is continued met before is in its own results.
     """
 
     version: Literal[1] = 1
@@ -164,6 +176,8 @@ class Results(_File):
     ended: Literal["epochs", "steps", "max-time", "terminated"] | None = None
     resumed_from: str | None = None
     data_path: str | None = None
+    damaged: list[str] = []
+    skipped_steps: int = 0
 
 
 class Kept(_File):

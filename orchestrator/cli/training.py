@@ -31,7 +31,7 @@ Resume = Annotated[
         autocompletion=options.completion(options.run_names),
     ),
 ]
-LIMITS = ("epochs", "steps", "max_time")  # what may be set anew where a run is resumed
+LIMITS = ("epochs", "steps", "max_time", "on_damage", "on_nan")  # what may be set anew where a run is resumed
 WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
 
 
@@ -75,6 +75,8 @@ def train(
     fp16_allreduce: Annotated[bool | None, key("train.fp16_allreduce", "--fp16-allreduce/--no-fp16-allreduce")] = None,
     checkpoint_every: Annotated[str | None, key("train.checkpoint_every")] = None,
     keep_checkpoints: Annotated[int | None, key("train.keep_checkpoints")] = None,
+    on_damage: Annotated[str | None, key("train.on_damage")] = None,
+    on_nan: Annotated[str | None, key("train.on_nan")] = None,
     resume: Resume = None,
     np: Np = None,
     controller: Controller = None,
@@ -93,6 +95,7 @@ def train(
         "train.learning_rate": learning_rate, "train.image_size": image_size, "train.seed": seed,
         "train.precision": precision, "train.fp16_allreduce": fp16_allreduce,
         "train.checkpoint_every": checkpoint_every, "train.keep_checkpoints": keep_checkpoints,
+        "train.on_damage": on_damage, "train.on_nan": on_nan,
         **launched(np, controller, network_interface, cycle_time),
     }  # fmt: skip
     if resume:

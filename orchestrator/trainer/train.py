@@ -6,6 +6,7 @@ scaled with the number of ranks, approached by a linear warm-up.
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -41,19 +42,21 @@ def _train_step(trainer: Trainer) -> TrainStep:
     And the seconds that it waited for the gradients of others, float64, and what all ranks wish, int32, both in the
     host's memory.
     """
-    config, model, optimizer = trainer.config, trainer.model, trainer.optimizer
+    config, model, optimizer, guard = trainer.config, trainer.model, trainer.optimizer, trainer.guard
     decayed = [v for v in trainer.variables if len(v.shape) > 1]  # kernels, not biases nor batch normalisation
 
     @tf.function(reduce_retracing=True)
     def step(images: tf.Tensor, labels: tf.Tensor, wishes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        before = guard.before()
         with tf.GradientTape() as tape:
             logits = model(images, training=True)
             loss = tf.reduce_mean(_cross_entropy(labels, logits, config))
             loss += config.weight_decay * tf.add_n([tf.nn.l2_loss(v) for v in decayed])
             scaled = optimizer.scale_loss(loss)
         gradients, waited = reduction.averages(tape.gradient(scaled, trainer.variables), config.fp16_allreduce)
-        optimizer.apply(gradients, model.trainable_variables)
-        return _scores(labels, logits), waited, reduction.total(wishes)
+        update = partial(optimizer.apply, gradients, model.trainable_variables)
+        scores = guard.apply(update, _scores(labels, logits), gradients, before)
+        return scores, waited, reduction.total(wishes)
 
     return step
 
