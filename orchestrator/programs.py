@@ -37,9 +37,7 @@ def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
         return _start_ours(place, cluster, head, run, "train", resolved)
 
 
-def resume(
-    place: Home, cluster: Cluster, digest: str, launch: Launch, old: Run, limits: Mapping[str, int | float]
-) -> Run:
+def resume(place: Home, cluster: Cluster, digest: str, launch: Launch, old: Run, limits: Mapping[str, Any]) -> Run:
     """Start a run that goes on where the training run ``old`` stopped, with its settings, and ``limits`` if any.
 
     Limits are ``epochs``, ``steps`` and ``max_time`` (seconds), as in TrainConfig.

@@ -1,6 +1,7 @@
 """Which checkpoint a training run can go on from, and with which configuration."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -53,7 +54,7 @@ def read(place: Home, head: Session, old: Run) -> tuple[TrainConfig, Checkpoints
 
 
 def continued(
-    settings: TrainConfig, index: Checkpoints, old: Run, np: int, limits: Mapping[str, int | float], cluster: str
+    settings: TrainConfig, index: Checkpoints, old: Run, np: int, limits: Mapping[str, Any], cluster: str
 ) -> TrainConfig:
     """The configuration of a run on ``np`` ranks that continues ``old``; its own ``run`` is for the caller to set.
 

@@ -34,6 +34,7 @@ Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Optimizer = Literal["sgd", "rmsprop", "adam"]
 Compression = Literal["none", "fp16", "bf16"]
 Schedule = Literal["step", "cosine", "exponential", "polynomial"]
+Otherwise = Literal["stop", "skip"]
 
 
 class _File(BaseModel):
@@ -76,6 +77,13 @@ class TrainConfig(_File):
     Adaptive Summation" (arXiv 2006.02924), and not averaged; the peak of the learning rate then leaves the number of
     ranks out, but for those on a node with GPUs, of which Horovod takes the mean (its docs/adasum_user_guide.rst finds
     2 to 2.5 times the rate of one rank good on CPUs: that is for ``learning_rate`` to say).
+
+    What "stop" ends a run for, "skip" goes on after. ``on_damage``: a sample that cannot be read, or whose record has
+    another checksum than is written beside it. In training, the first sample of its batch that can be read takes its
+    place, so that all ranks make as many steps of as many images as without the damage, and the same ones where the
+    run is resumed; a batch without any such sample ends the run. In evaluation it is left out.
+    ``on_nan``: a step in which a rank's loss, or a gradient, is not a number. No rank applies the update of that step,
+    and nobody counts its images; too many of them in a row end the run.
     """
 
     run: str
@@ -119,6 +127,8 @@ class TrainConfig(_File):
     keep_checkpoints: int = 3
     checkpoint_every: float | None = None
     resume: str | None = None
+    on_damage: Otherwise = "stop"
+    on_nan: Otherwise = "stop"
 
     @model_validator(mode="before")
     @classmethod
@@ -199,6 +209,8 @@ class Results(_File):
     ``resumed_from`` is the run that this one continues; ``epochs`` begin with those of that one.
     ``data_path`` is the directory that the data was read from: on the shared storage, or on every node's own disk.
     Without ``communication`` it is a file of an older version.
+    ``damaged`` names the samples that could not be read, and ``skipped_steps`` counts the steps that were not applied,
+    both since this run began: what a run that is continued met before is in its own results.
     """
 
     version: Literal[1] = 1
@@ -214,6 +226,8 @@ class Results(_File):
     resumed_from: str | None = None
     data_path: str | None = None
     communication: Communication | None = None
+    damaged: list[str] = []
+    skipped_steps: int = 0
 
 
 class Kept(_File):

@@ -32,7 +32,7 @@ Resume = Annotated[
     ),
 ]
 AS_BEFORE = ("controller", "cycle_time", "fusion_threshold", "autotune")  # where a run is resumed
-LIMITS = ("epochs", "steps", "max_time")  # what may be set anew where a run is resumed
+LIMITS = ("epochs", "steps", "max_time", "on_damage", "on_nan")  # what may be set anew where a run is resumed
 WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
 
 
@@ -78,6 +78,8 @@ def train(
     adasum: Annotated[bool | None, key("train.adasum", "--adasum/--no-adasum")] = None,
     checkpoint_every: Annotated[str | None, key("train.checkpoint_every")] = None,
     keep_checkpoints: Annotated[int | None, key("train.keep_checkpoints")] = None,
+    on_damage: Annotated[str | None, key("train.on_damage")] = None,
+    on_nan: Annotated[str | None, key("train.on_nan")] = None,
     resume: Resume = None,
     np: Np = None,
     controller: Controller = None,
@@ -100,6 +102,7 @@ def train(
         "train.backward_passes_per_step": backward_passes_per_step, "train.adasum": adasum,
         "train.gradient_predivide_factor": gradient_predivide_factor,
         "train.checkpoint_every": checkpoint_every, "train.keep_checkpoints": keep_checkpoints,
+        "train.on_damage": on_damage, "train.on_nan": on_nan,
         **launched(np, controller, network_interface, cycle_time, fusion_threshold, autotune),
     }  # fmt: skip
     if resume:

@@ -14,12 +14,26 @@ from orchestrator.trainer.setup import Trainer
 
 
 def scores(trainer: Trainer, sums: tf.Tensor, split: str) -> Scores:
-    """Means over what all ranks have summed up. Ends every rank's program where the loss is no longer a number."""
+    """Means over what all ranks have summed up. Ends every rank's program where the loss is no longer a number.
+
+    Where a run goes on after such steps, it ends after too many of them, or where no other is left to take a mean of.
+    """
+    place = f"after step {trainer.step} (epoch {trainer.epoch})"
+    trainer.guard.check(place)
     loss, top1, top5, images = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{split}").numpy().tolist()
     if not math.isfinite(loss):
-        place = f"after step {trainer.step} (epoch {trainer.epoch})"
         sys.exit(f"{split} loss is {loss} {place}: a smaller --learning-rate may help")
+    if not images:
+        none = "no step's loss was a number" if split == "training" else "no sample could be read"
+        sys.exit(f"{split}: {none} {place}")
     return Scores(loss=loss / images, top1=top1 / images, top5=top5 / images, images=int(images))
+
+
+def damaged(trainer: Trainer) -> list[str]:
+    """The samples that any rank could not read, each once, sorted; every rank calls it, and nobody is asked in vain."""
+    if trainer.config.on_damage == "stop":
+        return []
+    return sorted(set().union(*hvd.allgather_object(trainer.damaged)))
 
 
 def digest(model: keras.Model) -> str:

@@ -6,6 +6,7 @@ comes first, with each rank's own statistics; then the epoch is closed with the 
 """
 
 import resource
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ import tensorflow as tf
 from orchestrator.schema import Epoch, Scores, Trained
 from orchestrator.trainer import agreement, endings, outcome, reduction, schedule
 from orchestrator.trainer.checkpoints import Arrays, Keeper
-from orchestrator.trainer.data.blame import Batches
+from orchestrator.trainer.data.blame import Batches, Skipped
 from orchestrator.trainer.endings import Watch
 from orchestrator.trainer.setup import Trainer
 
@@ -47,7 +48,7 @@ class Training:
             if trainer.epoch < trainer.config.epochs and not trainer.ended:
                 trainer.ended = endings.reason(trainer, self.watch.agree())
         ended = trainer.ended or "epochs"
-        self.results.end(ended)
+        self.results.end(ended, agreement.damaged(trainer))
         if ended in ("max-time", "terminated"):
             outcome.say(f"{ended} after step {trainer.step}: `train --resume {trainer.config.run}` goes on")
         hvd.allgather_object(None)
@@ -103,7 +104,17 @@ class Training:
         trainer, config = self.trainer, self.trainer.config
         mine = trainer.train_split.share(config.seed, trainer.epoch, hvd.size(), hvd.rank())
         todo = mine[trainer.done * trainer.batch : trainer.steps_per_epoch * trainer.batch]
-        return trainer.train_split.batches(todo, trainer.batch, config.seed + trainer.epoch, True)
+        return trainer.train_split.batches(todo, trainer.batch, config.seed + trainer.epoch, True, self._skipped())
+
+    def _skipped(self) -> "Skipped | None":
+        """Who is told of a sample that cannot be read, where the run is to go on without it."""
+        return self._name_damaged if self.trainer.config.on_damage == "skip" else None
+
+    def _name_damaged(self, sample: str, reason: str) -> None:
+        trainer = self.trainer
+        trainer.damaged.append(sample)
+        place = f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch})"
+        print(f"{place}: goes on without {sample}: {reason}", file=sys.stderr, flush=True)
 
     def _save(self, sums: tf.Tensor, clock: outcome.Clock) -> None:
         """Within an epoch; ends every rank's program where the loss is no longer a number."""
@@ -145,7 +156,7 @@ class Training:
         self.trainer.record.scores("test", test.loss, test.top1)
         digest = agreement.digest(self.trainer.model)
         epoch = Epoch(**trained.model_dump(), test=test, test_seconds=seconds, weights_sha256=digest)
-        self.results.add(epoch)
+        self.results.add(epoch, agreement.damaged(self.trainer))
         if self.trainer.done == self.trainer.steps_per_epoch:
             self.keeper.close(epoch)
 
@@ -153,6 +164,6 @@ class Training:
         trainer = self.trainer
         mine = trainer.test_split.part(hvd.size(), hvd.rank())
         sums = tf.zeros([4])
-        for images, labels in trainer.test_split.batches(mine, trainer.part, 0, False):
+        for images, labels in trainer.test_split.batches(mine, trainer.part, 0, False, self._skipped()):
             sums += self.evaluate(images, labels)
         return agreement.scores(trainer, sums, "test")

@@ -87,24 +87,35 @@ class Writer:
         self.directory, self.results = directory, results
         self.trainer = trainer
 
-    def add(self, epoch: Epoch) -> None:
-        self._keep(self.results.model_copy(update={"epochs": [*self.results.epochs, epoch]}))
+    def add(self, epoch: Epoch, damaged: list[str]) -> None:
+        self._keep({"epochs": [*self.results.epochs, epoch]}, damaged)
         say(
             f"epoch {epoch.epoch}/{self.trainer.epochs}  loss {epoch.train.loss:.3f}"
             f"  top-1 {epoch.train.top1:.1%}  test loss {epoch.test.loss:.3f}  test top-1 {epoch.test.top1:.1%}"
             f"  {epoch.images_per_second:.0f} images/s  {epoch.seconds:.1f} s"
         )
 
-    def end(self, why: str) -> None:
-        self._keep(self.results.model_copy(update={"ended": why}))
+    def end(self, why: str, damaged: list[str]) -> None:
+        self._keep({"ended": why}, damaged)
+        if left_out := skipped(self.results):
+            say(left_out)
         if explanation := explain(self.results):
             say(str(explanation))
 
-    def _keep(self, results: Results) -> None:
-        self.results = results
+    def _keep(self, news: dict[str, object], damaged: list[str]) -> None:
+        met = {"damaged": damaged, "skipped_steps": self.trainer.guard.skipped}
+        self.results = self.results.model_copy(update={**news, **met})
         if hvd.rank() == 0:
-            results.write(self.directory / "results.json")
-            _write_csv(self.directory / "results.csv", results.epochs)
+            self.results.write(self.directory / "results.json")
+            _write_csv(self.directory / "results.csv", self.results.epochs)
+
+
+def skipped(results: Results) -> str:
+    """What a run went on after; nothing where there was nothing."""
+    samples, steps = len(results.damaged), results.skipped_steps
+    parts = [f"{samples} damaged sample{'s' * (samples != 1)}"] * bool(samples)
+    parts += [f"{steps} step{'s' * (steps != 1)} whose loss was no number"] * bool(steps)
+    return f"skipped {' and '.join(parts)}" if parts else ""
 
 
 def begin(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:

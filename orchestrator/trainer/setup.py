@@ -3,7 +3,7 @@
 import math
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import horovod.tensorflow as hvd
 import keras
@@ -12,6 +12,7 @@ import tensorflow as tf
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import arithmetic, models, optimizers, reduction
 from orchestrator.trainer.data import datasets, staged
+from orchestrator.trainer.skipping import Guard
 from orchestrator.trainer.watching import telemetry
 
 
@@ -36,6 +37,8 @@ class Trainer:
     first: int = 0
     ended: "str | None" = None
     data_path: "str | None" = None
+    damaged: list[str] = field(default_factory=list)
+    _guard: "Guard | None" = None
     _record: "telemetry.Recorder | None" = None
 
     @property
@@ -57,6 +60,12 @@ class Trainer:
         """What is said of the training while it goes on."""
         self._record = self._record or telemetry.Recorder(self.config, self._plan)
         return self._record
+
+    @property
+    def guard(self) -> Guard:
+        """What keeps steps whose loss is no number from changing anything, where they are to be skipped."""
+        self._guard = self._guard or Guard(self.config.on_nan == "skip", self.model, self.optimizer)
+        return self._guard
 
     @property
     def epochs(self) -> int:

@@ -6,6 +6,7 @@ scaled with the number of batches in a step, approached by a linear warm-up.
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -41,7 +42,7 @@ def _train_step(trainer: Trainer) -> TrainStep:
     And the seconds that it waited for the gradients of others, float64, and what all ranks wish, int32, both in the
     host's memory.
     """
-    config, model, optimizer = trainer.config, trainer.model, trainer.optimizer
+    config, model, optimizer, guard = trainer.config, trainer.model, trainer.optimizer, trainer.guard
 
     def backward(images: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
         with tf.GradientTape() as tape:
@@ -52,9 +53,11 @@ def _train_step(trainer: Trainer) -> TrainStep:
 
     @tf.function(reduce_retracing=True)
     def step(images: tf.Tensor, labels: tf.Tensor, wishes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        own, scores = accumulation.means(backward, trainer.passes, trainer.variables, images, labels)
+        before = guard.before()
+        own, own_scores = accumulation.means(backward, trainer.passes, trainer.variables, images, labels)
         gradients, waited = reduction.averages(own, config)
-        optimizer.apply(gradients, model.trainable_variables)
+        update = partial(optimizer.apply, gradients, model.trainable_variables)
+        scores = guard.apply(update, own_scores, gradients, before)
         return scores, waited, reduction.total(wishes)
 
     return step

@@ -46,11 +46,11 @@ def test_a_records_random_view_is_that_of_its_image_with_its_seed(made: Path) ->
     split, _ = load(made / "records")
     assert split.records
     images, labels = everything(split, seed=7)
-    contents = list(records.contents(tf.data.Dataset.range(40), split.records, 1))
+    contents = list(records.contents(tf.data.Dataset.range(40), split.records))
     for number in (0, 11, 39):
         encoded, label = split.records.parse(contents[number])
         view = decoding.random_view(encoded, 16, tf.constant([7, number]))
-        assert np.array_equal(images[number], np.clip(np.round(view.numpy()), 0, 255).astype(np.uint8))
+        assert np.array_equal(images[number], view.numpy())
         assert labels[number] == int(label)
 
 

@@ -8,15 +8,16 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.data import arrays, imagenet, records
-from orchestrator.trainer.data.blame import Batches
+from orchestrator.trainer.data import arrays, imagenet, pipeline, records
+from orchestrator.trainer.data.blame import Batches, Readable, Skipped
 from orchestrator.trainer.data.decoding import central_view, random_view, split_seed
+from orchestrator.trainer.data.pipeline import Pipeline
 from orchestrator.trainer.data.records import Records
 
 Example = tuple[tf.Tensor, tf.Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Split:
     """One split of a data set: its size, and how to make a sample of it.
 
@@ -30,6 +31,10 @@ class Split:
     records: "Records | None" = None
     name: Callable[[int], str] = "sample {}".format
 
+    def __post_init__(self) -> None:
+        self._pipelines: dict[tuple[int, bool], Pipeline] = {}
+        self._readable = Readable(lambda one: self._pipeline(1, False)(one, 0), self.name)
+
     def share(self, seed: int, epoch: int, world: int, rank: int) -> np.ndarray:
         """The samples that a rank trains on in this epoch, in order: any two ranks differ by one sample at most."""
         if self.records:
@@ -40,25 +45,33 @@ class Split:
         """The samples that a rank evaluates: all ranks together each sample once."""
         return self.records.part(world, rank) if self.records else shard(np.arange(self.size), world, rank)
 
-    def batches(self, indices: np.ndarray, batch: int, seed: int, drop_remainder: bool) -> Batches:
-        """Batches of the samples ``indices`` in that order; ``seed`` steers augmentation."""
-        data = self._samples(indices, seed).map(self.example, num_parallel_calls=self.workers, deterministic=True)
-        data = data.batch(batch, drop_remainder=drop_remainder).prefetch(2).with_options(_options())
-        return Batches(data, indices, batch, lambda one: list(self._samples(one, seed).map(self.example)), self.name)
+    def batches(
+        self, indices: np.ndarray, batch: int, seed: int, drop_remainder: bool, skipped: "Skipped | None" = None
+    ) -> Batches:
+        """Batches of the samples ``indices`` in that order; ``seed`` steers augmentation.
 
-    def _samples(self, indices: np.ndarray, seed: int) -> tf.data.Dataset:
+        With ``skipped``, which is told their names, damaged samples are left out, or replaced by others of their batch
+        where a remainder is to be dropped, which wants whole batches.
+        """
+        made = self._pipeline(batch, drop_remainder)
+        return Batches(lambda todo: made(todo, seed), indices, batch, self._readable, drop_remainder, skipped)
+
+    def _pipeline(self, batch: int, drop_remainder: bool) -> Pipeline:
+        """Traced at its first use, and the same one ever after."""
+
+        def make(samples: tf.data.Dataset) -> tf.data.Dataset:
+            data = self._found(samples).map(self.example, num_parallel_calls=self.workers, deterministic=True)
+            data = data.batch(batch, drop_remainder=drop_remainder).prefetch(2)
+            return data.with_options(pipeline.options(self.workers + (records.READERS if self.records else 0)))
+
+        return self._pipelines.setdefault((batch, drop_remainder), Pipeline(make))
+
+    def _found(self, samples: tf.data.Dataset) -> tf.data.Dataset:
         """What ``example`` is made of: numbers or contents of records, with the seed of each."""
-        seeds = np.stack([np.full(len(indices), seed), indices], axis=1).astype(np.int32)
-        numbers = tf.data.Dataset.from_tensor_slices(indices.astype(np.int64))
-        found = records.contents(numbers, self.records, self.workers) if self.records else numbers
-        return tf.data.Dataset.zip((found, tf.data.Dataset.from_tensor_slices(seeds)))
-
-
-def _options() -> tf.data.Options:
-    """All has its number of threads already, and the autotuner sleeps for seconds before it lets an epoch end."""
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return options
+        if not self.records:
+            return samples
+        numbers, seeds = samples.map(lambda number, _: number), samples.map(lambda _, seed: seed)
+        return tf.data.Dataset.zip((records.contents(numbers, self.records), seeds))
 
 
 def epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:
@@ -113,7 +126,7 @@ View = Callable[[tf.Tensor, int, tf.Tensor], tf.Tensor]
 def _records(found: Records, config: TrainConfig, view: View) -> Split:
     def example(content: tf.Tensor, seed: tf.Tensor) -> Example:
         encoded, label = found.parse(content)
-        return _pixels(view(encoded, config.image_size, seed)), label
+        return view(encoded, config.image_size, seed), label
 
     return Split(len(found), example, config.threads, found, found.name)
 
@@ -129,10 +142,6 @@ def _files(
 
     def example(index: tf.Tensor, seed: tf.Tensor) -> Example:
         image = view(tf.io.read_file(tf.gather(paths, index)), config.image_size, seed)
-        return _pixels(image), tf.gather(labels, index)
+        return image, tf.gather(labels, index)
 
     return Split(len(samples), example, config.threads, name=lambda index: str(directory / samples[index][0]))
-
-
-def _pixels(image: tf.Tensor) -> tf.Tensor:
-    return tf.cast(tf.clip_by_value(tf.round(image), 0, 255), tf.uint8)

@@ -24,6 +24,7 @@ from orchestrator.trainer.data.found import DataError
 
 MANIFEST = "manifest.json"
 READERS = 16  # records that a rank has on their way at a time: a disk behind a network answers late, but many at once
+ROW = 8  # records that a reader reads one after the other
 WINDOW = 4  # shards whose records are mixed: what a rank reads from at a time
 SAMPLED = 100  # records of a shard whose labels are looked at where there is no manifest
 CHUNK = 1 << 22
@@ -90,12 +91,15 @@ class Records:
         return [np.arange(begin, end) for begin, end in cut if begin < end]
 
 
-def contents(numbers: tf.data.Dataset, found: Records, workers: int) -> tf.data.Dataset:
-    """The contents of these records, in order, READERS of them on their way while ``workers`` threads decode others."""
-    options = tf.data.Options()
-    options.threading.private_threadpool_size = workers + READERS
-    row = {"cycle_length": READERS, "block_length": 1, "num_parallel_calls": READERS, "deterministic": True}
-    return numbers.interleave(found.reader(), **row).with_options(options)
+def contents(numbers: tf.data.Dataset, found: Records) -> tf.data.Dataset:
+    """The contents of these records, in order, READERS of them on their way at a time.
+
+    A reader hands over ROW of them before the next one has its turn: to change threads for each costs as much as to
+    read it from memory.
+    """
+    read = found.reader()
+    rows = {"cycle_length": READERS, "block_length": ROW, "num_parallel_calls": READERS, "deterministic": True}
+    return numbers.batch(ROW).interleave(lambda row: tf.data.Dataset.from_tensor_slices(row).flat_map(read), **rows)
 
 
 def load(directory: Path) -> dict[str, Records]:

@@ -1,0 +1,44 @@
+"""A tf.data graph that is traced once and then fed with the samples of every epoch.
+
+A data set made in Python is traced when it is made: each would leave a graph behind, 2 MiB of it per epoch, and take
+the time to make it. Here the making itself is a compiled function of what the data set is to give.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+Make = Callable[[tf.data.Dataset], tf.data.Dataset]
+
+
+class Pipeline:
+    """``make`` turns a data set of (number int64, seed int32 (2)) into what is wanted of these samples."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+        numbers, seeds = tf.TensorSpec([None], tf.int64), tf.TensorSpec([None, 2], tf.int32)
+        self._traced = tf.function(self._variant, input_signature=[numbers, seeds])
+
+    def _variant(self, numbers: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
+        made = self._make(tf.data.Dataset.from_tensor_slices((numbers, seeds)))
+        self._spec = made.element_spec
+        return tf.data.experimental.to_variant(made)
+
+    def __call__(self, numbers: np.ndarray, seed: int) -> tf.data.Dataset:
+        """Of the samples ``numbers``, in that order; a sample's own seed is made of ``seed`` and its number."""
+        seeds = np.stack([np.full(len(numbers), seed), numbers], axis=1).astype(np.int32)
+        with tf.device("CPU:0"):
+            variant = self._traced(numbers.astype(np.int64), seeds)
+            return tf.data.experimental.from_variant(variant, self._spec)
+
+
+def options(workers: int) -> tf.data.Options:
+    """For ``workers`` threads of its own: TensorFlow's are for the training, and as few as its ops ask for.
+
+    All has its number of threads already, and the autotuner sleeps for seconds before it lets an epoch end.
+    """
+    chosen = tf.data.Options()
+    chosen.autotune.enabled = False
+    chosen.threading.private_threadpool_size = workers
+    return chosen

@@ -1,0 +1,69 @@
+"""The input of an epoch is that of the one before with other samples: nothing is traced anew, nothing is left behind."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from orchestrator.trainer.data import datasets
+from orchestrator.trainer.data.datasets import Split
+from tests import samples
+
+EPOCHS, WARM = 10, 10
+LEFT = 2 << 20  # bytes that one epoch leaves where its data set is made anew in Python
+
+
+def load(directory: Path) -> Split:
+    values = {"dataset": "imagenet", "data": str(directory), "image_size": 16, "channels": 3, "augment": True}
+    return datasets.load(samples.train_config(**values))[0]
+
+
+def epoch(split: Split, number: int) -> list[np.ndarray]:
+    order = split.share(seed=1, epoch=number, world=1, rank=0)
+    return [images.numpy() for images, _ in split.batches(order, 8, number, drop_remainder=True)]
+
+
+def resident() -> int:
+    """Bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("kind", ["folders", "records"])
+def test_epochs_leave_no_memory_behind(made: Path, kind: str) -> None:
+    """Threads come and go with every epoch, and with them the allocator's pools for them: these have a bound."""
+    split = load(made / kind)
+    for number in range(WARM):
+        epoch(split, number)
+    before = resident()
+    for number in range(EPOCHS):
+        assert len(epoch(split, number)) == 5
+    assert resident() - before < EPOCHS * LEFT / 4
+
+
+def test_how_a_sample_is_made_is_traced_once_whatever_the_epoch_and_its_length() -> None:
+    traced = []
+
+    def example(index: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        traced.append(index)
+        return tf.cast(index, tf.float32), index
+
+    split = Split(12, example, 1)
+    for size in (12, 8, 4, 12):
+        order = np.arange(size)[::-1]
+        found = [labels.numpy().tolist() for _, labels in split.batches(order, 4, size, drop_remainder=True)]
+        assert found == order.reshape(-1, 4).tolist()
+    assert len(traced) == 1
+
+
+def test_two_epochs_that_are_read_at_the_same_time_do_not_mix() -> None:
+    split = Split(6, lambda index, seed: (index, seed), 1)
+    one, other = (iter(split.batches(np.array(order), 2, 7, False)) for order in ([0, 1, 2, 3], [5, 4]))
+    taken = [next(one)[0].numpy().tolist(), next(other)[0].numpy().tolist(), next(one)[0].numpy().tolist()]
+    assert taken == [[0, 1], [5, 4], [2, 3]]
+
+
+def test_no_samples_make_no_batch() -> None:
+    split = Split(6, lambda index, seed: (index, seed), 1)
+    assert list(split.batches(np.array([], np.int64), 2, 7, drop_remainder=True)) == []

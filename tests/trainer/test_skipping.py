@@ -1,0 +1,117 @@
+"""A loss that is not a number, in a run that goes on after it: the step changes nothing, on no rank."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import horovod.tensorflow as hvd
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from orchestrator.trainer import agreement, skipping, train
+from orchestrator.trainer.data.datasets import Split
+from orchestrator.trainer.setup import Trainer
+from tests import samples
+from tests.trainer import launcher
+
+ROWS, BAD = 24, 5
+# A run on rows of which one is not a number.
+PROGRAM = """
+import pathlib, sys
+from orchestrator.trainer import models, train
+from orchestrator.trainer.data import datasets
+from tests.trainer.test_skipping import normalised, rows
+
+models.build = lambda *_, **__: normalised()
+datasets.load = lambda config: (rows(float("nan")), rows(0.0))
+sys.exit(train.main(pathlib.Path(sys.argv[1])))
+"""
+
+
+def normalised() -> keras.Model:
+    keras.utils.set_random_seed(3)
+    inside = [keras.layers.Flatten(), keras.layers.Dense(8), keras.layers.BatchNormalization()]
+    return keras.Sequential([keras.Input((1, 1, 6)), *inside, keras.layers.Dense(3)])
+
+
+def rows(bad: float) -> Split:
+    """Of 24 rows one has this value."""
+    random = np.random.default_rng(1)
+    features, labels = random.normal(size=(ROWS, 1, 1, 6)).astype(np.float32), random.integers(0, 3, ROWS)
+    features[BAD, 0, 0, 2] = bad
+    return Split(ROWS, lambda index, _: (tf.gather(features, index), tf.gather(labels, index)), 1)
+
+
+def trainer(optimizer: keras.optimizers.Optimizer) -> Trainer:
+    model = normalised()
+    optimizer.build(model.trainable_variables)
+    config = samples.train_config(classes=3, on_nan="skip")
+    return Trainer(config, model, optimizer, rows(0.0), rows(0.0), 8, 3, 0.0)
+
+
+def scaled() -> keras.optimizers.Optimizer:
+    return keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
+
+
+@pytest.mark.parametrize("optimizer", [lambda: keras.optimizers.SGD(0.1, momentum=0.9), scaled])
+def test_a_step_whose_loss_is_no_number_leaves_everything_as_it_was(optimizer: Any) -> None:
+    hvd.init()
+    made = trainer(optimizer())
+    step, labels = train._train_step(made), tf.constant([0, 1, 2, 0], tf.int64)
+    good, wishes = tf.random.normal([4, 1, 1, 6], seed=1), tf.zeros([3], tf.int32)
+
+    def values() -> list[np.ndarray]:
+        return [v.numpy() for v in [*made.model.variables, *made.optimizer.variables]]
+
+    counted = [step(good, labels, wishes)[0].numpy()[3]]
+    before = values()
+    counted.append(step(good * float("nan"), labels, wishes)[0].numpy()[3])
+    after = values()
+    counted.append(step(good, labels, wishes)[0].numpy()[3])
+    assert (counted, made.guard.skipped) == ([4, 0, 4], 1)
+    assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
+    assert not all(np.array_equal(one, other) for one, other in zip(after, values(), strict=True))
+
+
+def run(directory: Path, ranks: int, **changes: Any) -> str:
+    """What a run of two epochs says."""
+    values = {"run": directory.name, "dataset": "sdss", "model": "dense", "classes": 3, "image_size": 1, "channels": 6}
+    directory.mkdir()
+    config = samples.train_config(**{**values, "batch_size": 8 // ranks, **changes})
+    config.write(directory / "config.json")
+    return launcher.launch(directory, [sys.executable, "-c", PROGRAM, str(directory)], ranks).stdout
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_run_goes_on_after_steps_whose_loss_is_no_number_and_counts_them(tmp_path: Path, ranks: int) -> None:
+    said = run(tmp_path / "run", ranks, on_nan="skip", learning_rate=0.01)
+    found = launcher.results(tmp_path / "run")
+    assert (found.ended, found.skipped_steps) == ("epochs", 2), said
+    assert [(epoch.steps, epoch.train.images) for epoch in found.epochs] == [(3, 16), (6, 16)]
+    assert all(np.isfinite([epoch.train.loss, epoch.test.loss]).all() for epoch in found.epochs)
+    assert "skipped 2 steps whose loss was no number" in said
+
+
+def test_without_the_flag_such_a_step_ends_the_run(tmp_path: Path) -> None:
+    said = run(tmp_path / "run", 1)
+    assert "training loss is nan after step 3 (epoch 1): a smaller --learning-rate may help" in said
+
+
+def test_too_many_of_them_in_a_row_end_the_run_all_the_same() -> None:
+    hvd.init()
+    made = trainer(keras.optimizers.SGD(0.1))
+    step, nothing = train._train_step(made), tf.fill([4, 1, 1, 6], float("nan"))
+    for _ in range(skipping.IN_A_ROW - 1):
+        step(nothing, tf.constant([0, 1, 2, 0], tf.int64), tf.zeros([3], tf.int32))
+    made.guard.check("after step 19")
+    step(nothing, tf.constant([0, 1, 2, 0], tf.int64), tf.zeros([3], tf.int32))
+    with pytest.raises(SystemExit, match="no number in the last 20 steps, after step 20: --resume goes on from"):
+        made.guard.check("after step 20")
+
+
+def test_an_epoch_without_any_step_that_counts_ends_the_run() -> None:
+    hvd.init()
+    with pytest.raises(SystemExit, match=r"training: no step's loss was a number after step 0 \(epoch 0\)"):
+        agreement.scores(trainer(keras.optimizers.SGD(0.1)), tf.zeros([4]), "training")
