@@ -69,7 +69,7 @@ def interleaved(contestants: Mapping[str, Callable[[], float]], rounds: int) -> 
     """What each gives in every round; every other round goes backwards, for machines warm up and tire."""
     found: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds):
-        for name in reversed(contestants) if number % 2 else contestants:
+        for name in list(contestants)[:: -1 if number % 2 else 1]:
             found[name].append(contestants[name]())
             print(f"round {number + 1}: {name}: {found[name][-1]:.4g}", file=sys.stderr)
     return found

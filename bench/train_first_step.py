@@ -1,6 +1,6 @@
 """What a first step takes at least: TensorFlow's import and one trace. Run by ``bench.train`` in a container.
 
-    python train_first_step.py MODEL PIXELS CHANNELS CLASSES BATCH BEGUN
+    python -m bench.train_first_step MODEL PIXELS CHANNELS CLASSES BATCH BEGUN
 
 BEGUN is the time of exec, seconds since the epoch. Prints the seconds of each part, JSON. What is traced is the
 plainest training step of the same network: a tape, SGD.

@@ -1,11 +1,12 @@
 """Horovod's example script with another image size, from outside: run by ``bench.train`` in a container.
 
-    python train_horovod.py SCRIPT PIXELS [arguments of the script]
+    python -m bench.train_horovod SCRIPT PIXELS [arguments of the script]
 
 The script has 224 pixels written in it: here the network and the random images that it asks for get PIXELS. It is of
 2019; where Keras 3 stands in for the Keras that it was written for, it also gets what it would find there.
 """
 
+import os
 import runpy
 import sys
 from typing import Any
@@ -33,7 +34,7 @@ def keras_2_in_keras_3() -> None:
 
     broadcast, reference = hvd.broadcast_variables, tf.Variable.ref
 
-    class Variables(list):
+    class Variables(list[Any]):
         def __call__(self) -> "Variables":
             return self
 
@@ -52,7 +53,7 @@ def keras_2_in_keras_3() -> None:
 
 def main(script: str, pixels: int, *arguments: str) -> None:
     resize(pixels)
-    if tf.keras.__version__.startswith("3"):
+    if os.environ.get("TF_USE_LEGACY_KERAS") != "1":
         keras_2_in_keras_3()
     sys.argv = [script, *arguments]
     runpy.run_path(script, run_name="__main__")

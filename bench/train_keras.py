@@ -5,15 +5,12 @@ Prints images/s of every epoch but the first, from the begin of the epoch to its
 
 import argparse
 import json
-import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import keras
 import numpy as np
-import train_networks
+
+from bench import train_networks
 
 
 class Epochs(keras.callbacks.Callback):

@@ -20,6 +20,7 @@ from orchestrator.cluster import SHARED
 from orchestrator.config import Local
 from orchestrator.engine import Engine
 
+OURS = "/measure"  # in containers, with this package
 REFERENCES = ROOT / "build" / "bench"
 TORCH, TF_KERAS = "torch==2.15.0", "tf_keras==2.21.0"
 PYTHON_OF_THE_IMAGE = "3.11"  # Debian 12's, which PyTorch runs on, beside that with TensorFlow
@@ -56,10 +57,11 @@ class Place:
 
     def command(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> list[str]:
         """No network, one's own user, a host name that resolves: Gloo dies where it does not."""
-        mounts = {f"{ROOT}/bench": "/bench", str(REFERENCES): "/references"}
+        mounts = {f"{ROOT}/bench": f"{OURS}/bench", str(REFERENCES): "/references"}
         if self.own_sources:
             mounts[f"{ROOT}/orchestrator"] = "/opt/orchestrator/src/orchestrator"
-        variables = {"HOME": SHARED, "USER": "bench", "TF_CPP_MIN_LOG_LEVEL": "2", **(environment or {})}
+        given = {"HOME": SHARED, "USER": "bench", "TF_CPP_MIN_LOG_LEVEL": "2", **(environment or {})}
+        variables = {**given, "PYTHONPATH": f"{OURS}:{given.get('PYTHONPATH', '')}".rstrip(":")}
         return [
             *("docker", "run", "--rm", "--init", "--network", "none", "--hostname", "localhost", "--entrypoint", ""),
             *("--user", f"{os.getuid()}:{os.getgid()}", "--cpuset-cpus", ",".join(map(str, self.cores))),

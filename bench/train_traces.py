@@ -1,7 +1,7 @@
-"""How often TensorFlow traces Python during a run: ``python train_traces.py RUN_DIRECTORY``, as the trainer is run.
+"""How often TensorFlow traces Python during a run: ``python -m bench.train_traces RUN_DIRECTORY``.
 
-Run by ``bench.train`` in a container. Prints, JSON, how often each function was traced: those that are compiled, and
-those that tf.data maps over samples.
+Run by ``bench.train`` in a container, as the trainer is. Prints, JSON, how often each function was traced: those that
+are compiled, and those that tf.data maps over samples.
 """
 
 import collections
