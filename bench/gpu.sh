@@ -23,7 +23,7 @@ while test $# -gt 0; do
 done
 
 precisions=(float32 float16 bfloat16) batches=(64 128 256 512) pixels=224 images=4096 epochs=6 iterations=5 device=()
-if test -n "$dry"; then batches=(2) pixels=32 images=8 epochs=2 iterations=1 device=(--no-cuda); fi
+if test -n "$dry"; then precisions=(float32 bfloat16) batches=(2) pixels=32 images=8 epochs=2 iterations=1 device=(--no-cuda); fi
 example=tensorflow2_synthetic_benchmark.py
 example_at=https://raw.githubusercontent.com/horovod/horovod/v0.28.1/examples/tensorflow2/$example
 example_sha256=f59fdc77495f955ed22198a84e7d1127721b85731bb466427974069222aceb95
