@@ -15,6 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("orchestrator")
 MNIST = ROOT / "tests" / "data" / "mnist"
+QUIET = 0.1  # of the CPU that others may use while something is measured
 CLUSTER = ("--cluster", "bench")
 
 
@@ -70,9 +71,26 @@ def interleaved(contestants: Mapping[str, Callable[[], float]], rounds: int) -> 
     found: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds):
         for name in list(contestants)[:: -1 if number % 2 else 1]:
+            others = busy()
             found[name].append(contestants[name]())
-            print(f"round {number + 1}: {name}: {found[name][-1]:.4g}", file=sys.stderr)
+            spoilt = f" (others had {others:.0%} of the CPU just before)" if others > QUIET else ""
+            print(f"round {number + 1}: {name}: {found[name][-1]:.4g}{spoilt}", file=sys.stderr)
     return found
+
+
+def busy() -> float:
+    """How much of this machine's CPU is used now, from 0 to 1."""
+    before = _cpu_times()
+    time.sleep(0.2)
+    busy, idle = (after - earlier for after, earlier in zip(_cpu_times(), before, strict=True))
+    return busy / max(1, busy + idle)
+
+
+def _cpu_times() -> tuple[int, int]:
+    """Busy and idle since boot (proc(5), /proc/stat: user nice system idle iowait irq softirq steal)."""
+    times = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    idle = times[3] + times[4]
+    return sum(times) - idle, idle
 
 
 def machine() -> str:

@@ -11,9 +11,8 @@ from bench.train_ours import EPOCHS, Work
 from bench.train_sitting import Sitting
 from orchestrator.cluster import PYTHON
 
-RESNET50 = Work("resnet50", pixels=128, batch=32, steps=8, classes=1000)
+RESNET50 = Work("resnet50", pixels=128, batch=32, steps=6, classes=1000)
 AT_224 = replace(RESNET50, pixels=224, steps=3)
-ONE_CORE = replace(RESNET50, steps=6)
 MODELS = (
     Work("lenet", 32, 32, 400, 10),
     Work("dense", 1, 32, 400, 3, channels=6, table=True),
@@ -94,11 +93,11 @@ def ranks(sitting: Sitting) -> list[Row]:
     assert len(place.cores) == 2, "two ranks need two cores"
 
     def launched(defaults: bool) -> float:
-        run = ours.run(place, ONE_CORE, 2, 1)
+        run = ours.run(place, RESNET50, 2, 1)
         return ours.rate(ours.together(place, run, ours.as_horovod_would(run) if defaults else None)) / 2
 
     def apart() -> float:
-        found = ours.apart(place, [ours.run(place, ONE_CORE, 1, 1) for _ in range(2)])
+        found = ours.apart(place, [ours.run(place, RESNET50, 1, 1) for _ in range(2)])
         return statistics.mean(map(ours.rate, found))
 
     we, horovod, alone = (
