@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install demo test check slow e2e-openstack bench bench-watching clean
+.PHONY: help setup install demo test check slow e2e-openstack bench bench-watching bench-train clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -59,6 +59,9 @@ bench: install .venv/installed-dev ## measure deploy, launch and memory; writes 
 
 bench-watching: install .venv/installed-dev ## measure what it costs to watch a cluster; writes build/watching.md
 	$(DOCKER) $(BIN)/python -m bench.watching
+
+bench-train: install .venv/installed-dev ## measure training beside others' (40 min; ARGS='--only ROW --rounds N'); writes build/training.md
+	$(DOCKER) $(BIN)/python -m bench.train $(ARGS)
 
 clean: ## remove what this Makefile made here (images and clusters stay)
 	rm -rf .venv build dist

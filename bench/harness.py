@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("orchestrator")
 MNIST = ROOT / "tests" / "data" / "mnist"
+QUIET = 0.1  # of the CPU that others may use while something is measured
 CLUSTER = ("--cluster", "bench")
 
 
@@ -65,6 +66,40 @@ def timed(action: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
+def interleaved(contestants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """What each gives in every round; every other round goes backwards, for machines warm up and tire."""
+    found: dict[str, list[float]] = {name: [] for name in contestants}
+    for number in range(rounds):
+        for name in list(contestants)[:: -1 if number % 2 else 1]:
+            others = busy()
+            found[name].append(contestants[name]())
+            spoilt = f" (others had {others:.0%} of the CPU just before)" if others > QUIET else ""
+            print(f"round {number + 1}: {name}: {found[name][-1]:.4g}{spoilt}", file=sys.stderr)
+    return found
+
+
+def busy() -> float:
+    """How much of this machine's CPU is used now, from 0 to 1."""
+    before = _cpu_times()
+    time.sleep(0.2)
+    busy, idle = (after - earlier for after, earlier in zip(_cpu_times(), before, strict=True))
+    return busy / max(1, busy + idle)
+
+
+def _cpu_times() -> tuple[int, int]:
+    """Busy and idle since boot (proc(5), /proc/stat: user nice system idle iowait irq softirq steal)."""
+    times = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    idle = times[3] + times[4]
+    return sum(times) - idle, idle
+
+
+def machine() -> str:
+    """Its processor, and today's date."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+    return f"{model}, {time.strftime('%Y-%m-%d')}"
+
+
 @contextmanager
 def bench() -> Iterator[Bench]:
     with tempfile.TemporaryDirectory() as state:
@@ -75,11 +110,12 @@ def bench() -> Iterator[Bench]:
             current.run("teardown")
 
 
-def write(name: str, rows: Sequence[Row], rounds: int) -> None:
-    """Write build/NAME.md, and show it."""
+def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
+    """Write build/NAME.md, and show it; ``where`` is more about what was measured on."""
     lines = ["| what | goal | measured | ratio | to |", "|---|---|---|---|---|"]
     lines += [f"| {r.what} | {r.goal} | {r.measured} | {r.ratio} | {r.beside} |" for r in rows]
     page = ROOT / "build" / f"{name}.md"
     page.parent.mkdir(exist_ok=True)
-    page.write_text(f"{os.cpu_count()} cores, median of {rounds} rounds\n\n" + "\n".join(lines) + "\n")
+    title = ", ".join(part for part in (f"{os.cpu_count()} cores", where, f"median of {rounds} rounds") if part)
+    page.write_text(f"{title}\n\n" + "\n".join(lines) + "\n")
     print(page.read_text())

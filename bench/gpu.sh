@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# Everything that is to be measured on a machine with an NVIDIA GPU, in one go; writes build/gpu.md.
+#
+#   bench/gpu.sh                        by Docker, in the trainer's GPU image (built where it is not there; `make install` before)
+#   bench/gpu.sh --image NAME           in this image, with the worker side of this working tree in it
+#   PYTHON=/path/python bench/gpu.sh    without Docker: a Python with TensorFlow, Horovod and this package
+#   bench/gpu.sh --dry-run              on CPUs, a few small steps: every line but those that ask nvidia-smi
+#
+# ResNet-50 on synthetic images of 224 pixels, one GPU: ours in each precision and batch size, with and without XLA where
+# the trainer has such a switch; and Horovod 0.28.1's own example, which has float32 alone. Samples of `nvidia-smi dmon`
+# give the mean use of the SMs, the mean power and the most memory. What fails (out of memory) is a row too.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+dry= image=
+while test $# -gt 0; do
+  case $1 in
+    --dry-run) dry=yes ;;
+    --image) image=$2; shift ;;
+    *) echo "$1: unknown; see the top of $0" >&2; exit 2 ;;
+  esac
+  shift
+done
+
+precisions=(float32 float16 bfloat16) batches=(64 128 256 512) pixels=224 images=4096 epochs=6 iterations=5 device=()
+if test -n "$dry"; then precisions=(float32 bfloat16) batches=(2) pixels=32 images=8 epochs=2 iterations=1 device=(--no-cuda); fi
+example=tensorflow2_synthetic_benchmark.py
+example_at=https://raw.githubusercontent.com/horovod/horovod/v0.28.1/examples/tensorflow2/$example
+example_sha256=f59fdc77495f955ed22198a84e7d1127721b85731bb466427974069222aceb95
+keras=tf_keras==2.21.0
+
+mkdir -p build/bench
+work=$(mktemp -d "$PWD/build/gpu.XXXXXX")
+sampler=
+trap 'test -z "$sampler" || kill "$sampler"; rm -rf "$work"' EXIT
+
+# --- where programs run -----------------------------------------------------------------------------------------------
+gpus=(--gpus all)
+if test -n "$dry"; then gpus=(); fi
+if test -z "${PYTHON-}" && test -z "$image"; then
+  accelerator=gpu
+  if test -n "$dry"; then accelerator=cpu; fi
+  image=$(.venv/bin/python - "$accelerator" "$work/image.log" <<'PYTHON'
+import sys
+from pathlib import Path
+from orchestrator import build
+from orchestrator.config import Local
+from orchestrator.engine import Engine
+print(build.ensure(Engine(), "trainer", Local().base_image, Path(sys.argv[2]), sys.argv[1]))
+PYTHON
+  )
+  sources=()
+else
+  sources=(--volume "$PWD/orchestrator:/opt/orchestrator/src/orchestrator:ro")
+fi
+
+# python VARIABLE=VALUE... -- ARGUMENT...: runs Python, in a container where there is an image.
+python() {
+  local variables=(TF_CPP_MIN_LOG_LEVEL=2 "PYTHONPATH=$PWD")
+  while test "$1" != --; do variables+=("$1"); shift; done
+  shift
+  if test -z "$image"; then env "${variables[@]}" "$PYTHON" "$@"; return; fi
+  docker run --rm --init "${gpus[@]}" --network none --hostname localhost --ipc host --entrypoint "" \
+    --user "$(id -u):$(id -g)" --env HOME="$work" --env USER=bench --workdir "$work" \
+    --volume "$PWD/bench:$PWD/bench:ro" --volume "$PWD/build:$PWD/build" "${sources[@]}" \
+    "${variables[@]/#/--env=}" "$image" /opt/orchestrator/bin/python "$@"
+}
+
+# In what follows `&&` and `return` stand where `set -e` does nothing: in functions whose failure is looked at.
+
+# --- what the GPU does meanwhile --------------------------------------------------------------------------------------
+machine() {
+  if test -n "$dry"; then echo "no GPU: a dry run on $(nproc) cores, of no meaning"; return; fi
+  nvidia-smi --query-gpu=name,memory.total,driver_version,compute_cap --format=csv,noheader | head -n 1
+}
+sample() {
+  if test -n "$dry"; then printf '#Time gpu pwr sm mem fb\n#HH:MM:SS Idx W %% %% MB\n 10:00:00 0 25 50 20 1000\n' > "$work/dmon"; return; fi
+  nvidia-smi dmon --id 0 --select pum --options T --delay 1 > "$work/dmon" &
+  sampler=$!
+}
+# Means of SM use and power over the samples in which the SMs did something, and the most memory: tab-separated.
+sampled() {
+  test -z "$sampler" || { kill "$sampler"; wait "$sampler" || true; sampler=; }
+  awk '
+    /^#/ { if (!("sm" in at)) { sub(/^# */, ""); for (i = 1; i <= NF; i++) at[$i] = i } next }
+    $at["sm"] > 0 { n++; sm += $at["sm"]; power += $at["pwr"]; if ($at["fb"] > most) most = $at["fb"] }
+    END { if (n) printf "%.0f\t%.0f\t%d\n", sm / n, power / n, most; else print "\t\t" }
+  ' "$work/dmon"
+}
+
+# row WHO PRECISION BATCH XLA COMMAND...: one line of the results; COMMAND's last line is the rate.
+row() {
+  local who=$1 precision=$2 batch=$3 xla=$4 rate
+  shift 4
+  echo "$who, $precision, batch $batch, XLA $xla" >&2
+  sample
+  if "$@" > "$work/said" 2>&1; then rate=$(tail -n 1 "$work/said"); else rate=failed; tail -n 5 "$work/said" >&2; fi
+  printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$who" "$precision" "$batch" "$xla" "$rate" "$(sampled)" >> "$work/results.tsv"
+}
+
+ours() {
+  local run="$work/run-$1-$2-$3"
+  mkdir -p "$run" &&
+  python -- -m bench.train_gpu config "$run" "$1" "$2" "$3" "$pixels" "$images" "$epochs" &&
+  python -- -m orchestrator.trainer.train "$run" &&
+  python -- -m bench.train_gpu rate "$run"
+}
+horovods() {
+  python TF_USE_LEGACY_KERAS=1 "PYTHONPATH=$PWD/build/bench/${keras/==/-}" -- "$PWD/build/bench/$example" "${device[@]}" \
+    --batch-size "$1" --num-warmup-batches 5 --num-iters "$iterations" > "$work/example" &&
+  sed -n 's/^Img\/sec per [CG]PU: \([0-9.]*\).*/\1/p' "$work/example"
+}
+fetch() {
+  test -d "build/bench/${keras/==/-}" || python3 -m pip install --quiet --no-deps --target "build/bench/${keras/==/-}" "$keras" || return
+  test -e "build/bench/$example" || curl --fail --silent --show-error --location --output "build/bench/$example" "$example_at" || return
+  echo "$example_sha256  build/bench/$example" | sha256sum --check --quiet
+}
+
+# --- all of it --------------------------------------------------------------------------------------------------------
+switches=(no)
+if python -- -m bench.train_gpu has-xla; then switches=(no yes); fi
+about=$(machine)
+for batch in "${batches[@]}"; do
+  if fetch; then row "Horovod's example" float32 "$batch" no horovods "$batch"; fi
+  for precision in "${precisions[@]}"; do
+    for xla in "${switches[@]}"; do row ours "$precision" "$batch" "$xla" ours "$precision" "$batch" "$xla"; done
+  done
+done
+{
+  echo "$about, $(date +%F), ResNet-50, $pixels px (Horovod's example: 224 px), 1 process"
+  echo
+  python -- -m bench.train_gpu table "$work/results.tsv"
+} | tee build/gpu.md

@@ -1,0 +1,47 @@
+"""How fast training is, beside others' on this machine: ``make bench-train`` writes build/training.md.
+
+    make bench-train ARGS='--only resnet50 --only vgg16 --rounds 5'
+
+Each contestant is a process of its own in a container of its own, on the same cores and alone on them; those of a row
+follow each other, and every other round in the opposite order. A ratio is the median of the rounds' ratios, and what a
+process gives is the median of several measurements, all of them after its first steps. See docs/performance.md.
+"""
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench import train_place
+from bench.harness import Row, machine, write
+from bench.train_place import Place
+from bench.train_rows import MODELS, ROWS, models
+from bench.train_sitting import Sitting
+
+
+def _chosen(only: Sequence[str]) -> dict[str, Callable[[Sitting], list[Row]]]:
+    """What of the rows is asked for, by name."""
+    networks = [work.model for work in MODELS if work.model in only]
+    chosen = {name: measure for name, measure in ROWS.items() if not only or name in only}
+    return chosen | ({"networks": lambda sitting: models(sitting, networks)} if networks else {})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [*ROWS, *(work.model for work in MODELS)]
+    parser.add_argument("--only", action="append", default=[], choices=names, help="may be given several times")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--image", help="measure in this image, with the worker side of this working tree in it")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as shared:
+        cores = tuple(sorted(os.sched_getaffinity(0)))
+        place = Place(args.image or train_place.image(), cores, Path(shared), own_sources=bool(args.image))
+        rows: list[Row] = []
+        for measure in _chosen(args.only).values():
+            rows += measure(Sitting(place, args.rounds))
+            write("training", rows, args.rounds, machine())  # what follows takes minutes more
+
+
+if __name__ == "__main__":
+    main()

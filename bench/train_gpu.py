@@ -1,0 +1,76 @@
+"""What ``bench/gpu.sh`` asks Python for: a run's configuration, what came of it, the table of all."""
+
+import csv
+import os
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from orchestrator.schema import Results, TrainConfig
+
+COLUMNS = ("who", "precision", "batch", "xla", "images/s", "SM %", "W", "MiB")
+REFERENCE = "Horovod's example"
+
+
+def has_xla() -> None:
+    """Exit code 0 where the trainer has such a switch."""
+    sys.exit("xla" not in TrainConfig.model_fields)
+
+
+def config(directory: str, precision: str, batch: str, xla: str, pixels: str, images: str, epochs: str) -> None:
+    """ResNet-50 on synthetic images, as its recipe has it (orchestrator/recipes/resnet50.yaml)."""
+    chosen = {"xla": xla == "yes"} if "xla" in TrainConfig.model_fields else {}
+    made = TrainConfig(
+        run=Path(directory).name,
+        model="resnet50",
+        dataset="synthetic",
+        data=None,
+        image_size=int(pixels),
+        channels=3,
+        classes=1000,
+        synthetic_images=int(images),
+        augment=False,
+        epochs=int(epochs),
+        batch_size=int(batch),
+        learning_rate=0.0125 * int(batch) / 32,
+        momentum=0.9,
+        weight_decay=1e-4,
+        warmup_epochs=0,
+        schedule="step",
+        seed=1,
+        precision=precision,
+        fp16_allreduce=False,
+        threads=len(os.sched_getaffinity(0)),
+        **chosen,
+    )
+    made.write(Path(directory) / "config.json")
+
+
+def rate(directory: str) -> None:
+    """Images/s: the median of the epochs but the first."""
+    found = Results.model_validate_json((Path(directory) / "results.json").read_text())
+    print(f"{statistics.median(epoch.images_per_second for epoch in found.epochs[1:]):.1f}")
+
+
+def table(path: str) -> None:
+    """Markdown of a file of tab-separated COLUMNS; each rate beside the reference's of the same batch."""
+    with Path(path).open(newline="") as file:
+        rows = list(csv.DictReader(file, COLUMNS, delimiter="\t"))
+    reference = {row["batch"]: row["images/s"] for row in rows if row["who"] == REFERENCE}
+    print(f"| {' | '.join(COLUMNS)} | to {REFERENCE} |", "|---" * (len(COLUMNS) + 1) + "|", sep="\n")
+    for row in rows:
+        print(f"| {' | '.join(row.values())} | {_ratio(row['images/s'], reference.get(row['batch'], ''))} |")
+
+
+def _ratio(one: str, other: str) -> str:
+    try:
+        return f"{float(one) / float(other):.2f}"
+    except ValueError:
+        return ""
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"has-xla": has_xla, "config": config, "rate": rate, "table": table}
+
+if __name__ == "__main__":
+    COMMANDS[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,165 @@
+"""The rows of ``bench.train``: what is measured beside what."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bench import train_ours as ours
+from bench import train_place
+from bench.harness import Row
+from bench.train_ours import EPOCHS, Work
+from bench.train_sitting import Sitting
+from orchestrator.cluster import PYTHON
+
+RESNET50 = Work("resnet50", pixels=128, batch=32, steps=6, classes=1000)
+AT_224 = replace(RESNET50, pixels=224, steps=3)
+MODELS = (
+    Work("lenet", 32, 32, 400, 10),
+    Work("dense", 1, 32, 400, 3, channels=6, table=True),
+    Work("resnet20", 32, 32, 40, 10),
+    Work("alexnet", 128, 32, 10, 1000),
+    Work("googlenet", 128, 32, 6, 1000),
+    Work("mobilenet_v2", 128, 32, 6, 1000),
+    Work("inception_v3", 128, 32, 5, 1000),
+    Work("vgg16", 128, 32, 3, 1000),
+    Work("resnet101", 128, 32, 4, 1000),
+)
+
+
+def row(found: dict[str, list[float]], what: str, beside: str, goal: str, unit: str = "images/s") -> Row:
+    """``what`` beside ``beside``: medians, and the median of the ratios with all of them."""
+    ratios = [one / other for one, other in zip(found[what], found[beside], strict=True)]
+    all_of_them = " ".join(f"{ratio:.3f}" for ratio in ratios)
+    mine, other = statistics.median(found[what]), statistics.median(found[beside])
+    ratio = f"{statistics.median(ratios):.3f}"
+    return Row(what, goal, f"{_figure(mine)} {unit}", ratio, f"{beside}, {_figure(other)} {unit} ({all_of_them})")
+
+
+def _figure(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def resnet50(sitting: Sitting) -> list[Row]:
+    """One process: ours in each precision that is another one, Horovod's example, the best PyTorch."""
+    kinds = _distinct(sitting)
+    found = sitting.compare(
+        {
+            **{f"ResNet-50, 128 px, {kind}": lambda kind=kind: sitting.ours(RESNET50, kinds[kind]) for kind in kinds},  # type: ignore[misc]
+            EXAMPLE: lambda: sitting.horovod(RESNET50, RESNET50.pixels),
+            EXAMPLE_3: lambda: sitting.horovod(RESNET50, RESNET50.pixels, keras_3=True),
+            PYTORCH: lambda: sitting.torch(RESNET50, "bfloat16"),
+        }
+    )
+    rows = []
+    for kind in kinds:
+        goals = {EXAMPLE: "≥ 2.2", EXAMPLE_3: "≥ 2.2", PYTORCH: "≥ 1.2"} if kind.startswith("as chosen") else {}
+        what = f"ResNet-50, 128 px, {kind}"
+        rows += [row(found, what, beside, goals.get(beside, "")) for beside in (EXAMPLE, EXAMPLE_3, PYTORCH)]
+    return rows
+
+
+def unchanged(sitting: Sitting) -> list[Row]:
+    """The same at the 224 pixels that are written in Horovod's example."""
+    found = sitting.compare({OURS_224: lambda: sitting.ours(AT_224), UNCHANGED: lambda: sitting.horovod(AT_224, None)})
+    return [row(found, OURS_224, UNCHANGED, "≥ 2.2")]
+
+
+OURS_224, UNCHANGED = "ResNet-50, 224 px, as chosen", "Horovod's example, unchanged, tf_keras, float32"
+EXAMPLE = "Horovod's example at 128 px, tf_keras, float32"
+EXAMPLE_3 = "Horovod's example at 128 px, Keras 3, float32"
+PYTORCH = f"{train_place.TORCH.replace('==', ' ')}, bfloat16, channels last"
+
+
+def _distinct(sitting: Sitting) -> dict[str, str | None]:
+    """What our runs are called, and the precision asked for: as chosen, and those that are not the one chosen."""
+    chosen = ours.precision(sitting.place, RESNET50)
+    others = [precision for precision in ("float32", "bfloat16") if precision != chosen]
+    return {f"as chosen ({chosen})": None, **dict(zip(others, others, strict=True))}
+
+
+def models(sitting: Sitting, wanted: Sequence[str] = ()) -> list[Row]:
+    """Every other network beside `model.fit`, in the precision that is chosen and in float32 where that is another."""
+    rows = []
+    for work in (work for work in MODELS if not wanted or work.model in wanted):
+        what, fit = f"{work.model}, {work.pixels} px", "model.fit"
+        found = sitting.compare({what: lambda: sitting.ours(work), fit: lambda: sitting.fit(work)})  # noqa: B023
+        rows.append(row(found, what, fit, "≥ 1.5"))
+    return rows
+
+
+def ranks(sitting: Sitting) -> list[Row]:
+    """Two ranks of one core each, beside two processes that know nothing of each other."""
+    place = replace(sitting.place, cores=sitting.place.cores[:2])
+    assert len(place.cores) == 2, "two ranks need two cores"
+
+    def launched(defaults: bool) -> float:
+        run = ours.run(place, RESNET50, 2, 1)
+        return ours.rate(ours.together(place, run, ours.as_horovod_would(run) if defaults else None)) / 2
+
+    def apart() -> float:
+        found = ours.apart(place, [ours.run(place, RESNET50, 1, 1) for _ in range(2)])
+        return statistics.mean(map(ours.rate, found))
+
+    we, horovod, alone = (
+        "2 ranks, 1 core each, ResNet-50, per rank",
+        "the same, Horovod's defaults",
+        "2 processes apart",
+    )
+    found = sitting.compare({we: lambda: launched(False), horovod: lambda: launched(True), alone: apart})
+    return [row(found, we, alone, "≥ 0.93"), row(found, horovod, alone, "")]
+
+
+def first_step(sitting: Sitting) -> list[Row]:
+    """The way to the first step, and what is traced after it."""
+    place, work, parts = sitting.place, replace(RESNET50, steps=3), list[dict[str, float]]()
+
+    def least() -> float:
+        words = f"{work.model} {work.pixels} {work.channels} {work.classes} {work.batch}"
+        parts.append(place.json(["sh", "-c", f"exec {PYTHON} -m bench.train_first_step {words} $(date +%s.%N)"]))
+        return parts[-1]["import"] + parts[-1]["trace"]
+
+    def whole() -> float:
+        return ours.first_step(place, ours.run(place, work, 1, sitting.threads, epochs=1))
+
+    what, beside = "exec to the end of the first step, ResNet-50", "TensorFlow's import and one trace"
+    found = sitting.compare({what: whole, beside: least})
+    found[PLAINEST] = [sum(part.values()) for part in parts]
+    medians = {name: statistics.median(part[name] for part in parts) for name in parts[0]}
+    split = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in medians.items())
+    rows = [row(found, what, beside, "< 1.3", "s"), row(found, what, PLAINEST, "", "s")]
+    return [*rows, Row(PLAINEST, "", split, "", ""), _traces(sitting)]
+
+
+PLAINEST = "the plainest program that does a step"
+
+
+def _traces(sitting: Sitting) -> Row:
+    """How often is traced in a short run and in a long one of the same network."""
+    place, counted = sitting.place, {}
+    for epochs in (1, EPOCHS):
+        run = ours.run(place, replace(RESNET50, pixels=32, steps=2), 1, sitting.threads, epochs=epochs)
+        counted[epochs] = place.json([PYTHON, "-m", "bench.train_traces", run.directory])
+    short, long = (sum(counted[epochs].values()) for epochs in (1, EPOCHS))
+    more = [f"{name} {count}" for name, count in counted[EPOCHS].items() if count != counted[1].get(name, 0)]
+    beside = f"1 epoch, {short}" + (f"; more of: {', '.join(more)}" if more else "")
+    return Row(f"functions traced in {EPOCHS} epochs", "1", str(long), f"{long / short:.2f}", beside)
+
+
+def inputs(_: Sitting) -> list[Row]:
+    """What ``python -m bench.input`` says, where there is one."""
+    try:
+        from bench import input as of_input  # type: ignore[attr-defined]  # noqa: PLC0415
+    except ImportError:
+        return [Row("input pipeline", "", "not measured", "", "there is no bench/input.py")]
+    rows: list[Row] = of_input.rows()
+    return rows
+
+
+ROWS = {
+    "resnet50": resnet50,
+    "unchanged": unchanged,
+    "models": models,
+    "ranks": ranks,
+    "first-step": first_step,
+    "input": inputs,
+}

@@ -1,0 +1,43 @@
+"""What benches compute of what they measured, and how they write it down."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from bench import profile, train_gpu, train_rows
+from bench.harness import interleaved
+from orchestrator import recipes
+
+
+def test_every_other_round_goes_backwards() -> None:
+    clock = itertools.count()
+    found = interleaved({"a": lambda: next(clock), "b": lambda: next(clock)}, 3)
+    assert found == {"a": [0, 3, 4], "b": [1, 2, 5]}
+
+
+def test_a_ratio_is_the_median_of_the_rounds_ratios_and_not_the_ratio_of_the_medians() -> None:
+    row = train_rows.row({"ours": [10.0, 20.0, 60.0], "theirs": [20.0, 10.0, 30.0]}, "ours", "theirs", "≥ 1.2")
+    assert (row.measured, row.ratio) == ("20.0 images/s", "2.000")
+    assert row.beside == "theirs, 20.0 images/s (0.500 2.000 2.000)"
+
+
+def test_every_model_but_resnet50_has_a_row() -> None:
+    assert sorted(work.model for work in (train_rows.RESNET50, *train_rows.MODELS)) == recipes.models()
+
+
+def test_a_profile_says_what_is_no_operation() -> None:
+    page = profile.page({"seconds": 0.1, "operations": {"Conv2D": (60.0, 53.0), "Relu": (30.0, 49.0)}}, "resnet50")
+    assert "| 60.0 | 60.0% | 53 | Conv2D |" in page
+    assert "| 10.0 | 10.0% | | no operation" in page
+
+
+def test_a_gpus_rates_stand_beside_the_references_of_the_same_batch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("Horovod's example", "64", "200.0"), ("ours", "64", "500.0"), ("ours", "128", "failed")]
+    lines = ["\t".join((who, "float32", batch, "no", rate, "90", "300", "9000")) for who, batch, rate in rows]
+    (tmp_path / "results.tsv").write_text("\n".join(lines) + "\n")
+    train_gpu.table(str(tmp_path / "results.tsv"))
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split("|")[-2].strip() for line in itertools.islice(said, 2, None)] == ["1.00", "2.50", ""]
