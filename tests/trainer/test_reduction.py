@@ -118,7 +118,7 @@ def test_groups_are_filled_from_the_last_gradient_on_and_hold_one_at_least(monke
     assert reduction.groups([]) == []
 
 
-@pytest.mark.parametrize(("threshold", "groups"), [("0", [[2], [1], [0]]), ("48", [[2, 1], [0]]), ("99", [[2, 1, 0]])])
+@pytest.mark.parametrize(("threshold", "groups"), [("0", [[2], [1], [0]]), ("47", [[2, 1], [0]]), ("99", [[2, 1, 0]])])
 def test_groups_are_as_large_as_the_fusion_threshold_that_is_given(
     monkeypatch: pytest.MonkeyPatch, threshold: str, groups: list[list[int]]
 ) -> None:
