@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
-from orchestrator.schema import Epoch, Results
+from orchestrator.schema import LOCAL_DATA, Epoch, Results
 
 Bound = Literal["input", "straggler", "network", "compute"]
 FROM: dict[Bound, float] = {"input": 0.10, "straggler": 0.10, "network": 0.15}
@@ -115,8 +115,17 @@ NOT_THE_BATCH = "but not a larger --batch-size, which needs as much data for eve
 def _input(found: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
     advice = [f"more cores per rank (each has {found.config.threads}): larger machines, or fewer slots on each"]
     if found.config.dataset == "imagenet":
-        advice += ["images stored in fewer pixels, which decode faster", "faster storage where cores are idle"]
+        advice += [_reading(found), "images stored in fewer pixels, which decode faster"]
     return f"input-bound: {share} of the step waits for data", [*advice, NOT_THE_BATCH]
+
+
+def _reading(found: Results) -> str:
+    """What to do about where it reads from."""
+    path = found.data_path or ""
+    if path.startswith(LOCAL_DATA):
+        return "faster disks where cores are idle"
+    prepare = "" if path.endswith("-records") else "`orchestrator data prepare`, then "
+    return f"where cores are idle {prepare}`orchestrator data stage`, which puts shards on every node's own disk"
 
 
 def _straggler(found: Results, ranks: list[Split], share: str) -> tuple[str, list[str]]:

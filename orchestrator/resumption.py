@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from orchestrator import progress, runs
+from orchestrator import progress, records, runs
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, ContractError, StateError, command
 from orchestrator.launch import Run
@@ -41,16 +41,28 @@ def read(place: Home, head: Session, old: Run) -> tuple[TrainConfig, Checkpoints
         raise StateError(f"run {old.id} is still going on", f"{command(f'stop {old.id}', place.name)} stops it")
     settings = head.run(["cat", f"{old.directory}/config.json"])
     index = head.run(["cat", f"{old.directory}/checkpoints/index.json"])
-    anew = f"{command('train', place.name)} with its options starts it anew"
     if settings.exit_code or index.exit_code:
-        raise StateError(f"run {old.id} has no checkpoint on the cluster", anew)
+        raise nothing_there(place, old)
     try:
         found = TrainConfig.model_validate_json(settings.output), Checkpoints.model_validate_json(index.output)
     except ValidationError as error:
         raise ContractError(f"run {old.id}: its files have another shape: {error}") from error
     if found[0].data and head.run(["test", "-d", found[0].data]).exit_code:
-        raise StateError(f"run {old.id}: its data set is not at {found[0].data} on the cluster any more", anew)
+        raise StateError(f"run {old.id}: its data set is not at {found[0].data} on the cluster any more", _anew(place))
     return found
+
+
+def nothing_there(place: Home, old: Run) -> StateError:
+    """Where the cluster has no checkpoint of ``old``: there was none, or it went with another cluster."""
+    kept = place.runs / old.id / "checkpoints"
+    if not records.is_resumable(place, old):
+        return StateError(f"run {old.id} has no checkpoint on the cluster", _anew(place))
+    gone = f"run {old.id} has no checkpoint on the cluster any more: they went with the one that was torn down"
+    return StateError(f"{gone}. Its newest is kept in {kept}, from where no run goes on", _anew(place))
+
+
+def _anew(place: Home) -> str:
+    return f"{command('train', place.name)} with its options starts it anew"
 
 
 def continued(

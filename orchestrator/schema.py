@@ -35,6 +35,7 @@ Optimizer = Literal["sgd", "rmsprop", "adam"]
 Compression = Literal["none", "fp16", "bf16"]
 Schedule = Literal["step", "cosine", "exponential", "polynomial"]
 Otherwise = Literal["stop", "skip"]
+LOCAL_DATA = "/var/lib/orchestrator/data"  # on every node's own disk: what was staged there
 
 
 class _File(BaseModel):

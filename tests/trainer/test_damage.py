@@ -1,4 +1,4 @@
-"""Samples that cannot be read, in a run that goes on without them: which take their place, who is told, what is counted."""
+"""Samples that cannot be read, in a run that goes on without them: what takes their place, and who is told."""
 
 import re
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_batches_are_the_same_from_any_place_on_though_nothing_is_known_of_damag
 def test_a_batch_of_which_nothing_can_be_read_ends_all(tmp_path: Path) -> None:
     split = load(preparing.unreadable(tmp_path))[0]
     bad, worse = (numbers(split)[name] for name in (BAD, WORSE))
-    with pytest.raises(DataError, match="^2 of 2 samples cannot be read: .*bad.JPEG.*worse.JPEG"):
+    with pytest.raises(DataError, match=r"^2 of 2 samples cannot be read: .*bad\.JPEG.*worse\.JPEG"):
         taken(split, np.array([bad, worse]), Told(), batch=2)
 
 

@@ -1,4 +1,4 @@
-"""The input of an epoch is that of the one before with other samples: nothing is traced anew, nothing is left behind."""
+"""The input of an epoch is that of the one before with other samples: nothing is traced anew or stays behind."""
 
 import os
 from pathlib import Path

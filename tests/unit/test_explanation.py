@@ -126,6 +126,19 @@ def test_every_option_and_command_that_is_advised_is_there() -> None:
     assert all(explanation.advice for explanation in EVERY)
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/shared/data/imagenet-1", "`orchestrator data prepare`, then `orchestrator data stage`"),
+        ("/shared/data/imagenet-1-records", "where cores are idle `orchestrator data stage`"),
+        ("/var/lib/orchestrator/data/imagenet-1-records", "faster disks where cores are idle"),
+    ],
+)
+def test_who_waits_for_images_is_told_what_brings_them_nearer(path: str, said: str) -> None:
+    found = results((190, 300, 10), dataset="imagenet").model_copy(update={"data_path": path})
+    assert said in str(explain(found))
+
+
 def test_what_a_run_did_already_is_not_advised() -> None:
     slow_network = [(5, 300, 195)] * 2
     assert "--compression bf16" in str(explained(*slow_network))

@@ -1,6 +1,7 @@
 """Which checkpoint a run goes on from, with which configuration, and what is refused before a node is asked."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,17 @@ def test_limits_are_set_anew_and_epochs_put_steps_aside() -> None:
     assert continued(FIRST, epochs=2, limits={"epochs": 9, "max_time": 5.0}).epochs == 9
     assert continued(FIRST, steps=4, limits={"epochs": 9}).steps is None
     assert continued(FIRST, steps=4, limits={"steps": 6}).steps == 6
+
+
+def test_checkpoints_that_went_with_another_cluster_are_told_from_none(tmp_path: Path) -> None:
+    place = state.Home(tmp_path)
+    assert "has no checkpoint on the cluster" in str(resumption.nothing_there(place, OLD))
+    kept = place.runs / OLD.id / "checkpoints" / "epoch-0001"
+    kept.mkdir(parents=True)
+    (kept / "checkpoint.json").touch()
+    found = resumption.nothing_there(place, OLD)
+    assert f"they went with the one that was torn down. Its newest is kept in {kept.parent}" in str(found)
+    assert "starts it anew" in found.hint
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from pathlib import Path
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from orchestrator.schema import LOCAL_DATA
 from orchestrator.trainer.data.records import MANIFEST
 
-LOCAL = Path("/var/lib/orchestrator/data")
+LOCAL = Path(LOCAL_DATA)
 
 
 def copy_of(directory: Path) -> "Path | None":
