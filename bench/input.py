@@ -1,0 +1,151 @@
+"""What input costs: ``python -m bench.input IMAGENET`` inside the trainer's image prints a table.
+
+Each row is read in turn, a few hundred images at a time, so that what else the machine does hits all of them alike. The
+first row, all of a JPEG decoded by tf.data and thrown away, is what the others are compared with: a ratio is the median
+of the rounds' ratios. Images per second are by the seconds of CPU that the process used, all threads together.
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import TrainConfig
+from orchestrator.trainer.data import datasets, imagenet, pipeline, records, shards
+from orchestrator.trainer.data.datasets import Split
+
+IMAGES, BATCH, SHARDS = 400, 32, 4
+Batches = Callable[[int], Iterable[Any]]
+
+
+def config(data: Path, size: int, threads: int) -> TrainConfig:
+    shape = {"model": "resnet50", "dataset": "imagenet", "image_size": size, "channels": 3, "classes": 1000}
+    rates = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.0, "warmup_epochs": 0, "schedule": "step"}
+    how = {"epochs": 1, "batch_size": BATCH, "seed": 1, "precision": "float32", "fp16_allreduce": False}
+    return TrainConfig(run="input", data=str(data), augment=True, threads=threads, **shape, **rates, **how)
+
+
+def write_shards(source: Path, target: Path) -> None:
+    """The images of ``source`` in shards, as `orchestrator data prepare` lays them out."""
+    target.mkdir()
+    _, train, test = imagenet.images(source)
+    for split, found in (("train", train), ("val", test)):
+        for number in range(SHARDS):
+            with tf.io.TFRecordWriter(str(target / shards.name(split, number, SHARDS))) as writer:
+                for path, label in found[number::SHARDS]:
+                    writer.write(record((source / path).read_bytes(), label + 1))
+
+
+def record(content: bytes, label: int) -> bytes:
+    image = tf.train.Feature(bytes_list=tf.train.BytesList(value=[content]))
+    number = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
+    fields = tf.train.Features(feature={records.ENCODED: image, records.LABEL: number})
+    return bytes(tf.train.Example(features=fields).SerializeToString())
+
+
+def decoded(source: Path, threads: int) -> Batches:
+    """All of each image, decoded by tf.data as its guide has it; of the pixels one is kept."""
+    paths = tf.constant([str(source / path) for path, _ in imagenet.images(source)[1]])
+
+    def pixel(number: tf.Tensor) -> tf.Tensor:
+        return tf.image.decode_jpeg(tf.io.read_file(tf.gather(paths, number)), channels=3)[0, 0]
+
+    numbers = np.arange(IMAGES) % len(paths)
+    data = tf.data.Dataset.from_tensor_slices(numbers).map(pixel, num_parallel_calls=threads, deterministic=True)
+    data = data.batch(BATCH, drop_remainder=True).prefetch(2).with_options(pipeline.options(threads))
+    return lambda _: data
+
+
+def batches(split: Split) -> Batches:
+    numbers = np.random.default_rng(1).permutation(np.arange(IMAGES) % split.size)
+    return lambda epoch: split.batches(numbers, BATCH, epoch, drop_remainder=True)
+
+
+def cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def cost(source: Batches, epoch: int) -> float:
+    """Microseconds of CPU per image."""
+    begun, images = cpu_seconds(), 0
+    for _ in source(epoch):
+        images += BATCH
+    return (cpu_seconds() - begun) / images * 1e6
+
+
+def measure(sources: dict[str, Batches], rounds: int) -> list[dict[str, Any]]:
+    found: dict[str, list[float]] = {name: [] for name in sources}
+    for number in range(rounds + 1):
+        for name in sources if number % 2 else reversed(sources):
+            found[name].append(cost(sources[name], number))
+    first = next(iter(sources))
+    ratios = {name: [a / b for a, b in zip(found[first], one, strict=True)][1:] for name, one in found.items()}
+    rates = {name: 1e6 / statistics.median(one[1:]) for name, one in found.items()}
+    return [
+        {"what": name, "images_per_cpu_second": rate, "ratio": statistics.median(ratios[name])}
+        for name, rate in rates.items()
+    ]
+
+
+def resident() -> int:
+    """Bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def growth(source: Batches, epochs: int) -> dict[str, float]:
+    """MiB of this process after an epoch, and after so many more."""
+    for _ in source(0):
+        pass
+    before = resident()
+    for epoch in range(epochs):
+        for _ in source(epoch):
+            pass
+    return {"before": before / 2**20, "after": resident() / 2**20}
+
+
+def sources(data: Path, scratch: Path, size: int, threads: int) -> dict[str, Batches]:
+    """By name; staged records are read from the node's memory, where they are after the first epoch."""
+    places = {"class folders": data, "records, RAM": Path("/dev/shm") / scratch.name, "records, disk": scratch / "r"}  # noqa: S108
+    for place in list(places.values())[1:]:
+        if not place.exists():
+            write_shards(data, place)
+    splits = {name: datasets.load(config(place, size, threads))[0] for name, place in places.items()}
+    return {"decoding alone": decoded(data, threads), **{name: batches(split) for name, split in splits.items()}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("imagenet", type=Path, help="class folders: train/ and val/")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[224, 128])
+    parser.add_argument("--cores", type=int, default=1)
+    args = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
+    tf.config.threading.set_intra_op_parallelism_threads(args.cores)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.experimental.enable_op_determinism()
+    with tempfile.TemporaryDirectory() as directory:
+        for size in args.sizes:
+            read = sources(args.imagenet, Path(directory), size, args.cores)
+            for row in measure(read, args.rounds):
+                print(json.dumps({"size": size, **row}), flush=True)
+        for name, source in list(read.items())[1:]:
+            print(json.dumps({"what": f"memory, {name}, 10 epochs", **growth(source, 10)}), flush=True)
+    paths = [args.imagenet / path for path, _ in imagenet.images(args.imagenet)[1]]
+    stored = statistics.mean(path.stat().st_size for path in paths)
+    print(json.dumps({"what": "bytes per image", "stored": stored, "to the device": [3 * s**2 for s in args.sizes]}))
+
+
+if __name__ == "__main__":
+    main()
