@@ -1,15 +1,19 @@
 """The rows of ``bench.train``: what is measured beside what."""
 
+import json
+import os
+import shutil
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from bench import train_ours as ours
 from bench import train_place
 from bench.harness import Row
 from bench.train_ours import EPOCHS, Work
 from bench.train_sitting import Sitting
-from orchestrator.cluster import PYTHON
+from orchestrator.cluster import PYTHON, SHARED
 
 RESNET50 = Work("resnet50", pixels=128, batch=32, steps=6, classes=1000)
 AT_224 = replace(RESNET50, pixels=224, steps=3)
@@ -145,14 +149,25 @@ def _traces(sitting: Sitting) -> Row:
     return Row(f"functions traced in {EPOCHS} epochs", "1", str(long), f"{long / short:.2f}", beside)
 
 
-def inputs(_: Sitting) -> list[Row]:
-    """What ``python -m bench.input`` says, where there is one."""
-    try:
-        from bench import input as of_input  # type: ignore[attr-defined]  # noqa: PLC0415
-    except ImportError:
-        return [Row("input pipeline", "", "not measured", "", "there is no bench/input.py")]
-    rows: list[Row] = of_input.rows()
-    return rows
+def inputs(sitting: Sitting) -> list[Row]:
+    """What `bench.input` says of the class folders that $BENCH_IMAGENET names, on one core."""
+    source = os.environ.get("BENCH_IMAGENET")
+    if source is None:
+        return [Row("input pipeline", "≥ 1", "not measured", "", "BENCH_IMAGENET names no class folders of JPEGs")]
+    place = sitting.place
+    shutil.copytree(source, place.shared / "imagenet", dirs_exist_ok=True)
+    said = place.run([PYTHON, "-m", "bench.input", f"{SHARED}/imagenet", "--rounds", str(sitting.rounds)])
+    found = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    return [_input(row) for row in found]
+
+
+def _input(row: dict[str, Any]) -> Row:
+    if "ratio" in row:
+        rate = f"{row['images_per_cpu_second']:.0f} images per CPU second"
+        return Row(f"{row['what']}, {row['size']} px", "≥ 1", rate, f"{row['ratio']:.2f}", "tf.data decoding alone")
+    if "after" in row:
+        return Row(row["what"], "no growth", f"{row['after']:.0f} MiB", f"{row['after'] / row['before']:.2f}", "before")
+    return Row(row["what"], "", f"{row['stored']:.0f} stored", "", f"{row['to the device']} to the device")
 
 
 ROWS = {
