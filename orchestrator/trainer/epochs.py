@@ -8,8 +8,9 @@ comes first, with each rank's own statistics; then the epoch is closed with the 
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import horovod.tensorflow as hvd
 import numpy as np
@@ -18,7 +19,8 @@ import tensorflow as tf
 from orchestrator.schema import Epoch, Scores, Trained
 from orchestrator.trainer import agreement, endings, outcome, reduction, schedule
 from orchestrator.trainer.checkpoints import Arrays, Keeper
-from orchestrator.trainer.data.blame import Batches, Skipped
+from orchestrator.trainer.data import pipeline
+from orchestrator.trainer.data.blame import Skipped
 from orchestrator.trainer.endings import Watch
 from orchestrator.trainer.setup import Trainer
 
@@ -99,12 +101,13 @@ class Training:
         tallies, self.tallies = self.tallies, {}
         return {"sums": np.zeros(4, np.float32), "timing": np.zeros(3), **tallies}
 
-    def _batches(self) -> Batches:
+    def _batches(self) -> Iterator[Any]:
         """The rank's batches of the epoch that are not done yet."""
         trainer, config = self.trainer, self.trainer.config
         mine = trainer.train_split.share(config.seed, trainer.epoch, hvd.size(), hvd.rank())
         todo = mine[trainer.done * trainer.batch : trainer.steps_per_epoch * trainer.batch]
-        return trainer.train_split.batches(todo, trainer.batch, config.seed + trainer.epoch, True, self._skipped())
+        found = trainer.train_split.batches(todo, trainer.batch, config.seed + trainer.epoch, True, self._skipped())
+        return pipeline.ahead(found, pipeline.accelerator())
 
     def _skipped(self) -> "Skipped | None":
         """Who is told of a sample that cannot be read, where the run is to go on without it."""

@@ -1,13 +1,14 @@
 """The input of an epoch is that of the one before with other samples: nothing is traced anew or stays behind."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.data import datasets
+from orchestrator.trainer.data import datasets, pipeline
 from orchestrator.trainer.data.datasets import Split
 from tests import samples
 
@@ -62,6 +63,20 @@ def test_two_epochs_that_are_read_at_the_same_time_do_not_mix() -> None:
     one, other = (iter(split.batches(np.array(order), 2, 7, False)) for order in ([0, 1, 2, 3], [5, 4]))
     taken = [next(one)[0].numpy().tolist(), next(other)[0].numpy().tolist(), next(one)[0].numpy().tolist()]
     assert taken == [[0, 1], [5, 4], [2, 3]]
+
+
+def test_batches_for_a_device_are_one_ahead_and_otherwise_the_same() -> None:
+    taken = []
+
+    def source() -> Iterator[tuple[tf.Tensor, int]]:
+        for number in range(4):
+            taken.append(number)
+            yield tf.constant([number]), number
+
+    seen = [(int(one), int(other), len(taken)) for one, other in pipeline.ahead(source(), "CPU:0")]
+    assert seen == [(0, 0, 2), (1, 1, 3), (2, 2, 4), (3, 3, 4)]
+    assert list(pipeline.ahead(iter([]), "CPU:0")) == []
+    assert list(pipeline.ahead(iter([1, 2]), None)) == [1, 2]
 
 
 def test_no_samples_make_no_batch() -> None:

@@ -4,7 +4,8 @@ A data set made in Python is traced when it is made: each would leave a graph be
 the time to make it. Here the making itself is a compiled function of what the data set is to give.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -31,6 +32,33 @@ class Pipeline:
         with tf.device("CPU:0"):
             variant = self._traced(numbers.astype(np.int64), seeds)
             return tf.data.experimental.from_variant(variant, self._spec)
+
+
+def ahead(batches: Iterable[Any], device: "str | None") -> Iterator[Any]:
+    """The same batches in the memory of ``device``: the next is copied while the one before is trained on.
+
+    Without a device they are given as they come. A fault shows one batch earlier.
+    """
+    source = iter(batches)
+    if device is None:
+        yield from source
+        return
+    copied = (_copied(batch, device) for batch in source)
+    current = next(copied, None)
+    while current is not None:
+        following = next(copied, None)
+        yield current
+        current = following
+
+
+def _copied(batch: Any, device: str) -> Any:
+    with tf.device(device):
+        return tf.nest.map_structure(tf.identity, batch)
+
+
+def accelerator() -> "str | None":
+    """The rank's GPU, if it has one."""
+    return "GPU:0" if tf.config.get_visible_devices("GPU") else None
 
 
 def options(workers: int) -> tf.data.Options:
