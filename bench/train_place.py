@@ -28,6 +28,7 @@ EXAMPLE = "tensorflow2_synthetic_benchmark.py"
 EXAMPLE_AT = f"https://raw.githubusercontent.com/horovod/horovod/v0.28.1/examples/tensorflow2/{EXAMPLE}"
 EXAMPLE_SHA256 = "f59fdc77495f955ed22198a84e7d1127721b85731bb466427974069222aceb95"
 LAST_LINES = 20
+DEADLINE = 1200  # seconds for one contestant
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Place:
             *("--volume", f"{self.shared}:{SHARED}"),
             *(part for here, there in mounts.items() for part in ("--volume", f"{here}:{there}:ro")),
             *(part for name, value in variables.items() for part in ("--env", f"{name}={value}")),
-            *(self.image, *argv),
+            *(self.image, "timeout", "--kill-after", "10", str(DEADLINE), *argv),
         ]
 
 
