@@ -29,7 +29,7 @@ class Decaying(keras.optimizers.Optimizer):
 
     def _decayed(self, gradient: tf.Tensor, variable: Any) -> tf.Tensor:
         if not self.decay or len(variable.shape) < 2:
-            return gradient
+            return tf.identity(gradient)  # of the same graph as the others, where updates are conditional
         return gradient + self.decay * tf.convert_to_tensor(variable)
 
 

@@ -71,7 +71,7 @@ def test_batches_for_a_device_are_one_ahead_and_otherwise_the_same() -> None:
     def source() -> Iterator[tuple[tf.Tensor, int]]:
         for number in range(4):
             taken.append(number)
-            yield tf.constant([number]), number
+            yield tf.constant(number), number
 
     seen = [(int(one), int(other), len(taken)) for one, other in pipeline.ahead(source(), "CPU:0")]
     assert seen == [(0, 0, 2), (1, 1, 3), (2, 2, 4), (3, 3, 4)]

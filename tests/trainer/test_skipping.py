@@ -87,6 +87,7 @@ def run(directory: Path, ranks: int, **changes: Any) -> str:
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_run_goes_on_after_steps_whose_loss_is_no_number_and_counts_them(tmp_path: Path, ranks: int) -> None:
     said = run(tmp_path / "run", ranks, on_nan="skip", learning_rate=0.01)
+    assert (tmp_path / "run" / "results.json").exists(), said
     found = launcher.results(tmp_path / "run")
     assert (found.ended, found.skipped_steps) == ("epochs", 2), said
     assert [(epoch.steps, epoch.train.images) for epoch in found.epochs] == [(3, 16), (6, 16)]
