@@ -20,7 +20,7 @@ from tests.e2e.test_story import MNIST
 
 CLUSTER = "e2e-watched"
 HEAD, WORKER, SECOND = (f"{CLUSTER}-{name}" for name in ("head", "worker-0", "worker-1"))
-TRAIN = ("train", "resnet20", "--dataset", "mnist", "--data", MNIST, "--epochs", "100", "--max-time", "75s")
+TRAIN = ("train", "resnet20", "--dataset", "mnist", "--data", MNIST, "--epochs", "100", "--max-time", "120s")
 TARGETS = "/etc/orchestrator/prometheus/targets.json"
 STAND_IN = Path(__file__).parents[1] / "unit" / "nvml_stand_in.py"
 WARM = 45.0  # seconds of training after which rates over 30 s are of training alone
@@ -104,7 +104,7 @@ def gpus(watch: Watch, deployed: Any) -> None:
 def trained(cli: Cli, watch: Watch, gpus: None) -> Any:
     """What was seen while a run went on, and its results."""
     with cli.start(*TRAIN, "--json", cluster=CLUSTER) as training:
-        wait_for("the first step", lambda: bool(watch.query("orchestrator_training_step_seconds_count > 0")), 120)
+        wait_for("the first step", lambda: bool(watch.query("orchestrator_training_step_seconds_count > 0")), 240)
         run = watch.query("orchestrator_training_progress_ratio")[0]["metric"]["run"]
         time.sleep(WARM)
         during = {
@@ -113,7 +113,7 @@ def trained(cli: Cli, watch: Watch, gpus: None) -> Any:
             "ranks": watch.query("orchestrator_training_images_total"),
             "top": cli.json("top", "--once", cluster=CLUSTER),
         }
-        said = training.communicate(timeout=180)[0]
+        said = training.communicate(timeout=300)[0]
         assert training.returncode == 0, said
     return {"run": run, "during": during, "results": cli.json("results", run, cluster=CLUSTER)}
 
