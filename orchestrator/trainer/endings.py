@@ -89,7 +89,7 @@ class Watch:
         tracing = self._longest.get("first", 0.0)
         if part == "evaluation":  # whose steps do less than those of training, after a trace of their own
             batches = math.ceil(self.trainer.test_split.size / (hvd.size() * self.trainer.part))
-            return tracing + batches * self._expected("step")
+            return tracing + batches * self._longest.get("step", 0.0)  # the first one says nothing of the others
         return _bytes(self.trainer) / WRITING if part == "checkpoint" else tracing
 
     @contextmanager

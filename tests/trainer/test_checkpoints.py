@@ -176,6 +176,18 @@ def test_a_run_leaves_itself_the_time_of_what_took_longest(tmp_path: Path) -> No
     assert watch.wishes().numpy().tolist() == [0, 1, 0]
 
 
+def test_a_slow_first_step_does_not_end_a_run_as_if_all_were_as_slow(tmp_path: Path) -> None:
+    made = trainer(max_time=1e6)
+    made.test_split = datasets.Split(800, lambda index, seed: (index, seed), 1)
+    watch = Watch(tmp_path, made)
+    watch._took("first", 1e5)
+    assert not watch.room(*["step"] * 7)
+    assert watch.room("step", "step", "evaluation")
+    watch._took("step", 1e4)
+    assert watch.room("step", "step")
+    assert not watch.room("evaluation")
+
+
 def test_rank_0_looks_for_the_file_by_which_it_is_asked_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.trainer.endings.LOOK_SECONDS", 0.0)
     watch = Watch(tmp_path, trainer(checkpoint_every=1e-9))
