@@ -2,6 +2,7 @@
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,19 @@ def interleaved(contestants: Mapping[str, Callable[[], float]], rounds: int) -> 
             spoilt = f" (others had {others:.0%} of the CPU just before)" if others > QUIET else ""
             print(f"round {number + 1}: {name}: {found[name][-1]:.4g}{spoilt}", file=sys.stderr)
     return found
+
+
+def paired(found: dict[str, list[float]], what: str, beside: str, goal: str, unit: str = "images/s") -> Row:
+    """``what`` beside ``beside``: medians, and the median of the ratios with all of them."""
+    ratios = [one / other for one, other in zip(found[what], found[beside], strict=True)]
+    all_of_them = " ".join(f"{ratio:.3f}" for ratio in ratios)
+    mine, other = statistics.median(found[what]), statistics.median(found[beside])
+    ratio = f"{statistics.median(ratios):.3f}"
+    return Row(what, goal, f"{_figure(mine)} {unit}", ratio, f"{beside}, {_figure(other)} {unit} ({all_of_them})")
+
+
+def _figure(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
 
 
 def busy() -> float:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 import keras
 from keras import layers
 
+from orchestrator.trainer.models.inception import STAGES
+
 APPLICATIONS = {
     "vgg16": "VGG16",
     "inception_v3": "InceptionV3",
@@ -17,17 +19,6 @@ APPLICATIONS = {
     "resnet101": "ResNet101",
     "mobilenet_v2": "MobileNetV2",
 }
-INCEPTIONS = (
-    ((64, 96, 128, 16, 32, 32), (128, 128, 192, 32, 96, 64)),
-    (
-        (192, 96, 208, 16, 48, 64),
-        (160, 112, 224, 24, 64, 64),
-        (128, 128, 256, 24, 64, 64),
-        (112, 144, 288, 32, 64, 64),
-        (256, 160, 320, 32, 128, 128),
-    ),
-    ((256, 160, 320, 32, 128, 128), (384, 192, 384, 48, 128, 128)),
-)
 
 
 def build(name: str, pixels: int, channels: int, classes: int) -> keras.Model:
@@ -63,7 +54,7 @@ def googlenet(x: keras.KerasTensor) -> keras.KerasTensor:
     x = layers.Conv2D(64, 7, strides=2, padding="same", activation="relu")(x)
     x = layers.MaxPooling2D(3, 2, padding="same")(x)
     x = _convolution(_convolution(x, 64, 1), 192, 3)
-    for stage in INCEPTIONS:
+    for stage in STAGES:
         x = layers.MaxPooling2D(3, 2, padding="same")(x)
         for one, before3, three, before5, five, pooled in stage:
             branches = [

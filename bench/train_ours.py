@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,6 @@ def run(place: Place, work: Work, world: int, threads: int, precision: str | Non
         np=world,
         controller=Launch().controller,
         interface="lo",
-        cycle_time=Launch().cycle_time,
         threads=threads,
         memory=MEMORY,
         started=time.time(),
@@ -81,9 +80,8 @@ def _table(place: Place, work: Work) -> Path:
 
 
 def precision(place: Place, work: Work) -> str:
-    """The one that is chosen where nobody says."""
-    directory = place.shared / "runs" / run(place, work, 1, len(place.cores)).id
-    return TrainConfig.model_validate_json((directory / "config.json").read_text()).precision
+    """The one that a run settles on where nobody says."""
+    return alone(place, run(place, replace(work, steps=1), 1, len(place.cores), epochs=1)).config.precision
 
 
 def results(place: Place, run: Run) -> Results:
@@ -101,21 +99,20 @@ def alone(place: Place, run: Run) -> Results:
     return results(place, run)
 
 
-def together(place: Place, run: Run, command: Sequence[str] | None = None) -> Results:
-    """Train by horovodrun, each rank on a core of its own; ``command`` in place of how we launch."""
+def together(place: Place, run: Run, horovods: bool = False) -> Results:
+    """Train by horovodrun, each rank on a core of its own.
+
+    With Horovod's own defaults where they are wanted: a cycle of 1 ms, and a cache of responses.
+    """
     directory = place.shared / "runs" / run.id
     (directory / "hostfile").write_text(f"localhost slots={run.np}\n")
     cores = " ".join(map(str, place.cores))
     pinned = f"set -- {cores}; shift $HOROVOD_LOCAL_RANK; exec taskset --cpu-list $1 {' '.join(run.command)}"
     (directory / "program.json").write_text(json.dumps(["sh", "-c", pinned]))
-    place.run(command or launch.launch_command(run), launch.environment(run))
+    run = run.model_copy(update={"cycle_time": HOROVODS_CYCLE}) if horovods else run
+    command = [word for word in launch.launch_command(run) if not (horovods and word == "--disable-cache")]
+    place.run(command, launch.environment(run))
     return results(place, run)
-
-
-def as_horovod_would(run: Run) -> list[str]:
-    """The command with Horovod's own defaults: a cycle of 1 ms, and a cache of responses."""
-    command = launch.launch_command(run.model_copy(update={"cycle_time": HOROVODS_CYCLE}))
-    return [word for word in command if word != "--disable-cache"]
 
 
 def apart(place: Place, runs: Sequence[Run]) -> list[Results]:

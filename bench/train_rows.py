@@ -10,7 +10,7 @@ from typing import Any
 
 from bench import train_ours as ours
 from bench import train_place
-from bench.harness import Row
+from bench.harness import Row, paired
 from bench.train_ours import EPOCHS, Work
 from bench.train_sitting import Sitting
 from orchestrator.cluster import PYTHON, SHARED
@@ -30,19 +30,6 @@ MODELS = (
 )
 
 
-def row(found: dict[str, list[float]], what: str, beside: str, goal: str, unit: str = "images/s") -> Row:
-    """``what`` beside ``beside``: medians, and the median of the ratios with all of them."""
-    ratios = [one / other for one, other in zip(found[what], found[beside], strict=True)]
-    all_of_them = " ".join(f"{ratio:.3f}" for ratio in ratios)
-    mine, other = statistics.median(found[what]), statistics.median(found[beside])
-    ratio = f"{statistics.median(ratios):.3f}"
-    return Row(what, goal, f"{_figure(mine)} {unit}", ratio, f"{beside}, {_figure(other)} {unit} ({all_of_them})")
-
-
-def _figure(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
-
-
 def resnet50(sitting: Sitting) -> list[Row]:
     """One process: ours in each precision that is another one, Horovod's example, the best PyTorch."""
     kinds = _distinct(sitting)
@@ -58,14 +45,14 @@ def resnet50(sitting: Sitting) -> list[Row]:
     for kind in kinds:
         goals = {EXAMPLE: "≥ 2.2", EXAMPLE_3: "≥ 2.2", PYTORCH: "≥ 1.2"} if kind.startswith("as chosen") else {}
         what = f"ResNet-50, 128 px, {kind}"
-        rows += [row(found, what, beside, goals.get(beside, "")) for beside in (EXAMPLE, EXAMPLE_3, PYTORCH)]
+        rows += [paired(found, what, beside, goals.get(beside, "")) for beside in (EXAMPLE, EXAMPLE_3, PYTORCH)]
     return rows
 
 
 def unchanged(sitting: Sitting) -> list[Row]:
     """The same at the 224 pixels that are written in Horovod's example."""
     found = sitting.compare({OURS_224: lambda: sitting.ours(AT_224), UNCHANGED: lambda: sitting.horovod(AT_224, None)})
-    return [row(found, OURS_224, UNCHANGED, "≥ 2.2")]
+    return [paired(found, OURS_224, UNCHANGED, "≥ 2.2")]
 
 
 OURS_224, UNCHANGED = "ResNet-50, 224 px, as chosen", "Horovod's example, unchanged, tf_keras, float32"
@@ -87,7 +74,7 @@ def models(sitting: Sitting, wanted: Sequence[str] = ()) -> list[Row]:
     for work in (work for work in MODELS if not wanted or work.model in wanted):
         what, fit = f"{work.model}, {work.pixels} px", "model.fit"
         found = sitting.compare({what: lambda: sitting.ours(work), fit: lambda: sitting.fit(work)})  # noqa: B023
-        rows.append(row(found, what, fit, "≥ 1.5"))
+        rows.append(paired(found, what, fit, "≥ 1.5"))
     return rows
 
 
@@ -98,7 +85,7 @@ def ranks(sitting: Sitting) -> list[Row]:
 
     def launched(defaults: bool) -> float:
         run = ours.run(place, RESNET50, 2, 1)
-        return ours.rate(ours.together(place, run, ours.as_horovod_would(run) if defaults else None)) / 2
+        return ours.rate(ours.together(place, run, horovods=defaults)) / 2
 
     def apart() -> float:
         found = ours.apart(place, [ours.run(place, RESNET50, 1, 1) for _ in range(2)])
@@ -110,7 +97,7 @@ def ranks(sitting: Sitting) -> list[Row]:
         "2 processes apart",
     )
     found = sitting.compare({we: lambda: launched(False), horovod: lambda: launched(True), alone: apart})
-    return [row(found, we, alone, "≥ 0.93"), row(found, horovod, alone, "")]
+    return [paired(found, we, alone, "≥ 0.93"), paired(found, horovod, alone, "")]
 
 
 def first_step(sitting: Sitting) -> list[Row]:
@@ -130,7 +117,7 @@ def first_step(sitting: Sitting) -> list[Row]:
     found[PLAINEST] = [sum(part.values()) for part in parts]
     medians = {name: statistics.median(part[name] for part in parts) for name in parts[0]}
     split = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in medians.items())
-    rows = [row(found, what, beside, "< 1.3", "s"), row(found, what, PLAINEST, "", "s")]
+    rows = [paired(found, what, beside, "< 1.3", "s"), paired(found, what, PLAINEST, "", "s")]
     return [*rows, Row(PLAINEST, "", split, "", ""), _traces(sitting)]
 
 

@@ -11,7 +11,7 @@ import time
 import urllib.parse
 from typing import Any
 
-from bench.harness import Bench, Row, bench, write
+from bench.harness import Bench, Row, bench, interleaved, paired, write
 
 PAIRS, SIMULATED, SETTLED_SECONDS = 5, 64, 90.0
 TRAIN = ("train", "resnet20", "--dataset", "synthetic", "--epochs", "1000", "--max-time", "30s")
@@ -27,22 +27,12 @@ def images_per_second(b: Bench, watched: bool) -> float:
 
 
 def training(b: Bench) -> list[Row]:
-    found = []
-    for number in range(PAIRS):
-        order = (True, False) if number % 2 else (False, True)
-        rates = {watched: images_per_second(b, watched) for watched in order}
-        found.append((rates[True], rates[False], rates[True] / rates[False]))
-    on, off, ratio = (statistics.median(column) for column in zip(*found, strict=True))
-    spread = " ".join(f"{pair[2]:.3f}" for pair in found)
-    return [
-        Row(
-            "images/s with everything on",
-            "> 0.99",
-            f"{on:.0f}",
-            f"{ratio:.3f}",
-            f"everything off, {off:.0f} ({spread})",
-        )
-    ]
+    on, off = "images/s with everything on", "everything off"
+    found = interleaved(
+        {on: lambda: images_per_second(b, True), off: lambda: images_per_second(b, False)},
+        PAIRS,
+    )
+    return [paired(found, on, off, "> 0.99")]
 
 
 def got(b: Bench, url: str) -> str:

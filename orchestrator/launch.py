@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hostfile
 
 START_SECONDS = 120  # for every rank to say that it is there
-CYCLE_TIME = 5.0  # milliseconds
+CYCLE_TIME = 5.0  # milliseconds, for programs that measure nothing
 STOP_SECONDS = 120  # what a trainer, the launcher and the sweep of every node are given, and some
 AUTOTUNED = "autotune.csv"
 UNIT = "orchestrator-"  # then the run's id
@@ -18,7 +18,7 @@ class Run(BaseModel):
     """A run as the control side remembers it: ``runs/<id>/run.json`` in the state directory.
 
     ``threads`` and ``memory`` (bytes) are what each rank has on the poorest of its nodes. ``cycle_time`` (milliseconds)
-    and ``fusion_threshold`` (MiB) are Horovod's own, or tuned, where they are None.
+    is measured or tuned where it is None, ``fusion_threshold`` (MiB) is Horovod's own or tuned.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -62,6 +62,7 @@ def environment(run: Run) -> dict[str, str]:
         "ORCHESTRATOR_RUN": run.id,
         "ORCHESTRATOR_RUN_DIR": run.directory,
         "ORCHESTRATOR_OUTPUT": f"{run.directory}/output",
+        **({"ORCHESTRATOR_MEASURE_CYCLE": "1"} if _measures(run) else {}),
     }
 
 
@@ -83,14 +84,15 @@ def launch_command(run: Run) -> list[str]:
 def _tuning(run: Run) -> list[str]:
     """Horovod keeps what is given, and tunes the rest where it is to tune."""
     tuned = ["--autotune", "--autotune-log-file", f"{run.directory}/{AUTOTUNED}"] if run.autotune else []
-    cycle = [] if run.cycle_time is None else ["--cycle-time-ms", f"{run.cycle_time:g}"]
+    cycle_time = CYCLE_TIME if _measures(run) else run.cycle_time
+    cycle = [] if cycle_time is None else ["--cycle-time-ms", f"{cycle_time:g}"]
     fusion = [] if run.fusion_threshold is None else ["--fusion-threshold-mb", str(run.fusion_threshold)]
     return [*cycle, *fusion, *tuned]
 
 
-def cycle_time(asked: float | None, autotune: bool) -> float | None:
-    """Milliseconds: as ``asked`` for; else ours, where it is not to be tuned."""
-    return CYCLE_TIME if asked is None and not autotune else asked
+def _measures(run: Run) -> bool:
+    """Whether the trainer is to measure which cycle suits the nodes: nobody said, and Horovod is not to tune it."""
+    return run.cycle_time is None and not run.autotune
 
 
 def unit_command(cluster: Cluster, run: Run) -> list[str]:

@@ -66,7 +66,7 @@ def plan(place: Home, cluster: Cluster, digest: str, options: Launch, kind: str)
         np=options.np or cluster.slots,
         controller=options.controller,
         interface=interface,
-        cycle_time=launch.cycle_time(options.cycle_time, options.autotune),
+        cycle_time=options.cycle_time,
         fusion_threshold=options.fusion_threshold,
         autotune=options.autotune,
         threads=launch.threads(cluster),

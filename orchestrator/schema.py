@@ -32,7 +32,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 State = Literal["finished", "failed", "stopped"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Optimizer = Literal["sgd", "rmsprop", "adam"]
-Compression = Literal["none", "fp16", "bf16"]
+Compression = Literal["auto", "none", "fp16", "bf16"]
 Schedule = Literal["step", "cosine", "exponential", "polynomial"]
 Otherwise = Literal["stop", "skip"]
 LOCAL_DATA = "/var/lib/orchestrator/data"  # on every node's own disk: what was staged there
@@ -260,13 +260,14 @@ class Checkpoint(_File):
     """checkpoint.json of one: where the run stands. ``epochs`` are those that were evaluated, the run's first to last.
 
     ``trained`` is what the training of ``epoch`` gave, once it is over; None within the epoch.
-    ``precision`` is what "auto" stood for, which a run that goes on keeps to.
+    ``precision`` and ``compression`` are what "auto" stood for, which a run that goes on keeps to.
     """
 
     epoch: int
     step: int
     world: int
     precision: Precision = "auto"
+    compression: Compression = "none"
     trained: Trained | None
     epochs: list[Epoch]
 

@@ -60,7 +60,9 @@ class Launch(Section):
         None, description="network interface for Horovod's traffic; default: the one with the private address"
     )
     cycle_time: float | None = Field(
-        None, ge=0, description="milliseconds between two rounds of Horovod's background thread; default: 5, or tuned"
+        None,
+        ge=0,
+        description="milliseconds between two rounds of Horovod's background thread; default: measured, or tuned",
     )
     fusion_threshold: int | None = Field(
         None,
@@ -111,7 +113,9 @@ class Train(Section):
         description="batches that a rank averages the gradients of before it sends them; default: the recipe's, or 1",
     )
     compression: Compression | None = Field(
-        None, description="what gradients travel as: none, fp16 or bf16; default: the recipe's, or none"
+        None,
+        description="what gradients travel as: none, fp16, bf16, or auto (bf16 where layers compute in it and the link"
+        " gains by it); default: the recipe's, or auto",
     )
     fp16_allreduce: bool = Field(False, description="an older name of compression: fp16")
     gradient_predivide_factor: float | None = Field(

@@ -15,7 +15,7 @@ def settings(train: Train) -> dict[str, Any]:
     """The KEYS of TrainConfig: flags, then recipes, then its defaults. Raises ConfigError as ``recipe`` does."""
     given = {key: value for key in KEYS if (value := getattr(train, key)) is not None}
     older = {"compression": "fp16"} if train.fp16_allreduce else {}
-    defaults = {key: TrainConfig.model_fields[key].default for key in KEYS}
+    defaults = {key: TrainConfig.model_fields[key].default for key in KEYS} | {"compression": "auto"}
     return {key: {**defaults, **recipe(train), **older, **given}[key] for key in KEYS}
 
 

@@ -46,7 +46,7 @@ class Settings(Section):
     decay_epochs: Positive = 2.0
     power: Positive = 0.5
     backward_passes_per_step: int = Field(1, ge=1)
-    compression: Compression = "none"
+    compression: Compression = "auto"
     gradient_predivide_factor: Positive = 1.0
     adasum: bool = False
 

@@ -25,6 +25,7 @@ from orchestrator.schema import Precision
 GAIN = 1.15  # by bfloat16 on the slowest rank: below, it is not worth the rounding
 LIMIT, BEFORE_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
 SECONDS = 120  # for TensorFlow to be imported and two layers to be run
+NOT_ASKED: dict[str, float] = {"gain": 0.0, "limited": True}
 
 
 def settle(wanted: Precision, threads: int) -> Precision:
@@ -33,11 +34,12 @@ def settle(wanted: Precision, threads: int) -> Precision:
     Afterwards TensorFlow uses no instructions that this CPU has not: before it has run anything.
     """
     gpus = tf.config.get_visible_devices("GPU")
+    found = NOT_ASKED if wanted == "float32" else _measured(threads, not gpus)
     if wanted == "auto":
-        mine = _of_gpu(gpus[0]) if gpus else "bfloat16" if _measured(threads)["gain"] >= GAIN else "float32"
+        mine = _of_gpu(gpus[0]) if gpus else "bfloat16" if found["gain"] >= GAIN else "float32"
         everyones = set(hvd.allgather_object(mine))
         wanted = mine if len(everyones) == 1 else "float32"
-    if not gpus and (wanted == "float32" or _measured(threads)["limited"]):
+    if not gpus and (wanted == "float32" or found["limited"]):
         os.environ.setdefault(LIMIT, BEFORE_AMX)
     return wanted
 
@@ -48,16 +50,18 @@ def _of_gpu(gpu: "tf.config.PhysicalDevice") -> Precision:
     return "bfloat16" if capability >= (8, 0) else "float16" if capability >= (7, 0) else "float32"
 
 
-def _measured(threads: int) -> dict[str, float]:
-    """The ``gain`` by bfloat16, and whether TensorFlow is to be ``limited``; measured by the node's first rank."""
+def _measured(threads: int, by_cpu: bool) -> dict[str, float]:
+    """The ``gain`` by bfloat16, and whether TensorFlow is to be ``limited``; measured by the node's first rank.
+
+    Ranks that do not compute on their CPU merely wait for the others: nodes may differ.
+    """
     path = Path(tempfile.gettempdir()) / f"orchestrator-arithmetic-{__version__}-{threads}.json"
-    if hvd.local_rank() == 0 and not path.exists():
+    if by_cpu and hvd.local_rank() == 0 and not path.exists():
         path.with_suffix(".new").write_text(json.dumps(_measure(threads)))
         path.with_suffix(".new").replace(path)
     with tf.device("CPU:0"):
         hvd.allreduce(tf.zeros([]), name="measured")  # until it is there
-    found: dict[str, float] = json.loads(path.read_text())
-    return found
+    return json.loads(path.read_text()) if by_cpu else NOT_ASKED
 
 
 def _measure(threads: int) -> dict[str, float]:
@@ -68,4 +72,4 @@ def _measure(threads: int) -> dict[str, float]:
         )
         if ended.returncode == 0:
             return {"gain": float(ended.stdout.split()[-1]), "limited": bool(limits)}
-    return {"gain": 0.0, "limited": True}
+    return NOT_ASKED

@@ -68,6 +68,7 @@ class Keeper:
             step=trainer.step,
             world=hvd.size(),
             precision=trainer.config.precision,
+            compression=trainer.config.compression,
             trained=trained,
             epochs=self.epochs,
         )
@@ -157,14 +158,15 @@ class Keeper:
 
 
 def as_before(config: TrainConfig) -> TrainConfig:
-    """``config`` with the precision that a run had which it is to go on from: "auto" may stand for another one now."""
-    if config.precision != "auto" or config.resume is None:
+    """``config`` with what a run had for "auto" which it is to go on from: it may stand for something else now."""
+    open_ = [key for key in ("precision", "compression") if getattr(config, key) == "auto"]
+    if not open_ or config.resume is None:
         return config
     try:
         point = Checkpoint.model_validate_json((Path(config.resume) / POINT).read_text())
     except (OSError, ValueError):
         return config  # what is wrong with it is said when it is read as a whole
-    return config.model_copy(update={"precision": point.precision})
+    return config.model_copy(update={key: getattr(point, key) for key in open_})
 
 
 def _name(point: Checkpoint) -> str:

@@ -42,8 +42,8 @@ def averages(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[list[tf.T
     ready = _computed(gradients)
     reduced = list(gradients)
     for number, group in enumerate(groups([gradient.shape for gradient in gradients])):
-        means = _means([gradients[index] for index in group], config, f"gradients.{number}")
-        for index, mean in zip(group, means, strict=True):
+        averaged = means([gradients[index] for index in group], config, f"gradients.{number}")
+        for index, mean in zip(group, averaged, strict=True):
             reduced[index] = mean
     with tf.control_dependencies(reduced):
         return reduced, _clock(_seconds_since, ready)
@@ -63,7 +63,8 @@ def groups(shapes: "list[tf.TensorShape]") -> list[list[int]]:
     return found
 
 
-def _means(group: list[tf.Tensor], config: TrainConfig, name: str) -> list[tf.Tensor]:
+def means(group: list[tf.Tensor], config: TrainConfig, name: str) -> list[tf.Tensor]:
+    """The means over all ranks of gradients that travel together, as ``config`` has them travel."""
     predivide = config.gradient_predivide_factor
     if route(config) == "exchange":
         return exchange.means(group, config.compression, predivide, name)

@@ -4,13 +4,14 @@ import math
 import sys
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import horovod.tensorflow as hvd
 import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import arithmetic, models, optimizers, reduction
+from orchestrator.trainer import arithmetic, link, models, optimizers, reduction
 from orchestrator.trainer.data import datasets, staged
 from orchestrator.trainer.skipping import Guard
 from orchestrator.trainer.watching import telemetry
@@ -90,10 +91,10 @@ class Trainer:
         return [variable.value for variable in self.model.trainable_variables]
 
 
-def prepare(config: TrainConfig) -> TrainConfig:
+def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
     """Threads, the rank's GPU where there is one, determinism, precision: before TensorFlow makes anything.
 
-    Gives ``config`` with the precision that the ranks have settled on.
+    Gives ``config`` with the precision and the compression that the ranks of the run in ``directory`` settled on.
     """
     tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -101,10 +102,12 @@ def prepare(config: TrainConfig) -> TrainConfig:
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
     tf.config.experimental.enable_op_determinism()
+    link.tune()
     precision = arithmetic.settle(config.precision, config.threads)
     if precision != "float32":
         keras.mixed_precision.set_dtype_policy(f"mixed_{precision}")
-    return config.model_copy(update={"precision": precision})
+    config = config.model_copy(update={"precision": precision})
+    return config.model_copy(update={"compression": link.compression(config, directory)})
 
 
 def build(config: TrainConfig) -> Trainer:

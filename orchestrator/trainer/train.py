@@ -26,7 +26,7 @@ def main(run_directory: Path) -> int:
     config = TrainConfig.model_validate_json((run_directory / "config.json").read_text())
     reduction.begin()
     outcome.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
-    config = setup.prepare(checkpoints.as_before(config))
+    config = setup.prepare(checkpoints.as_before(config), run_directory)
     trainer = setup.build(config)
     with trainer.record:
         try:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import profile, train_gpu, train_rows
+from bench import harness, profile, train_gpu, train_rows
 from bench.harness import interleaved
 from orchestrator import recipes
 
@@ -17,7 +17,7 @@ def test_every_other_round_goes_backwards() -> None:
 
 
 def test_a_ratio_is_the_median_of_the_rounds_ratios_and_not_the_ratio_of_the_medians() -> None:
-    row = train_rows.row({"ours": [10.0, 20.0, 60.0], "theirs": [20.0, 10.0, 30.0]}, "ours", "theirs", "≥ 1.2")
+    row = harness.paired({"ours": [10.0, 20.0, 60.0], "theirs": [20.0, 10.0, 30.0]}, "ours", "theirs", "≥ 1.2")
     assert (row.measured, row.ratio) == ("20.0 images/s", "2.000")
     assert row.beside == "theirs, 20.0 images/s (0.500 2.000 2.000)"
 

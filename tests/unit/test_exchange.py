@@ -13,7 +13,7 @@ from orchestrator.recipes import exchange
 from orchestrator.state import Home
 from tests import builders
 
-PLAIN = {"backward_passes_per_step": 1, "compression": "none", "gradient_predivide_factor": 1.0, "adasum": False}
+PLAIN = {"backward_passes_per_step": 1, "compression": "auto", "gradient_predivide_factor": 1.0, "adasum": False}
 Making = Callable[..., Train]
 
 
@@ -33,7 +33,7 @@ def own(tmp_path: Path) -> Making:
         ("common: {adasum: true}\ncifar10: {compression: bf16}", {}, {"adasum": True, "compression": "bf16"}),
         ("common: {adasum: true, compression: bf16}", {"adasum": False}, {"compression": "bf16"}),
         ("common: {compression: bf16}", {"fp16_allreduce": True}, {"compression": "fp16"}),
-        ("common: {compression: bf16}", {"compression": "none"}, {}),
+        ("common: {compression: bf16}", {"compression": "none"}, {"compression": "none"}),
         ("common: {backward_passes_per_step: 4}", {"backward_passes_per_step": 2}, {"backward_passes_per_step": 2}),
         ("common: {gradient_predivide_factor: 2}", {}, {"gradient_predivide_factor": 2.0}),
     ],

@@ -76,10 +76,17 @@ def test_horovod_is_told_what_is_set_and_tunes_the_rest_into_a_log_of_the_run(
 
 
 @pytest.mark.parametrize(
-    ("asked", "autotune", "used"), [(None, False, 5.0), (None, True, None), (25.0, True, 25.0), (0.0, False, 0.0)]
+    ("asked", "autotune", "measured"),
+    [(None, False, True), (None, True, False), (25.0, False, False), (25.0, True, False), (0.0, False, False)],
 )
-def test_a_cycle_time_that_is_not_set_is_ours_or_tuned(asked: float | None, autotune: bool, used: float | None) -> None:
-    assert launch.cycle_time(asked, autotune) == used
+def test_a_cycle_time_that_is_neither_set_nor_tuned_is_ours_until_ranks_have_measured(
+    asked: float | None, autotune: bool, measured: bool
+) -> None:
+    run = builders.run(cycle_time=asked, autotune=autotune)
+    assert ("ORCHESTRATOR_MEASURE_CYCLE" in launch.environment(run)) == measured
+    command = launch.launch_command(run)
+    given = command[command.index("--cycle-time-ms") + 1] if "--cycle-time-ms" in command else None
+    assert given == ("5" if measured else None if asked is None else f"{asked:g}")
 
 
 def test_a_run_of_an_older_version_is_remembered() -> None:

@@ -1,0 +1,71 @@
+"""What is chosen by measuring the nodes and their link: real ranks, real Horovod."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.schema import Checkpoint
+from orchestrator.trainer import checkpoints, link
+from tests import samples
+from tests.trainer import launcher
+
+
+def trained(directory: Path, **changes: Any) -> Any:
+    """Results of one step on two ranks."""
+    said = launcher.train(directory, ranks=2, epochs=1, steps=1, **changes)
+    assert said.returncode == 0, said.stdout
+    return launcher.results(directory)
+
+
+def kept(place: Path) -> Path:
+    return next(place.glob(".link-*.json"))
+
+
+def test_ranks_find_the_cycle_that_suits_them_where_the_launch_says_that_nobody_chose_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORCHESTRATOR_MEASURE_CYCLE", "1")  # as orchestrator/launch.py does
+    said = launcher.train(tmp_path / "run", ranks=2, options=["--cycle-time-ms", "5"], epochs=1, steps=1)
+    assert said.returncode == 0, said.stdout
+    used = launcher.results(tmp_path / "run").communication
+    assert used
+    assert link.SHORTEST <= used.cycle_time <= link.LONGEST
+    assert (used.cycle_time * 2).is_integer()
+
+
+@pytest.mark.parametrize(
+    ("work", "share", "milliseconds"),
+    [(50e-6, 0.01, 5.0), (50e-6, 0.1, 1.0), (23e-6, 0.01, 2.5), (1e-3, 0.01, 25.0), (0.0, 0.01, 1.0)],
+)
+def test_a_cycle_takes_no_more_than_its_share_of_a_core(work: float, share: float, milliseconds: float) -> None:
+    assert link.cycle_time(work, share) == milliseconds
+
+
+def test_gradients_of_16_bits_travel_in_16_where_that_was_measured_to_be_faster_and_a_run_that_goes_on_keeps_to_it(
+    tmp_path: Path,
+) -> None:
+    auto = {"compression": "auto", "precision": "bfloat16"}
+    measured = trained(tmp_path / "first", **auto)
+    gain = json.loads(kept(tmp_path).read_text())["gain"]
+    assert measured.config.compression == ("bf16" if gain >= link.GAIN else "none")
+    for gain, used, route in ((9.0, "bf16", "exchange"), (0.5, "none", "allreduce")):
+        kept(tmp_path).write_text(json.dumps({"gain": gain}))
+        found = trained(tmp_path / used, **auto)
+        assert (found.config.compression, found.communication.route) == (used, route)
+        checkpoint = next((tmp_path / used / "checkpoints").glob("epoch-*"))
+        assert Checkpoint.model_validate_json((checkpoint / "checkpoint.json").read_text()).compression == used
+        again = samples.train_config(compression="auto", resume=str(checkpoint))
+        assert checkpoints.as_before(again).compression == used
+
+
+def test_gradients_of_32_bits_are_not_rounded_unasked(tmp_path: Path) -> None:
+    assert trained(tmp_path / "run", compression="auto").config.compression == "none"
+    assert not list(tmp_path.glob(".link-*.json"))
+
+
+def test_what_was_measured_and_cannot_be_read_is_measured_again(tmp_path: Path) -> None:
+    (tmp_path / ".link-0.json").write_text("{")
+    assert link._read(tmp_path / ".link-0.json") is None
+    assert link._read(tmp_path / "missing.json") is None
