@@ -11,7 +11,8 @@ import os
 import resource
 import statistics
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.schema import TrainConfig
+from orchestrator.schema import LOCAL_DATA, TrainConfig
 from orchestrator.trainer.data import datasets, imagenet, pipeline, records, shards
 from orchestrator.trainer.data.datasets import Split
 
@@ -114,20 +115,26 @@ def growth(source: Batches, epochs: int) -> dict[str, float]:
     return {"before": before / 2**20, "after": resident() / 2**20}
 
 
-def sources(data: Path, scratch: Path, size: int, threads: int) -> dict[str, Batches]:
-    """By name; staged records are read from the node's memory, where they are after the first epoch."""
-    places = {"class folders": data, "records, RAM": Path("/dev/shm") / scratch.name, "records, disk": scratch / "r"}  # noqa: S108
-    for place in list(places.values())[1:]:
-        if not place.exists():
-            write_shards(data, place)
-    splits = {name: datasets.load(config(place, size, threads))[0] for name, place in places.items()}
+@contextmanager
+def places(source: Path) -> Iterator[dict[str, Path]]:
+    """Where the same images lie, by name; all are read from the node's memory, where they are after the first epoch."""
+    Path(LOCAL_DATA).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as shared, tempfile.TemporaryDirectory(dir=LOCAL_DATA) as local:
+        for directory in (shared, local):
+            write_shards(source, Path(directory) / "r")
+        yield {"class folders": source, "staged records": Path(local) / "r", "shared records": Path(shared) / "r"}
+
+
+def sources(found: dict[str, Path], size: int, threads: int) -> dict[str, Batches]:
+    data = found["class folders"]
+    splits = {name: datasets.load(config(place, size, threads))[0] for name, place in found.items()}
     return {"decoding alone": decoded(data, threads), **{name: batches(split) for name, split in splits.items()}}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("imagenet", type=Path, help="class folders: train/ and val/")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[224, 128])
     parser.add_argument("--cores", type=int, default=1)
     args = parser.parse_args()
@@ -135,9 +142,9 @@ def main() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(args.cores)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.config.experimental.enable_op_determinism()
-    with tempfile.TemporaryDirectory() as directory:
+    with places(args.imagenet) as found:
         for size in args.sizes:
-            read = sources(args.imagenet, Path(directory), size, args.cores)
+            read = sources(found, size, args.cores)
             for row in measure(read, args.rounds):
                 print(json.dumps({"size": size, **row}), flush=True)
         for name, source in list(read.items())[1:]:

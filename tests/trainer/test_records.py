@@ -46,7 +46,7 @@ def test_a_records_random_view_is_that_of_its_image_with_its_seed(made: Path) ->
     split, _ = load(made / "records")
     assert split.records
     images, labels = everything(split, seed=7)
-    contents = list(records.contents(tf.data.Dataset.range(40), split.records))
+    contents = list(split.records.contents(tf.data.Dataset.range(40)))
     for number in (0, 11, 39):
         encoded, label = split.records.parse(contents[number])
         view = decoding.random_view(encoded, 16, tf.constant([7, number]))

@@ -62,16 +62,18 @@ class Split:
         def make(samples: tf.data.Dataset) -> tf.data.Dataset:
             data = self._found(samples).map(self.example, num_parallel_calls=self.workers, deterministic=True)
             data = data.batch(batch, drop_remainder=drop_remainder).prefetch(2)
-            return data.with_options(pipeline.options(self.workers + (records.READERS if self.records else 0)))
+            return data.with_options(pipeline.options(self.workers + (self.records.readers if self.records else 0)))
 
-        return self._pipelines.setdefault((batch, drop_remainder), Pipeline(make))
+        if (batch, drop_remainder) not in self._pipelines:
+            self._pipelines[batch, drop_remainder] = Pipeline(make)
+        return self._pipelines[batch, drop_remainder]
 
     def _found(self, samples: tf.data.Dataset) -> tf.data.Dataset:
         """What ``example`` is made of: numbers or contents of records, with the seed of each."""
         if not self.records:
             return samples
         numbers, seeds = samples.map(lambda number, _: number), samples.map(lambda _, seed: seed)
-        return tf.data.Dataset.zip((records.contents(numbers, self.records), seeds))
+        return tf.data.Dataset.zip((self.records.contents(numbers), seeds))
 
 
 def epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:

@@ -18,13 +18,12 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.schema import Manifest, Shard
+from orchestrator.schema import LOCAL_DATA, Manifest, Shard
 from orchestrator.trainer.data import shards
 from orchestrator.trainer.data.found import DataError
 
 MANIFEST = "manifest.json"
-READERS = 16  # records that a rank has on their way at a time: a disk behind a network answers late, but many at once
-ROW = 8  # records that a reader reads one after the other
+READERS = 16  # records on their way at a time: a disk behind a network answers late, but many at once
 WINDOW = 4  # shards whose records are mixed: what a rank reads from at a time
 SAMPLED = 100  # records of a shard whose labels are looked at where there is no manifest
 CHUNK = 1 << 22
@@ -42,11 +41,31 @@ class Records:
     lengths: np.ndarray
     label_base: int
 
+    @property
+    def readers(self) -> int:
+        """Threads that wait for a disk at a time; for the node's own, which is mostly its memory, one is cheaper."""
+        return 1 if all(path.startswith(LOCAL_DATA) for path in self.paths) else READERS
+
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def reader(self) -> Callable[[tf.Tensor], tf.data.Dataset]:
-        """A function for `interleave`, from a record's number to a data set of one string: its content."""
+    def contents(self, numbers: tf.data.Dataset) -> tf.data.Dataset:
+        """The contents of the records ``numbers``, in order, READERS of them before they are asked for.
+
+        To pass a record between threads costs twice as much as to read it from memory: many are for disks that let
+        wait.
+        """
+        if self.readers == 1:
+            return numbers.flat_map(self._reader()).prefetch(READERS)
+        row = {"cycle_length": self.readers, "block_length": 1, "num_parallel_calls": self.readers}
+        return numbers.interleave(self._reader(), deterministic=True, **row)
+
+    def _reader(self) -> Callable[[tf.Tensor], tf.data.Dataset]:
+        """A function for `interleave`, from a record's number to a data set of one string: its content.
+
+        Not to the string itself: what takes it out of its data set has a state, and in deterministic programs a map
+        with one has no threads.
+        """
         paths, edges = tf.constant(self.paths), tf.constant(np.cumsum(self.sizes), tf.int64)
         offsets, lengths = tf.constant(self.offsets, tf.int64), tf.constant(self.lengths, tf.int64)
 
@@ -59,7 +78,7 @@ class Records:
                 byte_offsets=tf.reshape(tf.gather(offsets, number), [1]),
             )
             rest = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
-            return rest.take(1).apply(tf.data.experimental.assert_cardinality(1))
+            return rest.take(1)
 
         return read
 
@@ -89,17 +108,6 @@ class Records:
         edges = [0, *np.cumsum(self.sizes).tolist()]
         cut = [(max(first, begin), min(last, end)) for begin, end in itertools.pairwise(edges)]
         return [np.arange(begin, end) for begin, end in cut if begin < end]
-
-
-def contents(numbers: tf.data.Dataset, found: Records) -> tf.data.Dataset:
-    """The contents of these records, in order, READERS of them on their way at a time.
-
-    A reader hands over ROW of them before the next one has its turn: to change threads for each costs as much as to
-    read it from memory.
-    """
-    read = found.reader()
-    rows = {"cycle_length": READERS, "block_length": ROW, "num_parallel_calls": READERS, "deterministic": True}
-    return numbers.batch(ROW).interleave(lambda row: tf.data.Dataset.from_tensor_slices(row).flat_map(read), **rows)
 
 
 def load(directory: Path) -> dict[str, Records]:
