@@ -37,7 +37,7 @@ def test_ranks_find_the_cycle_that_suits_them_where_the_launch_says_that_nobody_
 
 @pytest.mark.parametrize(
     ("work", "share", "milliseconds"),
-    [(50e-6, 0.01, 5.0), (50e-6, 0.1, 1.0), (23e-6, 0.01, 2.5), (1e-3, 0.01, 25.0), (0.0, 0.01, 1.0)],
+    [(100e-6, 0.02, 5.0), (100e-6, 0.1, 1.0), (46e-6, 0.02, 2.5), (1e-3, 0.02, 25.0), (0.0, 0.02, 1.0)],
 )
 def test_a_cycle_takes_no_more_than_its_share_of_a_core(work: float, share: float, milliseconds: float) -> None:
     assert link.cycle_time(work, share) == milliseconds
