@@ -11,20 +11,15 @@ kept from it.
 
 import json
 import os
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from orchestrator import __version__
 from orchestrator.schema import Precision
+from orchestrator.trainer import probe
 
 GAIN = 1.15  # by bfloat16 on the slowest rank: below, it is not worth the rounding
 LIMIT, BEFORE_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
-SECONDS = 120  # for TensorFlow to be imported and two layers to be run
 
 
 def settle(wanted: Precision, threads: int) -> Precision:
@@ -50,7 +45,7 @@ def _of_gpu(gpu: "tf.config.PhysicalDevice") -> Precision:
 
 def _measured(threads: int) -> dict[str, float]:
     """The ``gain`` by bfloat16, and whether TensorFlow is to be ``limited``; measured by the node's first rank."""
-    path = Path(tempfile.gettempdir()) / f"orchestrator-arithmetic-{__version__}-{threads}.json"
+    path = probe.kept(threads)
     if hvd.local_rank() == 0 and not path.exists():
         path.with_suffix(".new").write_text(json.dumps(_measure(threads)))
         path.with_suffix(".new").replace(path)
@@ -62,10 +57,7 @@ def _measured(threads: int) -> dict[str, float]:
 
 def _measure(threads: int) -> dict[str, float]:
     for limits in ({}, {LIMIT: BEFORE_AMX}):
-        command = [sys.executable, "-m", "orchestrator.trainer.models.gain", str(threads)]
-        ended = subprocess.run(
-            command, env={**os.environ, **limits}, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-        if ended.returncode == 0:
-            return {"gain": float(ended.stdout.split()[-1]), "limited": bool(limits)}
+        gain = probe.said(threads, limits)
+        if gain is not None:
+            return {"gain": float(gain), "limited": bool(limits)}
     return {"gain": 0.0, "limited": True}
