@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-gc.disable()  # a sixth of the time to import TensorFlow: it makes a million objects, none of them garbage
 
 from orchestrator.trainer import probe
 
 if __name__ == "__main__":
+    gc.disable()  # a sixth of the time to import TensorFlow: it makes many objects, and hardly any garbage
     probe.begin(Path(sys.argv[1]))
 
 import horovod.tensorflow as hvd
