@@ -11,20 +11,15 @@ kept from it.
 
 import json
 import os
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from orchestrator import __version__
 from orchestrator.schema import Precision
+from orchestrator.trainer import probe
 
 GAIN = 1.15  # by bfloat16 on the slowest rank: below, it is not worth the rounding
 LIMIT, BEFORE_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
-SECONDS = 120  # for TensorFlow to be imported and two layers to be run
 NOT_ASKED: dict[str, float] = {"gain": 0.0, "limited": True}
 
 
@@ -55,10 +50,11 @@ def _measured(threads: int, by_cpu: bool) -> dict[str, float]:
 
     Ranks that do not compute on their CPU merely wait for the others: nodes may differ.
     """
-    path = Path(tempfile.gettempdir()) / f"orchestrator-arithmetic-{__version__}-{threads}.json"
+    path = probe.kept(threads)
     if by_cpu and hvd.local_rank() == 0 and not path.exists():
-        path.with_suffix(".new").write_text(json.dumps(_measure(threads)))
-        path.with_suffix(".new").replace(path)
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(json.dumps(_measure(threads)))
+        unfinished.replace(path)
     with tf.device("CPU:0"):
         hvd.allreduce(tf.zeros([]), name="measured")  # until it is there
     return json.loads(path.read_text()) if by_cpu else NOT_ASKED
@@ -66,10 +62,7 @@ def _measured(threads: int, by_cpu: bool) -> dict[str, float]:
 
 def _measure(threads: int) -> dict[str, float]:
     for limits in ({}, {LIMIT: BEFORE_AMX}):
-        command = [sys.executable, "-m", "orchestrator.trainer.models.gain", str(threads)]
-        ended = subprocess.run(
-            command, env={**os.environ, **limits}, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-        if ended.returncode == 0:
-            return {"gain": float(ended.stdout.split()[-1]), "limited": bool(limits)}
+        gain = probe.said(threads, limits)
+        if gain is not None:
+            return {"gain": float(gain), "limited": bool(limits)}
     return NOT_ASKED

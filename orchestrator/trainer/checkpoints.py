@@ -28,6 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Checkpoint, Checkpoints, Epoch, Kept, TrainConfig, Trained
+from orchestrator.trainer import exchange
 from orchestrator.trainer.endings import Watch
 from orchestrator.trainer.outcome import say
 from orchestrator.trainer.setup import Trainer
@@ -137,7 +138,7 @@ class Keeper:
         if hvd.rank() == 0:
             found = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
             found.read(str(source / STATE)).assert_existing_objects_matched()
-        hvd.broadcast_variables([v.value for v in [*trainer.model.variables, *trainer.optimizer.variables]], 0)
+        exchange.from_first([v.value for v in [*trainer.model.variables, *trainer.optimizer.variables]])
         own = _of_rank(source, hvd.rank()) if same else built
         for number, variable in enumerate(trainer.model.non_trainable_variables):
             if str(number) in own:

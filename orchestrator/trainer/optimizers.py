@@ -34,16 +34,21 @@ class Decaying(keras.optimizers.Optimizer):
 
 
 class Momentum(Decaying, keras.optimizers.SGD):
-    def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: Any) -> None:
-        """Keras' rule by TensorFlow's one operation for it: three passes over the weights fewer."""
-        tf.raw_ops.ResourceApplyKerasMomentum(
-            var=variable.handle,
-            accum=self.momentums[self._get_variable_index(variable)].value.handle,
-            lr=tf.cast(learning_rate, variable.dtype),
-            grad=gradient,
-            momentum=tf.cast(self.momentum, variable.dtype),
-            use_nesterov=self.nesterov,
-        )
+    def _backend_update_step(self, grads: Sequence[tf.Tensor], variables: Sequence[Any], learning_rate: Any) -> None:
+        """Keras' rule by TensorFlow's one operation for it: three passes over the weights fewer.
+
+        All variables at once, not each by the ways of tf.distribute, which took a sixth of the trace.
+        """
+        rate, momentum = (tf.convert_to_tensor(number, tf.float32) for number in (learning_rate, self.momentum))
+        for gradient, variable in zip(grads, variables, strict=True):
+            tf.raw_ops.ResourceApplyKerasMomentum(
+                var=variable.handle,
+                accum=self.momentums[self._get_variable_index(variable)].handle,
+                lr=rate,
+                grad=gradient,
+                momentum=momentum,
+                use_nesterov=self.nesterov,
+            )
 
 
 class Plain(Decaying, keras.optimizers.SGD):

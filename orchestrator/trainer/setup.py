@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import arithmetic, link, models, optimizers, reduction
+from orchestrator.trainer import arithmetic, exchange, link, models, optimizers, reduction
 from orchestrator.trainer.data import datasets, staged
 from orchestrator.trainer.skipping import Guard
 from orchestrator.trainer.watching import telemetry
@@ -122,7 +122,7 @@ def build(config: TrainConfig) -> Trainer:
     model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)
-    hvd.broadcast_variables([v.value for v in [*model.variables, *optimizer.variables]], root_rank=0)
+    exchange.from_first([v.value for v in [*model.variables, *optimizer.variables]])
     models.draw_apart(model, hvd.rank())
     steps = max(1, train_split.size // (hvd.size() * batch))
     started = time.monotonic()

@@ -19,7 +19,7 @@ class Pipeline:
     def __init__(self, make: Make) -> None:
         self._make = make
         numbers, seeds = tf.TensorSpec([None], tf.int64), tf.TensorSpec([None, 2], tf.int32)
-        self._traced = tf.function(self._variant, input_signature=[numbers, seeds])
+        self._traced = tf.function(self._variant, input_signature=[numbers, seeds], autograph=False)
 
     def _variant(self, numbers: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
         made = self._make(tf.data.Dataset.from_tensor_slices((numbers, seeds)))

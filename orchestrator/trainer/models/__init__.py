@@ -9,6 +9,7 @@ from keras import layers
 from orchestrator.trainer.models.blocks import FusedBatchNormalization
 from orchestrator.trainer.models.classic import alexnet, lenet, vgg16
 from orchestrator.trainer.models.dense import dense
+from orchestrator.trainer.models.drawing import fill
 from orchestrator.trainer.models.inception import googlenet
 from orchestrator.trainer.models.inception_v3 import inception_v3
 from orchestrator.trainer.models.mobilenet import mobilenet_v2
@@ -31,12 +32,14 @@ def build(name: str, image_size: int, channels: int, classes: int, seed: int) ->
     beginnings of dropout masks are drawn from ``seed`` alone, so every rank builds the same ones.
     """
     keras.utils.set_random_seed(seed)
+    inputs = layers.Input((image_size, image_size, channels), dtype="float32" if name in TABLES else "uint8")
     if name in TABLES:
-        rows = layers.Input((image_size, image_size, channels), dtype="float32")
-        return keras.Model(rows, TABLES[name](rows, image_size, classes), name=name)
-    images = layers.Input((image_size, image_size, channels), dtype="uint8")
-    x = layers.Rescaling(1 / 64.0, offset=-2.0)(images)  # to about unit variance, without per-data-set constants
-    return keras.Model(images, IMAGES[name](x, image_size, classes), name=name)
+        model = keras.Model(inputs, TABLES[name](inputs, image_size, classes), name=name)
+    else:
+        x = layers.Rescaling(1 / 64.0, offset=-2.0)(inputs)  # to about unit variance, without per-data-set constants
+        model = keras.Model(inputs, IMAGES[name](x, image_size, classes), name=name)
+    fill(model)
+    return model
 
 
 def draw_apart(model: keras.Model, rank: int) -> None:

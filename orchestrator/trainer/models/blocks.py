@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras import layers
 
 from orchestrator.trainer.models.convolution import Convolution2D
+from orchestrator.trainer.models.drawing import Drawn, he_normal
 
 
 @keras.saving.register_keras_serializable(package="orchestrator")
@@ -44,13 +45,13 @@ def convolution(
 ) -> tf.Tensor:
     """With a bias and ReLU, as in networks from before batch normalisation; He initialisation."""
     return Convolution2D(
-        filters, size, strides=stride, padding=padding, activation="relu", kernel_initializer="he_normal"
+        filters, size, strides=stride, padding=padding, activation="relu", kernel_initializer=he_normal()
     )(x)
 
 
 def hidden(x: tf.Tensor, units: int) -> tf.Tensor:
     """A fully connected layer with ReLU; He initialisation."""
-    return layers.Dense(units, activation="relu", kernel_initializer="he_normal")(x)
+    return layers.Dense(units, activation="relu", kernel_initializer=he_normal())(x)
 
 
 def logits(x: tf.Tensor, classes: int, start: "keras.Initializer | None" = None) -> tf.Tensor:
@@ -60,4 +61,4 @@ def logits(x: tf.Tensor, classes: int, start: "keras.Initializer | None" = None)
     2017, section 5.1), so that the first loss is that of guessing.
     """
     start = start or keras.initializers.RandomNormal(stddev=0.01)
-    return layers.Dense(classes, kernel_initializer=start, dtype="float32")(x)
+    return layers.Dense(classes, kernel_initializer=Drawn(start), dtype="float32")(x)

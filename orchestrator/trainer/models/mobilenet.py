@@ -5,6 +5,7 @@ from keras import layers
 
 from orchestrator.trainer.models.blocks import logits, normalized
 from orchestrator.trainer.models.convolution import Convolution2D
+from orchestrator.trainer.models.drawing import he_normal
 
 # Expansion, filters, blocks, stride of the first block (ibid., table 2).
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
@@ -25,12 +26,12 @@ def mobilenet_v2(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
 def _block(x: tf.Tensor, expansion: int, filters: int, stride: int) -> tf.Tensor:
     """Widened, filtered map by map, narrowed without ReLU; added to what came in where shapes agree."""
     y = x if expansion == 1 else _unit(x, expansion * x.shape[-1], 1)
-    y = layers.DepthwiseConv2D(3, strides=stride, padding="same", use_bias=False, depthwise_initializer="he_normal")(y)
-    y = Convolution2D(filters, 1, use_bias=False, kernel_initializer="he_normal")(layers.ReLU(6.0)(normalized(y)))
+    y = layers.DepthwiseConv2D(3, strides=stride, padding="same", use_bias=False, depthwise_initializer=he_normal())(y)
+    y = Convolution2D(filters, 1, use_bias=False, kernel_initializer=he_normal())(layers.ReLU(6.0)(normalized(y)))
     y = normalized(y)
     return layers.Add()([x, y]) if stride == 1 and x.shape[-1] == filters else y
 
 
 def _unit(x: tf.Tensor, filters: int, size: int, stride: int = 1) -> tf.Tensor:
-    x = Convolution2D(filters, size, strides=stride, padding="same", use_bias=False, kernel_initializer="he_normal")(x)
+    x = Convolution2D(filters, size, strides=stride, padding="same", use_bias=False, kernel_initializer=he_normal())(x)
     return layers.ReLU(6.0)(normalized(x))

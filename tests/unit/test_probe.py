@@ -1,0 +1,55 @@
+"""What is measured before TensorFlow is there, with a program of a line in place of the one that measures."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from orchestrator.trainer import probe
+from tests import samples
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with a line for each time that the program was started; it dies where nothing is limited."""
+    program, log = tmp_path / "python", tmp_path / "started"
+    program.write_text(f'#!/bin/sh\necho >> {log}\n[ "$LIMITED" ] || kill -ILL $$\necho gain 1.5\n')
+    program.chmod(0o755)
+    log.touch()
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(probe, "_begun", [])
+    monkeypatch.setattr(probe, "GPU", tmp_path / "none")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return log
+
+
+def begin(directory: Path, **changes: object) -> int:
+    """How many programs run then."""
+    samples.train_config(**changes).write(directory / "config.json")
+    probe.begin(directory)
+    return len(probe._begun)
+
+
+def test_what_was_begun_is_not_started_again(started: Path, tmp_path: Path) -> None:
+    assert begin(tmp_path, precision="auto") == 1
+    assert probe.said(1, {}) is None
+    assert probe.said(1, {"LIMITED": "yes"}) == "1.5"
+    assert started.read_text() == "\n\n"
+
+
+def test_only_a_rank_that_will_ask_begins(started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert begin(tmp_path, precision="float32") == 0
+    assert begin(tmp_path, precision="auto", resume="/shared/runs/r/checkpoints/epoch-0001") == 0
+    monkeypatch.setenv("HOROVOD_LOCAL_RANK", "1")
+    assert begin(tmp_path, precision="auto") == 0
+    monkeypatch.setenv("HOROVOD_LOCAL_RANK", "0")
+    probe.kept(samples.train_config().threads).touch()
+    assert begin(tmp_path, precision="auto") == 0
+
+
+def test_a_configuration_that_cannot_be_read_is_left_to_others_to_name(started: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("[")
+    probe.begin(tmp_path)
+    probe.begin(tmp_path / "nowhere")
+    assert probe._begun == []
