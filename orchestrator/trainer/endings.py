@@ -1,6 +1,6 @@
 """Why training ends before its last epoch, and when a checkpoint is due: all ranks agree on it, after the same step.
 
-What each rank wishes goes with the step's own allreduces (``reduction.total``), so that agreeing costs nothing. A rank
+What each rank wishes goes with a call's own allreduces (``reduction.total``), so that agreeing costs nothing. A rank
 wishes to end when it gets SIGTERM, as a node that is taken away gives it. Rank 0 also looks at the clock, and for the
 file ``stop`` in the run's directory, by which the supervisor asks.
 """
@@ -8,6 +8,7 @@ file ``stop`` in the run's directory, by which the supervisor asks.
 import math
 import os
 import signal
+import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,15 +25,22 @@ TERMINATED = 75  # exit code of every rank: EX_TEMPFAIL of BSD's sysexits.h, "tr
 STOP = "stop"
 LOOK_SECONDS = 1.0  # between two looks for the file
 MARGIN = 1.5  # of what something took at most, and may take the next time
+CALL = 0.05  # seconds that a call of several steps is to take
+SETTLED = 10  # calls of one step that are measured before
+MOST_STEPS = 256  # in a call
 WRITING = 50e6  # bytes/s of a checkpoint, until one was written
 
 
 class Wishes(NamedTuple):
-    """What is to happen after a step: how many ranks wish to end, that time is up, that a checkpoint is due."""
+    """What is to happen after a call: how many ranks wish to end, that time is up, that a checkpoint is due.
+
+    And how many steps the next call is to take.
+    """
 
     terminate: int
     time_up: int
     checkpoint: int
+    steps: int = 1
 
 
 class Watch:
@@ -43,6 +51,7 @@ class Watch:
         self._terminate = False
         self._looked = self._mark = self.saved = time.monotonic()
         self._longest: dict[str, float] = {}
+        self._measured, self._steps = list[float](), 1
         signal.signal(signal.SIGTERM, self._on_termination)
 
     def _on_termination(self, number: int, frame: object) -> None:
@@ -56,8 +65,8 @@ class Watch:
         """What this rank wishes now, int32: :class:`Wishes`."""
         if hvd.rank() == 0:
             self._look()
-            return tf.constant([self._terminate, not self._room_for_more(), self._due()], tf.int32)
-        return tf.constant([self._terminate, 0, 0], tf.int32)
+            return tf.constant([self._terminate, not self._room_for_more(), self._due(), self._steps], tf.int32)
+        return tf.constant([self._terminate, 0, 0, 0], tf.int32)
 
     def _look(self) -> None:
         if time.monotonic() - self._looked >= LOOK_SECONDS:
@@ -69,8 +78,8 @@ class Watch:
         return every is not None and time.monotonic() - self.saved >= every
 
     def _room_for_more(self) -> bool:
-        """For the step that begins, for another that could be stopped after, and for what then follows."""
-        return self.room("step", "step", "checkpoint", "evaluation")
+        """For the call that begins, for another that could be stopped after, and for what then follows."""
+        return self.room("call", "call", "checkpoint", "evaluation")
 
     def room(self, *parts: str) -> bool:
         """Whether there is time for these before the limit, which counts from the start of the rank's program."""
@@ -101,14 +110,27 @@ class Watch:
         self.begin()
 
     def begin(self) -> None:
-        """The next step begins now."""
+        """The next call begins now."""
         self._mark = time.monotonic()
 
-    def stepped(self) -> None:
-        """A step has ended; the first one, which traces, is not like the others."""
-        now = time.monotonic()
-        self._took("step" if self.trainer.step > self.trainer.first + 1 else "first", now - self._mark)
-        self._mark = now
+    def stepped(self, steps: int) -> None:
+        """A call of so many steps has ended; the first one, which traces, is not like the others."""
+        seconds, self._mark = time.monotonic() - self._mark, time.monotonic()
+        if self.trainer.step == self.trainer.first + 1:
+            return self._took("first", seconds)
+        self._took("call", seconds)
+        self._took("step", seconds / steps)
+        self._choose(seconds)
+
+    def _choose(self, seconds: float) -> None:
+        """How many steps calls take from now on, once so many of one step were measured: where steps are short.
+
+        What surrounds a call then counts for little, and whoever wishes something is heard soon. Only from memory: a
+        sample that cannot be read is looked for in its own batch.
+        """
+        self._measured.append(seconds)
+        if len(self._measured) == SETTLED and self.trainer.train_split.in_memory:
+            self._steps = max(1, min(MOST_STEPS, int(CALL / statistics.median(self._measured))))
 
     def _took(self, part: str, seconds: float) -> None:
         self._longest[part] = max(seconds, self._longest.get(part, 0.0))

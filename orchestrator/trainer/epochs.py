@@ -24,7 +24,8 @@ from orchestrator.trainer.data.blame import Skipped
 from orchestrator.trainer.endings import Watch
 from orchestrator.trainer.setup import Trainer
 
-TrainStep = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
+# (images and labels of some batches, learning rates, wishes, sums) -> (sums, seconds waited, everyone's wishes)
+TrainStep = Callable[[tf.Tensor, tf.Tensor, np.ndarray, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
 TestStep = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 CHECK_STEPS = 50  # between two looks at whether the loss is still a number: each waits for all ranks
 
@@ -38,6 +39,7 @@ class Training:
         self.keeper = Keeper(directory / "checkpoints", trainer, self.watch)
         self.point, self.tallies = self.keeper.restore()
         self.results = outcome.begin(directory, trainer, list(self.keeper.epochs))
+        self.steps = 1  # in a call
 
     def run(self) -> str:
         """Train; says why it ended. Every rank has then done its part, so that none ends before the others."""
@@ -72,23 +74,21 @@ class Training:
 
     def _train(self) -> "tuple[tf.Tensor, outcome.Clock]":
         """Sums of the rank's scores, and its time, also of what another run did of the epoch."""
-        trainer, config, before = self.trainer, self.trainer.config, self._before()
-        scale = reduction.scale(config)
+        trainer, before = self.trainer, self._before()
         sums, clock = tf.constant(before["sums"]), outcome.Clock(trainer, before["timing"].tolist())
         self.watch.begin()
-        for images, labels in trainer.record.epoch(trainer.epoch, self._batches()):
-            rate = schedule.learning_rate(config, scale, trainer.steps_per_epoch, trainer.step)
-            trainer.optimizer.learning_rate = rate
-            scores, waited, wishes = self.step(images, labels, self.watch.wishes())
-            sums += scores
-            trainer.step += 1
+        for images, labels in trainer.record.epoch(trainer.epoch, self._groups()):
+            rates = self._rates(len(labels) // trainer.batch)
+            sums, waited, wishes = self.step(images, labels, rates, self.watch.wishes(), sums)
+            trainer.step += len(rates)
             clock.tick(sums)
             with trainer.record.agreeing():
-                if trainer.step % CHECK_STEPS == 0:
+                if trainer.step % CHECK_STEPS < len(rates):
                     agreement.scores(trainer, sums, "training")
-            trainer.record.step(trainer.step, rate, float(waited))
-            self.watch.stepped()
+            trainer.record.step(trainer.step, float(rates[-1]), float(waited), len(rates))
+            self.watch.stepped(len(rates))
             agreed = endings.agreed(wishes)
+            self.steps = agreed.steps
             trainer.ended = endings.reason(trainer, agreed)
             if trainer.ended:
                 break
@@ -101,12 +101,31 @@ class Training:
         tallies, self.tallies = self.tallies, {}
         return {"sums": np.zeros(4, np.float32), "timing": np.zeros(3), **tallies}
 
-    def _batches(self) -> Iterator[Any]:
-        """The rank's batches of the epoch that are not done yet."""
+    def _rates(self, steps: int) -> np.ndarray:
+        """The learning rates of the next steps."""
+        trainer, scale = self.trainer, reduction.scale(self.trainer.config)
+        numbers = range(trainer.step, trainer.step + steps)
+        rates = [schedule.learning_rate(trainer.config, scale, trainer.steps_per_epoch, number) for number in numbers]
+        return np.array(rates, np.float32)
+
+    def _groups(self) -> Iterator[Any]:
+        """What is left of the epoch, so many batches at once as a call is to take now."""
+        while True:
+            steps = self.steps
+            for group in self._batches(steps):
+                yield group
+                if self.steps != steps:
+                    break
+            else:
+                return
+
+    def _batches(self, steps: int) -> Iterator[Any]:
+        """The rank's batches of the epoch that are not done yet, ``steps`` at once; fewer at the end."""
         trainer, config = self.trainer, self.trainer.config
         mine = trainer.train_split.share(config.seed, trainer.epoch, hvd.size(), hvd.rank())
-        todo = mine[trainer.done * trainer.batch : trainer.steps_per_epoch * trainer.batch]
-        found = trainer.train_split.batches(todo, trainer.batch, config.seed + trainer.epoch, True, self._skipped())
+        last = min(trainer.steps_per_epoch, trainer.done + (config.steps or sys.maxsize) - trainer.step)
+        todo, seed = mine[trainer.done * trainer.batch : last * trainer.batch], config.seed + trainer.epoch
+        found = trainer.train_split.batches(todo, steps * trainer.batch, seed, steps == 1, self._skipped())
         return pipeline.ahead(found, pipeline.accelerator())
 
     def _skipped(self) -> "Skipped | None":

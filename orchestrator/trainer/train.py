@@ -7,6 +7,7 @@ scaled with the number of batches in a step, approached by a linear warm-up.
 import gc
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +28,9 @@ from orchestrator.trainer.data.found import DataError
 from orchestrator.trainer.epochs import TestStep, Training, TrainStep
 from orchestrator.trainer.setup import Trainer
 
+Step = Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+REST = [(None, tf.float32), (None, tf.int32), (4, tf.float32)]  # learning rates, wishes, sums
+
 
 def main(run_directory: Path) -> int:
     """The rank's exit code: 0, or that of a run that was asked to end and left a checkpoint."""
@@ -46,11 +50,40 @@ def main(run_directory: Path) -> int:
 
 
 def _train_step(trainer: Trainer) -> TrainStep:
-    """A compiled step; gives (summed loss, top-1 hits, top-5 hits, images) of the rank's batch, float32.
+    """Steps in one call of a compiled function: one after the other, the same bits however many a call takes.
 
-    And the seconds that it waited for the gradients of others, float64, and what all ranks wish, int32, both in the
-    host's memory.
+    Of (images of so many batches, labels, the learning rate of each step, what this rank wishes, sums of scores) it
+    gives the sums with those of its steps, float32: (summed loss, top-1 hits, top-5 hits, images). And the seconds that
+    they waited for the gradients of others, float64, and what all ranks wish, int32, both in the host's memory.
     """
+    model, optimizer = trainer.model, trainer.optimizer
+    step = _step(trainer)
+    (images,) = model.inputs
+    given = [tf.TensorSpec(images.shape, images.dtype), tf.TensorSpec([None], tf.int64)]
+
+    @tf.function(input_signature=[*given, *(tf.TensorSpec([n], t) for n, t in REST)], autograph=False)
+    def steps(
+        images: tf.Tensor, labels: tf.Tensor, rates: tf.Tensor, wishes: tf.Tensor, sums: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        batches = [tf.reshape(whole, [-1, trainer.batch, *whole.shape[1:]]) for whole in (images, labels)]
+
+        def more(number: tf.Tensor, sums: tf.Tensor, waited: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            optimizer.learning_rate = rates[number]
+            scores, seconds = step(*(batch[number] for batch in batches))
+            with tf.device("CPU:0"):
+                waited += seconds
+            return number + 1, sums + scores, waited
+
+        with tf.device("CPU:0"):
+            nothing = tf.zeros([], tf.float64)
+        count, begin = tf.shape(rates)[0], (tf.constant(0), sums, nothing)
+        _, sums, waited = tf.while_loop(lambda number, *_: number < count, more, begin, parallel_iterations=1)
+        return sums, waited, reduction.total(wishes)
+
+    return steps
+
+
+def _step(trainer: Trainer) -> Step:
     config, model, optimizer, guard = trainer.config, trainer.model, trainer.optimizer, trainer.guard
 
     def backward(images: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
@@ -60,14 +93,12 @@ def _train_step(trainer: Trainer) -> TrainStep:
             scaled = optimizer.scale_loss(loss)
         return tape.gradient(scaled, trainer.variables), _scores(labels, logits)
 
-    @tf.function(reduce_retracing=True, autograph=False)
-    def step(images: tf.Tensor, labels: tf.Tensor, wishes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def step(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         before = guard.before()
         own, own_scores = accumulation.means(backward, trainer.passes, trainer.variables, images, labels)
         gradients, waited = reduction.averages(own, config)
         update = partial(optimizer.apply, gradients, model.trainable_variables)
-        scores = guard.apply(update, own_scores, gradients, before)
-        return scores, waited, reduction.total(wishes)
+        return guard.apply(update, own_scores, gradients, before), waited
 
     return step
 

@@ -173,7 +173,7 @@ def test_a_run_leaves_itself_the_time_of_what_took_longest(tmp_path: Path) -> No
     watch._took("checkpoint", 1.0)
     assert watch.room("step", "evaluation")
     assert not watch.room("checkpoint")
-    assert watch.wishes().numpy().tolist() == [0, 1, 0]
+    assert watch.wishes().numpy().tolist() == [0, 1, 0, 1]
 
 
 def test_a_slow_first_step_does_not_end_a_run_as_if_all_were_as_slow(tmp_path: Path) -> None:
@@ -191,12 +191,12 @@ def test_a_slow_first_step_does_not_end_a_run_as_if_all_were_as_slow(tmp_path: P
 def test_rank_0_looks_for_the_file_by_which_it_is_asked_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.trainer.endings.LOOK_SECONDS", 0.0)
     watch = Watch(tmp_path, trainer(checkpoint_every=1e-9))
-    assert watch.agree() == (0, 0, 1)
+    assert watch.agree() == (0, 0, 1, 1)
     (tmp_path / "stop").touch()
-    assert watch.agree() == (1, 0, 1)
+    assert watch.agree() == (1, 0, 1, 1)
 
 
 def test_a_signal_is_a_wish_and_interrupts_nothing(tmp_path: Path) -> None:
     watch = Watch(tmp_path, trainer())
     signal.raise_signal(signal.SIGTERM)
-    assert watch.agree() == (1, 0, 0)
+    assert watch.agree() == (1, 0, 0, 1)

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from orchestrator.trainer import optimizers
 from tests import samples
@@ -12,15 +13,15 @@ from tests import samples
 RATE, GRADIENT = 0.1, 2.0
 
 
-def moved(steps: int = 1, **changes: object) -> float:
+def moved(steps: int = 1, shape: tuple[int, ...] = (), **changes: object) -> float:
     """How far a weight that has the same gradient every time is moved from 1."""
-    weight = keras.Variable(1.0)
+    weight = keras.Variable(np.ones(shape), dtype="float32")
     optimizer = optimizers.build(samples.train_config(**changes))
     optimizer.build([weight])
     optimizer.learning_rate = RATE
     for _ in range(steps):
-        optimizer.apply([np.float32(GRADIENT)], [weight])
-    return 1.0 - float(weight.numpy())
+        optimizer.apply([GRADIENT * tf.ones(shape)], [weight])
+    return 1.0 - float(np.mean(weight.numpy()))
 
 
 def test_sgd_gathers_momentum_and_nesterov_looks_ahead() -> None:
@@ -49,3 +50,12 @@ def test_gradients_beyond_the_norm_are_scaled_down_to_it(optimizer: str) -> None
 def test_losses_are_scaled_where_gradients_have_16_bits_and_a_narrow_range() -> None:
     made = optimizers.build(samples.train_config(precision="float16"))
     assert isinstance(made, keras.optimizers.LossScaleOptimizer)
+
+
+def test_decay_by_way_of_the_momentum_is_decay_added_to_the_gradient() -> None:
+    """Which it is where gradients are clipped, here far above their norm."""
+    settings: dict[str, Any] = {"momentum": 0.9, "weight_decay": 0.1}
+    moves = [moved(5, shape=(1, 1), **settings, clip_norm=clip_norm) for clip_norm in (None, GRADIENT * 1000)]
+    assert moves[0] == pytest.approx(moves[1], rel=1e-5)
+    assert moves[0] > moved(5, shape=(1, 1), momentum=0.9) * 1.01
+    assert moved(5, **settings) == pytest.approx(moved(5, momentum=0.9))  # no matrix: no decay

@@ -50,6 +50,20 @@ def epoch(record: Recorder, steps: int, seconds: float = 0.02, reducing: float =
         record.step(number, 0.1, reducing)
 
 
+def test_every_step_of_a_call_counts_as_long_as_their_mean(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        for batch, (done, steps) in enumerate(((1, 1), (5, 4))):
+            for _ in record.epoch(1, [batch]):
+                time.sleep(0.04)
+                record.step(done, 0.1, 0.01, steps)
+        record.publish()
+        assert value(tmp_path, "step_seconds_count") == 4
+        assert 0.04 <= value(tmp_path, "step_seconds_sum") < 0.08
+        assert value(tmp_path, "images_total") == 5 * 32
+        assert record.mean
+        assert record.mean.communication == pytest.approx(0.01 / 4)
+
+
 def test_what_is_known_beforehand_is_there_before_the_first_step(tmp_path: Path) -> None:
     with recorder(tmp_path):
         assert [value(tmp_path, name) for name in ("world_size", "batch_size", "epochs")] == [2, 32, 2]

@@ -30,6 +30,8 @@ class Split:
     workers: int
     records: "Records | None" = None
     name: Callable[[int], str] = "sample {}".format
+    in_memory: bool = False
+    at_once: bool = False  # ``example`` may be given a batch of numbers and seeds for one
 
     def __post_init__(self) -> None:
         self._pipelines: dict[tuple[int, bool], Pipeline] = {}
@@ -60,9 +62,13 @@ class Split:
         """Traced at its first use, and the same one ever after."""
 
         def make(samples: tf.data.Dataset) -> tf.data.Dataset:
-            data = self._found(samples).map(self.example, num_parallel_calls=self.workers, deterministic=True)
-            data = data.batch(batch, drop_remainder=drop_remainder).prefetch(2)
-            return data.with_options(pipeline.options(self.workers + (self.records.readers if self.records else 0)))
+            data, found = self._found(samples), {"num_parallel_calls": self.workers, "deterministic": True}
+            if self.at_once:
+                data = data.batch(batch, drop_remainder=drop_remainder).map(self.example, **found)
+            else:
+                data = data.map(self.example, **found).batch(batch, drop_remainder=drop_remainder)
+            readers = self.records.readers if self.records else 0
+            return data.prefetch(2).with_options(pipeline.options(self.workers + readers))
 
         if (batch, drop_remainder) not in self._pipelines:
             self._pipelines[batch, drop_remainder] = Pipeline(make)
@@ -102,7 +108,7 @@ def _in_memory(images: np.ndarray, labels: np.ndarray, config: TrainConfig, augm
         image = tf.gather(all_images, index)
         return (_moved(image, seed, config) if augment else image), tf.gather(all_labels, index)
 
-    return Split(len(labels), example, config.threads)
+    return Split(len(labels), example, config.threads, in_memory=True, at_once=not augment)
 
 
 def _moved(image: tf.Tensor, seed: tf.Tensor, config: TrainConfig) -> tf.Tensor:

@@ -44,7 +44,8 @@ STEP_SECONDS = Metric(
     "Time of a whole training step.",
     "seconds",
     "The host's monotonic clock, from the end of one step to the end of the next; an epoch's first begins where its"
-    " input is asked for. The first step of a run, which traces, is left out.",
+    " input is asked for. Where steps are short and several follow each other in one call, each counts as their mean."
+    " The first step of a run, which traces, is left out.",
     buckets=STEP,
 )
 STEP_PART_SECONDS = Metric(

@@ -43,6 +43,10 @@ class Split:
     compute: float = 0.0
     communication: float = 0.0
 
+    @property
+    def whole(self) -> float:
+        return self.input + self.compute + self.communication
+
     def __truediv__(self, steps: int) -> "Split":
         return Split(self.input / steps, self.compute / steps, self.communication / steps)
 
@@ -108,27 +112,32 @@ class Recorder:
         yield
         self._agreed = time.perf_counter() - begun
 
-    def step(self, done: int, learning_rate: float, reducing: float) -> None:
-        """Note that step ``done`` of the run ended; ``reducing`` is what it waited for gradients of others, seconds."""
+    def step(self, done: int, learning_rate: float, reducing: float, steps: int = 1) -> None:
+        """Note that step ``done`` of the run ended, the last of ``steps`` of one call, each as long as their mean.
+
+        ``reducing`` is what they waited for gradients of others, seconds.
+        """
         now = time.perf_counter()
         whole, self._mark = now - self._mark, now
-        self._of(metrics.IMAGES).inc(self.plan.batch)
-        self._of(metrics.REDUCED_BYTES).inc(self.plan.reduced_bytes)
+        self._of(metrics.IMAGES).inc(steps * self.plan.batch)
+        self._of(metrics.REDUCED_BYTES).inc(steps * self.plan.reduced_bytes)
         self._of(metrics.LEARNING_RATE).set(learning_rate)
         self._of(metrics.PROGRESS).set(min(1.0, done / self.plan.steps))
         if self._traced:
-            self._observe(whole, split(whole, self._blocked, reducing + self._agreed))
+            self._observe(split(whole, self._blocked, reducing + self._agreed), steps)
         else:
             self._of(metrics.FIRST_STEP_SECONDS).set(whole)
         if not self._traced or now - self._published >= PUBLISH_SECONDS:
             self.publish()
         self._traced, self._agreed = True, 0.0
 
-    def _observe(self, whole: float, parts: Split) -> None:
-        self._of(metrics.STEP_SECONDS).observe(whole)
-        for part, seconds in vars(parts).items():
-            self._of(metrics.STEP_PART_SECONDS, part=part).observe(seconds)
-        self._sum, self._counted = self._sum + parts, self._counted + 1
+    def _observe(self, parts: Split, steps: int) -> None:
+        self._sum, self._counted = self._sum + parts, self._counted + steps
+        each = parts / steps
+        for _ in range(steps):
+            self._of(metrics.STEP_SECONDS).observe(each.whole)
+            for part, seconds in vars(each).items():
+                self._of(metrics.STEP_PART_SECONDS, part=part).observe(seconds)
 
     @property
     def mean(self) -> "Split | None":

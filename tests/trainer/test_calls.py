@@ -1,0 +1,97 @@
+"""Several steps in one call, where they are short: the same bits as one by one, and an end at every step."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import horovod.tensorflow as hvd
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from orchestrator.schema import Epoch
+from orchestrator.trainer import endings, optimizers, train
+from orchestrator.trainer.setup import Trainer
+from tests import samples
+from tests.trainer import launcher
+from tests.trainer.test_skipping import normalised, rows
+
+BATCHES, BATCH = 7, 4
+# A run whose calls take at most so many steps, and as many as that once two were measured.
+PROGRAM = """
+import pathlib, sys
+from orchestrator.trainer import endings, train
+from orchestrator.trainer.watching.telemetry import Recorder
+
+taken, step = [], Recorder.step
+
+def noted(self, done, rate, reducing, steps):
+    taken.append(steps)
+    step(self, done, rate, reducing, steps)
+
+Recorder.step = noted
+endings.SETTLED, endings.CALL, endings.MOST_STEPS = 2, 3600.0, int(sys.argv[2])
+train.main(pathlib.Path(sys.argv[1]))
+print("taken", taken)
+"""
+ONE_BY_ONE = {"epoch", "steps", "learning_rate", "train", "test", "weights_sha256"}  # all but the times
+
+
+def trained(calls: list[int], **changes: Any) -> tuple[list[np.ndarray], int]:
+    """Weights, statistics, momenta and sums after these calls of so many steps; and how often was traced."""
+    hvd.init()
+    model, config = normalised(), samples.train_config(classes=3, **changes)
+    optimizer = optimizers.build(config)
+    optimizer.build(model.trainable_variables)
+    trainer = Trainer(config, model, optimizer, rows(0.0), rows(0.0), BATCH, BATCHES, 0.0)
+    random, sums, done = np.random.default_rng(1), tf.zeros([4]), 0
+    images = random.normal(size=(BATCHES * BATCH, 1, 1, 6)).astype(np.float32)
+    labels, rates = random.integers(0, 3, BATCHES * BATCH), np.linspace(0.1, 0.01, BATCHES, dtype=np.float32)
+    step: Any = train._train_step(trainer)
+    for count in calls:
+        part = slice(done * BATCH, (done + count) * BATCH)
+        wishes = tf.zeros([len(endings.Wishes._fields)], tf.int32)
+        sums, _, _ = step(images[part], labels[part], rates[done : done + count], wishes, sums)
+        done += count
+    return [v.numpy() for v in [*model.variables, *optimizer.variables]] + [sums.numpy()], (
+        step.experimental_get_tracing_count()
+    )
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"optimizer": "adam", "on_nan": "skip"}, {"backward_passes_per_step": 2, "clip_norm": 1.0}]
+)
+def test_as_many_steps_give_the_same_bits_however_many_a_call_takes_and_are_traced_once(changes: Any) -> None:
+    one_by_one, _ = trained([1] * BATCHES, **changes)
+    for calls in ([BATCHES], [1, 3, 3], [1, 5, 1]):
+        together, traces = trained(calls, **changes)
+        assert all(np.array_equal(one, other) for one, other in zip(one_by_one, together, strict=True))
+        assert traces == 1
+
+
+def run(directory: Path, most: int, before: "Path | None" = None, **changes: Any) -> "tuple[list[Epoch], str]":
+    """What two epochs of 20 steps give on two ranks, or what is left of those ``before``; and what the run says."""
+    table = samples.table(directory / "data" / "sky.csv", [samples.sky(number) for number in range(356)])
+    if before:
+        (kept,) = sorted((before / "checkpoints").glob("*-step-*"))
+        changes["resume"] = str(kept)
+    shape = {"dataset": "sdss", "model": "dense", "data": str(table), "image_size": 1, "channels": 6, "classes": 3}
+    config = samples.train_config(**shape, run=directory.name, batch_size=8, epochs=2, warmup_epochs=1, **changes)
+    config.write(directory / "config.json")
+    said = launcher.launch(directory, [sys.executable, "-c", PROGRAM, str(directory), str(most)], ranks=2)
+    assert said.returncode == 0, said.stdout
+    return launcher.results(directory).epochs, said.stdout
+
+
+def test_a_run_of_short_steps_takes_several_in_a_call_and_ends_and_resumes_within_as_if_one_by_one(
+    tmp_path: Path,
+) -> None:
+    straight, said = run(tmp_path / "straight", most=1)
+    stopped, said_stopped = run(tmp_path / "stopped", most=6, steps=27)
+    resumed, said_resumed = run(tmp_path / "resumed", most=4, before=tmp_path / "stopped")
+    assert said.count(f"taken {[1] * 40}") == 2
+    assert said_stopped.count(f"taken {[1, 1, 1, 1, 6, 6, 4, 6, 1]}") == 2
+    assert said_resumed.count(f"taken {[1, 1, 1, 1, 4, 4, 1]}") == 2
+    assert [epoch.steps for epoch in stopped] == [20, 27]
+    found = [[epoch.model_dump(include=ONE_BY_ONE) for epoch in epochs] for epochs in (straight, resumed)]
+    assert found[0] == found[1]
