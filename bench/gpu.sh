@@ -6,9 +6,9 @@
 #   PYTHON=/path/python bench/gpu.sh    without Docker: a Python with TensorFlow, Horovod and this package
 #   bench/gpu.sh --dry-run              on CPUs, a few small steps: every line but those that ask nvidia-smi
 #
-# ResNet-50 on synthetic images of 224 pixels, one GPU: ours in each precision and batch size, with and without XLA where
-# the trainer has such a switch; and Horovod 0.28.1's own example, which has float32 alone. Samples of `nvidia-smi dmon`
-# give the mean use of the SMs, the mean power and the most memory. What fails (out of memory) is a row too.
+# ResNet-50 on synthetic images of 224 pixels, one GPU: ours in each precision and batch size, with and without XLA; and
+# Horovod 0.28.1's own example, which has float32 alone. Samples of `nvidia-smi dmon` give the mean use of the SMs, the
+# mean power and the most memory. What fails (out of memory) is a row too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -117,13 +117,11 @@ fetch() {
 }
 
 # --- all of it --------------------------------------------------------------------------------------------------------
-switches=(no)
-if python -- -m bench.train_gpu has-xla; then switches=(no yes); fi
 about=$(machine)
 for batch in "${batches[@]}"; do
   if fetch; then row "Horovod's example" float32 "$batch" no horovods "$batch"; fi
   for precision in "${precisions[@]}"; do
-    for xla in "${switches[@]}"; do row ours "$precision" "$batch" "$xla" ours "$precision" "$batch" "$xla"; done
+    for xla in no yes; do row ours "$precision" "$batch" "$xla" ours "$precision" "$batch" "$xla"; done
   done
 done
 {

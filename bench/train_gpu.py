@@ -13,14 +13,8 @@ COLUMNS = ("who", "precision", "batch", "xla", "images/s", "SM %", "W", "MiB")
 REFERENCE = "Horovod's example"
 
 
-def has_xla() -> None:
-    """Exit code 0 where the trainer has such a switch."""
-    sys.exit("xla" not in TrainConfig.model_fields)
-
-
 def config(directory: str, precision: str, batch: str, xla: str, pixels: str, images: str, epochs: str) -> None:
     """ResNet-50 on synthetic images, as its recipe has it (orchestrator/recipes/resnet50.yaml)."""
-    chosen = {"xla": xla == "yes"} if "xla" in TrainConfig.model_fields else {}
     made = TrainConfig(
         run=Path(directory).name,
         model="resnet50",
@@ -40,9 +34,8 @@ def config(directory: str, precision: str, batch: str, xla: str, pixels: str, im
         schedule="step",
         seed=1,
         precision=precision,
-        fp16_allreduce=False,
         threads=len(os.sched_getaffinity(0)),
-        **chosen,
+        xla=xla == "yes",
     )
     made.write(Path(directory) / "config.json")
 
@@ -70,7 +63,7 @@ def _ratio(one: str, other: str) -> str:
         return ""
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"has-xla": has_xla, "config": config, "rate": rate, "table": table}
+COMMANDS: dict[str, Callable[..., None]] = {"config": config, "rate": rate, "table": table}
 
 if __name__ == "__main__":
     COMMANDS[sys.argv[1]](*sys.argv[2:])

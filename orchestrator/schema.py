@@ -60,7 +60,8 @@ class TrainConfig(_File):
     "step", ``decay`` and ``decay_epochs`` to "exponential", ``power`` to "polynomial".
     ``max_time`` and ``checkpoint_every`` in seconds. ``resume`` is the checkpoint that the run goes on from, a
     directory of another run's: ``RUN/checkpoints/NAME``.
-    ``precision`` "auto" is what every rank's device gains by; results.json says what that was.
+    ``precision`` "auto" is what every rank's device gains by; results.json says what that was. With ``xla`` the passes
+    forward and backward are compiled by XLA.
 
     A step is one update of the weights. Each of ``world`` ranks computes ``backward_passes_per_step`` gradients in it,
     of ``batch_size`` images each, one after the other, and averages them before ranks exchange anything; so
@@ -119,6 +120,7 @@ class TrainConfig(_File):
     power: float = 0.5
     seed: int
     precision: Precision
+    xla: bool = False
     backward_passes_per_step: int = 1
     compression: Compression = "none"
     gradient_predivide_factor: float = 1.0

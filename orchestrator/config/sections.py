@@ -106,6 +106,7 @@ class Train(Section):
         None,
         description="arithmetic of the layers: float32, bfloat16, float16 or auto (the fastest); default: the recipe's",
     )
+    xla: bool = Field(False, description="compile the passes forward and backward by XLA")
     backward_passes_per_step: int | None = Field(
         None,
         ge=1,

@@ -93,9 +93,11 @@ def _step(trainer: Trainer) -> Step:
             scaled = optimizer.scale_loss(loss)
         return tape.gradient(scaled, trainer.variables), _scores(labels, logits)
 
+    passes = tf.function(backward, jit_compile=True, autograph=False) if config.xla else backward
+
     def step(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         before = guard.before()
-        own, own_scores = accumulation.means(backward, trainer.passes, trainer.variables, images, labels)
+        own, own_scores = accumulation.means(passes, trainer.passes, trainer.variables, images, labels)
         gradients, waited = reduction.averages(own, config)
         update = partial(optimizer.apply, gradients, model.trainable_variables)
         return guard.apply(update, own_scores, gradients, before), waited

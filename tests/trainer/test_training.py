@@ -110,6 +110,14 @@ def test_a_step_of_several_passes_is_one_update_of_their_mean_by_horovod_as_it_w
     assert log.read_text().startswith("hierarchical_allreduce,")
 
 
+def test_passes_that_xla_compiles_learn_what_others_learn(tmp_path: Path) -> None:
+    plain, compiled = (results(train(tmp_path / str(xla), ranks=1, epochs=1, xla=xla)) for xla in (False, True))
+    assert compiled.config.xla
+    assert compiled.epochs[0].weights_sha256 != plain.epochs[0].weights_sha256  # other sums, so it was compiled
+    assert compiled.epochs[0].train.loss == pytest.approx(plain.epochs[0].train.loss, rel=1e-2)
+    assert compiled.epochs[0].test.loss == pytest.approx(plain.epochs[0].test.loss, rel=1e-1)
+
+
 @pytest.mark.parametrize(("steps", "step", "ended", "epochs"), [(4, 4, "steps", 1), (5, 4, None, 2), (99, 4, None, 7)])
 def test_steps_that_are_reached_as_an_epoch_ends_begin_no_other(
     steps: int, step: int, ended: str | None, epochs: int

@@ -1,7 +1,7 @@
 """A tf.data graph that is traced once and then fed with the samples of every epoch.
 
-A data set made in Python is traced when it is made: each would leave a graph behind, 2 MiB of it per epoch, and take
-the time to make it. Here the making itself is a compiled function of what the data set is to give.
+A data set made in Python is traced when it is made: each would leave a graph behind, and take the time to make it. Here
+the making itself is a compiled function of what the data set is to give.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -40,6 +40,20 @@ def normalized(x: tf.Tensor, gamma: str = "ones", momentum: float = 0.9, epsilon
     return FusedBatchNormalization(momentum=momentum, epsilon=epsilon, gamma_initializer=gamma)(x)
 
 
+def unit(
+    x: tf.Tensor,
+    filters: int,
+    size: "int | tuple[int, int]",
+    stride: int = 1,
+    padding: str = "same",
+    gamma: str = "ones",
+    epsilon: float = 1e-5,
+) -> tf.Tensor:
+    """A convolution without a bias, and batch normalisation, which has one; He initialisation."""
+    x = Convolution2D(filters, size, strides=stride, padding=padding, use_bias=False, kernel_initializer=he_normal())(x)
+    return normalized(x, gamma, epsilon=epsilon)
+
+
 def convolution(
     x: tf.Tensor, filters: int, size: "int | tuple[int, int]", stride: int = 1, padding: str = "same"
 ) -> tf.Tensor:

@@ -7,9 +7,7 @@ for the paper's table 1 does not name them all. Without the auxiliary classifier
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.models.blocks import logits, normalized
-from orchestrator.trainer.models.convolution import Convolution2D
-from orchestrator.trainer.models.drawing import he_normal
+from orchestrator.trainer.models.blocks import logits, unit
 
 DROPOUT = 0.2  # as published with TensorFlow; the paper names no figure
 
@@ -71,8 +69,7 @@ def _wide(x: tf.Tensor) -> tf.Tensor:
 def _unit(
     x: tf.Tensor, filters: int, size: "int | tuple[int, int]", stride: int = 1, padding: str = "same"
 ) -> tf.Tensor:
-    x = Convolution2D(filters, size, strides=stride, padding=padding, use_bias=False, kernel_initializer=he_normal())(x)
-    return layers.ReLU()(normalized(x, epsilon=1e-3))
+    return layers.ReLU()(unit(x, filters, size, stride, padding, epsilon=1e-3))
 
 
 def _pooled(x: tf.Tensor) -> tf.Tensor:

@@ -3,8 +3,7 @@
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.models.blocks import logits, normalized
-from orchestrator.trainer.models.convolution import Convolution2D
+from orchestrator.trainer.models.blocks import logits, normalized, unit
 from orchestrator.trainer.models.drawing import he_normal
 
 # Expansion, filters, blocks, stride of the first block (ibid., table 2).
@@ -27,11 +26,9 @@ def _block(x: tf.Tensor, expansion: int, filters: int, stride: int) -> tf.Tensor
     """Widened, filtered map by map, narrowed without ReLU; added to what came in where shapes agree."""
     y = x if expansion == 1 else _unit(x, expansion * x.shape[-1], 1)
     y = layers.DepthwiseConv2D(3, strides=stride, padding="same", use_bias=False, depthwise_initializer=he_normal())(y)
-    y = Convolution2D(filters, 1, use_bias=False, kernel_initializer=he_normal())(layers.ReLU(6.0)(normalized(y)))
-    y = normalized(y)
+    y = unit(layers.ReLU(6.0)(normalized(y)), filters, 1)
     return layers.Add()([x, y]) if stride == 1 and x.shape[-1] == filters else y
 
 
 def _unit(x: tf.Tensor, filters: int, size: int, stride: int = 1) -> tf.Tensor:
-    x = Convolution2D(filters, size, strides=stride, padding="same", use_bias=False, kernel_initializer=he_normal())(x)
-    return layers.ReLU(6.0)(normalized(x))
+    return layers.ReLU(6.0)(unit(x, filters, size, stride))

@@ -10,9 +10,7 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.models.blocks import logits, normalized
-from orchestrator.trainer.models.convolution import Convolution2D
-from orchestrator.trainer.models.drawing import he_normal
+from orchestrator.trainer.models.blocks import logits, unit
 
 SMALL_IMAGE = 64  # pixels; below, the bottleneck networks start with one 3x3 convolution and no pooling
 
@@ -56,8 +54,7 @@ def _bottleneck(x: tf.Tensor, image_size: int, classes: int, blocks: tuple[int, 
 def _convolution(
     x: tf.Tensor, filters: int, size: int, stride: int = 1, relu: bool = True, gamma: str = "ones"
 ) -> tf.Tensor:
-    x = Convolution2D(filters, size, strides=stride, padding="same", use_bias=False, kernel_initializer=he_normal())(x)
-    x = normalized(x, gamma)
+    x = unit(x, filters, size, stride, gamma=gamma)
     return layers.ReLU()(x) if relu else x
 
 
