@@ -6,11 +6,8 @@ comes first, with each rank's own statistics; then the epoch is closed with the 
 """
 
 import resource
-import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import horovod.tensorflow as hvd
 import numpy as np
@@ -19,14 +16,11 @@ import tensorflow as tf
 from orchestrator.schema import Epoch, Scores, Trained
 from orchestrator.trainer import agreement, endings, outcome, reduction, schedule
 from orchestrator.trainer.checkpoints import Arrays, Keeper
-from orchestrator.trainer.data import pipeline
-from orchestrator.trainer.data.blame import Skipped
 from orchestrator.trainer.endings import Watch
+from orchestrator.trainer.feed import Feed
 from orchestrator.trainer.setup import Trainer
+from orchestrator.trainer.steps import TestStep, TrainStep
 
-# (images and labels of some batches, learning rates, wishes, sums) -> (sums, seconds waited, everyone's wishes)
-TrainStep = Callable[[tf.Tensor, tf.Tensor, np.ndarray, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
-TestStep = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 CHECK_STEPS = 50  # between two looks at whether the loss is still a number: each waits for all ranks
 
 
@@ -39,7 +33,7 @@ class Training:
         self.keeper = Keeper(directory / "checkpoints", trainer, self.watch)
         self.point, self.tallies = self.keeper.restore()
         self.results = outcome.begin(directory, trainer, list(self.keeper.epochs))
-        self.steps = 1  # in a call
+        self.feed = Feed(trainer)
 
     def run(self) -> str:
         """Train; says why it ended. Every rank has then done its part, so that none ends before the others."""
@@ -77,8 +71,8 @@ class Training:
         trainer, before = self.trainer, self._before()
         sums, clock = tf.constant(before["sums"]), outcome.Clock(trainer, before["timing"].tolist())
         self.watch.begin()
-        for images, labels in trainer.record.epoch(trainer.epoch, self._groups()):
-            rates = self._rates(len(labels) // trainer.batch)
+        for images, labels in trainer.record.epoch(trainer.epoch, self.feed.epoch()):
+            rates = self.feed.rates(len(labels) // trainer.batch)
             sums, waited, wishes = self.step(images, labels, rates, self.watch.wishes(), sums)
             trainer.step += len(rates)
             clock.tick(sums)
@@ -88,7 +82,7 @@ class Training:
             trainer.record.step(trainer.step, float(rates[-1]), float(waited), len(rates))
             self.watch.stepped(len(rates))
             agreed = endings.agreed(wishes)
-            self.steps = agreed.steps
+            self.feed.steps = agreed.steps
             trainer.ended = endings.reason(trainer, agreed)
             if trainer.ended:
                 break
@@ -100,43 +94,6 @@ class Training:
         """What another run did of this epoch; used once."""
         tallies, self.tallies = self.tallies, {}
         return {"sums": np.zeros(4, np.float32), "timing": np.zeros(3), **tallies}
-
-    def _rates(self, steps: int) -> np.ndarray:
-        """The learning rates of the next steps."""
-        trainer, scale = self.trainer, reduction.scale(self.trainer.config)
-        numbers = range(trainer.step, trainer.step + steps)
-        rates = [schedule.learning_rate(trainer.config, scale, trainer.steps_per_epoch, number) for number in numbers]
-        return np.array(rates, np.float32)
-
-    def _groups(self) -> Iterator[Any]:
-        """What is left of the epoch, so many batches at once as a call is to take now."""
-        while True:
-            steps = self.steps
-            for group in self._batches(steps):
-                yield group
-                if self.steps != steps:
-                    break
-            else:
-                return
-
-    def _batches(self, steps: int) -> Iterator[Any]:
-        """The rank's batches of the epoch that are not done yet, ``steps`` at once; fewer at the end."""
-        trainer, config = self.trainer, self.trainer.config
-        mine = trainer.train_split.share(config.seed, trainer.epoch, hvd.size(), hvd.rank())
-        last = min(trainer.steps_per_epoch, trainer.done + (config.steps or sys.maxsize) - trainer.step)
-        todo, seed = mine[trainer.done * trainer.batch : last * trainer.batch], config.seed + trainer.epoch
-        found = trainer.train_split.batches(todo, steps * trainer.batch, seed, steps == 1, self._skipped())
-        return pipeline.ahead(found, pipeline.accelerator())
-
-    def _skipped(self) -> "Skipped | None":
-        """Who is told of a sample that cannot be read, where the run is to go on without it."""
-        return self._name_damaged if self.trainer.config.on_damage == "skip" else None
-
-    def _name_damaged(self, sample: str, reason: str) -> None:
-        trainer = self.trainer
-        trainer.damaged.append(sample)
-        place = f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch})"
-        print(f"{place}: goes on without {sample}: {reason}", file=sys.stderr, flush=True)
 
     def _save(self, sums: tf.Tensor, clock: outcome.Clock) -> None:
         """Within an epoch; ends every rank's program where the loss is no longer a number."""
@@ -183,9 +140,7 @@ class Training:
             self.keeper.close(epoch)
 
     def _test(self) -> Scores:
-        trainer = self.trainer
-        mine = trainer.test_split.part(hvd.size(), hvd.rank())
         sums = tf.zeros([4])
-        for images, labels in trainer.test_split.batches(mine, trainer.part, 0, False, self._skipped()):
+        for images, labels in self.feed.test():
             sums += self.evaluate(images, labels)
-        return agreement.scores(trainer, sums, "test")
+        return agreement.scores(self.trainer, sums, "test")

@@ -7,8 +7,6 @@ scaled with the number of batches in a step, approached by a linear warm-up.
 import gc
 import os
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -20,16 +18,11 @@ if __name__ == "__main__":
     probe.begin(Path(sys.argv[1]))
 
 import horovod.tensorflow as hvd
-import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import accumulation, checkpoints, endings, outcome, reduction, setup
+from orchestrator.trainer import checkpoints, endings, outcome, reduction, setup, steps
 from orchestrator.trainer.data.found import DataError
-from orchestrator.trainer.epochs import TestStep, Training, TrainStep
-from orchestrator.trainer.setup import Trainer
-
-Step = Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
-REST = [(None, tf.float32), (None, tf.int32), (4, tf.float32)]  # learning rates, wishes, sums
+from orchestrator.trainer.epochs import Training
 
 
 def main(run_directory: Path) -> int:
@@ -43,86 +36,10 @@ def main(run_directory: Path) -> int:
     gc.enable()
     with trainer.record:
         try:
-            ended = Training(run_directory, trainer, _train_step(trainer), _test_step(trainer)).run()
+            ended = Training(run_directory, trainer, steps.training(trainer), steps.evaluation(trainer)).run()
         except DataError as error:
             sys.exit(f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch}): {error}")
     return endings.TERMINATED if ended == "terminated" else 0
-
-
-def _train_step(trainer: Trainer) -> TrainStep:
-    """Steps in one call of a compiled function: one after the other, the same bits however many a call takes.
-
-    Of (images of so many batches, labels, the learning rate of each step, what this rank wishes, sums of scores) it
-    gives the sums with those of its steps, float32: (summed loss, top-1 hits, top-5 hits, images). And the seconds that
-    they waited for the gradients of others, float64, and what all ranks wish, int32, both in the host's memory.
-    """
-    model, optimizer = trainer.model, trainer.optimizer
-    step = _step(trainer)
-    (images,) = model.inputs
-    given = [tf.TensorSpec(images.shape, images.dtype), tf.TensorSpec([None], tf.int64)]
-
-    @tf.function(input_signature=[*given, *(tf.TensorSpec([n], t) for n, t in REST)], autograph=False)
-    def steps(
-        images: tf.Tensor, labels: tf.Tensor, rates: tf.Tensor, wishes: tf.Tensor, sums: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        batches = [tf.reshape(whole, [-1, trainer.batch, *whole.shape[1:]]) for whole in (images, labels)]
-
-        def more(number: tf.Tensor, sums: tf.Tensor, waited: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            optimizer.learning_rate = rates[number]
-            scores, seconds = step(*(batch[number] for batch in batches))
-            with tf.device("CPU:0"):
-                waited += seconds
-            return number + 1, sums + scores, waited
-
-        with tf.device("CPU:0"):
-            nothing = tf.zeros([], tf.float64)
-        count, begin = tf.shape(rates)[0], (tf.constant(0), sums, nothing)
-        _, sums, waited = tf.while_loop(lambda number, *_: number < count, more, begin, parallel_iterations=1)
-        return sums, waited, reduction.total(wishes)
-
-    return steps
-
-
-def _step(trainer: Trainer) -> Step:
-    config, model, optimizer, guard = trainer.config, trainer.model, trainer.optimizer, trainer.guard
-
-    def backward(images: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-        with tf.GradientTape() as tape:
-            logits = model(images, training=True)
-            loss = tf.reduce_mean(_cross_entropy(labels, logits, config))
-            scaled = optimizer.scale_loss(loss)
-        return tape.gradient(scaled, trainer.variables), _scores(labels, logits)
-
-    passes = tf.function(backward, jit_compile=True, autograph=False) if config.xla else backward
-
-    def step(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        before = guard.before()
-        own, own_scores = accumulation.means(passes, trainer.passes, trainer.variables, images, labels)
-        gradients, waited = reduction.averages(own, config)
-        update = partial(optimizer.apply, gradients, model.trainable_variables)
-        return guard.apply(update, own_scores, gradients, before), waited
-
-    return step
-
-
-def _test_step(trainer: Trainer) -> TestStep:
-    @tf.function(reduce_retracing=True, autograph=False)
-    def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        return _scores(labels, trainer.model(images, training=False))
-
-    return step
-
-
-def _cross_entropy(labels: tf.Tensor, logits: tf.Tensor, config: TrainConfig) -> tf.Tensor:
-    smooth = config.label_smoothing
-    targets = tf.one_hot(labels, config.classes) * (1.0 - smooth) + smooth / config.classes
-    return tf.nn.softmax_cross_entropy_with_logits(targets, logits)
-
-
-def _scores(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    loss = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-    top = [tf.reduce_sum(tf.cast(tf.math.in_top_k(labels, logits, k), tf.float32)) for k in (1, 5)]
-    return tf.stack([loss, *top, tf.cast(tf.shape(labels)[0], tf.float32)])
 
 
 if __name__ == "__main__":

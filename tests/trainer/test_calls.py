@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.schema import Epoch
-from orchestrator.trainer import endings, optimizers, train
+from orchestrator.trainer import endings, optimizers, steps
 from orchestrator.trainer.setup import Trainer
 from tests import samples
 from tests.trainer import launcher
@@ -47,7 +47,7 @@ def trained(calls: list[int], **changes: Any) -> tuple[list[np.ndarray], int]:
     random, sums, done = np.random.default_rng(1), tf.zeros([4]), 0
     images = random.normal(size=(BATCHES * BATCH, 1, 1, 6)).astype(np.float32)
     labels, rates = random.integers(0, 3, BATCHES * BATCH), np.linspace(0.1, 0.01, BATCHES, dtype=np.float32)
-    step: Any = train._train_step(trainer)
+    step: Any = steps.training(trainer)
     for count in calls:
         part = slice(done * BATCH, (done + count) * BATCH)
         wishes = tf.zeros([len(endings.Wishes._fields)], tf.int32)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer import train
+from orchestrator.trainer import steps
 from tests import samples
 
 LOGITS = tf.constant(np.random.default_rng(5).normal(size=(6, 10)), tf.float32)
@@ -15,13 +15,13 @@ LABELS = tf.constant([0, 3, 9, 3, 1, 7], tf.int64)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_of_a_batch_is_that_of_keras(smoothing: float) -> None:
     config = samples.train_config(label_smoothing=smoothing)
-    ours = train._cross_entropy(LABELS, LOGITS, config)
+    ours = steps.cross_entropy(LABELS, LOGITS, config)
     theirs = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing, reduction="none")
     np.testing.assert_allclose(ours, theirs(tf.one_hot(LABELS, 10), LOGITS), rtol=1e-5)
 
 
 def test_scores_are_sums_over_the_batch() -> None:
-    loss, top1, top5, images = train._scores(LABELS, LOGITS).numpy().tolist()
+    loss, top1, top5, images = steps.scores(LABELS, LOGITS).numpy().tolist()
     ranks = [int((row > row[label]).sum()) for row, label in zip(LOGITS.numpy(), LABELS.numpy(), strict=True)]
     theirs = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
     assert loss == pytest.approx(float(theirs(LABELS, LOGITS)))
@@ -29,5 +29,5 @@ def test_scores_are_sums_over_the_batch() -> None:
 
 
 def test_of_fewer_than_five_classes_all_are_among_the_first_five() -> None:
-    scores = train._scores(tf.constant([0, 2, 1], tf.int64), LOGITS[:3, :3])
+    scores = steps.scores(tf.constant([0, 2, 1], tf.int64), LOGITS[:3, :3])
     assert scores.numpy().tolist()[2:] == [3, 3]

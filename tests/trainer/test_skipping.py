@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer import agreement, skipping, train
+from orchestrator.trainer import agreement, skipping, steps
 from orchestrator.trainer.data.datasets import Split
 from orchestrator.trainer.setup import Trainer
 from tests import samples
@@ -65,7 +65,7 @@ def scaled() -> keras.optimizers.Optimizer:
 def test_a_step_whose_loss_is_no_number_leaves_everything_as_it_was(optimizer: Any) -> None:
     hvd.init()
     made = trainer(optimizer())
-    step, good = train._train_step(made), tf.random.normal([4, 1, 1, 6], seed=1)
+    step, good = steps.training(made), tf.random.normal([4, 1, 1, 6], seed=1)
 
     def values() -> list[np.ndarray]:
         return [v.numpy() for v in [*made.model.variables, *made.optimizer.variables]]
@@ -108,7 +108,7 @@ def test_without_the_flag_such_a_step_ends_the_run(tmp_path: Path) -> None:
 def test_too_many_of_them_in_a_row_end_the_run_all_the_same() -> None:
     hvd.init()
     made = trainer(keras.optimizers.SGD(0.1))
-    step, nothing = train._train_step(made), tf.fill([4, 1, 1, 6], float("nan"))
+    step, nothing = steps.training(made), tf.fill([4, 1, 1, 6], float("nan"))
     for _ in range(skipping.IN_A_ROW - 1):
         stepped(step, nothing)
     made.guard.check("after step 19")
