@@ -160,14 +160,14 @@ class Keeper:
 
 def as_before(config: TrainConfig) -> TrainConfig:
     """``config`` with what a run had for "auto" which it is to go on from: it may stand for something else now."""
-    open_ = [key for key in ("precision", "compression") if getattr(config, key) == "auto"]
-    if not open_ or config.resume is None:
+    unsettled = [key for key in ("precision", "compression") if getattr(config, key) == "auto"]
+    if not unsettled or config.resume is None:
         return config
     try:
         point = Checkpoint.model_validate_json((Path(config.resume) / POINT).read_text())
     except (OSError, ValueError):
         return config  # what is wrong with it is said when it is read as a whole
-    return config.model_copy(update={key: getattr(point, key) for key in open_})
+    return config.model_copy(update={key: getattr(point, key) for key in unsettled})
 
 
 def _name(point: Checkpoint) -> str:
