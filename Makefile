@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install demo test check slow e2e-openstack bench bench-watching bench-train clean
+.PHONY: help setup install demo test check slow e2e-openstack e2e-distributions bench bench-watching bench-train clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -53,6 +53,9 @@ slow: install .venv/installed-dev ## a deploy killed at ten moments; Docker rest
 
 e2e-openstack: install .venv/installed-dev ## the e2e story, and what only a cloud can prove, against a real OpenStack
 	@scripts/e2e-openstack.sh
+
+e2e-distributions: install .venv/installed-dev ## one cluster of Debian 12, 13, Ubuntu 22.04 and 24.04 (10 min; needs mmdebstrap)
+	$(PYTEST) --exitfirst --verbose tests/distributions
 
 bench: install .venv/installed-dev ## measure deploy, launch and memory; writes build/bench.md
 	$(DOCKER) $(BIN)/python -m bench

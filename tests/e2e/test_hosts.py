@@ -3,7 +3,6 @@
 The head has an account `orchestrator` of its own; the worker lets `lab` in, at another port.
 """
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import images, keys
+from orchestrator import images
 from orchestrator.config import Local
-from tests.e2e.command import LABEL, Cli, docker, left_on_engine, wait_for
+from tests.e2e.command import Cli, docker, left_on_engine
+from tests.e2e.standing import Standing, someone
 
 OWNER = "e2e-hosts-nodes"
 FIRST, SECOND = f"{OWNER}-0", f"{OWNER}-1"
@@ -68,63 +68,24 @@ def shared() -> set[str]:
     return set(docker("exec", FIRST, "find", "/shared", "-printf", "%M %u %p\\n"))
 
 
-def _started(name: str, image: str, key: Path) -> str:
-    """The address of a new machine."""
-    given = ("--volume", f"{OWNER}:/shared", "--env", f"AUTHORIZED_KEY={keys.public_half(key)}")
-    as_systemd_likes = ("--cap-add", "SYS_ADMIN", "--security-opt", "apparmor=unconfined", "--cgroupns", "private",
-                        "--tmpfs", "/run", "--tmpfs", "/run/lock", "--shm-size", "1g")  # fmt: skip
-    named = ("--name", name, "--hostname", name, "--network", OWNER, *_labelled())
-    docker("run", "--detach", *named, *as_systemd_likes, *given, image)
-    address = docker("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", name)[0]
-    wait_for(f"sshd of {name}", lambda: _runs_sshd(name))
-    return address
-
-
-def _labelled() -> tuple[str, str]:
-    return "--label", f"{LABEL.removeprefix('label=')}={OWNER}"
-
-
-def _runs_sshd(name: str) -> bool:
-    return docker("exec", name, "sh", "-c", "systemctl is-active ssh || true") == ["active"]
-
-
-def _remove() -> None:
-    for words in (("rm", "--force", "--volumes"), ("network", "rm"), ("volume", "rm")):
-        listing = ("ps", "--all") if words[0] == "rm" else (words[0], "ls")
-        for line in docker(*listing, "--quiet", "--filter", f"{LABEL}={OWNER}"):
-            docker(*words, line)
-
-
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     image, key = images.tag("node", Local().base_image), tmp_path_factory.mktemp("user") / "id_ed25519"
-    _remove()
+    standing = Standing(OWNER)
     try:
-        docker("network", "create", *_labelled(), OWNER)
-        docker("volume", "create", *_labelled(), OWNER)
-        head, worker = (_started(name, image, key) for name in (FIRST, SECOND))
+        standing.prepare()
+        head, worker = (standing.start(name, image, key) for name in (FIRST, SECOND))
         docker("exec", SECOND, "sh", "-ec", OF_LAB)
         docker("exec", FIRST, "mkdir", "-p", "/shared/data/theirs")
         yield Machines(head, worker, {name: like(name) for name in (FIRST, SECOND)}, shared(), key)
     finally:
-        _remove()
+        standing.remove()
 
 
 @pytest.fixture(scope="module")
 def user(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Cli:
-    """Someone whose ~/.ssh/config has a key, and who takes host keys as they come."""
-    home = tmp_path_factory.mktemp("hosts")
-    settings = home / "config"
-    settings.write_text(
-        f"UserKnownHostsFile {home}/known_hosts\nStrictHostKeyChecking accept-new\nIdentityFile {machines.key}\n"
-    )
-    # OpenSSH looks for it in the home that /etc/passwd has, which a test must leave alone.
-    client = home / "bin" / "ssh"
-    client.parent.mkdir()
-    client.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {settings} "$@"\n')
-    client.chmod(0o755)
-    cli = Cli(home / "state")
-    cli.environment["PATH"] = os.pathsep.join([str(client.parent), os.environ["PATH"]])
+    """Someone who may log into both."""
+    cli = someone(tmp_path_factory.mktemp("hosts"), machines.key)
     (cli.state / "cluster.yaml").write_text(machines.settings())
     return cli
 

@@ -1,0 +1,90 @@
+"""Machines of a distribution: containers made of its own packages, with systemd, sshd and room for a Docker Engine."""
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+import urllib.request
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.e2e.command import docker
+
+DEBIAN, UBUNTU = "http://deb.debian.org/debian", "http://archive.ubuntu.com/ubuntu"
+# Debian carries the keys of its own releases; Ubuntu's are in this package of theirs.
+KEYS = f"{UBUNTU}/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb"
+KEYS_SHA256 = "36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8"
+INCLUDED = "apt,systemd-sysv,dbus,openssh-server,sudo,python3,iproute2,ca-certificates"
+# Services of what belongs to the machine that the container runs on.
+MASKED = ("udevd", "modules-load", "sysctl", "networkd", "resolved", "timesyncd", "logind", "oomd")
+LAB = """
+chroot "$1" useradd --create-home --shell /bin/bash --uid 1234 lab
+echo 'lab ALL=(ALL) NOPASSWD: ALL' > "$1/etc/sudoers.d/lab"
+rm -f "$1"/etc/ssh/ssh_host_*
+"""
+# Where cgroups are of version 1, each is writable only when mounted anew, and systemd 256 wants to be told.
+START = """
+for group in /sys/fs/cgroup /sys/fs/cgroup/*; do mount -o remount,bind,rw $group 2> /dev/null; done
+ssh-keygen -q -A
+install -d -m 700 -o lab -g lab ~lab/.ssh
+echo "$AUTHORIZED_KEY" > ~lab/.ssh/authorized_keys && chown lab: ~lab/.ssh/authorized_keys
+exec env --ignore-environment SYSTEMD_PROC_CMDLINE=SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1 /sbin/init
+"""
+
+
+class Release(NamedTuple):
+    """As /etc/os-release names it, and the suite of packages that it is made of."""
+
+    name: str
+    suite: str
+    mirror: str
+
+    @property
+    def image(self) -> str:
+        return f"orchestrator-machine:{self.suite}"
+
+
+RELEASES = (
+    Release("ubuntu 24.04", "noble", UBUNTU),
+    Release("debian 13", "trixie", DEBIAN),
+    Release("ubuntu 22.04", "jammy", UBUNTU),
+    Release("debian 12", "bookworm", DEBIAN),
+)
+
+
+def make(release: Release) -> None:
+    """The image of such a machine on the Docker Engine, unless it is there. Raises CalledProcessError."""
+    if not docker("image", "ls", "--quiet", release.image):
+        assert shutil.which("mmdebstrap"), "mmdebstrap makes the machines: `sudo apt-get install mmdebstrap`"
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory).chmod(0o755)  # apt reads keys as an account of its own
+            _make(release, Path(directory))
+
+
+def _make(release: Release, directory: Path) -> None:
+    archive = directory / f"{release.suite}.tar"
+    hooks = [f"--customize-hook={line}" for line in _hooks()]
+    words = ["mmdebstrap", "--variant=minbase", "--quiet", f"--include={INCLUDED}", *hooks, *_trust(release, directory)]
+    sources = "\n".join(
+        f"deb {release.mirror} {suite} main{' universe' if release.mirror == UBUNTU else ''}"
+        for suite in (release.suite, f"{release.suite}-updates")
+    )
+    subprocess.run([*words, release.suite, str(archive), "-"], input=sources, text=True, check=True)
+    docker("import", str(archive), release.image)
+
+
+def _hooks() -> list[str]:
+    masks = [f'ln -s /dev/null "$1/etc/systemd/system/systemd-{unit}.service"' for unit in MASKED]
+    return [*masks, *LAB.strip().splitlines()]
+
+
+def _trust(release: Release, directory: Path) -> list[str]:
+    """What has mmdebstrap believe the release's signature. Raises AssertionError for another package of keys."""
+    if release.mirror == DEBIAN:
+        return []
+    with urllib.request.urlopen(KEYS) as answer:
+        package = answer.read()
+    assert hashlib.sha256(package).hexdigest() == KEYS_SHA256, f"{KEYS} is not what it was"
+    (directory / "keys.deb").write_bytes(package)
+    subprocess.run(["dpkg", "--extract", "keys.deb", "keys"], cwd=directory, check=True)
+    return [f"--keyring={directory}/keys/usr/share/keyrings/ubuntu-archive-keyring.gpg"]

@@ -1,0 +1,100 @@
+"""A cluster of one machine of every distribution that ours may run: all is installed there by the deploy itself.
+
+The machines are containers, whose kernel has no NFS: that it is served and mounted is proved by e2e-openstack.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.distributions.machines import RELEASES, START, Release, make
+from tests.e2e.command import Cli, docker
+from tests.e2e.standing import Standing, someone
+
+OWNER = "e2e-distributions"
+CLUSTER = "e2e-mixed"
+MNIST = str(Path(__file__).parents[1] / "data" / "mnist")
+# What a Docker Engine wants of the machine that it runs on; since 29 it keeps images with containerd.
+WITH_DOCKER = ("--cap-add", "NET_ADMIN", "--security-opt", "seccomp=unconfined", "--security-opt",
+               "systempaths=unconfined", "--volume", "/var/lib/docker", "--volume", "/var/lib/containerd")  # fmt: skip
+EVERYWHERE = ("docker", "trainer", "trainer-exporter", "prometheus-node-exporter")
+ON_THE_HEAD = ("prometheus", "prometheus-alertmanager", "notebook")
+NODES = [f"{CLUSTER}-head", *(f"{CLUSTER}-worker-{number}" for number in range(len(RELEASES) - 1))]
+
+
+def name_of(release: Release) -> str:
+    return f"{OWNER}-{release.suite}"
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    """Someone with one machine of each, all of them just installed."""
+    home, standing = tmp_path_factory.mktemp("mixed"), Standing(OWNER)
+    key = home / "id_ed25519"
+    try:
+        standing.prepare()
+        for release in RELEASES:
+            make(release)
+        words = [(name_of(release), release.image, key, WITH_DOCKER, ("sh", "-c", START)) for release in RELEASES]
+        addresses = ", ".join(f"lab@{standing.start(*word)}" for word in words)
+        cli = someone(home, key)
+        (cli.state / "cluster.yaml").write_text(
+            f"provider: hosts\njupyter: true\nhosts:\n  addresses: [{addresses}]\n  identity: {key}\n"
+            "  storage: mounted\n  trainer: container\nmonitoring:\n  grafana: 'off'\n"
+        )
+        yield cli
+    finally:
+        standing.remove()
+
+
+def test_each_machine_is_of_its_release(user: Cli) -> None:
+    systems = [docker("exec", name_of(one), "sh", "-c", ". /etc/os-release; echo $ID $VERSION_ID") for one in RELEASES]
+    assert systems == [[release.name] for release in RELEASES]
+
+
+def test_a_deploy_installs_all_that_they_lack(user: Cli) -> None:
+    made = user.json("deploy", cluster=CLUSTER)["cluster"]
+    assert list(made["nodes"]) == NODES
+    assert made["trainer"] == "container"
+    for release in RELEASES:
+        units = EVERYWHERE + (ON_THE_HEAD if release is RELEASES[0] else ())
+        assert docker("exec", name_of(release), "systemctl", "is-active", *units) == ["active"] * len(units)
+
+
+def test_a_second_deploy_changes_nothing(user: Cli) -> None:
+    assert user.json("deploy", cluster=CLUSTER)["changed"] == dict.fromkeys(NODES, 0)
+
+
+def test_all_are_healthy(user: Cli) -> None:
+    health = user.json("status", cluster=CLUSTER)["health"]
+    assert {name: [check for check in checks if not check["ok"]] for name, checks in health.items()} == {
+        name: [] for name in NODES
+    }
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_check_proves_the_allreduce_on_every_rank(user: Cli, controller: str) -> None:
+    found = user.json("check", "--controller", controller, cluster=CLUSTER)
+    assert [rank["host"] for rank in found["ranks"]] == [name_of(release) for release in RELEASES]
+    assert {rank["allreduce_sum"] for rank in found["ranks"]} == {10.0}
+
+
+def test_lenet_learns_digits_on_all_of_them(user: Cli) -> None:
+    found = user.json("train", "lenet", "--dataset", "mnist", "--data", MNIST, "--epochs", "2", cluster=CLUSTER)
+    assert found["world"]["size"] == len(RELEASES)
+    assert found["epochs"][-1]["test"]["top1"] >= 0.9
+
+
+def test_all_are_watched(user: Cli) -> None:
+    seen = user.json("top", "--once", cluster=CLUSTER)["nodes"]
+    assert {node["node"]: node["up"] for node in seen} == dict.fromkeys(NODES, True)
+
+
+def test_teardown_leaves_no_service_and_no_account_of_ours(user: Cli) -> None:
+    receipt = user.json("teardown", cluster=CLUSTER)
+    assert (len(receipt["made"]), receipt["left"]) == (len(RELEASES), [])
+    ours = "ls -d /opt/orchestrator /etc/orchestrator /etc/systemd/system/trainer.service; id orchestrator; true"
+    for release in RELEASES:
+        assert docker("exec", name_of(release), "sh", "-c", f"({ours}) 2> /dev/null") == []
+        assert docker("exec", name_of(release), "docker", "image", "ls", "--quiet") == []
