@@ -13,7 +13,7 @@ from typing import IO
 from orchestrator import assets
 from orchestrator.errors import PreflightError
 
-SHARED = ("explanation", "schema")  # modules of ours that the trainer imports beside its own
+SHARED = ("explanation", "schema")  # what the trainer imports of ours beside its own
 PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
 PASSED_ON_AS_IS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 
@@ -39,11 +39,10 @@ def inputs() -> Iterator[tuple[str, Path]]:
     docker = assets.directory("docker")
     for path in sorted(docker.iterdir()):
         yield path.name, path
-    for path in [
-        *(assets.PACKAGE / f"{name}.py" for name in ("__init__", *SHARED)),
-        *sorted((assets.PACKAGE / "trainer").rglob("*.py")),
-    ]:
-        yield f"orchestrator/{path.relative_to(assets.PACKAGE)}", path
+    for name in ("__init__", *SHARED, "trainer"):
+        module = assets.PACKAGE / f"{name}.py"
+        for path in [module] if module.exists() else sorted(module.with_suffix("").rglob("*.py")):
+            yield f"orchestrator/{path.relative_to(assets.PACKAGE)}", path
 
 
 @contextmanager

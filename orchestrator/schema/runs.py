@@ -1,0 +1,83 @@
+"""Any run, whatever it executes: its ranks, its end, the nodes that it is on, and what `check` measured there."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from orchestrator.schema.file import File
+
+State = Literal["finished", "failed", "stopped"]
+
+
+class RankRecord(File):
+    """The life of one rank, kept by its shim. Times in seconds since the epoch, by the clock of its host."""
+
+    rank: int
+    host: str
+    pid: int
+    started: float
+    ended: float | None = None
+    exit_code: int | None = None
+    terminated: bool = False
+
+
+class Failure(File):
+    """The first thing that went wrong: a rank (with its last lines) or a host that no longer answers."""
+
+    reason: Literal["rank", "host", "launcher"]
+    host: str | None = None
+    rank: int | None = None
+    exit_code: int | None = None
+    lines: list[str] = Field([])
+
+
+class RunStatus(File):
+    """How a run ended. ``left`` holds the hosts that could not be swept, because they did not answer."""
+
+    state: State
+    exit_code: int
+    started: float
+    ended: float
+    failure: Failure | None = None
+    left: list[str] = Field([])
+
+
+class NodeFacts(File):
+    """What a node says of itself (``orchestrator.trainer.watching.health``). Sizes in bytes."""
+
+    hostname: str
+    resolves: bool
+    interface: str | None
+    interfaces: list[str]
+    digest: str | None
+    shared_writable: bool
+    shared_free: int
+    memory: int
+    memory_available: int
+    load: float
+    runs: list[str]
+    unreachable: dict[str, str]
+
+
+class HelloRank(File):
+    rank: int
+    host: str
+    local_rank: int
+    allreduce_sum: float
+
+
+class HelloSize(File):
+    """One message size: seconds per allreduce (median), and bytes/s per rank pair of links as nccl-tests defines it."""
+
+    bytes: int
+    latency_seconds: float
+    bus_bandwidth: float
+
+
+class Hello(File):
+    """What ``orchestrator check`` measured: every rank, the sum that proves the allreduce, latency per size."""
+
+    size: int
+    expected_sum: float
+    ranks: list[HelloRank]
+    sizes: list[HelloSize]
