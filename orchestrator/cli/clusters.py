@@ -12,6 +12,7 @@ from orchestrator import (
     cluster,
     config,
     lifecycle,
+    planning,
     prices,
     process,
     progress,
@@ -67,7 +68,7 @@ def plan(
 ) -> None:
     """Check what a deploy needs, and show what it would make and what that costs. Touches nothing."""
     wanted = options.load(config_file, name, {"nodes": nodes, "provider": provider, "slots": slots})
-    found = lifecycle.plan(wanted)
+    found = planning.plan(wanted)
     bill = prices.bill(found.priced, wanted.prices)
     if json:
         return output.as_json({"changes": found.changes, "prices": bill, "currency": wanted.currency})

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from orchestrator import cluster as clusters
-from orchestrator import lifecycle, state, terraform
+from orchestrator import planning, state, terraform
 from orchestrator.providers import local
 from tests.contract.conftest import Root
 from tests.contract.providers import attributes, declared, planned
@@ -39,7 +39,7 @@ def keys_written_by(function: Callable[..., Any]) -> Iterator[set[str]]:
 
 
 def test_the_control_side_writes_the_variables_that_the_root_declares() -> None:
-    assert list(keys_written_by(lifecycle._variables)) == [set(declared("local"))]
+    assert list(keys_written_by(planning.variables)) == [set(declared("local"))]
     assert set(VARIABLES) == set(declared("local"))
 
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from orchestrator import lifecycle, state, terraform
+from orchestrator import state, terraform
 from orchestrator.cluster import Cluster
+from orchestrator.effort import Effort
 from orchestrator.errors import CommandFailed, NodesFailed
 from orchestrator.providers import terraformed
 from orchestrator.state import Record
@@ -26,11 +27,11 @@ NETWORK = "│ Error: Quota exceeded for resources: ['network'].\n│\n│   wit
 FAILED = CommandFailed("terraform apply", ["terraform", "apply"], "exit code 1", [])
 
 
-def effort(nodes: int, least: int) -> lifecycle._Effort:
+def effort(nodes: int, least: int) -> Effort:
     place = builders.deployed("demo", nodes=nodes)
     record = state.read(place)
     assert record is not None
-    return lifecycle._Effort(place, record, least)
+    return Effort(place, record, least)
 
 
 def failing(*names: str) -> Callable[[Cluster], None]:

@@ -1,0 +1,66 @@
+"""The steps of a deploy that go on without the nodes that cannot take them, while enough are left."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from orchestrator import alerting, ansible, checks, progress, providers, settings, state
+from orchestrator.cluster import Cluster
+from orchestrator.config import stored
+from orchestrator.errors import NodesFailed
+from orchestrator.inventory import inventory
+from orchestrator.ssh import hostkeys
+from orchestrator.state import Home, Record
+
+SSH_SECONDS = {"installed": 120.0, "container": 900.0}  # a container answers at once, a machine boots first
+
+
+@dataclass
+class Effort:
+    """A deploy under way, which is content with ``least`` nodes, the head among them."""
+
+    place: Home
+    record: Record
+    least: int
+    missing: dict[str, str] = field(default_factory=dict)
+    changed: dict[str, int] = field(default_factory=dict)
+
+    def settle(self, made: Cluster, step: Callable[[Cluster], None]) -> Cluster:
+        """Take ``step`` with as many nodes as can take it. Raises NodesFailed where these are too few."""
+        while True:
+            self.remember(made)
+            try:
+                step(made)
+            except NodesFailed as failed:
+                rest = made.without(failed.reasons)
+                if made.head in failed.reasons or len(rest.nodes) < self.least:
+                    raise
+                progress.note(f"going on without them: {failed.message}")
+                self.missing |= failed.reasons
+                made = rest
+            else:
+                return made
+
+    def remember(self, made: Cluster) -> None:
+        self.record = self.record.model_copy(update={"cluster": made, "missing": dict(self.missing)})
+        state.write(self.place, self.record)
+
+    def reach(self, made: Cluster) -> None:
+        """Wait until every node answers, and pin the host keys of the new ones."""
+        with progress.step("Waiting for ssh"):
+            pinned = hostkeys.pin(self.place, made, self.record.host_keys, SSH_SECONDS[made.trainer])
+        self.record = self.record.model_copy(update={"host_keys": pinned})
+
+    def configure(self, made: Cluster) -> None:
+        alerting.keep(self.place, stored(self.record.config))
+        given = settings.for_ansible(self.place, self.record, made)
+        hosts = inventory(made, self.place.key, self.place.known_hosts, self.record.host_keys, given)
+        with progress.step("Configuring nodes") as step:
+            recap = ansible.configure(self.place, hosts, step.detail)
+        self.changed = recap.changed
+        for line in recap.notes:
+            progress.note(f"note: {line}")
+
+    def judge(self, made: Cluster) -> None:
+        with progress.step("Checking health"):
+            digest = providers.of(self.record).trainer_digest(self.record)
+            checks.require_healthy(checks.health(self.place, made, digest), made)

@@ -1,0 +1,79 @@
+"""What a deploy would make, and whether it could: nothing is touched."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from orchestrator import alerting, gpu, keys, process, progress, providers, state, terraform
+from orchestrator.config import Config
+from orchestrator.errors import StateError, command, gather
+from orchestrator.gpu import Pairing
+from orchestrator.providers import Provider
+from orchestrator.state import Home, Record
+from orchestrator.terraform import Change
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a deploy would do: changes of resources, and how many there will be of each thing that has a price."""
+
+    changes: list[Change]
+    priced: dict[str, int]
+
+
+def preflight(config: Config) -> Pairing:
+    """What goes with the nodes' GPUs.
+
+    Raises PreflightError, with all that is found at once, or StateError, where a deploy could not succeed.
+    """
+    record = state.read(state.home(config.name))
+    if record and record.config["provider"] != config.provider:
+        raise StateError(
+            f"cluster {config.name!r} is deployed with provider {record.config['provider']}",
+            f"{command('teardown', config.name)} first, or choose another name with --cluster",
+        )
+    pairings: list[Pairing] = []
+    gather(
+        lambda: terraform.check_version() if terraform.has_root(config.provider) else None,
+        lambda: providers.get(config.provider).preflight(config, record),
+        lambda: pairings.append(_pairing(config)),
+        lambda: alerting.configuration(config.monitoring.receivers) if config.monitoring.enabled else None,
+        lambda: process.require("ssh", "install OpenSSH's client: `sudo apt-get install openssh-client`"),
+    )
+    return pairings[0]
+
+
+def _pairing(config: Config) -> Pairing:
+    """What goes with the nodes' GPUs. Raises PreflightError where nothing does."""
+    model, image = providers.get(config.provider).accelerated(config)
+    return gpu.resolve(model, config.gpu, gpu.distribution(image))
+
+
+def plan(config: Config) -> Plan:
+    """What a deploy would make. Touches nothing."""
+    with progress.step("Checking what is asked for"):
+        preflight(config)
+    place, provider = state.home(config.name), providers.get(config.provider)
+    record = state.read(place) or state.new_record(config.model_dump(mode="json"))
+    changes: list[Change] = []
+    if terraform.has_root(config.provider):
+        with progress.step("Planning"), TemporaryDirectory(prefix="orchestrator-plan-") as temporary:
+            draft = Home(Path(temporary) / config.name)
+            given = variables(place if place.key.exists() else draft, config, provider, record)
+            changes = terraform.plan(draft, config.provider, given, place)
+    return Plan(changes, provider.priced(config))
+
+
+def variables(place: Home, config: Config, provider: Provider, record: Record) -> dict[str, Any]:
+    """What Terraform is told."""
+    return {
+        "name": config.name,
+        "id": record.id,
+        "nodes": config.nodes,
+        "slots": config.slots,
+        "allow_from": [str(network) for network in config.allow_from or []] or provider.callers(config),
+        "without": [],
+        config.provider: provider.variables(config, record),
+        "ssh_public_key": keys.public_half(place.key),
+    }
