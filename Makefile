@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install demo test check slow e2e-openstack e2e-distributions bench bench-watching bench-train clean
+.PHONY: help setup install demo test check slow e2e-openstack e2e-distributions bench bench-watching bench-train bench-link clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -65,6 +65,9 @@ bench-watching: install .venv/installed-dev ## measure what it costs to watch a 
 
 bench-train: install .venv/installed-dev ## measure training beside others' (40 min; ARGS='--only ROW --rounds N'); writes build/training.md
 	$(DOCKER) $(BIN)/python -m bench.train $(ARGS)
+
+bench-link: install .venv/installed-dev ## measure training over a link held to 1 Gbit/s (root; ARGS='--rate 10gbit --rounds N'); writes build/link.md
+	$(DOCKER) $(BIN)/python -m bench.link $(ARGS)
 
 clean: ## remove what this Makefile made here (images and clusters stay)
 	rm -rf .venv build dist

@@ -28,6 +28,16 @@ inline GpuStreamHandle AsGpuStreamValue(Stream* stream) {\
 # Ubuntu is 127.0.1.1: no other host finds it there.
 edit '/::InitializeForProcessSet(/,/CreateDevice/ s/= gloo_iface_;/= global_context.gloo_iface_;/' \
   horovod/common/gloo/gloo_context.cc
+# Gloo tells a peer that it may send on the connection that carries what the peer gets itself: asked after that was
+# begun, two ranks fill their link in one direction at a time. So it asks first.
+gloo=third_party/gloo/gloo
+edit '/^  \/\/ Remote copy/i\
+  for (int i = 1; i < worldSize; i++) {\
+    int recvRank = (myRank + worldSize - i) % worldSize;\
+    out->recv(recvRank, slot, outOffsetPerRank[recvRank], outLengthPerRank[recvRank]);\
+  }
+/^    int recvRank/d; /^    out->recv($/,+1d' $gloo/alltoallv.cc
+edit '/^ *out->send(/ { N; s/\(.*\)\n\(.*\)/\2\n\1/ }' $gloo/allgatherv.cc
 # The launcher's own ssh options would switch host-key checking off.
 edit 's/StrictHostKeyChecking=no/BatchMode=yes/' horovod/runner/util/remote.py
 # To learn what is built in, the launcher imports TensorFlow (two seconds) before it starts a rank; it is proved below.

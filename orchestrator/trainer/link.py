@@ -1,8 +1,4 @@
-"""What is chosen by measuring nodes and their link as a run begins, where nobody said: Horovod's cycle, and 16 bits.
-
-Horovod's background thread wakes once a cycle, and talks to the others' whether there is a gradient or not: that is
-time of cores which compute. A gradient waits for the next cycle. So a cycle is as short as a share of a core allows,
-whatever the node and however many ranks there are. GPUs leave cores alone, and their steps are shorter.
+"""How gradients travel where nobody said: in 16 bits where the nodes and the link between them gain by it.
 
 Gradients of layers that compute in bfloat16 may travel in 16 bits: they were rounded to as many before. Whether that is
 faster depends on the link and on the nodes, which must round and sum. It is measured once on these hosts and kept
@@ -11,8 +7,8 @@ beside the runs, so that the same run twice ends with the same bits.
 
 import hashlib
 import json
+import math
 import os
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,45 +19,9 @@ import tensorflow as tf
 from orchestrator.schema import Compression, TrainConfig
 from orchestrator.trainer import reduction
 
-ASKED = "ORCHESTRATOR_MEASURE_CYCLE"  # in the environment of runs whose cycle nobody chose
-CYCLE = "HOROVOD_CYCLE_TIME"  # ms
-SHARE, SHARE_BESIDE_GPU = 0.02, 0.1  # of a core, for the background thread while there is nothing to send
-SHORTEST, LONGEST = 1.0, 25.0  # ms: Horovod's default; the longest that gained anything on CPUs
-LOOKS, IDLE = 3, 0.1  # how often it is looked at, for so many seconds
-SAMPLE, ROUNDS = 16 << 20, 3  # bytes of float32 gradients
+PIECES, PIECE = 32, 1 << 20  # gradients that travel together, bytes of each in float32
+ROUNDS, LIMIT = 6, 2.0  # how often each way is tried, unless that takes so many seconds
 GAIN = 1.15  # below, 16 bits are not worth the second rounding
-
-
-def tune() -> None:
-    """Start Horovod again with the cycle that suits these nodes, where it is to be measured. Every rank calls it.
-
-    Not with MPI, which cannot be started twice in a program (MPI 4.0, section 11.2.1).
-    """
-    if hvd.size() == 1 or ASKED not in os.environ or hvd.mpi_enabled():
-        return
-    share = SHARE_BESIDE_GPU if tf.config.get_visible_devices("GPU") else SHARE
-    cycle = _slowest(cycle_time(_work(float(os.environ[CYCLE])), share))
-    hvd.shutdown()
-    os.environ[CYCLE] = f"{cycle:g}"
-    hvd.init()
-
-
-def cycle_time(work: float, share: float) -> float:
-    """Milliseconds of a cycle with ``work`` seconds of CPU, for it to take this ``share`` of a core; in halves."""
-    return min(max(round(2e3 * work / share) / 2, SHORTEST), LONGEST)
-
-
-def _work(cycle: float) -> float:
-    """Seconds of CPU that the background thread of this rank needs per cycle (of so many ms), with nothing to send."""
-    hvd.allreduce(tf.zeros([]), name="link.begin")
-    return min(_look(cycle) for _ in range(LOOKS))  # what else goes on in this process comes and goes
-
-
-def _look(cycle: float) -> float:
-    begun, used = time.perf_counter(), time.process_time()
-    time.sleep(IDLE)
-    cycles = (time.perf_counter() - begun) * 1e3 / max(cycle, SHORTEST)
-    return (time.process_time() - used) / cycles
 
 
 def compression(config: TrainConfig, directory: Path) -> Compression:
@@ -97,17 +57,41 @@ def _read(path: Path) -> "float | None":
 
 def gain(config: TrainConfig) -> float:
     """How many times as fast gradients travel in 16 bits as in 32, on the slowest rank; the same on every rank."""
-    ways = {kind: config.model_copy(update={"compression": kind}) for kind in ("none", "bf16")}
-    seconds: dict[str, list[float]] = {kind: [] for kind in ways}
-    numbers = [tf.ones([SAMPLE // 4])]
-    for _ in range(1 + ROUNDS):  # the first one opens connections
-        for kind, way in ways.items():
-            begun = time.perf_counter()
-            reduction.means(numbers, way, f"link.{kind}")[0][0].numpy()
-            seconds[kind].append(_slowest(time.perf_counter() - begun))
-    none, half = (statistics.median(seconds[kind][1:]) for kind in ("none", "bf16"))
-    return none / half
+    exchanges = {kind: _exchange(config.model_copy(update={"compression": kind})) for kind in ("none", "bf16")}
+    gradients = [tf.ones([PIECE // 4])] * PIECES
+    least = dict.fromkeys(exchanges, math.inf)
+    _tried(exchanges, gradients)  # traces, and opens connections
+    spent = 0.0
+    for _ in range(ROUNDS):
+        seconds = _tried(exchanges, gradients)
+        least = {kind: min(least[kind], seconds[kind]) for kind in least}  # what else goes on comes and goes
+        spent += sum(seconds.values())
+        if spent > LIMIT:
+            break
+    return least["none"] / least["bf16"]
 
 
-def _slowest(mine: float) -> float:
+def _tried(exchanges: dict[str, Callable[..., tf.Tensor]], gradients: list[tf.Tensor]) -> dict[str, float]:
+    """Seconds that each takes on the slowest rank."""
+    found = {}
+    for kind, exchange in exchanges.items():
+        begun = time.perf_counter()
+        exchange(*gradients).numpy()
+        found[kind] = slowest(time.perf_counter() - begun)
+    return found
+
+
+def _exchange(config: TrainConfig) -> Callable[..., tf.Tensor]:
+    """Compiled as a step's is: operation by operation, 16 bits took twice as long as they do there."""
+
+    @tf.function(autograph=False)
+    def exchange(*gradients: tf.Tensor) -> tf.Tensor:
+        found = reduction.means(list(gradients), config, f"link.{config.compression}")
+        return tf.add_n([mean[0] for mean in found])
+
+    return exchange
+
+
+def slowest(mine: float) -> float:
+    """The largest of what every rank has; every rank calls it."""
     return max(hvd.allgather_object(mine))

@@ -11,10 +11,14 @@ import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import arithmetic, exchange, link, models, optimizers, reduction
+from orchestrator.trainer import arithmetic, cycle, exchange, link, models, optimizers, reduction
 from orchestrator.trainer.data import datasets, staged
 from orchestrator.trainer.skipping import Guard
 from orchestrator.trainer.watching import telemetry
+
+# By one thread, what sends a gradient waits until backpropagation is through: TensorFlow's executor first follows the
+# chain that it is on. Cores are shared by the threads within operations, so a second one takes none.
+OPERATIONS_AT_ONCE = 2
 
 
 @dataclass
@@ -97,12 +101,12 @@ def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
     Gives ``config`` with the precision and the compression that the ranks of the run in ``directory`` settled on.
     """
     tf.config.threading.set_intra_op_parallelism_threads(config.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(OPERATIONS_AT_ONCE)
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
     tf.config.experimental.enable_op_determinism()
-    link.tune()
+    cycle.tune()
     precision = arithmetic.settle(config.precision, config.threads)
     if precision != "float32":
         keras.mixed_precision.set_dtype_policy(f"mixed_{precision}")

@@ -1,10 +1,8 @@
-"""What is chosen by measuring the nodes and their link: real ranks, real Horovod."""
+"""How gradients travel, chosen by measuring the link: real ranks, real Horovod."""
 
 import json
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from orchestrator.schema import Checkpoint
 from orchestrator.trainer import checkpoints, link
@@ -21,26 +19,6 @@ def trained(directory: Path, **changes: Any) -> Any:
 
 def kept(place: Path) -> Path:
     return next(place.glob(".link-*.json"))
-
-
-def test_ranks_find_the_cycle_that_suits_them_where_the_launch_says_that_nobody_chose_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ORCHESTRATOR_MEASURE_CYCLE", "1")  # as orchestrator/launch.py does
-    said = launcher.train(tmp_path / "run", ranks=2, options=["--cycle-time-ms", "5"], epochs=1, steps=1)
-    assert said.returncode == 0, said.stdout
-    used = launcher.results(tmp_path / "run").communication
-    assert used
-    assert link.SHORTEST <= used.cycle_time <= link.LONGEST
-    assert (used.cycle_time * 2).is_integer()
-
-
-@pytest.mark.parametrize(
-    ("work", "share", "milliseconds"),
-    [(100e-6, 0.02, 5.0), (100e-6, 0.1, 1.0), (46e-6, 0.02, 2.5), (1e-3, 0.02, 25.0), (0.0, 0.02, 1.0)],
-)
-def test_a_cycle_takes_no_more_than_its_share_of_a_core(work: float, share: float, milliseconds: float) -> None:
-    assert link.cycle_time(work, share) == milliseconds
 
 
 def test_gradients_of_16_bits_travel_in_16_where_that_was_measured_to_be_faster_and_a_run_that_goes_on_keeps_to_it(

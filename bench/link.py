@@ -1,0 +1,62 @@
+"""Training over a slow link: ``make bench-link`` writes build/link.md. Needs root and ``tc`` (Debian's iproute2).
+
+Two local nodes of a core each train ResNet-50 in bfloat16, and what each sends is held to a rate by Linux' token bucket
+filter (tc-tbf(8)) on its own interface. As chosen, and with Horovod's own cycle and no compression; both kinds of runs
+follow each other, every other round in the opposite order. What runs measured about the link is forgotten before each.
+"""
+
+import argparse
+import json
+import subprocess
+
+from bench.harness import Bench, Row, bench, interleaved, machine, paired, write
+
+NODES = ("bench-head", "bench-worker-0")
+TRAIN = ("train", "resnet50", "--dataset", "synthetic", "--image-size", "128", "--batch-size", "32")
+ENOUGH = ("--precision", "bfloat16", "--epochs", "2", "--json")
+HOROVODS = ("--cycle-time", "1", "--compression", "none")
+BUCKET, LATENCY = "256kb", "10ms"  # of the token bucket: what may follow at once, and how long packets queue
+FREE = "free"
+
+
+def shape(rate: str) -> None:
+    """Hold what every node sends to ``rate``, as tc writes it, unless that is FREE."""
+    for node in NODES:
+        look = ["docker", "inspect", "--format", "{{.State.Pid}}", node]
+        pid = subprocess.run(look, check=True, capture_output=True, text=True).stdout.strip()
+        tc = ["nsenter", "--target", pid, "--net", "tc", "qdisc"]
+        subprocess.run([*tc, "del", "dev", "eth0", "root"], check=False, capture_output=True)
+        if rate != FREE:
+            limit = ("tbf", "rate", rate, "burst", BUCKET, "latency", LATENCY)
+            subprocess.run([*tc, "add", "dev", "eth0", "root", *limit], check=True)
+
+
+def trained(b: Bench, *options: str) -> float:
+    """Images/s of both ranks together in the last epoch."""
+    b.run("ssh", NODES[0], "--", "sh", "-c", "'sudo rm -f /shared/runs/.link-*'")
+    found = json.loads(b.run(*TRAIN, *ENOUGH, *options))
+    return float(found["epochs"][-1]["images_per_second"])
+
+
+def rows(b: Bench, rate: str, rounds: int) -> list[Row]:
+    shape(rate)
+    we, horovod = f"as chosen, link {rate}", f"Horovod's cycle, 32 bits, link {rate}"
+    ways = {we: lambda: trained(b), horovod: lambda: trained(b, *HOROVODS)}
+    return [paired(interleaved(ways, rounds), we, horovod, "")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rate", action="append", default=[], help="as tc takes it; default: free, 1gbit")
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    with bench() as b:
+        b.run("deploy", "--nodes", str(len(NODES)), "--no-monitoring")
+        found: list[Row] = []
+        for rate in args.rate or (FREE, "1gbit"):
+            found += rows(b, rate, args.rounds)
+            write("link", found, args.rounds, machine())
+
+
+if __name__ == "__main__":
+    main()
