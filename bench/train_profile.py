@@ -2,8 +2,8 @@
 
 Run by ``bench.profile`` in a container, as the trainer is. TensorFlow's profiler watches the steps of the run's second
 epoch. Prints, JSON, seconds per step and, by kind of operation, its milliseconds and its number per step; an operation
-that runs others has its own time alone. Where operations follow each other, as on a CPU with one thread between
-operations, they add up to the step but for what is not TensorFlow's.
+that runs others has its own time alone. Operations follow each other here, by one thread where a run has two, so they
+add up to the step but for what is not TensorFlow's.
 """
 
 import collections
@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from orchestrator.trainer import train
+from orchestrator.trainer import setup, train
 from orchestrator.trainer.watching.telemetry import Recorder
 
 EPOCH = 2
@@ -80,6 +80,7 @@ def own_times(events: list[Any], names: dict[int, str]) -> Iterator[tuple[str, i
 
 
 if __name__ == "__main__":
+    setup.OPERATIONS_AT_ONCE = 1
     watch_second_epoch()
     train.main(Path(sys.argv[1]))
     print("\n" + json.dumps(FOUND))
