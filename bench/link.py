@@ -10,11 +10,12 @@ import json
 import subprocess
 
 from bench.harness import Bench, Row, bench, interleaved, machine, paired, write
+from bench.train_ours import HOROVODS_CYCLE
 
 NODES = ("bench-head", "bench-worker-0")
 TRAIN = ("train", "resnet50", "--dataset", "synthetic", "--image-size", "128", "--batch-size", "32")
 ENOUGH = ("--precision", "bfloat16", "--epochs", "2", "--json")
-HOROVODS = ("--cycle-time", "1", "--compression", "none")
+HOROVODS = ("--cycle-time", str(HOROVODS_CYCLE), "--compression", "none")
 BUCKET, LATENCY = "256kb", "10ms"  # of the token bucket: what may follow at once, and how long packets queue
 FREE = "free"
 

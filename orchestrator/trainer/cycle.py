@@ -11,7 +11,7 @@ import time
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from orchestrator.trainer.link import slowest
+from orchestrator.trainer import reduction
 
 ASKED = "ORCHESTRATOR_MEASURE_CYCLE"  # in the environment of runs whose cycle nobody chose
 CYCLE = "HOROVOD_CYCLE_TIME"  # ms
@@ -28,7 +28,7 @@ def tune() -> None:
     if hvd.size() == 1 or ASKED not in os.environ or hvd.mpi_enabled():
         return
     share = SHARE_BESIDE_GPU if tf.config.get_visible_devices("GPU") else SHARE
-    cycle = slowest(suits(_work(float(os.environ[CYCLE])), share))
+    cycle = reduction.slowest(suits(_work(float(os.environ[CYCLE])), share))
     hvd.shutdown()
     os.environ[CYCLE] = f"{cycle:g}"
     hvd.init()

@@ -7,7 +7,6 @@ beside the runs, so that the same run twice ends with the same bits.
 
 import hashlib
 import json
-import math
 import os
 import time
 from collections.abc import Callable
@@ -19,7 +18,7 @@ import tensorflow as tf
 from orchestrator.schema import Compression, TrainConfig
 from orchestrator.trainer import reduction
 
-PIECES, PIECE = 32, 1 << 20  # gradients that travel together, bytes of each in float32
+PIECE = 1 << 20  # bytes of a gradient in float32, of which a group is tried
 ROUNDS, LIMIT = 6, 2.0  # how often each way is tried, unless that takes so many seconds
 GAIN = 1.15  # below, 16 bits are not worth the second rounding
 
@@ -58,17 +57,13 @@ def _read(path: Path) -> "float | None":
 def gain(config: TrainConfig) -> float:
     """How many times as fast gradients travel in 16 bits as in 32, on the slowest rank; the same on every rank."""
     exchanges = {kind: _exchange(config.model_copy(update={"compression": kind})) for kind in ("none", "bf16")}
-    gradients = [tf.ones([PIECE // 4])] * PIECES
-    least = dict.fromkeys(exchanges, math.inf)
+    gradients = [tf.ones([PIECE // 4])] * (reduction.GROUP_BYTES // PIECE)
     _tried(exchanges, gradients)  # traces, and opens connections
-    spent = 0.0
-    for _ in range(ROUNDS):
-        seconds = _tried(exchanges, gradients)
-        least = {kind: min(least[kind], seconds[kind]) for kind in least}  # what else goes on comes and goes
-        spent += sum(seconds.values())
-        if spent > LIMIT:
-            break
-    return least["none"] / least["bf16"]
+    tried: list[dict[str, float]] = []
+    while len(tried) < ROUNDS and sum(sum(seconds.values()) for seconds in tried) <= LIMIT:
+        tried.append(_tried(exchanges, gradients))
+    none, half = (min(seconds[kind] for seconds in tried) for kind in exchanges)  # what else goes on comes and goes
+    return none / half
 
 
 def _tried(exchanges: dict[str, Callable[..., tf.Tensor]], gradients: list[tf.Tensor]) -> dict[str, float]:
@@ -77,7 +72,7 @@ def _tried(exchanges: dict[str, Callable[..., tf.Tensor]], gradients: list[tf.Te
     for kind, exchange in exchanges.items():
         begun = time.perf_counter()
         exchange(*gradients).numpy()
-        found[kind] = slowest(time.perf_counter() - begun)
+        found[kind] = reduction.slowest(time.perf_counter() - begun)
     return found
 
 
@@ -90,8 +85,3 @@ def _exchange(config: TrainConfig) -> Callable[..., tf.Tensor]:
         return tf.add_n([mean[0] for mean in found])
 
     return exchange
-
-
-def slowest(mine: float) -> float:
-    """The largest of what every rank has; every rank calls it."""
-    return max(hvd.allgather_object(mine))

@@ -128,6 +128,11 @@ def total(numbers: tf.Tensor) -> tf.Tensor:
         return hvd.allreduce(numbers, op=hvd.Sum, name="total") if hvd.size() > 1 else tf.identity(numbers)
 
 
+def slowest(mine: float) -> float:
+    """The largest number that any rank has. Every rank calls it, between two steps."""
+    return max(hvd.allgather_object(mine))
+
+
 def _computed(tensors: list[tf.Tensor]) -> tf.Tensor:
     """The time at which all are computed, and not merely begun, as a GPU's are when TensorFlow goes on.
 
