@@ -59,7 +59,8 @@ def configuration(receivers: Sequence[Receiver]) -> dict[str, Any]:
 
 
 def _email(number: int, receiver: Receiver) -> dict[str, Any]:
-    entry = {"to": receiver.email, "from": receiver.sender or receiver.email, "smarthost": receiver.smarthost}
+    entry: dict[str, Any] = {"to": receiver.email, "from": receiver.sender or receiver.email}
+    entry |= {"smarthost": receiver.smarthost, "require_tls": receiver.tls}
     if receiver.password_file:
         key = f"monitoring.receivers.{number}.password_file"
         entry |= {"auth_username": receiver.username, "auth_password": _password(key, receiver.password_file)}

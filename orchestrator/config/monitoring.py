@@ -30,6 +30,7 @@ class Receiver(Section):
     sender: str | None = Field(None, alias="from", description="address that the mail comes from; default: its own")
     username: str | None = Field(None, min_length=1, description="account on that server")
     password_file: Path | None = Field(None, description="file on this machine with that account's password")
+    tls: bool = Field(True, description="whether mail waits for TLS; false: for a server that offers none")
     webhook: str | None = Field(None, description="http(s) address that Alertmanager posts alerts to")
 
     @field_validator("email", "smarthost", "sender", "webhook")
@@ -40,6 +41,7 @@ class Receiver(Section):
     @model_validator(mode="after")
     def _one_way(self) -> "Receiver":
         mail = [name for name in ("smarthost", "sender", "username", "password_file") if getattr(self, name)]
+        mail += [] if self.tls else ["tls"]
         if bool(self.email) == bool(self.webhook):
             raise ValueError("either `email` or `webhook`: write two receivers where both are wanted")
         if self.email and not self.smarthost:
@@ -61,7 +63,7 @@ class Monitoring(Section):
     retention_time: str = Field("30d", description="how long series are kept: 12h, 30d, 8w or 1y")
     retention_size: str = Field("10GB", description="disk of the head that they may take: 500MB, 10GB or 1TB")
     receivers: list[Receiver] = Field(
-        [], description="who is told of alerts: {email, smarthost, from, username, password_file} or {webhook}"
+        [], description="who is told of alerts: {email, smarthost, from, username, password_file, tls} or {webhook}"
     )
 
     @field_validator("grafana", mode="before")

@@ -147,16 +147,19 @@ def test_the_targets_that_prometheus_reads_are_those_of_the_cluster(placed: Call
     assert yaml.safe_load((placed(made) / "targets.json").read_text()) == targets(made)
 
 
-RECEIVERS: list[Sequence[dict[str, str]]] = [
+RECEIVERS: list[Sequence[dict[str, Any]]] = [
     [],
     [{"webhook": "https://example.org/alerts"}],
-    [{"email": "a@example.org", "smarthost": "mail.example.org:587"}, {"webhook": "http://10.0.0.1:8080/x?y=z"}],
+    [
+        {"email": "a@example.org", "smarthost": "mail.example.org:587", "tls": False},
+        {"webhook": "http://10.0.0.1:8080/x?y=z"},
+    ],
 ]
 
 
 @pytest.mark.parametrize("receivers", RECEIVERS)
 def test_amtool_takes_alertmanagers_configuration(
-    tool: Tool, tmp_path: Path, receivers: Sequence[dict[str, str]]
+    tool: Tool, tmp_path: Path, receivers: Sequence[dict[str, Any]]
 ) -> None:
     made = alerting.configuration([Receiver(**receiver) for receiver in receivers])
     (tmp_path / "alertmanager.yml").write_text(json.dumps(made, indent=2))

@@ -3,12 +3,14 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from tests.e2e.command import OURS, docker, left_on_engine
 
+ANSWERING = Path(__file__).parent / "scripts" / "answering.py"
 KINDS = ("server", "port", "floating ip", "router", "network", "subnet", "security group", "keypair", "server group")
 
 
@@ -16,6 +18,7 @@ class Site(Protocol):
     """A provider, asked by its own tools.
 
     ``patience`` multiplies every deadline; the story trains ``model`` to this ``extent``, which gives ``accuracy``.
+    ``entrances`` are the ports of a head that answer who is outside the nodes' network.
     """
 
     patience: float
@@ -23,12 +26,16 @@ class Site(Protocol):
     model: str
     extent: Sequence[str]
     accuracy: float
+    entrances: Sequence[int]
 
     def nodes(self) -> list[str]:
         """Names of the story's nodes that stand there."""
 
     def lose(self, node: str) -> None:
         """Make an end of ``node`` without telling anyone."""
+
+    def answering(self, head: Mapping[str, Any], ports: Sequence[int]) -> list[int]:
+        """Those of its ``ports`` that answer who is outside the nodes' network."""
 
     def left(self) -> list[str]:
         """Whatever of the story is there."""
@@ -42,12 +49,21 @@ class LocalSite:
     model = "resnet20"
     extent: Sequence[str] = ("--epochs", "2")
     accuracy = 0.95
+    entrances: Sequence[int] = ()  # Docker keeps its networks apart; the Engine's own machine is in all of them
 
     def nodes(self) -> list[str]:
         return sorted(docker("ps", "--filter", "label=orchestrator.cluster=e2e", "--format", "{{.Names}}"))
 
     def lose(self, node: str) -> None:
         docker("kill", node)
+
+    def answering(self, head: Mapping[str, Any], ports: Sequence[int]) -> list[int]:
+        """Asked from a container in another network; in the node's own, ssh answers it."""
+        (image,) = docker("inspect", "--format", "{{.Image}}", "e2e-head")
+        asking = ["--entrypoint", "python3", "--volume", f"{ANSWERING}:/ask.py:ro", image, "/ask.py"]
+        words = [*asking, head["private_address"], *map(str, ports)]
+        assert 22 in _listed(docker("run", "--rm", "--network", "container:e2e-head", *words))
+        return _listed(docker("run", "--rm", "--network", "bridge", *words))
 
     def left(self) -> list[str]:
         return left_on_engine()
@@ -61,6 +77,7 @@ class OpenStackSite:
     model = "lenet"
     extent: Sequence[str] = ("--steps", "40", "--batch-size", "16")
     accuracy = 0.2  # twice what guessing gives
+    entrances: Sequence[int] = (22,)
 
     def __init__(self) -> None:
         self.settings = Path(os.environ["E2E_SETTINGS"]).read_text()
@@ -70,6 +87,11 @@ class OpenStackSite:
 
     def lose(self, node: str) -> None:
         self._client("server", "delete", "--wait", node)
+
+    def answering(self, head: Mapping[str, Any], ports: Sequence[int]) -> list[int]:
+        """Asked from this machine, which is outside."""
+        asking = [sys.executable, str(ANSWERING), head["public_address"], *map(str, ports)]
+        return _listed([subprocess.run(asking, capture_output=True, text=True, check=True).stdout])
 
     def left(self) -> list[str]:
         """By name: every one of ours begins with the cluster's, or with `orchestrator-` and the cluster's."""
@@ -91,6 +113,11 @@ class OpenStackSite:
 
     def _client(self, *argv: str) -> str:
         return subprocess.run(["openstack", *argv], capture_output=True, text=True, check=True).stdout
+
+
+def _listed(lines: Sequence[str]) -> list[int]:
+    found: list[int] = json.loads("".join(lines))
+    return found
 
 
 def chosen() -> Site:

@@ -23,6 +23,15 @@ HEAD, WORKER, SECOND = (f"{CLUSTER}-{name}" for name in ("head", "worker-0", "wo
 TRAIN = ("train", "resnet20", "--dataset", "mnist", "--data", MNIST, "--epochs", "100")
 TARGETS = "/etc/orchestrator/prometheus/targets.json"
 STAND_IN = Path(__file__).parents[1] / "unit" / "nvml_stand_in.py"
+WEBHOOK = Path(__file__).parent / "scripts" / "webhook.py"
+# Alerts go to two servers on the head: for mail the one of its own Python, which offers no TLS.
+MAIL, POSTED = "/tmp/mail", "/tmp/posted"
+RECEIVERS = """
+monitoring:
+  receivers:
+    - {email: someone@example.org, from: cluster@example.org, smarthost: "127.0.0.1:2525", tls: false}
+    - {webhook: "http://127.0.0.1:2580/alerts"}
+"""
 WARM = 45.0  # seconds of training after which rates over 30 s are of training alone
 
 
@@ -67,8 +76,20 @@ class Watch:
 
 @pytest.fixture(scope="module")
 def deployed(cli: Cli) -> Iterator[Any]:
-    yield cli.json("deploy", "--nodes", "2", cluster=CLUSTER)
+    config = cli.state / "watched.yaml"
+    config.write_text(RECEIVERS)
+    yield cli.json("deploy", "--nodes", "2", "--config", str(config), cluster=CLUSTER)
     cli("teardown", cluster=CLUSTER)
+
+
+@pytest.fixture(scope="module")
+def told(deployed: Any) -> None:
+    """The receivers of alerts, from now on."""
+    docker("cp", str(WEBHOOK), f"{HEAD}:/tmp/{WEBHOOK.name}")
+    python = "exec /opt/orchestrator/bin/python -u"
+    mail = f"{python} -W ignore -m smtpd -n -c DebuggingServer 127.0.0.1:2525 > {MAIL}"
+    docker("exec", "--detach", HEAD, "sh", "-c", mail)
+    docker("exec", "--detach", HEAD, "sh", "-c", f"{python} /tmp/{WEBHOOK.name} 2580 > {POSTED}")
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +217,7 @@ def test_every_query_about_gpus_has_data_of_the_nvml_exporter_on_a_stand_in(
     assert [gpu["gpu"] for gpu in node["gpus"]] == ["0", "1"]
 
 
-def test_a_node_that_is_killed_raises_an_alert(watch: Watch, trained: Any) -> None:
+def test_a_node_that_is_killed_raises_an_alert(watch: Watch, trained: Any, told: None) -> None:
     docker("kill", WORKER)
     firing = f'ALERTS{{alertname="NodeDown",node="{WORKER}",alertstate="firing"}}'
     wait_for("the alert", lambda: bool(watch.query(firing)), 120)
@@ -205,6 +226,23 @@ def test_a_node_that_is_killed_raises_an_alert(watch: Watch, trained: Any) -> No
     ) as answer:
         alerts = json.load(answer)
     assert WORKER in [alert["labels"].get("node") for alert in alerts if alert["labels"]["alertname"] == "NodeDown"]
+
+
+def test_the_alert_comes_by_mail_and_to_the_webhook_and_says_what_to_do(watch: Watch, told: None) -> None:
+    """After the test before this one, which raised it."""
+
+    def posted() -> list[Any]:
+        messages = [json.loads(line) for line in docker("exec", HEAD, "cat", POSTED)]
+        return [alert for message in messages for alert in message["alerts"]]
+
+    wait_for("the webhook", lambda: any(alert["labels"].get("node") == WORKER for alert in posted()), 90)
+    (alert,) = [alert for alert in posted() if alert["labels"].get("node") == WORKER][:1]
+    assert (alert["labels"]["alertname"], alert["status"]) == ("NodeDown", "firing")
+    assert alert["annotations"]["runbook"] == "docs/alerts.md#nodedown"
+    wait_for("the mail", lambda: any("NodeDown" in line for line in docker("exec", HEAD, "cat", MAIL)), 90)
+    mail = " ".join(docker("exec", HEAD, "cat", MAIL))
+    assert "cluster@example.org" in mail
+    assert WORKER in mail
 
 
 def test_a_node_that_comes_to_the_cluster_is_scraped_within_half_a_minute(cli: Cli, watch: Watch, trained: Any) -> None:

@@ -90,6 +90,16 @@ def test_nodes_take_their_own_names_for_a_loopback_address_as_debian_does(cli: C
 
 
 @everywhere
+def test_from_outside_the_nodes_network_nothing_answers_but_ssh(cli: Cli, site: Site) -> None:
+    """Of all ports at which anything on the head listens: Prometheus and Alertmanager among them."""
+    head = cli.json("status")["cluster"]["nodes"][HEAD]
+    listening = cli("ssh", HEAD, "--", "ss", "-ltnH").stdout.splitlines()
+    ports = sorted({int(line.split()[3].rpartition(":")[2]) for line in listening})
+    assert {22, 9090, 9093, 9100} <= set(ports)
+    assert site.answering(head, ports) == list(site.entrances)
+
+
+@everywhere
 def test_check_proves_the_allreduce_on_every_rank(cli: Cli) -> None:
     for controller in ("gloo", "mpi"):
         found = cli.json("check", "--controller", controller)

@@ -31,6 +31,11 @@ def test_mail_comes_from_the_address_that_it_goes_to_unless_another_is_given() -
     assert senders == ["someone@example.org", "cluster@example.org"]
 
 
+def test_mail_waits_for_tls_unless_the_server_offers_none() -> None:
+    entries = told(MAIL, {**MAIL, "tls": False})["email_configs"]
+    assert [entry["require_tls"] for entry in entries] == [True, False]
+
+
 def test_a_webhook_is_told_at_its_address() -> None:
     assert told({"webhook": "https://example.org/alerts"})["webhook_configs"] == [{"url": "https://example.org/alerts"}]
 

@@ -108,6 +108,10 @@ def test_an_empty_section_holds_the_defaults(tmp_path: Path, section: str) -> No
             "monitoring: {receivers: [{email: a@b, smarthost: 'mail:25', username: c}]}",
             "monitoring.receivers.0: `username` and `password_file` go together",
         ),
+        (
+            "monitoring: {receivers: [{webhook: 'https://a/b', tls: false}]}",
+            "monitoring.receivers.0: webhook https://a/b goes without tls",
+        ),
         ("monitoring: {receivers: [{webhook: a.b}]}", "monitoring.receivers.0.webhook: 'a.b': write it like https://"),
         ("monitoring_password: short", "monitoring_password: String should have at least 8 characters"),
     ],
