@@ -22,6 +22,7 @@ FULL = f"1 - node_filesystem_avail_bytes{{{ON_DISK}}} / node_filesystem_size_byt
 BUSY = f"max by (node) (rate(node_disk_io_time_seconds_total{{{NODES}}}[$__rate_interval]))"
 CORES = f'count by (node) (node_cpu_seconds_total{{mode="idle", {NODES}}})'
 LOAD = f"max by (node) (node_load1{{{NODES}}}) / {CORES}"
+ALERT = {"alertname": "Alert", "severity": "Severity", "node": "Node", "run": "Run"}
 CROWDED = v.Scale((2, 4), ("room", "queueing", "crowded"))
 SLOW_DISK = v.Scale((0.7, 0.95), ("room", "busy", "full"))
 
@@ -39,7 +40,8 @@ def build() -> dashboard.Dashboard:
 
 
 def _machines() -> list[Panel]:
-    down, firing = f"count({UP} == 0) or vector(0)", 'count(ALERTS{alertstate="firing"}) or vector(0)'
+    down = f"count({UP} == 0) or vector(0)"
+    firing = f'count(count by ({", ".join(ALERT)}) (ALERTS{{alertstate="firing"}})) or vector(0)'
     busiest, fullest = ("{{node}}", "busiest"), ("{{node}}", "fullest")
     return [
         verdict("Nodes down", "Nodes whose exporter does not answer.", down, v.COUNT, v.DOWN, GONE),
@@ -136,7 +138,6 @@ def _over_time() -> list[Panel]:
 
 
 def _alerts() -> Panel:
-    labels = {"alertname": "Alert", "severity": "Severity", "node": "Node", "run": "Run"}
     since = 'ALERTS_FOR_STATE and ignoring (alertstate) ALERTS{alertstate="firing"}'
-    column = Column("Since", f"max by ({', '.join(labels)}) ({since}) * 1000", "dateTimeFromNow")
-    return listing("Firing alerts", "docs/alerts.md says what to do.", Rows(labels), [column], "nothing fires")
+    column = Column("Since", f"max by ({', '.join(ALERT)}) ({since}) * 1000", "dateTimeFromNow")
+    return listing("Firing alerts", "docs/alerts.md says what to do.", Rows(ALERT), [column], "nothing fires")

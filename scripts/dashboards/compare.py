@@ -70,19 +70,19 @@ def _runs() -> Panel:
 
     columns = [
         Column("Ranks", latest("world_size"), v.COUNT),
-        Column("Images per second", PACE, v.IMAGES_PER_SECOND),
+        Column("Images/s", PACE, v.COUNT, decimals=0),
         Column("Efficiency", _of_run(EFFICIENCY), v.SHARE, v.EFFICIENCY),
         Column("Input", v.share("input", RUNS), v.SHARE, v.INPUT_WAIT),
         Column("Compute", v.share("compute", RUNS), v.SHARE),
         Column("Communication", v.share("communication", RUNS), v.SHARE, v.COMMUNICATION),
-        Column("Train loss", _of_run(v.last(_split("loss", "train"))), v.NATS, decimals=3),
+        Column("Train loss", _of_run(v.last(_split("loss", "train"))), v.COUNT, decimals=3),
         Column("Test top-1", _of_run(v.last(_split("top1_ratio", "test"))), v.SHARE),
         Column("Progress", latest("progress_ratio"), v.SHARE),
-        Column("Began", f"{BEGAN} * 1000", "dateTimeAsLocal"),
-        Column("Took", f"{SEEN_LAST} - {BEGAN}", v.DURATION),
+        Column("Began", f"{BEGAN} * 1000", "dateTimeFromNow", width=130),
+        Column("Took", f"{SEEN_LAST} - {BEGAN}", v.DURATION, width=95),
     ]
     there = "/d/orchestrator-training?var-run=${__value.raw}&${__url_time_range}"
-    rows = Rows({"run": "Run", "model": "Model", "dataset": "Data"}, {"run": there})
+    rows = Rows({"run": "Run", "model": "Model", "dataset": "Data"}, {"run": there}, {"run": 300, "model": 100})
     return listing("Runs", "One row per run: means over the range, and what it ended with.", rows, columns, NONE)
 
 

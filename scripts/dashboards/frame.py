@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.builders import timeseries
 from grafana_foundation_sdk.models import dashboard
 
 from scripts.dashboards import navigation
@@ -28,16 +29,17 @@ def frame(
     says: str,
     variables: Sequence[build.QueryVariable],
     sections: Sequence[Section],
+    marks: Sequence[build.AnnotationQuery] = (),
+    marked: Sequence[str] = (),
     since: str = "now-30m",
     refresh: str = "5s",
-    annotations: Sequence[build.AnnotationQuery] = (),
 ) -> dashboard.Dashboard:
-    """A dashboard; `since` is where its range begins, in Grafana's words."""
+    """A dashboard; `since` is where its range begins, in Grafana's words; `marks` show on lines so titled."""
     board = build.Dashboard(navigation.DASHBOARDS[uid])
     board.uid(uid).description(says).tags([TAG]).version(VERSION).readonly().timezone("browser")
     board.time(since, "now").refresh(refresh).tooltip(dashboard.DashboardCursorSync.TOOLTIP)
-    board.links([*navigation.links(uid)]).variables([*variables]).annotations([*annotations])
-    number = 0
+    board.links([*navigation.links(uid)]).variables([*variables])
+    number, ids = 0, []
     for section in sections:
         if section.title:
             number += 1
@@ -46,6 +48,10 @@ def frame(
             number += 1
             panel.id(number)
             board.with_panel(panel)
+            ids += [number] if isinstance(panel, timeseries.Panel) and panel.build().title in marked else []
+    for mark in marks:
+        mark.filter(build.AnnotationPanelFilter().ids(ids))
+    board.annotations([*marks])
     return in_sight(board.build())
 
 

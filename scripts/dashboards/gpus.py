@@ -70,7 +70,7 @@ def _verdict() -> Sequence[Panel]:
             v.SHARE,
             v.INPUT_WAIT,
             IDLE,
-            ("{{run}}", "of a step"),
+            ("worst run", "of a step"),
         ),
         verdict("Memory", "The fullest.", f"topk(1, {FULL})", v.SHARE, v.GPU_MEMORY, NONE, (GPU, "fullest")),
         verdict("Temperature", "The hottest.", f"topk(1, {HOT})", v.CELSIUS, v.TEMPERATURE, NONE, (GPU, "hottest")),

@@ -51,10 +51,10 @@ def nodes() -> build.QueryVariable:
 
 
 def run() -> build.QueryVariable:
-    """Which run; names of runs hold the time they were started at, so the newest stands first and is chosen."""
-    series = 'orchestrator_training_progress_ratio{cluster="$cluster"}'
-    variable = _variable("run", "Run", f"label_values({series}, run)")
-    variable.sort(dashboard.VariableSort.ALPHABETICAL_DESC)
+    """Which run; the one that began last stands first and is chosen."""
+    began = 'max by (run) (last_over_time(orchestrator_training_start_time_seconds{cluster="$cluster"}[$__range]))'
+    variable = _variable("run", "Run", f"query_result(sort_desc({began}))")
+    variable.regex('/run="([^"]+)"/').sort(dashboard.VariableSort.DISABLED)
     return variable
 
 

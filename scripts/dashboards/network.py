@@ -35,7 +35,7 @@ ERRORS = {
 }
 RETRANSMITS = f"{_resent('RetransSegs')} / {_resent('OutSegs')}"
 SPEED = of_interface(f"(node_network_speed_bytes{{{NODES}}} > 0)") + " * 8"
-REDUCED = f"sum by (run, rank, node) (rate(orchestrator_training_reduced_bytes_total{{{NODES}}}[$__rate_interval])) * 8"
+REDUCED = f"sum by (rank, node) (rate(orchestrator_training_reduced_bytes_total{{{NODES}}}[$__rate_interval])) * 8"
 COMMUNICATION = "run:orchestrator_training_communication:ratio"
 
 
@@ -67,7 +67,7 @@ def _verdict() -> list[Panel]:
             v.SHARE,
             v.COMMUNICATION,
             IDLE,
-            ("{{run}}", "of a step"),
+            ("worst run", "of a step"),
         ),
         verdict(
             "Sent again",

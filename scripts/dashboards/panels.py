@@ -13,11 +13,12 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import prometheus, stat, table, timeseries, xychart
 from grafana_foundation_sdk.models import common, dashboard
 
-from scripts.dashboards.vocabulary import PLAIN, SCRAPE_INTERVAL, SOURCE, Scale
+from scripts.dashboards.vocabulary import LEAST, PLAIN, SCRAPE_INTERVAL, SOURCE, Scale, nothing
 
 Panel: TypeAlias = stat.Panel | timeseries.Panel | table.Panel | xychart.Panel
 # A tile shows one value however wide it is; this is how finely the range behind it is looked at.
 STEPS_OF_A_RANGE = 2000
+NAMED = parts.VizTextDisplayOptions().title_size(14).value_size(24)  # pixels; a long name would shrink the value
 
 
 def verdict(
@@ -26,10 +27,11 @@ def verdict(
     """A word on the colour of its scale, and below it the number; `names` stand beside them (may hold {{label}})."""
     panel = _stat(title, says, unit, scale, empty)
     panel.with_target(instant("A", query, names[0] or "word")).with_target(instant("B", query, names[1] or "number"))
-    panel.override_by_query("A", [setting("mappings", scale.mappings())])
+    panel.override_by_query("A", [setting("mappings", [*scale.mappings(), nothing(empty)])])
     panel.color_mode(common.BigValueColorMode.BACKGROUND_SOLID).orientation(common.VizOrientation.HORIZONTAL)
-    shown = common.BigValueTextMode.VALUE_AND_NAME if any(names) else common.BigValueTextMode.VALUE
-    panel.text_mode(shown)
+    if any(names):
+        panel.text(NAMED)
+    panel.text_mode(common.BigValueTextMode.VALUE_AND_NAME if any(names) else common.BigValueTextMode.VALUE)
     return panel
 
 
@@ -41,8 +43,10 @@ def tile(
     for letter, (name, query) in zip(ascii_uppercase, queries.items(), strict=False):
         panel.with_target(instant(letter, query, name))
     panel.color_mode(common.BigValueColorMode.BACKGROUND_SOLID if worded else common.BigValueColorMode.VALUE)
-    panel.mappings(scale.mappings() if worded else [])
+    panel.mappings([*(scale.mappings() if worded else []), nothing(empty)])
     named = len(queries) > 1 or "{{" in next(iter(queries))
+    if "{{" in next(iter(queries)):
+        panel.text(NAMED)
     panel.text_mode(common.BigValueTextMode.VALUE_AND_NAME if named else common.BigValueTextMode.VALUE)
     return panel
 
@@ -59,6 +63,8 @@ def lines(
     """Series over time by their legends (may hold {{label}}), limits of the scale dashed, last and mean beside them."""
     panel = timeseries.Panel()
     describe(panel, title, says, unit, empty)
+    if unit in LEAST:
+        panel.axis_soft_max(LEAST[unit])
     panel.span(width).height(8).min(0).line_width(1).fill_opacity(8).show_points(common.VisibilityMode.NEVER)
     for letter, (name, query) in zip(ascii_uppercase, queries.items(), strict=False):
         panel.with_target(over_time(letter, query, name))
@@ -79,6 +85,7 @@ def stacked(panel: timeseries.Panel, colours: Mapping[str, str]) -> timeseries.P
 def _stat(title: str, says: str, unit: str, scale: Scale, empty: str) -> stat.Panel:
     panel = stat.Panel()
     describe(panel, title, says, unit, empty)
+    panel.mappings([nothing(empty)])
     panel.span(4).height(4).thresholds(scale.thresholds()).max_data_points(STEPS_OF_A_RANGE)
     panel.graph_mode(common.BigValueGraphMode.NONE)
     panel.reduce_options(parts.ReduceDataOptions().calcs(["lastNotNull"]).values(False))

@@ -1,7 +1,8 @@
 """Every query of the dashboards, from their JSON alone, with Grafana's variables and macros put in.
 
 As Grafana does (https://grafana.com/docs/grafana/latest/dashboards/variables/): a variable with several values
-becomes a group of a regular expression, and a variable's own query is the label's values of all series in the range.
+becomes a group of a regular expression; a variable's own query asks for a label of all series in the range, or for
+the result of a query at its end.
 """
 
 import json
@@ -118,10 +119,9 @@ def _annotations(board: Board) -> Iterator[Found]:
 
 def _variables(board: Board) -> Iterator[Found]:
     for variable in board["templating"]["list"]:
-        series, label = variable["query"].removeprefix("label_values(").removesuffix(")").rsplit(", ", 1)
-        yield (
-            f"variable {variable['name']}",
-            label,
-            f"group by ({label}) (last_over_time({series}[$__range]))",
-            "instant",
-        )
+        form, _, asked = variable["query"].removesuffix(")").partition("(")
+        name, expression = variable["name"], asked
+        if form == "label_values":
+            series, name = asked.rsplit(", ", 1)
+            expression = f"group by ({name}) (last_over_time({series}[$__range]))"
+        yield f"variable {variable['name']}", name, expression, "instant"

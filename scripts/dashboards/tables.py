@@ -11,7 +11,9 @@ from grafana_foundation_sdk.models import xychart as xy
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from scripts.dashboards.panels import STEPS_OF_A_RANGE, describe, instant, legend, over_time, setting, tooltip
-from scripts.dashboards.vocabulary import COUNT, PLAIN, Scale
+from scripts.dashboards.vocabulary import COUNT, NO_COLOUR, PLAIN, Scale, nothing
+
+LEAST_WIDTH, LETTER, AROUND = 80, 8, 25  # pixels; of a column, of a letter of its header, and on both sides of that
 
 
 @dataclass(frozen=True)
@@ -24,14 +26,16 @@ class Column:
     scale: Scale = PLAIN
     worded: bool = False
     decimals: int | None = None
+    width: int = 0  # at least, pixels; else its header's
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a table has one row for: labels of its queries and their headers, and links from them."""
+    """What a table has one row for: labels of its queries and their headers, links from them, widths (pixels)."""
 
     headers: Mapping[str, str]
     links: Mapping[str, str] = field(default_factory=dict)
+    widths: Mapping[str, int] = field(default_factory=dict)
 
 
 def listing(
@@ -41,6 +45,7 @@ def listing(
     panel = table.Panel()
     describe(panel, title, says, COUNT, empty)
     panel.span(width).height(8).thresholds(PLAIN.thresholds()).max_data_points(STEPS_OF_A_RANGE)
+    panel.min_width(LEAST_WIDTH)
     renamed = dict(rows.headers)
     for letter, column in zip(ascii_uppercase, columns, strict=False):
         panel.with_target(instant(letter, column.query, column.header).format(PromQueryFormat.TABLE))
@@ -51,6 +56,8 @@ def listing(
     for label, url in rows.links.items():
         header = rows.headers[label]
         panel.override_by_name(header, [setting("links", [{"title": f"Open this {header.lower()}", "url": url}])])
+    for label, wide in rows.widths.items():
+        panel.override_by_name(rows.headers[label], [setting("custom.minWidth", wide)])
     if sort:
         panel.sort_by([parts.TableSortByFieldState().display_name(sort).desc(True)])
     return panel
@@ -77,9 +84,9 @@ def curves(
 def _cell(column: Column) -> list[dashboard.DynamicConfigValue]:
     coloured = {"type": "color-background" if column.scale.limits else "auto", "mode": "basic"}
     properties: dict[str, object] = {"unit": column.unit, "noValue": "-", "custom.cellOptions": coloured}
+    properties["custom.minWidth"] = column.width or AROUND + LETTER * len(column.header)
     properties["thresholds"] = column.scale.thresholds().build()
-    if column.worded:
-        properties["mappings"] = column.scale.mappings()
+    properties["mappings"] = [*(column.scale.mappings() if column.worded else []), nothing("-", NO_COLOUR)]
     if column.decimals is not None:
         properties["decimals"] = column.decimals
     return [setting(name, value) for name, value in properties.items()]

@@ -12,6 +12,7 @@ from scripts.dashboards.panels import Panel, lines, stacked, tile, verdict
 from scripts.dashboards.tables import Column, Rows, listing
 
 NONE = "no run in this range"
+MARKED = ("Images per second", "Where a step's time goes", "Loss", "Top-1")  # where epochs and checkpoints show
 NO_BASELINE = "no one-node run yet"
 NO_GPUS = "no GPUs on its nodes"
 RUN = 'run="$run"'
@@ -60,15 +61,13 @@ def build() -> dashboard.Dashboard:
         Section("Nodes of the run", _nodes()),
     ]
     says = "Whether a run starves, waits for the network or for one slow rank, and when it will be done."
-    return frame(
-        "orchestrator-training", says, [navigation.cluster(), navigation.run()], sections, annotations=_marks()
-    )
+    return frame("orchestrator-training", says, [navigation.cluster(), navigation.run()], sections, _marks(), MARKED)
 
 
 def _verdict() -> Sequence[Panel]:
     input_wait, communication = v.latest(INPUT), v.latest(COMMUNICATION)
     slowest = f"topk(1, {v.latest(STRAGGLER)})"
-    pace = {"now": v.latest(IMAGES), "mean": v.pace(RUN)}
+    pace = {"last": v.latest(IMAGES), "mean": v.pace(RUN)}
     done = {"": f"max({v.last(PROGRESS)})"}
     return [
         verdict("Input wait", "Share of a step spent waiting for images.", input_wait, v.SHARE, v.INPUT_WAIT, NONE),
@@ -76,7 +75,7 @@ def _verdict() -> Sequence[Panel]:
                 v.COMMUNICATION, NONE),
         verdict("Slowest rank", "Its own time per step, against the median of all ranks.", slowest, v.TIMES,
                 v.STRAGGLER, NONE, (RANK, "the median")),
-        tile("Images per second", "All ranks together.", pace, v.IMAGES_PER_SECOND, NONE),
+        tile("Images per second", "All ranks together.", pace, v.COUNT, NONE).decimals(0),
         tile("Progress", "Steps done, of all planned.", done, v.SHARE, NONE, v.PROGRESS),
         tile("Time left", "At the pace of the last ten minutes.", {"": LEFT}, v.DURATION, NONE, v.LEFT, worded=True),
     ]  # fmt: skip
@@ -88,7 +87,7 @@ def _state() -> Sequence[Panel]:
     checkpoint = " / ".join(f"sum({v.last(ours(f'checkpoint_seconds_{part}'))})" for part in ("sum", "count"))
     first, again = (f"max({v.last(ours(name))})" for name in ("first_step_seconds", "restarts_total"))
     panels = [
-        tile("Loss", "Mean, latest known.", {"{{split}}": loss}, v.NATS, NONE),
+        tile("Loss", "Mean, latest known, in nats.", {"{{split}}": loss}, v.COUNT, NONE),
         tile("Top-1", "Share of images put right, latest known.", {"{{split}}": top1}, v.SHARE, NONE),
         tile("Epoch", "The current one.", epochs, v.COUNT, NONE),
         tile("Ranks", "World size.", {"": f"max({v.last(ours('world_size'))})"}, v.COUNT, NONE),
@@ -99,8 +98,8 @@ def _state() -> Sequence[Panel]:
         tile("Set-up", "The first step, which traces, and a checkpoint's mean.",
              {"first step": first, "checkpoint": f"({checkpoint}) > 0"}, v.SECONDS, NONE),
     ]  # fmt: skip
-    for panel in panels:
-        panel.span(3)
+    for panel, width in zip(panels, (3, 4, 3, 2, 3, 3, 3, 3), strict=True):
+        panel.span(width)
     return panels
 
 

@@ -6,10 +6,12 @@ from itertools import pairwise
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard, units
 
+BEYOND = 1e300  # any value
 SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="prometheus")
 SCRAPE_INTERVAL = "5s"
 
-GREEN, AMBER, RED, GREY, BLUE, PURPLE = "green", "orange", "red", "text", "blue", "purple"
+GREEN, AMBER, RED, GREY, BLUE, PURPLE = "green", "orange", "red", "#808080", "blue", "purple"
+NO_COLOUR = "transparent"
 PARTS = {"input": AMBER, "compute": BLUE, "communication": PURPLE}  # of a training step
 COLOURS = {2: (GREEN, RED), 3: (GREEN, AMBER, RED)}
 
@@ -17,6 +19,7 @@ SHARE, SECONDS, DURATION = units.PercentUnit, units.Seconds, units.DurationSecon
 BITS_PER_SECOND, BYTES, PERCENT = units.BitsPerSecondSI, units.BytesIEC, units.Percent
 CELSIUS, WATTS, HERTZ, COUNT, PACKETS = units.Celsius, units.Watt, units.Hertz, units.NoUnit, units.PacketsPerSecond
 IMAGES_PER_SECOND, TIMES, NATS = "suffix: images/s", "suffix:x", "suffix: nats"
+LEAST = {SHARE: 0.01, PACKETS: 10.0}  # that an axis spans: Grafana spans 100 where all is 0
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,25 @@ class Scale:
         return config
 
     def mappings(self) -> list[dashboard.ValueMapping]:
-        """The words, as Grafana's value mappings; where a word is empty the number stays."""
-        ranges = pairwise((None, *self.limits, None))
-        worded = enumerate(zip(ranges, self.words, strict=True))
+        """The words, as Grafana's value mappings; where a word is empty the number stays.
+
+        The first that fits is taken: the highest stands first, so that a limit has the word above it as it has the
+        colour. Grafana takes an end that is left open for 0.
+        """
+        ranges = pairwise((-BEYOND, *self.limits, BEYOND))
+        worded = enumerate(reversed(list(zip(ranges, self.words, strict=True))))
         return [_in_words(index, low, high, word) for index, ((low, high), word) in worded if word]
 
 
-def _in_words(index: int, low: float | None, high: float | None, text: str) -> dashboard.RangeMap:
+def nothing(text: str, colour: str = GREY) -> dashboard.SpecialValueMap:
+    """What stands where there is no value: without this, it has the colour of the lowest."""
+    result = dashboard.ValueMappingResult(text=text, color=colour)
+    return dashboard.SpecialValueMap(
+        options=dashboard.DashboardSpecialValueMapOptions(match=dashboard.SpecialValueMatch.NULL, result=result)
+    )
+
+
+def _in_words(index: int, low: float, high: float, text: str) -> dashboard.RangeMap:
     result = dashboard.ValueMappingResult(text=text, index=index)
     return dashboard.RangeMap(options=dashboard.DashboardRangeMapOptions(from_val=low, to=high, result=result))
 
@@ -56,8 +71,8 @@ ALIVE = Scale((0.5,), ("down", "alive"), (RED, GREEN))
 DOWN = Scale((0.5,), ("all alive", "down"))
 ALERTS = Scale((0.5,), ("quiet", "firing"))
 CPU = Scale((0.8, 0.95), ("room", "busy", "full"), (GREEN, BLUE, AMBER))  # full is what training on CPUs wants
-MEMORY = Scale((0.8, 0.92), ("room", "tight", "nearly out"))
-DISK = Scale((0.8, 0.9), ("room", "filling", "nearly full"))
+MEMORY = Scale((0.8, 0.92), ("room", "tight", "scarce"))
+DISK = Scale((0.8, 0.9), ("room", "filling", "scarce"))
 INPUT_WAIT = Scale((0.05, 0.2), ("fed", "waits at times", "starved"))
 COMMUNICATION = Scale((0.2, 0.5), ("not the limit", "costs time", "the limit"))
 STRAGGLER = Scale((1.1, 1.2), ("even", "uneven", "slow"))
@@ -69,7 +84,7 @@ LINK = Scale((0.9e9, 9e9), ("slow", "fair", "fast"), (AMBER, BLUE, GREEN))  # bi
 RESTARTS = Scale((0.5, 3), ("none", "some", "many"))
 NO_GPUS = Scale((0.5,), ("no GPUs", ""), (GREY, BLUE))
 GPU_USE = Scale((5, 50, 80), ("idle", "starved", "partly used", "busy"), (GREY, RED, AMBER, GREEN))
-GPU_MEMORY = Scale((0.9, 0.97), ("room", "tight", "nearly out"))
+GPU_MEMORY = Scale((0.9, 0.97), ("room", "tight", "scarce"))
 TEMPERATURE = Scale((80, 88), ("cool", "warm", "hot"))
 BROKEN = Scale((0.5,), ("none", "broken"))
 THROTTLED = Scale((0.5,), ("none", "throttled"))

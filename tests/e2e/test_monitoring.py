@@ -111,6 +111,7 @@ def gpus(watch: Watch, deployed: Any) -> None:
     address = deployed["cluster"]["nodes"][WORKER]["private_address"]
     docker("cp", str(STAND_IN), f"{WORKER}:/tmp/{STAND_IN.name}")
     serve = ["/opt/orchestrator/bin/python", f"/tmp/{STAND_IN.name}", "--listen", f"{address}:9400", "--nvml"]
+    serve += ["--snapshots", "/tmp/none"]  # the node's own exporter shows the ranks
     docker("exec", "--detach", WORKER, *serve)
     listed = "\n".join(docker("exec", HEAD, "cat", TARGETS))
     labels = {"job": "dcgm", "node": WORKER, "cluster": CLUSTER, "role": "worker"}

@@ -44,6 +44,15 @@ def panels(board: asked.Board) -> list[dict[str, Any]]:
     return [panel for panel in board["panels"] if panel["type"] != "row"]
 
 
+def ranges(board: asked.Board) -> list[dict[str, Any]]:
+    """All mappings of a range of values to a word."""
+    configs = [panel["fieldConfig"] for panel in panels(board)]
+    set_by_name = [one for config in configs for way in config["overrides"] for one in way["properties"]]
+    listed = [one["value"] for one in set_by_name if one["id"] == "mappings"]
+    listed += [config["defaults"].get("mappings", []) for config in configs]
+    return [mapping for mappings in listed for mapping in mappings if mapping["type"] == "range"]
+
+
 def known() -> set[str]:
     """The names of all series there are."""
     training = {metric.name for metric in (*metrics.TRAINING, metrics.INTERFACE)}
@@ -98,6 +107,17 @@ class TestEveryDashboard:
             rows[place["y"]] = rows.get(place["y"], 0) + place["w"]
         assert set(rows.values()) == {24}
 
+    def test_gives_each_word_a_range_with_both_ends_for_grafana_takes_null_for_0(self, board: asked.Board) -> None:
+        ends = [(mapping["options"]["from"], mapping["options"]["to"]) for mapping in ranges(board)]
+        assert ends or board["title"] == "Compare runs"
+        assert all(low is not None and high is not None and low < high for low, high in ends)
+
+    def test_shows_what_has_no_value_in_no_judgements_colour(self, board: asked.Board) -> None:
+        for panel in (panel for panel in panels(board) if panel["type"] == "stat"):
+            unknown = [it["options"] for it in panel["fieldConfig"]["defaults"]["mappings"] if it["type"] == "special"]
+            (result,) = [one["result"] for one in unknown if one["match"] == "null"]
+            assert (result["text"], result["color"]) == (panel["fieldConfig"]["defaults"]["noValue"], "#808080")
+
     def test_begins_with_verdicts(self, board: asked.Board) -> None:
         first = [panel for panel in board["panels"] if panel["gridPos"]["y"] == 0]
         assert {panel["type"] for panel in first} == {"stat"}
@@ -121,6 +141,12 @@ def test_the_json_is_what_python_makes() -> None:
     assert made == kept, "run: python -m scripts.dashboards"
 
 
+@pytest.mark.parametrize(("value", "word"), [(0.79, "room"), (0.8, "filling"), (0.9, "scarce"), (7.0, "scarce")])
+def test_a_limit_has_the_word_above_it_as_it_has_the_colour(value: float, word: str) -> None:
+    words = [one.options for one in sdk("scripts.dashboards.vocabulary").DISK.mappings()]
+    assert next(one.result.text for one in words if one.from_val <= value <= one.to) == word
+
+
 def test_dashboards_are_told_apart() -> None:
     assert len(set(UIDS)) == len({board["title"] for board in BOARDS}) == len(BOARDS) == 5
 
@@ -128,7 +154,9 @@ def test_dashboards_are_told_apart() -> None:
 def test_the_newest_run_is_chosen() -> None:
     board = next(board for board in BOARDS if board["title"] == "Training run")
     run = next(variable for variable in board["templating"]["list"] if variable["name"] == "run")
-    assert (run["sort"], run["multi"]) == (2, False)  # 2: alphabetical, descending
+    assert (run["sort"], run["multi"]) == (0, False)  # 0: as Prometheus sorts them
+    assert run["query"].startswith("query_result(sort_desc(max by (run) (")
+    assert re.findall(run["regex"].strip("/"), '{run="lenet-mnist-1"} 17 1') == ["lenet-mnist-1"]
     assert "current" not in run  # so Grafana takes the first
 
 
