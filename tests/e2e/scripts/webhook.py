@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 class Taker(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
-        print(self.rfile.read(int(self.headers["Content-Length"])).decode(), flush=True)
+        print(self.rfile.read(int(self.headers["Content-Length"])).decode().strip(), flush=True)
         self.send_response(200)
         self.end_headers()
 
