@@ -44,7 +44,7 @@ check: install .venv/installed-dev ## lint, types, formats: everything that need
 test: install .venv/installed-dev ## every promise that needs no cloud account: unit, contract, one story on a local cluster
 	$(PYTEST) $(SIDE_BY_SIDE) 4 tests/unit
 	$(DOCKER) $(BIN)/python -m tests.images
-	$(PYTEST) $(SIDE_BY_SIDE) 2 tests/contract
+	$(PYTEST) --dist worksteal -n 2 --durations 15 tests/contract
 	$(PYTEST) --exitfirst --durations 15 tests/e2e
 
 slow: install .venv/installed-dev ## a deploy killed at ten moments; Docker restarted, disk full (an Engine of their own, needs root)

@@ -19,9 +19,8 @@ PAIRS, SIMULATED, SETTLED_SECONDS = 5, 64, 90.0
 TRAIN = ("train", "resnet20", "--dataset", "synthetic", "--epochs", "1000", "--max-time", "30s")
 HEAD, WORKER = "bench-head", "bench-worker-0"
 UNITS = "prometheus-node-exporter trainer-exporter prometheus prometheus-alertmanager"
-STAT = (
-    f"for unit in {UNITS}; do cat /proc/$(sudo systemctl show --property MainPID --value $unit)/stat; done 2> /dev/null"
-)
+PID = "$(sudo systemctl show --property MainPID --value $unit)"
+STAT = f"for unit in {UNITS}; do cat /proc/{PID}/stat; done 2> /dev/null; true"
 TARGETS = "/etc/orchestrator/prometheus/targets.json"
 
 
@@ -34,7 +33,7 @@ def images_per_second(b: Bench, watched: bool) -> float:
 
 def watchers(b: Bench) -> float:
     """CPU seconds that the processes which watch have used until now, on both nodes (proc_pid_stat(5))."""
-    lines = "".join(b.run("ssh", node, "--", STAT) for node in (HEAD, WORKER)).splitlines()
+    lines = "".join(b.run("ssh", node, "--", "sh", "-c", STAT) for node in (HEAD, WORKER)).splitlines()
     assert len(lines) == 6, "two exporters on each node, Prometheus and Alertmanager"
     fields = [line.rpartition(")")[2].split() for line in lines]
     return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")

@@ -15,6 +15,7 @@ INSIDE = "/opt/orchestrator/src/orchestrator"
 RECIPES = assets.PACKAGE / "recipes"  # the control side's: what they say of networks is held against these
 # pytest and what it imports, all of it pure Python: brought along, for the image has no need of it.
 BROUGHT = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
+PARTS = 4  # side by side where there are cores; each imports TensorFlow once
 OPTIONS = ("-q", "-p", "no:cacheprovider", "--confcutdir", "tests/trainer", "--rootdir", "/suite", "--durations", "5")
 
 
@@ -33,8 +34,11 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_worker_side_passes_its_tests_where_it_runs(in_image: Callable[..., Said], site: Path) -> None:
-    command = f"cd /suite && exec {PYTHON} -m pytest {' '.join(OPTIONS)} tests/trainer"
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_worker_side_passes_its_tests_where_it_runs(in_image: Callable[..., Said], site: Path, part: int) -> None:
+    files = sorted(path.name for path in (TESTS / "trainer").glob("test_*.py"))[part::PARTS]
+    names = " ".join(f"tests/trainer/{name}" for name in files)
+    command = f"cd /suite && exec {PYTHON} -m pytest {' '.join(OPTIONS)} {names}"
     said = in_image(
         ["/bin/sh", "-c", command],
         mounts={TESTS: "/suite/tests", site: "/site", RECIPES: f"{INSIDE}/recipes"},
