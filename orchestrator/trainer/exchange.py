@@ -8,13 +8,14 @@ it, whatever the number of ranks.
 """
 
 from collections.abc import Callable
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
 DTYPES = {"fp16": tf.float16, "bf16": tf.bfloat16}
 CARRIER = tf.float16  # 16 bits that every transport of Horovod's moves; nothing is calculated in it
+ALIGNED = 32  # numbers of 16 bits: pieces of whole 64 bytes TensorFlow cuts out without copying them (tensor_util.h)
 MESSAGE_BYTES = 64 << 20  # of variables, unless one alone is larger
 
 
@@ -28,7 +29,8 @@ def from_first(variables: list[tf.Variable]) -> None:
     for number, group in enumerate(_messages(variables)):
         flat = tf.concat([tf.reshape(variable, [-1]) for variable in group], axis=0)
         found = hvd.broadcast(flat, root_rank=0, name=f"variables.{number}")
-        for variable, value in zip(group, _like(found, group), strict=True):
+        shapes = [variable.shape for variable in group]
+        for variable, value in zip(group, _pieces(found, shapes, [s.num_elements() for s in shapes]), strict=True):
             variable.assign(value)
 
 
@@ -47,31 +49,60 @@ def _messages(variables: list[tf.Variable]) -> list[list[tf.Variable]]:
     return found
 
 
+def narrow(gradient: tf.Tensor, kind: str) -> tf.Tensor:
+    """``gradient`` as it was before it was widened to float32, where it was computed in the bits that it travels in.
+
+    The bits that travel are the same, without being widened and rounded once more. For compiled functions.
+    """
+    if gradient.op.type == "Cast" and gradient.op.inputs[0].dtype == DTYPES[kind]:
+        return gradient.op.inputs[0]
+    return gradient
+
+
 def means(tensors: list[tf.Tensor], kind: str, predivide: float, name: str) -> list[tf.Tensor]:
-    """The mean over all ranks of each of the float32 ``tensors``, the same bits on every rank; ``kind`` of DTYPES.
+    """The mean over all ranks of each of the ``tensors``, float32, the same bits on every rank; ``kind`` of DTYPES.
 
     Tensors are divided by ``predivide`` before they are rounded to 16 bits, means multiplied with it while in 32.
     """
     world, dtype = hvd.size(), DTYPES[kind]
-    flat = _flat([tensor / predivide if predivide != 1.0 else tensor for tensor in tensors], dtype, world)
-    parts = tf.reshape(_moved(hvd.alltoall, flat, f"{name}.parts"), [world, -1])
-    mean = tf.add_n([tf.cast(parts[rank], tf.float32) for rank in range(world)]) * (predivide / world)
-    return _like(_moved(hvd.allgather, tf.cast(mean, dtype), f"{name}.means"), tensors)
+    divided = [tf.cast(tensor, tf.float32) / predivide if predivide != 1.0 else tensor for tensor in tensors]
+    parts = tf.reshape(_moved(hvd.alltoall, _flat(divided, dtype, world), f"{name}.parts"), [world, -1])
+    found = _moved(hvd.allgather, _mean(parts, predivide), f"{name}.means")
+    shapes = [tensor.shape for tensor in tensors]
+    return [tf.cast(piece, tf.float32) for piece in _pieces(found, shapes, [_filled(shape) for shape in shapes])]
+
+
+def _mean(parts: tf.Tensor, predivide: float) -> tf.Tensor:
+    """Of the rows of ``parts`` (ranks x numbers), summed in float32, and rounded to their type."""
+    world = parts.shape[0]
+    if world == 2 and parts.dtype == tf.bfloat16 and predivide == 1.0:
+        # A sum of two in bfloat16 is that in float32, rounded, and half of it is exact: a third of the memory's work.
+        return (parts[0] + parts[1]) * tf.constant(0.5, tf.bfloat16)
+    return tf.cast(
+        tf.add_n([tf.cast(parts[rank], tf.float32) for rank in range(world)]) * (predivide / world), parts.dtype
+    )
 
 
 def _flat(tensors: list[tf.Tensor], dtype: tf.DType, world: int) -> tf.Tensor:
-    """All in one, filled up with zeros to as many numbers for each rank."""
-    flat = [tf.reshape(tf.cast(tensor, dtype), [-1]) for tensor in tensors]
-    missing = -sum(tensor.shape.num_elements() for tensor in tensors) % world
-    return tf.concat([*flat, tf.zeros([missing], dtype)], axis=0)
+    """All in one, each filled up with zeros to whole pieces, and all together to as many pieces for each rank."""
+    flat, filled = list[tf.Tensor](), [_filled(tensor.shape) for tensor in tensors]
+    for tensor, length in zip(tensors, filled, strict=True):
+        flat += [tf.reshape(tf.cast(tensor, dtype), [-1]), tf.zeros([length - tensor.shape.num_elements()], dtype)]
+    flat.append(tf.zeros([-sum(filled) % (ALIGNED * world)], dtype))
+    return tf.concat([piece for piece in flat if piece.shape[0]], axis=0)
+
+
+def _filled(shape: tf.TensorShape) -> int:
+    """Numbers that a tensor of this shape takes with what fills it up."""
+    return -(-int(shape.num_elements()) // ALIGNED) * ALIGNED
 
 
 def _moved(move: Callable[..., tf.Tensor], numbers: tf.Tensor, name: str) -> tf.Tensor:
     return tf.bitcast(move(tf.bitcast(numbers, CARRIER), name=name), numbers.dtype)
 
 
-def _like(flat: tf.Tensor, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-    """``flat`` in pieces of the shapes and the type of ``tensors``, without what was filled up."""
-    ends = accumulate((tensor.shape.num_elements() for tensor in tensors), initial=0)
-    pieces = [flat[first:end] for first, end in pairwise(ends)]
-    return [tf.cast(tf.reshape(p, t.shape), t.dtype) for p, t in zip(pieces, tensors, strict=True)]
+def _pieces(flat: tf.Tensor, shapes: list[tf.TensorShape], takes: list[int]) -> list[tf.Tensor]:
+    """``flat`` in pieces of these shapes, of which each ``takes`` so many numbers: what fills it up is left out."""
+    firsts = [end - length for end, length in zip(accumulate(takes), takes, strict=True)]
+    cut = [flat[first : first + shape.num_elements()] for first, shape in zip(firsts, shapes, strict=True)]
+    return [tf.reshape(piece, shape) for piece, shape in zip(cut, shapes, strict=True)]

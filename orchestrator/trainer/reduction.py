@@ -39,14 +39,21 @@ def averages(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[list[tf.T
     if hvd.size() == 1:
         with tf.device("CPU:0"):
             return gradients, tf.zeros([], tf.float64)
-    ready = _computed(gradients)
+    own = as_computed(gradients, config)
+    ready = _computed(own)
     reduced = list(gradients)
     for number, group in enumerate(groups([gradient.shape for gradient in gradients])):
-        averaged = means([gradients[index] for index in group], config, f"gradients.{number}")
+        averaged = means([own[index] for index in group], config, f"gradients.{number}")
         for index, mean in zip(group, averaged, strict=True):
             reduced[index] = mean
     with tf.control_dependencies(reduced):
         return reduced, _clock(_seconds_since, ready)
+
+
+def as_computed(gradients: list[tf.Tensor], config: TrainConfig) -> list[tf.Tensor]:
+    """As :func:`means` takes them best: not widened, where they travel in the 16 bits that they were computed in."""
+    narrowed = route(config) == "exchange"
+    return [exchange.narrow(gradient, config.compression) for gradient in gradients] if narrowed else gradients
 
 
 def groups(shapes: "list[tf.TensorShape]") -> list[list[int]]:

@@ -90,7 +90,8 @@ class OpenStackSite:
 
     def answering(self, head: Mapping[str, Any], ports: Sequence[int]) -> list[int]:
         """Asked from this machine, which is outside."""
-        asking = [sys.executable, str(ANSWERING), head["public_address"], *map(str, ports)]
+        address = head["public_address"] or head["private_address"]
+        asking = [sys.executable, str(ANSWERING), address, *map(str, ports)]
         return _listed([subprocess.run(asking, capture_output=True, text=True, check=True).stdout])
 
     def left(self) -> list[str]:

@@ -42,6 +42,33 @@ for compression, unit in UNIT.items():
         assert len(set(digests)) == 1, (compression, digests)
         print(f"rank {hvd.rank()}: {compression} by {reduction.route(config)}")
 """
+# What a layer computed in bfloat16 and TensorFlow widened for its variable travels as it was computed: the same bits as
+# those of a gradient that was computed in float32, rounded before the sum and after it.
+WIDENED = """
+import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
+from orchestrator.trainer import reduction
+from tests import samples
+
+reduction.begin()
+config = samples.train_config(compression="bf16")
+def of(rank):
+    random = np.random.default_rng(rank)
+    return [tf.cast(random.standard_normal(shape), tf.bfloat16) for shape in [(3, 3, 4, 8), (1000,), (1,), (700, 3)]]
+def averages(between):
+    @tf.function
+    def step(mine):
+        wide = [between(tf.cast(one, tf.float32)) for one in mine]
+        print(f"rank {hvd.rank()}: {reduction.as_computed(wide, config)[0].dtype.name}")
+        return reduction.averages(wide, config)[0]
+    return step(of(hvd.rank()))
+widened, in_32_bits = averages(lambda one: one), averages(lambda one: one + 0.0)
+everyones = [of(rank) for rank in range(hvd.size())]
+for number, (one, other) in enumerate(zip(widened, in_32_bits, strict=True)):
+    whole = tf.add_n([tf.cast(mine[number], tf.float32) for mine in everyones]) * (1.0 / hvd.size())
+    np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(one, tf.cast(tf.cast(whole, tf.bfloat16), tf.float32))
+print(f"rank {hvd.rank()}: the same bits")
+"""
 # Of seven gradients each comes at a time of its own on each rank, which is another in every step.
 JITTER = """
 import hashlib, sys, time
@@ -98,6 +125,14 @@ def test_means_are_right_to_half_a_bit_of_what_travels_and_the_same_on_every_ran
     routes = {"none": "allreduce", "fp16": "exchange", "bf16": "exchange"}
     found = says(tmp_path, EVERY_WAY, ranks)
     assert found == {f"rank {rank}: {kind} by {way}" for rank in range(ranks) for kind, way in routes.items()}
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_gradients_computed_in_bfloat16_travel_as_they_were_computed_with_the_same_bits(
+    tmp_path: Path, ranks: int
+) -> None:
+    said = {f"rank {rank}: {word}" for rank in range(ranks) for word in ("bfloat16", "float32", "the same bits")}
+    assert says(tmp_path, WIDENED, ranks) == said
 
 
 @pytest.mark.parametrize("compression", ["none", "bf16"])
