@@ -24,9 +24,8 @@ STAT = f"for unit in {UNITS}; do cat /proc/{PID}/stat; done 2> /dev/null; true"
 TARGETS = "/etc/orchestrator/prometheus/targets.json"
 
 
-def images_per_second(b: Bench, watched: bool) -> float:
+def images_per_second(b: Bench) -> float:
     """Of a whole run: the mean over its epochs but the first."""
-    b.run("deploy", "--nodes", "2", "--monitoring" if watched else "--no-monitoring")
     epochs = json.loads(b.run(*TRAIN, "--json"))["epochs"][1:]
     return float(statistics.mean(epoch["images_per_second"] for epoch in epochs))
 
@@ -39,28 +38,24 @@ def watchers(b: Bench) -> float:
     return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
 
 
-def share_of_cores(b: Bench) -> float:
-    """That they take while a run goes on, from its launch to its end."""
-    b.run("deploy", "--nodes", "2", "--monitoring")
-    used, started = watchers(b), time.perf_counter()
-    b.run(*TRAIN)
-    return (watchers(b) - used) / (time.perf_counter() - started) / len(os.sched_getaffinity(0))
-
-
 def training(b: Bench) -> list[Row]:
-    on, off, share = "images/s with everything on", "everything off", "CPU time of what watches"
-    found = interleaved(
-        {
-            on: lambda: images_per_second(b, True),
-            off: lambda: images_per_second(b, False),
-            share: lambda: share_of_cores(b),
-        },
-        PAIRS,
-    )
-    shares = found.pop(share)
-    all_of_them = " ".join(f"{one:.2%}" for one in shares)
-    taken = Row(share, "< 1 %", f"{statistics.median(shares):.2%} of all cores' time", "", all_of_them)
-    return [paired(found, on, off, "> 0.99"), taken]
+    shares: list[float] = []  # of all cores, that what watches took while a run went on, from its launch to its end
+
+    def watched() -> float:
+        b.run("deploy", "--nodes", "2", "--monitoring")
+        used, started = watchers(b), time.perf_counter()
+        rate = images_per_second(b)
+        shares.append((watchers(b) - used) / (time.perf_counter() - started) / len(os.sched_getaffinity(0)))
+        return rate
+
+    def unwatched() -> float:
+        b.run("deploy", "--nodes", "2", "--no-monitoring")
+        return images_per_second(b)
+
+    on, off = "images/s with everything on", "everything off"
+    found = interleaved({on: watched, off: unwatched}, PAIRS)
+    taken, all_of_them = f"{statistics.median(shares):.2%} of all cores' time", " ".join(f"{one:.2%}" for one in shares)
+    return [paired(found, on, off, "> 0.99"), Row("CPU time of what watches", "< 1 %", taken, "", all_of_them)]
 
 
 def got(b: Bench, url: str) -> str:

@@ -11,7 +11,7 @@ from grafana_foundation_sdk.models import dashboard
 from scripts.dashboards import vocabulary as v
 from scripts.dashboards.cluster import IDLE, NODES
 from scripts.dashboards.frame import of_nodes
-from scripts.dashboards.panels import Panel, lines, tile, verdict
+from scripts.dashboards.panels import Panel, lines, spanned, tile, verdict
 from scripts.dashboards.tables import Column, Rows, listing
 
 NONE = "no GPUs in this cluster"
@@ -77,9 +77,7 @@ def _verdict() -> Sequence[Panel]:
         verdict("Held back", "GPUs that heat slows down now.", held, v.COUNT, v.THROTTLED, NONE),
         verdict("Errors", "GPUs with an XID or ECC error.", _number(BROKEN), v.COUNT, v.BROKEN, NONE),
     ]
-    for panel, width in zip(panels, (3, 3, 4, 4, 4, 3, 3), strict=True):
-        panel.span(width)
-    return panels
+    return spanned(panels, (3, 3, 4, 4, 4, 3, 3))
 
 
 def _work() -> list[Panel]:

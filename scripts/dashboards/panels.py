@@ -4,7 +4,7 @@ Each takes a title, what it says in a sentence, and the words for when there is 
 Fields are those of the SDK (https://grafana.github.io/grafana-foundation-sdk/), which are Grafana's own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import TypeAlias
 
@@ -80,6 +80,13 @@ def stacked(panel: timeseries.Panel, colours: Mapping[str, str]) -> timeseries.P
     for name, colour in colours.items():
         panel.override_by_name(name, [setting("color", {"mode": "fixed", "fixedColor": colour})])
     return panel
+
+
+def spanned(panels: Sequence[Panel], widths: Sequence[int]) -> Sequence[Panel]:
+    """The panels, each so many of the 24 columns of a row wide."""
+    for panel, width in zip(panels, widths, strict=True):
+        panel.span(width)
+    return panels
 
 
 def _stat(title: str, says: str, unit: str, scale: Scale, empty: str) -> stat.Panel:

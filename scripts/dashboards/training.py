@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models import dashboard
 from scripts.dashboards import navigation
 from scripts.dashboards import vocabulary as v
 from scripts.dashboards.frame import Section, change, changed, frame
-from scripts.dashboards.panels import Panel, lines, stacked, tile, verdict
+from scripts.dashboards.panels import Panel, lines, spanned, stacked, tile, verdict
 from scripts.dashboards.tables import Column, Rows, listing
 
 NONE = "no run in this range"
@@ -98,9 +98,7 @@ def _state() -> Sequence[Panel]:
         tile("Set-up", "The first step, which traces, and a checkpoint's mean.",
              {"first step": first, "checkpoint": f"({checkpoint}) > 0"}, v.SECONDS, NONE),
     ]  # fmt: skip
-    for panel, width in zip(panels, (3, 4, 3, 2, 3, 3, 3, 3), strict=True):
-        panel.span(width)
-    return panels
+    return spanned(panels, (3, 4, 3, 2, 3, 3, 3, 3))
 
 
 def _speed() -> list[Panel]:
