@@ -40,6 +40,9 @@ edit '/^  \/\/ Remote copy/i\
 edit '/^ *out->send(/ { N; s/\(.*\)\n\(.*\)/\2\n\1/ }' $gloo/allgatherv.cc
 # The launcher's own ssh options would switch host-key checking off.
 edit 's/StrictHostKeyChecking=no/BatchMode=yes/' horovod/runner/util/remote.py
+# A set of ranks that has met is forgotten, and with it which ranks of the others had: their addresses stay, and a rank
+# that starts Horovod again may find one that nobody answers at any more.
+edit 's/self\.server\.finished_list\.clear()/del self.server.finished_list[scope]/' horovod/runner/http/http_server.py
 # To learn what is built in, the launcher imports TensorFlow (two seconds) before it starts a rank; it is proved below.
 edit 's/if not \(gloo\|mpi\)_built(.*/if False:/' horovod/runner/launch.py
 # No debug information, which takes time to make and space to keep.

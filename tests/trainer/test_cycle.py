@@ -1,8 +1,12 @@
 """Horovod's cycle, chosen by measuring the nodes: real ranks, real Horovod."""
 
+from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+from horovod.runner.common.util.hosts import SlotInfo
+from horovod.runner.http.http_server import RendezvousServer
 
 from orchestrator.trainer import cycle
 from tests.trainer import launcher
@@ -26,3 +30,29 @@ def test_ranks_find_the_cycle_that_suits_them_where_the_launch_says_that_nobody_
 )
 def test_a_cycle_takes_no_more_than_its_share_of_a_core(work: float, share: float, milliseconds: float) -> None:
     assert cycle.suits(work, share) == milliseconds
+
+
+@pytest.fixture
+def meeting() -> Iterator[HTTPConnection]:
+    """Where two ranks of a host tell each other their addresses, as horovodrun opens it."""
+    server = RendezvousServer()
+    connection = HTTPConnection("127.0.0.1", server.start())
+    server.init([SlotInfo("a", rank, rank, 0, 2, 2, 1) for rank in range(2)])
+    yield connection
+    connection.close()
+    server.stop()
+
+
+def test_addresses_are_forgotten_when_all_ranks_have_met_whatever_meets_in_between(meeting: HTTPConnection) -> None:
+    def asked(method: str, path: str, body: str | None = None) -> int:
+        meeting.request(method, path, body)
+        answer = meeting.getresponse()
+        answer.read()
+        return answer.status
+
+    assert asked("PUT", "/local_a/0", "an address of Horovod's first start") == 200
+    assert asked("DELETE", "/local_a/0") == 200
+    assert asked("DELETE", "/cross_0/0") == 200  # rank 0 is alone there, and done before rank 1 leaves local_a
+    assert asked("GET", "/local_a/0") == 200
+    assert asked("DELETE", "/local_a/1") == 200
+    assert asked("GET", "/local_a/0") == 404
