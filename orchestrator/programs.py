@@ -12,7 +12,7 @@ from orchestrator.config import Config, Launch
 from orchestrator.datasets import Found
 from orchestrator.errors import ConfigError, command
 from orchestrator.launch import Run
-from orchestrator.schema import PrepareConfig, StageConfig
+from orchestrator.schema import PrepareConfig, StageConfig, TrainConfig
 from orchestrator.ssh import Session
 from orchestrator.state import Home
 
@@ -37,19 +37,32 @@ def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
         return _start_ours(place, cluster, head, run, "train", resolved)
 
 
-def resume(place: Home, cluster: Cluster, digest: str, launch: Launch, old: Run, limits: Mapping[str, Any]) -> Run:
+def resume(place: Home, cluster: Cluster, digest: str, config: Config, old: Run, limits: Mapping[str, Any]) -> Run:
     """Start a run that goes on where the training run ``old`` stopped, with its settings, and ``limits`` if any.
 
-    Limits are ``epochs``, ``steps`` and ``max_time`` (seconds), as in TrainConfig.
+    Limits are ``epochs``, ``steps`` and ``max_time`` (seconds), as in TrainConfig. Of ``config`` count how it is
+    launched, and where its data set is here, for a cluster that has it no more.
     """
-    np = resumption.ranks(old, launch.np, cluster)
+    np = resumption.ranks(old, config.launch.np, cluster)
+    launch = config.launch.model_copy(update={"np": np})
     with progress.step(f"Looking for a checkpoint of {old.id}"), runs.head_session(place, cluster) as head:
         settings, index = resumption.read(place, head, old)
     resolved = resumption.continued(settings, index, old, np, limits, cluster.name)
-    _require_exchange(resolved.model_dump(), cluster, launch.model_copy(update={"np": np}))
-    run = runs.plan(place, cluster, digest, launch.model_copy(update={"np": np}), old.kind)
+    _require_exchange(resolved.model_dump(), cluster, launch)
+    run = runs.plan(place, cluster, digest, launch, old.kind)
     with lock.starting(place), runs.head_session(place, cluster) as head:
+        _place_again(head, settings, config.train.data, old, cluster.name)
         return _start_ours(place, cluster, head, run, "train", resolved.model_copy(update={"run": run.id}))
+
+
+def _place_again(head: Session, settings: TrainConfig, data: Path | None, old: Run, cluster: str) -> None:
+    """See to it that the cluster has what ``old`` trained on. Raises StateError where it cannot be placed."""
+    if settings.data is None or head.run(["test", "-d", settings.data]).exit_code == 0:
+        return
+    with progress.step(f"Checking data set {settings.dataset}") as step:
+        found = datasets.require(settings.dataset, data, step.detail)
+    resumption.require_same(old, settings, found, cluster)
+    _placed(head, found)
 
 
 def _require_exchange(said: Mapping[str, Any], cluster: Cluster, launch: Launch) -> None:

@@ -15,7 +15,7 @@ from orchestrator.schema import Checkpoints, RunStatus
 from orchestrator.ssh import Session
 from orchestrator.state import Home
 
-STATUS = "status.json"
+STATUS, INDEX = "status.json", "checkpoints/index.json"
 COLLECTED = (
     *("config.json", "hostfile", "log", "output", AUTOTUNED),
     *("results.json", "results.csv", "hello.json", "prepared.json", "staged.json"),
@@ -28,18 +28,20 @@ def remember(place: Home, run: Run) -> None:
 
 
 def collect(place: Home, head: Session, run: Run) -> Path:
-    """Copy what the run left (results, log, its newest checkpoint) beside its record; returns that directory.
+    """Copy what the run left (results, log, its newest checkpoint and its best) beside its record; returns where to.
 
     Its status comes last: where it is here, everything is.
     """
     target = place.runs / run.id
     there = head.run(["ls", "-A", run.directory]).output.splitlines()
-    names = [name for name in COLLECTED if name in there]
-    names += _newest_checkpoint(head, run)
+    points = _newest_and_best(head, run)
+    names = [name for name in COLLECTED if name in there] + [f"checkpoints/{point.name}" for point in points.kept]
     if not names:  # it was another deployment's
         return target
     with TemporaryDirectory(dir=target, prefix=".collecting-") as temporary:
         head.fetch(run.directory, [*names, *([STATUS] if STATUS in there else [])], Path(temporary))
+        if points.kept:
+            points.write(Path(temporary) / INDEX)
         for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == STATUS):
             if path.is_dir():
                 shutil.rmtree(target / path.name, ignore_errors=True)
@@ -47,16 +49,30 @@ def collect(place: Home, head: Session, run: Run) -> Path:
     return target
 
 
-def _newest_checkpoint(head: Session, run: Run) -> list[str]:
-    """Its name in the run's directory, as a list, which is empty where there is none."""
-    index = head.run(["cat", f"{run.directory}/checkpoints/index.json"])
-    kept = Checkpoints.model_validate_json(index.output).kept if index.exit_code == 0 else []
-    return [f"checkpoints/{point.name}" for point in kept[-1:]]
+def _newest_and_best(head: Session, run: Run) -> Checkpoints:
+    """Those of its checkpoints on the cluster."""
+    index = checkpoints_there(head, run) or Checkpoints()
+    return index.model_copy(update={"kept": [p for p in index.kept if p in index.kept[-1:] or p.name == index.best]})
+
+
+def checkpoints_there(head: Session, run: Run) -> Checkpoints | None:
+    """The checkpoints that the cluster has of ``run``; None where it has none."""
+    index = head.run(["cat", f"{run.directory}/{INDEX}"])
+    return Checkpoints.model_validate_json(index.output) if index.exit_code == 0 else None
 
 
 def is_resumable(place: Home, run: Run) -> bool:
     """Whether a checkpoint came with what was collected."""
-    return any((place.runs / run.id / "checkpoints").glob("*/checkpoint.json"))
+    return (place.runs / run.id / INDEX).is_file()
+
+
+def give_back(place: Home, head: Session, run: Run) -> None:
+    """Send what a run can go on from, and was collected, to a cluster that has it not. The index makes it count."""
+    here = place.runs / run.id
+    points = sorted(path for path in (here / "checkpoints").glob("*/*") if path.is_file())
+    files = {str(path.relative_to(here)): path for path in [here / "config.json", *points, here / INDEX]}
+    head.must("make the run's directory", ["mkdir", "-p", run.directory])
+    head.send(files, run.directory)
 
 
 def is_collected(place: Home, run: Run) -> bool:

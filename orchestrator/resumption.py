@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from orchestrator import progress, records, runs
 from orchestrator.cluster import Cluster
+from orchestrator.datasets import Found
 from orchestrator.errors import ConfigError, ContractError, StateError, command
 from orchestrator.launch import Run
 from orchestrator.schema import Checkpoints, Kept, TrainConfig
@@ -36,33 +37,42 @@ def ranks(old: Run, asked: int | None, cluster: Cluster) -> int:
 
 
 def read(place: Home, head: Session, old: Run) -> tuple[TrainConfig, Checkpoints]:
-    """What ``old`` trained with, and its checkpoints. Raises StateError where it goes on, or has none."""
+    """What ``old`` trained with, and its checkpoints; those that were collected go to a cluster that has none of it.
+
+    Raises StateError where it goes on, or has none.
+    """
     if runs.look(place, head, old).state == "running":
         raise StateError(f"run {old.id} is still going on", f"{command(f'stop {old.id}', place.name)} stops it")
-    settings = head.run(["cat", f"{old.directory}/config.json"])
-    index = head.run(["cat", f"{old.directory}/checkpoints/index.json"])
-    if settings.exit_code or index.exit_code:
-        raise nothing_there(place, old)
     try:
-        found = TrainConfig.model_validate_json(settings.output), Checkpoints.model_validate_json(index.output)
+        index = records.checkpoints_there(head, old) or _brought_back(place, head, old)
+        settings = head.must("read the run's settings", ["cat", f"{old.directory}/config.json"])
+        return TrainConfig.model_validate_json(settings), index
     except ValidationError as error:
         raise ContractError(f"run {old.id}: its files have another shape: {error}") from error
-    if found[0].data and head.run(["test", "-d", found[0].data]).exit_code:
-        raise StateError(f"run {old.id}: its data set is not at {found[0].data} on the cluster any more", _anew(place))
+
+
+def _brought_back(place: Home, head: Session, old: Run) -> Checkpoints:
+    """The checkpoints of another cluster, one that was torn down."""
+    if records.is_resumable(place, old):
+        with progress.step(f"Placing the checkpoint of {old.id} on the shared storage"):
+            records.give_back(place, head, old)
+    found = records.checkpoints_there(head, old)
+    if not found or not found.kept:
+        raise StateError(
+            f"run {old.id} has no checkpoint", f"{command('train', place.name)} with its options starts it anew"
+        )
     return found
 
 
-def nothing_there(place: Home, old: Run) -> StateError:
-    """Where the cluster has no checkpoint of ``old``: there was none, or it went with another cluster."""
-    kept = place.runs / old.id / "checkpoints"
-    if not records.is_resumable(place, old):
-        return StateError(f"run {old.id} has no checkpoint on the cluster", _anew(place))
-    gone = f"run {old.id} has no checkpoint on the cluster any more: they went with the one that was torn down"
-    return StateError(f"{gone}. Its newest is kept in {kept}, from where no run goes on", _anew(place))
-
-
-def _anew(place: Home) -> str:
-    return f"{command('train', place.name)} with its options starts it anew"
+def require_same(old: Run, settings: TrainConfig, found: Found, cluster: str) -> None:
+    """Raises StateError where the data set that was ``found`` here is not the one that ``old`` trained on."""
+    if settings.data not in (found.remote, found.records):
+        what = f"run {old.id} trained on {settings.data}, which the cluster has no more"
+        again = command(f"train --resume {old.id} --data DIR", cluster)
+        raise StateError(f"{what}, and {found.directory} holds another", f"{again} names the directory it came from")
+    if settings.data != found.remote:
+        again = command(f"data prepare {found.dataset} --data {found.directory}", cluster)
+        raise StateError(f"run {old.id} trained on shards which the cluster has no more", f"{again} makes them again")
 
 
 def continued(

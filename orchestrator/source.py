@@ -1,5 +1,6 @@
 """A script of the user's own: where it lives, what of that directory is sent, and the command as it reads there."""
 
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
     """The directory to send, and the command as it reads from inside it.
 
     The script is the first argument that ends in .py or is a file here; ``python -m module`` sends this directory.
-    Raises ConfigError where there is none.
+    Raises ConfigError where there is none, or none that can be executed.
     """
     if not argv:
         raise ConfigError(["run: nothing to run: `orchestrator run -- python my_script.py`"])
@@ -24,6 +25,9 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
         path = Path(argument)
         if path.is_file() and (position or "/" in argument or not shutil.which(argument)):
             inside = path.name if position else f"./{path.name}"
+            if not position and not os.access(path, os.X_OK):
+                how = f"orchestrator run -- python {argument}" if path.suffix == ".py" else f"chmod +x {argument}"
+                raise ConfigError([f"run: {argument}: is not executable: `{how}`"])
             return path.absolute().parent, [*argv[:position], inside, *argv[position + 1 :]]
         if path.suffix == ".py":
             raise ConfigError([f"run: {argument}: no such file"])

@@ -33,6 +33,7 @@ Resume = Annotated[
 ]
 AS_BEFORE = ("controller", "cycle_time", "fusion_threshold", "autotune")  # where a run is resumed
 LIMITS = ("epochs", "steps", "max_time", "on_damage", "on_nan")  # what may be set anew where a run is resumed
+BESIDE_RESUME = (*LIMITS, "data")  # data is where it is here, for a cluster that has it no more
 WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
 
 
@@ -130,18 +131,19 @@ def _resume(
     limits = {key: getattr(config.train, key) for key in LIMITS if f"train.{key}" in given}
     launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: it had its own
     place, cluster, digest = deployed(config)
-    return place, cluster, programs.resume(place, cluster, digest, launch, old, limits)
+    config = config.model_copy(update={"launch": launch})
+    return place, cluster, programs.resume(place, cluster, digest, config, old, limits)
 
 
 def _refuse_beside_resume(name_of_run: str, flags: dict[str, Any]) -> None:
     """Raises ConfigError with every flag that would change what is trained."""
-    may = {f"train.{key}" for key in LIMITS}
+    may = {f"train.{key}" for key in BESIDE_RESUME}
     other = [key for key, value in flags.items() if key.startswith("train.") and value is not None and key not in may]
     words = ["MODEL" if key == "train.model" else f"--{key[6:].replace('_', '-')}" for key in other]
     if words:
         problems = [f"{word}: not with --resume: {name_of_run} goes on with what it began with" for word in words]
-        limits = ", ".join(f"--{key.replace('_', '-')}" for key in LIMITS)
-        raise ConfigError(problems, f"what may be given beside --resume: {limits}, and how it is launched")
+        given = ", ".join(f"--{key.replace('_', '-')}" for key in BESIDE_RESUME)
+        raise ConfigError(problems, f"what may be given beside --resume: {given}, and how it is launched")
 
 
 def run_script(

@@ -5,6 +5,7 @@ What is marked `everywhere` holds with any provider; the rest is about nodes tha
 
 import math
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -366,3 +367,14 @@ def test_teardown_leaves_nothing_but_the_results(cli: Cli, site: Site) -> None:
 def test_a_second_teardown_finds_nothing_to_do(cli: Cli) -> None:
     assert "0 made, 0 gone, 0 left" in cli("teardown").stdout
     assert "not deployed" in cli("status", code=1).stderr
+
+
+def test_a_run_goes_on_bit_for_bit_on_the_cluster_that_comes_after(cli: Cli, tmp_path: Path, trained: Any) -> None:
+    stopped = next((cli.state / "orchestrator" / "e2e" / "runs").glob("*/checkpoints/epoch-0001-step-*")).parents[1]
+    copied = tmp_path / "mnist"
+    shutil.copytree(MNIST, copied, copy_function=shutil.copyfile)  # of today, and so other files
+    cli("deploy", "--nodes", "2")
+    again = ("train", "--resume", stopped.name, "--data")
+    assert f"{copied} holds another" in cli(*again, str(copied), code=1).stderr.replace("\n", " ")
+    assert epochs(cli.json(*again, MNIST)) == epochs(trained)
+    assert cli.json("teardown")["left"] == []

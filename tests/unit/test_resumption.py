@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from orchestrator import resumption, state
+from orchestrator.datasets import Found
 from orchestrator.errors import ConfigError, OrchestratorError, StateError
 from orchestrator.schema import Checkpoints, Kept, TrainConfig
 from tests import builders, samples
@@ -41,15 +42,29 @@ def test_limits_are_set_anew_and_epochs_put_steps_aside() -> None:
     assert continued(FIRST, steps=4, limits={"steps": 6}).steps == 6
 
 
-def test_checkpoints_that_went_with_another_cluster_are_told_from_none(tmp_path: Path) -> None:
-    place = state.Home(tmp_path)
-    assert "has no checkpoint on the cluster" in str(resumption.nothing_there(place, OLD))
-    kept = place.runs / OLD.id / "checkpoints" / "epoch-0001"
-    kept.mkdir(parents=True)
-    (kept / "checkpoint.json").touch()
-    found = resumption.nothing_there(place, OLD)
-    assert f"they went with the one that was torn down. Its newest is kept in {kept.parent}" in str(found)
-    assert "starts it anew" in found.hint
+@pytest.fixture
+def mnist(tmp_path: Path) -> Found:
+    (tmp_path / "images").write_bytes(b"of digits")
+    return Found("mnist", tmp_path, ["images"], train=9000, test=1000, note="")
+
+
+def test_a_cluster_without_the_data_set_gets_the_same_one_again(mnist: Found) -> None:
+    resumption.require_same(OLD, samples.train_config(data=mnist.remote), mnist, "default")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem", "remedy"),
+    [
+        ("/shared/data/mnist-0", "trained on /shared/data/mnist-0, which the cluster has no more", "--data DIR"),
+        ("", "trained on shards which the cluster has no more", "data prepare mnist --data"),
+    ],
+)
+def test_another_data_set_is_refused_and_shards_are_to_be_made_first(
+    mnist: Found, data: str, problem: str, remedy: str
+) -> None:
+    with pytest.raises(StateError, match=problem) as caught:
+        resumption.require_same(OLD, samples.train_config(data=data or mnist.records), mnist, "default")
+    assert remedy in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_a_script_elsewhere_is_named_without_its_directory(project: Path) -> Non
 
 
 def test_a_program_that_is_a_file_here_is_run_from_its_directory(project: Path) -> None:
-    (project / "go").touch()
+    (project / "go").touch(mode=0o755)
     assert source.locate(["./go", "fast"]) == (project, ["./go", "fast"])
 
 
@@ -43,6 +43,7 @@ def test_a_module_is_run_from_the_directory_one_stands_in(project: Path) -> None
     [
         (["python", "trian.py"], "run: trian.py: no such file"),
         (["missing.py"], "run: missing.py: no such file"),
+        (["./train.py"], "run: ./train.py: is not executable: `orchestrator run -- python ./train.py`"),
         (["python", "--version"], "run: no script in `python --version`"),
         ([], "run: nothing to run"),
     ],
@@ -74,6 +75,13 @@ def test_a_script_behind_a_link_is_sent_with_the_directory_of_the_link(project: 
 def test_a_script_that_is_a_program_is_run_as_one(project: Path) -> None:
     (project / "train.py").chmod(0o755)
     assert source.locate(["./train.py"]) == (project, ["./train.py"])
+
+
+def test_a_program_that_cannot_be_executed_is_refused_with_what_makes_it_one(project: Path) -> None:
+    (project / "go").touch(mode=0o644)
+    with pytest.raises(ConfigError) as caught:
+        source.locate(["./go"])
+    assert caught.value.problems == ["run: ./go: is not executable: `chmod +x ./go`"]
 
 
 def test_a_file_that_is_gone_while_it_is_looked_at_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
