@@ -13,12 +13,12 @@ from tests.trainer.preparing import folders, jpeg, prepare, prepared, spoil, unr
 
 KILLED_AFTER_A_SHARD = """
 import os, pathlib
-from orchestrator.trainer.data import prepare
-note = prepare._note
+from orchestrator.trainer.data import making, prepare
+note = making._note
 def killed(*shard):
     note(*shard)
     os.kill(os.getpid(), 9)
-prepare._note = killed
+making._note = killed
 prepare.main(pathlib.Path({!r}))
 """
 

@@ -10,6 +10,7 @@ from orchestrator.effort import Effort
 from orchestrator.errors import CommandFailed, NodesFailed
 from orchestrator.providers import terraformed
 from orchestrator.state import Record
+from orchestrator.terraform.said import Errors
 from tests import builders
 
 APPLY = """
@@ -64,7 +65,7 @@ def test_too_few_nodes_or_no_head_end_the_deploy(least: int, broken: list[str]) 
 
 
 def heard(*texts: str) -> CommandFailed:
-    errors = terraform._Errors(lambda line: None)
+    errors = Errors(lambda line: None)
     for text in texts:
         for line in text.splitlines():
             errors(line)

@@ -19,7 +19,7 @@ def row(path: str, meaning: str, default: Any) -> str:
 
 
 def test_every_key_of_cluster_yaml_is_in_the_readme_with_its_meaning_and_default() -> None:
-    keys = [key for key in config.every_key() if not config._is_section(key[0])]
+    keys = [key for key in config.every_key() if not config.is_section(key[0])]
     assert len(keys) > 20
     assert [row(*key) for key in keys if row(*key) not in README] == []
 

@@ -53,7 +53,7 @@ def applied(**changes: Any) -> Home:
     record = state.read(place)
     assert record is not None
     state.write(place, record.model_copy(update=changes))
-    state.replace(place.terraform / "local" / terraform.STATE, '{"version": 4}')
+    state.replace(place.terraform / "local" / terraform.held.FILE, '{"version": 4}')
     return place
 
 
@@ -62,7 +62,7 @@ def test_without_terraform_what_carries_the_label_is_removed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     applied()
-    monkeypatch.setattr(terraform, "PROGRAMS", ("no-such-terraform",))
+    monkeypatch.setattr(terraform.tool, "PROGRAMS", ("no-such-terraform",))
     assert removal.teardown("demo") == removal.Receipt("demo", [], [])
     assert state.names() == []
     said = capsys.readouterr().err

@@ -104,7 +104,7 @@ def resource(kind: str, name: str, attributes: dict[str, Any], index: str | None
     return {"type": kind, "name": name, "instances": [instance]}
 
 
-def write_state(resources: list[dict[str, Any]], name: str = terraform.STATE) -> Path:
+def write_state(resources: list[dict[str, Any]], name: str = terraform.held.FILE) -> Path:
     path = state.home("demo").terraform / "local" / name
     state.replace(path, json.dumps({"version": 4, "resources": resources}))
     return path
@@ -139,7 +139,7 @@ def test_what_terraform_no_longer_looks_after_is_not_listed() -> None:
 
 @pytest.mark.parametrize("broken", ["", '{"version": 4, "resou'])
 def test_a_broken_state_gives_way_to_the_one_before_it(broken: str) -> None:
-    before = write_state([NETWORK], terraform.BACKUP).read_text()
+    before = write_state([NETWORK], terraform.held.BACKUP).read_text()
     path = write_state([])
     path.write_text(broken)
     assert terraform.recorded(state.home("demo"), "local") == {"terraform_data.network": "demo-network"}
@@ -155,7 +155,7 @@ def test_where_no_state_can_be_read_nothing_is_recorded_and_nothing_destroyed(
     path = write_state([])
     path.write_text("")
     if before is not None:
-        path.with_name(terraform.BACKUP).write_text(before)
+        path.with_name(terraform.held.BACKUP).write_text(before)
     assert terraform.recorded(state.home("demo"), "local") == {}
     terraform.destroy(state.home("demo"), "local", print)
     assert not path.exists()

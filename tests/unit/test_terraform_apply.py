@@ -34,7 +34,7 @@ def test_an_apply_whose_command_is_killed_writes_down_what_it_made(stand_in: Sta
     assert waiting.line(command) == "thing.one"
     command.kill()
     command.wait()
-    written = state.home("demo").terraform / "local" / terraform.STATE
+    written = state.home("demo").terraform / "local" / terraform.held.FILE
     assert waiting.until(lambda: written.exists() and written.read_text())
     assert json.loads(written.read_text()) == {"version": 4, "resources": []}
     assert terraform.recorded(state.home("demo"), "local") == {}

@@ -2,87 +2,51 @@
 
 Run as ``python -m orchestrator.trainer.data.stage RUN_DIRECTORY``.
 
-Every byte is read once from the shared storage: the ranks read a shard each, a piece at a time, and give the pieces to
-one another. Horovod's allgather sends them round a ring, so that no rank sends a piece to more than one other; a
-broadcast would send one shard after the other, from one rank to all. Where the shared storage is a disk of the head,
-the head copies for itself and sends nothing.
+Every byte is read once from the shared storage. Where that is a disk of the head, the head copies for itself and sends
+nothing.
 """
 
-import hashlib
-import itertools
 import os
 import shutil
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")  # the head waits for the workers, for minutes
 
 import horovod.tensorflow as hvd
-import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Manifest, Shard, StageConfig, Staged
-from orchestrator.trainer.data import records, staged
+from orchestrator.trainer.data import passing, records, staged
+from orchestrator.trainer.data.passing import Group
 
-PIECES = 64 << 20  # bytes of all ranks' pieces together: a rank holds them in memory
 SPARE = 1 << 30  # bytes that a disk keeps free
 PROGRESS_SECONDS = 5.0
 
 
-class Group:
-    """The ranks that read from the shared storage together; ``turn`` is this rank's place among ``size``."""
+@dataclass
+class Progress:
+    """What is said of one data set's shards as they come."""
 
-    def __init__(self, head_apart: bool) -> None:
-        others = list(range(1, hvd.size()))
-        self._ranks = hvd.global_process_set
-        apart = head_apart and bool(others)
-        if apart and len(others) > 1:
-            self._ranks = hvd.add_process_set(others)
-        alone = apart and (hvd.rank() == 0 or len(others) == 1)
-        self.size = 1 if alone else hvd.size() - apart
-        self.turn = 0 if alone else hvd.rank() - apart
-        self.speaks = hvd.rank() == apart
+    total: int
+    shards: int = 0
+    bytes: int = 0
+    started: float = field(default_factory=time.monotonic)
+    said: float = field(default_factory=time.monotonic)
 
-    def union(self, names: set[str]) -> set[str]:
-        """What any of the ranks has in ``names``."""
-        return names if self.size == 1 else set().union(*hvd.allgather_object(names, process_set=self._ranks))
-
-    def exchange(self, piece: bytes, sizes: Sequence[int]) -> list[memoryview]:
-        """The pieces of all ranks, of ``sizes`` bytes, in turn."""
-        if self.size == 1:
-            return [memoryview(piece)]
-        with tf.device("CPU:0"):
-            mine = tf.constant(np.frombuffer(piece, np.uint8))
-            joined = memoryview(hvd.allgather(mine, name="piece", process_set=self._ranks).numpy())
-        ends = list(itertools.accumulate(sizes))
-        return [joined[end - size : end] for end, size in zip(ends, sizes, strict=True)]
-
-
-class Copy:
-    """A shard on its way to this node's disk, which has its name there once its checksum is right."""
-
-    def __init__(self, directory: Path, shard: Shard, source: Path) -> None:
-        self.path, self.shard, self.source = directory / shard.name, shard, source
-        self._unfinished = directory / f".{shard.name}.part"
-        self._file, self._digest = self._unfinished.open("wb"), hashlib.sha256()
-
-    def write(self, piece: memoryview) -> None:
-        self._digest.update(piece)
-        self._file.write(piece)
-
-    def end(self) -> None:
-        """Ends the program where the checksum is wrong."""
-        self._file.close()
-        if self._digest.hexdigest() != self.shard.sha256:
-            self._unfinished.unlink()
-            remedy = "`orchestrator data prepare` makes it again"
-            sys.exit(f"{self.source}: damaged: its SHA-256 is not that of its manifest: {remedy}")
-        self._unfinished.replace(self.path)
+    def say(self, come: Sequence[Shard]) -> None:
+        now = time.monotonic()
+        self.shards += len(come)
+        self.bytes += sum(shard.bytes for shard in come)
+        if now - self.said >= PROGRESS_SECONDS or self.shards == self.total:
+            self.said, rate = now, self.bytes / 1e6 / max(now - self.started, 1e-3)
+            print(f"shards {self.shards}/{self.total}, {self.bytes / 1e6:,.0f} MB, {rate:.0f} MB/s", flush=True)
 
 
 def main(run_directory: Path) -> None:
@@ -157,48 +121,15 @@ def _stage(source: Path, manifest: Manifest, missing: Sequence[Shard], group: Gr
         (target / records.MANIFEST).unlink(missing_ok=True)
     wanted, mine = group.union({shard.name for shard in missing}), {shard.name for shard in missing}
     rows = [shard for shard in _shards(manifest) if shard.name in wanted]
-    rounds = [rows[first : first + group.size] for first in range(0, len(rows), group.size)]
-    started = said = time.monotonic()
-    done = 0
-    for number, several in enumerate(rounds, 1):
-        copies = [Copy(target, shard, source / shard.name) if shard.name in mine else None for shard in several]
-        for pieces in _exchanged(source, several, group):
-            for copy, piece in zip(copies, pieces, strict=False):
-                if copy:
-                    copy.write(piece)
-        for copy in filter(None, copies):
-            copy.end()
-        done += sum(shard.bytes for shard in several)
-        now = time.monotonic()
-        if group.speaks and (now - said >= PROGRESS_SECONDS or number == len(rounds)):
-            said, count = now, min(number * group.size, len(rows))
-            rate = done / 1e6 / max(now - started, 1e-3)
-            print(f"shards {count}/{len(rows)}, {done / 1e6:,.0f} MB, {rate:.0f} MB/s", flush=True)
+    progress = Progress(len(rows))
+    for first in range(0, len(rows), group.size):
+        several = rows[first : first + group.size]
+        passing.around(source, target, several, mine, group)
+        if group.speaks:
+            progress.say(several)
     shutil.copyfile(source / records.MANIFEST, target / f".{records.MANIFEST}")
     (target / f".{records.MANIFEST}").replace(target / records.MANIFEST)
     return sum(shard.bytes for shard in rows[group.turn :: group.size])
-
-
-def _exchanged(source: Path, several: Sequence[Shard], group: Group) -> Iterator[list[memoryview]]:
-    """The pieces of these shards, one of each at a time: this rank reads the one whose turn is its own."""
-    most = max(PIECES // group.size, 1 << 16)
-    mine = several[group.turn] if group.turn < len(several) else None
-    reading = _pieces(source / mine.name, mine.bytes, most) if mine else iter(())
-    for first in range(0, max(shard.bytes for shard in several), most):
-        sizes = [max(0, min(most, shard.bytes - first)) for shard in several]
-        yield group.exchange(next(reading, b""), [*sizes, *[0] * (group.size - len(sizes))])
-
-
-def _pieces(path: Path, size: int, most: int) -> Iterator[bytes]:
-    """A file in pieces; the next is being read while one is given away."""
-    there = path.stat().st_size if path.is_file() else 0
-    if there != size:
-        sys.exit(f"{path}: {there} bytes instead of {size}: `orchestrator data prepare` makes it again")
-    with ThreadPoolExecutor(1) as reader, path.open("rb") as file:
-        coming = reader.submit(file.read, most)
-        while piece := coming.result():
-            coming = reader.submit(file.read, most)
-            yield piece
 
 
 if __name__ == "__main__":

@@ -1,0 +1,58 @@
+"""The keys that there are, and what is said of one that is wrong."""
+
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from orchestrator.config.whole import Config
+
+
+def explain(error: Any, where: str, known: list[str]) -> str:
+    """One of pydantic's errors as ``where`` and ``path.to.key: what is wrong``, with the nearest of the ``known``."""
+    key, kind = ".".join(map(str, error["loc"])), error["type"]
+    place = f"{where}{key}"
+    if kind == "extra_forbidden":
+        return f"{place}: unknown key{nearest(key, known)}"
+    detail = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    shown = kind != "value_error" and not key.endswith("password")
+    return f"{place}: {error['input']!r}: {detail}" if shown else f"{place}: {detail}"
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A phrase ", did you mean X?" where something in ``known`` is near ``word``, else nothing."""
+    match = difflib.get_close_matches(word, known, n=1)
+    return f", did you mean {match[0]}?" if match else ""
+
+
+def every_key(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple[str, str, Any]]:
+    """(path, description, default) of every key; sections come before their keys, with None as default."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield f"{prefix}{name}", (field.annotation.__doc__ or "").strip(), None
+            yield from every_key(field.annotation, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", field.description or "", to_jsonable_python(field.default)
+
+
+def template() -> str:
+    """A cluster.yaml with every key, its meaning and its default, all commented out but the first few."""
+    lines = ["# Every key with its default. Delete what you do not need; flags override what stands here."]
+    for path, description, default in every_key():
+        name, depth = path.rpartition(".")[2], path.count(".")
+        indent = "  " * depth
+        if default is None and is_section(path):
+            lines += ["", f"{indent}# {description}", f"{indent}{name}:"]
+        else:
+            shown = "" if default is None else f" {yaml.safe_dump(default).splitlines()[0]}"
+            mark = "" if default is not None else "# "
+            lines.append(f"{indent}{mark}{name}:{shown}".ljust(36) + f"# {description}")
+    return "\n".join(lines) + "\n"
+
+
+def is_section(path: str) -> bool:
+    field = Config.model_fields.get(path)
+    return bool(field and isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel))

@@ -1,0 +1,117 @@
+"""A Config from a file, from flags, or from what a state file holds: every problem is reported at once."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from orchestrator.config.keys import every_key, explain, is_section
+from orchestrator.config.whole import Config
+from orchestrator.errors import ConfigError, StateError
+
+NEEDED = {"openstack": ("image", "flavor"), "gcp": ("zone",), "hosts": ("addresses",)}
+
+
+def load(
+    path: Path | None, flags: Mapping[str, Any], base: Mapping[str, Any] | None = None, whole: bool = True
+) -> Config:
+    """The Config of ``path`` (or of ``base`` where there is no file), overridden by ``flags`` ("local.cpus": 2).
+
+    Where it need not be ``whole``, keys that its provider needs may be missing. Raises ConfigError with every problem,
+    each as ``file: path.to.key: what is wrong``.
+    """
+    values = _read(path) if path else dict(base or {})
+    values = {key: value for key, value in values.items() if value is not None or not is_section(key)}
+    for key, value in flags.items():
+        if value is not None:
+            *sections, last = key.split(".")
+            target = values
+            for section in sections:
+                inner = target.get(section)
+                target[section] = target = dict(inner) if isinstance(inner, Mapping) else {}
+            target[last] = value
+    given = {key for key, value in flags.items() if value is not None}
+    try:
+        config = Config.model_validate(values)
+    except ValidationError as error:
+        problems = [_problem(e, path, given) for e in error.errors()]
+        raise ConfigError(problems) from None
+    amiss = [_place(key, path, given) + f": {what}" for key, what in _amiss(config) if whole]
+    if amiss:
+        raise ConfigError(amiss)
+    return config
+
+
+def _amiss(config: Config) -> Iterator[tuple[str, str]]:
+    """What is wrong between keys, each of which is right by itself."""
+    section = getattr(config, config.provider)
+    for key in NEEDED.get(config.provider, ()):
+        if not getattr(section, key):
+            yield f"{config.provider}.{key}", f"needed with provider {config.provider}"
+    if config.min_nodes and config.min_nodes > config.nodes:
+        yield "min_nodes", f"{config.min_nodes} are more than the {config.nodes} nodes asked for"
+    if config.provider == "hosts" and 0 < len(config.hosts.addresses) < config.nodes:
+        yield "nodes", f"{config.nodes} asked for, hosts.addresses has {len(config.hosts.addresses)}"
+
+
+def stored(values: Mapping[str, Any]) -> Config:
+    """The Config that a state file holds: keys that this version does not know are left out.
+
+    Raises StateError where the rest cannot be used.
+    """
+    sections = {
+        key: _known(Config.model_fields[key].annotation, value) for key, value in _known(Config, values).items()
+    }
+    try:
+        return Config.model_validate(sections)
+    except ValidationError as error:
+        problems = "; ".join(_problem(e, None, set()) for e in error.errors())
+        raise StateError(f"the recorded configuration cannot be used: {problems}", "name a cluster.yaml") from error
+
+
+def usable(values: Mapping[str, Any]) -> Config:
+    """What can be used of the Config that a state file holds: for a teardown, which nothing may hold up."""
+    kept = dict(values)
+    while True:
+        try:
+            return stored(kept)
+        except StateError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            for problem in error.__cause__.errors():
+                kept.pop(str(problem["loc"][0]), None)
+
+
+def _known(model: Any, values: Any) -> Any:
+    if not (isinstance(values, Mapping) and isinstance(model, type) and issubclass(model, BaseModel)):
+        return values
+    return {key: value for key, value in values.items() if key in model.model_fields}
+
+
+def name_in(path: Path) -> str | None:
+    """The cluster's name in ``path``, whatever else is wrong there."""
+    name = _read(path).get("name")
+    return None if name is None else str(name)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror}"], "`orchestrator init` writes one") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{path}: not YAML: {' '.join(str(error).split())}"]) from None
+    if values is not None and not isinstance(values, dict):
+        raise ConfigError([f"{path}: expected keys and values, found {type(values).__name__}"])
+    return values or {}
+
+
+def _problem(error: Any, path: Path | None, flags: set[str]) -> str:
+    key = ".".join(map(str, error["loc"]))
+    return explain(error, _place(key, path, flags).removesuffix(key), [name for name, _, _ in every_key()])
+
+
+def _place(key: str, path: Path | None, flags: set[str]) -> str:
+    return f"{path}: {key}" if path and key not in flags else key

@@ -1,0 +1,129 @@
+"""The only user of python-terraform: one root, applied, read and destroyed in the state directory."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from python_terraform import IsFlagged
+
+from orchestrator import assets, cluster, state
+from orchestrator.cluster import Cluster
+from orchestrator.errors import CommandFailed
+from orchestrator.state import Home
+from orchestrator.terraform import held, tool
+from orchestrator.terraform.said import Errors, NodesNotMade
+from orchestrator.terraform.tool import check_version, program
+
+__all__ = [
+    "NODE",
+    "Change",
+    "NodesNotMade",
+    "apply",
+    "check_version",
+    "destroy",
+    "has_root",
+    "plan",
+    "program",
+    "read",
+    "recorded",
+]
+
+NODE = "node"  # the name of the resource that is a node, in every root
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a plan would do to one resource: "create", "update", "delete" or "replace"."""
+
+    action: str
+    kind: str
+    name: str
+
+
+def has_root(provider: str) -> bool:
+    """Whether the nodes of ``provider`` are made by Terraform."""
+    return (assets.directory("terraform") / provider).is_dir()
+
+
+def apply(
+    place: Home, provider: str, variables: Mapping[str, Any], lost: Iterable[str], on_line: Callable[[str], None]
+) -> Cluster:
+    """Make what ``variables`` ask for, make the resources at the addresses ``lost`` anew, and read the Cluster.
+
+    The root is copied into the state directory, so that a later teardown needs neither this version nor the config.
+    Raises CommandFailed; NodesNotMade where it was nodes that could not be made.
+    """
+    _initialise(place, provider)
+    held.sound(tool.root(place, provider))
+    _given(place, provider, variables)
+    errors = Errors(on_line)
+    try:
+        tool.run(place, provider, "apply", errors, auto_approve=IsFlagged, input=False, replace=list(lost))
+    except CommandFailed as failed:
+        raise errors.of_nodes(failed) from failed
+    return read(place, provider)
+
+
+def plan(place: Home, provider: str, variables: Mapping[str, Any], deployed: Home) -> list[Change]:
+    """What an apply would change of what is ``deployed``, found out in ``place``, a directory for this alone."""
+    _initialise(place, provider)
+    with suppress(FileNotFoundError):
+        shutil.copyfile(tool.root(deployed, provider) / held.FILE, tool.root(place, provider) / held.FILE)
+    _given(place, provider, variables)
+    tool.run(place, provider, "plan", input=False, out="plan")
+    answer = tool.answer(place, provider, "show -json plan", no_color=None)  # which it would take for a second file
+    found = [_change(change) for change in json.loads(answer).get("resource_changes", [])]
+    return [change for change in found if change]
+
+
+def _change(resource: Mapping[str, Any]) -> Change | None:
+    actions = [action for action in resource["change"]["actions"] if action not in ("no-op", "read")]
+    if not actions:
+        return None
+    after = resource["change"].get("after") or resource["change"].get("before") or {}
+    name = str(resource.get("index") or held.name(after) or resource["name"])
+    return Change("replace" if len(actions) > 1 else actions[0], resource["type"], name)
+
+
+def _given(place: Home, provider: str, variables: Mapping[str, Any]) -> None:
+    state.replace(tool.root(place, provider) / "terraform.tfvars.json", json.dumps(variables, indent=2) + "\n")
+
+
+def read(place: Home, provider: str) -> Cluster:
+    """The Cluster as the last apply left it. Raises ContractError."""
+    answer = tool.answer(place, provider, "output", json=IsFlagged)
+    return cluster.read(json.loads(answer).get("cluster", {}).get("value"))
+
+
+def destroy(place: Home, provider: str, on_line: Callable[[str], None]) -> None:
+    """Destroy what the state holds; nothing was ever applied is fine."""
+    root = tool.root(place, provider)
+    held.sound(root)
+    if (root / held.FILE).exists():
+        tool.run(place, provider, "destroy", Errors(on_line), auto_approve=IsFlagged, input=False)
+
+
+def recorded(place: Home, provider: str) -> dict[str, str]:
+    """Address and identity of what Terraform's state holds: see :func:`held.recorded`."""
+    return held.recorded(tool.root(place, provider))
+
+
+def _initialise(place: Home, provider: str) -> None:
+    """Bring the provider's root and the contract into the state directory, unless they are there and initialised."""
+    sources = {
+        f"{name}/{path.name}": path.read_text()
+        for name in (provider, "contract")
+        for path in sorted((assets.directory("terraform") / name).glob("*.tf"))
+    }
+    stamp = hashlib.sha256(json.dumps(sources).encode()).hexdigest()
+    done = tool.root(place, provider) / ".terraform" / "initialised"
+    if done.exists() and done.read_text() == stamp:
+        return
+    for name, text in sources.items():
+        state.replace(place.terraform / name, text)
+    tool.run(place, provider, "init", input=False)
+    state.replace(done, stamp)
