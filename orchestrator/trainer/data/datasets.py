@@ -10,7 +10,7 @@ import tensorflow as tf
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data import arrays, imagenet, pipeline, records
 from orchestrator.trainer.data.blame import Batches, Readable, Skipped
-from orchestrator.trainer.data.decoding import central_view, random_view, split_seed
+from orchestrator.trainer.data.decoding import central_view, random_view
 from orchestrator.trainer.data.pipeline import Pipeline
 from orchestrator.trainer.data.records import Records
 
@@ -22,7 +22,8 @@ class Split:
     """One split of a data set: its size, and how to make a sample of it.
 
     A sample is an image uint8 (h, w, c), or a table's row float32 (1, 1, features), and its label int64. ``example``
-    makes it of its number, or where there are ``records`` of the content of its record.
+    makes it of its number, or where there are ``records`` of the content of its record, and of its seed; of those that
+    are ``in_memory`` it makes a batch at once, of all their numbers and seeds.
     """
 
     size: int
@@ -31,7 +32,6 @@ class Split:
     records: "Records | None" = None
     name: Callable[[int], str] = "sample {}".format
     in_memory: bool = False
-    at_once: bool = False  # ``example`` may be given a batch of numbers and seeds for one
 
     def __post_init__(self) -> None:
         self._pipelines: dict[tuple[int, bool], Pipeline] = {}
@@ -63,7 +63,7 @@ class Split:
 
         def make(samples: tf.data.Dataset) -> tf.data.Dataset:
             data, found = self._found(samples), {"num_parallel_calls": self.workers, "deterministic": True}
-            if self.at_once:
+            if self.in_memory:
                 data = data.batch(batch, drop_remainder=drop_remainder).map(self.example, **found)
             else:
                 data = data.map(self.example, **found).batch(batch, drop_remainder=drop_remainder)
@@ -71,7 +71,7 @@ class Split:
             return data.prefetch(2).with_options(pipeline.options(self.workers + readers))
 
         if (batch, drop_remainder) not in self._pipelines:
-            self._pipelines[batch, drop_remainder] = Pipeline(make)
+            self._pipelines[batch, drop_remainder] = Pipeline(make, self.size)
         return self._pipelines[batch, drop_remainder]
 
     def _found(self, samples: tf.data.Dataset) -> tf.data.Dataset:
@@ -104,20 +104,25 @@ def load(config: TrainConfig) -> tuple[Split, Split]:
 def _in_memory(images: np.ndarray, labels: np.ndarray, config: TrainConfig, augment: bool) -> Split:
     all_images, all_labels = tf.constant(images), tf.constant(labels)
 
-    def example(index: tf.Tensor, seed: tf.Tensor) -> Example:
-        image = tf.gather(all_images, index)
-        return (_moved(image, seed, config) if augment else image), tf.gather(all_labels, index)
+    def examples(indices: tf.Tensor, seeds: tf.Tensor) -> Example:
+        found = tf.gather(all_images, indices)
+        return (_moved(found, seeds, config) if augment else found), tf.gather(all_labels, indices)
 
-    return Split(len(labels), example, config.threads, in_memory=True, at_once=not augment)
+    return Split(len(labels), examples, config.threads, in_memory=True)
 
 
-def _moved(image: tf.Tensor, seed: tf.Tensor, config: TrainConfig) -> tf.Tensor:
-    """A random crop of the padded image, mirrored or not (He et al. 2016, section 4.2)."""
-    pad = config.shift
-    padded = tf.pad(image, [[pad, pad], [pad, pad], [0, 0]])
-    crop, flip = split_seed(seed)
-    moved = tf.image.stateless_random_crop(padded, image.shape, crop)
-    return tf.image.stateless_random_flip_left_right(moved, flip) if config.flip else moved
+def _moved(batch: tf.Tensor, seeds: tf.Tensor, config: TrainConfig) -> tf.Tensor:
+    """Random crops of the padded images (n, h, w, c), mirrored or not (He et al. 2016, section 4.2)."""
+    pad, places = config.shift, 2 * config.shift + 1
+    _, height, width, _ = batch.shape
+    place, side = tf.unstack(seeds, axis=1)
+    rows = (place % places)[:, None] + tf.range(height)
+    columns = tf.range(width)[None]
+    if config.flip:
+        columns = tf.where((side % 2 == 0)[:, None], columns, columns[:, ::-1])
+    columns += (place // places % places)[:, None]
+    padded = tf.pad(batch, [[0, 0], [pad, pad], [pad, pad], [0, 0]])
+    return tf.gather(tf.gather(padded, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
 
 
 def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:

@@ -14,10 +14,10 @@ Make = Callable[[tf.data.Dataset], tf.data.Dataset]
 
 
 class Pipeline:
-    """``make`` turns a data set of (number int64, seed int32 (2)) into what is wanted of these samples."""
+    """``make`` turns a data set of (number int64, seed int32 (2)) into what is wanted of these samples, of ``size``."""
 
-    def __init__(self, make: Make) -> None:
-        self._make = make
+    def __init__(self, make: Make, size: int) -> None:
+        self._make, self._size = make, size
         numbers, seeds = tf.TensorSpec([None], tf.int64), tf.TensorSpec([None, 2], tf.int32)
         self._traced = tf.function(self._variant, input_signature=[numbers, seeds], autograph=False)
 
@@ -27,8 +27,8 @@ class Pipeline:
         return tf.data.experimental.to_variant(made)
 
     def __call__(self, numbers: np.ndarray, seed: int) -> tf.data.Dataset:
-        """Of the samples ``numbers``, in that order; a sample's own seed is made of ``seed`` and its number."""
-        seeds = np.stack([np.full(len(numbers), seed), numbers], axis=1).astype(np.int32)
+        """Of the samples ``numbers``, in that order; a sample's own seed is drawn by ``seed`` and its number."""
+        seeds = np.random.default_rng(seed).integers(2**31, size=(self._size, 2), dtype=np.int32)[numbers]
         with tf.device("CPU:0"):
             variant = self._traced(numbers.astype(np.int64), seeds)
             return tf.data.experimental.from_variant(variant, self._spec)
