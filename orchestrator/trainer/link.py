@@ -15,6 +15,7 @@ from pathlib import Path
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from orchestrator import __version__
 from orchestrator.schema import Compression, TrainConfig
 from orchestrator.trainer import reduction
 
@@ -38,7 +39,7 @@ def compression(config: TrainConfig, directory: Path) -> Compression:
 def _kept(place: Path, measure: Callable[[], float]) -> float:
     """What was measured on these hosts before; else what is measured now, kept by rank 0."""
     hosts = hvd.allgather_object(os.uname().nodename)
-    path = place / f".link-{hashlib.sha256(json.dumps(hosts).encode()).hexdigest()[:12]}.json"
+    path = place / f".link-{__version__}-{hashlib.sha256(json.dumps(hosts).encode()).hexdigest()[:12]}.json"
     known = hvd.broadcast_object(_read(path) if hvd.rank() == 0 else None, root_rank=0)
     found = measure() if known is None else float(known)
     if known is None and hvd.rank() == 0:
