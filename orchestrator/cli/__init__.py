@@ -12,7 +12,7 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from orchestrator import __version__, endings, progress, state
-from orchestrator.cli import catalogue, clusters, data, monitoring, notebook, runs, training
+from orchestrator.cli import catalogue, clusters, data, monitoring, nodes, notebook, runs, training
 from orchestrator.errors import OrchestratorError
 
 INTERRUPTED, BUG = 130, 3
@@ -44,6 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 clusters.register(app)
+nodes.register(app)
 training.register(app)
 catalogue.register(app)
 data.register(app)

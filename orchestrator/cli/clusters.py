@@ -1,6 +1,5 @@
 """Commands about the cluster itself."""
 
-import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -9,22 +8,17 @@ import typer
 
 from orchestrator import (
     checks,
-    cluster,
     config,
     lifecycle,
     planning,
     prices,
-    process,
     progress,
     providers,
     removal,
     runs,
-    settings,
-    ssh,
 )
-from orchestrator import inventory as inventories
 from orchestrator.cli import options, output
-from orchestrator.cli.options import ConfigFile, GrafanaPassword, GrafanaPasswordFile, Json, Name, completed, key
+from orchestrator.cli.options import ConfigFile, GrafanaPassword, GrafanaPasswordFile, Json, Name, key
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, OrchestratorError
 from orchestrator.errors import command as spell
@@ -35,8 +29,8 @@ DISCARD = "Do not keep what Prometheus has of each run."
 
 
 def register(app: typer.Typer) -> None:
-    for command in (init, plan, deploy, status, teardown, terminal, hostfile, inventory):
-        app.command(name="ssh" if command is terminal else None)(command)
+    for command in (init, plan, deploy, status, teardown):
+        app.command()(command)
 
 
 def init(
@@ -172,33 +166,3 @@ def _orphans(wanted: Config, yes: bool) -> removal.Receipt:
         progress.note("\n".join(map(str, found)))
         typer.confirm(f"remove these {len(found)}?", abort=True, err=True)
     return removal.remove_orphans(wanted, found)
-
-
-def terminal(
-    node: Annotated[str | None, completed("Which node; default: the head.", options.node_names)] = None,
-    command: Annotated[list[str] | None, typer.Argument(help="What to run there; default: a shell.")] = None,
-    config_file: ConfigFile = None,
-    name: Name = None,
-) -> None:
-    """Open a terminal on a node, or run one command there: `orchestrator ssh NODE -- COMMAND`."""
-    place, _, made = options.deployed(config_file, name)
-    chosen = node or made.head
-    if chosen not in made.nodes:
-        near = config.nearest(chosen, list(made.nodes))
-        raise ConfigError([f"no node {chosen!r}{near} (nodes: {', '.join(made.nodes)})"])
-    process.replace(ssh.client_command(place, made, chosen, [shlex.join(command)] if command else []))
-
-
-def hostfile(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
-    """Print Horovod's hostfile."""
-    _, _, made = options.deployed(config_file, name)
-    if json:
-        return output.as_json([{"address": n.private_address, "slots": n.slots} for n in made.nodes.values()])
-    print(cluster.hostfile(made), end="")
-
-
-def inventory(config_file: ConfigFile = None, name: Name = None, json: Json = True) -> None:
-    """Print the Ansible inventory, always as JSON, which `ansible -i` reads."""
-    place, record, made = options.deployed(config_file, name)
-    given = settings.for_ansible(place, record, made)
-    output.as_json(inventories.inventory(made, place.key, place.known_hosts, record.host_keys, given))
