@@ -1,8 +1,8 @@
 """Training over a slow link: ``make bench-link`` writes build/link.md. Needs root and ``tc`` (Debian's iproute2).
 
 Two local nodes of a core each train ResNet-50 in bfloat16, and what each sends is held to a rate by Linux' token bucket
-filter (tc-tbf(8)) on its own interface. As chosen, and with Horovod's own cycle and no compression; both kinds of runs
-follow each other, every other round in the opposite order. What runs measured about the link is forgotten before each.
+filter (tc-tbf(8)) on its own interface. As chosen; with Horovod's own cycle and no compression; over MPI. These follow
+each other, every other round in the opposite order. What runs measured about the link is forgotten before each.
 """
 
 import argparse
@@ -16,6 +16,7 @@ NODES = ("bench-head", "bench-worker-0")
 TRAIN = ("train", "resnet50", "--dataset", "synthetic", "--image-size", "128", "--batch-size", "32")
 ENOUGH = ("--precision", "bfloat16", "--epochs", "2", "--json")
 HOROVODS = ("--cycle-time", str(HOROVODS_CYCLE), "--compression", "none")
+MPI = ("--controller", "mpi")
 BUCKET, LATENCY = "256kb", "10ms"  # of the token bucket: what may follow at once, and how long packets queue
 FREE = "free"
 
@@ -41,9 +42,10 @@ def trained(b: Bench, *options: str) -> float:
 
 def rows(b: Bench, rate: str, rounds: int) -> list[Row]:
     shape(rate)
-    we, horovod = f"as chosen, link {rate}", f"Horovod's cycle, 32 bits, link {rate}"
-    ways = {we: lambda: trained(b), horovod: lambda: trained(b, *HOROVODS)}
-    return [paired(interleaved(ways, rounds), we, horovod, "")]
+    we, horovod, mpi = (f"{way}, link {rate}" for way in ("as chosen", "Horovod's cycle, 32 bits", "over MPI"))
+    ways = {we: lambda: trained(b), horovod: lambda: trained(b, *HOROVODS), mpi: lambda: trained(b, *MPI)}
+    found = interleaved(ways, rounds)
+    return [paired(found, we, horovod, ""), paired(found, we, mpi, "")]
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from orchestrator import (
     removal,
     runs,
 )
-from orchestrator.cli import options, output
+from orchestrator.cli import options, output, reports
 from orchestrator.cli.options import ConfigFile, GrafanaPassword, GrafanaPasswordFile, Json, Name, key
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, OrchestratorError
@@ -66,8 +66,8 @@ def plan(
     bill = prices.bill(found.priced, wanted.prices)
     if json:
         return output.as_json({"changes": found.changes, "prices": bill, "currency": wanted.currency})
-    output.plan(wanted, found.changes)
-    output.bill(bill, wanted.currency)
+    reports.plan(wanted, found.changes)
+    reports.bill(bill, wanted.currency)
 
 
 def deploy(
@@ -103,7 +103,7 @@ def deploy(
         return output.as_json(made)
     changes = ", ".join(f"{node} changed={count}" for node, count in made.changed.items())
     output.line(f"cluster {made.cluster.name}: {len(made.cluster.nodes)} nodes, {made.cluster.slots} slots ({changes})")
-    output.missing(made.missing)
+    reports.missing(made.missing)
     output.line(
         f"took {sum(made.seconds.values()):.1f} s: " + ", ".join(f"{k} {v:.1f}" for k, v in made.seconds.items())
     )
@@ -117,15 +117,15 @@ def status(config_file: ConfigFile = None, name: Name = None, json: Json = False
     health = checks.health(place, made, providers.of(record).trainer_digest(record))
     seen = runs.overview(place, made)
     if json:
-        listing = [output.as_record(one) for one in seen]
+        listing = [reports.as_record(one) for one in seen]
         found = {"cluster": made, "missing": record.missing, "health": health.checks, "runs": listing}
         return output.as_json(found)
     output.line(f"cluster {made.name} ({record.config['provider']}): {len(made.nodes)} nodes, {made.slots} slots")
-    output.nodes(made, health)
-    output.missing(record.missing)
+    reports.nodes(made, health)
+    reports.missing(record.missing)
     if seen:
         output.line()
-        output.runs_table(seen[-5:])
+        reports.runs_table(seen[-5:])
 
 
 def teardown(

@@ -6,15 +6,15 @@ from typing import Annotated
 import typer
 
 from orchestrator import programs
-from orchestrator.cli import options, output, started, training
+from orchestrator.cli import options, reports, started, training
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cli.training import Controller, CycleTime, Detach, Interface, Np
 from orchestrator.schema import Prepared, Staged
 
 Dataset = Annotated[str | None, completed(HELP["train.dataset"], lambda: list(programs.SHARDED))]
 Data = Annotated[Path | None, key("train.data")]
-PREPARED = started.left("prepared.json", Prepared, output.prepared)
-STAGED = started.left("staged.json", Staged, output.staged)
+PREPARED = started.left("prepared.json", Prepared, reports.prepared)
+STAGED = started.left("staged.json", Staged, reports.staged)
 
 
 def register(app: typer.Typer) -> None:

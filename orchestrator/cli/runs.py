@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import plot, progress, records, runs, state
-from orchestrator.cli import options, output
+from orchestrator.cli import options, output, reports
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.errors import StateError, command
 from orchestrator.plot import epochs
@@ -68,8 +68,8 @@ def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = Fa
     record = state.read(place)
     seen = runs.overview(place, record.cluster if record else None)
     if json:
-        return output.as_json([output.as_record(one) for one in seen])
-    output.runs_table(seen) if seen else output.line(f"cluster {place.name}: no runs yet")
+        return output.as_json([reports.as_record(one) for one in seen])
+    reports.runs_table(seen) if seen else output.line(f"cluster {place.name}: no runs yet")
 
 
 def results(
@@ -92,11 +92,11 @@ def results(
         epochs.draw(_trained(directory, chosen.id), plot_file)
         progress.note(f"wrote {plot_file}")
     [seen] = runs.overview(place, record.cluster if record else None, [chosen])
-    output.run(seen, directory, json)
+    reports.run(seen, directory, json)
 
 
 def _trained(directory: Path, run: str) -> Results:
-    found = output.trained(directory)
+    found = reports.trained(directory)
     if found is None:
         raise StateError(f"run {run} left no results.json to draw", "a training run leaves one when it begins")
     return found

@@ -7,7 +7,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from orchestrator import progress, records, runs
-from orchestrator.cli import output
+from orchestrator.cli import output, reports
 from orchestrator.cluster import Cluster
 from orchestrator.errors import RunFailed
 from orchestrator.errors import command as spell
@@ -24,7 +24,7 @@ def follow(
     cluster: Cluster,
     run: Run,
     json: bool,
-    show: Show = output.run,
+    show: Show = reports.run,
     detach: bool = False,
     quiet: bool = False,
 ) -> None:

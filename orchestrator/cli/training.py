@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import programs, providers, recipes, records, resumption, source, state
-from orchestrator.cli import options, output, started
+from orchestrator.cli import options, reports, started
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
@@ -55,7 +55,7 @@ def check(
     """Prove the cluster: health of every node, then an allreduce over all ranks, by value and by speed."""
     config = options.load(config_file, name, launched(np, controller, network_interface, cycle_time))
     place, cluster, digest = deployed(config)
-    proof = started.left("hello.json", Hello, output.hello)
+    proof = started.left("hello.json", Hello, reports.hello)
     started.follow(place, cluster, programs.hello(place, cluster, digest, config), json, proof, quiet=True)
 
 

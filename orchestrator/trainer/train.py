@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # TensorFlow itself takes oneDNN only where a CPU has VNNI
 
 from orchestrator.trainer import probe
 

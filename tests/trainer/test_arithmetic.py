@@ -1,5 +1,6 @@
 """Which arithmetic a run uses where nobody said."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +10,13 @@ from orchestrator.schema import Checkpoint
 from orchestrator.trainer import arithmetic, checkpoints
 from tests import samples
 from tests.trainer import launcher
+
+KERNELS = "TF_ENABLE_ONEDNN_OPTS"
+ASK = """
+import orchestrator.trainer.train
+from tensorflow.python.util import _pywrap_util_port
+print(_pywrap_util_port.IsMklEnabled())
+"""
 
 
 def test_a_run_says_what_all_its_ranks_settled_on_and_one_that_goes_on_keeps_to_it(tmp_path: Path) -> None:
@@ -33,3 +41,14 @@ def test_a_cpu_that_ends_a_program_by_a_signal_is_not_asked_for_those_instructio
     found = arithmetic._measure(1)
     assert found["limited"]
     assert found["gain"] > 0
+
+
+@pytest.mark.parametrize(("wanted", "used"), [(None, "True"), ("0", "False")])
+def test_training_takes_the_kernels_of_onednn_on_every_cpu_unless_told_not_to(
+    monkeypatch: pytest.MonkeyPatch, wanted: str | None, used: str
+) -> None:
+    monkeypatch.delenv(KERNELS, raising=False)
+    if wanted is not None:
+        monkeypatch.setenv(KERNELS, wanted)
+    said = subprocess.run([sys.executable, "-c", ASK], check=True, capture_output=True, text=True)
+    assert said.stdout.strip() == used

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator import datasets
-from orchestrator.cli import output
+from orchestrator.cli import reports
 from orchestrator.datasets import Found
 from orchestrator.errors import ConfigError
 from orchestrator.schema import Prepared, Staged
@@ -102,7 +102,7 @@ def test_what_was_made_and_what_was_left_out_is_shown(capsys: pytest.CaptureFixt
         "bytes": 13_100_000,
     }
     left_out = ["a.JPEG: no image"]
-    output.prepared(Prepared(**values, shards=6, made=2, unreadable=left_out, seconds=1.5))
+    reports.prepared(Prepared(**values, shards=6, made=2, unreadable=left_out, seconds=1.5))
     said = capsys.readouterr().out
     assert "1,234 train and 20 val images in 6 shards, 13.1 MB: /shared/data/x-records" in said
     assert "2 shards were made now, in 1.5 s" in said
@@ -119,7 +119,7 @@ def test_what_every_node_has_is_shown(capsys: pytest.CaptureFixture[str]) -> Non
         "copied": [0, 9_000_000],
         "seconds": 1,
     }
-    output.staged(Staged.model_validate_json(json.dumps(values)))
+    reports.staged(Staged.model_validate_json(json.dumps(values)))
     said = capsys.readouterr().out
     assert "3 shards, 0.0 MB, on every node in 1.0 s:\n  /d\n" in said
     assert re.search(r"b +9\.0 MB +5\.0 MB", said)

@@ -1,0 +1,153 @@
+"""What commands give, as people read it: nodes, plans and bills, runs and what they measured."""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from orchestrator import prices
+from orchestrator.checks import Health
+from orchestrator.cli import output
+from orchestrator.cluster import Cluster
+from orchestrator.config import Config
+from orchestrator.explanation import explain
+from orchestrator.prices import Item
+from orchestrator.runs import Seen
+from orchestrator.schema import Hello, HelloRank, Prepared, Results, Staged
+from orchestrator.terraform import Change
+
+
+def runs_table(seen: Iterable[Seen]) -> None:
+    rows = [(s.run.id, s.state, s.run.np, f"{datetime.fromtimestamp(s.run.started):%Y-%m-%d %H:%M:%S}") for s in seen]
+    output.table(("run", "state", "ranks", "started"), rows)
+
+
+def nodes(made: Cluster, health: Health) -> None:
+    """Every node with what is wrong with it."""
+    output.table(
+        ("node", "role", "address", "slots", "cpus", "gpus", "health"),
+        [
+            (n, node.role, node.address, node.slots, f"{node.cpus:g}", node.gpus, health.failed.get(n, "ok"))
+            for n, node in made.nodes.items()
+        ],
+    )
+
+
+def missing(found: Mapping[str, str]) -> None:
+    """Nodes that were asked for and are not there."""
+    for name, why in found.items():
+        output.line(f"missing: {name}: {why}")
+
+
+def plan(wanted: Config, changes: Sequence[Change]) -> None:
+    """What a deploy would do."""
+    output.line(f"cluster {wanted.name}: {wanted.nodes} nodes with provider {wanted.provider}")
+    if changes:
+        output.table(("change", "what", "name"), [(c.action, c.kind, c.name) for c in changes])
+    else:
+        output.line("nothing would be made or changed by Terraform")
+
+
+def bill(items: Sequence[Item], currency: str) -> None:
+    """What it costs per hour; a thing without a price is named."""
+    rows = [(i.count, i.name, _price(i.each, currency), _price(i.sum, currency)) for i in items]
+    if rows:
+        output.line()
+        output.table(("count", "what", "per hour", "together"), rows)
+        output.line(prices.total(items, currency))
+
+
+def _price(value: float | None, currency: str) -> str:
+    return "no price" if value is None else f"{value:.2f} {currency}"
+
+
+def as_record(seen: Seen) -> dict[str, Any]:
+    """A run and its state as one JSON object."""
+    return {**seen.run.model_dump(), "state": seen.state, "status": seen.status}
+
+
+def run(seen: Seen, directory: Path, json: bool) -> None:
+    """What a run gave, out of the ``directory`` with what was fetched of it."""
+    if found := trained(directory):
+        return output.as_json(found.model_dump() | {"explanation": explain(found)}) if json else _training(found)
+    if json:
+        return output.as_json(as_record(seen))
+    output.line(f"run {seen.run.id} {seen.state}: {shlex.join(seen.run.command)} on {seen.run.np} ranks")
+    output.line(f"log and files: {directory}")
+
+
+def trained(directory: Path) -> Results | None:
+    """What a training run left, out of the ``directory`` with what was fetched of it."""
+    path = directory / "results.json"
+    return Results.model_validate_json(path.read_text()) if path.exists() else None
+
+
+def _training(found: Results) -> None:
+    """A training run's configuration, world and epochs, and what held it up."""
+    config, nodes = found.config, len(set(found.world.hosts))
+    images = found.effective_batch_size // found.world.size
+    after = f", after {found.resumed_from}" if found.resumed_from else ""
+    output.line(
+        f"run {found.run}: {config.model} on {config.dataset}, {found.world.size} ranks on {nodes} nodes{after}"
+    )
+    output.line(
+        f"{images} images per rank and step, learning rate up to {found.peak_learning_rate:g}, "
+        f"{config.precision}, seed {config.seed}, " + ", ".join(f"{k} {v}" for k, v in found.versions.items())
+    )
+    output.table(
+        ("epoch", "loss", "top-1", "test loss", "test top-1", "test top-5", "images/s", "seconds"),
+        [
+            (e.epoch, f"{e.train.loss:.4f}", f"{e.train.top1:.2%}", f"{e.test.loss:.4f}", f"{e.test.top1:.2%}",
+             f"{e.test.top5:.2%}", f"{e.images_per_second:.0f}", f"{e.seconds:.1f}")
+            for e in found.epochs
+        ],
+    )  # fmt: skip
+    if explanation := explain(found):
+        output.line(str(explanation))
+
+
+def hello(found: Hello) -> None:
+    """Who answered, what the allreduce gave, and its cost by message size."""
+    output.table(
+        ("rank", "host", "local rank", "allreduce"),
+        [(r.rank, r.host, r.local_rank, _proof(r, found)) for r in found.ranks],
+    )
+    output.line()
+    output.table(
+        ("message", "latency", "bus bandwidth"),
+        [
+            (_size(s.bytes), f"{s.latency_seconds * 1e3:.2f} ms", f"{s.bus_bandwidth / 1e6:.1f} MB/s")
+            for s in found.sizes
+        ],
+    )
+
+
+def prepared(found: Prepared) -> None:
+    """What shards were made, and what was left out."""
+    images = " and ".join(f"{count:,} {split}" for split, count in found.images.items())
+    output.line(f"{images} images in {found.shards} shards, {found.bytes / 1e6:,.1f} MB: {found.directory}")
+    output.line(f"{found.made} shards were made now, in {found.seconds:.1f} s; the others were there and whole")
+    for unreadable in found.unreadable:
+        output.line(f"left out: {unreadable}")
+
+
+def staged(found: Staged) -> None:
+    """What every node has now, and what was copied for it."""
+    output.line(f"{found.shards} shards, {found.bytes / 1e6:,.1f} MB, on every node in {found.seconds:.1f} s:")
+    for directory in found.directories:
+        output.line(f"  {directory}")
+    rows = zip(found.hosts, found.copied, found.read, strict=True)
+    output.table(
+        ("node", "copied now", "of it from shared storage"),
+        [(host, f"{copied / 1e6:,.1f} MB", f"{read / 1e6:,.1f} MB") for host, copied, read in rows],
+    )
+
+
+def _proof(rank: HelloRank, found: Hello) -> str:
+    right = rank.allreduce_sum == found.expected_sum
+    return f"{rank.allreduce_sum:g} (right)" if right else f"{rank.allreduce_sum:g} instead of {found.expected_sum:g}"
+
+
+def _size(count: int) -> str:
+    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB" if count >= 1 << 10 else f"{count} B"
