@@ -1,13 +1,14 @@
 """What a deploy would make, and whether it could: nothing is touched."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from orchestrator import alerting, gpu, keys, process, progress, providers, state, terraform
 from orchestrator.config import Config
-from orchestrator.errors import StateError, command, gather
+from orchestrator.errors import PreflightError, StateError, command, gather
 from orchestrator.gpu import Pairing
 from orchestrator.providers import Provider
 from orchestrator.state import Home, Record
@@ -45,9 +46,17 @@ def preflight(config: Config) -> Pairing:
 
 
 def _pairing(config: Config) -> Pairing:
-    """What goes with the nodes' GPUs. Raises PreflightError where nothing does."""
+    """What goes with the nodes' GPUs. Raises PreflightError where nothing does, or a licence's file is not there."""
     model, image = providers.get(config.provider).accelerated(config)
-    return gpu.resolve(model, config.gpu, gpu.distribution(image))
+    pairing = gpu.resolve(model, config.gpu, gpu.distribution(image))
+    licence = ("vgpu_installer", "vgpu_token") if pairing.driver == "vgpu" else ()
+    gather(*(partial(_there, f"gpu.{name}", getattr(config.gpu, name)) for name in licence))
+    return pairing
+
+
+def _there(key: str, path: Path) -> None:
+    if not path.expanduser().is_file():
+        raise PreflightError(f"{key}: {path}: no such file", "NVIDIA's licensing portal has it: name where it is here")
 
 
 def plan(config: Config) -> Plan:

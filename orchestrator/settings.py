@@ -1,5 +1,6 @@
 """What Ansible is told beside the cluster: which trainer, which driver, what else there is."""
 
+from pathlib import Path
 from typing import Any
 
 from orchestrator import alerting, notebook, terraform
@@ -26,12 +27,18 @@ def _driver(record: Record) -> dict[str, Any]:
     wanted, pairing = stored(record.config).gpu, record.gpu
     return {
         "gpu_driver": pairing.driver,
+        "gpu_auto": wanted.driver == "auto",
         "gpu_least_driver": pairing.least_driver,
         "gpu_packages": {system: list(names) for system, names in pairing.packages.items()},
         "gpu_first": {system: list(names) for system, names in pairing.first.items()},
-        "gpu_vgpu_installer": str(wanted.vgpu_installer or ""),
-        "gpu_vgpu_token": str(wanted.vgpu_token or ""),
+        "gpu_vgpu_installer": _found(wanted.vgpu_installer),
+        "gpu_vgpu_token": _found(wanted.vgpu_token),
     }
+
+
+def _found(path: Path | None) -> str:
+    """As Ansible finds it, which looks elsewhere for what is relative; "" where there is none."""
+    return str(path.expanduser().absolute()) if path else ""
 
 
 def _monitoring(place: Home, record: Record) -> dict[str, Any]:

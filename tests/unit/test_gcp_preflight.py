@@ -1,10 +1,13 @@
 """What the preflight of provider `gcp` finds, in a stand-in for Google's API: all at once, each with its remedy."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator import planning
+from orchestrator.config.sections import Gpu
 from orchestrator.errors import PreflightError
 from orchestrator.providers import gcp
 from orchestrator.state import Record
@@ -256,3 +259,14 @@ def test_what_this_user_may_not_list_is_said_once(there: StandIn) -> None:
 def test_a_zone_that_is_down_is_refused(there: StandIn) -> None:
     there.items[f"{HERE}/zones/{ZONE}"]["status"] = "DOWN"
     assert [finding.message for finding in findings()] == ["gcp.zone: europe-west4-a is DOWN now"]
+
+
+def test_the_files_of_a_licence_are_looked_for_before_money_is_spent(there: StandIn, tmp_path: Path) -> None:
+    token = tmp_path / "client.tok"
+    token.touch()
+    licence = {"vgpu_installer": "guest.run", "vgpu_token": str(token)}
+    asked = config(accelerator="nvidia-tesla-t4-vws").model_copy(update={"gpu": Gpu.model_validate(licence)})
+    with pytest.raises(PreflightError) as caught:
+        planning.preflight(asked)
+    found = [one.message for one in caught.value.findings if one.message.startswith("gpu.")]
+    assert found == ["gpu.vgpu_installer: guest.run: no such file"]
