@@ -96,6 +96,21 @@ def test_another_password_unsettles_all(deploy: Deploy, tmp_path: Path) -> None:
     assert deploy(jupyter_secret=str(secret))[0] == []
 
 
+def test_another_token_of_a_licence_unsettles_all(deploy: Deploy, tmp_path: Path) -> None:
+    token = tmp_path / "client.tok"
+    token.write_text("one")
+    deploy(gpu_vgpu_token=str(token))
+    token.write_text("two")
+    assert deploy(gpu_vgpu_token=str(token))[0] == []
+
+
+def test_only_the_head_is_asked_for_what_it_shares(deploy: Deploy, tmp_path: Path) -> None:
+    parcel = tmp_path / "parcel"
+    assert deploy(trainer_parcel=str(parcel))[1]["parcel"] is False
+    parcel.touch()
+    assert deploy(trainer_parcel=str(parcel))[1]["parcel"] is True
+
+
 def test_another_rule_of_monitoring_unsettles_all(deploy: Deploy, tmp_path: Path) -> None:
     deploy(monitoring=True)
     (tmp_path / "infra").mkdir()
