@@ -30,6 +30,11 @@ rm /etc/sudoers.d/orchestrator
 echo 'Port 2222' > /etc/ssh/sshd_config.d/50-port.conf
 systemctl restart ssh
 """
+# Services of theirs that are called as some of ours are, where we have none.
+THEIRS = """
+cd /etc/systemd/system
+printf '[Service]\nExecStart=/bin/true\n' | tee notebook.service > dcgm-exporter.service
+"""
 # All that a deploy could have changed and a teardown must restore. What runs leave in the home of an account stays.
 STATE = """
 cat /etc/passwd /etc/group /etc/shadow /etc/hosts
@@ -77,6 +82,8 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
         head, worker = (standing.start(name, image, key) for name in (FIRST, SECOND))
         docker("exec", SECOND, "sh", "-ec", OF_LAB)
         docker("exec", FIRST, "mkdir", "-p", "/shared/data/theirs")
+        for name in (FIRST, SECOND):
+            docker("exec", name, "sh", "-ec", THEIRS)
         yield Machines(head, worker, {name: like(name) for name in (FIRST, SECOND)}, shared(), key)
     finally:
         standing.remove()
