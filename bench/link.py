@@ -1,6 +1,6 @@
 """Training over a slow link: ``make bench-link`` writes build/link.md. Needs root and ``tc`` (Debian's iproute2).
 
-Two local nodes of a core each train ResNet-50 in bfloat16, and what each sends is held to a rate by Linux' token bucket
+Two local nodes of a core each train ResNet-50, and what each sends is held to a rate by Linux' token bucket
 filter (tc-tbf(8)) on its own interface. As chosen; with Horovod's own cycle and no compression; over MPI. These follow
 each other, every other round in the opposite order. What runs measured about the link is forgotten before each.
 """
@@ -14,7 +14,7 @@ from bench.train_ours import HOROVODS_CYCLE
 
 NODES = ("bench-head", "bench-worker-0")
 TRAIN = ("train", "resnet50", "--dataset", "synthetic", "--image-size", "128", "--batch-size", "32")
-ENOUGH = ("--precision", "bfloat16", "--epochs", "2", "--json")
+ENOUGH = ("--epochs", "2", "--json")
 HOROVODS = ("--cycle-time", str(HOROVODS_CYCLE), "--compression", "none")
 MPI = ("--controller", "mpi")
 BUCKET, LATENCY = "256kb", "10ms"  # of the token bucket: what may follow at once, and how long packets queue
@@ -40,10 +40,15 @@ def trained(b: Bench, *options: str) -> float:
     return float(found["epochs"][-1]["images_per_second"])
 
 
-def rows(b: Bench, rate: str, rounds: int) -> list[Row]:
+def rows(b: Bench, rate: str, rounds: int, precision: str) -> list[Row]:
     shape(rate)
+    asked = ("--precision", precision)
     we, horovod, mpi = (f"{way}, link {rate}" for way in ("as chosen", "Horovod's cycle, 32 bits", "over MPI"))
-    ways = {we: lambda: trained(b), horovod: lambda: trained(b, *HOROVODS), mpi: lambda: trained(b, *MPI)}
+    ways = {
+        we: lambda: trained(b, *asked),
+        horovod: lambda: trained(b, *asked, *HOROVODS),
+        mpi: lambda: trained(b, *asked, *MPI),
+    }
     found = interleaved(ways, rounds)
     return [paired(found, we, horovod, ""), paired(found, we, mpi, "")]
 
@@ -52,12 +57,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", action="append", default=[], help="as tc takes it; default: free, 1gbit")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--precision", default="auto", help="as train takes it; default: what is fastest")
     args = parser.parse_args()
     with bench() as b:
         b.run("deploy", "--nodes", str(len(NODES)), "--no-monitoring")
         found: list[Row] = []
         for rate in args.rate or (FREE, "1gbit"):
-            found += rows(b, rate, args.rounds)
+            found += rows(b, rate, args.rounds, args.precision)
             write("link", found, args.rounds, machine())
 
 
