@@ -41,7 +41,8 @@ class Effort:
                 return made
 
     def remember(self, made: Cluster) -> None:
-        self.record = self.record.model_copy(update={"cluster": made, "missing": dict(self.missing)})
+        known = {"cluster": made, "missing": dict(self.missing), "applied": self.record.variables}
+        self.record = self.record.model_copy(update=known)
         state.write(self.place, self.record)
 
     def reach(self, made: Cluster) -> None:

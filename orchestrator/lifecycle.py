@@ -82,10 +82,15 @@ def _spare_runs(place: Home, record: Record, variables: Mapping[str, Any]) -> No
     Nodes that are lost are made anew all the same: a run that was on them has failed.
     """
     made = record.cluster
-    if made is None or variables == record.variables or made.nodes[made.head].id not in record.host_keys:
+    if made is None or _unchanged(record, variables) or made.nodes[made.head].id not in record.host_keys:
         return
     with suppress(NodesFailed), runs.head_session(place, made) as head:
         checks.require_free(runs.active(head), made)
+
+
+def _unchanged(record: Record, variables: Mapping[str, Any]) -> bool:
+    """Whether the nodes were made by these ``variables``, and no later deploy has tried others."""
+    return variables == record.variables == record.applied
 
 
 def _provision(place: Home, provider: Provider, record: Record, missing: dict[str, str]) -> Cluster:

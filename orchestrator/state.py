@@ -24,7 +24,8 @@ VERSION = 1
 class Record(BaseModel):
     """state.json: what a cluster is and where it came from. Written before anything is made.
 
-    ``missing`` are nodes that were asked for and are not in the cluster, each with why.
+    ``missing`` are nodes that were asked for and are not in the cluster, each with why; ``applied`` are the variables
+    that ``cluster`` was made by: a deploy that is killed, or fails, leaves others in ``variables``.
     """
 
     version: int = VERSION
@@ -32,6 +33,7 @@ class Record(BaseModel):
     id: str
     config: dict[str, Any]
     variables: dict[str, Any] = {}
+    applied: dict[str, Any] = {}
     gpu: Pairing = Pairing()
     cluster: Cluster | None = None
     missing: dict[str, str] = {}

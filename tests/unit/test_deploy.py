@@ -1,6 +1,7 @@
 """What a deploy refuses, or does not, before it touches anything."""
 
 from orchestrator import lifecycle, state
+from orchestrator.effort import Effort
 from tests import builders
 
 
@@ -18,3 +19,19 @@ def test_a_deploy_that_changes_nothing_asks_for_no_run() -> None:
     record = state.read(place)
     assert record is not None
     lifecycle._spare_runs(place, record, record.variables)
+
+
+def test_after_a_deploy_that_applied_nothing_runs_are_in_the_way_of_what_it_wanted() -> None:
+    place = builders.deployed("demo", nodes=3)
+    fewer = {"nodes": 1}
+    state.write(place, builders.recorded(place).model_copy(update={"variables": fewer}))  # and then it was killed
+    assert not lifecycle._unchanged(builders.recorded(place), fewer)
+
+
+def test_a_deploy_that_was_applied_is_known_as_such() -> None:
+    place = builders.deployed("demo", nodes=3)
+    wanted = {"nodes": 3}
+    record = builders.recorded(place).model_copy(update={"variables": wanted})
+    Effort(place, record, 3).remember(builders.cluster(3))
+    assert lifecycle._unchanged(builders.recorded(place), wanted)
+    assert not lifecycle._unchanged(builders.recorded(place), {"nodes": 2})
