@@ -15,6 +15,7 @@ from orchestrator import (
     progress,
     providers,
     runs,
+    saving,
     state,
 )
 from orchestrator.cluster import Cluster
@@ -51,6 +52,7 @@ def deploy(config: Config) -> Deployment:
         record = _draft(place, config, provider, pairing)
         provider.prepare(record, place)
         _spare_runs(place, state.read(place) or record, record.variables)
+        saving.before_new_head(place, state.read(place) or record, record.variables)
         state.write(place, record)  # before anything of it is made
         with notebook.settled(place, config), password.settled(place, config), _keeping(provider, record):
             effort = Effort(place, record, record.least)

@@ -3,17 +3,10 @@
 from contextlib import suppress
 from dataclasses import dataclass
 
-from orchestrator import ansible, lock, progress, providers, records, runs, state
+from orchestrator import ansible, lock, progress, providers, saving, state
 from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError, command
-from orchestrator.launch import Run
-from orchestrator.monitoring import access, series
-from orchestrator.notes import noting
 from orchestrator.providers import Resource
-from orchestrator.ssh import Session
-from orchestrator.state import Home, Record
-
-ANSWER_SECONDS, SERIES_SECONDS = 15.0, 300.0  # for Prometheus to be there, and for all runs' series together
 
 
 @dataclass(frozen=True)
@@ -47,9 +40,9 @@ def teardown(name: str, wanted: Config | None = None, keep_metrics: bool = True)
             return Receipt(name, [], [])
         provider = providers.of(record)
         made = provider.survey(record)
-        _save_runs(place, record)
+        saving.save_runs(place, record)
         if keep_metrics:
-            _save_series(place, record)
+            saving.save_series(place, record)
         with progress.step("Destroying") as step:
             provider.destroy(place, record, step.detail)
         left = provider.survey(record)
@@ -66,41 +59,6 @@ def _mention_orphans(wanted: Config) -> None:
         if found:
             listed, removes = ", ".join(map(str, found)), command("teardown --orphans", wanted.name)
             progress.note(f"not of this state directory, and left alone: {listed}; {removes} removes them")
-
-
-def _save_runs(place: Home, record: Record) -> None:
-    """Stop what runs and fetch what was not fetched, as far as that can be done: nothing here holds a teardown up."""
-    with noting("runs could not be saved"):
-        pending = [run for run in records.known(place) if not records.is_collected(place, run)]
-        if pending and record.cluster:
-            with progress.step("Saving results of runs") as step, runs.head_session(place, record.cluster) as head:
-                for run in pending:
-                    step.detail(run.id)
-                    with noting(f"run {run.id} could not be saved"):
-                        _save_run(place, head, run)
-
-
-def _save_run(place: Home, head: Session, run: Run) -> None:
-    if runs.look(place, head, run).state == "running":
-        runs.stop(head, run)
-    records.collect(place, head, run)
-
-
-def _save_series(place: Home, record: Record) -> None:
-    """Keep the series of each run that has none here yet. A Prometheus that is slow, or gone, holds no teardown up."""
-    with noting("series of runs could not be kept"):
-        pending = [run for run in records.known(place) if not series.directory(place, run).exists()]
-        if not (pending and record.cluster and access.watched(record)):
-            return
-        with (
-            progress.step("Keeping series of runs") as step,
-            access.asking(place, record, record.cluster, ANSWER_SECONDS, SERIES_SECONDS) as (prometheus, _),
-        ):
-            has = series.known(prometheus)
-            for run in [run for run in pending if run.id in has]:
-                step.detail(run.id)
-                status = records.status(place, run)
-                series.keep(place, prometheus, run, status.ended if status else None)
 
 
 def orphans(config: Config) -> list[Resource]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import removal, state
+from orchestrator import removal, saving, state
 from orchestrator.config import Config, Monitoring
 from orchestrator.monitoring import access, series
 from orchestrator.monitoring.top import NODES, RUNS, TRAINING
@@ -182,7 +182,7 @@ def test_what_was_kept_is_not_asked_for_again(place: Home) -> None:
 def test_a_prometheus_that_is_gone_holds_no_teardown_up(
     place: Home, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(removal, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(saving, "ANSWER_SECONDS", 0.5)
     tunnel_stand_in.on_path(stand_in, {})
     removal.teardown("default")
     assert state.names() == []
@@ -193,7 +193,7 @@ def test_a_prometheus_that_is_gone_holds_no_teardown_up(
 def test_a_prometheus_that_is_slow_is_waited_for_so_long_and_no_longer(
     place: Home, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(removal, "SERIES_SECONDS", 2.0)
+    monkeypatch.setattr(saving, "SERIES_SECONDS", 2.0)
     with prometheus_stand_in.listening(ANSWERS, seconds=0.4) as port:
         tunnel_stand_in.on_path(stand_in, {access.PROMETHEUS.port: port})
         removal.teardown("default")

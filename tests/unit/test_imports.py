@@ -17,6 +17,7 @@ LAYERS = [
     {"lifecycle", "programs"},
     {"effort", "planning"},
     {"removal", "settings", "plot", "resumption"},
+    {"saving"},
     {"runs"},
     {"records"},
     {"alerting", "checks", "datasets", "providers", "notebook", "monitoring"},
