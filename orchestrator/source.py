@@ -3,12 +3,22 @@
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 
 from orchestrator.errors import ConfigError
 
 MOST = 200 << 20  # bytes that a script's directory may have
 LEFT_OUT = {"venv", "__pycache__", "node_modules"}
+# Whoever is on the cluster reads what is sent, and a cloud's credentials often lie beside a script.
+SECRET = (
+    *("cluster.yaml", "*openrc*.sh"),
+    *(f"{name}.{kind}" for name in ("clouds", "clouds-public", "secure") for kind in ("yaml", "yml", "json")),
+)
+NAMES_SECRET = (
+    *("OS_CLIENT_CONFIG_FILE", "OS_CLIENT_SECURE_FILE", "OS_CLIENT_VENDOR_FILE"),
+    *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CREDENTIALS"),
+)
 
 
 def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
@@ -37,14 +47,14 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
 
 
 def files(directory: Path) -> dict[str, Path]:
-    """What is sent of ``directory``, by relative name: nothing hidden, no caches, no environments.
+    """What is sent of ``directory``, by relative name: nothing hidden, no caches, no environments, no credentials.
 
     Raises ConfigError where it is too much, or cannot be read.
     """
     found: dict[str, Path] = {}
     total = 0
     try:
-        for path in _walk(directory, frozenset()):
+        for path in filter(_may_be_sent, _walk(directory, frozenset())):
             found[str(path.relative_to(directory))] = path
             total += path.stat().st_size
             if total > MOST:
@@ -53,6 +63,12 @@ def files(directory: Path) -> dict[str, Path]:
     except OSError as error:
         raise ConfigError([f"run: {error.filename}: {error.strerror}"]) from error
     return found
+
+
+def _may_be_sent(path: Path) -> bool:
+    """Whether it holds no credentials, as far as its name tells, or the environment."""
+    named = {Path(os.environ[name]).resolve() for name in NAMES_SECRET if os.environ.get(name)}
+    return path.resolve() not in named and not any(fnmatch(path.name, pattern) for pattern in SECRET)
 
 
 def _walk(directory: Path, above: frozenset[Path]) -> Iterator[Path]:

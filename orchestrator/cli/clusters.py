@@ -41,6 +41,9 @@ def init(
     if path.exists() and not force:
         raise ConfigError([f"{path} is there already"], "--force replaces it")
     try:
+        path.touch(mode=0o600)  # it has room for passwords
+        if path.is_file():
+            path.chmod(0o600)
         path.write_text(config.template())
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that is there") from error

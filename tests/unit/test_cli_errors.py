@@ -141,3 +141,9 @@ def test_init_writes_a_file_that_deploy_reads_and_refuses_to_overwrite_it(cli: C
     assert (tmp_path / "cluster.yaml").read_text() == "name: mine\n"
     assert cli("init", "--force").returncode == 0
     assert (tmp_path / "cluster.yaml").read_text() != "name: mine\n"
+
+
+def test_what_init_writes_is_for_its_owner_alone(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").touch(mode=0o644)
+    assert cli("init", "--force").returncode == cli("init", "mine.yaml").returncode == 0
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("cluster.yaml", "mine.yaml")] == [0o600, 0o600]
