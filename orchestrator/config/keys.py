@@ -48,7 +48,7 @@ def template() -> str:
             lines += ["", f"{indent}# {description}", f"{indent}{name}:"]
         else:
             shown = "" if default is None else f" {yaml.safe_dump(default).splitlines()[0]}"
-            mark = "" if default is not None else "# "
+            mark = "# " if default is None or name == "nodes" else ""  # where it is absent, hosts are counted
             lines.append(f"{indent}{mark}{name}:{shown}".ljust(36) + f"# {description}")
     return "\n".join(lines) + "\n"
 

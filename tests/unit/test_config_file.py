@@ -56,6 +56,13 @@ def test_the_template_loads_to_the_defaults(tmp_path: Path) -> None:
     assert config.load(path, {}) == Config()
 
 
+def test_a_template_that_is_filled_in_for_hosts_uses_all_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    values = yaml.safe_load(config.template())
+    path.write_text(yaml.safe_dump({**values, "provider": "hosts", "hosts": {"addresses": ["a", "b", "c", "d"]}}))
+    assert config.load(path, {}).nodes == 4
+
+
 def test_the_template_mentions_every_key_with_its_meaning() -> None:
     lines = config.template().splitlines()
     for path, meaning, _ in config.every_key():
