@@ -1,5 +1,8 @@
 """What a deploy would make, and whether it could: nothing is touched."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -8,7 +11,7 @@ from typing import Any
 
 from orchestrator import alerting, gpu, keys, process, progress, providers, state, terraform
 from orchestrator.config import Config
-from orchestrator.errors import PreflightError, StateError, command, gather
+from orchestrator.errors import CommandFailed, PreflightError, StateError, command, gather
 from orchestrator.gpu import Pairing
 from orchestrator.providers import Provider
 from orchestrator.state import Home, Record
@@ -67,11 +70,28 @@ def plan(config: Config) -> Plan:
     record = state.read(place) or state.new_record(config.model_dump(mode="json"))
     changes: list[Change] = []
     if terraform.has_root(config.provider):
-        with progress.step("Planning"), TemporaryDirectory(prefix="orchestrator-plan-") as temporary:
+        with (
+            progress.step("Planning"),
+            TemporaryDirectory(prefix="orchestrator-plan-") as temporary,
+            _keeping_the_log(place),
+        ):
             draft = Home(Path(temporary) / config.name)
             given = variables(place if place.key.exists() else draft, config, provider, record)
             changes = terraform.plan(draft, config.provider, given, place)
     return Plan(changes, provider.priced(config))
+
+
+@contextmanager
+def _keeping_the_log(place: Home) -> Iterator[None]:
+    """The log that an error names outlives the directory that was made for the plan alone."""
+    try:
+        yield
+    except CommandFailed as error:
+        if error.log and error.log.exists():
+            kept = place.log("plan")
+            shutil.copyfile(error.log, kept)
+            error.log, error.hint = kept, f"whole log: {kept}"
+        raise
 
 
 def variables(place: Home, config: Config, provider: Provider, record: Record) -> dict[str, Any]:
