@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import state
-from orchestrator.config import Config, Receiver
+from orchestrator.config import Config, Receiver, expanded
 from orchestrator.errors import ConfigError
 from orchestrator.state import Home
 
@@ -69,7 +69,7 @@ def _email(number: int, receiver: Receiver) -> dict[str, Any]:
 
 def _password(key: str, path: Path) -> str:
     try:
-        text = path.expanduser().read_text().strip()
+        text = expanded(key, path).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not text"
         raise ConfigError([f"{key}: {path}: {reason}"], "name a file with the password and nothing else") from None

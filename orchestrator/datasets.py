@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from orchestrator import process, state
 from orchestrator.cluster import MIN_SHARED_FREE, SHARED
+from orchestrator.config import expanded
 from orchestrator.errors import ConfigError, OrchestratorError, PreflightError
 from orchestrator.recipes import datasets
 from orchestrator.ssh import Session
@@ -77,7 +78,7 @@ def find(dataset: str, data: Path | None, on_progress: Callable[[str], None]) ->
 
 def require(dataset: str, data: Path | None, on_progress: Callable[[str], None]) -> Found:
     """The same for a data set that has files."""
-    directory = data.expanduser() if data else download(dataset, on_progress)
+    directory = expanded("train.data", data) if data else download(dataset, on_progress)
     answer = process.run("check data", [sys.executable, *FORMATS, dataset, str(directory)])
     facts: dict[str, Any] = json.loads(answer)
     if "error" in facts:

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
         if argument == "-m":
             return Path.cwd(), list(argv)
         path = Path(argument)
-        if path.is_file() and (position or "/" in argument or not shutil.which(argument)):
+        if _is_file(path) and (position or "/" in argument or not shutil.which(argument)):
             inside = path.name if position else f"./{path.name}"
             if not position and not os.access(path, os.X_OK):
                 how = f"orchestrator run -- python {argument}" if path.suffix == ".py" else f"chmod +x {argument}"
@@ -44,6 +45,13 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
     raise ConfigError(
         [f"run: no script in `{' '.join(argv)}`: name one, as in `orchestrator run -- python my_script.py`"]
     )
+
+
+def _is_file(path: Path) -> bool:
+    """Where it is code rather than a name, it may be too long to be looked for."""
+    with suppress(OSError):
+        return path.is_file()
+    return False
 
 
 def files(directory: Path) -> dict[str, Path]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from orchestrator.config.keys import every_key, explain, is_section, nearest, template
 from orchestrator.config.monitoring import Monitoring, Receiver
+from orchestrator.config.paths import expanded
 from orchestrator.config.providers import LEAST_CPUS, LEAST_MEMORY, Host, Local
 from orchestrator.config.reading import load, name_in, stored, usable
 from orchestrator.config.sections import NAME, NAME_RULE, Launch, Train
@@ -24,6 +25,7 @@ __all__ = [
     "Receiver",
     "Train",
     "every_key",
+    "expanded",
     "explain",
     "is_section",
     "load",

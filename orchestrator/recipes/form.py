@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, ValidationError, create_model
 
-from orchestrator.config import explain
+from orchestrator.config import expanded, explain
 from orchestrator.config.sections import Section
 from orchestrator.errors import ConfigError
 from orchestrator.schema import Compression, Optimizer, Precision, Schedule
@@ -57,7 +57,7 @@ def own(path: Path, datasets: list[str]) -> dict[str, dict[str, Any]]:
     Raises ConfigError with everything that is wrong with it.
     """
     try:
-        values = yaml.safe_load(path.expanduser().read_text())
+        values = yaml.safe_load(expanded("train.recipe", path).read_text())
     except OSError as error:
         raise ConfigError([f"train.recipe: {path}: {error.strerror}"]) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -45,6 +45,7 @@ def test_a_module_is_run_from_the_directory_one_stands_in(project: Path) -> None
         (["missing.py"], "run: missing.py: no such file"),
         (["./train.py"], "run: ./train.py: is not executable: `orchestrator run -- python ./train.py`"),
         (["python", "--version"], "run: no script in `python --version`"),
+        (["python", "-c", "1;" * 2000], "run: no script in `python -c 1;1;"),
         ([], "run: nothing to run"),
     ],
 )

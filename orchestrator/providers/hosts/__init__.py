@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from orchestrator import images, state
 from orchestrator.cluster import Cluster
-from orchestrator.config import Config, stored
+from orchestrator.config import Config, expanded, stored
 from orchestrator.errors import NodesFailed, PreflightError, gather
 from orchestrator.providers import Resource, machines
 from orchestrator.providers.hosts import adoption, findings, wanted
@@ -24,7 +24,7 @@ def preflight(config: Config, record: Record | None) -> None:
     if not shutil.which("ssh"):
         return  # which is a finding of its own
     identity = config.hosts.identity
-    if identity and not identity.expanduser().is_file():
+    if identity and not expanded("hosts.identity", identity).is_file():
         raise PreflightError(f"hosts.identity: {identity}: no such file", "name a private key, or leave it out")
     seen = sight.look(config)
     found = [findings.of(one, config, record.id if record else "") for one in seen]

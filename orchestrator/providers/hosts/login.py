@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from orchestrator import process, ssh
-from orchestrator.config import Config, Host
+from orchestrator.config import Config, Host, expanded
 from orchestrator.errors import CommandFailed
 from orchestrator.ssh import Unreachable
 
@@ -67,7 +67,8 @@ class Resolved(BaseModel):
 
 def of(config: Config, host: Host) -> Login:
     """The login of ``host``. A port that is 22 may just be the default: the user's ssh may know better."""
-    identity = config.hosts.identity and str(config.hosts.identity.expanduser().absolute())
+    given = config.hosts.identity
+    identity = given and str(expanded("hosts.identity", given).absolute())
     port = host.port if host.port != 22 else None
     jump = config.hosts.jump
     if jump and jump.rpartition("@")[2].partition(":")[0] == host.address:
