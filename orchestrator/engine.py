@@ -13,6 +13,7 @@ import docker.errors
 import requests
 import urllib3
 from docker.context import ContextAPI
+from docker.context.config import get_current_context_name
 
 import docker
 from orchestrator.errors import CommandFailed, PreflightError
@@ -48,7 +49,7 @@ class Engine:
 
     def __init__(self) -> None:
         """Raises PreflightError where it does not answer, with the remedy."""
-        self.host = os.environ.get("DOCKER_HOST") or ContextAPI.get_current_context().Host
+        self.host = os.environ.get("DOCKER_HOST") or _host_of_context(os.environ.get("DOCKER_CONTEXT"))
         try:
             self.client = docker.DockerClient(base_url=self.host, timeout=ANSWER_SECONDS)
             self.facts: dict[str, Any] = self.client.info()
@@ -169,6 +170,15 @@ class Engine:
             for c in n.attrs["IPAM"].get("Config") or []
             if ":" not in c.get("Subnet", ":")
         ]
+
+
+def _host_of_context(name: str | None) -> str:
+    """Where the engine of Docker's context ``name`` listens, by default of the current one. Raises PreflightError."""
+    context = ContextAPI.get_context(name)
+    if context is None:
+        remedy = "`unset DOCKER_CONTEXT`" if name else "`docker context use default`"
+        raise PreflightError(f"Docker has no context {name or get_current_context_name()!r}", remedy)
+    return str(context.Host)
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """Docker Engine: gone, forbidden, and what it says of resources and builds (by a stand-in that listens on loopback)."""
 
+import hashlib
 import io
+import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -48,6 +50,40 @@ def test_an_engine_at_a_port_that_no_one_listens_at_is_refused(monkeypatch: pyte
     monkeypatch.setenv("DOCKER_HOST", address)
     with pytest.raises(PreflightError, match="does not answer"):
         Engine()
+
+
+@pytest.fixture
+def docker_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The configuration of a ``docker`` whose current context, made and removed later, is called gone."""
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    (tmp_path / "config.json").write_text('{"currentContext": "gone"}')
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("chosen", "lack", "remedy"),
+    [("", "'gone'", "`docker context use default`"), ("typo", "'typo'", "`unset DOCKER_CONTEXT`")],
+)
+@pytest.mark.usefixtures("docker_settings")
+def test_a_context_that_is_not_there_is_refused_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, chosen: str, lack: str, remedy: str
+) -> None:
+    monkeypatch.setenv("DOCKER_CONTEXT", chosen)
+    with pytest.raises(PreflightError, match=f"Docker has no context {lack}") as caught:
+        Engine()
+    assert caught.value.hint == remedy
+
+
+def test_the_engine_of_the_context_in_the_environment_is_asked(
+    monkeypatch: pytest.MonkeyPatch, docker_settings: Path
+) -> None:
+    with docker_stand_in.listening({}) as address:
+        meta = docker_settings / "contexts" / "meta" / hashlib.sha256(b"lab").hexdigest() / "meta.json"
+        meta.parent.mkdir(parents=True)
+        meta.write_text(json.dumps({"Name": "lab", "Metadata": {}, "Endpoints": {"docker": {"Host": address}}}))
+        monkeypatch.setenv("DOCKER_CONTEXT", "lab")
+        assert Engine().host == address
 
 
 def test_an_engine_says_what_it_has(engine: Connect) -> None:
