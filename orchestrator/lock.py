@@ -3,14 +3,18 @@
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
+from typing import IO
 
 from orchestrator import endings, progress
 from orchestrator.errors import StateError
 from orchestrator.state import Home, usable
 
 ROUNDS = 3  # what is being ended may start another program meanwhile
+LOOK_SECONDS = 0.1
 
 
 @contextlib.contextmanager
@@ -39,18 +43,48 @@ def starting(place: Home) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def waited(path: Path, does: str, seconds: float, variable: str = "XDG_STATE_HOME") -> Iterator[None]:
+    """Hold the file ``path``, which ``variable`` moves, once no other command does what this one ``does``.
+
+    Raises StateError after so many ``seconds``.
+    """
+    with usable(path, variable):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = path.open("a")
+    with file:
+        if not _taken(file):
+            with progress.step(f"Waiting for another command that {does}"):
+                _take(file, does, time.monotonic() + seconds)
+        yield
+
+
+def _take(file: IO[str], does: str, deadline: float) -> None:
+    while not _taken(file):
+        if time.monotonic() > deadline:
+            raise StateError(f"another command that {does} does not end", f"`fuser {file.name}` shows it: end it")
+        time.sleep(LOOK_SECONDS)
+
+
+def _taken(file: IO[str]) -> bool:
+    """Whether the lock could be had at once."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
 def _locked(place: Home, name: str) -> Iterator[None]:
     with usable(place.path):
         place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = (place.path / name).open("a+")
     with file:
         with usable(place.path / name):
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _taken(file):
                 file.seek(0)
                 holder = file.read().strip()
-                raise StateError(f"cluster {place.name!r} is locked by {holder}", "wait for it") from None
+                raise StateError(f"cluster {place.name!r} is locked by {holder}", "wait for it")
         with contextlib.suppress(OSError):  # a full disk does not stop a teardown
             os.ftruncate(file.fileno(), 0)
             os.write(file.fileno(), f"pid {os.getpid()} since {datetime.now():%Y-%m-%d %H:%M:%S}".encode())

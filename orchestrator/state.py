@@ -176,14 +176,17 @@ def replace(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def usable(path: Path) -> Iterator[None]:
-    """What the file system refuses about ``path`` is for the user to put right; only that it is not there is usual."""
+def usable(path: Path, variable: str = "XDG_STATE_HOME") -> Iterator[None]:
+    """What the file system refuses about ``path``, which ``variable`` moves, is for the user to put right.
+
+    Only that it is not there is usual.
+    """
     try:
         yield
     except FileNotFoundError:
         raise
     except OSError as error:
-        hint = "set XDG_STATE_HOME to a directory of yours on a disk with room"
+        hint = f"set {variable} to a directory of yours on a disk with room"
         raise ConfigError([f"{error.filename or path}: {error.strerror}"], hint) from error
 
 

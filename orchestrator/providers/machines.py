@@ -3,23 +3,33 @@
 from pathlib import Path
 from typing import Any
 
-from orchestrator import build, images, progress, state
+from orchestrator import build, images, lock, progress, state
 from orchestrator.cluster import SHARED
 from orchestrator.config import stored
 from orchestrator.engine import Engine
 from orchestrator.state import Home, Record
 
 IMAGE = "trainer"
+WAIT_SECONDS = 3600.0  # for another deploy, which builds the image and packs it
 
 
 def prepare(record: Record, place: Home) -> None:
     """Build the trainer's image, where its archive is not here. Raises PreflightError, CommandFailed."""
-    if _archive(record).exists():
+    path = _archive(record)
+    if path.exists():
         return
+    with lock.waited(path.with_name("lock"), "packs the trainer's image", WAIT_SECONDS, "XDG_CACHE_HOME"):
+        if not path.exists():
+            _pack(record, place, path)
+
+
+def _pack(record: Record, place: Home, path: Path) -> None:
+    for left in path.parent.glob(".*.tar.zst.*"):  # by a command that was killed
+        left.unlink()
     engine, base = Engine(), stored(record.config).local.base_image
     tag = build.ensure(engine, IMAGE, base, place.log("image"), record.gpu.accelerator)
     with progress.step("Packing the trainer's image (once)") as step:
-        build.archive(engine, tag, _archive(record), lambda done: step.detail(f"{done >> 20} MiB"))
+        build.archive(engine, tag, path, lambda done: step.detail(f"{done >> 20} MiB"))
 
 
 def trainer_digest(record: Record) -> str:

@@ -90,3 +90,14 @@ def test_a_state_directory_that_cannot_be_made_is_refused_with_the_way_out(
     with pytest.raises(ConfigError) as caught, lock.held(state.home("demo")):
         pass
     assert "XDG_STATE_HOME" in caught.value.hint
+
+
+def test_a_lock_that_is_waited_for_too_long_is_an_error_that_names_its_holder(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "lock"
+    with (
+        lock.waited(path, "packs", 0.0),
+        pytest.raises(StateError, match="another command that packs does not end") as caught,
+        lock.waited(path, "packs", 0.2),
+    ):
+        pass
+    assert caught.value.hint == f"`fuser {path}` shows it: end it"
