@@ -83,17 +83,23 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
     """The node image, and each node's share of this machine."""
     docker = Engine()
     memory = config.local.memory * 2**10 if config.local.memory else MEMORY_SHARE * docker.memory / 2**20 / config.nodes
-    before = record.variables.get("local", {})
-    subnet = (
-        config.local.subnet or before.get("subnet") or free_subnet(config.name, [n.subnet for n in docker.networks()])
-    )
     return {
         "image": images.tag(IMAGE, config.local.base_image),
-        "subnet": str(subnet),
+        "subnet": str(config.local.subnet or _subnet(docker, config.name, record)),
         "mtu": _mtu(),
         "cpus": config.local.cpus or max(LEAST_CPUS, int(100 * docker.cpus / config.nodes) / 100),
         "memory": int(memory),
     }
+
+
+def _subnet(docker: Engine, name: str, record: Record) -> IPv4Network:
+    """The one of before, unless others were quicker, else a free one."""
+    taken = [network.subnet for network in docker.networks() if network.id != record.id]
+    before = record.variables.get("local", {}).get("subnet")
+    kept = IPv4Network(before) if before else None
+    if kept and not any(kept.overlaps(other) for other in taken):
+        return kept
+    return free_subnet(name, taken)
 
 
 def accelerated(config: Config) -> tuple[str | None, str]:

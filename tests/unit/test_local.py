@@ -84,6 +84,17 @@ def test_exactly_what_the_machine_has_is_granted() -> None:
     local.preflight(Config.model_validate({"name": "free", "local": {"cpus": 4, "memory": 4}}), None)
 
 
+@pytest.mark.parametrize(("owner", "kept"), [("1a2b3c4d", True), ("another", False), ("", False)])
+def test_a_subnet_of_before_is_kept_until_another_network_has_it(
+    monkeypatch: pytest.MonkeyPatch, owner: str, kept: bool
+) -> None:
+    before = record().model_copy(update={"variables": {"local": {"subnet": "10.201.7.0/24"}}})
+    with docker_stand_in.listening({"/networks": (200, [[network("there", "10.201.7.0/24", owner)]])}) as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        found = local.variables(Config(name="demo"), before)["subnet"]
+    assert (found == "10.201.7.0/24") == kept
+
+
 def test_a_subnet_that_another_network_has_is_refused_and_one_s_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     networks = [network("office", "172.17.0.0/16", "another"), network("mine", "10.201.7.0/24", record().id)]
     with docker_stand_in.listening({"/networks": (200, [networks])}) as address:
