@@ -109,7 +109,7 @@ def metrics(
     chosen = records.get(place, run)
     found = _series(place, chosen)
     if csv:
-        progress.note(f"wrote {series.write(found, csv)} files to {csv}")
+        progress.note(f"wrote {_written(found, csv)} files to {csv}")
     if plot_file:
         minutes.draw(found, chosen.id, plot_file)
         progress.note(f"wrote {plot_file}")
@@ -119,6 +119,13 @@ def metrics(
             f"run {chosen.id} has no training series", f"{command('results', place.name)} shows what it left"
         )
     output.as_json(told) if json else watched.run(told)
+
+
+def _written(found: list[Series], csv: Path) -> int:
+    try:
+        return series.write(found, csv)
+    except OSError as error:
+        raise ConfigError([f"--csv: {csv}: {error.strerror}"], "name a directory") from error
 
 
 def _series(place: Home, run: Run) -> list[Series]:

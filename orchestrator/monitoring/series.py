@@ -60,7 +60,7 @@ def _span(prometheus: Prometheus, run: Run, until: float) -> tuple[float, float]
 
 
 def keep(place: Home, prometheus: Prometheus, run: Run, ended: float | None) -> None:
-    """Write the series of a run beside its results, all or none of them."""
+    """Write the series of a run beside its results, all or none of them. Raises ConfigError where they cannot be."""
     target = directory(place, run)
     with _replaced(target) as temporary:
         write(fetch(prometheus, run, ended), temporary)
@@ -78,16 +78,14 @@ def _replaced(target: Path) -> Iterator[Path]:
 def write(series: Sequence[Series], target: Path) -> int:
     """One file per metric in ``target``: columns time (unix seconds), the labels, value. Returns how many files.
 
-    A colon, which names of recorded series have, is a dot in the file's name. Raises ConfigError where a file cannot be
-    written.
+    A colon, which names of recorded series have, is a dot in the file's name. Raises OSError.
     """
     by_name: dict[str, list[Series]] = {}
     for one in series:
         by_name.setdefault(one.name, []).append(one)
-    with state.usable(target):
-        target.mkdir(parents=True, exist_ok=True)
-        for name, of_name in by_name.items():
-            _write(target / f"{name.replace(':', '.')}.csv", of_name)
+    target.mkdir(parents=True, exist_ok=True)
+    for name, of_name in by_name.items():
+        _write(target / f"{name.replace(':', '.')}.csv", of_name)
     return len(by_name)
 
 

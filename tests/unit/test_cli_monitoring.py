@@ -115,6 +115,13 @@ def test_a_run_is_told_in_short(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("place", "head")
+def test_series_that_cannot_be_written_are_said_with_the_path_that_was_given(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    finished = cli("metrics", "--csv", "file")
+    assert (finished.returncode, finished.stderr) == (2, "error: --csv: file: File exists\nname a directory\n")
+
+
+@pytest.mark.usefixtures("place", "head")
 def test_the_series_of_a_run_become_csv_files_and_a_picture(cli: Cli, tmp_path: Path) -> None:
     finished = cli("metrics", "--csv", "series", "--plot", "run.png")
     assert finished.stderr == "wrote 17 files to series\nwrote run.png\n"

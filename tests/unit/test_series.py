@@ -107,12 +107,6 @@ def test_series_are_kept_all_or_none() -> None:
     assert [path.name for path in (place.runs / RUN.id).iterdir()] == ["metrics"]
 
 
-def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=r"Not a directory|File exists"):
-        series.write(EVERYTHING, tmp_path / "file" / "csv")
-
-
 def test_a_picture_shows_speed_loss_and_where_the_time_goes_over_minutes() -> None:
     panels: list[Any] = minutes.picture(EVERYTHING, RUN.id).axes
     images, loss, split = panels
