@@ -30,6 +30,20 @@ def test_every_command_is_in_the_readme_and_no_other() -> None:
     assert set(re.findall(r"^\| `orchestrator (\w+)", table, re.MULTILINE)) == set(group.commands)  # type: ignore[attr-defined]
 
 
+def commands(group: Any) -> dict[str, set[str]]:
+    """The options of every command, by the first word of its name."""
+    inner = {name: getattr(command, "commands", {"": command}) for name, command in group.commands.items()}
+    return {name: {o for c in of.values() for p in c.params for o in p.opts} for name, of in inner.items()}
+
+
+def test_the_commands_without_the_usual_options_are_those_that_the_readme_names() -> None:
+    options = commands(typer.main.get_command(cli.app))
+    for option in ("--cluster NAME", "--config FILE", "--json"):
+        [names] = re.findall(rf"Every command but ([^.]*?)\s+takes [^.]*`{option}`", README.replace("cluster.yaml", ""))
+        without = {name for name, has in options.items() if option.split()[0] not in has}
+        assert set(re.findall(r"`(\w+)`", names)) == without, option
+
+
 def test_every_target_of_the_makefile_that_is_named_is_there() -> None:
     makefile = (assets.PACKAGE.parent / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
