@@ -24,7 +24,7 @@ BY_HAND = "install Terraform (https://developer.hashicorp.com/terraform/install)
 
 def main(directory: Path) -> None:
     """Do nothing where Terraform or OpenTofu is there; end with what to do by hand where it cannot be fetched."""
-    if shutil.which("terraform") or shutil.which("tofu") or (directory / "terraform").exists():
+    if shutil.which("terraform") or shutil.which("tofu") or os.access(directory / "terraform", os.X_OK):
         return
     if platform.machine() not in SHA256:
         sys.exit(f"setup: no Terraform known for {platform.machine()}: {BY_HAND}")
@@ -40,8 +40,15 @@ def main(directory: Path) -> None:
     if found != checksum:
         sys.exit(f"setup: {url} has SHA-256 {found}, expected {checksum}: {BY_HAND}")
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        archive.extract("terraform", directory)
-    (directory / "terraform").chmod(0o755)
+        _put(archive.read("terraform"), directory / "terraform")
+
+
+def _put(content: bytes, path: Path) -> None:
+    """Under another name first: one that is cut short is never taken for the program."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(content)
+    partial.chmod(0o755)
+    partial.replace(path)
 
 
 if __name__ == "__main__":

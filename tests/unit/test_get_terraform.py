@@ -1,0 +1,59 @@
+"""scripts/get_terraform.py, in front of a mirror on loopback."""
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from scripts import get_terraform
+
+PROGRAM = b"#!/bin/sh\necho Terraform\n"
+
+
+@pytest.fixture(autouse=True)
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A mirror that has our release, with a checksum of its own; no Terraform is on the PATH."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("terraform", PROGRAM)
+    version = get_terraform.VERSION
+    path = tmp_path / "mirror" / "terraform" / version / f"terraform_{version}_linux_amd64.zip"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(packed.getvalue())
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path / "mirror"))
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    checksum = hashlib.sha256(packed.getvalue()).hexdigest()
+    monkeypatch.setattr(get_terraform, "SHA256", dict.fromkeys(get_terraform.SHA256, ("amd64", checksum)))
+    monkeypatch.setenv("TERRAFORM_RELEASES", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    yield
+    server.shutdown()
+    server.server_close()
+
+
+def test_terraform_is_put_there_whole_and_to_be_executed(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    get_terraform.main(tmp_path / "bin")
+    [program] = (tmp_path / "bin").iterdir()
+    assert (program.name, program.read_bytes(), program.stat().st_mode & 0o777) == ("terraform", PROGRAM, 0o755)
+
+
+def test_what_an_interrupted_unpacking_left_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "terraform").write_bytes(PROGRAM[:5])  # not executable yet
+    get_terraform.main(tmp_path / "bin")
+    assert (tmp_path / "bin" / "terraform").read_bytes() == PROGRAM
+
+
+def test_a_terraform_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    there = tmp_path / "bin" / "terraform"
+    there.touch(mode=0o755)
+    get_terraform.main(tmp_path / "bin")
+    assert there.read_bytes() == b""
