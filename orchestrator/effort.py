@@ -31,6 +31,8 @@ class Effort:
             try:
                 step(made)
             except NodesFailed as failed:
+                if made.nodes.keys().isdisjoint(failed.reasons):  # there is nobody to go on without
+                    raise
                 rest = made.without(failed.reasons)
                 if made.head in failed.reasons or len(rest.nodes) < self.least:
                     raise

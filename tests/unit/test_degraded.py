@@ -64,6 +64,14 @@ def test_too_few_nodes_or_no_head_end_the_deploy(least: int, broken: list[str]) 
         effort(nodes=4, least=least).settle(builders.cluster(nodes=4), failing(*broken))
 
 
+def test_what_fails_outside_the_cluster_ends_the_deploy() -> None:
+    def step(made: Cluster) -> None:
+        raise NodesFailed("no ssh", {"the jump host": "no answer"})
+
+    with pytest.raises(NodesFailed, match="the jump host"):
+        effort(nodes=4, least=3).settle(builders.cluster(nodes=4), step)
+
+
 def heard(*texts: str) -> CommandFailed:
     errors = Errors(lambda line: None)
     for text in texts:
