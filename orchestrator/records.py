@@ -1,13 +1,14 @@
 """What this side remembers of runs, and keeps of them: one directory per run in the state directory."""
 
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 
-from orchestrator import state
+from orchestrator import lock, state
 from orchestrator.config import nearest
 from orchestrator.errors import StateError, command
 from orchestrator.launch import AUTOTUNED, Run
@@ -15,6 +16,7 @@ from orchestrator.schema import Checkpoints, RunStatus
 from orchestrator.ssh import Session
 from orchestrator.state import Home
 
+WAIT_SECONDS = 3600.0
 STATUS, INDEX = "status.json", "checkpoints/index.json"
 COLLECTED = (
     *("config.json", "hostfile", "log", "output", AUTOTUNED),
@@ -38,15 +40,25 @@ def collect(place: Home, head: Session, run: Run) -> Path:
     names = [name for name in COLLECTED if name in there] + [f"checkpoints/{point.name}" for point in points.kept]
     if not names:  # it was another deployment's
         return target
-    with TemporaryDirectory(dir=target, prefix=".collecting-") as temporary:
-        head.fetch(run.directory, [*names, *([STATUS] if STATUS in there else [])], Path(temporary))
+    with _fetching(target) as temporary:
+        head.fetch(run.directory, [*names, *([STATUS] if STATUS in there else [])], temporary)
         if points.kept:
-            points.write(Path(temporary) / INDEX)
-        for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == STATUS):
+            points.write(temporary / INDEX)
+        for path in sorted(temporary.iterdir(), key=lambda path: path.name == STATUS):
             if path.is_dir():
                 shutil.rmtree(target / path.name, ignore_errors=True)
             path.replace(target / path.name)
     return target
+
+
+@contextmanager
+def _fetching(target: Path) -> Iterator[Path]:
+    """A directory for what is on its way to ``target``: one command at a time puts it there."""
+    with lock.waited(target / ".lock", "fetches this run", WAIT_SECONDS):
+        for left in target.glob(".collecting-*"):  # by a command that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        with TemporaryDirectory(dir=target, prefix=".collecting-") as temporary:
+            yield Path(temporary)
 
 
 def _newest_and_best(head: Session, run: Run) -> Checkpoints:
