@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, model_validator
 
 from orchestrator import __version__
 from orchestrator.cluster import Cluster
@@ -38,6 +38,11 @@ class Record(BaseModel):
     cluster: Cluster | None = None
     missing: dict[str, str] = {}
     host_keys: dict[str, str] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_an_older_version(cls, values: Any) -> Any:
+        return {"applied": values.get("variables", {}), **values} if isinstance(values, dict) else values
 
     @property
     def least(self) -> int:

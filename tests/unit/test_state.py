@@ -54,6 +54,13 @@ def test_a_record_is_read_back_as_it_was_written() -> None:
     assert (mode(place.record), mode(place.path)) == (0o600, 0o700)
 
 
+def test_a_record_of_an_older_version_was_applied_as_it_stands() -> None:
+    place, variables = builders.deployed("demo"), {"nodes": 2}
+    values = builders.recorded(place).model_dump(mode="json", exclude={"applied"})
+    state.replace(place.record, json.dumps({**values, "variables": variables}))
+    assert builders.recorded(place).applied == variables
+
+
 def test_two_deployments_never_have_the_same_id() -> None:
     assert state.new_record({}).id != state.new_record({}).id
 
