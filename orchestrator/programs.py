@@ -135,10 +135,12 @@ def _found(config: Config) -> Found:
         return datasets.require(dataset, config.train.data, step.detail)
 
 
-def script(place: Home, cluster: Cluster, digest: str, config: Config, argv: Sequence[str]) -> Run:
+def script(
+    place: Home, cluster: Cluster, digest: str, config: Config, argv: Sequence[str], config_file: Path | None = None
+) -> Run:
     """Start ``argv`` ("python my_script.py ...") on every rank, with the directory that the script lives in."""
     directory, command = source.locate(argv)
-    files = {f"{SOURCE}/{name}": path for name, path in source.files(directory).items()}
+    files = {f"{SOURCE}/{name}": path for name, path in source.files(directory, config_file).items()}
     run = runs.plan(place, cluster, digest, config.launch, "script")
     run = run.model_copy(update={"command": command, "workdir": f"{run.directory}/{SOURCE}"})
     return _start(place, cluster, run, files)

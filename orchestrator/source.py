@@ -54,15 +54,18 @@ def _is_file(path: Path) -> bool:
     return False
 
 
-def files(directory: Path) -> dict[str, Path]:
+def files(directory: Path, config: Path | None = None) -> dict[str, Path]:
     """What is sent of ``directory``, by relative name: nothing hidden, no caches, no environments, no credentials.
+
+    ``config`` is the configuration file in use, which may hold passwords.
 
     Raises ConfigError where it is too much, or cannot be read.
     """
     found: dict[str, Path] = {}
     total = 0
     try:
-        for path in filter(_may_be_sent, _walk(directory, frozenset())):
+        secret = _secret(config)
+        for path in (path for path in _walk(directory, frozenset()) if not _is_secret(path, secret)):
             found[str(path.relative_to(directory))] = path
             total += path.stat().st_size
             if total > MOST:
@@ -73,10 +76,14 @@ def files(directory: Path) -> dict[str, Path]:
     return found
 
 
-def _may_be_sent(path: Path) -> bool:
-    """Whether it holds no credentials, as far as its name tells, or the environment."""
-    named = {Path(os.environ[name]).resolve() for name in NAMES_SECRET if os.environ.get(name)}
-    return path.resolve() not in named and not any(fnmatch(path.name, pattern) for pattern in SECRET)
+def _secret(config: Path | None) -> set[Path]:
+    """Files with credentials that the environment, or the command, names."""
+    named = [os.environ.get(name) for name in NAMES_SECRET]
+    return {Path(name).resolve() for name in (*named, config) if name}
+
+
+def _is_secret(path: Path, named: set[Path]) -> bool:
+    return path.resolve() in named or any(fnmatch(path.name, pattern) for pattern in SECRET)
 
 
 def _walk(directory: Path, above: frozenset[Path]) -> Iterator[Path]:

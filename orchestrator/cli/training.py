@@ -164,7 +164,8 @@ def run_script(
     flags = launched(np, controller, network_interface, cycle_time, fusion_threshold, autotune)
     config = options.load(config_file, name, flags)
     place, cluster, digest = deployed(config)
-    started.follow(place, cluster, programs.script(place, cluster, digest, config, command), json, detach=detach)
+    run = programs.script(place, cluster, digest, config, command, config_file)
+    started.follow(place, cluster, run, json, detach=detach)
 
 
 def launched(

@@ -62,12 +62,12 @@ def test_sources_are_sent_without_caches_environments_and_history(project: Path)
 def test_credentials_that_lie_beside_a_script_are_not_sent(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("clouds.yaml", "model/secure.yaml", "clouds-public.yml", "demo-openrc-v3.sh", "cluster.yaml"):
         (project / name).touch()
-    for name in ("mine.yaml", "key.json", "other.json"):
+    for name in ("mine.yaml", "lab.yaml", "key.json", "other.json"):
         (project / name).touch()
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(project / "mine.yaml"))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "key.json")
     monkeypatch.setenv("GOOGLE_CREDENTIALS", '{"type": "service_account"}' * 200)  # the contents, not a path
-    assert sorted(source.files(project)) == ["model/net.py", "other.json", "train.py"]
+    assert sorted(source.files(project, Path("lab.yaml"))) == ["model/net.py", "other.json", "train.py"]
 
 
 def test_links_are_followed_but_not_in_a_circle(project: Path, tmp_path: Path) -> None:
