@@ -25,7 +25,7 @@ def before_new_head(place: Home, record: Record, variables: Mapping[str, Any]) -
     if stays or made.storage != "nfs" or not terraform.has_root(provider):
         return
     lost: list[str] = []
-    save_runs(place, record, lost.append)
+    save_runs(place, record, lost.append, stop=False)
     if lost:
         deploy, teardown = command("deploy", place.name), command("teardown", place.name)
         back = f"{deploy} with the settings of before heals the head; {teardown} gives these runs up"
@@ -39,7 +39,7 @@ def _head(variables: Mapping[str, Any], provider: str) -> dict[str, Any]:
     return {**own, "key": variables.get("ssh_public_key")}
 
 
-def save_runs(place: Home, record: Record, say: Callable[[str], None] = progress.note) -> None:
+def save_runs(place: Home, record: Record, say: Callable[[str], None] = progress.note, stop: bool = True) -> None:
     """Stop what runs and fetch what was not fetched, as far as that can be done; what could not be is told."""
     with noting("runs could not be saved", say):
         pending = [run for run in records.known(place) if not records.is_collected(place, run)]
@@ -48,11 +48,13 @@ def save_runs(place: Home, record: Record, say: Callable[[str], None] = progress
                 for run in pending:
                     step.detail(run.id)
                     with noting(f"run {run.id} could not be saved", say):
-                        _save_run(place, head, run)
+                        _save_run(place, head, run, stop)
 
 
-def _save_run(place: Home, head: Session, run: Run) -> None:
+def _save_run(place: Home, head: Session, run: Run, stop: bool) -> None:
     if runs.look(place, head, run).state == "running":
+        if not stop:
+            raise StateError("it is running")
         runs.stop(head, run)
     records.collect(place, head, run)
 
