@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
-from orchestrator.schema import LOCAL_DATA, Epoch, Results
+from orchestrator.schema import LOCAL_DATA, Epoch, Results, Unfinished
 
 Bound = Literal["input", "straggler", "network", "compute"]
 FROM: dict[Bound, float] = {"input": 0.10, "straggler": 0.10, "network": 0.15}
@@ -69,7 +69,7 @@ def explain(found: Results) -> Explanation | None:
 
 
 def split(found: Results) -> list[Split]:
-    """Every rank's means over all steps of the run that were split; empty where there are none."""
+    """Every rank's means over all steps of this run that were split; empty where there are none."""
     sums, counted = [[0.0] * 3] * found.world.size, 0
     for steps, epoch in _split_epochs(found):
         parts = zip(epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds, strict=True)
@@ -78,14 +78,20 @@ def split(found: Results) -> list[Split]:
     return [Split(*(value / counted for value in rank)) for rank in sums] if counted else []
 
 
-def _split_epochs(found: Results) -> Iterator[tuple[int, Epoch]]:
-    """Epochs with a split of as many ranks as there are now, each with its number of steps but the run's first."""
-    before = 0
+def _split_epochs(found: Results) -> Iterator[tuple[int, Epoch | Unfinished]]:
+    """What this run trained with a split of as many ranks as it has, with the number of steps but the run's first."""
+    before = found.steps_before + 1
     for epoch in found.epochs:
-        steps, before = epoch.steps - (before or 1), epoch.steps
-        parts = (epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds)
-        if steps > 0 and all(len(part) == found.world.size for part in parts):
-            yield steps, epoch
+        if epoch.epoch > found.epochs_before:
+            steps, before = epoch.steps - before, epoch.steps
+            if steps > 0 and _is_split(epoch, found.world.size):
+                yield steps, epoch
+    if found.unfinished:
+        yield found.unfinished.steps, found.unfinished
+
+
+def _is_split(epoch: Epoch, ranks: int) -> bool:
+    return all(len(part) == ranks for part in (epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds))
 
 
 def _shares(ranks: list[Split]) -> dict[Bound, float]:

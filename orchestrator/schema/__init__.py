@@ -33,6 +33,7 @@ from orchestrator.schema.results import (
     Results,
     Scores,
     Trained,
+    Unfinished,
     World,
 )
 from orchestrator.schema.runs import Failure, Hello, HelloRank, HelloSize, NodeFacts, RankRecord, RunStatus, State
@@ -68,5 +69,6 @@ __all__ = [
     "State",
     "TrainConfig",
     "Trained",
+    "Unfinished",
     "World",
 ]

@@ -47,6 +47,15 @@ class Epoch(Trained):
     weights_sha256: str
 
 
+class Unfinished(File):
+    """The split of an epoch's steps that was not evaluated any more: rank r's means, as in :class:`Trained`."""
+
+    steps: int
+    input_seconds: list[float]
+    compute_seconds: list[float]
+    communication_seconds: list[float]
+
+
 class World(File):
     """Who trained: ``hosts[r]`` is the host name of rank r."""
 
@@ -81,6 +90,8 @@ class Results(File):
     Without ``communication`` it is a file of an older version.
     ``damaged`` names the samples that could not be read, and ``skipped_steps`` counts the steps that were not applied,
     both since this run began: what a run that is continued met before is in its own results.
+    ``epochs_before`` and ``steps_before`` were trained by that one, in steps of this run's number of ranks.
+    ``unfinished`` is of the epoch in which the run ended, where that is not among ``epochs``.
     """
 
     version: Literal[1] = 1
@@ -94,6 +105,9 @@ class Results(File):
     epochs: list[Epoch]
     ended: Literal["epochs", "steps", "max-time", "terminated"] | None = None
     resumed_from: str | None = None
+    epochs_before: int = 0
+    steps_before: int = 0
+    unfinished: Unfinished | None = None
     data_path: str | None = None
     communication: Communication | None = None
     damaged: list[str] = Field([])

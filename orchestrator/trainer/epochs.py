@@ -13,7 +13,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.schema import Epoch, Scores, Trained
+from orchestrator.schema import Epoch, Scores, Trained, Unfinished
 from orchestrator.trainer import agreement, endings, outcome, reduction, schedule
 from orchestrator.trainer.checkpoints import Arrays, Keeper
 from orchestrator.trainer.endings import Watch
@@ -46,7 +46,7 @@ class Training:
             if trainer.epoch < trainer.config.epochs and not trainer.ended:
                 trainer.ended = endings.reason(trainer, self.watch.agree())
         ended = trainer.ended or "epochs"
-        self.results.end(ended, agreement.damaged(trainer))
+        self.results.end(ended, agreement.damaged(trainer), self._unfinished())
         if ended in ("max-time", "terminated"):
             outcome.say(f"{ended} after step {trainer.step}: `train --resume {trainer.config.run}` goes on")
         hvd.allgather_object(None)
@@ -138,6 +138,16 @@ class Training:
         self.results.add(epoch, agreement.damaged(self.trainer))
         if self.trainer.done == self.trainer.steps_per_epoch:
             self.keeper.close(epoch)
+
+    def _unfinished(self) -> "Unfinished | None":
+        """How the steps of the last epoch were split, where it is not in the results; every rank calls it."""
+        record, closed = self.trainer.record, [epoch.epoch for epoch in self.results.results.epochs]
+        if self.trainer.epoch in closed or not record.counted:
+            return None
+        parts = hvd.allgather_object(vars(record.mean))
+        return Unfinished(
+            steps=record.counted, **{f"{name}_seconds": [part[name] for part in parts] for name in parts[0]}
+        )
 
     def _test(self) -> Scores:
         sums = tf.zeros([4])

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from orchestrator import __version__
 from orchestrator.explanation import explain
-from orchestrator.schema import Epoch, Results, World
+from orchestrator.schema import Epoch, Results, Unfinished, World
 from orchestrator.trainer import reduction, schedule
 from orchestrator.trainer.data import staged
 from orchestrator.trainer.setup import Trainer
@@ -95,8 +95,8 @@ class Writer:
             f"  {epoch.images_per_second:.0f} images/s  {epoch.seconds:.1f} s"
         )
 
-    def end(self, why: str, damaged: list[str]) -> None:
-        self._keep({"ended": why}, damaged)
+    def end(self, why: str, damaged: list[str], unfinished: "Unfinished | None") -> None:
+        self._keep({"ended": why, "unfinished": unfinished}, damaged)
         if left_out := skipped(self.results):
             say(left_out)
         if explanation := explain(self.results):
@@ -133,6 +133,8 @@ def begin(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
         communication=reduction.described(config, [v.shape for v in trainer.variables]),
         epochs=epochs,
         resumed_from=Path(config.resume).parents[1].name if config.resume else None,
+        epochs_before=trainer.epoch,
+        steps_before=trainer.first,
         data_path=trainer.data_path,
     )
     if trainer.data_path:

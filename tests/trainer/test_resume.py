@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.explanation import explain
 from orchestrator.schema import Checkpoint, Checkpoints, Epoch, RankRecord
 from orchestrator.trainer import endings
 from tests import waiting
@@ -93,6 +94,8 @@ def test_another_number_of_ranks_goes_on_from_the_end_of_an_epoch(place: Path, k
     done = index(killed).kept[-1].epoch
     assert [epoch.epoch for epoch in found] == [1, 2, 3, 4]
     assert [epoch.steps for epoch in found] == [*range(4, 4 * done + 1, 4), *range(8 * done + 8, 33, 8)]
+    before = launcher.results(alone)
+    assert (before.epochs_before, before.steps_before) == (done, 8 * done)
 
 
 def test_a_run_that_is_stopped_within_an_epoch_and_again_goes_on_bit_for_bit(place: Path) -> None:
@@ -134,6 +137,17 @@ def test_a_rank_that_is_terminated_takes_all_to_a_checkpoint_and_an_exit_code_of
     names = {path.name for path in (run / "checkpoints").iterdir()}
     assert names == {"index.json", *(kept.name for kept in index(run).kept)}
     assert "`train --resume terminated` goes on" in (run / "log").read_text()
+
+
+def test_a_run_that_is_stopped_within_its_first_epoch_says_what_held_it_up(place: Path) -> None:
+    run = place / "at-once"
+    run.mkdir()
+    (run / endings.STOP).touch()
+    found = launcher.results(train(run, code=75))
+    assert (found.epochs, found.ended) == ([], "terminated")
+    assert found.unfinished is not None
+    assert found.unfinished.steps == index(run).kept[-1].step - 1
+    assert f"[0]<stdout>:{explain(found)}" in (run / "log").read_text().splitlines()
 
 
 def test_a_run_whose_time_is_up_leaves_a_checkpoint_and_has_ended_well(place: Path) -> None:

@@ -55,7 +55,10 @@ class Split:
 
 
 class Recorder:
-    """The telemetry of one rank, served from when it is entered until it is left."""
+    """The telemetry of one rank, served from when it is entered until it is left.
+
+    ``counted`` steps of the epoch were split: all but the run's first.
+    """
 
     def __init__(self, config: TrainConfig, plan: Plan, directory: Path = snapshots.DIRECTORY) -> None:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -69,7 +72,7 @@ class Recorder:
         self._mark = self._published = time.perf_counter()
         self._blocked = self._agreed = 0.0
         self._traced = False
-        self._sum, self._counted = Split(), 0
+        self._sum, self.counted = Split(), 0
 
     def __enter__(self) -> "Recorder":
         plan = self.plan
@@ -92,7 +95,7 @@ class Recorder:
     def epoch(self, number: int, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The batches of an epoch's training, with the time that each was waited for."""
         self._of(metrics.EPOCH).set(number)
-        self._sum, self._counted, self._mark = Split(), 0, time.perf_counter()
+        self._sum, self.counted, self._mark = Split(), 0, time.perf_counter()
         source = iter(batches)
         try:
             while True:
@@ -132,7 +135,7 @@ class Recorder:
         self._traced, self._agreed = True, 0.0
 
     def _observe(self, parts: Split, steps: int) -> None:
-        self._sum, self._counted = self._sum + parts, self._counted + steps
+        self._sum, self.counted = self._sum + parts, self.counted + steps
         each = parts / steps
         for _ in range(steps):
             self._of(metrics.STEP_SECONDS).observe(each.whole)
@@ -142,7 +145,7 @@ class Recorder:
     @property
     def mean(self) -> "Split | None":
         """Of the epoch's steps so far; None where there was none but the run's first."""
-        return self._sum / self._counted if self._counted else None
+        return self._sum / self.counted if self.counted else None
 
     def scores(self, split: str, loss: float, top1: float) -> None:
         """Latest known of ``split`` ("train" or "test"): mean loss in nats, top-1 from 0 to 1."""
