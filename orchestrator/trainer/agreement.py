@@ -14,19 +14,28 @@ from orchestrator.trainer.setup import Trainer
 
 
 def scores(trainer: Trainer, sums: tf.Tensor, split: str) -> Scores:
-    """Means over what all ranks have summed up. Ends every rank's program where the loss is no longer a number.
-
-    Where a run goes on after such steps, it ends after too many of them, or where no other is left to take a mean of.
-    """
-    place = f"after step {trainer.step} (epoch {trainer.epoch})"
-    trainer.guard.check(place)
-    loss, top1, top5, images = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{split}").numpy().tolist()
-    if not math.isfinite(loss):
-        sys.exit(f"{split} loss is {loss} {place}: a smaller --learning-rate may help")
+    """Means over what all ranks have summed up. Ends every rank's program where there is nothing to take a mean of."""
+    loss, top1, top5, images = total(trainer, sums, split)
     if not images:
         none = "no step's loss was a number" if split == "training" else "no sample could be read"
-        sys.exit(f"{split}: {none} {place}")
+        sys.exit(f"{split}: {none} {_place(trainer)}")
     return Scores(loss=loss / images, top1=top1 / images, top5=top5 / images, images=int(images))
+
+
+def total(trainer: Trainer, sums: tf.Tensor, split: str) -> list[float]:
+    """What all ranks have summed up. Ends every rank's program where the loss is no longer a number.
+
+    Where a run goes on after such steps, it ends after too many of them in a row.
+    """
+    trainer.guard.check(_place(trainer))
+    found = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{split}").numpy().tolist()
+    if not math.isfinite(found[0]):
+        sys.exit(f"{split} loss is {found[0]} {_place(trainer)}: a smaller --learning-rate may help")
+    return list(found)
+
+
+def _place(trainer: Trainer) -> str:
+    return f"after step {trainer.step} (epoch {trainer.epoch})"
 
 
 def damaged(trainer: Trainer) -> list[str]:

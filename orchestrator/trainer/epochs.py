@@ -57,8 +57,8 @@ class Training:
         sums, clock = self._train()
         whole = trainer.done == trainer.steps_per_epoch
         if not whole:
-            self._save(sums, clock)
-            if trainer.ended == "terminated":
+            images = self._save(sums, clock)
+            if trainer.ended == "terminated" or (trainer.ended == "max-time" and not images):
                 return
         trained = self._trained(sums, clock)
         if whole:
@@ -78,7 +78,7 @@ class Training:
             clock.tick(sums)
             with trainer.record.agreeing():
                 if trainer.step % CHECK_STEPS < len(rates):
-                    agreement.scores(trainer, sums, "training")
+                    agreement.total(trainer, sums, "training")
             trainer.record.step(trainer.step, float(rates[-1]), float(waited), len(rates))
             self.watch.stepped(len(rates))
             agreed = endings.agreed(wishes)
@@ -95,10 +95,11 @@ class Training:
         tallies, self.tallies = self.tallies, {}
         return {"sums": np.zeros(4, np.float32), "timing": np.zeros(3), **tallies}
 
-    def _save(self, sums: tf.Tensor, clock: outcome.Clock) -> None:
-        """Within an epoch; ends every rank's program where the loss is no longer a number."""
-        agreement.scores(self.trainer, sums, "training")
+    def _save(self, sums: tf.Tensor, clock: outcome.Clock) -> float:
+        """Within an epoch, of which so many images count; ends every rank's program where the loss is no number."""
+        *_, images = agreement.total(self.trainer, sums, "training")
         self.keeper.save({"sums": sums.numpy(), "timing": np.array(clock.timing)})
+        return images
 
     def _trained(self, sums: tf.Tensor, clock: outcome.Clock) -> Trained:
         """What all ranks' training gave; afterwards they have the same statistics."""

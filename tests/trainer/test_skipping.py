@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.trainer import agreement, skipping, steps
-from orchestrator.trainer.data.datasets import Split
+from orchestrator.trainer.data.datasets import Split, epoch_order
 from orchestrator.trainer.setup import Trainer
 from tests import samples
 from tests.trainer import launcher
@@ -98,6 +98,19 @@ def test_a_run_goes_on_after_steps_whose_loss_is_no_number_and_counts_them(tmp_p
     assert [(epoch.steps, epoch.train.images) for epoch in found.epochs] == [(3, 16), (6, 16)]
     assert all(np.isfinite([epoch.train.loss, epoch.test.loss]).all() for epoch in found.epochs)
     assert "skipped 2 steps whose loss was no number" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "ended", "epochs"), [({"checkpoint_every": 1e-3}, "epochs", 2), ({"max_time": 1.0}, "max-time", 0)]
+)
+def test_an_epoch_that_begins_with_skipped_steps_may_be_looked_at_within(
+    tmp_path: Path, changes: dict[str, float], ended: str, epochs: int
+) -> None:
+    seed = next(seed for seed in range(99) if BAD in epoch_order(ROWS, seed, 1)[:8])
+    said = run(tmp_path / "run", 1, on_nan="skip", learning_rate=0.01, seed=seed, **changes)
+    assert (tmp_path / "run" / "results.json").exists(), said
+    found = launcher.results(tmp_path / "run")
+    assert (found.ended, len(found.epochs)) == (ended, epochs), said
 
 
 def test_without_the_flag_such_a_step_ends_the_run(tmp_path: Path) -> None:
