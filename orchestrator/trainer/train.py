@@ -32,7 +32,7 @@ def main(run_directory: Path) -> int:
     reduction.begin()
     outcome.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
     config = setup.prepare(checkpoints.as_before(config), run_directory)
-    trainer = setup.build(config)
+    trainer = _built(config)
     gc.freeze()  # what is there now stays
     gc.enable()
     with trainer.record:
@@ -41,6 +41,13 @@ def main(run_directory: Path) -> int:
         except DataError as error:
             sys.exit(f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch}): {error}")
     return endings.TERMINATED if ended == "terminated" else 0
+
+
+def _built(config: TrainConfig) -> setup.Trainer:
+    try:
+        return setup.build(config)
+    except DataError as error:
+        sys.exit(f"rank {hvd.rank()}: {error}")
 
 
 if __name__ == "__main__":
