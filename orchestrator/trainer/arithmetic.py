@@ -11,6 +11,8 @@ kept from it.
 
 import json
 import os
+import subprocess
+from contextlib import suppress
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
@@ -61,8 +63,10 @@ def _measured(threads: int, by_cpu: bool) -> dict[str, float]:
 
 
 def _measure(threads: int) -> dict[str, float]:
-    for limits in ({}, {LIMIT: BEFORE_AMX}):
-        gain = probe.said(threads, limits)
-        if gain is not None:
-            return {"gain": float(gain), "limited": bool(limits)}
+    """Where the program takes too long, nothing is gained: a limit would not make it faster."""
+    with suppress(subprocess.TimeoutExpired):
+        for limits in ({}, {LIMIT: BEFORE_AMX}):
+            gain = probe.said(threads, limits)
+            if gain is not None:
+                return {"gain": float(gain), "limited": bool(limits)}
     return NOT_ASKED

@@ -38,12 +38,15 @@ def begin(run_directory: Path) -> None:
 
 
 def said(threads: int, limits: Mapping[str, str]) -> "str | None":
-    """The last word of the program in an environment with these ``limits``; None where it did not end well."""
-    running = _begun.pop() if _begun and not limits else _start(threads, limits)
-    try:
-        output, _ = running.communicate(timeout=SECONDS)
-    finally:
-        running.kill()
+    """The last word of the program in an environment with these ``limits``; None where it did not end well.
+
+    Raises TimeoutExpired where it does not end in time.
+    """
+    with _begun.pop() if _begun and not limits else _start(threads, limits) as running:
+        try:
+            output, _ = running.communicate(timeout=SECONDS)
+        finally:
+            running.kill()
     return output.split()[-1] if running.returncode == 0 else None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.schema import Checkpoint
-from orchestrator.trainer import arithmetic, checkpoints
+from orchestrator.trainer import arithmetic, checkpoints, probe
 from tests import samples
 from tests.trainer import launcher
 
@@ -41,6 +41,18 @@ def test_a_cpu_that_ends_a_program_by_a_signal_is_not_asked_for_those_instructio
     found = arithmetic._measure(1)
     assert found["limited"]
     assert found["gain"] > 0
+
+
+def test_a_program_that_takes_too_long_gains_nothing_and_is_not_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, started = tmp_path / "python-that-sleeps", tmp_path / "started"
+    slow.write_text(f"#!/bin/sh\necho >> {started}\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(slow))
+    monkeypatch.setattr(probe, "SECONDS", 0.5)
+    assert arithmetic._measure(1) == arithmetic.NOT_ASKED
+    assert started.read_text() == "\n"
 
 
 @pytest.mark.parametrize(("wanted", "used"), [(None, "True"), ("0", "False")])

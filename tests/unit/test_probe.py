@@ -1,5 +1,7 @@
 """What is measured before TensorFlow is there, with a program of a line in place of the one that measures."""
 
+import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -36,6 +38,16 @@ def test_what_was_begun_is_not_started_again(started: Path, tmp_path: Path) -> N
     assert probe.said(1, {}) is None
     assert probe.said(1, {"LIMITED": "yes"}) == "1.5"
     assert started.read_text() == "\n\n"
+
+
+def test_a_program_that_takes_too_long_is_ended(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(sys.executable).write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(probe, "SECONDS", 0.2)
+    slow = probe._start(1, {})
+    probe._begun.append(slow)
+    with pytest.raises(subprocess.TimeoutExpired):
+        probe.said(1, {})
+    assert slow.returncode == -signal.SIGKILL
 
 
 def test_only_a_rank_that_will_ask_begins(started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
