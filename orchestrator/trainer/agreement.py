@@ -27,11 +27,36 @@ def total(trainer: Trainer, sums: tf.Tensor, split: str) -> list[float]:
 
     Where a run goes on after such steps, it ends after too many of them in a row.
     """
+    _name_skipped(trainer)
     trainer.guard.check(_place(trainer))
     found = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{split}").numpy().tolist()
     if not math.isfinite(found[0]):
-        sys.exit(f"{split} loss is {found[0]} {_place(trainer)}: a smaller --learning-rate may help")
+        sys.exit(
+            f"{split} loss is {found[0]} {_place(trainer)}{_culprits(trainer)}: a smaller --learning-rate may help"
+        )
     return list(found)
+
+
+def _name_skipped(trainer: Trainer) -> None:
+    """Each rank for itself, once between two looks."""
+    guard = trainer.guard
+    if guard.on and (bad := guard.bad) is not None:
+        skipped = f"goes on without its update ({guard.skipped} skipped so far)"
+        print(
+            f"rank {hvd.rank()}, step {trainer.first + bad}: loss is no number: {skipped}", file=sys.stderr, flush=True
+        )
+        guard.forget()
+
+
+def _culprits(trainer: Trainer) -> str:
+    """The step whose loss was the first that is no number, and the ranks whose it was; every rank calls it."""
+    everyones = hvd.allgather_object(trainer.guard.bad)
+    first = min((bad for bad in everyones if bad is not None), default=None)
+    if first is None:
+        return ""
+    ranks = [str(rank) for rank, bad in enumerate(everyones) if bad == first]
+    who = "every rank" if len(ranks) == hvd.size() > 1 else f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}"
+    return f", first on {who}, step {trainer.first + first}"
 
 
 def _place(trainer: Trainer) -> str:

@@ -1,5 +1,6 @@
 """A loss that is not a number, in a run that goes on after it: the step changes nothing, on no rank."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,15 @@ def test_a_run_goes_on_after_steps_whose_loss_is_no_number_and_counts_them(tmp_p
     assert [(epoch.steps, epoch.train.images) for epoch in found.epochs] == [(3, 16), (6, 16)]
     assert all(np.isfinite([epoch.train.loss, epoch.test.loss]).all() for epoch in found.epochs)
     assert "skipped 2 steps whose loss was no number" in said
+    named = re.findall(r"<stderr>:rank (\d), step (\d): loss is no number: .*\((\d) skipped so far\)", said)
+    first, second = met(1, ranks), met(2, ranks)
+    assert named == [(str(first[0]), str(first[1]), "1"), (str(second[0]), str(second[1] + 3), "2")]
+
+
+def met(epoch: int, ranks: int) -> tuple[int, int]:
+    """The rank that the bad row goes to, and in which of the epoch's steps."""
+    place = epoch_order(ROWS, samples.train_config().seed, epoch).tolist().index(BAD)
+    return place % ranks, place // 8 + 1
 
 
 @pytest.mark.parametrize(
@@ -113,9 +123,12 @@ def test_an_epoch_that_begins_with_skipped_steps_may_be_looked_at_within(
     assert (found.ended, len(found.epochs)) == (ended, epochs), said
 
 
-def test_without_the_flag_such_a_step_ends_the_run(tmp_path: Path) -> None:
-    said = run(tmp_path / "run", 1)
-    assert "training loss is nan after step 3 (epoch 1): a smaller --learning-rate may help" in said
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_without_the_flag_such_a_step_ends_the_run_and_is_named_with_its_rank(tmp_path: Path, ranks: int) -> None:
+    said = run(tmp_path / "run", ranks)
+    rank, step = met(1, ranks)
+    place = f"after step 3 (epoch 1), first on rank {rank}, step {step}"
+    assert f"training loss is nan {place}: a smaller --learning-rate may help" in said
 
 
 def test_too_many_of_them_in_a_row_end_the_run_all_the_same() -> None:
