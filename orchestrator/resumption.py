@@ -85,7 +85,7 @@ def continued(
     point = choose(index, old, np, cluster)
     aside = {"steps": None} if "epochs" in limits else {}
     again = settings.model_copy(update={**aside, **limits})
-    _require_more(again, point, old)
+    _require_more(again, point, old, np)
     source = f"{old.directory}/checkpoints/{point.name}"
     return again.model_copy(update={"resume": source, "restarts": settings.restarts + 1})
 
@@ -105,9 +105,18 @@ def choose(index: Checkpoints, old: Run, np: int, cluster: str) -> Kept:
     return whole[-1]
 
 
-def _require_more(settings: TrainConfig, point: Kept, old: Run) -> None:
+def _require_more(settings: TrainConfig, point: Kept, old: Run, np: int) -> None:
     """Raises ConfigError where there is nothing left to do."""
-    if settings.steps is not None and point.step >= settings.steps:
-        raise ConfigError([f"train.steps: {settings.steps}: run {old.id} has made {point.step}"], MORE)
+    made = _steps(point, np)
+    if settings.steps is not None and made >= settings.steps:
+        of = f" of {np} ranks" if np != point.world else ""
+        raise ConfigError([f"train.steps: {settings.steps}: run {old.id} has made {made}{of}"], MORE)
     if point.whole and point.top1 is not None and point.epoch >= settings.epochs:
         raise ConfigError([f"train.epochs: {settings.epochs}: run {old.id} has made {point.epoch}"], MORE)
+
+
+def _steps(point: Kept, np: int) -> int:
+    """How many steps of ``np`` ranks the run has made, or fewer: how many images an epoch has is not known here."""
+    if np == point.world:
+        return point.step
+    return point.epoch * (point.step // point.epoch * point.world // np)

@@ -142,9 +142,12 @@ def agreed(total: tf.Tensor) -> Wishes:
 
 def reason(trainer: Trainer, wishes: Wishes) -> "str | None":
     """Why to stop now, the same on every rank; None to go on."""
-    if trainer.config.steps is not None and trainer.step >= trainer.config.steps:
-        return "steps"
-    return "terminated" if wishes.terminate else "max-time" if wishes.time_up else None
+    return steps(trainer) or ("terminated" if wishes.terminate else "max-time" if wishes.time_up else None)
+
+
+def steps(trainer: Trainer) -> "str | None":
+    """Why to stop where all steps are made that were asked for: by fewer ranks than before there may be more."""
+    return "steps" if trainer.config.steps is not None and trainer.step >= trainer.config.steps else None
 
 
 def _bytes(trainer: Trainer) -> int:

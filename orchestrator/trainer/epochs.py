@@ -40,6 +40,7 @@ class Training:
         trainer = self.trainer
         if self.point and self.point.trained and self.point.epoch > len(self.point.epochs):
             self._close(self.point.trained)
+        trainer.ended = endings.steps(trainer)
         while trainer.epoch < trainer.config.epochs and not trainer.ended:
             trainer.epoch += 1
             self._epoch()

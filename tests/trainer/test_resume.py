@@ -98,6 +98,11 @@ def test_another_number_of_ranks_goes_on_from_the_end_of_an_epoch(place: Path, k
     assert (before.epochs_before, before.steps_before) == (done, 8 * done)
 
 
+def test_fewer_ranks_that_have_all_the_steps_that_were_asked_for_make_none(place: Path, killed: Path) -> None:
+    enough = launcher.results(train(place / "enough", ranks=1, before=killed, steps=10))
+    assert (enough.ended, len(enough.epochs)) == ("steps", index(killed).kept[-1].epoch)
+
+
 def test_a_run_that_is_stopped_within_an_epoch_and_again_goes_on_bit_for_bit(place: Path) -> None:
     """In bfloat16, with momentum, and with the scores of the epoch that it was stopped in."""
     low: dict[str, Any] = {"precision": "bfloat16"}

@@ -82,6 +82,13 @@ def test_a_run_that_has_made_all_it_was_asked_for_is_refused(
     assert "--epochs or --steps" in caught.value.hint
 
 
+@pytest.mark.parametrize(("np", "made"), [(1, 16), (4, 4)])
+def test_steps_that_were_made_are_counted_as_those_of_the_ranks_that_go_on(np: int, made: int) -> None:
+    assert continued(LAST, np=np, epochs=9, steps=made + 1).steps == made + 1
+    with pytest.raises(ConfigError, match=f"train.steps: {made}: run resnet20-mnist-1 has made {made} of {np} ranks"):
+        continued(LAST, np=np, epochs=9, steps=made)
+
+
 def test_a_last_epoch_that_was_not_evaluated_any_more_is_made_up_for() -> None:
     unseen = LAST.model_copy(update={"top1": None})
     assert str(continued(FIRST, unseen, epochs=2).resume).endswith("/epoch-0002")
