@@ -127,7 +127,7 @@ class Keeper:
         except (OSError, LookupError, ValueError, AssertionError, tf.errors.OpError) as error:
             sys.exit(f"the checkpoint {source} cannot be used: {error}")
         if hvd.rank() == 0:
-            self._adopt(source, point)
+            self._adopt(source)
         return point, tallies
 
     def _restore(self, source: Path, point: Checkpoint) -> Arrays:
@@ -148,11 +148,11 @@ class Keeper:
         trainer.step = trainer.first = point.step if same else point.epoch * trainer.steps_per_epoch
         return own
 
-    def _adopt(self, source: Path, point: Checkpoint) -> None:
+    def _adopt(self, source: Path) -> None:
         """Make the checkpoint ours, and the best so far: the run that is continued can then be removed."""
         index = Checkpoints.model_validate_json((source.parent / INDEX).read_text())
         for kept in index.kept:
-            if kept.name == source.name or (kept.name == index.best and kept.step < point.step):
+            if kept.name == source.name or (kept.name == index.best and kept.epoch <= self.trainer.epoch):
                 self._unfinished().rmdir()
                 shutil.copytree(source.parent / kept.name, self.directory / UNFINISHED, copy_function=os.link)
                 self._keep(kept)

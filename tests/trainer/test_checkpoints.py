@@ -125,6 +125,19 @@ def test_what_a_run_goes_on_from_is_its_own_and_so_is_the_best(tmp_path: Path) -
     assert left(kept) == ["epoch-0002", "epoch-0003"]
 
 
+def test_the_best_stays_though_it_had_more_steps_by_fewer_ranks(tmp_path: Path) -> None:
+    made = trainer(keep_checkpoints=1)
+    kept = keeper(tmp_path / "old", made)
+    for top1 in (0.1, 0.9, 0.3):
+        epoch(kept, made, top1)
+    best, newest = kept.index.kept
+    fewer = best.model_copy(update={"step": 10 * newest.step})
+    kept.index.model_copy(update={"kept": [fewer, newest]}).write(kept.directory / "index.json")
+    resumed = keeper(tmp_path / "new", trainer(keep_checkpoints=1, resume=str(kept.directory / newest.name)))
+    resumed.restore()
+    assert (left(resumed), resumed.index.best) == (["epoch-0002", "epoch-0003"], "epoch-0002")
+
+
 def test_weights_that_are_no_numbers_are_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = trainer()
     kept = keeper(tmp_path, made)
