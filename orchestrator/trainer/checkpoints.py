@@ -10,7 +10,8 @@
 Of what a run depends on, only this changes. The order of samples and what augments them are functions of the seed and
 the epoch, the learning rate is one of the step; random numbers within the model come from its integer variables.
 What differs by rank are the variables that are not trained (batch normalisation's statistics within an epoch, those
-integers) and the sums of the epoch's scores: ranks send them to rank 0, which alone writes.
+integers), the sums of the epoch's scores, and which samples turned out to be damaged: ranks send them to rank 0, which
+alone writes.
 
 A directory has its name once it is whole and on the disk, and counts once index.json, replaced at once, names it; what
 that does not name any more is then removed. Kept are the newest and the best.
@@ -51,8 +52,11 @@ class Keeper:
 
         Weights that are no numbers are not written: the checkpoint before is worth more.
         """
-        own = {**tallies, **{str(n): v.numpy() for n, v in enumerate(self.trainer.model.non_trainable_variables)}}
-        finite, everyones = zip(*hvd.allgather_object((_finite(self.trainer), own)), strict=True)
+        trainer = self.trainer
+        damaged = np.array(sorted(trainer.train_split.readable.damaged), np.int64)
+        variables = {str(n): v.numpy() for n, v in enumerate(trainer.model.non_trainable_variables)}
+        own = {**tallies, "damaged": damaged, **variables}
+        finite, everyones = zip(*hvd.allgather_object((_finite(trainer), own)), strict=True)
         if not all(finite):
             return say("no checkpoint: some weights are not finite numbers")
         if hvd.rank() == 0:
@@ -143,6 +147,7 @@ class Keeper:
         for number, variable in enumerate(trainer.model.non_trainable_variables):
             if str(number) in own:
                 variable.assign(own[str(number)])
+        trainer.train_split.readable.damaged.update(own.get("damaged", np.array([])).tolist())
         self.epochs = list(point.epochs)
         trainer.epoch = point.epoch if point.trained else point.epoch - 1
         trainer.step = trainer.first = point.step if same else point.epoch * trainer.steps_per_epoch

@@ -79,13 +79,14 @@ def left(kept: Keeper) -> list[str]:
 
 
 def test_everything_that_changes_is_brought_back(tmp_path: Path) -> None:
-    """Weights, statistics, dropout's numbers, momentum, iterations, the scale of the loss and its count of steps."""
+    """Weights, statistics, dropout's numbers, momentum, iterations, the loss's scale and its count, damaged samples."""
     before = trainer()
     before.epoch = 2
     before.step = STEPS
     for _ in range(2):
         step(before)
     before.optimizer.dynamic_scale.assign(16.0)
+    before.train_split.readable.damaged.update({7, 3})
     tallies = {"sums": np.array([1, 2, 3, 4], np.float32), "timing": np.array([5.0, 6.0, 7.0])}
     keeper(tmp_path / "before", before).save(tallies)
     point = tmp_path / "before" / "run" / "checkpoints" / "epoch-0002-step-000006"
@@ -97,6 +98,7 @@ def test_everything_that_changes_is_brought_back(tmp_path: Path) -> None:
     assert unchanged <= {"learning_rate", "iteration"}  # of the outer optimizer, which counts no steps
     assert all((a == b).all() for a, b in zip(values(after), values(before), strict=True))
     assert {name: own[name].tolist() for name in tallies} == {k: v.tolist() for k, v in tallies.items()}
+    assert after.train_split.readable.damaged == {3, 7}
     assert (found is not None and found.trained, after.epoch, after.step, after.first) == (None, 1, 6, 6)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from orchestrator.trainer.data import datasets
 from orchestrator.trainer.data.datasets import Split
@@ -83,6 +84,27 @@ def test_a_record_with_another_checksum_is_damaged_too(copy: Path) -> None:
     spoil(Path(split.name(17).partition(",")[0]), int(split.records.offsets[17]) + 40)
     assert [len(images) for images in taken(split, np.arange(40), told)] == [5] * 8
     assert told == [split.name(17)]
+
+
+def decodes(split: Split, number: int, seed: int) -> bool:
+    try:
+        list(split._pipeline(1, False, split.example)(np.array([number]), seed))
+    except tf.errors.OpError:
+        return False
+    return True
+
+
+def test_an_image_that_is_cut_off_is_named_though_a_crop_of_it_can_be_decoded(tmp_path: Path) -> None:
+    directory = preparing.folders(tmp_path / "folders", train=12, val=4)
+    noise = np.random.default_rng(1).integers(0, 256, (256, 64, 3), np.uint8)
+    content = bytes(tf.io.encode_jpeg(noise).numpy())
+    for path in directory.glob("train/*/*.JPEG"):
+        path.write_bytes(content[: len(content) * 3 // 4])
+    split, _ = load(directory)
+    number = next(number for number in range(12) if decodes(split, number, 0))
+    seed = next(seed for seed in range(1, 99) if not decodes(split, number, seed))
+    with pytest.raises(DataError, match=f"^1 of 1 samples cannot be read: {split.name(number)}: "):
+        list(split.batches(np.array([number]), 1, seed, True))
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

@@ -2,19 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.data import arrays, imagenet, pipeline, records
+from orchestrator.trainer.data import arrays, decoding, imagenet, pipeline, records
 from orchestrator.trainer.data.blame import Batches, Readable, Skipped
 from orchestrator.trainer.data.decoding import central_view, random_view
 from orchestrator.trainer.data.pipeline import Pipeline
 from orchestrator.trainer.data.records import Records
 
 Example = tuple[tf.Tensor, tf.Tensor]
+Make = Callable[[tf.Tensor, tf.Tensor], Example]
 
 
 @dataclass
@@ -23,19 +25,22 @@ class Split:
 
     A sample is an image uint8 (h, w, c), or a table's row float32 (1, 1, features), and its label int64. ``example``
     makes it of its number, or where there are ``records`` of the content of its record, and of its seed; of those that
-    are ``in_memory`` it makes a batch at once, of all their numbers and seeds.
+    are ``in_memory`` it makes a batch at once, of all their numbers and seeds. ``whole`` makes it with all of its
+    image, by which it is known whether that can be read: a crop may leave out what is damaged.
     """
 
     size: int
-    example: Callable[[tf.Tensor, tf.Tensor], Example]
+    example: Make
     workers: int
     records: "Records | None" = None
     name: Callable[[int], str] = "sample {}".format
     in_memory: bool = False
+    whole: "Make | None" = None
 
     def __post_init__(self) -> None:
-        self._pipelines: dict[tuple[int, bool], Pipeline] = {}
-        self._readable = Readable(lambda one: self._pipeline(1, False)(one, 0), self.name)
+        self._pipelines: dict[tuple[int, bool, Make], Pipeline] = {}
+        looked_at = self.whole or self.example
+        self.readable = Readable(lambda one: self._pipeline(1, False, looked_at)(one, 0), self.name)
 
     def share(self, seed: int, epoch: int, world: int, rank: int) -> np.ndarray:
         """The samples that a rank trains on in this epoch, in order: any two ranks differ by one sample at most."""
@@ -55,24 +60,24 @@ class Split:
         With ``skipped``, which is told their names, damaged samples are left out, or replaced by others of their batch
         where a remainder is to be dropped, which wants whole batches.
         """
-        made = self._pipeline(batch, drop_remainder)
-        return Batches(lambda todo: made(todo, seed), indices, batch, self._readable, drop_remainder, skipped)
+        made = self._pipeline(batch, drop_remainder, self.example)
+        return Batches(lambda todo: made(todo, seed), indices, batch, self.readable, drop_remainder, skipped)
 
-    def _pipeline(self, batch: int, drop_remainder: bool) -> Pipeline:
+    def _pipeline(self, batch: int, drop_remainder: bool, example: Make) -> Pipeline:
         """Traced at its first use, and the same one ever after."""
 
         def make(samples: tf.data.Dataset) -> tf.data.Dataset:
             data, found = self._found(samples), {"num_parallel_calls": self.workers, "deterministic": True}
             if self.in_memory:
-                data = data.batch(batch, drop_remainder=drop_remainder).map(self.example, **found)
+                data = data.batch(batch, drop_remainder=drop_remainder).map(example, **found)
             else:
-                data = data.map(self.example, **found).batch(batch, drop_remainder=drop_remainder)
+                data = data.map(example, **found).batch(batch, drop_remainder=drop_remainder)
             readers = self.records.readers if self.records else 0
             return data.prefetch(2).with_options(pipeline.options(self.workers + readers))
 
-        if (batch, drop_remainder) not in self._pipelines:
-            self._pipelines[batch, drop_remainder] = Pipeline(make, self.size)
-        return self._pipelines[batch, drop_remainder]
+        if (batch, drop_remainder, example) not in self._pipelines:
+            self._pipelines[batch, drop_remainder, example] = Pipeline(make, self.size)
+        return self._pipelines[batch, drop_remainder, example]
 
     def _found(self, samples: tf.data.Dataset) -> tf.data.Dataset:
         """What ``example`` is made of: numbers or contents of records, with the seed of each."""
@@ -136,12 +141,17 @@ def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:
 View = Callable[[tf.Tensor, int, tf.Tensor], tf.Tensor]
 
 
+def _whole(content: tf.Tensor, *_: object) -> tf.Tensor:
+    return decoding.whole(content)
+
+
 def _records(found: Records, config: TrainConfig, view: View) -> Split:
-    def example(content: tf.Tensor, seed: tf.Tensor) -> Example:
+    def example(content: tf.Tensor, seed: tf.Tensor, view: View = view) -> Example:
         encoded, label = found.parse(content)
         return view(encoded, config.image_size, seed), label
 
-    return Split(len(found), example, config.threads, found, found.name)
+    whole = partial(example, view=_whole)
+    return Split(len(found), example, config.threads, found, found.name, whole=whole)
 
 
 def _files(
@@ -153,8 +163,9 @@ def _files(
     paths = tf.constant([str(directory / path) for path, _ in samples])
     labels = tf.constant([label for _, label in samples], tf.int64)
 
-    def example(index: tf.Tensor, seed: tf.Tensor) -> Example:
+    def example(index: tf.Tensor, seed: tf.Tensor, view: View = view) -> Example:
         image = view(tf.io.read_file(tf.gather(paths, index)), config.image_size, seed)
         return image, tf.gather(labels, index)
 
-    return Split(len(samples), example, config.threads, name=lambda index: str(directory / samples[index][0]))
+    name, whole = (lambda index: str(directory / samples[index][0])), partial(example, view=_whole)
+    return Split(len(samples), example, config.threads, name=name, whole=whole)
