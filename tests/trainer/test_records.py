@@ -106,6 +106,31 @@ def test_shards_without_a_manifest_are_read_too_whichever_label_is_the_first(mad
         assert sorted(everything(load(brought)[0])[1]) == sorted(number % 5 for number in range(40))
 
 
+def shard(path: Path, labels: list[int]) -> None:
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for label in labels:
+            encoded = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"image"]))
+            number = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
+            features = tf.train.Features(feature={records.ENCODED: encoded, records.LABEL: number})
+            writer.write(tf.train.Example(features=features).SerializeToString())
+
+
+def test_the_first_label_may_be_far_behind_in_a_shard_without_a_manifest(tmp_path: Path) -> None:
+    shard(tmp_path / "train-00000-of-00001", [2, 1] * records.SAMPLED + [0])
+    shard(tmp_path / "val-00000-of-00001", [1])
+    assert records.scan(tmp_path, classes=3).label_base == 0
+
+
+def test_no_more_labels_are_read_than_it_takes_to_know_which_is_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "train-00000-of-00001"
+    shard(path, [1, 3] * records.SAMPLED)
+    shard(tmp_path / "val-00000-of-00001", [1])
+    spoil(path, path.stat().st_size - 20)
+    assert records.scan(tmp_path, classes=3).label_base == 1
+    with pytest.raises(DataError, match=f"{path}: corrupted record"):
+        records.scan(tmp_path, classes=4)
+
+
 def test_a_damaged_record_ends_the_batches_with_the_name_of_its_shard(copy: Path) -> None:
     split, _ = load(copy / "records")
     assert split.records

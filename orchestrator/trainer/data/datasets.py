@@ -132,7 +132,7 @@ def _moved(batch: tf.Tensor, seeds: tf.Tensor, config: TrainConfig) -> tf.Tensor
 
 def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:
     if records.is_here(directory):
-        found = records.load(directory)
+        found = records.load(directory, config.classes)
         return _records(found["train"], config, random_view), _records(found["val"], config, central_view)
     _, train, test = imagenet.images(directory)
     return _files(directory, train, config, random_view), _files(directory, test, config, central_view)

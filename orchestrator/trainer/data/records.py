@@ -20,12 +20,13 @@ import tensorflow as tf
 
 from orchestrator.schema import LOCAL_DATA, Manifest, Shard
 from orchestrator.trainer.data import shards
+from orchestrator.trainer.data.blame import reason_of
 from orchestrator.trainer.data.found import DataError
 
 MANIFEST = "manifest.json"
 READERS = 16  # records on their way at a time: a disk behind a network answers late, but many at once
 WINDOW = 4  # shards whose records are mixed: what a rank reads from at a time
-SAMPLED = 100  # records of a shard whose labels are looked at where there is no manifest
+SAMPLED, ALL = 100, -1  # records of a shard whose labels are looked at where there is no manifest
 CHUNK = 1 << 22
 ENCODED, LABEL = "image/encoded", "image/class/label"
 FIELDS = {ENCODED: tf.io.FixedLenFeature([], tf.string), LABEL: tf.io.FixedLenFeature([], tf.int64)}
@@ -110,9 +111,9 @@ class Records:
         return [np.arange(begin, end) for begin, end in cut if begin < end]
 
 
-def load(directory: Path) -> dict[str, Records]:
+def load(directory: Path, classes: int) -> dict[str, Records]:
     """The splits, "train" and "val", of the shards in ``directory``. Raises DataError where one is not as it was."""
-    manifest = read_manifest(directory) or scan(directory)
+    manifest = read_manifest(directory) or scan(directory, classes)
     return {split: _records(directory, found, manifest.label_base) for split, found in manifest.shards.items()}
 
 
@@ -125,20 +126,32 @@ def read_manifest(directory: Path) -> "Manifest | None":
     return Manifest.model_validate_json(path.read_text()) if path.is_file() else None
 
 
-def scan(directory: Path) -> Manifest:
-    """What a manifest would say, but for checksums. Raises DataError where a shard is truncated or damaged."""
+def scan(directory: Path, classes: int) -> Manifest:
+    """What a manifest would say, but for checksums. Raises DataError where a shard is truncated or damaged.
+
+    All labels are read where some of them do not tell whether they begin with 0 or with 1.
+    """
+    found = describe(_look(directory, SAMPLED))
+    limits = [shard.labels for several in found.shards.values() for shard in several if shard.labels]
+    known = found.label_base == 0 or any(greatest >= classes for _, greatest in limits)
+    return found if known else describe(_look(directory, ALL))
+
+
+def _look(directory: Path, most: int) -> dict[str, list[Shard]]:
     with ThreadPoolExecutor(READERS) as pool:
-        found = {
-            split: list(pool.map(lambda name: _look(directory / name), names))
+        return {
+            split: list(pool.map(lambda name: _shard(directory / name, most), names))
             for split, names in shards.names(directory).items()
         }
-    return describe(found)
 
 
-def _look(path: Path) -> Shard:
+def _shard(path: Path, most: int) -> Shard:
     lengths = shards.lengths(path)
-    labels = [int(_label(record)) for record in tf.data.TFRecordDataset(str(path)).take(SAMPLED)]
-    limits = (min(labels), max(labels)) if labels else None
+    try:
+        labels = list(tf.data.TFRecordDataset(str(path)).take(most).map(_label).as_numpy_iterator())
+    except tf.errors.OpError as error:
+        raise DataError(f"{path}: {reason_of(error)}") from None
+    limits = (int(min(labels)), int(max(labels))) if labels else None
     return Shard(name=path.name, bytes=path.stat().st_size, sha256="", lengths=lengths, labels=limits)
 
 
@@ -151,7 +164,7 @@ def read_through(path: Path) -> tuple[list[int], list[int]]:
 
 
 def _label(record: tf.Tensor) -> tf.Tensor:
-    return tf.io.parse_single_example(record, FIELDS)[LABEL]
+    return tf.io.parse_single_example(record, {LABEL: FIELDS[LABEL]})[LABEL]
 
 
 def describe(found: dict[str, list[Shard]]) -> Manifest:
