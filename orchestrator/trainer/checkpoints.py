@@ -112,6 +112,7 @@ class Keeper:
         newest = known[-self.trainer.config.keep_checkpoints :]
         self.index = Checkpoints(kept=[kept for kept in known if kept in newest or kept.name == best], best=best)
         self.index.write(self.directory / INDEX)
+        _flush(self.directory)
         for path in self.directory.iterdir():
             if path.is_dir() and path.name not in {kept.name for kept in self.index.kept}:
                 shutil.rmtree(path, ignore_errors=True)

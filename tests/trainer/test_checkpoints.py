@@ -1,5 +1,6 @@
 """What a checkpoint holds, which are kept, and how much time a run leaves itself: on one rank, in this process."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.schema import Checkpoint, Epoch, Kept, Scores, Trained
+from orchestrator.schema import Checkpoint, Checkpoints, Epoch, Kept, Scores, Trained
 from orchestrator.trainer.checkpoints import Keeper
 from orchestrator.trainer.data import datasets
 from orchestrator.trainer.endings import Watch
@@ -110,6 +111,25 @@ def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     assert (left(kept), kept.index.best) == (["epoch-0002", "epoch-0004", "epoch-0005"], "epoch-0002")
     epoch(kept, made, 0.95)
     assert (left(kept), kept.index.best) == (["epoch-0005", "epoch-0006"], "epoch-0006")
+
+
+def test_the_index_is_on_the_disk_before_what_it_does_not_name_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = trainer(keep_checkpoints=1)
+    kept = keeper(tmp_path, made)
+    epoch(kept, made, 0.1)
+    fsync, seen = os.fsync, []
+
+    def flush(descriptor: int) -> None:
+        fsync(descriptor)
+        if Path(f"/proc/self/fd/{descriptor}").resolve() == kept.directory:
+            index = Checkpoints.model_validate_json((kept.directory / "index.json").read_text())
+            seen.append(([one.name for one in index.kept], (kept.directory / "epoch-0001").exists()))
+
+    monkeypatch.setattr(os, "fsync", flush)
+    epoch(kept, made, 0.9)
+    assert (["epoch-0002"], True) in seen
 
 
 def test_what_a_run_goes_on_from_is_its_own_and_so_is_the_best(tmp_path: Path) -> None:

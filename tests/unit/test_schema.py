@@ -1,6 +1,7 @@
 """Files that cross between the two sides."""
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -20,6 +21,18 @@ def test_a_file_is_replaced_whole_and_every_account_may_read_it(tmp_path: Path) 
     assert RankRecord.model_validate_json(path.read_text()) == builders.rank(0, exit_code=7)
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed, path, fsync = [], tmp_path / "0.json", os.fsync
+
+    def flush(descriptor: int) -> None:
+        flushed.append((path.exists(), Path(f"/proc/self/fd/{descriptor}").read_text()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    builders.rank(0, exit_code=7).write(path)
+    assert flushed == [(False, path.read_text())]
 
 
 def test_a_resolved_configuration_is_read_back_as_it_was_written(tmp_path: Path) -> None:
