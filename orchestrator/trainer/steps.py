@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -26,10 +27,8 @@ def training(trainer: Trainer) -> TrainStep:
     """
     model, optimizer = trainer.model, trainer.optimizer
     step = _step(trainer)
-    (images,) = model.inputs
-    given = [tf.TensorSpec(images.shape, images.dtype), tf.TensorSpec([None], tf.int64)]
 
-    @tf.function(input_signature=[*given, *(tf.TensorSpec([n], t) for n, t in REST)], autograph=False)
+    @tf.function(input_signature=[*_given(model), *(tf.TensorSpec([n], t) for n, t in REST)], autograph=False)
     def steps(
         images: tf.Tensor, labels: tf.Tensor, rates: tf.Tensor, wishes: tf.Tensor, sums: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -49,6 +48,12 @@ def training(trainer: Trainer) -> TrainStep:
         return sums, waited, reduction.total(wishes)
 
     return steps
+
+
+def _given(model: keras.Model) -> list[tf.TensorSpec]:
+    """Images and labels, however many: the last batch of an evaluation is shorter, and is not to be traced again."""
+    (images,) = model.inputs
+    return [tf.TensorSpec(images.shape, images.dtype), tf.TensorSpec([None], tf.int64)]
 
 
 def _step(trainer: Trainer) -> Step:
@@ -76,7 +81,7 @@ def _step(trainer: Trainer) -> Step:
 def evaluation(trainer: Trainer) -> TestStep:
     """A step that gives the scores of its batch, as :func:`scores`."""
 
-    @tf.function(reduce_retracing=True, autograph=False)
+    @tf.function(input_signature=_given(trainer.model), autograph=False)
     def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return scores(labels, trainer.model(images, training=False))
 

@@ -1,11 +1,15 @@
 """Losses and hits of a batch, against Keras' own."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer import steps
+from orchestrator.trainer import models, steps
+from orchestrator.trainer.data.datasets import Split
+from orchestrator.trainer.setup import Trainer
 from tests import samples
 
 LOGITS = tf.constant(np.random.default_rng(5).normal(size=(6, 10)), tf.float32)
@@ -31,3 +35,14 @@ def test_scores_are_sums_over_the_batch() -> None:
 def test_of_fewer_than_five_classes_all_are_among_the_first_five() -> None:
     scores = steps.scores(tf.constant([0, 2, 1], tf.int64), LOGITS[:3, :3])
     assert scores.numpy().tolist()[2:] == [3, 3]
+
+
+def test_evaluation_is_traced_once_though_its_last_batch_is_shorter() -> None:
+    model = models.build("lenet", 28, 1, 10, seed=1)
+    nothing = Split(0, lambda index, seed: (index, seed), 1)
+    trainer = Trainer(samples.train_config(), model, keras.optimizers.SGD(), nothing, nothing, 4, 1, 0.0)
+    evaluate: Any = steps.evaluation(trainer)
+    for count in (4, 4, 3):
+        images = tf.zeros([count, 28, 28, 1], model.inputs[0].dtype)
+        assert float(evaluate(images, LABELS[:count])[3]) == count
+    assert evaluate.experimental_get_tracing_count() == 1
