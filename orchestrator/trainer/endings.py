@@ -57,15 +57,16 @@ class Watch:
     def _on_termination(self, number: int, frame: object) -> None:
         self._terminate = True
 
-    def agree(self) -> Wishes:
+    def agree(self, steps: "int | None" = None) -> Wishes:
         """What anyone wishes, between two steps."""
-        return agreed(reduction.total(self.wishes()))
+        return agreed(reduction.total(self.wishes(steps)))
 
-    def wishes(self) -> tf.Tensor:
+    def wishes(self, steps: "int | None" = None) -> tf.Tensor:
         """What this rank wishes now, int32: :class:`Wishes`."""
         if hvd.rank() == 0:
             self._look()
-            return tf.constant([self._terminate, not self._room_for_more(), self._due(), self._steps], tf.int32)
+            up, due = not self._room_for_more(), self._due()
+            return tf.constant([self._terminate, up, due, steps or self._steps], tf.int32)
         return tf.constant([self._terminate, 0, 0, 0], tf.int32)
 
     def _look(self) -> None:

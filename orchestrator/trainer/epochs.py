@@ -2,7 +2,8 @@
 
 An epoch is trained, a checkpoint written, and the model evaluated. Where a run is to stop within an epoch, a checkpoint
 comes first, with each rank's own statistics; then the epoch is closed with the scores of what was trained of it: after
-``--steps``, after ``--max-time`` where there is room before the limit, and never once the run was asked to end.
+``--steps``, after ``--max-time`` where there is room before the limit, and never once the run was asked to end, be it
+while it evaluates.
 """
 
 import resource
@@ -13,8 +14,8 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.schema import Epoch, Scores, Trained, Unfinished
-from orchestrator.trainer import agreement, endings, outcome, reduction, schedule
+from orchestrator.schema import Epoch, Trained, Unfinished
+from orchestrator.trainer import agreement, endings, evaluation, outcome, reduction, schedule
 from orchestrator.trainer.checkpoints import Arrays, Keeper
 from orchestrator.trainer.endings import Watch
 from orchestrator.trainer.feed import Feed
@@ -40,7 +41,7 @@ class Training:
         trainer = self.trainer
         if self.point and self.point.trained and self.point.epoch > len(self.point.epochs):
             self._close(self.point.trained)
-        trainer.ended = endings.steps(trainer)
+        trainer.ended = trainer.ended or endings.steps(trainer)
         while trainer.epoch < trainer.config.epochs and not trainer.ended:
             trainer.epoch += 1
             self._epoch()
@@ -129,10 +130,13 @@ class Training:
         )
 
     def _close(self, trained: Trained) -> None:
-        """Evaluate, and add the epoch to what is known of the run."""
+        """Evaluate, and add the epoch to what is known of the run, unless it was asked to end meanwhile."""
         begun = time.perf_counter()
         with self.watch.measured("evaluation"):
-            test = self._test()
+            test = evaluation.scores(self.trainer, self.watch, self.evaluate, self.feed.test())
+        if test is None:
+            self.trainer.ended = "terminated"
+            return
         seconds = time.perf_counter() - begun
         self.trainer.record.scores("test", test.loss, test.top1)
         digest = agreement.digest(self.trainer.model)
@@ -150,9 +154,3 @@ class Training:
         return Unfinished(
             steps=record.counted, **{f"{name}_seconds": [part[name] for part in parts] for name in parts[0]}
         )
-
-    def _test(self) -> Scores:
-        sums = tf.zeros([4])
-        for images, labels in self.feed.test():
-            sums += self.evaluate(images, labels)
-        return agreement.scores(self.trainer, sums, "test")

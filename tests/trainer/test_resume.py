@@ -12,7 +12,7 @@ import pytest
 from orchestrator.explanation import explain
 from orchestrator.schema import Checkpoint, Checkpoints, Epoch, RankRecord
 from orchestrator.trainer import endings
-from tests import waiting
+from tests import samples, waiting
 from tests.trainer import launcher
 
 EPOCHS, STEPS = 4, 4  # 70 images, two ranks of 8: four steps each
@@ -142,6 +142,14 @@ def test_a_rank_that_is_terminated_takes_all_to_a_checkpoint_and_an_exit_code_of
     names = {path.name for path in (run / "checkpoints").iterdir()}
     assert names == {"index.json", *(kept.name for kept in index(run).kept)}
     assert "`train --resume terminated` goes on" in (run / "log").read_text()
+
+
+def test_a_run_that_is_terminated_while_it_evaluates_does_not_go_on_to_the_end_of_it(place: Path) -> None:
+    run, data = place / "evaluating", samples.mnist(place / "held-out", {"train": 70, "t10k": 20000})
+    interrupted(run, lambda: index(run).kept, signal.SIGTERM, data=str(data))
+    found = launcher.results(run)
+    assert (found.ended, found.epochs, 75 in exit_codes(run)) == ("terminated", [], True)
+    assert [(kept.name, kept.top1) for kept in index(run).kept] == [("epoch-0001", None)]
 
 
 def test_a_run_that_is_stopped_within_its_first_epoch_says_what_held_it_up(place: Path) -> None:
