@@ -154,7 +154,7 @@ def _environment(place: Home, sockets: Path) -> dict[str, str]:
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(sockets),
         "ANSIBLE_LOCAL_TEMP": str(place.ansible / "tmp"),
         "ANSIBLE_HOME": str(place.ansible / "home"),
-        "ANSIBLE_TIMEOUT": "20",
+        "ANSIBLE_TIMEOUT": "60",  # a machine that installs may take that long to let sudo ask
         "ANSIBLE_NOCOLOR": "true",
         "ANSIBLE_RETRY_FILES_ENABLED": "false",
         "ANSIBLE_LOCALHOST_WARNING": "false",

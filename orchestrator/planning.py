@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from orchestrator import alerting, gpu, keys, process, progress, providers, state, terraform
-from orchestrator.config import Config
+from orchestrator.config import Config, expanded
 from orchestrator.errors import CommandFailed, PreflightError, StateError, command, gather
 from orchestrator.gpu import Pairing
 from orchestrator.providers import Provider
@@ -58,7 +58,7 @@ def _pairing(config: Config) -> Pairing:
 
 
 def _there(key: str, path: Path) -> None:
-    if not path.expanduser().is_file():
+    if not expanded(key, path).is_file():
         raise PreflightError(f"{key}: {path}: no such file", "NVIDIA's licensing portal has it: name where it is here")
 
 

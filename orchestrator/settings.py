@@ -5,7 +5,7 @@ from typing import Any
 
 from orchestrator import alerting, notebook, terraform
 from orchestrator.cluster import Cluster
-from orchestrator.config import stored
+from orchestrator.config import expanded, stored
 from orchestrator.providers import machines
 from orchestrator.state import Home, Record
 
@@ -31,14 +31,13 @@ def _driver(record: Record) -> dict[str, Any]:
         "gpu_least_driver": pairing.least_driver,
         "gpu_packages": {system: list(names) for system, names in pairing.packages.items()},
         "gpu_first": {system: list(names) for system, names in pairing.first.items()},
-        "gpu_vgpu_installer": _found(wanted.vgpu_installer),
-        "gpu_vgpu_token": _found(wanted.vgpu_token),
+        **{f"gpu_{name}": _found(f"gpu.{name}", getattr(wanted, name)) for name in ("vgpu_installer", "vgpu_token")},
     }
 
 
-def _found(path: Path | None) -> str:
+def _found(key: str, path: Path | None) -> str:
     """As Ansible finds it, which looks elsewhere for what is relative; "" where there is none."""
-    return str(path.expanduser().absolute()) if path else ""
+    return str(expanded(key, path).absolute()) if path else ""
 
 
 def _monitoring(place: Home, record: Record) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 # From nothing to a trained model, as a user would type it: two local nodes, real data, the result, and nothing left.
 set -eu
 cd "$(dirname "$0")/.."
-cluster="--cluster demo --config /dev/null" # whatever cloud ./cluster.yaml names: local nodes cost nothing
+# A name that nobody's own cluster has; local nodes, which cost nothing, whatever cloud ./cluster.yaml names.
+cluster="--cluster make-demo --config /dev/null"
 started=$(date +%s)
 
 run() {
@@ -24,4 +25,4 @@ trap - EXIT
 # shellcheck disable=SC2086
 run teardown $cluster
 echo
-echo "demo: done in $(($(date +%s) - started)) s; results stay in ${XDG_STATE_HOME:-$HOME/.local/state}/orchestrator/demo/runs"
+echo "demo: done in $(($(date +%s) - started)) s; results stay in ${XDG_STATE_HOME:-$HOME/.local/state}/orchestrator/make-demo/runs"
