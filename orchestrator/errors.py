@@ -56,13 +56,13 @@ class PreflightError(OrchestratorError):
 
 
 def gather(*checks: Callable[[], object]) -> None:
-    """Run every check. Raises one PreflightError with what all of them found, each with its own remedy."""
+    """Run every check. Raises one PreflightError with what all of them found, once each and with its own remedy."""
     found: list[PreflightError] = []
     for check in checks:
         try:
             check()
         except PreflightError as error:
-            found += error.findings
+            found += [one for one in error.findings if one.message not in {other.message for other in found}]
     if found:
         raise PreflightError(found[0].message, found[0].hint, found[1:])
 

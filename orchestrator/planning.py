@@ -41,16 +41,16 @@ def preflight(config: Config) -> Pairing:
     gather(
         lambda: terraform.check_version() if terraform.has_root(config.provider) else None,
         lambda: providers.get(config.provider).preflight(config, record),
-        lambda: pairings.append(_pairing(config)),
+        lambda: pairings.append(_pairing(config, record)),
         lambda: alerting.configuration(config.monitoring.receivers) if config.monitoring.enabled else None,
         lambda: process.require("ssh", "install OpenSSH's client: `sudo apt-get install openssh-client`"),
     )
     return pairings[0]
 
 
-def _pairing(config: Config) -> Pairing:
+def _pairing(config: Config, record: Record | None) -> Pairing:
     """What goes with the nodes' GPUs. Raises PreflightError where nothing does, or a licence's file is not there."""
-    model, image = providers.get(config.provider).accelerated(config)
+    model, image = providers.get(config.provider).accelerated(config, record)
     pairing = gpu.resolve(model, config.gpu, gpu.distribution(image))
     licence = ("vgpu_installer", "vgpu_token") if pairing.driver == "vgpu" else ()
     gather(*(partial(_there, f"gpu.{name}", getattr(config.gpu, name)) for name in licence))
@@ -101,7 +101,7 @@ def variables(place: Home, config: Config, provider: Provider, record: Record) -
         "id": record.id,
         "nodes": config.nodes,
         "slots": config.slots,
-        "allow_from": [str(network) for network in config.allow_from or []] or provider.callers(config),
+        "allow_from": [str(network) for network in config.allow_from or []] or provider.callers(config, record),
         "without": [],
         config.provider: provider.variables(config, record),
         "ssh_public_key": keys.public_half(place.key),

@@ -29,10 +29,11 @@ def remember(place: Home, run: Run) -> None:
     state.replace(place.runs / run.id / "run.json", run.model_dump_json(indent=2) + "\n")
 
 
-def collect(place: Home, head: Session, run: Run) -> Path:
+def collect(place: Home, head: Session, run: Run, seconds: float = WAIT_SECONDS) -> Path:
     """Copy what the run left (results, log, its newest checkpoint and its best) beside its record; returns where to.
 
-    Its status comes last: where it is here, everything is.
+    Its status comes last: where it is here, everything is. Another command that fetches it is waited for so many
+    ``seconds``; raises StateError after that.
     """
     target = place.runs / run.id
     there = head.run(["ls", "-A", run.directory]).output.splitlines()
@@ -40,7 +41,7 @@ def collect(place: Home, head: Session, run: Run) -> Path:
     names = [name for name in COLLECTED if name in there] + [f"checkpoints/{point.name}" for point in points.kept]
     if not names:  # it was another deployment's
         return target
-    with _fetching(target) as temporary:
+    with _fetching(target, seconds) as temporary:
         head.fetch(run.directory, [*names, *([STATUS] if STATUS in there else [])], temporary)
         if points.kept:
             points.write(temporary / INDEX)
@@ -52,9 +53,9 @@ def collect(place: Home, head: Session, run: Run) -> Path:
 
 
 @contextmanager
-def _fetching(target: Path) -> Iterator[Path]:
+def _fetching(target: Path, seconds: float) -> Iterator[Path]:
     """A directory for what is on its way to ``target``: one command at a time puts it there."""
-    with lock.waited(target / ".lock", "fetches this run", WAIT_SECONDS):
+    with lock.waited(target / ".lock", "fetches this run", seconds):
         for left in target.glob(".collecting-*"):  # by a command that was killed
             shutil.rmtree(left, ignore_errors=True)
         with TemporaryDirectory(dir=target, prefix=".collecting-") as temporary:

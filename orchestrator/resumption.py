@@ -108,6 +108,8 @@ def choose(index: Checkpoints, old: Run, np: int, cluster: str) -> Kept:
 def _require_more(settings: TrainConfig, point: Kept, old: Run, np: int) -> None:
     """Raises ConfigError where there is nothing left to do."""
     made = _steps(point, np)
+    if point.whole and point.top1 is None:  # its evaluation is
+        return
     if settings.steps is not None and made >= settings.steps:
         of = f" of {np} ranks" if np != point.world else ""
         raise ConfigError([f"train.steps: {settings.steps}: run {old.id} has made {made}{of}"], MORE)

@@ -12,6 +12,8 @@ from orchestrator.ssh import Session
 from orchestrator.state import Home, Record
 
 ANSWER_SECONDS, SERIES_SECONDS = 15.0, 300.0  # for Prometheus to be there, and for all runs' series together
+FETCH_SECONDS = 60.0  # for another command that fetches the same run: it may have been suspended
+SAVED = ".saved"
 
 
 def before_new_head(place: Home, record: Record, variables: Mapping[str, Any]) -> None:
@@ -42,7 +44,7 @@ def _head(variables: Mapping[str, Any], provider: str) -> dict[str, Any]:
 def save_runs(place: Home, record: Record, say: Callable[[str], None] = progress.note, stop: bool = True) -> None:
     """Stop what runs and fetch what was not fetched, as far as that can be done; what could not be is told."""
     with noting("runs could not be saved", say):
-        pending = [run for run in records.known(place) if not records.is_collected(place, run)]
+        pending = [run for run in records.known(place) if not (records.is_collected(place, run) or _saved(place, run))]
         if pending and record.cluster:
             with progress.step("Saving results of runs") as step, runs.head_session(place, record.cluster) as head:
                 for run in pending:
@@ -56,7 +58,13 @@ def _save_run(place: Home, head: Session, run: Run, stop: bool) -> None:
         if not stop:
             raise StateError("it is running")
         runs.stop(head, run)
-    records.collect(place, head, run)
+    records.collect(place, head, run, FETCH_SECONDS)
+    (place.runs / run.id / SAVED).touch()
+
+
+def _saved(place: Home, run: Run) -> bool:
+    """Whether all that was left of it is here: a run whose head went down under it never says that it ended."""
+    return (place.runs / run.id / SAVED).exists()
 
 
 def save_series(place: Home, record: Record) -> None:

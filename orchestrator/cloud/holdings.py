@@ -33,6 +33,10 @@ class Holding:
     fault: str = ""
 
 
+Listing = Callable[[Cloud], Iterator[Holding | None]]
+Excused = tuple[type[Exception], ...]
+
+
 def owner(name: str, tags: Iterable[str]) -> tuple[str, str] | None:
     """Cluster and id of the deployment that something belongs to. A tag of ours counts more than a name."""
     marks = {(match["cluster"], match["id"]) for match in map(_TAG.fullmatch, tags) if match}
@@ -44,16 +48,26 @@ def owner(name: str, tags: Iterable[str]) -> tuple[str, str] | None:
 def owned(cloud: Cloud) -> list[Holding]:
     """All that is ours in this project, of any cluster."""
     services = cloud.connection.compute, cloud.connection.network  # made before threads could make them twice
-    listings = [_servers, _volumes, *map(_of_neutron, _NEUTRON), _interfaces, _keypairs, _server_groups]
+    # Where such things cannot be asked for, none was made. Servers, networks and keys can, wherever a cluster is.
+    unknown, refused = (NotFoundException,), (NotFoundException, ForbiddenException)
+    listings: list[tuple[Listing, Excused]] = [
+        (_servers, ()),
+        (_volumes, refused),
+        *((_of_neutron(kind), unknown if kind in _OF_ROUTERS else ()) for kind in _NEUTRON),
+        (_interfaces, unknown),
+        (_keypairs, ()),
+        (_server_groups, refused),
+    ]
     with ThreadPoolExecutor(len(services) * 2) as pool:
-        return [holding for answer in pool.map(lambda listing: _asked(listing, cloud), listings) for holding in answer]
+        answers = pool.map(lambda listing, excused: _asked(listing, excused, cloud), *zip(*listings, strict=True))
+        return [holding for answer in answers for holding in answer]
 
 
-def _asked(listing: Callable[[Cloud], Iterator[Holding | None]], cloud: Cloud) -> list[Holding]:
+def _asked(listing: Listing, excused: Excused, cloud: Cloud) -> list[Holding]:
     with asking("list what is ours", "resource", "list"):
         try:
             return [holding for holding in listing(cloud) if holding]
-        except (ForbiddenException, NotFoundException):  # where such things cannot be asked for, none was made
+        except excused:
             return []
 
 
@@ -108,9 +122,10 @@ _NEUTRON = {
     "network": "networks",
     "security-group": "security_groups",
 }
+_OF_ROUTERS = ("floating-ip", "router")  # a site may have networks alone
 
 
-def _of_neutron(kind: str) -> Callable[[Cloud], Iterator[Holding | None]]:
+def _of_neutron(kind: str) -> Listing:
     """A listing of this project's: an administrator would see those of others too."""
 
     def listing(cloud: Cloud) -> Iterator[Holding | None]:

@@ -9,7 +9,7 @@ from openstack.connection import Connection
 from openstack.exceptions import BadRequestException, ConflictException, NotFoundException, SDKException
 
 from orchestrator.cloud.connection import Cloud, asking
-from orchestrator.errors import CommandFailed, OrchestratorError
+from orchestrator.errors import CommandFailed, OrchestratorError, PreflightError
 
 GONE_SECONDS, FREE_SECONDS, LOOK_SECONDS = 300.0, 60.0, 1.0
 _Call = Callable[[Connection, str], Any]
@@ -57,14 +57,14 @@ def remove(cloud: Cloud, things: Iterable[tuple[str, str]]) -> None:
 
 def _each(
     step: Callable[[Cloud, str, str, float], None], seconds: float, cloud: Cloud, kind: str, keys: list[str]
-) -> list[CommandFailed]:
+) -> list[OrchestratorError]:
     """Take ``step`` for each of ``keys``, all of them within ``seconds``; returns what went wrong."""
-    failed: list[CommandFailed] = []
+    failed: list[OrchestratorError] = []
     deadline = time.monotonic() + seconds
     for key in keys:
         try:
             step(cloud, kind, key, deadline)
-        except CommandFailed as error:
+        except (CommandFailed, PreflightError) as error:
             failed.append(error)
     return failed
 

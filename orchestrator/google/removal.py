@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from orchestrator.errors import CommandFailed, OrchestratorError
+from orchestrator.errors import CommandFailed, OrchestratorError, PreflightError
 from orchestrator.google.client import Document, Google
 
 # In the order of removal: an instance holds its disk, its address and its policy, and all of it is in a network.
@@ -43,8 +43,9 @@ def remove(google: Google, things: Iterable[tuple[str, str]]) -> None:
 def _collecting(failed: list[str], path: str) -> Iterator[None]:
     try:
         yield
-    except CommandFailed as error:
-        failed.append(f"{path}: {'; '.join(error.tail) or error.message}")
+    except (CommandFailed, PreflightError) as error:
+        said = error.tail if isinstance(error, CommandFailed) else []
+        failed.append(f"{path}: {'; '.join(said) or error.message}")
 
 
 def _begin(google: Google, kind: str, path: str) -> Document | None:

@@ -41,13 +41,13 @@ class Provider(Protocol):
     def preflight(self, config: Config, record: Record | None) -> None:
         """Raise PreflightError, with all that is found at once, where this cluster could not be made."""
 
-    def callers(self, config: Config) -> list[str]:
+    def callers(self, config: Config, record: "Record | None") -> list[str]:
         """Networks that the nodes see this machine in: what ``allow_from`` is where the user does not say."""
 
     def variables(self, config: Config, record: Record) -> dict[str, Any]:
         """What only this provider has: the object of its name among Terraform's variables. Makes nothing."""
 
-    def accelerated(self, config: Config) -> tuple[str | None, str]:
+    def accelerated(self, config: Config, record: "Record | None") -> tuple[str | None, str]:
         """What the provider calls the nodes' GPUs (None: they have none), and what it calls their image."""
 
     def prepare(self, record: Record, place: Home) -> None:

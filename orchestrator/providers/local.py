@@ -33,7 +33,7 @@ def preflight(config: Config, record: Record | None) -> None:
     )
 
 
-def callers(config: Config) -> list[str]:
+def callers(config: Config, record: Record | None) -> list[str]:
     """Nobody outside this machine reaches the nodes."""
     return []
 
@@ -102,7 +102,7 @@ def _subnet(docker: Engine, name: str, record: Record) -> IPv4Network:
     return free_subnet(name, taken)
 
 
-def accelerated(config: Config) -> tuple[str | None, str]:
+def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]:
     """Containers use the CPU alone."""
     return None, config.local.base_image
 

@@ -32,7 +32,7 @@ def scores(trainer: Trainer, watch: Watch, evaluate: TestStep, batches: Iterator
             return agreement.scores(trainer, sums, "test")
         each = max(time.monotonic() - begun, 1e-9) / several
         asked = watch.agree(max(1, min(left, int(LOOK_SECONDS / each))))
-        if asked.terminate:
+        if asked.terminate and trainer.ended != "steps":  # which no run that goes on would make up for
             return None
         several = asked.steps
 

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator import assets
 from orchestrator.config import Config, load
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, PreflightError
 from orchestrator.google import client
 from orchestrator.providers import gcp
 from orchestrator.state import Record
@@ -87,14 +87,16 @@ def test_gpus_that_are_built_in_count_and_a_head_of_another_type_has_its_own(the
         ({"accelerator": "nvidia-tesla-t4"}, "nvidia-tesla-t4"),
         ({"machine_type": "g2-standard-8", "head_machine_type": "e2-standard-4"}, "nvidia-l4"),
         ({"machine_type": "e2-standard-4", "head_machine_type": "g2-standard-8"}, "nvidia-l4"),
-        ({"machine_type": "n9-huge"}, None),
-        ({"zone": "nowhere"}, None),
     ],
 )
-def test_what_gpus_there_are_is_said_and_nothing_where_it_cannot_be_known(
-    there: StandIn, changes: dict[str, Any], model: str | None
-) -> None:
-    assert gcp.accelerated(config(**changes)) == (model, "debian-cloud/debian-12")
+def test_what_gpus_there_are_is_said(there: StandIn, changes: dict[str, Any], model: str | None) -> None:
+    assert gcp.accelerated(config(**changes), None) == (model, "debian-cloud/debian-12")
+
+
+@pytest.mark.parametrize("changes", [{"machine_type": "n9-huge"}, {"zone": "nowhere"}])
+def test_what_cannot_be_looked_up_is_not_taken_for_no_gpu(there: StandIn, changes: dict[str, Any]) -> None:
+    with pytest.raises(PreflightError):
+        gcp.accelerated(config(**changes), None)
 
 
 def test_the_image_stays_until_another_family_is_asked_for(there: StandIn) -> None:
@@ -239,4 +241,4 @@ def test_the_example_of_a_price_list_is_a_configuration_and_has_names_that_are_c
 
 
 def test_behind_identity_aware_proxy_no_caller_s_address_matters() -> None:
-    assert gcp.callers(config(iap=True)) == []
+    assert gcp.callers(config(iap=True), None) == []

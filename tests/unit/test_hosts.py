@@ -110,10 +110,10 @@ def test_gpus_are_those_of_the_first_host_that_has_any(say: Say) -> None:
     say("10.0.0.11", "gpu NVIDIA A100-SXM4-40GB", gpus=4)
     wanted = config("10.0.0.10", "10.0.0.11")
     hosts.preflight(wanted, None)
-    assert hosts.accelerated(wanted) == ("NVIDIA A100-SXM4-40GB", "debian 12")
+    assert hosts.accelerated(wanted, None) == ("NVIDIA A100-SXM4-40GB", "debian 12")
     alone = config("10.0.0.10")
     hosts.preflight(alone, None)
-    assert hosts.accelerated(alone) == (None, "debian 12")
+    assert hosts.accelerated(alone, None) == (None, "debian 12")
 
 
 def test_a_host_that_is_down_is_left_out_where_the_others_are_enough_and_is_not_the_head(say: Say) -> None:

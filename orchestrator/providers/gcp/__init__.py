@@ -3,12 +3,10 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from orchestrator import process
 from orchestrator.config import Config
-from orchestrator.errors import PreflightError
 from orchestrator.google import Google
 from orchestrator.google.holdings import Holding, owned
 from orchestrator.google.removal import remove as remove_all
@@ -35,7 +33,7 @@ def preflight(config: Config, record: Record | None) -> None:
     checks.require(Site(config, record))
 
 
-def callers(config: Config) -> list[str]:
+def callers(config: Config, record: Record | None) -> list[str]:
     """How Google sees this machine; behind Identity-Aware Proxy nobody comes straight."""
     return [] if config.gcp.iap else caller_addresses([NEAR])
 
@@ -59,14 +57,11 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
     }
 
 
-def accelerated(config: Config) -> tuple[str | None, str]:
-    """The workers' GPUs, else the head's. What cannot be looked up is for the preflight to tell."""
-    model = None
-    with suppress(PreflightError):
-        site = Site(config)
-        shapes = [site.shape(role) for role in ("worker", "head") if role in site.known]
-        model = next((shape["accelerator"] for shape in shapes if shape["gpus"]), None)
-    return model, config.gcp.image
+def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]:
+    """The workers' GPUs, else the head's."""
+    site = Site(config, record)
+    shapes = [site.shape(role) for role in ("worker", "head")]
+    return next((shape["accelerator"] for shape in shapes if shape["gpus"]), None), config.gcp.image
 
 
 def survey(record: Record) -> list[Resource]:

@@ -38,7 +38,7 @@ def _throw(error: PreflightError) -> NoReturn:
     raise error
 
 
-def callers(config: Config) -> list[str]:
+def callers(config: Config, record: Record | None) -> list[str]:
     """Whoever reaches the hosts now does so afterwards."""
     return []
 
@@ -48,7 +48,7 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
     return wanted.by(config, record).model_dump(mode="json")
 
 
-def accelerated(config: Config) -> tuple[str | None, str]:
+def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]:
     """The GPUs and the system of the first host that has any. What cannot be seen is for the preflight to tell."""
     seen = [one.facts for one in sight.again(config) if one.facts]
     with_gpus = [facts for facts in seen if facts.gpus]

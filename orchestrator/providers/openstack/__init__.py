@@ -26,9 +26,9 @@ def preflight(config: Config, record: Record | None) -> None:
     checks.require(Site(config, record))
 
 
-def callers(config: Config) -> list[str]:
+def callers(config: Config, record: Record | None) -> list[str]:
     """Found out on the way to where the nodes will be: the floating IPs, or their own network."""
-    site, wanted = Site(config), config.openstack
+    site, wanted = Site(config, record), config.openstack
     near = site.external() if wanted.floating_ip else site.network()
     places = catalogue.subnets(site.cloud, near) if near else [wanted.subnet]
     return caller_addresses([*(str(place[-2]) for place in places), site.cloud.host])
@@ -58,9 +58,9 @@ def _machine(config: Config, role: str, flavor: Flavor) -> dict[str, Any]:
     return {"flavor": flavor.id, "cpus": flavor.cpus, "gpus": gpus(flavor.properties) if told is None else told}
 
 
-def accelerated(config: Config) -> tuple[str | None, str]:
+def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]:
     """The GPUs of the workers' flavor, else of the head's: its image has the same driver."""
-    site = Site(config)
+    site = Site(config, record)
     for role in ("worker", "head"):
         flavor = site.flavor(role)
         if _machine(config, role, flavor)["gpus"]:
