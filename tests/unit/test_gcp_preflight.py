@@ -10,6 +10,7 @@ from orchestrator import planning
 from orchestrator.config.sections import Gpu
 from orchestrator.errors import PreflightError
 from orchestrator.providers import gcp
+from orchestrator.providers.gcp.preflight import NEEDED
 from orchestrator.state import Record
 from tests.unit import google_stand_in
 from tests.unit.google_stand_in_data import HERE, IMAGE, REGION, ZONE, refusal
@@ -247,6 +248,15 @@ def test_missing_permissions_are_named_and_where_they_cannot_be_asked_for_nothin
     assert "roles/compute.admin" in found.hint
     there.refused["testIamPermissions"] = refusal(403, "API has not been used", "accessNotConfigured")
     assert findings() == []
+
+
+def test_no_permission_is_asked_for_that_the_deploy_does_not_use(there: StandIn) -> None:
+    there.granted = [one for one in NEEDED if one != "compute.disks.create"]
+    assert (
+        "you lack permissions in demo-project: compute.addresses.create, compute.disks.create" in findings()[0].message
+    )
+    behind = findings(iap=True, compact=True, machine_type="g2-standard-8")[0].message
+    assert behind.endswith("compute.disks.create, compute.resourcePolicies.create")
 
 
 def test_what_this_user_may_not_list_is_said_once(there: StandIn) -> None:

@@ -128,6 +128,21 @@ def test_a_made_network_has_two_ports_beside_those_of_the_nodes(there: OpenStack
     assert asked(4, network="private") == []
 
 
+def test_ports_that_are_there_without_a_server_are_not_asked_for_again(there: OpenStack) -> None:
+    """A deploy was ended before it made servers."""
+    for key in ("networks", "keypairs"):
+        there.listed(key)[:] = [thing for thing in there.listed(key) if "0badcafe" not in str(thing)]
+    there.listed("servers").clear()
+    mine = [port for port in there.listed("ports") if "1a2b3c4d" in port["name"]]
+    network_limits(there, port=(len(mine), len(mine)))
+    told = config(nodes=len(mine))
+    assert findings(told, record(told)) == []
+    more = config(nodes=len(mine) + 1)
+    assert [message.partition(":")[2] for message, _ in findings(more, record(more))] == [
+        f" port quota {len(mine)}, in use {len(mine)}, needed 1"
+    ]
+
+
 def test_key_pairs_are_counted_since_nova_does_not_say(there: OpenStack) -> None:
     limits(there, maxTotalKeypairs=3)
     assert [message for message, _ in asked()] == ["0 of 2 nodes fit: key pair quota 3, in use 3, needed 1"]

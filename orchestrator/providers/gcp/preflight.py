@@ -9,12 +9,10 @@ from orchestrator.providers.gcp import hardware
 from orchestrator.providers.gcp.site import Site
 
 NEEDED = (
-    "compute.addresses.create",
     "compute.disks.create",
     "compute.firewalls.create",
     "compute.instances.create",
     "compute.networks.create",
-    "compute.resourcePolicies.create",
     "compute.routers.create",
     "compute.subnetworks.create",
     "iam.serviceAccounts.actAs",
@@ -40,17 +38,25 @@ def _project(site: Site) -> None:
 
 def _permissions(site: Site) -> None:
     """Where the API that knows them is off, nothing is found here, and Terraform tells."""
+    needed = [*NEEDED, *(permission for permission, wanted in _at_times(site).items() if wanted)]
     try:
         path = f"projects/{site.project}:testIamPermissions"
-        answer = site.google.call("POST", path, "cloudresourcemanager", body={"permissions": list(NEEDED)})
+        answer = site.google.call("POST", path, "cloudresourcemanager", body={"permissions": needed})
     except PreflightError:
         return
-    lacking = sorted(set(NEEDED) - set((answer or {}).get("permissions", NEEDED if answer is None else [])))
+    lacking = sorted(set(needed) - set((answer or {}).get("permissions", needed if answer is None else [])))
     if lacking:
         raise PreflightError(
             f"gcp.project: you lack permissions in {site.project}: {', '.join(lacking)}",
             f"ask its owner for {ROLES}",
         )
+
+
+def _at_times(site: Site) -> dict[str, bool]:
+    return {
+        "compute.addresses.create": not site.wanted.iap,
+        "compute.resourcePolicies.create": bool(site.wanted.compact),
+    }
 
 
 def _same_place(site: Site) -> None:

@@ -69,6 +69,12 @@ def needs(site: Site) -> dict[str, Need]:
     return {**dict(_per_node(site)), **dict(_once(site))}
 
 
+def _to_make(site: Site, kind: str) -> list[int]:
+    """One for each missing node, less those that are there without a server: Terraform uses them, or they go first."""
+    spare = sum(holding.kind == kind for holding in site.ours) - len(site.servers)
+    return [int(number >= spare) for number in range(len(site.missing))]
+
+
 def _per_node(site: Site) -> Iterator[tuple[str, Need]]:
     ones = [1] * len(site.missing)
     yield "instance", Need(0, ones)
@@ -78,8 +84,9 @@ def _per_node(site: Site) -> Iterator[tuple[str, Need]]:
         yield "core", Need(0, [flavor.cpus for flavor in known])
         yield "RAM", Need(0, [flavor.memory for flavor in known])
     if site.wanted.volume_size:
-        yield "volume", Need(0, ones)
-        yield "volume storage", Need(0, [site.wanted.volume_size] * len(ones))
+        volumes = _to_make(site, "volume")
+        yield "volume", Need(0, volumes)
+        yield "volume storage", Need(0, [site.wanted.volume_size * one for one in volumes])
     if site.wanted.server_group:
         yield "server group member", Need(present(site), ones)
 
@@ -98,4 +105,4 @@ def _once(site: Site) -> Iterator[tuple[str, Need]]:
     }
     yield from ((name, Need(int(needed), [])) for name, needed in wanted.items())
     # A made network has a port for its router and one for DHCP.
-    yield "port", Need(2 if makes_network else 0, [1] * len(site.missing))
+    yield "port", Need(2 if makes_network else 0, _to_make(site, "port"))
