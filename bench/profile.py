@@ -19,6 +19,7 @@ from orchestrator import launch
 from orchestrator.cluster import PYTHON
 
 SHOWN = 20
+KERNELS = {"TF_ENABLE_ONEDNN_OPTS": "1"}  # as the trainer has it, which here comes after TensorFlow
 
 
 def page(found: dict[str, Any], title: str) -> str:
@@ -54,7 +55,8 @@ def main() -> None:
         cores = tuple(sorted(os.sched_getaffinity(0)))
         place = Place(args.image or train_place.image(), cores, Path(shared), own_sources=bool(args.image))
         run = ours.run(place, work, 1, len(cores), args.precision, epochs=2)
-        found = place.json([PYTHON, "-m", "bench.train_profile", run.directory], launch.environment(run))
+        environment = {**launch.environment(run), **KERNELS}
+        found = place.json([PYTHON, "-m", "bench.train_profile", run.directory], environment)
         precision = ours.results(place, run).config.precision
     title = f"{work.model}, {work.pixels} px, batch {work.batch}, {precision}, {len(cores)} cores, {machine()}"
     written = ROOT / "build" / "profile.md"
