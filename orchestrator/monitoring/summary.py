@@ -27,7 +27,8 @@ class Summary:
     """A run so far, or as it ended. Means are over all steps but the first, which traces, and over all ranks.
 
     ``images_per_second`` is that of all ranks together; ``loss`` (nats) and ``top1`` (0 to 1) by split; ``progress``
-    from 0 to 1; ``started`` in unix seconds; ``checkpoint_seconds`` of a checkpoint; ``reduced_bytes`` of all ranks.
+    from 0 to 1, at the beginning ``start_progress``; ``started`` in unix seconds; ``checkpoint_seconds`` of a
+    checkpoint; ``reduced_bytes`` of all ranks.
     """
 
     run: str
@@ -39,6 +40,7 @@ class Summary:
     started: float | None
     epoch: int | None
     epochs: int | None
+    start_progress: float | None
     progress: float | None
     images: int | None
     images_per_second: float | None
@@ -110,6 +112,7 @@ def _summary(run: str, series: Sequence[Series]) -> Summary:
         started=min(values.all("start_time_seconds"), default=None),
         epoch=_whole(values.most("epoch")),
         epochs=_whole(values.most("epochs")),
+        start_progress=min(values.all("start_progress_ratio"), default=None),
         progress=min(values.all("progress_ratio"), default=None),
         images=_whole(values.total("images_total")),
         images_per_second=sum(rates) if rates else None,

@@ -12,7 +12,8 @@ MEBIBYTE = 1 << 20
 NODES = r'{__name__=~"up|node:node_.+|DCGM_FI_DEV_(GPU_UTIL|FB_USED|FB_FREE|POWER_USAGE|GPU_TEMP)"}'
 RUNS = r'{__name__=~"run:orchestrator_training_.+|rank:orchestrator_training_straggler:ratio"}'
 TRAINING = rf'last_over_time({{__name__=~"{PREFIX}.+",__name__!~".+_bucket"}}[%s])'
-RUNNING, RECENT = "1m", "1h"  # spans of PromQL: a scrape that fails does not end a run
+RUNNING, RECENT = "1m", "1h"  # spans of PromQL
+GOING = f"last_over_time({PREFIX}progress_ratio[15s])"  # a scrape that fails does not end a run
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def look(prometheus: Prometheus, nodes: Sequence[str]) -> Top:
         list(summary.by_run(training).values())
         or list(summary.by_run(prometheus.query(TRAINING % RECENT)).values())[-1:]
     )
-    going = {one.labels["run"] for one in prometheus.query(f"{PREFIX}progress_ratio") if "run" in one.labels}
+    going = {one.labels["run"] for one in prometheus.query(GOING) if "run" in one.labels}
     return Top(
         now,
         [_node(name, [one for one in of_nodes if one.labels.get("node") == name]) for name in nodes],
@@ -164,9 +165,10 @@ def _run(whole: Summary, series: Sequence[Series], running: bool, now: float) ->
 
 def _eta(whole: Summary, now: float) -> float | None:
     """Seconds to the end, if it goes on at the pace it had so far, evaluations and all."""
-    if not whole.progress or whole.started is None:
+    if whole.progress is None or whole.started is None:
         return None
-    return (now - whole.started) * (1.0 - whole.progress) / whole.progress
+    done = whole.progress - (whole.start_progress or 0.0)
+    return (now - whole.started) * (1.0 - whole.progress) / done if done > 0.0 else None
 
 
 def _slowest(series: Iterable[Series]) -> Slowest | None:

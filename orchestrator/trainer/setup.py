@@ -62,7 +62,7 @@ class Trainer:
 
     @property
     def record(self) -> telemetry.Recorder:
-        """What is said of the training while it goes on."""
+        """What is said of the training while it goes on; asked for first once ``first`` is known."""
         self._record = self._record or telemetry.Recorder(self.config, self._plan)
         return self._record
 
@@ -88,6 +88,7 @@ class Trainer:
             epochs=self.epochs,
             steps=min(self.config.steps or sys.maxsize, self.config.epochs * self.steps_per_epoch),
             reduced_bytes=reduction.size([v.shape for v in self.variables], self.config),
+            first=self.first,
         )
 
     @property

@@ -35,9 +35,10 @@ def main(run_directory: Path) -> int:
     trainer = _built(config)
     gc.freeze()  # what is there now stays
     gc.enable()
+    training = Training(run_directory, trainer, steps.training(trainer), steps.evaluation(trainer))
     with trainer.record:
         try:
-            ended = Training(run_directory, trainer, steps.training(trainer), steps.evaluation(trainer)).run()
+            ended = training.run()
         except DataError as error:
             sys.exit(f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch}): {error}")
     return endings.TERMINATED if ended == "terminated" else 0

@@ -45,8 +45,10 @@ IMAGES, BY_RANK = rule("images:rate30s"), rule("images:rate30s", "rank")
 INPUT, COMMUNICATION = rule("input:ratio"), rule("communication:ratio")
 STRAGGLER, OWN = rule("straggler:ratio", "rank"), rule("own_seconds:rate30s", "rank")
 EFFICIENCY = rule("scaling_efficiency:ratio")
-# By the pace of the last minutes; 0 once the run has ended.
-LEFT = f"(1 - max({PROGRESS})) / (max(deriv({PROGRESS}[10m])) > 0) or max({v.last(PROGRESS)}) * 0"
+# By the pace of the last minutes; -1 while there is none yet, 0 once the run has ended and no scrape just failed.
+PACE = f"max(deriv({PROGRESS}[10m])) > 0"
+GOING = f"max(last_over_time({PROGRESS}[15s]))"
+LEFT = f"(1 - {GOING}) / ({PACE}) or {GOING} * 0 - 1 or max({v.last(PROGRESS)}) * 0"
 SEEN_LAST = f"max(max_over_time(timestamp({PROGRESS})[$__range:$__interval]))"
 ELAPSED = f"{SEEN_LAST} - min({v.last(ours('start_time_seconds'))})"
 

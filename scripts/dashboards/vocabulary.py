@@ -88,7 +88,7 @@ GPU_MEMORY = Scale((0.9, 0.97), ("room", "tight", "scarce"))
 TEMPERATURE = Scale((80, 88), ("cool", "warm", "hot"))
 BROKEN = Scale((0.5,), ("none", "broken"))
 THROTTLED = Scale((0.5,), ("none", "throttled"))
-LEFT = Scale((0.5,), ("ended", ""), (GREY, BLUE))
+LEFT = Scale((-0.5, 0.5), ("not known yet", "ended", ""), (BLUE, GREY, BLUE))
 PROGRESS = Scale((1,), ("under way", "done"), (BLUE, GREEN))
 
 

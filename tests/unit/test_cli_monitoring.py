@@ -14,7 +14,7 @@ import pytest
 from orchestrator import removal, saving, state
 from orchestrator.config import Config, Monitoring
 from orchestrator.monitoring import access, series
-from orchestrator.monitoring.top import NODES, RUNS, TRAINING
+from orchestrator.monitoring.top import GOING, NODES, RUNS, TRAINING
 from orchestrator.schema import RunStatus
 from orchestrator.state import Home
 from tests import builders, waiting
@@ -30,7 +30,7 @@ ANSWERS = {
     ("query", NODES): vector(),
     ("query", RUNS): vector(),
     ("query", TRAINING % "1m"): vector(*TRAINED),
-    ("query", PROGRESS): vector(*(s for s in TRAINED if s.name == PROGRESS)),
+    ("query", GOING): vector(*(s for s in TRAINED if s.name == PROGRESS)),
 }
 
 

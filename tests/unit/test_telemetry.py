@@ -72,6 +72,14 @@ def test_what_is_known_beforehand_is_there_before_the_first_step(tmp_path: Path)
         assert value(tmp_path, "start_time_seconds") == pytest.approx(time.time(), abs=60)
 
 
+def test_a_run_that_goes_on_begins_where_the_other_stopped(tmp_path: Path) -> None:
+    with recorder(tmp_path, first=6) as record:
+        assert [value(tmp_path, name) for name in ("start_progress_ratio", "progress_ratio")] == [0.6, 0.6]
+        for _ in record.epoch(1, [0]):
+            record.step(7, 0.1, 0.0)
+        assert [value(tmp_path, name) for name in ("start_progress_ratio", "progress_ratio")] == [0.6, 0.7]
+
+
 def test_a_rank_that_ends_takes_its_series_with_it_however_it_ends(tmp_path: Path) -> None:
     def run() -> None:
         with recorder(tmp_path):

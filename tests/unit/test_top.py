@@ -51,7 +51,7 @@ def answers(minute: Sequence[Series], hour: Sequence[Series], going: bool) -> An
         ("query", top.RUNS): vector(*RUNS),
         ("query", top.TRAINING % top.RUNNING): vector(*minute),
         ("query", top.TRAINING % top.RECENT): vector(*hour),
-        ("query", PROGRESS): vector(*(s for s in minute if s.name == PROGRESS and going)),
+        ("query", top.GOING): vector(*(s for s in minute if s.name == PROGRESS and going)),
     }
 
 
@@ -84,6 +84,15 @@ def test_a_run_that_goes_on_has_its_speed_now_and_so_far_and_what_is_left_of_it(
     assert run.loss == {"train": 0.5, "test": 0.75}
     assert run.split == {"input": 0.2, "compute": 0.5, "communication": 0.3}
     assert run.slowest == Slowest(1, "demo-worker-0", 1.1)
+
+
+def test_of_a_run_that_continues_another_only_its_own_steps_count_for_what_is_left() -> None:
+    before = one("orchestrator_training_start_progress_ratio", 0.15, **RUN, rank="0", node="demo-head")
+    [run] = look([*prometheus_stand_in.training(), before]).runs
+    assert run.eta_seconds == pytest.approx(450.0)  # a tenth took a minute
+    at_first = Series(before.name, before.labels, [(NOW, 0.25)])
+    [run] = look([*prometheus_stand_in.training(), at_first]).runs
+    assert run.eta_seconds is None
 
 
 def test_the_parts_of_a_step_add_up_to_it() -> None:

@@ -103,6 +103,13 @@ PROGRESS = Metric(
     "ratio, 0 to 1",
     "Set after each step. A run may end before, when its time is up.",
 )
+START_PROGRESS = Metric(
+    "orchestrator_training_start_progress_ratio",
+    "gauge",
+    "Steps that runs before had done of all that are planned.",
+    "ratio, 0 to 1",
+    "Fixed when training begins: above 0 where `train --resume` went on.",
+)
 START_TIME = Metric(
     "orchestrator_training_start_time_seconds",
     "gauge",
@@ -138,7 +145,8 @@ RESTARTS = Metric(
     "`restarts` of the run's config.json.",
 )
 TRAINING = (IMAGES, STEP_SECONDS, STEP_PART_SECONDS, FIRST_STEP_SECONDS, BATCH_SIZE, LOSS, TOP1, EPOCH, EPOCHS,
-            PROGRESS, START_TIME, LEARNING_RATE, WORLD_SIZE, REDUCED_BYTES, CHECKPOINT_SECONDS, RESTARTS)  # fmt: skip
+            PROGRESS, START_PROGRESS, START_TIME, LEARNING_RATE, WORLD_SIZE, REDUCED_BYTES, CHECKPOINT_SECONDS,
+            RESTARTS)  # fmt: skip
 
 INTERFACE = Metric(
     "orchestrator_node_training_interface_info",

@@ -25,7 +25,10 @@ Batch = TypeVar("Batch")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known before the first step; ``reduced_bytes`` is what one step gives to allreduce."""
+    """What is known before the first step; ``reduced_bytes`` is what one step gives to allreduce.
+
+    Of ``steps`` planned ``first`` were done by a run that this one continues.
+    """
 
     rank: int
     world: int
@@ -33,6 +36,10 @@ class Plan:
     epochs: int
     steps: int
     reduced_bytes: int
+    first: int = 0
+
+    def progress(self, done: int) -> float:
+        return min(1.0, done / self.steps)
 
 
 @dataclass
@@ -81,7 +88,8 @@ class Recorder:
             (metrics.EPOCHS, plan.epochs),
             (metrics.WORLD_SIZE, plan.world),
             (metrics.START_TIME, time.time()),
-            (metrics.PROGRESS, 0.0),
+            (metrics.START_PROGRESS, plan.progress(plan.first)),
+            (metrics.PROGRESS, plan.progress(plan.first)),
         ):
             self._of(metric).set(value)
         self._of(metrics.RESTARTS).inc(self._restarts)
@@ -125,7 +133,7 @@ class Recorder:
         self._of(metrics.IMAGES).inc(steps * self.plan.batch)
         self._of(metrics.REDUCED_BYTES).inc(steps * self.plan.reduced_bytes)
         self._of(metrics.LEARNING_RATE).set(learning_rate)
-        self._of(metrics.PROGRESS).set(min(1.0, done / self.plan.steps))
+        self._of(metrics.PROGRESS).set(self.plan.progress(done))
         if self._traced:
             self._observe(split(whole, self._blocked, reducing + self._agreed), steps)
         else:
