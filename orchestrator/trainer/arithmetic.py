@@ -63,7 +63,12 @@ def _measured(threads: int, by_cpu: bool) -> dict[str, float]:
 
 
 def _measure(threads: int) -> dict[str, float]:
-    """Where the program takes too long, nothing is gained: a limit would not make it faster."""
+    """Where the program takes too long, nothing is gained: a limit would not make it faster.
+
+    Nor is anything where a CPU has no instructions for it.
+    """
+    if not probe.instructions():
+        return NOT_ASKED
     with suppress(subprocess.TimeoutExpired):
         for limits in ({}, {LIMIT: BEFORE_AMX}):
             gain = probe.said(threads, limits)

@@ -22,8 +22,15 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(probe, "_begun", [])
     monkeypatch.setattr(probe, "GPU", tmp_path / "none")
+    monkeypatch.setattr(probe, "CPU", cpu(tmp_path, "fpu avx512f avx512_bf16 amx_tile"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return log
+
+
+def cpu(directory: Path, flags: str) -> Path:
+    """What Linux says of a processor with these."""
+    (directory / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+    return directory / "cpuinfo"
 
 
 def begin(directory: Path, **changes: object) -> int:
@@ -58,6 +65,24 @@ def test_only_a_rank_that_will_ask_begins(started: Path, tmp_path: Path, monkeyp
     monkeypatch.setenv("HOROVOD_LOCAL_RANK", "0")
     probe.kept(samples.train_config().threads).touch()
     assert begin(tmp_path, precision="auto") == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "programs"),
+    [("fpu avx2 fma avx512f avx512_vnni", 0), ("fpu avx2 avx_ne_convert", 1), ("fpu amx_bf16 amx_tile", 1)],
+)
+def test_a_cpu_without_instructions_for_it_is_not_asked(
+    started: Path, tmp_path: Path, flags: str, programs: int
+) -> None:
+    cpu(tmp_path, flags)
+    assert begin(tmp_path, precision="auto") == programs
+
+
+def test_where_the_kernel_says_nothing_of_the_cpu_it_is_measured(
+    started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "CPU", tmp_path / "nowhere")
+    assert begin(tmp_path, precision="auto") == 1
 
 
 def test_a_configuration_that_cannot_be_read_is_left_to_others_to_name(started: Path, tmp_path: Path) -> None:
