@@ -24,6 +24,7 @@ _NETWORK = {
     "floating IP": "floatingip",
     "port": "port",
     "security group": "security_group",
+    "security group rule": "security_group_rule",
     "network": "network",
     "subnet": "subnet",
     "router": "router",

@@ -1,6 +1,7 @@
 """Quotas of an OpenStack project: each that is too small, with how many nodes fit."""
 
 from collections.abc import Iterator
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,16 @@ def test_what_a_cluster_needs_once_it_needs_for_any_node(there: OpenStack, word:
     assert asked() == []
     network_limits(there, **{word: (-1, 3)})
     assert asked() == []
+
+
+def test_the_security_group_has_a_rule_for_each_network_that_may_connect(there: OpenStack) -> None:
+    network_limits(there, security_group_rule=(100, 95))
+    assert asked() == []
+    networks = [IPv4Network(text) for text in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
+    told = config("free").model_copy(update={"allow_from": networks})
+    assert findings(told) == [
+        ("0 of 2 nodes fit: security group rule quota 100, in use 95, needed 7", "ask the site for more quota"),
+    ]
 
 
 def test_what_is_not_asked_for_needs_no_quota(there: OpenStack) -> None:

@@ -11,6 +11,7 @@ from orchestrator.cloud.quotas import Quota, quotas
 from orchestrator.errors import PreflightError, gather
 from orchestrator.providers.openstack.site import Site
 
+RULES = 4  # of the security group, out and among the nodes; one more for each network that may connect
 FLAVORED = ("core", "RAM")
 UNITS = {"RAM": (1024, " GiB"), "volume storage": (1, " GiB")}
 # What can be done without, by the quota that is too small for it.
@@ -104,5 +105,7 @@ def _once(site: Site) -> Iterator[tuple[str, Need]]:
         "router": not site.wanted.network and not held["router"],
     }
     yield from ((name, Need(int(needed), [])) for name, needed in wanted.items())
+    rules = 0 if held["security-group"] else RULES + max(1, len(set(site.config.allow_from or ())))
+    yield "security group rule", Need(rules, [])
     # A made network has a port for its router and one for DHCP.
     yield "port", Need(2 if makes_network else 0, _to_make(site, "port"))
