@@ -67,7 +67,7 @@ def _measure(threads: int) -> dict[str, float]:
 
     Nor is anything where a CPU has no instructions for it.
     """
-    if not probe.instructions():
+    if not probe.worthwhile():
         return NOT_ASKED
     with suppress(subprocess.TimeoutExpired):
         for limits in ({}, {LIMIT: BEFORE_AMX}):

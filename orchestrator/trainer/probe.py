@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orchestrator import __version__
+from orchestrator.trainer.hardware import cpu
 
 SECONDS = 120  # for TensorFlow to be imported and two layers to be run
 GPU = Path("/dev/nvidiactl")  # there, nobody asks for what a CPU gains
-CPU = Path("/proc/cpuinfo")
 LOCAL_RANK = ("HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
 _begun: list["subprocess.Popen[str]"] = []
 
@@ -26,13 +26,10 @@ def kept(threads: int) -> Path:
     return Path(tempfile.gettempdir()) / f"orchestrator-arithmetic-{__version__}-{threads}.json"
 
 
-def instructions() -> bool:
-    """Whether the kernel names any for bfloat16, as AMX_BF16, AVX512_BF16, AVX-NE-CONVERT or Arm's BF16 are."""
-    try:
-        words = CPU.read_text().split()
-    except OSError:
-        return True  # measured, then
-    return any("bf16" in word or word == "avx_ne_convert" for word in words)
+def worthwhile() -> bool:
+    """Whether the CPU has instructions for bfloat16, as AMX_BF16, AVX512_BF16, AVX-NE-CONVERT or Arm's BF16; or may."""
+    known = cpu.instructions()
+    return not known or any("bf16" in word or word == "avx_ne_convert" for word in known)
 
 
 def begin(run_directory: Path) -> None:
@@ -43,7 +40,7 @@ def begin(run_directory: Path) -> None:
     except (OSError, ValueError, LookupError, TypeError):
         return  # what is wrong with it is said when it is read as a whole
     first = next((os.environ[name] for name in LOCAL_RANK if name in os.environ), "0") == "0"
-    if asks and first and instructions() and not GPU.exists() and not kept(threads).exists():
+    if asks and first and worthwhile() and not GPU.exists() and not kept(threads).exists():
         _begun.append(_start(threads, {}))
 
 

@@ -38,7 +38,7 @@ def test_a_cpu_that_ends_a_program_by_a_signal_is_not_asked_for_those_instructio
     dying.chmod(0o755)
     monkeypatch.delenv(arithmetic.LIMIT, raising=False)
     monkeypatch.setattr(sys, "executable", str(dying))
-    monkeypatch.setattr(probe, "instructions", lambda: True)
+    monkeypatch.setattr(probe, "worthwhile", lambda: True)
     found = arithmetic._measure(1)
     assert found["limited"]
     assert found["gain"] > 0
@@ -51,7 +51,7 @@ def test_a_program_that_takes_too_long_gains_nothing_and_is_not_started_again(
     slow.write_text(f"#!/bin/sh\necho >> {started}\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(slow))
-    monkeypatch.setattr(probe, "instructions", lambda: True)
+    monkeypatch.setattr(probe, "worthwhile", lambda: True)
     monkeypatch.setattr(probe, "SECONDS", 0.5)
     assert arithmetic._measure(1) == arithmetic.NOT_ASKED
     assert started.read_text() == "\n"

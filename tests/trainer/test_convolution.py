@@ -6,6 +6,8 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
+from orchestrator.trainer.hardware import cpu
+from orchestrator.trainer.models import convolution
 from orchestrator.trainer.models.convolution import Convolution2D
 
 Size = int | tuple[int, int]
@@ -44,6 +46,31 @@ def test_outputs_and_gradients_are_those_of_keras(size: Size, stride: int, pixel
     ours, theirs = (gradients(kind, size, stride, pixels, padding) for kind in (Convolution2D, layers.Conv2D))
     for mine, reference in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(mine, reference, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("at_once", [1, 1 << 20])
+@pytest.mark.parametrize(
+    ("size", "stride", "pixels", "padding", "shifted"),
+    [(3, 1, 8, "same", True), (3, 1, 9, "same", True), (3, 1, 8, "valid", False), (5, 1, 8, "same", False)],
+)
+def test_without_avx_512_gradients_of_large_images_are_products_of_shifts(
+    monkeypatch: pytest.MonkeyPatch, size: Size, stride: int, pixels: int, padding: str, shifted: bool, at_once: int
+) -> None:
+    asked, by_shifts = [], convolution._by_shifts
+
+    def watched(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+        asked.append(x)
+        return by_shifts(x, upstream)
+
+    monkeypatch.setattr(convolution, "_by_shifts", watched)
+    monkeypatch.setattr(convolution, "SHIFTED", 320)  # 64 pixels of 5 channels
+    monkeypatch.setattr(convolution, "BESIDE", at_once)
+    theirs = gradients(layers.Conv2D, size, stride, pixels, padding)
+    for known in ({"avx2"}, {"avx2", "avx512f"}):
+        monkeypatch.setattr(cpu, "instructions", lambda known=known: known)
+        for mine, reference in zip(gradients(Convolution2D, size, stride, pixels, padding), theirs, strict=True):
+            np.testing.assert_allclose(mine, reference, rtol=1e-4, atol=1e-3)
+    assert len(asked) == shifted
 
 
 @pytest.mark.parametrize(("size", "stride", "pixels", "padding"), [PRODUCTS[1], PRODUCTS[3]])

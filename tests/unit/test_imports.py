@@ -32,7 +32,13 @@ LAYERS = [
     {"schema", "assets", "progress", "errors"},
 ]
 # What each room of the worker side is built on; what lies beside them uses them all.
-ROOMS: dict[str, set[str]] = {"data": set(), "models": set(), "supervision": set(), "watching": {"supervision"}}
+ROOMS: dict[str, set[str]] = {
+    "data": set(),
+    "hardware": set(),
+    "models": {"hardware"},
+    "supervision": set(),
+    "watching": {"supervision"},
+}
 # The one module, or package, that may import each foreign tool.
 TOOLS = {
     "docker": "engine",

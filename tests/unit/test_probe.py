@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.trainer import probe
+from orchestrator.trainer.hardware import cpu
 from tests import samples
 
 
@@ -22,12 +23,12 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(probe, "_begun", [])
     monkeypatch.setattr(probe, "GPU", tmp_path / "none")
-    monkeypatch.setattr(probe, "CPU", cpu(tmp_path, "fpu avx512f avx512_bf16 amx_tile"))
+    monkeypatch.setattr(cpu, "CPUINFO", cpuinfo(tmp_path, "fpu avx512f avx512_bf16 amx_tile"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return log
 
 
-def cpu(directory: Path, flags: str) -> Path:
+def cpuinfo(directory: Path, flags: str) -> Path:
     """What Linux says of a processor with these."""
     (directory / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
     return directory / "cpuinfo"
@@ -74,14 +75,14 @@ def test_only_a_rank_that_will_ask_begins(started: Path, tmp_path: Path, monkeyp
 def test_a_cpu_without_instructions_for_it_is_not_asked(
     started: Path, tmp_path: Path, flags: str, programs: int
 ) -> None:
-    cpu(tmp_path, flags)
+    cpuinfo(tmp_path, flags)
     assert begin(tmp_path, precision="auto") == programs
 
 
 def test_where_the_kernel_says_nothing_of_the_cpu_it_is_measured(
     started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "CPU", tmp_path / "nowhere")
+    monkeypatch.setattr(cpu, "CPUINFO", tmp_path / "nowhere")
     assert begin(tmp_path, precision="auto") == 1
 
 

@@ -5,29 +5,49 @@ two other products, above all in bfloat16 with AMX. docs/performance.md has the 
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import keras
 import tensorflow as tf
 from keras import layers
 
+from orchestrator.trainer.hardware import cpu
+
 PATCHED_PIXELS = 16  # of the result: above, writing every pixel's patch costs more than the product gains
+# Pixels times channels, of which oneDNN's kernel for CPUs without AVX-512 takes up to three times as long as products.
+SHIFTED = 1 << 15
+BESIDE = 64 << 20  # bytes of three shifts of the images that are multiplied together
+Gradient = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # of the weights, from inputs and the outputs' gradient
 
 
 @keras.saving.register_keras_serializable(package="orchestrator")
 class Convolution2D(layers.Conv2D):
-    """Keras' layer, of the same result; on a CPU the gradient of 1x1 kernels, and of small images, is a product."""
+    """Keras' layer, of the same result; on a CPU the gradient of some kernels is a product.
+
+    Those are 1x1 kernels and those of small images, and where AVX-512 is missing 3x3 ones of large images.
+    """
 
     def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         kernel = tf.convert_to_tensor(kernel)
-        size, stride = kernel.shape[:2], max(self.strides)
+        padding, stride = self.padding.upper(), max(self.strides)
         pixels = math.prod(math.ceil(pixels / stride) for pixels in inputs.shape[1:3])
-        by_product = size == (1, 1) or pixels <= PATCHED_PIXELS
-        if not by_product or self.groups > 1 or tf.config.get_visible_devices("GPU"):
+        if self.groups > 1 or tf.config.get_visible_devices("GPU"):
             return super().convolution_op(inputs, kernel)
-        return _convolved(inputs, kernel, stride, self.padding.upper())
+        if kernel.shape[:2] == (1, 1) or pixels <= PATCHED_PIXELS:
+            return _convolved(inputs, kernel, stride, padding, partial(_by_patches, kernel.shape, stride, padding))
+        if stride == 1 and padding == "SAME" and _gains_by_shifts(kernel, pixels):
+            return _convolved(inputs, kernel, stride, padding, _by_shifts)
+        return super().convolution_op(inputs, kernel)
 
 
-def _convolved(inputs: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str) -> tf.Tensor:
+def _gains_by_shifts(kernel: tf.Tensor, pixels: int) -> bool:
+    large = kernel.shape[:2] == (3, 3) and pixels * min(kernel.shape[2:]) >= SHIFTED
+    known = cpu.instructions() if large else set()
+    return kernel.dtype == tf.float32 and "avx2" in known and "avx512f" not in known
+
+
+def _convolved(inputs: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str, to_weights: Gradient) -> tf.Tensor:
     strides = [1, stride, stride, 1]
 
     @tf.custom_gradient
@@ -36,14 +56,40 @@ def _convolved(inputs: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str) 
             to_input = tf.raw_ops.Conv2DBackpropInput(
                 input_sizes=tf.shape(x), filter=weights, out_backprop=upstream, strides=strides, padding=padding
             )
-            patches = _patches(x, weights.shape, stride, padding)
-            columns = tf.reshape(upstream, [-1, weights.shape[-1]])
-            return to_input, tf.reshape(tf.matmul(patches, columns, transpose_a=True), weights.shape)
+            return to_input, to_weights(x, upstream)
 
         return tf.nn.conv2d(x, weights, strides, padding), gradients
 
     result: tf.Tensor = convolve(inputs, kernel)
     return result
+
+
+def _by_shifts(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+    """Of a 3x3 kernel: a few images at a time, so that what is written for them stays small."""
+    images, height, width, channels = x.shape
+    several = max(1, BESIDE // ((height + 1) * (width + 1) * 3 * channels * x.dtype.size))
+    parts = [slice(first, first + several) for first in range(0, images, several)] if images else [slice(None)]
+    return tf.add_n([_of_shifts(x[part], upstream[part]) for part in parts])
+
+
+def _of_shifts(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+    """Pixels are rows of a matrix, with a zero before each line and a line of zeros before each image.
+
+    So an image is shifted by leaving out rows; three shifts stand beside each other in one product.
+    """
+    line = x.shape[2] + 1
+    pixels = tf.reshape(tf.pad(x, [[0, 1], [1, 0], [1, 0], [0, 0]]), [-1, x.shape[-1]])
+    changes = tf.reshape(tf.pad(upstream, [[0, 0], [1, 0], [1, 0], [0, 0]]), [-1, upstream.shape[-1]])[line + 1 :]
+    rows = tf.shape(changes)[0]
+    beside = tf.concat([pixels[column : column + rows + 2 * line] for column in range(3)], 1)
+    shifted = [beside[row * line : row * line + rows] for row in range(3)]
+    products = [tf.matmul(shift, changes, transpose_a=True) for shift in shifted]
+    return tf.reshape(tf.stack(products), [3, 3, x.shape[-1], upstream.shape[-1]])
+
+
+def _by_patches(kernel: tf.TensorShape, stride: int, padding: str, x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+    columns = tf.reshape(upstream, [-1, kernel[-1]])
+    return tf.reshape(tf.matmul(_patches(x, kernel, stride, padding), columns, transpose_a=True), kernel)
 
 
 def _patches(x: tf.Tensor, kernel: tf.TensorShape, stride: int, padding: str) -> tf.Tensor:
