@@ -13,7 +13,7 @@ from bench.harness import Bench, Row, bench, interleaved, machine, paired, write
 from bench.train_ours import HOROVODS_CYCLE
 
 NODES = ("bench-head", "bench-worker-0")
-TRAIN = ("train", "resnet50", "--dataset", "synthetic", "--image-size", "128", "--batch-size", "32")
+TRAIN = ("train", "resnet50", "--dataset", "synthetic", "--batch-size", "32")
 ENOUGH = ("--epochs", "2", "--json")
 HOROVODS = ("--cycle-time", str(HOROVODS_CYCLE), "--compression", "none")
 MPI = ("--controller", "mpi")
@@ -40,9 +40,8 @@ def trained(b: Bench, *options: str) -> float:
     return float(found["epochs"][-1]["images_per_second"])
 
 
-def rows(b: Bench, rate: str, rounds: int, precision: str) -> list[Row]:
+def rows(b: Bench, rate: str, rounds: int, asked: tuple[str, ...]) -> list[Row]:
     shape(rate)
-    asked = ("--precision", precision)
     we, horovod, mpi = (f"{way}, link {rate}" for way in ("as chosen", "Horovod's cycle, 32 bits", "over MPI"))
     ways = {
         we: lambda: trained(b, *asked),
@@ -57,13 +56,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", action="append", default=[], help="as tc takes it; default: free, 1gbit")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--image-size", type=int, default=128, help="the smaller, the more the link counts")
     parser.add_argument("--precision", default="auto", help="as train takes it; default: what is fastest")
     args = parser.parse_args()
     with bench() as b:
         b.run("deploy", "--nodes", str(len(NODES)), "--no-monitoring")
         found: list[Row] = []
+        asked = ("--image-size", str(args.image_size), "--precision", args.precision)
         for rate in args.rate or (FREE, "1gbit"):
-            found += rows(b, rate, args.rounds, args.precision)
+            found += rows(b, rate, args.rounds, asked)
             write("link", found, args.rounds, machine())
 
 

@@ -46,12 +46,25 @@ def test_a_records_random_view_is_that_of_its_image_with_its_seed(made: Path) ->
     split, _ = load(made / "records")
     assert split.records
     images, labels = everything(split, seed=7)
-    contents = list(split.records.contents(tf.data.Dataset.range(40)))
+    contents = list(split.records.contents(tf.range(40, dtype=tf.int64)))
     for number in (0, 11, 39):
         encoded, label = split.records.parse(contents[number])
         view = decoding.random_view(encoded, 16, tf.constant([7, number]))
         assert np.array_equal(images[number], view.numpy())
         assert labels[number] == int(label)
+
+
+@pytest.mark.parametrize("readers", [1, records.READERS])
+def test_contents_are_those_of_the_numbers_in_their_order(
+    made: Path, monkeypatch: pytest.MonkeyPatch, readers: int
+) -> None:
+    monkeypatch.setattr(Records, "readers", readers)
+    found = load(made / "records")[0].records
+    assert found
+    numbers = np.random.default_rng(5).permutation(len(found))
+    one_after_the_other = list(tf.data.TFRecordDataset(found.paths).as_numpy_iterator())
+    contents = list(found.contents(tf.constant(numbers)).as_numpy_iterator())
+    assert contents == [one_after_the_other[number] for number in numbers]
 
 
 def test_batches_come_in_the_order_that_is_asked_for_from_any_place_on(made: Path) -> None:

@@ -66,8 +66,8 @@ class Split:
     def _pipeline(self, batch: int, drop_remainder: bool, example: Make) -> Pipeline:
         """Traced at its first use, and the same one ever after."""
 
-        def make(samples: tf.data.Dataset) -> tf.data.Dataset:
-            data, found = self._found(samples), {"num_parallel_calls": self.workers, "deterministic": True}
+        def make(numbers: tf.Tensor, seeds: tf.Tensor) -> tf.data.Dataset:
+            data, found = self._found(numbers, seeds), {"num_parallel_calls": self.workers, "deterministic": True}
             if self.in_memory:
                 data = data.batch(batch, drop_remainder=drop_remainder).map(example, **found)
             else:
@@ -79,12 +79,11 @@ class Split:
             self._pipelines[batch, drop_remainder, example] = Pipeline(make, self.size)
         return self._pipelines[batch, drop_remainder, example]
 
-    def _found(self, samples: tf.data.Dataset) -> tf.data.Dataset:
+    def _found(self, numbers: tf.Tensor, seeds: tf.Tensor) -> tf.data.Dataset:
         """What ``example`` is made of: numbers or contents of records, with the seed of each."""
         if not self.records:
-            return samples
-        numbers, seeds = samples.map(lambda number, _: number), samples.map(lambda _, seed: seed)
-        return tf.data.Dataset.zip((self.records.contents(numbers), seeds))
+            return tf.data.Dataset.from_tensor_slices((numbers, seeds))
+        return tf.data.Dataset.zip((self.records.contents(numbers), tf.data.Dataset.from_tensor_slices(seeds)))
 
 
 def epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:

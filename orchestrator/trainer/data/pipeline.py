@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-Make = Callable[[tf.data.Dataset], tf.data.Dataset]
+Make = Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]
 
 
 class Pipeline:
-    """``make`` turns a data set of (number int64, seed int32 (2)) into what is wanted of these samples, of ``size``."""
+    """``make`` turns numbers, int64 (n), and seeds, int32 (n, 2), into what is wanted of these samples, of ``size``."""
 
     def __init__(self, make: Make, size: int) -> None:
         self._make, self._size = make, size
@@ -22,7 +22,7 @@ class Pipeline:
         self._traced = tf.function(self._variant, input_signature=[numbers, seeds], autograph=False)
 
     def _variant(self, numbers: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
-        made = self._make(tf.data.Dataset.from_tensor_slices((numbers, seeds)))
+        made = self._make(numbers, seeds)
         self._spec = made.element_spec
         return tf.data.experimental.to_variant(made)
 

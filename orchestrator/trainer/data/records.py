@@ -50,33 +50,38 @@ class Records:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def contents(self, numbers: tf.data.Dataset) -> tf.data.Dataset:
-        """The contents of the records ``numbers``, in order, READERS of them before they are asked for.
+    def contents(self, numbers: tf.Tensor) -> tf.data.Dataset:
+        """The contents of the records ``numbers``, int64 (n), in order, READERS of them before they are asked for.
 
         To pass a record between threads costs twice as much as to read it from memory: many are for disks that let
         wait.
         """
+        places = tf.data.Dataset.from_tensor_slices(self._places(numbers))
         if self.readers == 1:
-            return numbers.flat_map(self._reader()).prefetch(READERS)
+            return places.flat_map(self._reader()).prefetch(READERS)
         row = {"cycle_length": self.readers, "block_length": 1, "num_parallel_calls": self.readers}
-        return numbers.interleave(self._reader(), deterministic=True, **row)
+        return places.interleave(self._reader(), deterministic=True, **row)
 
-    def _reader(self) -> Callable[[tf.Tensor], tf.data.Dataset]:
-        """A function for `interleave`, from a record's number to a data set of one string: its content.
+    def _places(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Shard, offset and bytes of each, looked up for all at once: one by one it costs as much as to read them."""
+        edges = tf.constant(np.cumsum(self.sizes), tf.int64)
+        offsets, lengths = tf.constant(self.offsets, tf.int64), tf.constant(self.lengths + shards.FRAME, tf.int64)
+        return tf.searchsorted(edges, numbers, side="right"), tf.gather(offsets, numbers), tf.gather(lengths, numbers)
+
+    def _reader(self) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
+        """A function for `interleave`, from a record's place to a data set of one string: its content.
 
         Not to the string itself: what takes it out of its data set has a state, and in deterministic programs a map
         with one has no threads.
         """
-        paths, edges = tf.constant(self.paths), tf.constant(np.cumsum(self.sizes), tf.int64)
-        offsets, lengths = tf.constant(self.offsets, tf.int64), tf.constant(self.lengths, tf.int64)
+        paths = tf.constant(self.paths)
 
-        def read(number: tf.Tensor) -> tf.data.Dataset:
-            shard = tf.searchsorted(edges, tf.reshape(number, [1]), side="right")
+        def read(shard: tf.Tensor, offset: tf.Tensor, size: tf.Tensor) -> tf.data.Dataset:
             variant = tf.raw_ops.TFRecordDatasetV2(
-                filenames=tf.gather(paths, shard),
+                filenames=tf.reshape(tf.gather(paths, shard), [1]),
                 compression_type="",
-                buffer_size=tf.gather(lengths, number) + shards.FRAME,
-                byte_offsets=tf.reshape(tf.gather(offsets, number), [1]),
+                buffer_size=size,
+                byte_offsets=tf.reshape(offset, [1]),
             )
             rest = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
             return rest.take(1)
