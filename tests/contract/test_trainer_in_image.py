@@ -15,7 +15,7 @@ INSIDE = "/opt/orchestrator/src/orchestrator"
 RECIPES = assets.PACKAGE / "recipes"  # the control side's: what they say of networks is held against these
 # pytest and what it imports, all of it pure Python: brought along, for the image has no need of it.
 BROUGHT = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
-PARTS = 4  # side by side where there are cores; each imports TensorFlow once
+PARTS = 8  # two at a time where there are two cores, and none so long that one of these waits for it
 OPTIONS = ("-q", "-p", "no:cacheprovider", "--confcutdir", "tests/trainer", "--rootdir", "/suite", "--durations", "5")
 
 
