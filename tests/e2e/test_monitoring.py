@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.monitoring.top import GOING
 from scripts.dashboards.queries import IDLE, Query, queries
 from tests.e2e.command import Cli, docker, wait_for
 from tests.e2e.test_story import MNIST
@@ -173,7 +174,7 @@ def test_every_query_of_every_dashboard_has_data_during_a_run_and_after_it(watch
 
 def test_top_agrees_with_the_results_and_its_parts_add_up_to_a_step(cli: Cli, watch: Watch, trained: Any) -> None:
     (during,) = trained["during"]["top"]["runs"]
-    wait_for("a scrape without the ranks", lambda: not watch.query("orchestrator_training_progress_ratio"), 30)
+    wait_for("scrapes without the ranks", lambda: not watch.query(GOING), 45)
     (after,) = cli.json("top", "--once", cluster=CLUSTER)["runs"]
     assert (during["run"], during["running"], after["running"]) == (trained["run"], True, False)
     assert [node["up"] for node in trained["during"]["top"]["nodes"]] == [True, True]
