@@ -43,7 +43,10 @@ class Bench:
 
     def run(self, *words: str) -> str:
         argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
-        return subprocess.run(argv, env=self.environment, check=True, capture_output=True, text=True).stdout
+        done = subprocess.run(argv, env=self.environment, check=False, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{' '.join(argv)}: exit code {done.returncode}\n{done.stderr}")
+        return done.stdout
 
     def deploy(self, nodes: int) -> dict[str, Any]:
         made: dict[str, Any] = json.loads(self.run("deploy", "--nodes", str(nodes), "--json"))

@@ -1,8 +1,9 @@
 """Training over a slow link: ``make bench-link`` writes build/link.md. Needs root and ``tc`` (Debian's iproute2).
 
 Two local nodes of a core each train ResNet-50, and what each sends is held to a rate by Linux' token bucket
-filter (tc-tbf(8)) on its own interface. As chosen; with Horovod's own cycle and no compression; over MPI. These follow
-each other, every other round in the opposite order. What runs measured about the link is forgotten before each.
+filter (tc-tbf(8)) on its own interface. First `check` measures a step over Gloo and over MPI, which the controller is
+chosen by. Then runs follow each other, every other round in the opposite order: as chosen, with Horovod's own cycle
+and no compression, and over each controller. What runs measured about the link is forgotten before each.
 """
 
 import argparse
@@ -15,8 +16,8 @@ from bench.train_ours import HOROVODS_CYCLE
 NODES = ("bench-head", "bench-worker-0")
 TRAIN = ("train", "resnet50", "--dataset", "synthetic", "--batch-size", "32")
 ENOUGH = ("--epochs", "2", "--json")
-HOROVODS = ("--cycle-time", str(HOROVODS_CYCLE), "--compression", "none")
-MPI = ("--controller", "mpi")
+HOROVODS = ("--controller", "gloo", "--cycle-time", str(HOROVODS_CYCLE), "--compression", "none")
+CONTROLLERS = ("gloo", "mpi")
 BUCKET, LATENCY = "256kb", "10ms"  # of the token bucket: what may follow at once, and how long packets queue
 FREE = "free"
 
@@ -40,16 +41,25 @@ def trained(b: Bench, *options: str) -> float:
     return float(found["epochs"][-1]["images_per_second"])
 
 
+def step(b: Bench, controller: str) -> float:
+    """Steps/s, as `check` measures them for the choice between controllers."""
+    return 1 / float(json.loads(b.run("check", "--controller", controller, "--json"))["step_seconds"])
+
+
 def rows(b: Bench, rate: str, rounds: int, asked: tuple[str, ...]) -> list[Row]:
     shape(rate)
-    we, horovod, mpi = (f"{way}, link {rate}" for way in ("as chosen", "Horovod's cycle, 32 bits", "over MPI"))
-    ways = {
-        we: lambda: trained(b, *asked),
-        horovod: lambda: trained(b, *asked, *HOROVODS),
-        mpi: lambda: trained(b, *asked, *MPI),
+    steps = {f"a step of check over {way}, link {rate}": lambda way=way: step(b, way) for way in CONTROLLERS}
+    proofs = interleaved(steps, rounds)  # before the runs: what is chosen follows from these
+    we = f"as chosen, link {rate}"
+    others = {
+        f"Horovod's cycle, 32 bits, link {rate}": HOROVODS,
+        **{f"over {way}, link {rate}": ("--controller", way) for way in CONTROLLERS},
     }
+    ways = {way: lambda options=options: trained(b, *asked, *options) for way, options in {we: (), **others}.items()}
     found = interleaved(ways, rounds)
-    return [paired(found, we, horovod, ""), paired(found, we, mpi, "")]
+    beside = [paired(found, we, other, "") for other in others]
+    gloo, mpi = steps
+    return [*beside, paired(proofs, gloo, mpi, "", unit="steps/s")]
 
 
 def main() -> None:
