@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install demo test check slow e2e-openstack e2e-distributions bench bench-watching bench-train bench-link clean
+.PHONY: help setup install demo test test-long check slow e2e-openstack e2e-distributions bench bench-watching bench-train bench-link clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -46,6 +46,10 @@ test: install .venv/installed-dev ## every promise that needs no cloud account: 
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) --dist worksteal -n 2 --durations 15 tests/contract
 	$(PYTEST) --exitfirst --durations 15 tests/e2e
+
+test-long: install .venv/installed-dev ## what takes minutes each: deploys killed, runs resumed bit for bit, a head lost
+	$(DOCKER) $(BIN)/python -m tests.images
+	$(PYTEST) --exitfirst --durations 15 tests/long
 
 slow: install .venv/installed-dev ## a deploy killed at ten moments; Docker restarted, disk full (an Engine of their own, needs root)
 	$(DOCKER) $(BIN)/python -m tests.images

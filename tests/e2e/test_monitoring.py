@@ -17,7 +17,7 @@ import pytest
 from orchestrator.monitoring.top import GOING
 from scripts.dashboards.queries import IDLE, Query, queries
 from tests.e2e.command import Cli, docker, wait_for
-from tests.e2e.test_story import MNIST
+from tests.e2e.training import MNIST
 
 CLUSTER = "e2e-watched"
 HEAD, WORKER, SECOND = (f"{CLUSTER}-{name}" for name in ("head", "worker-0", "worker-1"))

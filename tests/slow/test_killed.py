@@ -1,10 +1,10 @@
-"""A deploy killed at ten moments: tests/e2e has three of them."""
+"""A deploy killed at ten moments: tests/long has three of them."""
 
 import pytest
 
 from tests.e2e.command import Cli
 from tests.e2e.conftest import cli, site
-from tests.e2e.test_killed import TEN, deploy_seconds, finished_by_the_next, killed, removed, share
+from tests.long.test_killed import TEN, deploy_seconds, finished_by_the_next, killed, removed, share
 
 __all__ = ["cli", "deploy_seconds", "site"]
 

@@ -1,0 +1,26 @@
+"""What is trained, on the nodes of the story."""
+
+import time
+from pathlib import Path
+
+from tests.e2e.command import Cli
+from tests.e2e.sites import Site
+
+HEAD, WORKER, SECOND = "e2e-head", "e2e-worker-0", "e2e-worker-1"
+MNIST = str(Path(__file__).parents[1] / "data" / "mnist")
+ON_MNIST = ("--dataset", "mnist", "--data", MNIST)
+TRAIN = ("train", "resnet20", *ON_MNIST)
+
+
+def killed_while_training(cli: Cli, site: Site, node: str) -> str:
+    """What a run says of which a node was killed."""
+    with cli.start(*TRAIN, "--epochs", "100") as training:
+        assert training.stdout
+        next(line for line in training.stdout if "training and" in line)
+        time.sleep(2)
+        site.lose(node)
+        lost = time.monotonic()
+        said = training.communicate(timeout=60 * site.patience)[0]
+        assert training.returncode == 1, said
+        assert time.monotonic() - lost < 60 * site.patience
+    return said

@@ -1,0 +1,76 @@
+"""Runs that go on as if they had never stopped, bit for bit: after a kill, a stop, and on another cluster."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import Cli, docker, wait_for
+from tests.e2e.conftest import cli, site
+from tests.e2e.sites import Site
+from tests.e2e.training import HEAD, MNIST, TRAIN, WORKER
+
+__all__ = ["cli", "site"]
+
+
+@pytest.fixture(scope="module")
+def trained(cli: Cli, site: Site) -> Any:
+    """The results of a run that nobody disturbs."""
+    cli("deploy", "--nodes", "2", "--no-monitoring")
+    return cli.json(*TRAIN, *site.extent)
+
+
+def epochs(results: Any) -> list[dict[str, Any]]:
+    """What does not depend on the time that things took."""
+    kept = ("epoch", "steps", "learning_rate", "train", "test", "weights_sha256")
+    return [{key: epoch[key] for key in kept} for epoch in results["epochs"]]
+
+
+def in_run(run: str, command: str) -> str:
+    """What ``command`` says in the run's directory; asked of Docker, for our own command takes a core for a second."""
+    return "\n".join(docker("exec", HEAD, "sh", "-c", f"cd /shared/runs/{run} && {command} || true"))
+
+
+def test_a_run_of_which_a_rank_was_killed_goes_on_bit_for_bit(cli: Cli, site: Site, trained: Any) -> None:
+    run = cli(*TRAIN, *site.extent, "--detach").stdout.strip()
+    assert "is still going on" in cli("train", "--resume", run, code=1).stderr
+    wait_for("the first epoch", lambda: "epoch-0001" in in_run(run, "ls checkpoints"), 120)
+    cli("ssh", WORKER, "--", "pkill", "-KILL", "-f", "[o]rchestrator.trainer.train")
+    wait_for("its end", lambda: cli.json("runs")[-1]["state"] == "failed")
+    resumed = cli.json("train", "--resume", run)
+    assert epochs(resumed) == epochs(trained)
+    assert (resumed["resumed_from"], resumed["config"]["restarts"]) == (run, 1)
+
+
+def test_a_run_that_is_stopped_within_an_epoch_goes_on_bit_for_bit(cli: Cli, site: Site, trained: Any) -> None:
+    run = cli(*TRAIN, *site.extent, "--detach").stdout.strip()
+    wait_for("a step", lambda: "epoch 1/2  step" in in_run(run, "cat log"), 120)  # `logs` leaves out such lines
+    stopped = cli("stop", run)
+    assert f"run {run}: stopped" in stopped.stdout
+    assert f"train --resume {run}" in stopped.stderr
+    assert [cli.processes(node) for node in (HEAD, WORKER)] == [[], []]
+    assert "epoch-0001-step-" in in_run(run, "ls checkpoints")
+    assert epochs(cli.json("train", "--resume", run)) == epochs(trained)
+
+
+def _stopped_within_an_epoch(runs: Path) -> str:
+    """Of the runs that are kept here the one that was to be like the undisturbed one."""
+    for path in runs.glob("*/checkpoints/epoch-0001-step-*"):
+        asked = json.loads((path.parents[1] / "config.json").read_text())
+        if (asked["epochs"], asked["steps"]) == (2, None):
+            return path.parents[1].name
+    pytest.fail("no run was stopped within its first epoch")
+
+
+def test_a_run_goes_on_bit_for_bit_on_the_cluster_that_comes_after(cli: Cli, tmp_path: Path, trained: Any) -> None:
+    stopped = _stopped_within_an_epoch(cli.state / "orchestrator" / "e2e" / "runs")
+    copied = tmp_path / "mnist"
+    shutil.copytree(MNIST, copied, copy_function=shutil.copyfile)  # of today, and so other files
+    cli("teardown")
+    cli("deploy", "--nodes", "2", "--no-monitoring")
+    again = ("train", "--resume", stopped, "--data")
+    assert f"{copied} holds another" in cli(*again, str(copied), code=1).stderr.replace("\n", " ")
+    assert epochs(cli.json(*again, MNIST)) == epochs(trained)
+    assert cli.json("teardown")["left"] == []
