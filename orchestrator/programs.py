@@ -1,4 +1,4 @@
-"""What a run can be: our trainer, the making and the staging of its data, a script, or the proof of the cluster."""
+"""What a run can be: our trainer, the making and the staging of its data, or a script."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from orchestrator import datasets, lock, progress, recipes, resumption, runs, source
+from orchestrator import datasets, lock, progress, proof, recipes, resumption, runs, source
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hosts
 from orchestrator.config import Config, Launch
 from orchestrator.datasets import Found
@@ -23,12 +23,15 @@ SHARDED = ("imagenet",)  # data sets that are larger than memory
 def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
     """Start a training run. Everything that can be wrong with the input is found before a node is asked."""
     _, dataset = recipes.require(config.train)
-    _require_exchange(recipes.exchange.settings(config.train), cluster, config.launch)
+    said = recipes.exchange.settings(config.train)
+    options = config.launch.model_copy(update={"controller": recipes.exchange.controller(said, config.launch)})
+    _require_exchange(said, cluster, options)
     with progress.step(f"Checking data set {dataset}") as step:
         found = datasets.find(dataset, config.train.data, step.detail)
     if found and found.note:
         progress.note(f"{dataset}: {found.note}")
-    run = runs.plan(place, cluster, digest, config.launch, f"{config.train.model}-{dataset}")
+    options = proof.settled(place, cluster, digest, options)
+    run = runs.plan(place, cluster, digest, options, f"{config.train.model}-{dataset}")
     images = recipes.training_images(dataset, found.train if found else None, run.np)
     batch = _batch(config, cluster, run, images)
     with lock.starting(place), runs.head_session(place, cluster) as head:
@@ -141,18 +144,9 @@ def script(
     """Start ``argv`` ("python my_script.py ...") on every rank, with the directory that the script lives in."""
     directory, command = source.locate(argv)
     files = {f"{SOURCE}/{name}": path for name, path in source.files(directory, config_file).items()}
-    run = runs.plan(place, cluster, digest, config.launch, "script")
+    options = proof.settled(place, cluster, digest, config.launch)
+    run = runs.plan(place, cluster, digest, options, "script")
     run = run.model_copy(update={"command": command, "workdir": f"{run.directory}/{SOURCE}"})
-    return _start(place, cluster, run, files)
-
-
-def hello(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
-    """Start the program that proves every rank and measures the allreduce."""
-    run = runs.plan(place, cluster, digest, config.launch, "check")
-    return _start(place, cluster, run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.hello"]}), {})
-
-
-def _start(place: Home, cluster: Cluster, run: Run, files: Mapping[str, Path]) -> Run:
     with lock.starting(place), runs.head_session(place, cluster) as head:
         runs.start(place, cluster, head, run, files, {})
     return run

@@ -20,6 +20,7 @@ from orchestrator.state import Home
 
 KILLED = 128 + 9
 LOOPBACK = "lo"
+GLOO = "gloo"  # which every build of Horovod has, and which waits without keeping a core busy
 RECONNECTIONS, RECONNECT_SECONDS = 4, 0.5
 
 
@@ -64,7 +65,7 @@ def plan(place: Home, cluster: Cluster, digest: str, options: Launch, kind: str)
         command=[],
         workdir=launch.directory(identity),
         np=options.np or cluster.slots,
-        controller=options.controller,
+        controller=GLOO if options.controller == "auto" else options.controller,
         interface=interface,
         cycle_time=options.cycle_time,
         fusion_threshold=options.fusion_threshold,

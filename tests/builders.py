@@ -67,10 +67,10 @@ def run(**changes: Any) -> Run:
     return Run(**{**values, **changes})
 
 
-def deployed(name: str = "default", nodes: int = 2) -> Home:
+def deployed(name: str = "default", nodes: int = 2, provider: str = "local") -> Home:
     """A state directory that says a cluster is deployed, as a deploy would have left it."""
     place, made = state.home(name), cluster(nodes)
-    values = Config(name=name, nodes=nodes).model_dump(mode="json")
+    values = {**Config(name=name, nodes=nodes).model_dump(mode="json"), "provider": provider}
     state.write(place, Record(id="1a2b3c4d", config=values, cluster=made, host_keys=host_keys(made)))
     return place
 

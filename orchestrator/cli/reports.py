@@ -121,6 +121,9 @@ def hello(found: Hello) -> None:
             for s in found.sizes
         ],
     )
+    if found.step_seconds is not None:
+        output.line()
+        output.line(f"a step that computes while its gradients travel: {found.step_seconds * 1e3:.0f} ms")
 
 
 def prepared(found: Prepared) -> None:

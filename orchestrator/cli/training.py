@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator import programs, providers, recipes, records, resumption, source, state
+from orchestrator import programs, proof, providers, recipes, records, resumption, source, state
 from orchestrator.cli import options, reports, started
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
@@ -55,8 +55,8 @@ def check(
     """Prove the cluster: health of every node, then an allreduce over all ranks, by value and by speed."""
     config = options.load(config_file, name, launched(np, controller, network_interface, cycle_time))
     place, cluster, digest = deployed(config)
-    proof = started.left("hello.json", Hello, reports.hello)
-    started.follow(place, cluster, programs.hello(place, cluster, digest, config), json, proof, quiet=True)
+    shown = started.left(proof.MEASURED, Hello, reports.hello)
+    started.follow(place, cluster, proof.start(place, cluster, digest, config.launch), json, shown, quiet=True)
 
 
 def train(

@@ -54,7 +54,9 @@ class Gpu(Section):
 class Launch(Section):
     """How runs are started."""
 
-    controller: Literal["gloo", "mpi"] = Field("gloo", description="what carries Horovod's messages: gloo or mpi")
+    controller: Literal["auto", "gloo", "mpi"] = Field(
+        "auto", description="what carries Horovod's messages: gloo, mpi or auto (the faster one on these nodes)"
+    )
     np: int | None = Field(None, ge=1, description="ranks of a run; default: every slot of the cluster")
     network_interface: str | None = Field(
         None, description="network interface for Horovod's traffic; default: the one with the private address"

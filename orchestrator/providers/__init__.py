@@ -86,6 +86,11 @@ def get(name: str) -> Provider:
     return cast(Provider, importlib.import_module(f"orchestrator.providers.{name}"))
 
 
+def of_one_machine(record: Record) -> bool:
+    """Whether the nodes are parts of one machine, with no network between them."""
+    return bool(record.config["provider"] == "local")
+
+
 def of(record: Record) -> Provider:
     """The provider of a cluster that is deployed, at least in part."""
     return get(record.config["provider"])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.config import Train
+from orchestrator.config import Launch, Train
 from orchestrator.errors import ConfigError
 from orchestrator.recipes.choice import recipe
 from orchestrator.schema import TrainConfig
@@ -21,6 +21,11 @@ def settings(train: Train) -> dict[str, Any]:
 
 def passes(train: Train) -> int:
     return int(settings(train)["backward_passes_per_step"])
+
+
+def controller(said: Mapping[str, Any], launch: Launch) -> str:
+    """What carries Horovod's messages: what ``launch`` says, and for "auto" MPI where the KEYS in ``said`` need it."""
+    return "mpi" if said["adasum"] and launch.controller == "auto" else launch.controller
 
 
 def require(said: Mapping[str, Any], controller: str, ranks: int, nodes: int | None) -> None:

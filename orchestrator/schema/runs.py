@@ -75,9 +75,14 @@ class HelloSize(File):
 
 
 class Hello(File):
-    """What ``orchestrator check`` measured: every rank, the sum that proves the allreduce, latency per size."""
+    """What ``orchestrator check`` measured: every rank, the sum that proves the allreduce, latency per size.
+
+    ``step_seconds`` are those of a step whose arithmetic goes on while its gradients travel, on the slowest rank; None
+    in a file of an older version.
+    """
 
     size: int
     expected_sum: float
     ranks: list[HelloRank]
     sizes: list[HelloSize]
+    step_seconds: float | None = None

@@ -3,6 +3,7 @@
 The head has an account `orchestrator` of its own; the worker lets `lab` in, at another port.
 """
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -128,9 +129,17 @@ def test_check_proves_the_allreduce_on_both(user: Cli) -> None:
     assert [(rank["host"], rank["allreduce_sum"]) for rank in found["ranks"]] == [(FIRST, 3.0), (SECOND, 3.0)]
 
 
-def test_a_script_runs_on_both(user: Cli) -> None:
+def test_a_script_runs_on_both_over_what_is_faster_as_measured_once(user: Cli) -> None:
+    """Gloo was measured by the check before."""
     words = ("python", str(SCRIPT), "--factor", "2", "--words", "hosts")
-    assert "[rank 1] rank 1 of 2 greets: 6 hosts" in user("run", "--", *words, cluster="e2e-hosts").stdout
+    for measured in (["Measuring a step over mpi, once on these nodes ..."], []):
+        done = user("run", "--", *words, cluster="e2e-hosts")
+        assert "[rank 1] rank 1 of 2 greets: 6 hosts" in done.stdout
+        assert re.findall("Measuring a step over .* \\.\\.\\.", done.stderr) == measured
+    found = user.json("runs", cluster="e2e-hosts")
+    assert [run["kind"] for run in found] == ["check", "check", "script", "script"]
+    assert [run["controller"] for run in found[:2]] == ["gloo", "mpi"]
+    assert found[2]["controller"] == found[3]["controller"]
 
 
 def test_a_host_that_is_down_is_named_and_nothing_is_touched(

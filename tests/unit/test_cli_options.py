@@ -59,7 +59,9 @@ def test_every_command_says_what_it_does() -> None:
     assert [name for name, command in commands.items() if not command.help] == []
 
 
-@pytest.mark.parametrize(("command", "help_text"), [("deploy", "default: 2."), ("train", "mpi; default: gloo.")])
+@pytest.mark.parametrize(
+    ("command", "help_text"), [("deploy", "default: 2."), ("train", "on these nodes); default: auto.")]
+)
 def test_help_shows_the_default(command: str, help_text: str) -> None:
     assert any(text.endswith(help_text) for text in parameters(command).values())
 

@@ -15,6 +15,7 @@ from orchestrator import assets, images
 LAYERS = [
     {"cli"},
     {"lifecycle", "programs"},
+    {"proof"},
     {"effort", "planning"},
     {"removal", "settings", "plot", "resumption"},
     {"saving"},

@@ -1,0 +1,64 @@
+"""Which controller a run is launched with, where nobody said."""
+
+import math
+from typing import Any
+
+import pytest
+
+from orchestrator import launch, proof, records
+from orchestrator.config import Config, Launch, Train
+from orchestrator.recipes import exchange
+from tests import builders
+
+
+@pytest.mark.parametrize(
+    ("seconds", "chosen"),
+    [
+        ({}, "gloo"),
+        ({"gloo": 1.0}, "gloo"),
+        ({"mpi": 0.1}, "gloo"),  # beside nothing
+        ({"gloo": 1.0, "mpi": 0.95}, "gloo"),
+        ({"gloo": 1.0, "mpi": 0.9}, "mpi"),
+        ({"gloo": 1.0, "mpi": math.inf}, "gloo"),
+        ({"gloo": math.inf, "mpi": math.inf}, "gloo"),
+    ],
+)
+def test_mpi_is_chosen_where_steps_were_a_tenth_faster_by_it(seconds: dict[str, float], chosen: str) -> None:
+    assert proof.faster(seconds) == chosen
+
+
+@pytest.mark.parametrize(
+    ("said", "adasum", "controller"),
+    [("auto", False, "auto"), ("auto", True, "mpi"), ("gloo", True, "gloo"), ("mpi", False, "mpi")],
+)
+def test_adasum_brings_mpi_where_nothing_else_was_said(said: Any, adasum: bool, controller: str) -> None:
+    settings = exchange.settings(Train(model="resnet20", dataset="synthetic", adasum=adasum))
+    assert exchange.controller(settings, Launch(controller=said)) == controller
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_what_was_asked_for_is_not_measured(controller: Any) -> None:
+    """There is no node behind this cluster: what asked one would fail."""
+    options = Launch(controller=controller)
+    assert proof.settled(builders.deployed(), builders.cluster(), builders.DIGEST, options) == options
+
+
+@pytest.mark.parametrize(
+    ("provider", "nodes", "gpus", "np"),
+    [("local", 2, 0, None), ("gcp", 2, 1, None), ("gcp", 1, 0, None), ("gcp", 2, 0, 1)],
+)
+def test_gloo_is_not_measured_where_it_does_not_count(provider: str, nodes: int, gpus: int, np: int | None) -> None:
+    """On one machine, between GPUs, with one rank. Again there is nobody to ask."""
+    place = builders.deployed(provider=provider)
+    made = builders.cluster(nodes=nodes, gpus=gpus)
+    assert proof.settled(place, made, builders.DIGEST, Launch(np=np)).controller == "gloo"
+
+
+def test_what_other_ranks_or_other_programs_measured_does_not_count() -> None:
+    """Nobody is asked: there is nothing that could count."""
+    place, made = builders.deployed(), builders.cluster()
+    alike: dict[str, Any] = {"kind": proof.KIND, "np": made.slots, "threads": launch.threads(made)}
+    for key, other in {"kind": "script", "np": 1, "threads": 7}.items():
+        records.remember(place, builders.run(id=f"run-{key}", **{**alike, key: other}))
+    assert proof.settled(place, made, builders.DIGEST, Launch()).controller == "gloo"
+    assert Config().launch.controller == "auto"
