@@ -3,11 +3,8 @@
 import pytest
 
 from tests.e2e.command import Cli, docker, wait_for
-from tests.e2e.conftest import cli, site
 from tests.e2e.sites import Site
 from tests.e2e.training import HEAD, SECOND, TRAIN, WORKER, killed_while_training
-
-__all__ = ["cli", "site"]
 
 
 @pytest.fixture(scope="module", autouse=True)

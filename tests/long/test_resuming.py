@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import Cli, docker, wait_for
-from tests.e2e.conftest import cli, site
 from tests.e2e.sites import Site
 from tests.e2e.training import HEAD, MNIST, TRAIN, WORKER
-
-__all__ = ["cli", "site"]
 
 
 @pytest.fixture(scope="module")
