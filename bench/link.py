@@ -12,12 +12,12 @@ import subprocess
 
 from bench.harness import Bench, Row, bench, interleaved, machine, paired, write
 from bench.train_ours import HOROVODS_CYCLE
+from orchestrator.proof import CONTROLLERS
 
 NODES = ("bench-head", "bench-worker-0")
 TRAIN = ("train", "resnet50", "--dataset", "synthetic", "--batch-size", "32")
 ENOUGH = ("--epochs", "2", "--json")
 HOROVODS = ("--controller", "gloo", "--cycle-time", str(HOROVODS_CYCLE), "--compression", "none")
-CONTROLLERS = ("gloo", "mpi")
 BUCKET, LATENCY = "256kb", "10ms"  # of the token bucket: what may follow at once, and how long packets queue
 FREE = "free"
 

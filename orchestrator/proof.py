@@ -36,12 +36,12 @@ def settled(place: Home, cluster: Cluster, digest: str, options: Launch) -> Laun
     if options.controller != "auto":
         return options
     seconds = _measured(place, cluster, options)
-    for controller in CONTROLLERS if _counts(place, cluster, options) else ():
-        if controller not in seconds:
-            _measure(place, cluster, digest, options.model_copy(update={"controller": controller}))
-            seconds = _measured(place, cluster, options)
+    missing = [name for name in CONTROLLERS if name not in seconds] if _counts(place, cluster, options) else []
+    for controller in missing:
+        _measure(place, cluster, digest, options.model_copy(update={"controller": controller}))
+    seconds = _measured(place, cluster, options) if missing else seconds
     chosen = faster(seconds)
-    if chosen != CONTROLLERS[0]:
+    if chosen == "mpi":
         said = " and ".join(f"{seconds[name]:.3g} s over {name}" for name in CONTROLLERS)
         progress.note(f"over {chosen}: a step took {said} on these nodes; --controller gloo overrides that")
     return options.model_copy(update={"controller": chosen})
