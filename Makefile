@@ -41,13 +41,13 @@ check: install .venv/installed-dev ## lint, types, formats: everything that need
 	$(BIN)/hadolint docker/Dockerfile
 	$(PYTEST) -q tests/unit/test_imports.py
 
-test: install .venv/installed-dev ## every promise that needs no cloud account: unit, contract, one story on a local cluster
+test: install .venv/installed-dev ## unit, contract, one story on a local cluster and one on hosts: everything but what takes minutes each
 	$(PYTEST) $(SIDE_BY_SIDE) 4 tests/unit
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) --dist worksteal -n 2 --durations 15 tests/contract
 	$(PYTEST) --exitfirst --durations 15 tests/e2e
 
-test-long: install .venv/installed-dev ## what takes minutes each: deploys killed, runs resumed bit for bit, a head lost
+test-long: install .venv/installed-dev ## what takes minutes each: data, monitoring, notebooks, deploys killed, runs resumed
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) --exitfirst --durations 15 tests/long
 

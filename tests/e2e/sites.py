@@ -46,7 +46,7 @@ class LocalSite:
 
     patience = 1.0
     settings = ""
-    model = "resnet20"
+    model = "lenet"
     extent: Sequence[str] = ("--epochs", "2")
     accuracy = 0.95
     entrances: Sequence[int] = ()  # Docker keeps its networks apart; the Engine's own machine is in all of them

@@ -134,7 +134,8 @@ def test_a_run_that_is_done_is_not_resumed(cli: Cli) -> None:
 
 
 def test_the_same_seed_gives_the_same_weights(cli: Cli) -> None:
-    runs = [cli.json(*TRAIN, "--steps", "5", "--seed", "7") for _ in range(2)]
+    lenet = ("train", "lenet", *ON_MNIST)
+    runs = [cli.json(*lenet, "--steps", "5", "--seed", "7") for _ in range(2)]
     assert [run["epochs"][0]["weights_sha256"] for run in runs] == [runs[0]["epochs"][0]["weights_sha256"]] * 2
     assert (runs[0]["ended"], runs[0]["epochs"][0]["steps"]) == ("steps", 5)
 
@@ -163,7 +164,7 @@ def test_cifar10_is_read_as_it_is_published_and_behind_links(cli: Cli, tmp_path:
 
 
 def test_max_time_ends_a_run_and_keeps_what_it_gave(cli: Cli) -> None:
-    found = cli.json("train", "resnet20", "--dataset", "synthetic", "--epochs", "1000", "--max-time", "40s")
+    found = cli.json("train", "lenet", "--dataset", "synthetic", "--epochs", "1000", "--max-time", "20s")
     assert found["ended"] == "max-time"
     assert found["epochs"][-1]["train"]["images"] > 0
 

@@ -14,7 +14,7 @@ from orchestrator.trainer import endings, optimizers, steps
 from orchestrator.trainer.setup import Trainer
 from tests import samples
 from tests.trainer import launcher
-from tests.trainer.test_skipping import normalised, rows
+from tests.trainer.table import normalised, rows
 
 BATCHES, BATCH = 7, 4
 # A run whose calls take at most so many steps, and as many as that once two were measured.

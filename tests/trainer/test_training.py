@@ -131,7 +131,7 @@ def test_steps_that_are_reached_as_an_epoch_ends_begin_no_other(
 def test_a_run_whose_loss_is_no_number_any_more_fails_on_every_rank_and_keeps_earlier_epochs(tmp_path: Path) -> None:
     """Each step makes every weight several times as large: too large after a few epochs of two steps."""
     run = tmp_path / "run"
-    said = launcher.train(run, ranks=2, epochs=20, weight_decay=300.0, milestones=[], precision="bfloat16")
+    said = launcher.train(run, ranks=2, epochs=20, weight_decay=300.0, milestones=[])
     kept = results(run)
     assert said.returncode != 0
     assert 0 < len(kept.epochs) < 20

@@ -12,37 +12,23 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.trainer import agreement, skipping, steps
-from orchestrator.trainer.data.datasets import Split, epoch_order
+from orchestrator.trainer.data.datasets import epoch_order
 from orchestrator.trainer.setup import Trainer
 from tests import samples
 from tests.trainer import launcher
+from tests.trainer.table import BAD, ROWS, normalised, rows
 
-ROWS, BAD = 24, 5
 # A run on rows of which one is not a number.
 PROGRAM = """
 import pathlib, sys
 from orchestrator.trainer import models, train
 from orchestrator.trainer.data import datasets
-from tests.trainer.test_skipping import normalised, rows
+from tests.trainer.table import normalised, rows
 
 models.build = lambda *_, **__: normalised()
 datasets.load = lambda config: (rows(float("nan")), rows(0.0))
 sys.exit(train.main(pathlib.Path(sys.argv[1])))
 """
-
-
-def normalised() -> keras.Model:
-    keras.utils.set_random_seed(3)
-    inside = [keras.layers.Flatten(), keras.layers.Dense(8), keras.layers.BatchNormalization()]
-    return keras.Sequential([keras.Input((1, 1, 6)), *inside, keras.layers.Dense(3)])
-
-
-def rows(bad: float) -> Split:
-    """Of 24 rows one has this value."""
-    random = np.random.default_rng(1)
-    features, labels = random.normal(size=(ROWS, 1, 1, 6)).astype(np.float32), random.integers(0, 3, ROWS)
-    features[BAD, 0, 0, 2] = bad
-    return Split(ROWS, lambda index, _: (tf.gather(features, index), tf.gather(labels, index)), 1)
 
 
 def trainer(optimizer: keras.optimizers.Optimizer) -> Trainer:
