@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import LOCAL_DATA, TrainConfig
-from orchestrator.trainer.data import datasets, imagenet, pipeline, records, shards
+from orchestrator.trainer.data import datasets, imagenet, manifests, pipeline, shards
 from orchestrator.trainer.data.datasets import Split
 
 IMAGES, BATCH, SHARDS = 400, 32, 4
@@ -50,7 +50,7 @@ def write_shards(source: Path, target: Path) -> None:
 def record(content: bytes, label: int) -> bytes:
     image = tf.train.Feature(bytes_list=tf.train.BytesList(value=[content]))
     number = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
-    fields = tf.train.Features(feature={records.ENCODED: image, records.LABEL: number})
+    fields = tf.train.Features(feature={manifests.ENCODED: image, manifests.LABEL: number})
     return bytes(tf.train.Example(features=fields).SerializeToString())
 
 

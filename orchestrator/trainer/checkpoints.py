@@ -13,14 +13,14 @@ What differs by rank are the variables that are not trained (batch normalisation
 integers), the sums of the epoch's scores, and which samples turned out to be damaged: ranks send them to rank 0, which
 alone writes.
 
-A directory has its name once it is whole and on the disk, and counts once index.json, replaced at once, names it; what
-that does not name any more is then removed. Kept are the newest and the best.
+How they are put away and which are kept: `storage`.
 """
 
 import os
 import shutil
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,14 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.schema import Checkpoint, Checkpoints, Epoch, Kept, TrainConfig, Trained
-from orchestrator.trainer import exchange
+from orchestrator.schema import Checkpoint, Epoch, Kept, TrainConfig, Trained
+from orchestrator.trainer import exchange, storage
 from orchestrator.trainer.endings import Watch
 from orchestrator.trainer.outcome import say
 from orchestrator.trainer.setup import Trainer
+from orchestrator.trainer.storage import Storage
 
-STATE, RANKS, POINT, INDEX, UNFINISHED = "state", "ranks.npz", "checkpoint.json", "index.json", ".unfinished"
+STATE, RANKS, POINT = "state", "ranks.npz", "checkpoint.json"
 Arrays = dict[str, np.ndarray]
 
 
@@ -42,8 +43,8 @@ class Keeper:
     """The checkpoints of one run. What its methods write, rank 0 writes; every rank calls them."""
 
     def __init__(self, directory: Path, trainer: Trainer, watch: Watch) -> None:
-        self.directory, self.trainer, self.watch = directory, trainer, watch
-        self.index, self.epochs = Checkpoints(), list[Epoch]()
+        self.storage = Storage(directory, trainer.config.keep_checkpoints)
+        self.trainer, self.watch, self.epochs = trainer, watch, list[Epoch]()
         if hvd.rank() == 0:
             directory.mkdir(parents=True, exist_ok=True)  # by which the supervisor knows that there is one to ask
 
@@ -65,9 +66,7 @@ class Keeper:
             self.watch.saved = time.monotonic()
 
     def _write(self, everyones: "tuple[Arrays, ...]", trained: "Trained | None") -> None:
-        trainer, unfinished = self.trainer, self._unfinished()
-        tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer).write(str(unfinished / STATE))
-        np.savez(unfinished / RANKS, **{f"{r}/{name}": v for r, own in enumerate(everyones) for name, v in own.items()})
+        trainer = self.trainer
         point = Checkpoint(
             epoch=trainer.epoch,
             step=trainer.step,
@@ -77,45 +76,25 @@ class Keeper:
             trained=trained,
             epochs=self.epochs,
         )
-        point.write(unfinished / POINT)
-        self._keep(Kept(name=_name(point), whole=bool(trained), **point.model_dump(include={"epoch", "step", "world"})))
 
-    def _unfinished(self) -> Path:
-        shutil.rmtree(self.directory / UNFINISHED, ignore_errors=True)
-        (self.directory / UNFINISHED).mkdir()
-        return self.directory / UNFINISHED
+        def fill(place: Path) -> None:
+            tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer).write(str(place / STATE))
+            np.savez(place / RANKS, **{f"{r}/{name}": v for r, own in enumerate(everyones) for name, v in own.items()})
+            point.write(place / POINT)
 
-    def _keep(self, new: Kept) -> None:
-        """Give what is finished its name, and the index another line."""
-        finished = self.directory / new.name
-        shutil.rmtree(finished, ignore_errors=True)
-        for path in [*(self.directory / UNFINISHED).iterdir(), self.directory / UNFINISHED]:
-            _flush(path)
-        (self.directory / UNFINISHED).rename(finished)
-        _flush(self.directory)
-        self._write_index([*(kept for kept in self.index.kept if kept.name != new.name), new])
+        where = point.model_dump(include={"epoch", "step", "world"})
+        self.storage.add(Kept(name=_name(point), whole=bool(trained), **where), fill)
 
     def close(self, epoch: Epoch) -> None:
         """Add what the evaluation gave to the newest checkpoint, if that is this epoch's."""
         self.epochs.append(epoch)
-        if hvd.rank() or not self.index.kept or self.index.kept[-1].epoch != epoch.epoch:
+        newest = self.storage.newest
+        if hvd.rank() or newest is None or newest.epoch != epoch.epoch:
             return
-        *before, newest = self.index.kept
-        path = self.directory / newest.name / POINT
+        path = self.storage.directory / newest.name / POINT
         point = Checkpoint.model_validate_json(path.read_text())
         point.model_copy(update={"epochs": self.epochs}).write(path)
-        self._write_index([*before, newest.model_copy(update={"top1": epoch.test.top1})])
-
-    def _write_index(self, known: list[Kept]) -> None:
-        evaluated = [kept for kept in known if kept.top1 is not None]
-        best = max(evaluated, key=lambda kept: kept.top1 or 0.0).name if evaluated else None
-        newest = known[-self.trainer.config.keep_checkpoints :]
-        self.index = Checkpoints(kept=[kept for kept in known if kept in newest or kept.name == best], best=best)
-        self.index.write(self.directory / INDEX)
-        _flush(self.directory)
-        for path in self.directory.iterdir():
-            if path.is_dir() and path.name not in {kept.name for kept in self.index.kept}:
-                shutil.rmtree(path, ignore_errors=True)
+        self.storage.name(newest.model_copy(update={"top1": epoch.test.top1}))
 
     def restore(self) -> "tuple[Checkpoint | None, Arrays]":
         """Put the trainer where the checkpoint stood that the run is to go on from, if it is to go on from one.
@@ -156,12 +135,11 @@ class Keeper:
 
     def _adopt(self, source: Path) -> None:
         """Make the checkpoint ours, and the best so far: the run that is continued can then be removed."""
-        index = Checkpoints.model_validate_json((source.parent / INDEX).read_text())
+        index = storage.read(source.parent)
         for kept in index.kept:
             if kept.name == source.name or (kept.name == index.best and kept.epoch <= self.trainer.epoch):
-                self._unfinished().rmdir()
-                shutil.copytree(source.parent / kept.name, self.directory / UNFINISHED, copy_function=os.link)
-                self._keep(kept)
+                linked = partial(shutil.copytree, source.parent / kept.name, copy_function=os.link, dirs_exist_ok=True)
+                self.storage.add(kept, linked)
 
 
 def as_before(config: TrainConfig) -> TrainConfig:
@@ -191,11 +169,3 @@ def _finite(trainer: Trainer) -> bool:
 
 def _is_integer(variable: Any) -> bool:
     return "int" in str(variable.dtype)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

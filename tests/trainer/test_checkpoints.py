@@ -74,8 +74,8 @@ def epoch(kept: Keeper, made: Trainer, top1: float) -> None:
 
 
 def left(kept: Keeper) -> list[str]:
-    names = sorted(path.name for path in kept.directory.iterdir() if path.is_dir())
-    assert names == sorted(one.name for one in kept.index.kept)
+    names = sorted(path.name for path in kept.storage.directory.iterdir() if path.is_dir())
+    assert names == sorted(one.name for one in kept.storage.index.kept)
     return names
 
 
@@ -108,9 +108,9 @@ def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     kept = keeper(tmp_path, made)
     for top1 in (0.1, 0.9, 0.3, 0.2, 0.4):
         epoch(kept, made, top1)
-    assert (left(kept), kept.index.best) == (["epoch-0002", "epoch-0004", "epoch-0005"], "epoch-0002")
+    assert (left(kept), kept.storage.index.best) == (["epoch-0002", "epoch-0004", "epoch-0005"], "epoch-0002")
     epoch(kept, made, 0.95)
-    assert (left(kept), kept.index.best) == (["epoch-0005", "epoch-0006"], "epoch-0006")
+    assert (left(kept), kept.storage.index.best) == (["epoch-0005", "epoch-0006"], "epoch-0006")
 
 
 def test_the_index_is_on_the_disk_before_what_it_does_not_name_is_removed(
@@ -123,9 +123,9 @@ def test_the_index_is_on_the_disk_before_what_it_does_not_name_is_removed(
 
     def flush(descriptor: int) -> None:
         fsync(descriptor)
-        if Path(f"/proc/self/fd/{descriptor}").resolve() == kept.directory:
-            index = Checkpoints.model_validate_json((kept.directory / "index.json").read_text())
-            seen.append(([one.name for one in index.kept], (kept.directory / "epoch-0001").exists()))
+        if Path(f"/proc/self/fd/{descriptor}").resolve() == kept.storage.directory:
+            index = Checkpoints.model_validate_json((kept.storage.directory / "index.json").read_text())
+            seen.append(([one.name for one in index.kept], (kept.storage.directory / "epoch-0001").exists()))
 
     monkeypatch.setattr(os, "fsync", flush)
     epoch(kept, made, 0.9)
@@ -137,10 +137,10 @@ def test_what_a_run_goes_on_from_is_its_own_and_so_is_the_best(tmp_path: Path) -
     kept = keeper(tmp_path / "old", made)
     for top1 in (0.1, 0.9, 0.3):
         epoch(kept, made, top1)
-    again = trainer(keep_checkpoints=1, resume=str(kept.directory / "epoch-0003"))
+    again = trainer(keep_checkpoints=1, resume=str(kept.storage.directory / "epoch-0003"))
     resumed = keeper(tmp_path / "new", again)
     resumed.restore()
-    assert (left(resumed), resumed.index.best) == (["epoch-0002", "epoch-0003"], "epoch-0002")
+    assert (left(resumed), resumed.storage.index.best) == (["epoch-0002", "epoch-0003"], "epoch-0002")
     assert (again.epoch, again.step, len(resumed.epochs)) == (3, 12, 3)
     epoch(resumed, again, 0.5)
     assert left(resumed) == ["epoch-0002", "epoch-0004"]
@@ -152,12 +152,12 @@ def test_the_best_stays_though_it_had_more_steps_by_fewer_ranks(tmp_path: Path) 
     kept = keeper(tmp_path / "old", made)
     for top1 in (0.1, 0.9, 0.3):
         epoch(kept, made, top1)
-    best, newest = kept.index.kept
+    best, newest = kept.storage.index.kept
     fewer = best.model_copy(update={"step": 10 * newest.step})
-    kept.index.model_copy(update={"kept": [fewer, newest]}).write(kept.directory / "index.json")
-    resumed = keeper(tmp_path / "new", trainer(keep_checkpoints=1, resume=str(kept.directory / newest.name)))
+    kept.storage.index.model_copy(update={"kept": [fewer, newest]}).write(kept.storage.directory / "index.json")
+    resumed = keeper(tmp_path / "new", trainer(keep_checkpoints=1, resume=str(kept.storage.directory / newest.name)))
     resumed.restore()
-    assert (left(resumed), resumed.index.best) == (["epoch-0002", "epoch-0003"], "epoch-0002")
+    assert (left(resumed), resumed.storage.index.best) == (["epoch-0002", "epoch-0003"], "epoch-0002")
 
 
 def test_weights_that_are_no_numbers_are_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,11 +192,12 @@ def test_a_checkpoint_that_cannot_be_used_is_named_with_the_reason(tmp_path: Pat
 def test_a_checkpoint_that_is_being_written_is_none_yet(tmp_path: Path) -> None:
     made = trainer()
     kept = keeper(tmp_path, made)
-    (kept.directory / ".unfinished").mkdir()
-    (kept.directory / "epoch-0001").mkdir()  # it had its name, and the program was killed before the index had it
+    (kept.storage.directory / ".unfinished").mkdir()
+    # It had its name, and the program was killed before the index had it.
+    (kept.storage.directory / "epoch-0001").mkdir()
     epoch(kept, made, 0.5)
     assert left(kept) == ["epoch-0001"]
-    assert kept.index.kept == [Kept(name="epoch-0001", epoch=1, step=4, world=1, whole=True, top1=0.5)]
+    assert kept.storage.index.kept == [Kept(name="epoch-0001", epoch=1, step=4, world=1, whole=True, top1=0.5)]
 
 
 def test_a_run_leaves_itself_the_time_of_what_took_longest(tmp_path: Path) -> None:

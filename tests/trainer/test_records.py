@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.data import datasets, decoding, records
+from orchestrator.trainer.data import datasets, decoding, manifests, records
 from orchestrator.trainer.data.datasets import Split
 from orchestrator.trainer.data.found import DataError
 from orchestrator.trainer.data.records import Records
@@ -124,24 +124,24 @@ def shard(path: Path, labels: list[int]) -> None:
         for label in labels:
             encoded = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"image"]))
             number = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
-            features = tf.train.Features(feature={records.ENCODED: encoded, records.LABEL: number})
+            features = tf.train.Features(feature={manifests.ENCODED: encoded, manifests.LABEL: number})
             writer.write(tf.train.Example(features=features).SerializeToString())
 
 
 def test_the_first_label_may_be_far_behind_in_a_shard_without_a_manifest(tmp_path: Path) -> None:
-    shard(tmp_path / "train-00000-of-00001", [2, 1] * records.SAMPLED + [0])
+    shard(tmp_path / "train-00000-of-00001", [2, 1] * manifests.SAMPLED + [0])
     shard(tmp_path / "val-00000-of-00001", [1])
-    assert records.scan(tmp_path, classes=3).label_base == 0
+    assert manifests.scan(tmp_path, classes=3).label_base == 0
 
 
 def test_no_more_labels_are_read_than_it_takes_to_know_which_is_the_first(tmp_path: Path) -> None:
     path = tmp_path / "train-00000-of-00001"
-    shard(path, [1, 3] * records.SAMPLED)
+    shard(path, [1, 3] * manifests.SAMPLED)
     shard(tmp_path / "val-00000-of-00001", [1])
     spoil(path, path.stat().st_size - 20)
-    assert records.scan(tmp_path, classes=3).label_base == 1
+    assert manifests.scan(tmp_path, classes=3).label_base == 1
     with pytest.raises(DataError, match=f"{path}: corrupted record"):
-        records.scan(tmp_path, classes=4)
+        manifests.scan(tmp_path, classes=4)
 
 
 def test_a_damaged_record_ends_the_batches_with_the_name_of_its_shard(copy: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.data import arrays, decoding, imagenet, pipeline, records
+from orchestrator.trainer.data import arrays, decoding, imagenet, manifests, pipeline, records
 from orchestrator.trainer.data.blame import Batches, Readable, Skipped
 from orchestrator.trainer.data.decoding import central_view, random_view
 from orchestrator.trainer.data.pipeline import Pipeline
@@ -130,7 +130,7 @@ def _moved(batch: tf.Tensor, seeds: tf.Tensor, config: TrainConfig) -> tf.Tensor
 
 
 def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:
-    if records.is_here(directory):
+    if manifests.is_here(directory):
         found = records.load(directory, config.classes)
         return _records(found["train"], config, random_view), _records(found["val"], config, central_view)
     _, train, test = imagenet.images(directory)

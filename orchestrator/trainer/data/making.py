@@ -11,7 +11,7 @@ import tensorflow as tf
 from pydantic import ValidationError
 
 from orchestrator.schema import PrepareConfig, Shard
-from orchestrator.trainer.data import decoding, imagenet, records
+from orchestrator.trainer.data import decoding, imagenet, manifests
 from orchestrator.trainer.data.blame import reason_of
 
 FIRST_LABEL = 1  # as in the widely used shards, where 0 stands for none of the classes
@@ -28,7 +28,7 @@ class Task:
 
 def is_kept(directory: Path, name: str) -> bool:
     found = described(directory, name)
-    return found is not None and records.is_whole(directory, found)
+    return found is not None and manifests.is_whole(directory, found)
 
 
 def described(directory: Path, name: str) -> "Shard | None":
@@ -89,7 +89,7 @@ def describe(directory: Path, task: Task) -> list[str]:
     """Read a shard that the user brought, every checksum in it; returns what is wrong with it."""
     path = directory / task.name
     try:
-        lengths, labels = records.read_through(path)
+        lengths, labels = manifests.read_through(path)
     except tf.errors.OpError as error:
         print(f"damaged: {path}: {reason_of(error)}", flush=True)
         return [f"{path}: {reason_of(error)}"]
@@ -102,7 +102,7 @@ def _note(path: Path, lengths: list[int], labels: list[int], unreadable: list[st
     Shard(
         name=path.name,
         bytes=path.stat().st_size,
-        sha256=records.sha256(path),
+        sha256=manifests.sha256(path),
         lengths=lengths,
         labels=(min(labels), max(labels)) if labels else None,
         unreadable=unreadable,

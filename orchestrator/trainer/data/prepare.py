@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Manifest, PrepareConfig, Prepared, Shard
-from orchestrator.trainer.data import imagenet, making, records, shards
+from orchestrator.trainer.data import imagenet, making, manifests, shards
 from orchestrator.trainer.data.making import Task
 
 SEED = 0  # of the order in which images are put into shards: the same whenever it is made
@@ -120,7 +120,7 @@ def _manifest(tasks: Iterable[Task], directory: Path, unreadable: list[str]) -> 
     found: dict[str, list[Shard]] = {}
     for task in tasks:
         found.setdefault(task.split, []).append(everything[task.name])
-    return _require_classes(records.describe(found))
+    return _require_classes(manifests.describe(found))
 
 
 def _require_classes(manifest: Manifest) -> Manifest:
@@ -134,7 +134,7 @@ def _require_classes(manifest: Manifest) -> Manifest:
 def _finish(directory: Path, manifest: Manifest) -> None:
     for left in directory.glob(".*.part"):  # by a run that was killed
         left.unlink(missing_ok=True)
-    manifest.write(directory / records.MANIFEST)
+    manifest.write(directory / manifests.MANIFEST)
 
 
 def _summary(directory: Path, manifest: Manifest, made: int, seconds: float) -> Prepared:

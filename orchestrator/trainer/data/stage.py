@@ -23,7 +23,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import Manifest, Shard, StageConfig, Staged
-from orchestrator.trainer.data import passing, records, staged
+from orchestrator.trainer.data import manifests, passing, staged
 from orchestrator.trainer.data.passing import Group
 
 SPARE = 1 << 30  # bytes that a disk keeps free
@@ -76,8 +76,8 @@ def main(run_directory: Path) -> None:
 
 
 def _manifest(source: Path) -> Manifest:
-    found = records.read_manifest(source)
-    return found or sys.exit(f"{source}: no {records.MANIFEST}: `orchestrator data prepare` makes it")
+    found = manifests.read(source)
+    return found or sys.exit(f"{source}: no {manifests.MANIFEST}: `orchestrator data prepare` makes it")
 
 
 def _shards(manifest: Manifest) -> list[Shard]:
@@ -94,7 +94,7 @@ def _missing(source: Path, manifest: Manifest, pool: ThreadPoolExecutor) -> list
     for left in directory.glob(".*.part"):  # by a run that was killed
         left.unlink()
     every = _shards(manifest)
-    whole = pool.map(lambda shard: records.is_whole(directory, shard), every)
+    whole = pool.map(lambda shard: manifests.is_whole(directory, shard), every)
     return [shard for shard, is_whole in zip(every, whole, strict=True) if not is_whole]
 
 
@@ -118,7 +118,7 @@ def _stage(source: Path, manifest: Manifest, missing: Sequence[Shard], group: Gr
     """
     target = staged.LOCAL / source.name
     if missing:
-        (target / records.MANIFEST).unlink(missing_ok=True)
+        (target / manifests.MANIFEST).unlink(missing_ok=True)
     wanted, mine = group.union({shard.name for shard in missing}), {shard.name for shard in missing}
     rows = [shard for shard in _shards(manifest) if shard.name in wanted]
     progress = Progress(len(rows))
@@ -127,8 +127,8 @@ def _stage(source: Path, manifest: Manifest, missing: Sequence[Shard], group: Gr
         passing.around(source, target, several, mine, group)
         if group.speaks:
             progress.say(several)
-    shutil.copyfile(source / records.MANIFEST, target / f".{records.MANIFEST}")
-    (target / f".{records.MANIFEST}").replace(target / records.MANIFEST)
+    shutil.copyfile(source / manifests.MANIFEST, target / f".{manifests.MANIFEST}")
+    (target / f".{manifests.MANIFEST}").replace(target / manifests.MANIFEST)
     return sum(shard.bytes for shard in rows[group.turn :: group.size])
 
 

@@ -6,7 +6,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import LOCAL_DATA
-from orchestrator.trainer.data.records import MANIFEST
+from orchestrator.trainer.data.manifests import MANIFEST
 
 LOCAL = Path(LOCAL_DATA)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from orchestrator.schema import Manifest, PrepareConfig
-from orchestrator.trainer.data import records, shards
+from orchestrator.trainer.data import manifests, shards
 from tests.trainer import launcher
 from tests.trainer.preparing import folders, jpeg, prepare, prepared, spoil, unreadable
 
@@ -46,7 +46,7 @@ def test_the_manifest_describes_every_shard_with_its_checksum(made: Path) -> Non
     for split, count in (("train", 4), ("val", 2)):
         found = manifest.shards[split]
         assert [shard.name for shard in found] == [shards.name(split, number, count) for number in range(count)]
-        assert all(records.is_whole(made / "records", shard) for shard in found)
+        assert all(manifests.is_whole(made / "records", shard) for shard in found)
         assert [shard.lengths for shard in found] == [shards.lengths(made / "records" / s.name) for s in found]
 
 

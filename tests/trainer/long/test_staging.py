@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.schema import StageConfig, Staged
-from orchestrator.trainer.data import records
+from orchestrator.trainer.data import manifests
 from tests import samples
 from tests.trainer import launcher
 from tests.trainer.preparing import spoil
@@ -77,7 +77,7 @@ def test_a_shard_that_is_damaged_on_the_shared_storage_is_named_and_leaves_no_ma
     spoil(copy / "records" / "val-00000-of-00002", 70)
     said = stage(copy, 2, fails=True)
     assert f"{copy}/records/val-00000-of-00002: damaged: its SHA-256 is not that of its manifest" in said
-    assert not (copy / "node0" / "records" / records.MANIFEST).exists()
+    assert not (copy / "node0" / "records" / manifests.MANIFEST).exists()
 
 
 def test_disks_without_room_are_named_before_anything_is_copied(copy: Path) -> None:

@@ -1,0 +1,89 @@
+"""What a manifest says of TFRecord shards: made for those that have none, and by it whether a shard is whole."""
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import tensorflow as tf
+
+from orchestrator.schema import Manifest, Shard
+from orchestrator.trainer.data import shards
+from orchestrator.trainer.data.blame import reason_of
+from orchestrator.trainer.data.found import DataError
+
+MANIFEST = "manifest.json"
+READERS = 16  # shards looked at a time: a disk behind a network answers late, but many at once
+SAMPLED, ALL = 100, -1  # records of a shard whose labels are looked at where there is no manifest
+CHUNK = 1 << 22
+ENCODED, LABEL = "image/encoded", "image/class/label"
+FIELDS = {ENCODED: tf.io.FixedLenFeature([], tf.string), LABEL: tf.io.FixedLenFeature([], tf.int64)}
+
+
+def is_here(directory: Path) -> bool:
+    return (directory / MANIFEST).is_file() or any(shards.names(directory).values())
+
+
+def read(directory: Path) -> "Manifest | None":
+    path = directory / MANIFEST
+    return Manifest.model_validate_json(path.read_text()) if path.is_file() else None
+
+
+def scan(directory: Path, classes: int) -> Manifest:
+    """What a manifest would say, but for checksums. Raises DataError where a shard is truncated or damaged.
+
+    All labels are read where some of them do not tell whether they begin with 0 or with 1.
+    """
+    found = describe(_look(directory, SAMPLED))
+    limits = [shard.labels for several in found.shards.values() for shard in several if shard.labels]
+    known = found.label_base == 0 or any(greatest >= classes for _, greatest in limits)
+    return found if known else describe(_look(directory, ALL))
+
+
+def _look(directory: Path, most: int) -> dict[str, list[Shard]]:
+    with ThreadPoolExecutor(READERS) as pool:
+        return {
+            split: list(pool.map(lambda name: _shard(directory / name, most), names))
+            for split, names in shards.names(directory).items()
+        }
+
+
+def _shard(path: Path, most: int) -> Shard:
+    lengths = shards.lengths(path)
+    try:
+        labels = list(tf.data.TFRecordDataset(str(path)).take(most).map(_label).as_numpy_iterator())
+    except tf.errors.OpError as error:
+        raise DataError(f"{path}: {reason_of(error)}") from None
+    limits = (int(min(labels)), int(max(labels))) if labels else None
+    return Shard(name=path.name, bytes=path.stat().st_size, sha256="", lengths=lengths, labels=limits)
+
+
+def read_through(path: Path) -> tuple[list[int], list[int]]:
+    """Lengths and labels of a shard's records, with every checksum; raises TensorFlow's error where one is wrong."""
+    pairs = tf.data.TFRecordDataset(str(path)).map(lambda record: (tf.strings.length(record), _label(record)))
+    found = list(pairs.batch(1024).as_numpy_iterator())
+    lengths, labels = ([number for pair in found for number in pair[part].tolist()] for part in (0, 1))
+    return lengths, labels
+
+
+def _label(record: tf.Tensor) -> tf.Tensor:
+    return tf.io.parse_single_example(record, {LABEL: FIELDS[LABEL]})[LABEL]
+
+
+def describe(found: dict[str, list[Shard]]) -> Manifest:
+    """The manifest of these shards. Labels that are widely used begin with 1, and 0 stands for none of the classes."""
+    least = [shard.labels[0] for several in found.values() for shard in several if shard.labels]
+    return Manifest(label_base=0 if 0 in least else 1, shards=found)
+
+
+def sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        while piece := file.read(CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def is_whole(directory: Path, shard: Shard) -> bool:
+    """Whether ``shard`` is in ``directory`` with every byte of it."""
+    path = directory / shard.name
+    return path.is_file() and path.stat().st_size == shard.bytes and sha256(path) == shard.sha256

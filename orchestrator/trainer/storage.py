@@ -1,0 +1,64 @@
+"""The directory of a run's checkpoints: each is there whole or not at all. The newest are kept, and the best.
+
+A checkpoint has its name once it is whole and on the disk, and counts once index.json, replaced at once, names it; what
+that does not name any more is then removed.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from orchestrator.schema import Checkpoints, Kept
+
+INDEX, UNFINISHED = "index.json", ".unfinished"
+
+
+def read(directory: Path) -> Checkpoints:
+    """What the index in ``directory`` names. Raises OSError or ValueError where it cannot be read."""
+    return Checkpoints.model_validate_json((directory / INDEX).read_text())
+
+
+class Storage:
+    """The checkpoints in ``directory``: the newest ``most`` of them, and the best by test top-1."""
+
+    def __init__(self, directory: Path, most: int) -> None:
+        self.directory, self.most, self.index = directory, most, Checkpoints()
+
+    @property
+    def newest(self) -> "Kept | None":
+        return self.index.kept[-1] if self.index.kept else None
+
+    def add(self, new: Kept, fill: Callable[[Path], object]) -> None:
+        """Keep what ``fill`` puts into the empty directory that it is given."""
+        unfinished, finished = self.directory / UNFINISHED, self.directory / new.name
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        fill(unfinished)
+        shutil.rmtree(finished, ignore_errors=True)
+        for path in [*unfinished.iterdir(), unfinished]:
+            _flush(path)
+        unfinished.rename(finished)
+        _flush(self.directory)
+        self.name(new)
+
+    def name(self, new: Kept) -> None:
+        """Name ``new`` as the newest, in place of what had its name, and remove what is not kept any more."""
+        known = [*(kept for kept in self.index.kept if kept.name != new.name), new]
+        evaluated = [kept for kept in known if kept.top1 is not None]
+        best = max(evaluated, key=lambda kept: kept.top1 or 0.0).name if evaluated else None
+        newest = known[-self.most :]
+        self.index = Checkpoints(kept=[kept for kept in known if kept in newest or kept.name == best], best=best)
+        self.index.write(self.directory / INDEX)
+        _flush(self.directory)
+        for path in self.directory.iterdir():
+            if path.is_dir() and path.name not in {kept.name for kept in self.index.kept}:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
