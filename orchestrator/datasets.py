@@ -68,21 +68,24 @@ class Found:
         return {split: min(count, wanted[split]) for split, count in images.items()}
 
 
-def find(dataset: str, data: Path | None, on_progress: Callable[[str], None]) -> Found | None:
+def find(
+    dataset: str, data: Path | None, on_progress: Callable[[str], None], remedy: str | None = None
+) -> Found | None:
     """The data set in ``data``, else among the downloads, else downloaded; None where it needs no files.
 
+    Samples that cannot be read are an error with this ``remedy``, or None where they are to be skipped.
     Raises ConfigError where the directory does not hold it, PreflightError where it cannot be had.
     """
-    return None if dataset == "synthetic" else require(dataset, data, on_progress)
+    return None if dataset == "synthetic" else require(dataset, data, on_progress, remedy)
 
 
-def require(dataset: str, data: Path | None, on_progress: Callable[[str], None]) -> Found:
+def require(dataset: str, data: Path | None, on_progress: Callable[[str], None], remedy: str | None = None) -> Found:
     """The same for a data set that has files."""
     directory = expanded("train.data", data) if data else download(dataset, on_progress)
-    answer = process.run("check data", [sys.executable, *FORMATS, dataset, str(directory)])
-    facts: dict[str, Any] = json.loads(answer)
+    argv = [sys.executable, *FORMATS, dataset, str(directory), *(["skip"] if remedy is None else [])]
+    facts: dict[str, Any] = json.loads(process.run("check data", argv))
     if "error" in facts:
-        raise ConfigError([f"train.data: {facts['error']}"])
+        raise ConfigError([f"train.data: {facts['error']}"], remedy or "" if facts["damaged"] else "")
     return Found(dataset, directory, **facts)
 
 
@@ -138,8 +141,8 @@ def place(head: Session, found: Found, on_progress: Callable[[str], None]) -> st
     if head.run(["test", "-d", target]).exit_code == 0:
         return target
     head.must("make room for data", ["rm", "-rf", unfinished])
-    head.must("make room for data", ["mkdir", "-p", unfinished])
     _require_space(head, found, found.size)
+    head.must("make room for data", ["mkdir", "-p", unfinished])
     total = len(found.files)
     files = {name: found.directory / name for name in found.files}
     try:
@@ -174,10 +177,10 @@ def all_prepared(head: Session, dataset: str | None) -> list[str]:
 
 
 def require_space_for_records(head: Session, found: Found) -> None:
-    """Raises ConfigError where the shards to be made, less what an earlier run made of them, have too little room."""
-    if not found.shards:
-        listing = head.run(["du", "--summarize", "--bytes", found.records]).output.split()
-        _require_space(head, found, found.size - int(listing[0] if listing else 0))
+    """Raises ConfigError where the data set and its shards, less what is there of both, have too little room."""
+    places = {found.remote, found.records}  # which are one where it consists of shards
+    listings = [head.run(["du", "--summarize", "--bytes", place]).output.split() for place in places]
+    _require_space(head, found, sum(max(0, found.size - int(words[0] if words else 0)) for words in listings))
 
 
 def _require_space(head: Session, found: Found, size: int) -> None:

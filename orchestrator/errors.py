@@ -7,6 +7,7 @@
     ├── CommandFailed    (1)   a tool failed: step, command, exit code, last lines, path of the log
     ├── NodesFailed      (1)   these nodes, each with its own reason
     ├── RunFailed        (1)   a run did not finish: the first failing rank and its host
+    │   └── RunStopped  (75)   it was asked to end, and left a checkpoint
     └── ContractError    (1)   a tool succeeded but its answer has the wrong shape
 
 Below the command line code raises these and never prints or exits. Anything else that escapes is a bug (exit code 3).
@@ -95,6 +96,12 @@ class NodesFailed(OrchestratorError):
 
 class RunFailed(OrchestratorError):
     """A run ended without finishing."""
+
+
+class RunStopped(RunFailed):
+    """A run was asked to end, by `stop` or as a node was taken away, and can go on where it stopped."""
+
+    exit_code = 75  # EX_TEMPFAIL of BSD's sysexits.h, as the run's own
 
 
 class ContractError(OrchestratorError):

@@ -153,7 +153,9 @@ def _network(found: Results, _: list[Split], share: str) -> tuple[str, list[str]
     batch = found.effective_batch_size // found.world.size // passes
     advice = [f"a --batch-size above {batch}, which exchanges gradients less often per image"]
     advice += [f"where memory does not allow it, --backward-passes-per-step {2 * passes}, which does too"]
-    if config.compression == "none":
+    if config.adasum and config.compression == "none":
+        advice += ["--compression fp16, which halves what travels"]
+    elif config.compression == "none" and not (config.precision == "bfloat16" and "compression" in found.chosen):
         advice += ["--compression bf16 on a slow network, or fp16 on GPUs: either halves what travels"]
     advice += ["a longer --cycle-time on CPUs, such as 25", "`orchestrator check`, which measures the network"]
     return f"network-bound: {share} of the step waits for the exchange of gradients", advice
@@ -161,7 +163,7 @@ def _network(found: Results, _: list[Split], share: str) -> tuple[str, list[str]
 
 def _compute(found: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
     advice = ["more nodes"]
-    if found.config.precision == "float32":
+    if found.config.precision == "float32" and "precision" not in found.chosen:
         advice += ["--precision bfloat16 on GPUs, and on CPUs with AVX512_BF16 (`lscpu` names it)"]
     return f"compute-bound: {share} of the step computes, as it should be", advice
 

@@ -75,6 +75,7 @@ def launch_command(run: Run) -> list[str]:
         *("--hostfile", f"{run.directory}/hostfile"),
         *("--network-interfaces", run.interface),
         *("--start-timeout", str(START_SECONDS)),
+        *(("--gloo-timeout-seconds", str(START_SECONDS)) if run.controller == "gloo" else ()),
         *_tuning(run),
         "--disable-cache",
         *(PYTHON, "-m", "orchestrator.trainer.supervision.rank", run.directory),
@@ -127,4 +128,4 @@ def files(cluster: Cluster, run: Run) -> dict[str, str]:
 
 def threads(cluster: Cluster) -> int:
     """Cores of a rank: those of the poorest node, shared by its slots; at least one."""
-    return max(1, min(int(node.cpus / node.slots) for node in cluster.nodes.values()))
+    return max(1, min(int(node.cpus / node.slots) for node in cluster.nodes.values() if node.slots))

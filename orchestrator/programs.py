@@ -21,19 +21,21 @@ SHARDED = ("imagenet",)  # data sets that are larger than memory
 
 
 def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
-    """Start a training run. Everything that can be wrong with the input is found before a node is asked."""
+    """Start a training run. Everything that can be wrong with the input is found before anything runs on a node."""
     _, dataset = recipes.require(config.train)
-    said = recipes.exchange.settings(config.train)
-    options = config.launch.model_copy(update={"controller": recipes.exchange.controller(said, config.launch)})
-    _require_exchange(said, cluster, options)
+    options = recipes.exchange.launched(config.train, config.launch)
+    _require_exchange(recipes.exchange.settings(config.train), cluster, options)
     with progress.step(f"Checking data set {dataset}") as step:
-        found = datasets.find(dataset, config.train.data, step.detail)
+        remedy = None if config.train.on_damage == "skip" else "--on-damage skip goes on without what cannot be read"
+        found = datasets.find(dataset, config.train.data, step.detail, remedy)
     if found and found.note:
         progress.note(f"{dataset}: {found.note}")
+    nodes = runs.ready(place, cluster, digest, options)
+    ranks = options.np or cluster.slots
+    images = recipes.training_images(dataset, found.train if found else None, ranks)
+    batch = _batch(config, cluster, ranks, nodes.memory, images)
     options = proof.settled(place, cluster, digest, options)
-    run = runs.plan(place, cluster, digest, options, f"{config.train.model}-{dataset}")
-    images = recipes.training_images(dataset, found.train if found else None, run.np)
-    batch = _batch(config, cluster, run, images)
+    run = runs.plan(cluster, options, f"{config.train.model}-{dataset}", nodes)
     with lock.starting(place), runs.head_session(place, cluster) as head:
         remote = (datasets.prepared(head, found) or _placed(head, found)) if found else None
         resolved = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
@@ -52,7 +54,7 @@ def resume(place: Home, cluster: Cluster, digest: str, config: Config, old: Run,
         settings, index = resumption.read(place, head, old)
     resolved = resumption.continued(settings, index, old, np, limits, cluster.name)
     _require_exchange(resolved.model_dump(), cluster, launch)
-    run = runs.plan(place, cluster, digest, launch, old.kind)
+    run = runs.plan(cluster, launch, old.kind, runs.ready(place, cluster, digest, launch))
     with lock.starting(place), runs.head_session(place, cluster) as head:
         _place_again(head, settings, config.train.data, old, cluster.name)
         return _start_ours(place, cluster, head, run, "train", resolved.model_copy(update={"run": run.id}))
@@ -81,12 +83,12 @@ def _start_ours(place: Home, cluster: Cluster, head: Session, run: Run, program:
     return run
 
 
-def _batch(config: Config, cluster: Cluster, run: Run, images: int) -> int:
+def _batch(config: Config, cluster: Cluster, ranks: int, memory: int, images: int) -> int:
     on_gpu = any(node.gpus for node in cluster.nodes.values())
-    batch = recipes.batch_size(config.train, images, run.np, None if on_gpu else run.memory)
+    batch = recipes.batch_size(config.train, images, ranks, None if on_gpu else memory)
     wanted = config.train.batch_size or int(recipes.recipe(config.train)["batch_size"])
     if batch < wanted:
-        room = f"{run.memory / 2**30:.1f} GiB of memory and {images // run.np} images"
+        room = f"{memory / 2**30:.1f} GiB of memory and {images // ranks} images"
         progress.note(f"{batch} images per rank and step instead of {wanted}: a rank has {room}")
     return batch
 
@@ -98,11 +100,12 @@ def _placed(head: Session, found: Found) -> str:
 
 def prepare(place: Home, cluster: Cluster, digest: str, config: Config, skip_unreadable: bool) -> Run:
     """Start the making of TFRecord shards of a data set, each rank its part."""
-    found = _found(config)
-    run = runs.plan(place, cluster, digest, config.launch, f"prepare-{found.dataset}")
+    found = _found(config, None if skip_unreadable else "--skip-unreadable leaves out what cannot be read")
+    nodes = runs.ready(place, cluster, digest, config.launch)
+    run = runs.plan(cluster, config.launch, f"prepare-{found.dataset}", nodes)
     with lock.starting(place), runs.head_session(place, cluster) as head:
-        source = _placed(head, found)
         datasets.require_space_for_records(head, found)
+        source = _placed(head, found)
         resolved = PrepareConfig(
             source=source,
             target=found.records,
@@ -117,7 +120,8 @@ def stage(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
     """Start the copying of prepared shards to every node's own disk: of the data set in train.data, or of all."""
     found = _found(config) if config.train.data else None
     one_each, options = cluster.with_one_slot(), config.launch.model_copy(update={"np": None})
-    run = runs.plan(place, one_each, digest, options, f"stage-{config.train.dataset or 'data'}")
+    nodes = runs.ready(place, one_each, digest, options)
+    run = runs.plan(one_each, options, f"stage-{config.train.dataset or 'data'}", nodes)
     with lock.starting(place), runs.head_session(place, cluster) as head:
         there = [datasets.prepared(head, found)] if found else datasets.all_prepared(head, config.train.dataset)
         sources = [source for source in there if source]
@@ -128,14 +132,18 @@ def stage(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
         return _start_ours(place, one_each, head, run, "data.stage", resolved)
 
 
-def _found(config: Config) -> Found:
-    """The data set in train.data. Raises ConfigError where it is not one that shards are made of."""
+def _found(config: Config, remedy: str | None = None) -> Found:
+    """The data set in train.data. Raises ConfigError where it is not one that shards are made of.
+
+    Images that cannot be read are an error with this ``remedy``, if there is one.
+    """
     dataset = config.train.dataset
     if dataset not in SHARDED:
-        wrong = f"{dataset}: is read into memory whole" if dataset in recipes.datasets() else f"{dataset!r} is unknown"
+        said = f"{dataset!r} is unknown" if dataset else "missing"
+        wrong = f"{dataset}: is read into memory whole" if dataset in recipes.datasets() else said
         raise ConfigError([f"train.dataset: {wrong}: shards are made of {', '.join(SHARDED)}"])
     with progress.step(f"Checking data set {dataset}") as step:
-        return datasets.require(dataset, config.train.data, step.detail)
+        return datasets.require(dataset, config.train.data, step.detail, remedy)
 
 
 def script(
@@ -145,7 +153,7 @@ def script(
     directory, command = source.locate(argv)
     files = {f"{SOURCE}/{name}": path for name, path in source.files(directory, config_file).items()}
     options = proof.settled(place, cluster, digest, config.launch)
-    run = runs.plan(place, cluster, digest, options, "script")
+    run = runs.plan(cluster, options, "script", runs.ready(place, cluster, digest, options))
     run = run.model_copy(update={"command": command, "workdir": f"{run.directory}/{SOURCE}"})
     with lock.starting(place), runs.head_session(place, cluster) as head:
         runs.start(place, cluster, head, run, files, {})

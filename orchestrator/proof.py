@@ -20,7 +20,7 @@ GAIN = 1.1  # how many times as fast MPI must be: one program is that much faste
 
 def start(place: Home, cluster: Cluster, digest: str, options: Launch) -> Run:
     """Start the program that proves every rank, and measures messages and a step."""
-    run = runs.plan(place, cluster, digest, options, KIND)
+    run = runs.plan(cluster, options, KIND, runs.ready(place, cluster, digest, options))
     run = run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.hello"]})
     with lock.starting(place), runs.head_session(place, cluster) as head:
         runs.start(place, cluster, head, run, {}, {})

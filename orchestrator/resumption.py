@@ -1,5 +1,6 @@
 """Which checkpoint a training run can go on from, and with which configuration."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,15 +15,17 @@ from orchestrator.schema import Checkpoints, Kept, TrainConfig
 from orchestrator.ssh import Session
 from orchestrator.state import Home
 
-WITHOUT = ("script", "check")  # kinds of runs that are not our trainer
+# Kinds of runs that are not our trainer, and the command that starts each of them.
+WITHOUT = {"script": "run", "check": "check", "prepare": "data prepare", "stage": "data stage"}
 MORE = "--epochs or --steps asks for more than it has made"
 
 
 def require_training(old: Run, cluster: str) -> None:
     """Raises StateError where ``old`` is not a run that can have checkpoints."""
-    if old.kind in WITHOUT:
-        remedy = f"{command('run' if old.kind == 'script' else 'check', cluster)} starts it anew"
-        raise StateError(f"run {old.id} is a {old.kind}: only what `train` started can be resumed", remedy)
+    kind = old.kind.partition("-")[0]
+    if kind in WITHOUT:
+        remedy = f"{command(WITHOUT[kind], cluster)} starts it anew"
+        raise StateError(f"run {old.id} is a {kind}: only what `train` started can be resumed", remedy)
 
 
 def ranks(old: Run, asked: int | None, cluster: Cluster) -> int:
@@ -80,11 +83,14 @@ def continued(
 ) -> TrainConfig:
     """The configuration of a run on ``np`` ranks that continues ``old``; its own ``run`` is for the caller to set.
 
-    Everything is as it was, but for ``limits``. New epochs put aside a number of steps that was asked for before.
+    Everything is as it was, but for ``limits``. New epochs put aside a number of steps that was asked for before, and
+    there are as many as new steps need.
     """
     point = choose(index, old, np, cluster)
-    aside = {"steps": None} if "epochs" in limits else {}
-    again = settings.model_copy(update={**aside, **limits})
+    changed: dict[str, Any] = {"steps": None} if "epochs" in limits else {"epochs": settings.epochs}
+    if "steps" in limits and "epochs" not in limits:
+        changed["epochs"] = max(settings.epochs, *_epochs(index, np, limits["steps"]))
+    again = settings.model_copy(update={**changed, **limits})
     _require_more(again, point, old, np)
     source = f"{old.directory}/checkpoints/{point.name}"
     return again.model_copy(update={"resume": source, "restarts": settings.restarts + 1})
@@ -103,6 +109,11 @@ def choose(index: Checkpoints, old: Run, np: int, cluster: str) -> Kept:
     was = f"{np} ranks instead of {whole[-1].world}"
     progress.note(f"{was}: goes on from the end of epoch {whole[-1].epoch}, and not bit for bit as it would have")
     return whole[-1]
+
+
+def _epochs(index: Checkpoints, np: int, steps: int) -> list[int]:
+    """How many epochs so many ``steps`` of ``np`` ranks need at most, by each that was trained to its end; and 0."""
+    return [0, *(math.ceil(steps * kept.epoch / _steps(kept, np)) for kept in index.kept if kept.whole)]
 
 
 def _require_more(settings: TrainConfig, point: Kept, old: Run, np: int) -> None:

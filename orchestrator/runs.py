@@ -48,15 +48,30 @@ def head_session(place: Home, cluster: Cluster) -> Iterator[Session]:
         raise NodesFailed("the head does not answer", {cluster.head: str(error)}, hint) from error
 
 
-def plan(place: Home, cluster: Cluster, digest: str, options: Launch, kind: str) -> Run:
-    """A run that could start now: every node is healthy and free. Raises NodesFailed, StateError, ConfigError."""
+@dataclass(frozen=True)
+class Ready:
+    """What healthy nodes offer a run: the ``interface`` that they reach each other by, ``memory`` in bytes per rank."""
+
+    interface: str
+    memory: int
+
+
+def ready(place: Home, cluster: Cluster, digest: str, options: Launch) -> Ready:
+    """The nodes, each of them healthy and free. Raises NodesFailed, StateError, ConfigError."""
     used = hosts(cluster, options.np)
     with progress.step("Checking nodes"):
         health = checks.health(place, cluster, digest)
         checks.require_idle(health, cluster)
         checks.require_healthy(health, cluster)
-        interface = checks.common_interface(health, options.network_interface, used)
-        interface = LOOPBACK if len(used) == 1 else interface  # Horovod looks for no other where all ranks are here
+        every = list(dict.fromkeys([cluster.head, *used]))  # which launches, whether or not it has ranks itself
+        interface = checks.common_interface(health, options.network_interface, every)
+    memory = min(health.facts[name].memory // cluster.nodes[name].slots for name in used)
+    # Horovod looks for no other where all ranks are on the head.
+    return Ready(LOOPBACK if used == [cluster.head] else interface, memory)
+
+
+def plan(cluster: Cluster, options: Launch, kind: str, nodes: Ready) -> Run:
+    """A run that could start now on these ``nodes``."""
     started = time.time()
     identity = f"{kind}-{datetime.fromtimestamp(started):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     return Run(
@@ -66,12 +81,12 @@ def plan(place: Home, cluster: Cluster, digest: str, options: Launch, kind: str)
         workdir=launch.directory(identity),
         np=options.np or cluster.slots,
         controller=GLOO if options.controller == "auto" else options.controller,
-        interface=interface,
+        interface=nodes.interface,
         cycle_time=options.cycle_time,
         fusion_threshold=options.fusion_threshold,
-        autotune=options.autotune,
+        autotune=bool(options.autotune),
         threads=launch.threads(cluster),
-        memory=min(health.facts[name].memory // cluster.nodes[name].slots for name in used),
+        memory=nodes.memory,
         started=started,
     )
 
@@ -160,7 +175,8 @@ def describe(failure: Failure, cluster: Cluster) -> str:
     if failure.reason == "launcher":
         return f"the launcher on {node} failed before any rank did:{tail}"
     killed = " (killed: out of memory?)" if failure.exit_code == KILLED else ""
-    return f"rank {failure.rank} on {node} ended with exit code {failure.exit_code}{killed}:{tail}"
+    how = "raised an error" if failure.exit_code is None else f"ended with exit code {failure.exit_code}{killed}"
+    return f"rank {failure.rank} on {node} {how}:{tail}"
 
 
 def overview(place: Home, cluster: Cluster | None, chosen: Sequence[Run] | None = None) -> list[Seen]:

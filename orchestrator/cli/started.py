@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from orchestrator import progress, records, runs
 from orchestrator.cli import output, reports
 from orchestrator.cluster import Cluster
-from orchestrator.errors import RunFailed
+from orchestrator.errors import RunFailed, RunStopped
 from orchestrator.errors import command as spell
 from orchestrator.launch import Run
 from orchestrator.runs import Seen
@@ -71,7 +71,8 @@ def _failed(place: Home, cluster: Cluster, seen: Seen) -> RunFailed:
     hint = f"{spell(f'logs {run.id}', cluster.name)} shows everything"
     if records.is_resumable(place, run):
         hint += f", {spell(f'train --resume {run.id}', cluster.name)} goes on from its newest checkpoint"
-    return RunFailed(f"run {run.id} {cause}", hint)
+    kind = RunStopped if seen.status and seen.status.exit_code == RunStopped.exit_code else RunFailed
+    return kind(f"run {run.id} {cause}", hint)
 
 
 def _detached(run: Run, cluster: Cluster, json: bool) -> None:

@@ -55,7 +55,9 @@ class Launch(Section):
     """How runs are started."""
 
     controller: Literal["auto", "gloo", "mpi"] = Field(
-        "auto", description="what carries Horovod's messages: gloo, mpi or auto (the faster one on these nodes)"
+        "auto",
+        description="what carries Horovod's messages: gloo, mpi or auto (of train and run the faster one on these"
+        " nodes, else gloo)",
     )
     np: int | None = Field(None, ge=1, description="ranks of a run; default: every slot of the cluster")
     network_interface: str | None = Field(
@@ -64,15 +66,19 @@ class Launch(Section):
     cycle_time: float | None = Field(
         None,
         ge=0,
-        description="milliseconds between two rounds of Horovod's background thread; default: measured, or tuned",
+        description="milliseconds between two rounds of Horovod's background thread; default: the recipe's, or of train"
+        " over Gloo measured, else 5, or tuned",
     )
     fusion_threshold: int | None = Field(
         None,
         ge=0,
-        description="MiB in one message of Horovod's; default: 32 of gradients, 128 of your own scripts, or tuned",
+        description="MiB in one message of Horovod's; default: the recipe's, or 32 of gradients, 128 of your own"
+        " scripts, or tuned",
     )
-    autotune: bool = Field(
-        False, description="let Horovod try out what is not set of these two; autotune.csv says what it tried"
+    autotune: bool | None = Field(
+        None,
+        description="let Horovod try out what is not set of these two, which autotune.csv then says; default: the"
+        " recipe's, or no",
     )
 
 

@@ -82,7 +82,7 @@ def resolve(train: Train, run: str, data: str | None, images: int, world: int, t
     are asked for and no epochs, there are as many epochs as the steps need.
     """
     model, dataset = require(train)
-    found = recipe(train)
+    found = {key: value for key, value in recipe(train).items() if key not in exchange.OF_LAUNCH}
     found["learning_rate"] *= batch / found["batch_size"]
     given = train.model_dump(exclude_none=True, exclude={"model", "dataset", "data", "recipe", "fp16_allreduce"})
     said = exchange.settings(train)

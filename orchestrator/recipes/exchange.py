@@ -9,6 +9,7 @@ from orchestrator.recipes.choice import recipe
 from orchestrator.schema import TrainConfig
 
 KEYS = ("backward_passes_per_step", "compression", "gradient_predivide_factor", "adasum")
+OF_LAUNCH = ("cycle_time", "fusion_threshold", "autotune")  # what recipes say that is no key of TrainConfig
 
 
 def settings(train: Train) -> dict[str, Any]:
@@ -23,9 +24,12 @@ def passes(train: Train) -> int:
     return int(settings(train)["backward_passes_per_step"])
 
 
-def controller(said: Mapping[str, Any], launch: Launch) -> str:
-    """What carries Horovod's messages: what ``launch`` says, and for "auto" MPI where the KEYS in ``said`` need it."""
-    return "mpi" if said["adasum"] and launch.controller == "auto" else launch.controller
+def launched(train: Train, launch: Launch) -> Launch:
+    """``launch`` with what recipes say of the keys OF_LAUNCH that it leaves open; "auto" is MPI for Adasum."""
+    said = recipe(train)
+    open_keys = {key: said[key] for key in OF_LAUNCH if key in said and getattr(launch, key) is None}
+    by_mpi = launch.controller == "auto" and settings(train)["adasum"]
+    return launch.model_copy(update=open_keys | ({"controller": "mpi"} if by_mpi else {}))
 
 
 def require(said: Mapping[str, Any], controller: str, ranks: int, nodes: int | None) -> None:

@@ -17,7 +17,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Settings(Section):
-    """How to train: keys of TrainConfig, each of which a recipe may leave out.
+    """How to train: keys of TrainConfig, and of Launch how Horovod sends; a recipe may leave out each of them.
 
     No default here is ever used: what a recipe does not say holds as the model's recipe or TrainConfig says.
     """
@@ -49,6 +49,9 @@ class Settings(Section):
     compression: Compression = "auto"
     gradient_predivide_factor: Positive = 1.0
     adasum: bool = False
+    cycle_time: float = Field(5.0, ge=0)
+    fusion_threshold: int = Field(32, ge=0)
+    autotune: bool = False
 
 
 def own(path: Path, datasets: list[str]) -> dict[str, dict[str, Any]]:

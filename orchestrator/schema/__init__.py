@@ -36,11 +36,24 @@ from orchestrator.schema.results import (
     Unfinished,
     World,
 )
-from orchestrator.schema.runs import Failure, Hello, HelloRank, HelloSize, NodeFacts, RankRecord, RunStatus, State
+from orchestrator.schema.runs import (
+    ENDED_BY_LAUNCHER,
+    TERMINATED,
+    Failure,
+    Hello,
+    HelloRank,
+    HelloSize,
+    NodeFacts,
+    RankRecord,
+    RunStatus,
+    State,
+)
 from orchestrator.schema.training import Compression, Optimizer, Otherwise, Precision, Schedule, TrainConfig
 
 __all__ = [
+    "ENDED_BY_LAUNCHER",
     "LOCAL_DATA",
+    "TERMINATED",
     "Checkpoint",
     "Checkpoints",
     "Communication",

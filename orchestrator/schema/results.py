@@ -92,6 +92,7 @@ class Results(File):
     both since this run began: what a run that is continued met before is in its own results.
     ``epochs_before`` and ``steps_before`` were trained by that one, in steps of this run's number of ranks.
     ``unfinished`` is of the epoch in which the run ended, where that is not among ``epochs``.
+    ``chosen`` names the keys of ``config`` that nobody set: what stands there is what "auto" came to on these nodes.
     """
 
     version: Literal[1] = 1
@@ -112,6 +113,7 @@ class Results(File):
     communication: Communication | None = None
     damaged: list[str] = Field([])
     skipped_steps: int = 0
+    chosen: list[str] = Field([])
 
 
 class Kept(File):

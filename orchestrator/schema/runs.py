@@ -7,6 +7,9 @@ from pydantic import Field
 from orchestrator.schema.file import File
 
 State = Literal["finished", "failed", "stopped"]
+# Exit code of a run that was asked to end and left a checkpoint: EX_TEMPFAIL of BSD's sysexits.h, "try again later".
+TERMINATED = 75
+ENDED_BY_LAUNCHER = 143  # in the record of a rank that did not exit by itself
 
 
 class RankRecord(File):
@@ -22,7 +25,10 @@ class RankRecord(File):
 
 
 class Failure(File):
-    """The first thing that went wrong: a rank (with its last lines) or a host that no longer answers."""
+    """The first thing that went wrong: a rank (with its last lines) or a host that no longer answers.
+
+    A rank without ``exit_code`` raised, and was ended before it could exit by itself.
+    """
 
     reason: Literal["rank", "host", "launcher"]
     host: str | None = None

@@ -31,9 +31,8 @@ def total(trainer: Trainer, sums: tf.Tensor, split: str) -> list[float]:
     trainer.guard.check(_place(trainer))
     found = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{split}").numpy().tolist()
     if not math.isfinite(found[0]):
-        sys.exit(
-            f"{split} loss is {found[0]} {_place(trainer)}{_culprits(trainer)}: a smaller --learning-rate may help"
-        )
+        what = f"{split} loss is {found[0]} {_place(trainer)}{_culprits(trainer)}"
+        sys.exit(f"{what}: a new run with a smaller --learning-rate may help, or --resume with --on-nan skip")
     return list(found)
 
 

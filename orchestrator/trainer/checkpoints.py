@@ -36,6 +36,7 @@ from orchestrator.trainer.setup import Trainer
 from orchestrator.trainer.storage import Storage
 
 STATE, RANKS, POINT = "state", "ranks.npz", "checkpoint.json"
+SETTLED = ("precision", "compression")  # what a run keeps to that was "auto"
 Arrays = dict[str, np.ndarray]
 
 
@@ -144,7 +145,7 @@ class Keeper:
 
 def as_before(config: TrainConfig) -> TrainConfig:
     """``config`` with what a run had for "auto" which it is to go on from: it may stand for something else now."""
-    unsettled = [key for key in ("precision", "compression") if getattr(config, key) == "auto"]
+    unsettled = [key for key in SETTLED if getattr(config, key) == "auto"]
     if not unsettled or config.resume is None:
         return config
     try:

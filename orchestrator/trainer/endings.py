@@ -20,9 +20,8 @@ import tensorflow as tf
 
 from orchestrator.trainer import reduction
 from orchestrator.trainer.setup import Trainer
+from orchestrator.trainer.supervision.processes import STOP
 
-TERMINATED = 75  # exit code of every rank: EX_TEMPFAIL of BSD's sysexits.h, "try again later"
-STOP = "stop"
 LOOK_SECONDS = 1.0  # between two looks for the file
 MARGIN = 1.5  # of what something took at most, and may take the next time
 CALL = 0.05  # seconds that a call of several steps is to take

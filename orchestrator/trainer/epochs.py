@@ -73,7 +73,8 @@ class Training:
         trainer, before = self.trainer, self._before()
         sums, clock = tf.constant(before["sums"]), outcome.Clock(trainer, before["timing"].tolist())
         self.watch.begin()
-        for images, labels in trainer.record.epoch(trainer.epoch, self.feed.epoch()):
+        for batch in trainer.record.epoch(trainer.epoch, self.feed.epoch()):
+            images, labels = batch.result()
             rates = self.feed.rates(len(labels) // trainer.batch)
             sums, waited, wishes = self.step(images, labels, rates, self.watch.wishes(), sums)
             trainer.step += len(rates)

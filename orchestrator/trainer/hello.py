@@ -28,6 +28,9 @@ GROUPS, GROUP_BYTES, SIDE = 4, 4 << 20, 1728  # 17 MB for products of square mat
 def main(run_directory: Path) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(2)  # as the trainer: one computes, one sends
     hvd.init()
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
     total = float(hvd.allreduce(tf.constant(float(hvd.rank() + 1)), op=hvd.Sum, name="proof"))
     print(f"rank {hvd.rank()} of {hvd.size()} on {socket.gethostname()}: allreduce gives {total:g}", flush=True)
     mine = HelloRank(rank=hvd.rank(), host=socket.gethostname(), local_rank=hvd.local_rank(), allreduce_sum=total)

@@ -1,7 +1,7 @@
 """How gradients travel where nobody said: in 16 bits where the nodes and the link between them gain by it.
 
 Gradients of layers that compute in bfloat16 may travel in 16 bits: they were rounded to as many before. Whether that is
-faster depends on the link and on the nodes, which must round and sum. It is measured once on these hosts and kept
+faster depends on the link and on the nodes, which must round and sum. It is measured once between these ranks and kept
 beside the runs, so that the same run twice ends with the same bits.
 """
 
@@ -18,6 +18,7 @@ import tensorflow as tf
 from orchestrator import __version__
 from orchestrator.schema import Compression, TrainConfig
 from orchestrator.trainer import reduction
+from orchestrator.trainer.data import pipeline
 
 PIECE = 1 << 20  # bytes of a gradient in float32, of which a group is tried
 ROUNDS, LIMIT = 6, 2.0  # how often each way is tried, unless that takes so many seconds
@@ -33,17 +34,18 @@ def compression(config: TrainConfig, directory: Path) -> Compression:
         return config.compression
     if hvd.size() == 1 or config.adasum or config.precision != "bfloat16":
         return "none"
-    return "bf16" if _kept(directory.parent, lambda: gain(config)) >= GAIN else "none"
+    return "bf16" if _kept(directory.parent, config.threads, lambda: gain(config)) >= GAIN else "none"
 
 
-def _kept(place: Path, measure: Callable[[], float]) -> float:
-    """What was measured on these hosts before; else what is measured now, kept by rank 0."""
-    hosts = hvd.allgather_object(os.uname().nodename)
-    path = place / f".link-{__version__}-{hashlib.sha256(json.dumps(hosts).encode()).hexdigest()[:12]}.json"
+def _kept(place: Path, threads: int, measure: Callable[[], float]) -> float:
+    """What was measured between these ranks before; else what is measured now, kept by rank 0."""
+    device = pipeline.accelerator() or f"{threads} threads"
+    ranks = hvd.allgather_object([os.uname().nodename, device, os.environ.get("HOROVOD_CONTROLLER")])
+    path = place / f".link-{__version__}-{hashlib.sha256(json.dumps(ranks).encode()).hexdigest()[:12]}.json"
     known = hvd.broadcast_object(_read(path) if hvd.rank() == 0 else None, root_rank=0)
     found = measure() if known is None else float(known)
     if known is None and hvd.rank() == 0:
-        path.with_suffix(".new").write_text(json.dumps({"hosts": hosts, "gain": found}) + "\n")
+        path.with_suffix(".new").write_text(json.dumps({"ranks": ranks, "gain": found}) + "\n")
         path.with_suffix(".new").replace(path)
     return found
 

@@ -136,6 +136,7 @@ def begin(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
         epochs_before=trainer.epoch,
         steps_before=trainer.first,
         data_path=trainer.data_path,
+        chosen=trainer.chosen,
     )
     if trainer.data_path:
         say(f"reading {config.dataset} from {staged.describe(trainer.data_path)}: {trainer.data_path}")

@@ -26,7 +26,7 @@ class Trainer:
     """One rank's model, optimizer and data, for as long as a run lasts.
 
     A step takes ``batch`` images of the rank, in ``passes`` parts of ``part`` images. ``step`` steps of the run are
-    done, ``first`` of them by a run that this one continues.
+    done, ``first`` of them by a run that this one continues. ``chosen`` are the keys of ``config`` that were "auto".
     """
 
     config: TrainConfig
@@ -43,6 +43,7 @@ class Trainer:
     ended: "str | None" = None
     data_path: "str | None" = None
     damaged: list[str] = field(default_factory=list)
+    chosen: list[str] = field(default_factory=list)
     _guard: "Guard | None" = None
     _record: "telemetry.Recorder | None" = None
 

@@ -81,7 +81,7 @@ class Guard:
         """Ends every rank's program where no step could be applied for long."""
         if self.on and int(self._counts[1]) >= IN_A_ROW:
             what = f"the loss was no number in the last {int(self._counts[1])} steps, {place}"
-            sys.exit(f"{what}: --resume goes on from the newest checkpoint; a smaller --learning-rate may help")
+            sys.exit(f"{what}: a new run with a smaller --learning-rate may do better")
 
 
 def _done(update: Callable[[], object]) -> tf.Operation:

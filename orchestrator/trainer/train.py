@@ -20,8 +20,8 @@ if __name__ == "__main__":
 
 import horovod.tensorflow as hvd
 
-from orchestrator.schema import TrainConfig
-from orchestrator.trainer import checkpoints, endings, outcome, reduction, setup, steps
+from orchestrator.schema import TERMINATED, TrainConfig
+from orchestrator.trainer import checkpoints, outcome, reduction, setup, steps
 from orchestrator.trainer.data.found import DataError
 from orchestrator.trainer.epochs import Training
 
@@ -31,8 +31,9 @@ def main(run_directory: Path) -> int:
     config = TrainConfig.model_validate_json((run_directory / "config.json").read_text())
     reduction.begin()
     outcome.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
-    config = setup.prepare(checkpoints.as_before(config), run_directory)
-    trainer = _built(config)
+    chosen = [key for key in checkpoints.SETTLED if getattr(config, key) == "auto"]
+    trainer = _built(setup.prepare(checkpoints.as_before(config), run_directory))
+    trainer.chosen = chosen
     gc.freeze()  # what is there now stays
     gc.enable()
     training = Training(run_directory, trainer, steps.training(trainer), steps.evaluation(trainer))
@@ -41,7 +42,7 @@ def main(run_directory: Path) -> int:
             ended = training.run()
         except DataError as error:
             sys.exit(f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch}): {error}")
-    return endings.TERMINATED if ended == "terminated" else 0
+    return TERMINATED if ended == "terminated" else 0
 
 
 def _built(config: TrainConfig) -> setup.Trainer:

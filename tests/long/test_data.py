@@ -32,9 +32,12 @@ def deployed(cli: Cli) -> Iterator[None]:
     cli("teardown", cluster=NAME)
 
 
+TRAIN = ("train", "resnet20", "--dataset", "imagenet", "--image-size", "32", "--epochs", "1", "--batch-size", "8",
+         "--data")  # fmt: skip
+
+
 def train(cli: Cli, images: Path) -> dict[str, object]:
-    words = ("train", "resnet20", "--dataset", "imagenet", "--data", str(images), "--image-size", "32", "--epochs", "1")
-    found: dict[str, object] = cli.json(*words, "--batch-size", "8", cluster=NAME)
+    found: dict[str, object] = cli.json(*TRAIN, str(images), cluster=NAME)
     return found
 
 
@@ -82,8 +85,15 @@ def test_a_node_that_lost_its_copy_sends_all_ranks_to_the_shared_storage(cli: Cl
 def test_an_image_that_cannot_be_decoded_is_named_and_may_be_skipped(cli: Cli, images: Path) -> None:
     bad = next((images / "train").glob("*/*.JPEG"))
     content = bad.read_bytes()
-    bad.write_bytes(content[:200] + content[-2:])  # begins and ends as a JPEG does
     words = ("data", "prepare", "imagenet", "--data", str(images))
+    bad.write_bytes(content[:200] + content[-2:])  # begins and ends as a JPEG does
     said = cli(*words, code=1, cluster=NAME)
     assert f"{bad.parent.name}/{bad.name}: " in said.stdout + said.stderr
+    bad.write_bytes(content[:200])
+    said = cli(*words, code=2, cluster=NAME)
+    assert f"{bad}: truncated JPEG" in said.stderr
+    assert "--skip-unreadable leaves out" in said.stderr
     assert len(cli.json(*words, "--skip-unreadable", cluster=NAME)["unreadable"]) == 1
+    assert "--on-damage skip goes on without" in cli(*TRAIN, str(images), code=2, cluster=NAME).stderr
+    found = cli.json(*TRAIN, str(images), "--on-damage", "skip", cluster=NAME)
+    assert (found["ended"], found["data_path"].endswith("-records")) == ("epochs", True)

@@ -42,9 +42,14 @@ def test_a_run_of_which_a_rank_was_killed_goes_on_bit_for_bit(cli: Cli, site: Si
 
 
 def test_a_run_that_is_stopped_within_an_epoch_goes_on_bit_for_bit(cli: Cli, site: Site, trained: Any) -> None:
-    run = cli(*TRAIN, *site.extent, "--detach").stdout.strip()
-    wait_for("a step", lambda: "epoch 1/2  step" in in_run(run, "cat log"), 120)  # `logs` leaves out such lines
-    stopped = cli("stop", run)
+    before = {run["id"] for run in cli.json("runs")}
+    with cli.start(*TRAIN, *site.extent) as training:
+        wait_for("the run", lambda: {run["id"] for run in cli.json("runs")} != before)
+        (run,) = {run["id"] for run in cli.json("runs")} - before
+        wait_for("a step", lambda: "epoch 1/2  step" in in_run(run, "cat log"), 120)  # `logs` leaves out such lines
+        stopped = cli("stop", run)
+        said = training.communicate(timeout=60)[0]
+        assert training.returncode == 75, said
     assert f"run {run}: stopped" in stopped.stdout
     assert f"train --resume {run}" in stopped.stderr
     assert [cli.processes(node) for node in (HEAD, WORKER)] == [[], []]

@@ -30,13 +30,15 @@ def launch(
     return said
 
 
-def train(directory: Path, ranks: int, options: Any = (), **changes: Any) -> "subprocess.CompletedProcess[str]":
+def train(
+    directory: Path, ranks: int, options: Any = (), controller: str = "gloo", **changes: Any
+) -> "subprocess.CompletedProcess[str]":
     """Train resnet20 on 70 images of MNIST and 9 held out; ``options`` are horovodrun's."""
     data = samples.mnist(directory / "data", {"train": 70, "t10k": 9})
     values = {"data": str(data), "batch_size": 16, "learning_rate": 0.01, **changes}
     samples.train_config(**values).write(directory / "config.json")
     program = [sys.executable, "-m", "orchestrator.trainer.train", str(directory)]
-    return launch(directory, program, ranks, options=options)
+    return launch(directory, program, ranks, controller, options)
 
 
 def results(directory: Path) -> Results:

@@ -176,7 +176,7 @@ def test_a_shard_that_is_missing_or_short_is_named_before_training_begins(
 
 def test_training_names_a_short_shard_in_one_line(copy: Path) -> None:
     os.truncate(copy / "records" / "train-00001-of-00004", 9)
-    values = {"dataset": "imagenet", "image_size": 32, "channels": 3, "epochs": 1, "batch_size": 4}
+    values: dict[str, Any] = {"dataset": "imagenet", "image_size": 32, "channels": 3, "epochs": 1, "batch_size": 4}
     said = launcher.train(copy / "training", 1, data=str(copy / "records"), **values)
     assert said.returncode != 0
     named = r"^\[0\]<stderr>:rank 0: .*train-00001-of-00004: 9 bytes instead of"
@@ -186,7 +186,7 @@ def test_training_names_a_short_shard_in_one_line(copy: Path) -> None:
 
 def test_training_names_the_rank_and_the_step_that_met_a_damaged_record(copy: Path) -> None:
     spoil(copy / "records" / "train-00003-of-00004", 60)  # of the second half of the samples: rank 1's
-    values = {"dataset": "imagenet", "image_size": 32, "channels": 3, "epochs": 1, "batch_size": 4}
+    values: dict[str, Any] = {"dataset": "imagenet", "image_size": 32, "channels": 3, "epochs": 1, "batch_size": 4}
     said = launcher.train(copy / "training", 2, data=str(copy / "records"), **values)
     assert said.returncode != 0
     place = "train-00003-of-00004, record at byte 0: "

@@ -136,7 +136,7 @@ def test_a_run_whose_loss_is_no_number_any_more_fails_on_every_rank_and_keeps_ea
     assert said.returncode != 0
     assert 0 < len(kept.epochs) < 20
     assert kept.ended is None
-    place = rf"after step \d+ \(epoch {len(kept.epochs) + 1}\): a smaller --learning-rate may help"
+    place = rf"after step \d+ \(epoch {len(kept.epochs) + 1}\): a new run with a smaller --learning-rate may help, .+"
     found = re.findall(rf"^\[(\d)\]<stderr>:(?:training|test) loss is (?:nan|inf) {place}$", said.stdout, re.MULTILINE)
     assert sorted(found) == ["0", "1"]
     assert not re.search(r"^\[\d\]<stderr>:Traceback", said.stdout, re.MULTILINE)

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,11 @@ def test_settings_of_the_users_own_ansible_change_nothing(
 
 def works_for(place: Path) -> list[str]:
     """Names of the programs that work for a cluster."""
-    return [found.name() for found in psutil.process_iter() if endings._works_for(found, place)]
+    names = []
+    for found in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            names += [found.name()] if endings._works_for(found, place) else []
+    return names
 
 
 def begun(start: Start, port: int) -> "tuple[subprocess.Popen[str], Path]":

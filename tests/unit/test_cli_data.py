@@ -25,7 +25,7 @@ def folders(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["prepare"], "train.dataset: None is unknown: shards are made of imagenet"),
+        (["prepare"], "train.dataset: missing: shards are made of imagenet"),
         (["prepare", "mnist"], "train.dataset: mnist: is read into memory whole: shards are made of imagenet"),
         (["prepare", "imagenet"], "imagenet cannot be downloaded without an account: name its directory"),
         (["prepare", "imagenet", "--data", "missing"], "train.data: missing: no such directory"),

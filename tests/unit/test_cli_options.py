@@ -60,7 +60,7 @@ def test_every_command_says_what_it_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "help_text"), [("deploy", "default: 2."), ("train", "on these nodes); default: auto.")]
+    ("command", "help_text"), [("deploy", "default: 2."), ("train", "nodes, else gloo); default: auto.")]
 )
 def test_help_shows_the_default(command: str, help_text: str) -> None:
     assert any(text.endswith(help_text) for text in parameters(command).values())

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from orchestrator import cluster as clusters
+from orchestrator import launch
 from orchestrator.errors import ConfigError, ContractError
 from tests import builders
 
@@ -95,3 +96,27 @@ def test_the_hostfile_has_as_many_hosts_as_the_ranks_need(np: int, hosts: int) -
 def test_more_ranks_than_slots_are_refused_with_the_number_there_is(np: int) -> None:
     with pytest.raises(ConfigError, match=rf"launch\.np: {np} ranks asked for, the cluster has 1 to 6 slots"):
         clusters.hostfile(builders.cluster(nodes=3, slots=2), np)
+
+
+def mixed(slots: int = 1, gpus: int = 2) -> clusters.Cluster:
+    """A head without GPUs and two workers with some."""
+    output = builders.output(nodes=3, slots=slots)
+    for node in output["nodes"].values():
+        node["gpus"] = 0 if node["role"] == "head" else gpus
+    return clusters.read(output)
+
+
+def test_where_others_have_gpus_a_node_without_has_no_ranks() -> None:
+    made = mixed(slots=2)
+    assert [node.slots for node in made.nodes.values()] == [0, 2, 2]
+    assert clusters.hosts(made, 3) == ["demo-worker-0", "demo-worker-1"]
+    assert clusters.hostfile(made).splitlines() == [
+        f"{made.nodes[name].private_address} slots=2" for name in ("demo-worker-0", "demo-worker-1")
+    ]
+    assert launch.threads(made) == max(1, int(made.nodes["demo-worker-0"].cpus / 2))
+
+
+def test_ranks_that_would_share_a_gpu_are_refused() -> None:
+    with pytest.raises(ConfigError, match="slots: 3: demo-worker-0 has 2 GPUs") as caught:
+        clusters.hosts(mixed(slots=3))
+    assert "a GPU of its own" in caught.value.hint

@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator import errors
 from orchestrator.errors import CommandFailed, ConfigError, NodesFailed, OrchestratorError
+from orchestrator.schema import TERMINATED
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,7 @@ from orchestrator.errors import CommandFailed, ConfigError, NodesFailed, Orchest
         ("CommandFailed", 1),
         ("NodesFailed", 1),
         ("RunFailed", 1),
+        ("RunStopped", TERMINATED),
         ("ContractError", 1),
     ],
 )
@@ -27,7 +29,7 @@ def test_each_kind_of_error_has_its_exit_code(kind: str, exit_code: int) -> None
 
 def test_every_kind_of_error_is_drawn_in_the_tree() -> None:
     kinds = [name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)]
-    assert len(kinds) == 8
+    assert len(kinds) == 9
     assert [kind for kind in kinds if kind not in str(errors.__doc__)] == []
 
 

@@ -124,6 +124,20 @@ def test_the_epoch_within_which_a_run_ended_counts_too() -> None:
     assert alone.bound == "input"
 
 
+def test_what_was_measured_and_gains_nothing_is_not_advised() -> None:
+    slow = results((5, 300, 195), (5, 300, 195), precision="bfloat16", compression="none")
+    busy = results((5, 495, 0), precision="float32")
+    for found, chosen, advised in ((slow, "compression", "--compression"), (busy, "precision", "--precision")):
+        said = [explain(found.model_copy(update={"chosen": chosen})) for chosen in ([], [chosen])]
+        assert [advised in str(one) for one in said] == [True, False]
+
+
+def test_with_adasum_only_what_goes_with_it_is_advised() -> None:
+    said = str(explained((5, 300, 195), (5, 300, 195), adasum=True))
+    assert "--compression fp16" in said
+    assert "bf16" not in said
+
+
 EVERY = [
     explained(*ranks, dataset=dataset, precision=precision, compression=compression)
     for ranks in ([(200, 300, 0)], [(5, 300, 195)] * 2, [(5, 495, 0)], [(5, 490, 5), (5, 300, 195)])

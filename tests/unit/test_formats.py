@@ -74,4 +74,4 @@ def test_the_program_answers_in_json_what_it_found(tmp_path: Path) -> None:
 
 
 def test_the_program_answers_in_json_what_is_wrong(tmp_path: Path) -> None:
-    assert ask(tmp_path) == {"error": f"{tmp_path}: empty"}
+    assert ask(tmp_path) == {"error": f"{tmp_path}: empty", "damaged": False}

@@ -1,5 +1,6 @@
 """ImageNet's class folders of JPEGs."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,3 +89,23 @@ def test_a_png_with_a_jpegs_name_does_no_harm(tmp_path: Path) -> None:
 def test_a_thousand_classes_are_taken(tmp_path: Path) -> None:
     samples.imagenet(tmp_path, {**WHOLE, **{f"train/extra{number}/x.jpg": JPEG for number in range(998)}})
     assert formats.inspect("imagenet", tmp_path).train == 1001
+
+
+def test_where_only_images_cannot_be_read_they_are_named_and_the_rest_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adding(train__n01__x=JPEG[:-2], val__n02__y=b"")(tmp_path)
+    said = {}
+    for skip in (False, True):
+        formats.main("imagenet", tmp_path, skip)
+        said[skip] = json.loads(capsys.readouterr().out)
+    what = f"{tmp_path}/train/n01/x.jpg: truncated JPEG, and 1 more that cannot be read"
+    assert said[False] == {"error": what, "damaged": True}
+    assert (said[True]["train"], said[True]["test"]) == (4, 2)
+    assert said[True]["note"] == f"what cannot be read will be skipped: {what}"
+
+
+def test_what_is_no_data_set_is_not_to_be_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    only("train/n01/a.jpg")(tmp_path)
+    formats.main("imagenet", tmp_path, True)
+    assert not json.loads(capsys.readouterr().out)["damaged"]

@@ -32,8 +32,8 @@ def test_mpi_is_chosen_where_steps_were_a_tenth_faster_by_it(seconds: dict[str, 
     [("auto", False, "auto"), ("auto", True, "mpi"), ("gloo", True, "gloo"), ("mpi", False, "mpi")],
 )
 def test_adasum_brings_mpi_where_nothing_else_was_said(said: Any, adasum: bool, controller: str) -> None:
-    settings = exchange.settings(Train(model="resnet20", dataset="synthetic", adasum=adasum))
-    assert exchange.controller(settings, Launch(controller=said)) == controller
+    train = Train(model="resnet20", dataset="synthetic", adasum=adasum)
+    assert exchange.launched(train, Launch(controller=said)).controller == controller
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])

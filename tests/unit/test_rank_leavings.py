@@ -6,6 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from orchestrator.schema import RankRecord
 from orchestrator.trainer.supervision.rank import GRACE
 from tests import waiting
 from tests.unit import shim
@@ -58,6 +59,15 @@ def test_a_launcher_that_is_gone_ends_the_rank_and_its_daemon(start: Start, run_
     assert waiting.ends(rank)
     assert waiting.ends(daemon)
     assert child.wait() == 143
+    assert shim.record(run_directory).terminated
+
+
+def test_a_rank_that_ends_as_the_launcher_hangs_up_keeps_its_exit_code(start: Start, run_directory: Path) -> None:
+    child = shim.python(start, run_directory, "import time; print('here', flush=True); time.sleep(0.7); exit(7)")
+    assert waiting.line(child) == "here"
+    assert child.stdout is not None
+    child.stdout.close()
+    assert child.wait() == 7
     assert shim.record(run_directory).terminated
 
 
@@ -138,18 +148,23 @@ time.sleep(60)
 """
 
 
+OF_OPEN_MPI = {"HOROVOD_RANK": "", "OMPI_COMM_WORLD_RANK": "3"}
+
+
 @pytest.mark.parametrize(
     ("ours", "added", "exit_code"),
     [
         (True, {"SSH_CONNECTION": "10.0.0.10 1 10.0.0.11 22"}, 75),
         (False, {"SSH_CONNECTION": "10.0.0.10 1 10.0.0.11 22"}, 143),
-        (True, {"SSH_CONNECTION": "x", "HOROVOD_RANK": "", "OMPI_COMM_WORLD_RANK": "3"}, 143),
+        (True, {"SSH_CONNECTION": "x", **OF_OPEN_MPI}, 75),
+        (False, {"SSH_CONNECTION": "x", **OF_OPEN_MPI}, 143),
+        (True, {}, 143),
     ],
 )
 def test_a_trainer_whose_node_goes_may_end_by_itself_and_a_script_may_not(
     start: Start, run_directory: Path, ours: bool, added: dict[str, str], exit_code: int
 ) -> None:
-    """Nor a rank of Open MPI, which sends signals itself and has no patience."""
+    """Nor a rank beside horovodrun, which sends signals to those of its own node."""
     if ours:
         (run_directory / "config.json").touch()
     child = shim.python(start, run_directory, SAVES, **added)
@@ -157,6 +172,18 @@ def test_a_trainer_whose_node_goes_may_end_by_itself_and_a_script_may_not(
     child.terminate()
     assert child.wait(60) == exit_code
     assert (shim.record(run_directory).exit_code, shim.record(run_directory).terminated) == (exit_code, True)
+
+
+@pytest.mark.parametrize("asks", ["stop", "ranks/0.json"])
+def test_open_mpi_that_ends_a_run_itself_has_no_patience(start: Start, run_directory: Path, asks: str) -> None:
+    """Where the run is stopped, or a rank has ended: only then mpirun sends the signal."""
+    (run_directory / "config.json").touch()
+    child = shim.python(start, run_directory, SAVES, **OF_OPEN_MPI)
+    assert waiting.line(child) == "training"
+    ended = RankRecord(rank=0, host="x", pid=1, started=1.0, ended=2.0, exit_code=1)
+    ended.write(run_directory / asks)
+    child.terminate()
+    assert child.wait(60) == 143
 
 
 def test_a_trainer_that_was_asked_to_end_has_no_time_left_when_the_launcher_is_gone(

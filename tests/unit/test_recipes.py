@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from orchestrator import recipes
-from orchestrator.config import Train
+from orchestrator.config import Launch, Train
 from orchestrator.errors import ConfigError
 from orchestrator.recipes import form
 from orchestrator.schema import TrainConfig
@@ -89,8 +89,10 @@ def test_a_recipe_of_ours_says_what_one_of_a_users_own_may_say_and_how_the_netwo
     assert all(0 < told["top1"] < 100 and told["source"] for told in card["expected"].values())
 
 
-def test_a_recipe_says_nothing_that_a_training_run_does_not_know() -> None:
-    assert set(form.Settings.model_fields) <= set(TrainConfig.model_fields)
+def test_a_recipe_says_nothing_that_a_training_run_or_its_launch_does_not_know() -> None:
+    of_launch = set(recipes.exchange.OF_LAUNCH)
+    assert of_launch <= set(Launch.model_fields) - set(TrainConfig.model_fields)
+    assert set(form.Settings.model_fields) <= set(TrainConfig.model_fields) | of_launch
 
 
 @pytest.fixture
@@ -115,6 +117,14 @@ def test_flags_win_over_a_recipe_of_ones_own(own: Callable[[str], Train]) -> Non
     assert resolve(train.model_copy(update={"epochs": 5})).epochs == 5
     assert recipes.batch_size(train, images=1000, world=2, memory=None) == 16
     assert resolve(train, batch=8).learning_rate == pytest.approx(0.05)
+
+
+def test_a_recipe_of_ones_own_says_how_horovod_sends_unless_flags_do(own: Callable[[str], Train]) -> None:
+    train = own("common: {cycle_time: 25, fusion_threshold: 64, autotune: true, adasum: true}")
+    found = recipes.exchange.launched(train, Launch(cycle_time=2, autotune=False))
+    assert (found.cycle_time, found.fusion_threshold, found.autotune, found.controller) == (2, 64, False, "mpi")
+    assert recipes.exchange.launched(train, Launch()).autotune
+    assert resolve(train).adasum
 
 
 def test_an_empty_recipe_changes_nothing(own: Callable[[str], Train]) -> None:

@@ -42,6 +42,14 @@ def test_limits_are_set_anew_and_epochs_put_steps_aside() -> None:
     assert continued(FIRST, steps=4, limits={"steps": 6}).steps == 6
 
 
+def test_more_steps_than_the_epochs_have_get_more_epochs() -> None:
+    """Of four steps each, or of eight with one rank."""
+    assert continued(FIRST, WITHIN, epochs=2, limits={"steps": 17}).epochs == 5
+    assert continued(FIRST, LAST, epochs=2, limits={"steps": 17}, np=1).epochs == 3
+    assert continued(FIRST, epochs=9, limits={"steps": 17}).epochs == 9
+    assert continued(WITHIN, epochs=2, limits={"steps": 17}).epochs == 2  # how long an epoch is was not seen yet
+
+
 @pytest.fixture
 def mnist(tmp_path: Path) -> Found:
     (tmp_path / "images").write_bytes(b"of digits")
@@ -113,10 +121,19 @@ def test_a_cluster_that_has_become_too_small_is_told_from_a_number_that_was_aske
     assert resumption.ranks(OLD, 1, builders.cluster(nodes=1)) == 1
 
 
-@pytest.mark.parametrize("kind", ["script", "check"])
-def test_only_a_training_run_can_be_resumed(kind: str) -> None:
-    with pytest.raises(OrchestratorError, match=f"run x is a {kind}: only what `train` started can be resumed"):
+@pytest.mark.parametrize(
+    ("kind", "what", "starts"),
+    [
+        ("script", "script", "run"),
+        ("check", "check", "check"),
+        ("prepare-imagenet", "prepare", "data prepare"),
+        ("stage-data", "stage", "data stage"),
+    ],
+)
+def test_only_a_training_run_can_be_resumed(kind: str, what: str, starts: str) -> None:
+    with pytest.raises(OrchestratorError, match=f"x is a {what}: only what `train` started can be resumed") as caught:
         resumption.require_training(builders.run(id="x", kind=kind), "default")
+    assert caught.value.hint == f"`orchestrator {starts}` starts it anew"
 
 
 def remember(run_id: str, kind: str) -> None:

@@ -46,6 +46,14 @@ def test_a_rank_that_the_launcher_ended_is_not_the_cause() -> None:
     assert verdict.first_failure(records, [], left=[]).rank == 1
 
 
+def test_a_rank_that_raised_is_the_cause_though_one_that_followed_it_was_quicker_to_exit() -> None:
+    records = [builders.rank(0, exit_code=1, ended=1.0), builders.rank(1, exit_code=143, ended=2.0, terminated=True)]
+    log = ["[0]<stderr>:Horovod has been shut down", "[1]<stderr>:Traceback (most recent call last):",
+           "[1]<stderr>:ValueError: no"]  # fmt: skip
+    found = verdict.first_failure(records, log, [])
+    assert (found.rank, found.exit_code, found.lines[-1]) == (1, None, "ValueError: no")
+
+
 def test_a_host_that_is_gone_is_the_cause_before_any_rank() -> None:
     failure = verdict.first_failure([builders.rank(0, exit_code=1)], LOG, left=["10.0.0.11", "10.0.0.12"])
     assert (failure.reason, failure.host, failure.rank) == ("host", "10.0.0.11", None)

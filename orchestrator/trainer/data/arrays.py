@@ -9,6 +9,7 @@ from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data import cifar10, mnist, sdss
 from orchestrator.trainer.data.found import DataError
 
+DISTINCT = 512  # images that are made up: a rank has all of them in memory, however many ranks there are
 Arrays = tuple[
     np.ndarray, np.ndarray
 ]  # uint8 images (n, h, w, c) or float32 rows (n, 1, 1, features); int64 labels (n)
@@ -20,13 +21,13 @@ def read(config: TrainConfig) -> tuple[Arrays, Arrays]:
 
 
 def _synthetic(config: TrainConfig) -> tuple[Arrays, Arrays]:
-    """Noise with labels that cannot be learnt: for speed, never for accuracy."""
+    """Noise with labels that cannot be learnt: for speed, never for accuracy. Of many samples images are the same."""
     random = np.random.default_rng(config.seed)
-    shape = (config.synthetic_images, config.image_size, config.image_size, config.channels)
+    shape = (min(DISTINCT, config.synthetic_images), config.image_size, config.image_size, config.channels)
     images = random.integers(0, 256, shape, np.uint8)
     labels = random.integers(0, config.classes, config.synthetic_images, np.int64)
     held = max(1, config.synthetic_images // 10)
-    return (images, labels), (images[:held], labels[:held])
+    return (images, labels), (images, labels[:held])
 
 
 def _mnist(config: TrainConfig) -> tuple[Arrays, Arrays]:

@@ -106,10 +106,12 @@ def load(config: TrainConfig) -> tuple[Split, Split]:
 
 
 def _in_memory(images: np.ndarray, labels: np.ndarray, config: TrainConfig, augment: bool) -> Split:
-    all_images, all_labels = tf.constant(images), tf.constant(labels)
+    """A split of as many samples as ``labels``; where there are fewer ``images``, they come again and again."""
+    with tf.device("CPU:0"):
+        all_images, all_labels = tf.constant(images), tf.constant(labels)
 
     def examples(indices: tf.Tensor, seeds: tf.Tensor) -> Example:
-        found = tf.gather(all_images, indices)
+        found = tf.gather(all_images, indices % len(images))
         return (_moved(found, seeds, config) if augment else found), tf.gather(all_labels, indices)
 
     return Split(len(labels), examples, config.threads, in_memory=True)

@@ -1,8 +1,9 @@
 """Data sets as they are published: what a directory holds, and whether it is whole.
 
-Run as ``python -m orchestrator.trainer.data.formats DATASET DIRECTORY``: prints a JSON object, either
+Run as ``python -m orchestrator.trainer.data.formats DATASET DIRECTORY [skip]``: prints a JSON object, either
 ``{"files": [...], "train": n, "test": n, "note": "..."}`` with paths relative to the directory, or
-``{"error": "..."}``. Only the standard library: the control side runs it before it sends anything.
+``{"error": "...", "damaged": ...}``. Where only samples are ``damaged``, that is no error with ``skip``.
+Only the standard library: the control side runs it before it sends anything.
 """
 
 import json
@@ -13,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.trainer.data import cifar10, imagenet, mnist, sdss
-from orchestrator.trainer.data.found import DataError, Found
+from orchestrator.trainer.data.found import Damaged, DataError, Found
 
 INSPECTORS: dict[str, Callable[[Path], Found]] = {
     "mnist": mnist.inspect,
@@ -42,12 +43,21 @@ def _require_content(directory: Path) -> None:
         raise DataError(f"{directory}: empty")
 
 
-def main(dataset: str, directory: Path) -> None:
+def main(dataset: str, directory: Path, skip: bool) -> None:
     try:
-        print(json.dumps(asdict(inspect(dataset, directory))))
+        print(json.dumps(asdict(_inspected(dataset, directory, skip))))
     except DataError as error:
-        print(json.dumps({"error": str(error)}))
+        print(json.dumps({"error": str(error), "damaged": isinstance(error, Damaged)}))
+
+
+def _inspected(dataset: str, directory: Path, skip: bool) -> Found:
+    try:
+        return inspect(dataset, directory)
+    except Damaged as error:
+        if skip:
+            return error.found
+        raise
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:] == ["skip"])

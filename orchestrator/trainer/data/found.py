@@ -19,3 +19,11 @@ class Found:
     test: int
     note: str = ""
     shards: bool = False
+
+
+class Damaged(DataError):
+    """Samples that cannot be read in a data set which is otherwise as it should be, and ``found`` all the same."""
+
+    def __init__(self, message: str, found: Found) -> None:
+        super().__init__(message)
+        self.found = found

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 
 from orchestrator.trainer.data import shards
-from orchestrator.trainer.data.found import DataError, Found
+from orchestrator.trainer.data.found import Damaged, DataError, Found
 
 MAX_CLASSES = 1000  # which the networks are built for
 # How files begin and end. One published file, n02105855_2933.JPEG, is a PNG.
@@ -42,6 +42,7 @@ def _samples(directory: Path, split: str, labels: dict[str, int]) -> Samples:
 
 
 def inspect(directory: Path) -> Found:
+    """Raises DataError where this is no ImageNet, Damaged where it is one with images that cannot be read."""
     if any(shards.names(directory).values()):
         return shards.inspect(directory)
     for split in ("train", "val"):
@@ -53,8 +54,11 @@ def inspect(directory: Path) -> Found:
     if not train or not test:
         raise DataError(f"{directory}: no JPEG in {'val' if train else 'train'}/*/")
     paths = [path for path, _ in train + test]
-    for path in _to_open(paths):
-        _check_image(directory / path)
+    faults = list(filter(None, (_fault(directory / path) for path in _to_open(paths))))
+    if faults:
+        more = f", and {len(faults) - 1} more that cannot be read" if len(faults) > 1 else ""
+        note = f"what cannot be read will be skipped: {faults[0]}{more}"
+        raise Damaged(f"{faults[0]}{more}", Found(paths, len(train), len(test), note))
     return Found(paths, len(train), len(test))
 
 
@@ -71,12 +75,13 @@ def _to_open(paths: list[str]) -> list[str]:
     return paths if len(paths) < READ_ALL_BELOW else list({str(Path(path).parent): path for path in paths}.values())
 
 
-def _check_image(path: Path) -> None:
+def _fault(path: Path) -> "str | None":
     with path.open("rb") as file:
         start = file.read(len(PNG_START))
         file.seek(-min(path.stat().st_size, 64), io.SEEK_END)
         end = file.read()
     if not start.startswith((JPEG_START, PNG_START)):
-        raise DataError(f"{path}: not a JPEG")
+        return f"{path}: not a JPEG"
     if (PNG_END if start == PNG_START else JPEG_END) not in end:
-        raise DataError(f"{path}: truncated {'PNG' if start == PNG_START else 'JPEG'}")
+        return f"{path}: truncated {'PNG' if start == PNG_START else 'JPEG'}"
+    return None

@@ -5,6 +5,7 @@ the making itself is a compiled function of what the data set is to give.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -34,21 +35,32 @@ class Pipeline:
             return tf.data.experimental.from_variant(variant, self._spec)
 
 
-def ahead(batches: Iterable[Any], device: "str | None") -> Iterator[Any]:
-    """The same batches in the memory of ``device``: the next is copied while the one before is trained on.
+class Here:
+    """A batch that is where it is wanted."""
 
-    Without a device they are given as they come. A fault shows one batch earlier.
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+
+    def result(self) -> Any:
+        return self._batch
+
+
+def ahead(batches: Iterable[Any], device: "str | None") -> "Iterator[Future[Any] | Here]":
+    """The same batches, on their way to ``device``: the next is copied while the one before is trained on.
+
+    Each is there with its ``result()``, for which the device may first end what it does: only to ask for the next is to
+    wait for data. Without a device they are given as they come. A fault shows one batch earlier.
     """
-    source = iter(batches)
     if device is None:
-        yield from source
+        yield from map(Here, batches)
         return
-    copied = (_copied(batch, device) for batch in source)
-    current = next(copied, None)
-    while current is not None:
-        following = next(copied, None)
-        yield current
-        current = following
+    with ThreadPoolExecutor(1) as pool:
+        copied = (pool.submit(_copied, batch, device) for batch in batches)
+        current = next(copied, None)
+        while current is not None:
+            following = next(copied, None)
+            yield current
+            current = following
 
 
 def _copied(batch: Any, device: str) -> Any:

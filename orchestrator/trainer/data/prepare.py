@@ -8,7 +8,6 @@ A shard that is described and whole is not made again. Those that the user broug
 import os
 import sys
 import time
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,13 +108,15 @@ def _work(config: PrepareConfig, tasks: list[Task], pool: ThreadPoolExecutor) ->
     return len(tasks) - len(everywhere), found
 
 
-def _manifest(tasks: Iterable[Task], directory: Path, unreadable: list[str]) -> Manifest:
+def _manifest(tasks: list[Task], directory: Path, unreadable: list[str]) -> Manifest:
     """What all ranks made. Ends every rank's program where something is missing from it."""
     if unreadable:
         named = "\n".join([*unreadable[:NAMED], *(["..."] if len(unreadable) > NAMED else [])])
-        remedy = "replace or remove them, or use --skip-unreadable"
-        sys.exit(f"{len(unreadable)} files cannot be read ({remedy}):\n{named}")
-    mine = {task.name: making.described(directory, task.name) for task in list(tasks)[hvd.rank() :: hvd.size()]}
+        brought = not any(task.samples for task in tasks)
+        remedy = "bring these shards again" if brought else "replace or remove them, or use --skip-unreadable"
+        what = f"files cannot be read ({remedy})"
+        sys.exit(f"{len(unreadable)} {what}:\n{named}")
+    mine = {task.name: making.described(directory, task.name) for task in tasks[hvd.rank() :: hvd.size()]}
     everything = {name: found for part in hvd.allgather_object(mine) for name, found in part.items()}
     found: dict[str, list[Shard]] = {}
     for task in tasks:

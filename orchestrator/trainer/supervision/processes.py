@@ -18,6 +18,7 @@ from pathlib import Path
 
 RUN = "ORCHESTRATOR_RUN"
 RANK = "ORCHESTRATOR_RANK"
+STOP = "stop"  # the file in a run's directory by which its trainer is asked to end
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 

@@ -9,7 +9,8 @@ rank's mark, and what descends from the shim, to which orphans fall. A shim that
 the rank started without the mark then stays on a worker, and on the head falls to the supervisor.
 
 On a worker horovodrun sends no signals: it only hangs up. SIGTERM there is the node's, which is about to go, and our
-own trainer has some time to agree on a checkpoint with the other ranks, for as long as the launcher is there.
+own trainer has some time to agree on a checkpoint with the other ranks, for as long as the launcher is there. Open MPI
+sends SIGTERM everywhere, but where no rank has ended and nobody has stopped the run it has no reason to.
 """
 
 import json
@@ -21,18 +22,20 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from orchestrator.schema import RankRecord
+from orchestrator.schema import ENDED_BY_LAUNCHER, RankRecord
 from orchestrator.trainer.supervision import processes
 from orchestrator.trainer.supervision.relay import Relay
 from orchestrator.trainer.supervision.signals import Signals
 
 ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
-ENDED_BY_LAUNCHER = 143
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as shells have it
 # Seconds for what a rank leaves to end by itself: fewer than a launcher has patience with the shim once it has asked.
 GRACE = {"HOROVOD_RANK": 3.0, "OMPI_COMM_WORLD_RANK": 0.5}
+PARTING = 1.0  # for a rank that ends by itself as the launcher hangs up: what it exits with may be why
 NODE_GRACE = 25.0  # seconds for a trainer whose node goes: clouds give 30 and more
 
 
@@ -47,14 +50,16 @@ def main(run_directory: Path) -> int:
     record.write(path)
     relay = Relay()
     program = json.loads((run_directory / "program.json").read_text())
-    code, terminated = _run(program, mark, relay, signals, _patience(run_directory))
+    code, terminated = _run(program, mark, relay, signals, partial(_patience, run_directory))
     record.model_copy(update={"ended": time.time(), "exit_code": code, "terminated": terminated}).write(path)
     processes.end(f"{processes.RANK}={mark}", GRACE[variable], own=True)
     relay.drain()
     return code
 
 
-def _run(program: list[str], mark: str, relay: Relay, signals: Signals, patience: float) -> tuple[int, bool]:
+def _run(
+    program: list[str], mark: str, relay: Relay, signals: Signals, patience: Callable[[], float]
+) -> tuple[int, bool]:
     """Exit code of ``program``, and whether the launcher asked for its end."""
     processes.adopt_orphans()
     out, err = relay.inputs
@@ -70,16 +75,24 @@ def _run(program: list[str], mark: str, relay: Relay, signals: Signals, patience
 
 
 def _patience(run_directory: Path) -> float:
-    """Seconds for the rank to end by itself after SIGTERM: some for our trainer, where it came by horovodrun's ssh.
+    """Seconds for the rank to end by itself after a SIGTERM that came now: some for our trainer, if it is the node's.
 
     It has a configuration, and ssh leaves a variable (ssh(1), ENVIRONMENT).
     """
-    ours, behind_ssh = (run_directory / "config.json").exists(), "SSH_CONNECTION" in os.environ
-    return NODE_GRACE if ours and behind_ssh and _variable() == "HOROVOD_RANK" else 0.0
+    behind_ssh, by_mpi = "SSH_CONNECTION" in os.environ, _variable() != "HOROVOD_RANK"
+    of_node = not _ending(run_directory) if by_mpi else behind_ssh
+    return NODE_GRACE if (run_directory / "config.json").exists() and of_node else 0.0
 
 
-def _wait(child: "subprocess.Popen[bytes]", signals: Signals, patience: float) -> tuple[int, bool]:
-    """Exit code and whether the rank was asked to end; it has ``patience`` seconds to do so by itself after SIGTERM."""
+def _ending(run_directory: Path) -> bool:
+    """Whether the run is being stopped, or a rank of it has ended."""
+    records = (run_directory / "ranks").glob("*.json")
+    ended = (RankRecord.model_validate_json(path.read_text()).exit_code is not None for path in records)
+    return (run_directory / processes.STOP).exists() or any(ended)
+
+
+def _wait(child: "subprocess.Popen[bytes]", signals: Signals, patience: Callable[[], float]) -> tuple[int, bool]:
+    """Exit code and whether the rank was asked to end; it has ``patience()`` seconds to do so after SIGTERM."""
     poll = select.poll()
     poll.register(signals.descriptor, select.POLLIN)
     poll.register(sys.stdout.fileno(), 0)  # no events asked for: only error and hang-up are reported
@@ -91,12 +104,15 @@ def _wait(child: "subprocess.Popen[bytes]", signals: Signals, patience: float) -
         code = processes.reap(child)
         asked |= signals.received() if code is not None else set()
         if asked & ENDING and deadline == math.inf:
-            grace = patience if asked & ENDING == {signal.SIGTERM} else 0.0
+            grace = patience() if asked & ENDING == {signal.SIGTERM} else 0.0
             deadline = time.monotonic() + grace
             if grace:
                 child.terminate()
-        if code is not None or gone or time.monotonic() >= deadline:
-            return (ENDED_BY_LAUNCHER if code is None else code), gone or deadline < math.inf
+        if gone:
+            poll.unregister(sys.stdout.fileno())
+            deadline = min(deadline, time.monotonic() + PARTING)
+        if code is not None or time.monotonic() >= deadline:
+            return (ENDED_BY_LAUNCHER if code is None else code), deadline < math.inf
 
 
 def _milliseconds(seconds: float) -> "float | None":

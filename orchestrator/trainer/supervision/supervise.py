@@ -68,7 +68,7 @@ def _ask_trainer(run_directory: Path) -> bool:
     if not ((run_directory / "config.json").exists() and (run_directory / "checkpoints").is_dir()):
         return False
     try:
-        (run_directory / "stop").touch()  # trainer.endings.STOP, which is not imported: it brings TensorFlow
+        (run_directory / processes.STOP).touch()
     except OSError:
         return False
     return True

@@ -6,10 +6,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.schema import Failure, RankRecord, RunStatus, State
+from orchestrator.schema import ENDED_BY_LAUNCHER, TERMINATED, Failure, RankRecord, RunStatus, State
 
 LAST_LINES = 30
-TERMINATED = 75  # of a rank of our trainer that was asked to end, and did so with a checkpoint: trainer.endings
 # What ranks say that fail because another one did; the cause is to be looked for elsewhere.
 FOLLOWERS = (
     "HorovodInternalError",
@@ -17,6 +16,7 @@ FOLLOWERS = (
     "Connection closed by peer",
     "Connection reset by peer",
 )
+RAISED = "Traceback (most recent call last):"
 MPI_TAG = re.compile(r"\[1,\d+\]<(?:stdout|stderr)>:")
 TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(stdout|stderr)>:(.*)$")
 
@@ -39,16 +39,20 @@ def write(run_directory: Path, started: float, exit_code: int, stopped: bool, le
 
 
 def first_failure(records: Sequence[RankRecord], log: Sequence[str], left: Sequence[str]) -> Failure:
-    """The cause among what failed: a host that is gone, else the earliest rank that did not merely follow another."""
+    """The cause among what failed: a host that is gone, else the earliest rank that did not merely follow another.
+
+    One that raised may take longer to exit than those that followed it, so that the launcher ends it.
+    """
     if left:
         return Failure(reason="host", host=left[0])
-    failed = sorted((r for r in records if r.exit_code and not r.terminated), key=lambda r: r.ended or 0.0)
-    tails = {record.rank: lines_of(log, record.rank) for record in failed}
-    causes = [record for record in failed if not any(word in line for word in FOLLOWERS for line in tails[record.rank])]
-    for record in [*causes, *failed][:1]:
-        return Failure(
-            reason="rank", host=record.host, rank=record.rank, exit_code=record.exit_code, lines=tails[record.rank]
-        )
+    ended = sorted((record for record in records if record.exit_code), key=lambda record: record.ended or 0.0)
+    tails = {record.rank: lines_of(log, record.rank) for record in ended}
+    own = [record for record in ended if not any(word in line for word in FOLLOWERS for line in tails[record.rank])]
+    causes = [record for record in own if not record.terminated]
+    causes += [record for record in own if record.terminated and RAISED in tails[record.rank]]
+    for record in [*causes, *(record for record in ended if not record.terminated)][:1]:
+        code = None if record.terminated and record.exit_code == ENDED_BY_LAUNCHER else record.exit_code
+        return Failure(reason="rank", host=record.host, rank=record.rank, exit_code=code, lines=tails[record.rank])
     return Failure(reason="launcher", host=socket.gethostname(), lines=list(log[-LAST_LINES:]))
 
 

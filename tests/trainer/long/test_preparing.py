@@ -106,5 +106,5 @@ def test_shards_that_the_user_brought_are_described_and_damage_in_them_is_named(
     assert len(list(brought.glob("*.json"))) == 7
     spoil(brought / "train-00000-of-00004", 60)
     said = prepare(copy, brought, ranks=1, fails=True)
-    assert "1 files cannot be read" in said
+    assert "1 files cannot be read (bring these shards again)" in said
     assert f"damaged: {brought}/train-00000-of-00004: " in said

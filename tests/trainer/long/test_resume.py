@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.explanation import explain
 from orchestrator.schema import Checkpoint, Checkpoints, Epoch, RankRecord
-from orchestrator.trainer import endings
+from orchestrator.trainer.supervision.processes import STOP
 from tests import samples, waiting
 from tests.trainer import launcher
 
@@ -44,20 +44,26 @@ def exit_codes(directory: Path) -> set[int | None]:
     return {RankRecord.model_validate_json(path.read_text()).exit_code for path in found}
 
 
-def interrupted(directory: Path, when: Callable[[], object], number: int, **changes: Any) -> None:
-    """A run of which rank 1 gets the signal ``number`` as soon as ``when`` holds."""
+def interrupted(
+    directory: Path, when: Callable[[], object], number: int, by_shim: bool = False, **changes: Any
+) -> None:
+    """A run of which rank 1 gets the signal ``number`` as soon as ``when`` holds, or its shim instead."""
     run = threading.Thread(target=train, args=(directory, 1), kwargs=changes)
     run.start()
     assert waiting.until(when, 120)
-    os.kill(rank(directory, 1), number)
+    os.kill(shim(directory, 1) if by_shim else rank(directory, 1), number)
     run.join(timeout=60)
     assert not run.is_alive()
 
 
+def shim(directory: Path, number: int) -> int:
+    return RankRecord.model_validate_json((directory / "ranks" / f"{number}.json").read_text()).pid
+
+
 def rank(directory: Path, number: int) -> int:
     """The process that trains: the child of the shim."""
-    shim = RankRecord.model_validate_json((directory / "ranks" / f"{number}.json").read_text()).pid
-    return int(Path(f"/proc/{shim}/task/{shim}/children").read_text().split()[0])
+    parent = shim(directory, number)
+    return int(Path(f"/proc/{parent}/task/{parent}/children").read_text().split()[0])
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +117,7 @@ def test_a_run_that_is_stopped_within_an_epoch_and_again_goes_on_bit_for_bit(pla
     assert [kept.name for kept in index(first).kept] == ["epoch-0001", "epoch-0002-step-000006"]
     assert [epoch.train.images for epoch in launcher.results(first).epochs] == [64, 32]
     (place / "second-16").mkdir()
-    (place / "second-16" / endings.STOP).touch()
+    (place / "second-16" / STOP).touch()
     second = train(place / "second-16", code=75, before=first, **low)
     assert (launcher.results(second).ended, epochs(second)[:1]) == ("terminated", epochs(straight)[:1])
     assert 75 in exit_codes(second)
@@ -144,6 +150,14 @@ def test_a_rank_that_is_terminated_takes_all_to_a_checkpoint_and_an_exit_code_of
     assert "`train --resume terminated` goes on" in (run / "log").read_text()
 
 
+def test_over_open_mpi_too_a_rank_whose_node_goes_takes_all_to_a_checkpoint(place: Path) -> None:
+    run = place / "terminated-mpi"
+    interrupted(run, lambda: index(run).kept, signal.SIGTERM, by_shim=True, controller="mpi", epochs=500)
+    assert launcher.results(run).ended == "terminated"
+    assert 75 in exit_codes(run)
+    assert index(run).kept[-1].epoch >= len(launcher.results(run).epochs)
+
+
 def test_a_run_that_is_terminated_while_it_evaluates_does_not_go_on_to_the_end_of_it(place: Path) -> None:
     run, data = place / "evaluating", samples.mnist(place / "held-out", {"train": 70, "t10k": 20000})
     interrupted(run, lambda: index(run).kept, signal.SIGTERM, data=str(data))
@@ -155,7 +169,7 @@ def test_a_run_that_is_terminated_while_it_evaluates_does_not_go_on_to_the_end_o
 def test_a_run_that_is_stopped_within_its_first_epoch_says_what_held_it_up(place: Path) -> None:
     run = place / "at-once"
     run.mkdir()
-    (run / endings.STOP).touch()
+    (run / STOP).touch()
     found = launcher.results(train(run, code=75))
     assert (found.epochs, found.ended) == ([], "terminated")
     assert found.unfinished is not None

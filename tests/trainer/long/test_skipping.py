@@ -114,7 +114,7 @@ def test_without_the_flag_such_a_step_ends_the_run_and_is_named_with_its_rank(tm
     said = run(tmp_path / "run", ranks)
     rank, step = met(1, ranks)
     place = f"after step 3 (epoch 1), first on rank {rank}, step {step}"
-    assert f"training loss is nan {place}: a smaller --learning-rate may help" in said
+    assert f"training loss is nan {place}: a new run with a smaller --learning-rate may help" in said
 
 
 def test_too_many_of_them_in_a_row_end_the_run_all_the_same() -> None:
