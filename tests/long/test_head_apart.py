@@ -1,0 +1,39 @@
+"""A head that launches and has no rank itself: what a head without GPUs is to workers with some."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import Cli
+from tests.e2e.training import HEAD, ON_MNIST, WORKER
+
+
+@pytest.fixture(scope="module", autouse=True)
+def apart(cli: Cli) -> Iterator[None]:
+    """A cluster whose state says that its worker has GPUs, which no machine here has: it computes without."""
+    cli("deploy", "--nodes", "2", "--no-monitoring")
+    path = cli.state / "orchestrator" / "e2e" / "state.json"
+    state: dict[str, Any] = json.loads(path.read_text())
+    state["cluster"]["nodes"][WORKER]["gpus"] = 1
+    path.write_text(json.dumps(state))
+    yield
+    cli("teardown")
+
+
+def test_the_head_has_no_slots(cli: Cli) -> None:
+    nodes = cli.json("status")["cluster"]["nodes"]
+    assert [nodes[name]["slots"] for name in (HEAD, WORKER)] == [0, 1]
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_ranks_run_on_the_worker_alone(cli: Cli, controller: str) -> None:
+    found = cli.json("check", "--controller", controller)
+    assert [rank["host"] for rank in found["ranks"]] == [WORKER]
+
+
+def test_what_rank_0_leaves_on_the_worker_is_fetched_from_the_head(cli: Cli) -> None:
+    found = cli.json("train", "lenet", *ON_MNIST, "--epochs", "1")
+    assert found["world"] == {"size": 1, "hosts": [WORKER]}
+    assert (cli.state / "orchestrator" / "e2e" / "runs" / found["run"] / "checkpoints" / "epoch-0001").is_dir()
