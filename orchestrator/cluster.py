@@ -16,7 +16,7 @@ PYTHON = "/opt/orchestrator/bin/python"
 class Node(BaseModel):
     """One machine. ``id`` changes when the machine is replaced; ``cpus`` may be a fraction; ``slots`` are ranks.
 
-    ``port`` is that of its sshd. Where other nodes have GPUs, one without has no slots.
+    ``port`` is that of its sshd.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -63,7 +63,7 @@ class Cluster(BaseModel):
         if roles.count("head") != 1:
             raise ValueError(f"a cluster has one head, this one has {roles.count('head')}")
         ordered = dict(sorted(self.nodes.items(), key=lambda item: _order(*item)))
-        object.__setattr__(self, "nodes", _alike(ordered))
+        object.__setattr__(self, "nodes", ordered)
         return self
 
     @property
@@ -71,8 +71,13 @@ class Cluster(BaseModel):
         return next(iter(self.nodes))
 
     @property
+    def working(self) -> dict[str, Node]:
+        """The nodes that ranks run on: those with GPUs where there are some, for Horovod takes no mixture; else all."""
+        return {name: node for name, node in self.nodes.items() if node.gpus} or self.nodes
+
+    @property
     def slots(self) -> int:
-        return sum(node.slots for node in self.nodes.values())
+        return sum(node.slots for node in self.working.values())
 
     def behind(self, name: str) -> bool:
         """Whether node ``name`` is reached through the head, which alone has an address outside."""
@@ -94,13 +99,6 @@ class Cluster(BaseModel):
         return next((n for n, node in self.nodes.items() if address in (n, node.private_address)), str(address))
 
 
-def _alike(nodes: dict[str, Node]) -> dict[str, Node]:
-    """Ranks compute all on GPUs or all on CPUs: Horovod's operations take no mixture."""
-    if not any(node.gpus for node in nodes.values()):
-        return nodes
-    return {name: node if node.gpus else node.model_copy(update={"slots": 0}) for name, node in nodes.items()}
-
-
 def _order(name: str, node: Node) -> tuple[bool, int, str]:
     number = name.rpartition("-")[2]
     return node.role != "head", int(number) if number.isdigit() else 0, name
@@ -118,17 +116,20 @@ def read(output: Any) -> Cluster:
 def hosts(cluster: Cluster, np: int | None = None) -> list[str]:
     """Names of the nodes that ``np`` ranks need (default: all), head first: ranks fill them in this order.
 
-    Raises ConfigError where the cluster has fewer slots, or one of them has more than GPUs.
+    Raises ConfigError where the cluster has fewer slots.
     """
     wanted = cluster.slots if np is None else np
     if not 1 <= wanted <= cluster.slots:
         raise ConfigError([f"launch.np: {wanted} ranks asked for, the cluster has 1 to {cluster.slots} slots"])
-    before = accumulate((node.slots for node in cluster.nodes.values()), initial=0)
-    used = {n: node for (n, node), slots in zip(cluster.nodes.items(), before, strict=False) if slots < wanted}
-    crowded = [f"slots: {node.slots}: {name} has {node.gpus} GPUs" for name, node in used.items() if node.crowded]
+    before = accumulate((node.slots for node in cluster.working.values()), initial=0)
+    return [name for name, slots in zip(cluster.working, before, strict=False) if slots < wanted]
+
+
+def require_a_gpu_each(cluster: Cluster) -> None:
+    """Raises ConfigError where ranks would have to share a GPU, which NCCL refuses."""
+    crowded = [f"slots: {n.slots}: {name} has {n.gpus} GPUs" for name, n in cluster.nodes.items() if n.crowded]
     if crowded:
         raise ConfigError(crowded, "every rank needs a GPU of its own: deploy without slots, or with fewer")
-    return [name for name, node in used.items() if node.slots]
 
 
 def hostfile(cluster: Cluster, np: int | None = None) -> str:

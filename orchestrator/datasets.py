@@ -137,11 +137,10 @@ def _copy(url: str, target: IO[bytes]) -> str:
 def place(head: Session, found: Found, on_progress: Callable[[str], None]) -> str:
     """Copy the data set to the shared storage, where it is not there; returns its directory on the nodes."""
     target = found.remote
-    unfinished = f"{target}.unfinished"
     if head.run(["test", "-d", target]).exit_code == 0:
         return target
-    head.must("make room for data", ["rm", "-rf", unfinished])
-    _require_space(head, found, found.size)
+    unfinished = _clear(head, found)
+    _require_space(head, found.dataset, found.size)
     head.must("make room for data", ["mkdir", "-p", unfinished])
     total = len(found.files)
     files = {name: found.directory / name for name in found.files}
@@ -178,15 +177,25 @@ def all_prepared(head: Session, dataset: str | None) -> list[str]:
 
 def require_space_for_records(head: Session, found: Found) -> None:
     """Raises ConfigError where the data set and its shards, less what is there of both, have too little room."""
-    places = {found.remote, found.records}  # which are one where it consists of shards
-    listings = [head.run(["du", "--summarize", "--bytes", place]).output.split() for place in places]
-    _require_space(head, found, sum(max(0, found.size - int(words[0] if words else 0)) for words in listings))
+    _clear(head, found)
+    size = 0 if head.run(["test", "-d", found.remote]).exit_code == 0 else found.size
+    if not found.shards:
+        listing = head.run(["du", "--summarize", "--bytes", found.records]).output.split()
+        size += max(0, found.size - int(listing[0] if listing else 0))
+    _require_space(head, f"{found.dataset}, and its shards where there are none yet,", size)
 
 
-def _require_space(head: Session, found: Found, size: int) -> None:
+def _clear(head: Session, found: Found) -> str:
+    """Remove what a command that was ended left of placing the data set; returns where it is to be placed."""
+    unfinished = f"{found.remote}.unfinished"
+    head.must("make room for data", ["rm", "-rf", unfinished])
+    return unfinished
+
+
+def _require_space(head: Session, what: str, size: int) -> None:
     """Raises ConfigError where ``size`` bytes would not leave as much free as runs need."""
     listing = head.must("look for room", ["df", "--output=avail", "--block-size=1", SHARED])
     free = int(listing.split()[-1])
     if size + MIN_SHARED_FREE > free:
-        room = f"{found.dataset} has {size / 2**30:.1f} GiB, {SHARED} on the nodes has {free / 2**30:.1f} GiB free"
+        room = f"{what} has {size / 2**30:.1f} GiB, {SHARED} on the nodes has {free / 2**30:.1f} GiB free"
         raise ConfigError([f"train.data: {room}, of which runs keep {MIN_SHARED_FREE >> 30}"])

@@ -128,4 +128,4 @@ def files(cluster: Cluster, run: Run) -> dict[str, str]:
 
 def threads(cluster: Cluster) -> int:
     """Cores of a rank: those of the poorest node, shared by its slots; at least one."""
-    return max(1, min(int(node.cpus / node.slots) for node in cluster.nodes.values() if node.slots))
+    return max(1, min(int(node.cpus / node.slots) for node in cluster.working.values()))

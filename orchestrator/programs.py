@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from orchestrator import datasets, lock, progress, proof, recipes, resumption, runs, source
-from orchestrator.cluster import PYTHON, SHARED, Cluster, hosts
+from orchestrator.cluster import PYTHON, SHARED, Cluster, hosts, require_a_gpu_each
 from orchestrator.config import Config, Launch
 from orchestrator.datasets import Found
 from orchestrator.errors import ConfigError, command
@@ -21,7 +21,7 @@ SHARDED = ("imagenet",)  # data sets that are larger than memory
 
 
 def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
-    """Start a training run. Everything that can be wrong with the input is found before anything runs on a node."""
+    """Start a training run. Everything that can be wrong with the input is found before anything runs."""
     _, dataset = recipes.require(config.train)
     options = recipes.exchange.launched(config.train, config.launch)
     _require_exchange(recipes.exchange.settings(config.train), cluster, options)
@@ -71,6 +71,7 @@ def _place_again(head: Session, settings: TrainConfig, data: Path | None, old: R
 
 
 def _require_exchange(said: Mapping[str, Any], cluster: Cluster, launch: Launch) -> None:
+    require_a_gpu_each(cluster)
     used = hosts(cluster, launch.np)
     on_gpus = all(cluster.nodes[name].gpus for name in used)
     recipes.exchange.require(said, launch.controller, launch.np or cluster.slots, len(used) if on_gpus else None)
@@ -128,7 +129,8 @@ def stage(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
         if not sources:
             what = f"{found.directory} is not prepared" if found else f"nothing is prepared in {SHARED}/data"
             raise ConfigError([f"train.data: {what}"], f"{command('data prepare', cluster.name)} makes shards of it")
-        resolved = StageConfig(sources=sources, head_apart=cluster.storage == "nfs", threads=run.threads)
+        head_apart = cluster.storage == "nfs" and cluster.head in cluster.working
+        resolved = StageConfig(sources=sources, head_apart=head_apart, threads=run.threads)
         return _start_ours(place, one_each, head, run, "data.stage", resolved)
 
 

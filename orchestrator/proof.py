@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from orchestrator import launch, lock, progress, providers, records, runs, state
-from orchestrator.cluster import PYTHON, Cluster, hostfile, hosts
+from orchestrator.cluster import PYTHON, Cluster, hostfile, hosts, require_a_gpu_each
 from orchestrator.config import Launch
 from orchestrator.errors import OrchestratorError
 from orchestrator.launch import Run
@@ -20,6 +20,7 @@ GAIN = 1.1  # how many times as fast MPI must be: one program is that much faste
 
 def start(place: Home, cluster: Cluster, digest: str, options: Launch) -> Run:
     """Start the program that proves every rank, and measures messages and a step."""
+    require_a_gpu_each(cluster)
     run = runs.plan(cluster, options, KIND, runs.ready(place, cluster, digest, options))
     run = run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.hello"]})
     with lock.starting(place), runs.head_session(place, cluster) as head:
@@ -38,7 +39,12 @@ def settled(place: Home, cluster: Cluster, digest: str, options: Launch) -> Laun
     seconds = _measured(place, cluster, options)
     missing = [name for name in CONTROLLERS if name not in seconds] if _counts(place, cluster, options) else []
     for controller in missing:
-        _measure(place, cluster, digest, options.model_copy(update={"controller": controller}))
+        _measure(
+            place,
+            cluster,
+            digest,
+            Launch(np=options.np, network_interface=options.network_interface, controller=controller),
+        )
     seconds = _measured(place, cluster, options) if missing else seconds
     chosen = faster(seconds)
     if chosen == "mpi":

@@ -89,7 +89,7 @@ def continued(
     point = choose(index, old, np, cluster)
     changed: dict[str, Any] = {"steps": None} if "epochs" in limits else {"epochs": settings.epochs}
     if "steps" in limits and "epochs" not in limits:
-        changed["epochs"] = max(settings.epochs, *_epochs(index, np, limits["steps"]))
+        changed["epochs"] = max(settings.epochs, _epochs(index, np, limits["steps"]))
     again = settings.model_copy(update={**changed, **limits})
     _require_more(again, point, old, np)
     source = f"{old.directory}/checkpoints/{point.name}"
@@ -111,9 +111,10 @@ def choose(index: Checkpoints, old: Run, np: int, cluster: str) -> Kept:
     return whole[-1]
 
 
-def _epochs(index: Checkpoints, np: int, steps: int) -> list[int]:
-    """How many epochs so many ``steps`` of ``np`` ranks need at most, by each that was trained to its end; and 0."""
-    return [0, *(math.ceil(steps * kept.epoch / _steps(kept, np)) for kept in index.kept if kept.whole)]
+def _epochs(index: Checkpoints, np: int, steps: int) -> int:
+    """How many epochs so many ``steps`` of ``np`` ranks need at most, by those that were trained to an end; or 0."""
+    whole = [kept for kept in index.kept if kept.whole and _steps(kept, np)]
+    return min((math.ceil(steps * kept.epoch / _steps(kept, np)) for kept in whole), default=0)
 
 
 def _require_more(settings: TrainConfig, point: Kept, old: Run, np: int) -> None:

@@ -37,7 +37,7 @@ def hostfile(config_file: ConfigFile = None, name: Name = None, json: Json = Fal
     """Print Horovod's hostfile."""
     _, _, made = options.deployed(config_file, name)
     if json:
-        return output.as_json([{"address": n.private_address, "slots": n.slots} for n in made.nodes.values()])
+        return output.as_json([{"address": n.private_address, "slots": n.slots} for n in made.working.values()])
     print(cluster.hostfile(made), end="")
 
 

@@ -25,10 +25,11 @@ def runs_table(seen: Iterable[Seen]) -> None:
 
 def nodes(made: Cluster, health: Health) -> None:
     """Every node with what is wrong with it."""
+    slots = {name: node.slots if name in made.working else 0 for name, node in made.nodes.items()}
     output.table(
         ("node", "role", "address", "slots", "cpus", "gpus", "health"),
         [
-            (n, node.role, node.address, node.slots, f"{node.cpus:g}", node.gpus, health.failed.get(n, "ok"))
+            (n, node.role, node.address, slots[n], f"{node.cpus:g}", node.gpus, health.failed.get(n, "ok"))
             for n, node in made.nodes.items()
         ],
     )

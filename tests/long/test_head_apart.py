@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import Cli
-from tests.e2e.training import HEAD, ON_MNIST, WORKER
+from tests.e2e.sites import Site
+from tests.e2e.training import HEAD, ON_MNIST, WORKER, killed_while_training
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -22,9 +23,9 @@ def apart(cli: Cli) -> Iterator[None]:
     cli("teardown")
 
 
-def test_the_head_has_no_slots(cli: Cli) -> None:
-    nodes = cli.json("status")["cluster"]["nodes"]
-    assert [nodes[name]["slots"] for name in (HEAD, WORKER)] == [0, 1]
+def test_the_head_is_not_in_the_hostfile(cli: Cli) -> None:
+    worker = cli.json("status")["cluster"]["nodes"][WORKER]["private_address"]
+    assert cli.json("hostfile") == [{"address": worker, "slots": 1}]
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
@@ -37,3 +38,8 @@ def test_what_rank_0_leaves_on_the_worker_is_fetched_from_the_head(cli: Cli) -> 
     found = cli.json("train", "lenet", *ON_MNIST, "--epochs", "1")
     assert found["world"] == {"size": 1, "hosts": [WORKER]}
     assert (cli.state / "orchestrator" / "e2e" / "runs" / found["run"] / "checkpoints" / "epoch-0001").is_dir()
+
+
+def test_the_worker_that_rank_0_was_on_is_named_where_it_goes(cli: Cli, site: Site) -> None:
+    assert f"node {WORKER} stopped answering" in killed_while_training(cli, site, WORKER)
+    assert cli.processes(HEAD) == []

@@ -108,7 +108,7 @@ def mixed(slots: int = 1, gpus: int = 2) -> clusters.Cluster:
 
 def test_where_others_have_gpus_a_node_without_has_no_ranks() -> None:
     made = mixed(slots=2)
-    assert [node.slots for node in made.nodes.values()] == [0, 2, 2]
+    assert (list(made.working), made.slots) == (["demo-worker-0", "demo-worker-1"], 4)
     assert clusters.hosts(made, 3) == ["demo-worker-0", "demo-worker-1"]
     assert clusters.hostfile(made).splitlines() == [
         f"{made.nodes[name].private_address} slots=2" for name in ("demo-worker-0", "demo-worker-1")
@@ -118,5 +118,12 @@ def test_where_others_have_gpus_a_node_without_has_no_ranks() -> None:
 
 def test_ranks_that_would_share_a_gpu_are_refused() -> None:
     with pytest.raises(ConfigError, match="slots: 3: demo-worker-0 has 2 GPUs") as caught:
-        clusters.hosts(mixed(slots=3))
+        clusters.require_a_gpu_each(mixed(slots=3))
     assert "a GPU of its own" in caught.value.hint
+    clusters.require_a_gpu_each(mixed(slots=2))
+    clusters.require_a_gpu_each(builders.cluster(slots=3))
+
+
+def test_without_its_gpus_a_cluster_computes_on_what_is_left() -> None:
+    left = mixed().without(["demo-worker-0", "demo-worker-1"])
+    assert (clusters.hosts(left), left.slots) == (["demo-head"], 1)

@@ -47,6 +47,8 @@ def test_more_steps_than_the_epochs_have_get_more_epochs() -> None:
     assert continued(FIRST, WITHIN, epochs=2, limits={"steps": 17}).epochs == 5
     assert continued(FIRST, LAST, epochs=2, limits={"steps": 17}, np=1).epochs == 3
     assert continued(FIRST, epochs=9, limits={"steps": 17}).epochs == 9
+    short = FIRST.model_copy(update={"step": 1})
+    assert continued(short, epochs=2, limits={"steps": 17}, np=3).epochs == 2  # fewer steps than can be told
     assert continued(WITHIN, epochs=2, limits={"steps": 17}).epochs == 2  # how long an epoch is was not seen yet
 
 

@@ -143,14 +143,16 @@ def catches_termination(pid: int) -> bool:
     return bool(int(caught, 16) & 1 << (signal.SIGTERM - 1))
 
 
+@pytest.mark.parametrize("here", [["127.0.0.1"], []])
 def test_a_host_is_lost_where_ssh_fails_or_hangs_and_not_where_only_the_sweep_failed(
-    start: Start, stand_in: StandIn, run_directory: Path
+    start: Start, stand_in: StandIn, run_directory: Path, here: list[str]
 ) -> None:
+    """Also where the head, which has no ranks then, is not among the hosts."""
     stand_in(
         "ssh",
         'case "$*" in *10.0.0.2*) exit 255;; *10.0.0.3*) echo no room >&2; exit 1;; *.4*) exec /bin/sleep 60; esac',
     )
-    hosts = ["127.0.0.1", *(f"10.0.0.{number}" for number in range(1, 5))]
+    hosts = [*here, *(f"10.0.0.{number}" for number in range(2, 5))]
     (run_directory / "hostfile").write_text("".join(f"{host} slots=1\n" for host in hosts))
     assert supervisor.supervise(start, run_directory, "-c", "raise SystemExit(1)", by=supervisor.IN_HASTE).wait() == 1
     kept = supervisor.status(run_directory)

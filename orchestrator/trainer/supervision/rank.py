@@ -10,7 +10,7 @@ the rank started without the mark then stays on a worker, and on the head falls 
 
 On a worker horovodrun sends no signals: it only hangs up. SIGTERM there is the node's, which is about to go, and our
 own trainer has some time to agree on a checkpoint with the other ranks, for as long as the launcher is there. Open MPI
-sends SIGTERM everywhere, but where no rank has ended and nobody has stopped the run it has no reason to.
+sends SIGTERM everywhere: where no rank has ended and nobody has stopped the run, it is taken for the node's.
 """
 
 import json
@@ -79,7 +79,7 @@ def _patience(run_directory: Path) -> float:
 
     It has a configuration, and ssh leaves a variable (ssh(1), ENVIRONMENT).
     """
-    behind_ssh, by_mpi = "SSH_CONNECTION" in os.environ, _variable() != "HOROVOD_RANK"
+    behind_ssh, by_mpi = bool(os.environ.get("SSH_CONNECTION")), _variable() != "HOROVOD_RANK"
     of_node = not _ending(run_directory) if by_mpi else behind_ssh
     return NODE_GRACE if (run_directory / "config.json").exists() and of_node else 0.0
 

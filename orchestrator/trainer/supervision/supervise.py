@@ -11,10 +11,12 @@ import json
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.trainer.supervision import processes
@@ -92,15 +94,23 @@ def _signal_group(leader: int, number: int) -> bool:
 
 
 def sweep(hostfile: str, run: str) -> list[str]:
-    """End the processes of ``run`` on every host of ``hostfile``, whose first line is this one.
+    """End the processes of ``run`` here and on every host of ``hostfile``.
 
     Returns the hosts that did not answer.
     """
     processes.end(f"{processes.RUN}={run}", own=True)
-    others = [line.split()[0] for line in hostfile.splitlines()][1:]
+    others = [host for host in (line.split()[0] for line in hostfile.splitlines()) if not _is_here(host)]
     with ThreadPoolExecutor(max_workers=len(others) or 1) as pool:
         answered = list(pool.map(lambda host: _sweep_host(host, run), others))
     return [host for host, ok in zip(others, answered, strict=False) if not ok]
+
+
+def _is_here(host: str) -> bool:
+    """Whether this machine has the address: only then can it be bound to."""
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
+        bound.bind((host, 0))
+        return True
+    return False
 
 
 def _sweep_host(host: str, run: str) -> bool:
