@@ -125,7 +125,7 @@ def test_too_many_of_them_in_a_row_end_the_run_all_the_same() -> None:
         stepped(step, nothing)
     made.guard.check("after step 19")
     stepped(step, nothing)
-    with pytest.raises(SystemExit, match="no number in the last 20 steps, after step 20: --resume goes on from"):
+    with pytest.raises(SystemExit, match="no number in the last 20 steps, after step 20: a new run with a smaller"):
         made.guard.check("after step 20")
 
 
