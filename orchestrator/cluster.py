@@ -31,11 +31,6 @@ class Node(BaseModel):
     slots: int
 
     @property
-    def crowded(self) -> bool:
-        """Whether ranks would have to share a GPU, which NCCL refuses."""
-        return 0 < self.gpus < self.slots
-
-    @property
     def address(self) -> str:
         """Where this side reaches it."""
         return self.public_address or self.private_address
@@ -69,6 +64,11 @@ class Cluster(BaseModel):
     @property
     def head(self) -> str:
         return next(iter(self.nodes))
+
+    @property
+    def on_gpus(self) -> bool:
+        """Whether ranks compute on GPUs, all of them: see ``working``."""
+        return any(node.gpus for node in self.nodes.values())
 
     @property
     def working(self) -> dict[str, Node]:
@@ -127,9 +127,10 @@ def hosts(cluster: Cluster, np: int | None = None) -> list[str]:
 
 def require_a_gpu_each(cluster: Cluster) -> None:
     """Raises ConfigError where ranks would have to share a GPU, which NCCL refuses."""
-    crowded = [f"slots: {n.slots}: {name} has {n.gpus} GPUs" for name, n in cluster.nodes.items() if n.crowded]
+    crowded = {name: node for name, node in cluster.nodes.items() if 0 < node.gpus < node.slots}
     if crowded:
-        raise ConfigError(crowded, "every rank needs a GPU of its own: deploy without slots, or with fewer")
+        problems = [f"slots: {node.slots}: {name} has {node.gpus} GPUs" for name, node in crowded.items()]
+        raise ConfigError(problems, "every rank needs a GPU of its own: deploy without slots, or with fewer")
 
 
 def hostfile(cluster: Cluster, np: int | None = None) -> str:

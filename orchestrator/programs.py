@@ -72,9 +72,8 @@ def _place_again(head: Session, settings: TrainConfig, data: Path | None, old: R
 
 def _require_exchange(said: Mapping[str, Any], cluster: Cluster, launch: Launch) -> None:
     require_a_gpu_each(cluster)
-    used = hosts(cluster, launch.np)
-    on_gpus = all(cluster.nodes[name].gpus for name in used)
-    recipes.exchange.require(said, launch.controller, launch.np or cluster.slots, len(used) if on_gpus else None)
+    nodes = len(hosts(cluster, launch.np))
+    recipes.exchange.require(said, launch.controller, launch.np or cluster.slots, nodes if cluster.on_gpus else None)
 
 
 def _start_ours(place: Home, cluster: Cluster, head: Session, run: Run, program: str, resolved: BaseModel) -> Run:
@@ -85,8 +84,7 @@ def _start_ours(place: Home, cluster: Cluster, head: Session, run: Run, program:
 
 
 def _batch(config: Config, cluster: Cluster, ranks: int, memory: int, images: int) -> int:
-    on_gpu = any(node.gpus for node in cluster.nodes.values())
-    batch = recipes.batch_size(config.train, images, ranks, None if on_gpu else memory)
+    batch = recipes.batch_size(config.train, images, ranks, None if cluster.on_gpus else memory)
     wanted = config.train.batch_size or int(recipes.recipe(config.train)["batch_size"])
     if batch < wanted:
         room = f"{memory / 2**30:.1f} GiB of memory and {images // ranks} images"

@@ -62,9 +62,8 @@ def faster(seconds: Mapping[str, float]) -> str:
 def _counts(place: Home, cluster: Cluster, options: Launch) -> bool:
     """Whether ranks are on several machines, without GPUs: between these NCCL carries gradients."""
     record, _ = state.deployed(place)
-    used = hosts(cluster, options.np)
-    by_nccl = any(cluster.nodes[name].gpus for name in used)
-    return len(used) > 1 and not by_nccl and not providers.of_one_machine(record)
+    several = len(hosts(cluster, options.np)) > 1
+    return several and not cluster.on_gpus and not providers.of_one_machine(record)
 
 
 def _measured(place: Home, cluster: Cluster, options: Launch) -> dict[str, float]:

@@ -87,9 +87,11 @@ def continued(
     there are as many as new steps need.
     """
     point = choose(index, old, np, cluster)
-    changed: dict[str, Any] = {"steps": None} if "epochs" in limits else {"epochs": settings.epochs}
-    if "steps" in limits and "epochs" not in limits:
-        changed["epochs"] = max(settings.epochs, _epochs(index, np, limits["steps"]))
+    changed: dict[str, Any] = {}
+    if "epochs" in limits:
+        changed = {"steps": None}
+    elif "steps" in limits:
+        changed = {"epochs": max(settings.epochs, _epochs(index, np, limits["steps"]))}
     again = settings.model_copy(update={**changed, **limits})
     _require_more(again, point, old, np)
     source = f"{old.directory}/checkpoints/{point.name}"

@@ -54,7 +54,7 @@ def test_a_records_random_view_is_that_of_its_image_with_its_seed(made: Path) ->
         assert labels[number] == int(label)
 
 
-@pytest.mark.parametrize("readers", [1, records.READERS])
+@pytest.mark.parametrize("readers", [1, manifests.READERS])
 def test_contents_are_those_of_the_numbers_in_their_order(
     made: Path, monkeypatch: pytest.MonkeyPatch, readers: int
 ) -> None:

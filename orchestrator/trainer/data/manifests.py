@@ -12,7 +12,7 @@ from orchestrator.trainer.data.blame import reason_of
 from orchestrator.trainer.data.found import DataError
 
 MANIFEST = "manifest.json"
-READERS = 16  # shards looked at a time: a disk behind a network answers late, but many at once
+READERS = 16  # reads on their way at a time: a disk behind a network answers late, but many at once
 SAMPLED, ALL = 100, -1  # records of a shard whose labels are looked at where there is no manifest
 CHUNK = 1 << 22
 ENCODED, LABEL = "image/encoded", "image/class/label"

@@ -114,8 +114,7 @@ def _manifest(tasks: list[Task], directory: Path, unreadable: list[str]) -> Mani
         named = "\n".join([*unreadable[:NAMED], *(["..."] if len(unreadable) > NAMED else [])])
         brought = not any(task.samples for task in tasks)
         remedy = "bring these shards again" if brought else "replace or remove them, or use --skip-unreadable"
-        what = f"files cannot be read ({remedy})"
-        sys.exit(f"{len(unreadable)} {what}:\n{named}")
+        sys.exit(f"{len(unreadable)} files cannot be read ({remedy}):\n{named}")
     mine = {task.name: making.described(directory, task.name) for task in tasks[hvd.rank() :: hvd.size()]}
     everything = {name: found for part in hvd.allgather_object(mine) for name, found in part.items()}
     found: dict[str, list[Shard]] = {}

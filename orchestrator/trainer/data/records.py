@@ -19,9 +19,8 @@ import tensorflow as tf
 from orchestrator.schema import LOCAL_DATA, Shard
 from orchestrator.trainer.data import manifests, shards
 from orchestrator.trainer.data.found import DataError
-from orchestrator.trainer.data.manifests import ENCODED, FIELDS, LABEL
+from orchestrator.trainer.data.manifests import ENCODED, FIELDS, LABEL, READERS
 
-READERS = 16  # records on their way at a time: a disk behind a network answers late, but many at once
 WINDOW = 4  # shards whose records are mixed: what a rank reads from at a time
 
 
