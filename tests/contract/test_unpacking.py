@@ -1,9 +1,17 @@
 """The trainer's image on a machine: what the role's own script makes of a parcel, in this machine's Docker Engine."""
 
+import io
+import sys
+import tarfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+import zstandard
 
 from orchestrator import assets
 from orchestrator.engine import Engine
+from tests.contract.conftest import Said
 from tests.contract.test_ansible import Ansible
 
 PLAYBOOK = """
@@ -11,26 +19,89 @@ PLAYBOOK = """
   gather_facts: false
   vars_files: [{defaults}]
   tasks:
-    - ansible.builtin.shell: "{{{{ trainer_container_unpack }}}}"
+    - ansible.builtin.shell: "PATH={tools}:$PATH; {{{{ trainer_container_unpack }}}}"
       args: {{executable: /bin/bash}}
 """
+# Nodes get the program from their distribution; this one decompresses too, on machines without it.
+ZSTD = f"""#!{sys.executable}
+import sys, zstandard
+with open(sys.argv[-1], "rb") as parcel:
+    zstandard.ZstdDecompressor().copy_stream(parcel, sys.stdout.buffer)
+"""
+FILES = {"usr/bin/rank": b"rank", "opt/orchestrator/digest": b"digest", "etc/os-release": b"release"}
 
 
-def test_a_parcel_that_cannot_be_read_leaves_no_image_that_passes_for_the_trainer(
-    ansible: Ansible, docker_engine: Engine, tmp_path: Path
-) -> None:
-    playbook, image = tmp_path / "site.yml", f"orchestrator-trainer:{tmp_path.name.replace('_', '-')}"
-    playbook.write_text(
-        PLAYBOOK.format(defaults=assets.directory("ansible") / "roles/trainer_container/defaults/main.yml")
-    )
-    given = {
-        "trainer_image": image,
-        "trainer_parcel": tmp_path / "missing",
-        "trainer_container_lock": tmp_path / "lock",
-    }
-    words = [word for name, value in given.items() for word in ("-e", f"{name}={value}")]
-    assert ansible("ansible-playbook", *words, str(playbook)).code != 0
-    left = [tag for one in docker_engine.client.images.list("orchestrator-trainer") for tag in one.tags]
-    assert image not in left
-    assert "orchestrator-trainer:unfinished" not in left
+class Machine:
+    """A machine with Docker that unpacks a parcel by the role's script into a directory of the test."""
+
+    def __init__(self, ansible: Ansible, engine: Engine, directory: Path) -> None:
+        self.ansible, self.engine, self.directory = ansible, engine, directory
+        self.image = f"orchestrator-trainer:{directory.name.replace('_', '-')}"
+        self.files = directory / "trainer" / self.image.partition(":")[2]
+
+    def unpack(self, parcel: Path) -> Said:
+        (self.directory / "zstd").write_text(ZSTD)
+        (self.directory / "zstd").chmod(0o755)
+        defaults = assets.directory("ansible") / "roles/trainer_container/defaults/main.yml"
+        playbook = self.directory / "site.yml"
+        playbook.write_text(PLAYBOOK.format(defaults=defaults, tools=self.directory))
+        given = {
+            "trainer_image": self.image,
+            "trainer_parcel": parcel,
+            "trainer_container_lock": self.directory / "lock",
+            "trainer_container_root": self.directory / "trainer",
+        }
+        words = [word for name, value in given.items() for word in ("-e", f"{name}={value}")]
+        return self.ansible("ansible-playbook", *words, str(playbook))
+
+    def images(self) -> list[str]:
+        return [tag for one in self.engine.client.images.list("orchestrator-trainer") for tag in one.tags]
+
+    def names_in_image(self) -> set[str]:
+        with tarfile.open(fileobj=io.BytesIO(b"".join(self.engine.export(self.image)))) as archive:
+            return set(archive.getnames())
+
+
+@pytest.fixture
+def machine(ansible: Ansible, docker_engine: Engine, tmp_path: Path) -> Iterator[Machine]:
+    made = Machine(ansible, docker_engine, tmp_path)
+    yield made
+    if made.image in made.images():
+        docker_engine.client.images.remove(made.image)
+
+
+def parcel(path: Path, cut: int | None = None) -> Path:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        for name, data in FILES.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    path.write_bytes(zstandard.compress(content.getvalue())[:cut])
+    return path
+
+
+def test_image_has_the_rest_and_the_directory_usr_and_opt(machine: Machine, tmp_path: Path) -> None:
+    said = machine.unpack(parcel(tmp_path / "parcel.tar.zst"))
+    assert said.code == 0, said.text
+    assert {name: (machine.files / name).read_bytes() for name in FILES} == FILES
+    names = machine.names_in_image()
+    assert "etc/os-release" in names
+    assert not {"usr/bin/rank", "opt/orchestrator/digest"} & names
+
+
+def test_second_unpacking_does_nothing(machine: Machine, tmp_path: Path) -> None:
+    assert machine.unpack(parcel(tmp_path / "parcel.tar.zst")).code == 0
+    (machine.files / "mark").touch()
+    assert machine.unpack(tmp_path / "missing").code == 0
+    assert (machine.files / "mark").exists()
+
+
+@pytest.mark.parametrize("cut", [None, 40])
+def test_unreadable_parcel_leaves_no_image_and_no_files(machine: Machine, tmp_path: Path, cut: int | None) -> None:
+    path = parcel(tmp_path / "parcel.tar.zst", cut) if cut else tmp_path / "missing"
+    assert machine.unpack(path).code != 0
+    assert machine.image not in machine.images()
+    assert "orchestrator-trainer:unfinished" not in machine.images()
+    assert list((tmp_path / "trainer").iterdir()) == []
     assert (tmp_path / "lock").exists()
