@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from orchestrator import documents
 from orchestrator.config.sections import Gpu
 from orchestrator.errors import PreflightError
 
@@ -84,7 +83,7 @@ def distribution(image: str) -> str | None:
 
 @cache
 def _table() -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("gpus.yaml").read_text())
+    content: dict[str, Any] = documents.read(Path(__file__).with_name("gpus.yaml"))
     return content
 
 

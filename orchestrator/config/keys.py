@@ -4,11 +4,12 @@ import difflib
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from orchestrator import documents
 from orchestrator.config.whole import Config
+from orchestrator.schema.bounded import shown
 
 
 def explain(error: Any, where: str, known: list[str]) -> str:
@@ -18,8 +19,8 @@ def explain(error: Any, where: str, known: list[str]) -> str:
     if kind == "extra_forbidden":
         return f"{place}: unknown key{nearest(key, known)}"
     detail = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    shown = kind != "value_error" and not key.endswith("password")
-    return f"{place}: {error['input']!r}: {detail}" if shown else f"{place}: {detail}"
+    says_it = kind == "value_error" or key.endswith("password")
+    return f"{place}: {detail}" if says_it else f"{place}: {shown(error['input'])}: {detail}"
 
 
 def nearest(word: str, known: list[str]) -> str:
@@ -47,7 +48,7 @@ def template() -> str:
         if default is None and is_section(path):
             lines += ["", f"{indent}# {description}", f"{indent}{name}:"]
         else:
-            shown = "" if default is None else f" {yaml.safe_dump(default).splitlines()[0]}"
+            shown = "" if default is None else f" {documents.dump(default).splitlines()[0]}"
             mark = "# " if default is None or name == "nodes" else ""  # where it is absent, hosts are counted
             lines.append(f"{indent}{mark}{name}:{shown}".ljust(36) + f"# {description}")
     return "\n".join(lines) + "\n"

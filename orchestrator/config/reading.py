@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
+from orchestrator import documents
 from orchestrator.config.keys import every_key, explain, is_section
 from orchestrator.config.whole import Config
 from orchestrator.errors import ConfigError, StateError
+from orchestrator.schema.bounded import Unreadable
 
 NEEDED = {"openstack": ("image", "flavor"), "gcp": ("zone",), "hosts": ("addresses",)}
 
@@ -98,14 +99,14 @@ def name_in(path: Path) -> str | None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text())
-    except OSError as error:
+        values = documents.read(path)
+    except FileNotFoundError as error:
         raise ConfigError([f"{path}: {error.strerror}"], "`orchestrator init` writes one") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError([f"{path}: not YAML: {' '.join(str(error).split())}"]) from None
-    if values is not None and not isinstance(values, dict):
+    except Unreadable as error:
+        raise ConfigError([str(error)], f"correct {path}; `orchestrator init FILE` writes one with every key") from None
+    if not isinstance(values, dict | None):
         raise ConfigError([f"{path}: expected keys and values, found {type(values).__name__}"])
-    return values or {}
+    return {str(key): value for key, value in (values or {}).items()}
 
 
 def _problem(error: Any, path: Path | None, flags: set[str]) -> str:

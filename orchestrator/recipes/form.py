@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field, ValidationError, create_model
 
+from orchestrator import documents
 from orchestrator.config import expanded, explain
 from orchestrator.config.sections import Section
 from orchestrator.errors import ConfigError
 from orchestrator.schema import Compression, Optimizer, Precision, Schedule
+from orchestrator.schema.bounded import Unreadable
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Below1 = Annotated[float, Field(ge=0, lt=1)]
@@ -60,15 +61,17 @@ def own(path: Path, datasets: list[str]) -> dict[str, dict[str, Any]]:
     Raises ConfigError with everything that is wrong with it.
     """
     try:
-        values = yaml.safe_load(expanded("train.recipe", path).read_text())
-    except OSError as error:
-        raise ConfigError([f"train.recipe: {path}: {error.strerror}"]) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError([f"train.recipe: {path}: not YAML: {' '.join(str(error).split())}"]) from None
+        values = documents.read(expanded("train.recipe", path))
+    except FileNotFoundError as error:
+        raise ConfigError([f"train.recipe: {path}: {error.strerror}"], "correct the path") from None
+    except Unreadable as error:
+        raise ConfigError([f"train.recipe: {error}"], f"correct {path}") from None
     sections = ["common", *datasets]
     form = create_model("Recipe", __base__=Section, **dict.fromkeys(sections, (Settings, Settings())))  # type: ignore[call-overload]
     try:
-        found: dict[str, dict[str, Any]] = form.model_validate(values or {}).model_dump(exclude_unset=True)
+        found: dict[str, dict[str, Any]] = form.model_validate({} if values is None else values).model_dump(
+            exclude_unset=True
+        )
     except ValidationError as error:
         known = [*sections, *(f"{section}.{key}" for section in sections for key in Settings.model_fields)]
         raise ConfigError([explain(e, f"{path}: ", known) for e in error.errors()]) from None

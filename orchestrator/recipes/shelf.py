@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from orchestrator import documents
 
 HERE = Path(__file__).parent
 DATASETS = "datasets"
@@ -12,7 +12,7 @@ DATASETS = "datasets"
 
 @cache
 def _read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load((HERE / f"{name}.yaml").read_text())
+    content: dict[str, Any] = documents.read(HERE / f"{name}.yaml")
     return content
 
 

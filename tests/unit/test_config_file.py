@@ -20,7 +20,7 @@ def test_a_file_that_is_not_there_is_named_with_the_command_that_writes_one(tmp_
     ("content", "problem"),
     [
         (b"nodes: [1", "not YAML"),
-        (b"\xff\xfe\x00", "not YAML"),
+        (b"\xff\xfe\x00", "not UTF-8 text"),
         (b"- nodes", "expected keys and values, found list"),
         (b"just words", "expected keys and values, found str"),
     ],

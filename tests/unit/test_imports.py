@@ -29,7 +29,7 @@ LAYERS = [
     {"gpu", "inventory"},
     {"openssh"},
     {"process", "config", "cluster", "source", "notes", "prices"},
-    {"endings", "explanation"},
+    {"documents", "endings", "explanation"},
     {"schema", "assets", "progress", "errors"},
 ]
 # What each room of the worker side is built on; what lies beside them uses them all.
@@ -51,6 +51,7 @@ TOOLS = {
     "matplotlib": "plot",
     "python_terraform": "terraform",
     "subprocess": "process",
+    "yaml": "documents",
 }
 
 
