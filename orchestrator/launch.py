@@ -5,6 +5,7 @@ import json
 from pydantic import BaseModel, ConfigDict
 
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hostfile
+from orchestrator.schema import FileName
 
 START_SECONDS = 120  # for every rank to say that it is there
 CYCLE_TIME = 5.0  # milliseconds, for programs that measure nothing
@@ -23,7 +24,7 @@ class Run(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    id: str
+    id: FileName
     kind: str
     command: list[str]
     workdir: str

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 
-from orchestrator import lock, state
+from orchestrator import fetching, lock, state
 from orchestrator.config import nearest
 from orchestrator.errors import StateError, command
 from orchestrator.launch import AUTOTUNED, Run
@@ -17,11 +17,12 @@ from orchestrator.ssh import Session
 from orchestrator.state import Home
 
 WAIT_SECONDS = 3600.0
-STATUS, INDEX = "status.json", "checkpoints/index.json"
-COLLECTED = (
-    *("config.json", "hostfile", "log", "output", AUTOTUNED),
+STATUS, INDEX, OUTPUT = "status.json", "checkpoints/index.json", "output/"
+FILES = (
+    *("config.json", "hostfile", fetching.LOG, AUTOTUNED),
     *("results.json", "results.csv", "hello.json", "prepared.json", "staged.json"),
 )
+COLLECTING, REPLACED = ".collecting-", ".replaced-"
 
 
 def remember(place: Home, run: Run) -> None:
@@ -30,36 +31,77 @@ def remember(place: Home, run: Run) -> None:
 
 
 def collect(place: Home, head: Session, run: Run, seconds: float = WAIT_SECONDS) -> Path:
-    """Copy what the run left (results, log, its newest checkpoint and its best) beside its record; returns where to.
+    """Copy the files of a run (results, log, its newest checkpoint and its best) into the directory of its record.
 
-    Its status comes last: where it is here, everything is. Another command that fetches it is waited for so many
-    ``seconds``; raises StateError after that.
+    A command that is killed leaves each file or directory as it was, or as it is now. The run's status comes last: if
+    it is here, everything is.
+
+    Args:
+        place: The cluster's state directory.
+        head: Somebody else may control it.
+        run: May still be going on.
+        seconds: How long to wait for another command that fetches the same run.
+
+    Returns:
+        The directory.
+
+    Raises:
+        StateError: Another command fetches it, or it does not fit on this machine.
+        ContractError: The head sends something else.
     """
     target = place.runs / run.id
-    there = head.run(["ls", "-A", run.directory]).output.splitlines()
     points = _newest_and_best(head, run)
-    names = [name for name in COLLECTED if name in there] + [f"checkpoints/{point.name}" for point in points.kept]
-    if not names:  # it was another deployment's
+    sizes = fetching.sizes(
+        head, run, [*FILES, STATUS], [OUTPUT, *(f"checkpoints/{point.name}/" for point in points.kept)]
+    )
+    if not sizes:  # it was another deployment's
         return target
     with _fetching(target, seconds) as temporary:
-        head.fetch(run.directory, [*names, *([STATUS] if STATUS in there else [])], temporary)
+        fetching.fetch(head, run, sizes, temporary)
         if points.kept:
             points.write(temporary / INDEX)
         for path in sorted(temporary.iterdir(), key=lambda path: path.name == STATUS):
-            if path.is_dir():
-                shutil.rmtree(target / path.name, ignore_errors=True)
-            path.replace(target / path.name)
+            _replace(path, target / path.name)
     return target
 
 
 @contextmanager
 def _fetching(target: Path, seconds: float) -> Iterator[Path]:
-    """A directory for what is on its way to ``target``: one command at a time puts it there."""
+    """A directory for files on their way to ``target``: one command at a time puts them there."""
     with lock.waited(target / ".lock", "fetches this run", seconds):
-        for left in target.glob(".collecting-*"):  # by a command that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        with TemporaryDirectory(dir=target, prefix=".collecting-") as temporary:
-            yield Path(temporary)
+        _recover(target)
+        try:
+            with TemporaryDirectory(dir=target, prefix=COLLECTING) as temporary:
+                yield Path(temporary)
+        finally:
+            _recover(target)
+
+
+def _replace(new: Path, target: Path) -> None:
+    """Put a file or a directory in the place of another; a directory that is replaced stays until the new one is."""
+    if target.is_dir():
+        target.rename(target.with_name(f"{REPLACED}{target.name}"))
+    new.replace(target)
+    shutil.rmtree(target.with_name(f"{REPLACED}{target.name}"), ignore_errors=True)
+
+
+def _recover(target: Path) -> None:
+    """Undo what a killed command had begun in ``target``, whose lock is held."""
+    for old in target.glob(f"{REPLACED}*"):
+        current = old.with_name(old.name.removeprefix(REPLACED))
+        if current.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(current)
+    for left in target.glob(f"{COLLECTING}*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _settle(target: Path) -> None:
+    """Recover ``target`` if a killed command left it half replaced."""
+    if any(target.glob(f"{REPLACED}*")):
+        with _fetching(target, WAIT_SECONDS):
+            pass
 
 
 def _newest_and_best(head: Session, run: Run) -> Checkpoints:
@@ -71,17 +113,19 @@ def _newest_and_best(head: Session, run: Run) -> Checkpoints:
 def checkpoints_there(head: Session, run: Run) -> Checkpoints | None:
     """The checkpoints that the cluster has of ``run``; None where it has none."""
     index = head.run(["cat", f"{run.directory}/{INDEX}"])
-    return Checkpoints.model_validate_json(index.output) if index.exit_code == 0 else None
+    return fetching.parsed(Checkpoints, index.output, head, INDEX) if index.exit_code == 0 else None
 
 
 def is_resumable(place: Home, run: Run) -> bool:
     """Whether a checkpoint came with what was collected."""
+    _settle(place.runs / run.id)
     return (place.runs / run.id / INDEX).is_file()
 
 
 def give_back(place: Home, head: Session, run: Run) -> None:
     """Send what a run can go on from, and was collected, to a cluster that has it not. The index makes it count."""
     here = place.runs / run.id
+    _settle(here)
     points = sorted(path for path in (here / "checkpoints").glob("*/*") if path.is_file())
     files = {str(path.relative_to(here)): path for path in [here / "config.json", *points, here / INDEX]}
     head.must("make the run's directory", ["mkdir", "-p", run.directory])

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from orchestrator import checks, launch, progress, records, runlog, ssh
+from orchestrator import checks, fetching, launch, progress, records, runlog, ssh
 from orchestrator.cluster import PYTHON, Cluster, hosts
 from orchestrator.config import Launch
 from orchestrator.errors import CommandFailed, NodesFailed, command
@@ -117,7 +117,8 @@ def active(head: Session) -> list[str]:
     states = "--state=activating,active,deactivating"
     listing = ["sudo", "systemctl", "list-units", "--no-legend", "--plain", states, f"{launch.UNIT}*.service"]
     units = [line.split()[0] for line in head.must("list runs", listing).splitlines()]
-    return [unit.removeprefix(launch.UNIT).removesuffix(".service") for unit in units]
+    found = [unit.removeprefix(launch.UNIT).removesuffix(".service") for unit in units]
+    return fetching.run_ids(found, head)
 
 
 def watch(place: Home, cluster: Cluster, run: Run) -> Iterator[bytes]:
@@ -161,7 +162,7 @@ def look(place: Home, head: Session, run: Run) -> Seen:
     running = run.id in active(head)
     answer = head.run(["cat", f"{run.directory}/status.json"])  # after the unit: it writes this before it ends
     if answer.exit_code == 0:
-        status = RunStatus.model_validate_json(answer.output)
+        status = fetching.parsed(RunStatus, answer.output, head, f"{run.directory}/status.json")
         return Seen(run, status.state, status)
     return Seen(run, "running" if running else "lost", None)
 

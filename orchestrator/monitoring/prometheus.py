@@ -16,6 +16,8 @@ from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from orchestrator.errors import ContractError, OrchestratorError, command
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 60.0
+ANSWER_BYTES = 256 << 20  # a million samples have a fifth of it
+CHUNK = 1 << 16
 NAME = "__name__"
 Number = Annotated[float, BeforeValidator(float)]  # Prometheus writes "NaN", "+Inf" and "-Inf" too
 Sample = tuple[float, Number]
@@ -93,28 +95,41 @@ class Prometheus:
         return self.query("vector(time())")[0].value
 
     def _ask(self, path: str, given: Mapping[str, Any], shape: type[Answered]) -> Answered:
-        answer = self._get(f"{self.address}/api/v1/{path}", given)
+        code, content = self._get(f"{self.address}/api/v1/{path}", given)
         try:
-            envelope = _Envelope.model_validate_json(answer.content)
+            envelope = _Envelope.model_validate_json(content)
             if envelope.status == "error":
                 raise OrchestratorError(
                     f"Prometheus refuses {given}: {envelope.error}", self._remedy("deploy", "heals")
                 )
             return TypeAdapter(shape).validate_python(envelope.data)
         except ValidationError as error:
-            raise ContractError(f"Prometheus answers {answer.status_code} with another shape: {error}") from error
+            raise ContractError(f"Prometheus answers {code} with another shape: {error}") from error
 
-    def _get(self, url: str, given: Mapping[str, Any]) -> requests.Response:
+    def _get(self, url: str, given: Mapping[str, Any]) -> tuple[int, bytes]:
+        """The HTTP status, and the body."""
         seconds = min(ANSWER_SECONDS, self.until - time.monotonic())
         try:
             if seconds <= 0:
                 raise requests.Timeout("there is no time left")
-            return self._session.get(url, params=given, timeout=(CONNECT_SECONDS, seconds))
+            timeout = (CONNECT_SECONDS, seconds)
+            with self._session.get(url, params=given, timeout=timeout, stream=True) as answer:
+                return answer.status_code, _bounded(answer)
         except requests.RequestException as error:
             raise OrchestratorError(f"Prometheus does not answer: {error}", self._remedy("status", "shows")) from error
 
     def _remedy(self, word: str, does: str) -> str:
         return f"{command(word, self.cluster)} {does} the head"
+
+
+def _bounded(answer: requests.Response) -> bytes:
+    """The body. Raises ContractError if it is too large: somebody else may control the head."""
+    content = bytearray()
+    for piece in answer.iter_content(CHUNK):
+        content += piece
+        if len(content) > ANSWER_BYTES:
+            raise ContractError(f"Prometheus answers with more than {ANSWER_BYTES >> 20} MiB")
+    return bytes(content)
 
 
 def _series(found: _Result) -> Series:

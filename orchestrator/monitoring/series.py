@@ -8,15 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pydantic import TypeAdapter, ValidationError
+
 from orchestrator import state
-from orchestrator.errors import StateError, command
+from orchestrator.errors import ContractError, StateError, command
 from orchestrator.launch import Run
 from orchestrator.monitoring.prometheus import NAME, Prometheus, Series
 from orchestrator.monitoring.summary import PREFIX
+from orchestrator.schema import MetricName
 from orchestrator.state import Home
 
 SCRAPE_SECONDS = 5.0
 MOST_POINTS = 10_000  # of a series: Prometheus refuses more than 11,000
+MOST_METRICS = 1_000  # of a run
 MOST_ROWS = 1_000_000  # of a file: of long runs with many ranks not every scrape is taken
 AROUND_SECONDS = 3600.0  # the head's clock may differ from ours by so much
 MARK = f"{PREFIX}progress_ratio"  # every rank has it, from its beginning to its end
@@ -39,13 +43,23 @@ def fetch(prometheus: Prometheus, run: Run, ended: float | None) -> list[Series]
     """
     selector = f'{{run="{run.id}"}}'
     first, last = _span(prometheus, run, ended or prometheus.now())
-    counts = Counter(labels[NAME] for labels in prometheus.listed(selector, first, last))
+    counts = Counter(_metric(labels.get(NAME, "")) for labels in prometheus.listed(selector, first, last))
+    if len(counts) > MOST_METRICS:
+        raise ContractError(f"Prometheus has {len(counts)} metrics of run {run.id}: at most {MOST_METRICS} are kept")
     found: list[Series] = []
     for name, count in sorted(counts.items()):
         step = max(SCRAPE_SECONDS, math.ceil((last - first) * count / MOST_ROWS), (last - first) / MOST_POINTS)
         answer = prometheus.query_range(name + selector, first, last, step)
         found += [Series(name, one.labels, one.samples) for one in answer]
     return found
+
+
+def _metric(name: str) -> str:
+    """``name``, which becomes one of a file. Raises ContractError if no metric can have it."""
+    try:
+        return TypeAdapter(MetricName).validate_python(name)
+    except ValidationError:
+        raise ContractError(f"Prometheus has a metric called {name[:200]!r}: somebody else may control it") from None
 
 
 def _span(prometheus: Prometheus, run: Run, until: float) -> tuple[float, float]:
@@ -85,7 +99,7 @@ def write(series: Sequence[Series], target: Path) -> int:
         by_name.setdefault(one.name, []).append(one)
     target.mkdir(parents=True, exist_ok=True)
     for name, of_name in by_name.items():
-        _write(target / f"{name.replace(':', '.')}.csv", of_name)
+        _write(target / f"{_metric(name).replace(':', '.')}.csv", of_name)
     return len(by_name)
 
 

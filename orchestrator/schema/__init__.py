@@ -24,6 +24,7 @@ TFRecord shards that were prepared lies ``manifest.json``, a :class:`Manifest`, 
 """
 
 from orchestrator.schema.data import LOCAL_DATA, Manifest, PrepareConfig, Prepared, Shard, StageConfig, Staged
+from orchestrator.schema.names import FileName, MetricName
 from orchestrator.schema.results import (
     Checkpoint,
     Checkpoints,
@@ -60,11 +61,13 @@ __all__ = [
     "Compression",
     "Epoch",
     "Failure",
+    "FileName",
     "Hello",
     "HelloRank",
     "HelloSize",
     "Kept",
     "Manifest",
+    "MetricName",
     "NodeFacts",
     "Optimizer",
     "Otherwise",

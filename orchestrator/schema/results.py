@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from orchestrator.schema.file import File
+from orchestrator.schema.names import FileName
 from orchestrator.schema.training import Compression, Precision, TrainConfig
 
 
@@ -123,7 +124,7 @@ class Kept(File):
     were. ``top1`` is that of the test, None where it was not evaluated.
     """
 
-    name: str
+    name: FileName
     epoch: int
     step: int
     world: int
@@ -138,7 +139,7 @@ class Checkpoints(File):
     """
 
     kept: list[Kept] = Field([])
-    best: str | None = None
+    best: FileName | None = None
 
 
 class Checkpoint(File):

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import paramiko
 
-from orchestrator.errors import CommandFailed, ConfigError
-from orchestrator.ssh import transfer
+from orchestrator.errors import CommandFailed, ConfigError, ContractError
+from orchestrator.ssh import receive, transfer
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
+ANSWER_BYTES = 64 << 20
 FILE_CHANGED = 1  # tar's exit code where a file grew while it was read: the log of a run that goes on
 FAULTS = (OSError, EOFError, paramiko.SSHException)
 _OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no socket gives these: a file of this machine does
@@ -43,8 +44,14 @@ class Session:
         with self._command(argv, timeout) as channel:
             channel.shutdown_write()
             with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:
-                output, errors = out.read(), err.read()
+                output, errors = self._bounded(out), self._bounded(err)
             return Answer(channel.recv_exit_status(), output.decode(errors="replace"), errors.decode(errors="replace"))
+
+    def _bounded(self, file: receive.Readable) -> bytes:
+        """All of ``file``. Raises ContractError where it does not end."""
+        if len(found := file.read(ANSWER_BYTES + 1)) > ANSWER_BYTES:
+            raise ContractError(f"{self.node} gives more than {ANSWER_BYTES >> 20} MiB of answer")
+        return found
 
     def must(self, step: str, argv: Sequence[str], timeout: float = ANSWER_SECONDS) -> str:
         """The output of ``argv``. Raises CommandFailed where it gives another exit code than 0."""
@@ -75,19 +82,39 @@ class Session:
             channel.shutdown_write()
             self._require_success("send files", argv, channel)
 
-    def fetch(self, directory: str, names: Sequence[str], target: Path) -> None:
-        """Copy ``names`` in ``directory`` on the node, files or trees, into the local directory ``target``."""
-        argv = ["tar", "--create", "--directory", directory, *names]
+    def fetch(self, directory: str, limits: Mapping[str, int], target: Path) -> list[str]:
+        """Copy files in ``directory`` on the node into the empty local directory ``target``.
+
+        Args:
+            directory: Absolute path on the node.
+            limits: Most bytes by name in it; a name that ends in a slash is a directory with all files below it.
+            target: Somebody else may control the node: on an error, remove what is in it.
+
+        Returns:
+            Names that are no regular files, and were left out.
+
+        Raises:
+            ContractError: The node sends something else.
+            CommandFailed: The node cannot send it.
+            ConfigError: A local file cannot be written.
+        """
+        argv = ["tar", "--create", "--hard-dereference", "--directory", directory, *limits]
+        left_out, damage = list[str](), ""
         with self._command(argv, ANSWER_SECONDS) as channel, channel.makefile("rb", transfer.CHUNK) as pipe:
-            # An archive that is cut short is an error; why it was, tar says itself.
-            with contextlib.suppress(tarfile.ReadError), tarfile.open(fileobj=pipe, mode="r|") as archive:
-                for member in archive:
-                    transfer.unpack(archive, member, target)
-            self._require_success("fetch files", argv, channel, FILE_CHANGED)
+            try:
+                left_out = receive.unpack(pipe, limits, target)
+            except receive.Refused as error:
+                raise ContractError(f"{self.node} sends {error}", "nothing of it was kept: who controls it?") from None
+            except tarfile.ReadError as error:
+                damage = str(error)
+            self._require_success("fetch files", argv, channel, FILE_CHANGED)  # why it is cut short, tar says itself
+        if damage:
+            raise ContractError(f"{self.node} sends a damaged archive: {damage}")
+        return left_out
 
     def _require_success(self, step: str, argv: Sequence[str], channel: paramiko.Channel, tolerated: int = 0) -> None:
         with channel.makefile_stderr("rb") as errors:
-            said = errors.read().decode(errors="replace").splitlines()
+            said = self._bounded(errors).decode(errors="replace").splitlines()
         code = channel.recv_exit_status()
         if code not in (0, tolerated):
             raise CommandFailed(step, argv, f"exit code {code} on {self.node}", said[-20:])

@@ -1,9 +1,7 @@
 """Files of this machine as tar archives that travel through a channel. Links are followed, nothing else is special."""
 
 import io
-import shutil
 import tarfile
-from pathlib import Path
 
 import paramiko
 from typing_extensions import Buffer
@@ -34,16 +32,6 @@ class Input(io.RawIOBase):
 def archive(target: Input) -> tarfile.TarFile:
     """What links lead to is sent in their place: on the node they would lead nowhere."""
     return tarfile.open(fileobj=target, mode="w|", bufsize=CHUNK, dereference=True)
-
-
-def unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    """Write a regular file below ``target``; other kinds, and names that lead elsewhere, are left out."""
-    path = (target / member.name).resolve()
-    content = archive.extractfile(member) if member.isfile() else None
-    if content and path.is_relative_to(target.resolve()):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with content, path.open("wb") as file:
-            shutil.copyfileobj(content, file)
 
 
 def anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -21,7 +21,7 @@ LAYERS = [
     {"saving"},
     {"runs"},
     {"records"},
-    {"alerting", "checks", "datasets", "providers", "notebook", "monitoring"},
+    {"alerting", "checks", "datasets", "fetching", "providers", "notebook", "monitoring"},
     {"tunnel", "secret"},
     {"build", "terraform", "ansible", "ssh", "keys", "cloud", "google"},
     {"lock"},

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.errors import ConfigError, OrchestratorError, StateError
+from orchestrator.errors import ConfigError, ContractError, OrchestratorError, StateError
 from orchestrator.monitoring import series
 from orchestrator.monitoring.prometheus import Prometheus, Series
 from orchestrator.plot import minutes
@@ -105,6 +105,31 @@ def test_series_are_kept_all_or_none() -> None:
         series.keep(place, client, RUN, NOW)
     assert by_identity(series.read(series.directory(place, RUN))) == by_identity(EVERYTHING)
     assert [path.name for path in (place.runs / RUN.id).iterdir()] == ["metrics"]
+
+
+@pytest.mark.parametrize("name", ["../../stolen", "/tmp/stolen", "", ".hidden", "a/b", "a" * 300, "a\n", "\x1b[2J"])
+def test_a_metric_whose_name_is_none_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        series.write([Series(name, {}, [(NOW, 1.0)])], tmp_path / "csv")
+    assert repr(name[:200]) in caught.value.message
+    hostile = [{"__name__": name, "run": RUN.id}]
+    asked = ("series", SELECTOR)
+    with prometheus(changes={asked: hostile}) as client, pytest.raises(ContractError, match="has a metric called"):
+        series.fetch(client, RUN, None)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_more_metrics_than_a_run_can_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series, "MOST_METRICS", 2)
+    with prometheus() as client, pytest.raises(ContractError, match="at most 2 are kept"):
+        series.fetch(client, RUN, None)
+
+
+def test_an_answer_without_end_is_not_read_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.monitoring.prometheus.ANSWER_BYTES", 1 << 20)
+    endless = {("query", "up"): {"result": [], "junk": "x" * (2 << 20)}}
+    with prometheus(changes=endless) as client, pytest.raises(ContractError, match="more than 1 MiB"):
+        client.query("up")
 
 
 def test_a_picture_shows_speed_loss_and_where_the_time_goes_over_minutes() -> None:

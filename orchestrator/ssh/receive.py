@@ -1,0 +1,117 @@
+"""An archive that a node sends, unpacked as if somebody else controlled the node.
+
+Only regular files with requested names are written, each once, and no more bytes than were allowed for their name.
+"""
+
+import io
+import os
+import shutil
+import tarfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from orchestrator.ssh.transfer import CHUNK
+
+HEADER_BYTES = 4 * CHUNK  # of one member's headers, which tarfile reads into memory
+MOST_FILES = 100_000
+DEEPEST, LONGEST = 64, 1024  # parts and characters of a name
+ODD = (tarfile.TarError, ValueError, ArithmeticError, LookupError, RecursionError)  # of tarfile, by a damaged header
+
+
+class Readable(Protocol):
+    """What bytes come out of: a file, or paramiko's end of a pipe."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+class Refused(Exception):
+    """A node sends something else than it was asked for; the message says what."""
+
+
+class _Meter(io.RawIOBase):
+    """A pipe that gives ``left`` bytes at most."""
+
+    def __init__(self, pipe: Readable) -> None:
+        self._pipe, self.left = pipe, HEADER_BYTES
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._pipe.read(size)
+        self.left -= len(piece)
+        if self.left < 0:
+            raise Refused("headers without end")
+        return piece
+
+
+def unpack(pipe: Readable, limits: Mapping[str, int], target: Path) -> list[str]:
+    """Write what ``pipe`` holds, an archive, into the empty, private directory ``target``.
+
+    Args:
+        pipe: Uncompressed tar.
+        limits: Most bytes by requested name; a name that ends in a slash is a directory with all files below it.
+        target: Local directory.
+
+    Returns:
+        Names that are no regular files, and were left out.
+
+    Raises:
+        Refused: A member that was not requested, that exists, is sparse, or larger than allowed.
+        tarfile.ReadError: The archive is cut short or damaged.
+        OSError: A local file cannot be written.
+    """
+    meter, used, left_out = _Meter(pipe), Counter[str](), list[str]()
+    try:
+        with tarfile.open(fileobj=meter, mode="r|", bufsize=CHUNK) as archive:
+            while member := archive.next():
+                archive.members.clear()  # type: ignore[attr-defined]  # it would keep all of them
+                wanted = _wanted(member, limits)
+                used.update({wanted: _size(member), "": 1})
+                if used[wanted] > limits[wanted] or used[""] > MOST_FILES:
+                    raise Refused(f"{_shown(wanted)} with more than {limits[wanted]} bytes or {MOST_FILES} files")
+                if member.isreg():
+                    meter.left = member.size + HEADER_BYTES
+                    _write(archive, member, target)
+                elif not member.isdir():
+                    left_out.append(member.name)
+                meter.left = HEADER_BYTES
+    except tarfile.ReadError:
+        raise
+    except ODD as error:
+        raise tarfile.ReadError(f"damaged header: {error}") from error
+    return left_out
+
+
+def _wanted(member: tarfile.TarInfo, limits: Mapping[str, int]) -> str:
+    """The requested name that a member belongs to. Raises Refused."""
+    name, parts = member.name, member.name.split("/")
+    plain = not {"", ".", ".."} & set(parts) and "\0" not in name
+    if plain and len(parts) <= DEEPEST and len(name) <= LONGEST:
+        trees = ("/".join(parts[:count]) + "/" for count in range(1, len(parts)))
+        for wanted in (f"{name}/" if member.isdir() else name, *trees):
+            if wanted in limits:
+                return wanted
+    raise Refused(f"{_shown(name)}, which was not asked for")
+
+
+def _size(member: tarfile.TarInfo) -> int:
+    """Raises Refused where it is not the number of bytes that follow."""
+    if member.issparse() or member.size < 0:
+        raise Refused(f"{_shown(member.name)} as a sparse file")
+    return member.size
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    path = target / member.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.parent.resolve() != target.resolve() / Path(member.name).parent:
+        raise Refused(f"{_shown(member.name)} through a link")
+    content = archive.extractfile(member)
+    if content is None or os.path.lexists(path):
+        raise Refused(f"{_shown(member.name)} twice")
+    with content, path.open("xb") as file:
+        shutil.copyfileobj(content, file, CHUNK)
+
+
+def _shown(name: str) -> str:
+    return repr(name[:200])
