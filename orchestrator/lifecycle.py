@@ -1,6 +1,6 @@
 """deploy: an ordered, readable script. Every step is idempotent, so resuming is running it again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -51,12 +51,14 @@ def deploy(config: Config) -> Deployment:
     with lock.held(place):
         record = _draft(place, config, provider, pairing)
         provider.prepare(record, place)
-        _spare_runs(place, state.read(place) or record, record.variables)
-        saving.before_new_head(place, state.read(place) or record, record.variables)
+        before = state.read(place) or record
+        strays = provider.strays(place, before)
+        _spare_runs(place, before, record.variables)
+        saving.before_new_head(place, before, record.variables)
         state.write(place, record)  # before anything of it is made
         with notebook.settled(place, config), password.settled(place, config), _keeping(provider, record):
             effort = Effort(place, record, record.least)
-            made = effort.settle(_provision(place, provider, record, effort.missing), effort.reach)
+            made = effort.settle(_provision(place, provider, record, strays, effort.missing), effort.reach)
             made = effort.settle(made, effort.configure)
             made = effort.settle(made, effort.judge)
             effort.remember(made)
@@ -84,7 +86,7 @@ def _spare_runs(place: Home, record: Record, variables: Mapping[str, Any]) -> No
     Nodes that are lost are made anew all the same: a run that was on them has failed.
     """
     made = record.cluster
-    if made is None or _unchanged(record, variables) or made.nodes[made.head].id not in record.host_keys:
+    if made is None or not record.configured or _unchanged(record, variables):
         return
     with suppress(NodesFailed), runs.head_session(place, made) as head:
         checks.require_free(runs.active(head), made)
@@ -92,14 +94,16 @@ def _spare_runs(place: Home, record: Record, variables: Mapping[str, Any]) -> No
 
 def _unchanged(record: Record, variables: Mapping[str, Any]) -> bool:
     """Whether the nodes were made by these ``variables``, and no later deploy has tried others."""
-    return variables == record.variables == record.applied
+    return record.settled and variables == record.variables
 
 
-def _provision(place: Home, provider: Provider, record: Record, missing: dict[str, str]) -> Cluster:
+def _provision(
+    place: Home, provider: Provider, record: Record, strays: Sequence[Resource], missing: dict[str, str]
+) -> Cluster:
     """The cluster as it was made; nodes that were not, although enough were, are put into ``missing``."""
     count = record.config["nodes"]
     with progress.step(f"Provisioning {count} {'node' if count == 1 else 'nodes'}") as step:
-        made, not_made = provider.provision(place, record, step.detail)
+        made, not_made = provider.provision(place, record, strays, step.detail)
     missing |= not_made
     return made
 

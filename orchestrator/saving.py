@@ -21,7 +21,7 @@ def before_new_head(place: Home, record: Record, variables: Mapping[str, Any]) -
     would be lost by it.
     """
     made, provider = record.cluster, record.config["provider"]
-    if made is None or made.nodes[made.head].id not in record.host_keys:  # no run was ever on it
+    if made is None or not record.configured:  # no run was ever on it
         return
     stays = _head(record.applied, provider) == _head(variables, provider)
     if stays or made.storage != "nfs" or not terraform.has_root(provider):

@@ -45,6 +45,16 @@ class Record(BaseModel):
         return {"applied": values.get("variables", {}), **values} if isinstance(values, dict) else values
 
     @property
+    def settled(self) -> bool:
+        """Whether the nodes were made by ``variables``, and no later deploy has tried others."""
+        return self.variables == self.applied
+
+    @property
+    def configured(self) -> bool:
+        """Whether the head was ever reached, so that it may hold runs and data."""
+        return self.cluster is not None and self.cluster.nodes[self.cluster.head].id in self.host_keys
+
+    @property
     def least(self) -> int:
         """How many nodes a deploy is content with."""
         return int(self.config.get("min_nodes") or self.config["nodes"])
@@ -67,6 +77,11 @@ class Home:
     @property
     def terraform(self) -> Path:
         return self.path / "terraform"
+
+    @property
+    def terraform_copy(self) -> Path:
+        """Our copy of Terraform's state, as the last apply left it."""
+        return self.path / "terraform.tfstate.copy"
 
     @property
     def ansible(self) -> Path:
@@ -199,6 +214,6 @@ def forget(place: Home) -> None:
     """Remove what belongs to a deployed cluster; runs, their results and the logs stay."""
     for directory in (place.terraform, place.ansible, place.key.parent):
         shutil.rmtree(directory, ignore_errors=True)
-    for secret in (place.notebook, place.monitoring):
-        secret.unlink(missing_ok=True)
+    for file in (place.notebook, place.monitoring, place.terraform_copy):
+        file.unlink(missing_ok=True)
     place.record.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ Everything else about a provider stands in ``terraform/<provider>/`` and in its 
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -53,7 +53,15 @@ class Provider(Protocol):
     def prepare(self, record: Record, place: Home) -> None:
         """Build what nodes are made of."""
 
-    def provision(self, place: Home, record: Record, on_line: Callable[[str], None]) -> tuple[Cluster, dict[str, str]]:
+    def strays(self, place: Home, record: Record) -> Sequence[Resource]:
+        """What is held for this deployment and is not recorded as made, for ``provision`` to remove.
+
+        Raises StateError if this could be what the cluster stores its data on. Changes nothing.
+        """
+
+    def provision(
+        self, place: Home, record: Record, strays: Sequence[Resource], on_line: Callable[[str], None]
+    ) -> tuple[Cluster, dict[str, str]]:
         """The cluster of ``record.variables``, and why nodes are missing where the rest is enough."""
 
     def destroy(self, place: Home, record: Record, on_line: Callable[[str], None]) -> None:

@@ -10,10 +10,10 @@ from orchestrator.config import LEAST_CPUS, LEAST_MEMORY, Config, stored
 from orchestrator.engine import Engine, Holding
 from orchestrator.errors import PreflightError, command, gather
 from orchestrator.providers import Resource
-from orchestrator.providers.terraformed import destroy, provision
+from orchestrator.providers.terraformed import destroy, provision, strays
 from orchestrator.state import Home, Record
 
-__all__ = ["destroy", "provision"]
+__all__ = ["destroy", "provision", "strays"]
 
 IMAGE = "node"
 SUBNETS = [IPv4Network((0x0AC90000 + (n << 8), 24)) for n in range(256)]  # 10.201.0.0/24 to 10.201.255.0/24

@@ -7,20 +7,25 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import CommandFailed, PreflightError, command
 from orchestrator.notes import noting
-from orchestrator.providers import Resource
+from orchestrator.providers import Resource, unrecorded
+from orchestrator.providers.unrecorded import strays
 from orchestrator.state import Home, Record
+
+__all__ = ["destroy", "provision", "strays"]
 
 OnLine = Callable[[str], None]
 
 
-def provision(place: Home, record: Record, on_line: OnLine) -> tuple[Cluster, dict[str, str]]:
+def provision(
+    place: Home, record: Record, strays: Sequence[Resource], on_line: OnLine
+) -> tuple[Cluster, dict[str, str]]:
     """Apply. Where nodes cannot be made and enough are left, go on without them.
 
-    What is there without Terraform's knowledge is removed first: it holds names and addresses that are needed again.
+    ``strays`` are removed first: they hold names and addresses that are needed again.
     """
     provider, name = providers.of(record), record.config["provider"]
-    provider.remove(told(record), strays(place, record))
-    lost = provider.lost(record, terraform.recorded(place, name))
+    provider.remove(told(record), strays)
+    lost = provider.lost(record, terraform.recorded(place, name).recorded)
     try:
         return terraform.apply(place, name, record.variables, lost, on_line), {}
     except terraform.NodesNotMade as failed:
@@ -85,7 +90,7 @@ def destroy(place: Home, record: Record, on_line: OnLine) -> None:
     """Destroy what Terraform's state holds. Where that fails, what carries our labels is removed all the same."""
     provider, settings = providers.of(record), told(record)
     with noting("removing what Terraform does not know"):  # first: a stray node would hold the network
-        provider.remove(settings, strays(place, record))
+        provider.remove(settings, unrecorded.find(place, record))
     try:
         terraform.destroy(place, record.config["provider"], on_line)
     except (CommandFailed, PreflightError) as error:
@@ -101,9 +106,3 @@ def told(record: Record) -> Config:
     silent = [key for key, value in section if value is None and isinstance(resolved.get(key), str)]
     filled = section.model_copy(update={key: resolved[key] for key in silent})
     return settings.model_copy(update={settings.provider: filled})
-
-
-def strays(place: Home, record: Record) -> list[Resource]:
-    """What is there without Terraform's knowledge: an interrupted apply leaves such things."""
-    held = set(terraform.recorded(place, record.config["provider"]).values())
-    return [resource for resource in providers.of(record).survey(record) if resource.identity not in held]

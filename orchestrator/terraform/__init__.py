@@ -3,18 +3,20 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from python_terraform import IsFlagged
 
-from orchestrator import assets, cluster, state
+from orchestrator import assets, cluster, progress, state
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed
 from orchestrator.state import Home
 from orchestrator.terraform import held, tool
+from orchestrator.terraform.held import State
 from orchestrator.terraform.said import Errors, NodesNotMade
 from orchestrator.terraform.tool import check_version, program
 
@@ -22,14 +24,17 @@ __all__ = [
     "NODE",
     "Change",
     "NodesNotMade",
+    "State",
     "apply",
     "check_version",
     "destroy",
     "has_root",
+    "kept",
     "plan",
     "program",
     "read",
     "recorded",
+    "state_path",
 ]
 
 NODE = "node"  # the name of the resource that is a node, in every root
@@ -58,21 +63,36 @@ def apply(
     Raises CommandFailed; NodesNotMade where it was nodes that could not be made.
     """
     _initialise(place, provider)
-    held.sound(tool.root(place, provider))
     _given(place, provider, variables)
     errors = Errors(on_line)
     try:
-        tool.run(place, provider, "apply", errors, auto_approve=IsFlagged, input=False, replace=list(lost))
+        with _keeping_its_state(place, provider):
+            tool.run(place, provider, "apply", errors, auto_approve=IsFlagged, input=False, replace=list(lost))
     except CommandFailed as failed:
         raise errors.of_nodes(failed) from failed
     return read(place, provider)
 
 
+@contextmanager
+def _keeping_its_state(place: Home, provider: str) -> Iterator[None]:
+    """Begin with the newest state that there is, and keep a copy of it, before and after."""
+    root = tool.root(place, provider)
+    source = held.settle(root, place.terraform_copy)
+    if source:
+        progress.note(f"{root / held.FILE} was missing, damaged or old: restored from {source}")
+    held.keep(root, place.terraform_copy)
+    try:
+        yield
+    finally:
+        held.keep(root, place.terraform_copy)
+
+
 def plan(place: Home, provider: str, variables: Mapping[str, Any], deployed: Home) -> list[Change]:
     """What an apply would change of what is ``deployed``, found out in ``place``, a directory for this alone."""
     _initialise(place, provider)
-    with suppress(FileNotFoundError):
-        shutil.copyfile(tool.root(deployed, provider) / held.FILE, tool.root(place, provider) / held.FILE)
+    newest = held.current(tool.root(deployed, provider), deployed.terraform_copy)
+    if newest:
+        shutil.copyfile(newest[0], tool.root(place, provider) / held.FILE)
     _given(place, provider, variables)
     tool.run(place, provider, "plan", input=False, out="plan")
     answer = tool.answer(place, provider, "show -json plan", no_color=None)  # which it would take for a second file
@@ -102,14 +122,25 @@ def read(place: Home, provider: str) -> Cluster:
 def destroy(place: Home, provider: str, on_line: Callable[[str], None]) -> None:
     """Destroy what the state holds; nothing was ever applied is fine."""
     root = tool.root(place, provider)
-    held.sound(root)
-    if (root / held.FILE).exists():
-        tool.run(place, provider, "destroy", Errors(on_line), auto_approve=IsFlagged, input=False)
+    with _keeping_its_state(place, provider):
+        if (root / held.FILE).exists():
+            tool.run(place, provider, "destroy", Errors(on_line), auto_approve=IsFlagged, input=False)
 
 
-def recorded(place: Home, provider: str) -> dict[str, str]:
-    """Address and identity of what Terraform's state holds: see :func:`held.recorded`."""
-    return held.recorded(tool.root(place, provider))
+def recorded(place: Home, provider: str) -> State:
+    """What Terraform's newest state records; nothing if there is none that can be used."""
+    found = held.current(tool.root(place, provider), place.terraform_copy)
+    return found[1] if found else State(version=0)
+
+
+def kept(place: Home) -> State | None:
+    """Our copy of the state, as the last apply left it; None if there is none that can be used."""
+    return held.load(place.terraform_copy)
+
+
+def state_path(place: Home, provider: str) -> Path:
+    """Where Terraform has its state."""
+    return tool.root(place, provider) / held.FILE
 
 
 def _initialise(place: Home, provider: str) -> None:

@@ -1,44 +1,108 @@
-"""Terraform's own state: what it looks after, and what is done where the file is broken."""
+"""Terraform's own state: what it records, and which file holds it if terraform.tfstate is lost, damaged or old."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from python_terraform.tfstate import Tfstate
+from pydantic import BaseModel
+
+from orchestrator import state
 
 FILE, BACKUP = "terraform.tfstate", "terraform.tfstate.backup"
 
 
-def recorded(root: Path) -> dict[str, str]:
-    """Address and identity of what Terraform's state holds: its id, or the name that a terraform_data has in its input.
-
-    Without what is tainted: Terraform makes that anew or drops it, and in either case no longer looks after it.
-    """
-    found = {}
-    managed = [r for r in sound(root).get("resources", []) if r.get("mode") != "data"]
-    for resource in managed:
-        for instance in resource["instances"]:
-            key = f"[{json.dumps(instance['index_key'])}]" if "index_key" in instance else ""
-            identity = _identity(resource["type"], instance.get("attributes") or {})
-            if identity and instance.get("status") != "tainted":
-                found[f"{resource['type']}.{resource['name']}{key}"] = identity
-    return found
+class _Instance(BaseModel):
+    index_key: str | int | None = None
+    status: str = ""
+    attributes: dict[str, Any] | None = None
 
 
-def sound(root: Path) -> dict[str, Any]:
-    """Terraform's state. A broken one (of a full disk), which Terraform refuses, gives way to the one before it."""
+class _Resource(BaseModel):
+    mode: str = ""
+    type: str
+    name: str
+    instances: list[_Instance]
+
+
+class State(BaseModel):
+    """A state file. Every write raises ``serial``; states with one ``lineage`` descend from each other."""
+
+    version: int
+    serial: int = 0
+    lineage: str = ""
+    resources: list[_Resource] = []
+
+    def follows(self, other: "State") -> bool:
+        """Whether it is ``other`` or what became of it."""
+        return self.lineage == other.lineage and self.serial >= other.serial
+
+    @property
+    def recorded(self) -> dict[str, str]:
+        """Address and identity of each resource: its id, or the name that a terraform_data has in its input.
+
+        Without tainted resources, which Terraform replaces or drops at the next apply.
+        """
+        return {address: identity for address, identity, tainted in self._found() if not tainted}
+
+    @property
+    def identities(self) -> set[str]:
+        """Identities of all resources, tainted ones included."""
+        return {identity for _, identity, _ in self._found()}
+
+    def _found(self) -> Iterator[tuple[str, str, bool]]:
+        for resource in self.resources:
+            for instance in resource.instances if resource.mode != "data" else ():
+                identity = _identity(resource.type, instance.attributes or {})
+                key = "" if instance.index_key is None else f"[{json.dumps(instance.index_key)}]"
+                if identity:
+                    yield f"{resource.type}.{resource.name}{key}", identity, instance.status == "tainted"
+
+
+def load(path: Path) -> State | None:
+    """The state in ``path``; None if there is none that can be used."""
     try:
-        return dict(vars(Tfstate.load_file(str(root / FILE))))
-    except ValueError:
-        (root / FILE).replace(root / f"{FILE}.broken")
-        if (root / BACKUP).exists():
-            (root / BACKUP).replace(root / FILE)
-        return sound(root)
+        return State.model_validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def current(root: Path, copy: Path) -> tuple[Path, State] | None:
+    """The file that holds the newest state, and the state: Terraform's own file, unless ``copy`` is newer than it.
+
+    Terraform's backup is from before the last apply, so it is read only if neither of the two can be.
+    """
+    own, kept = load(root / FILE), load(copy)
+    if own and (kept is None or own.follows(kept)):
+        return root / FILE, own
+    if kept:
+        return copy, kept
+    before = load(root / BACKUP)
+    return (root / BACKUP, before) if before else None
+
+
+def settle(root: Path, copy: Path) -> Path | None:
+    """Put the newest state where Terraform reads it. Returns the file it was restored from, None if it was in place."""
+    found, own = current(root, copy), root / FILE
+    if found and found[0] == own:
+        return None
+    if own.exists():
+        own.replace(own.with_name(f"{FILE}.broken"))
+    if found:
+        state.replace(own, found[0].read_text())
+    return found[0] if found else None
+
+
+def keep(root: Path, copy: Path) -> None:
+    """Bring ``copy`` up to date with Terraform's own file."""
+    own = root / FILE
+    if load(own) and not (copy.exists() and copy.read_bytes() == own.read_bytes()):
+        state.replace(copy, own.read_text())
 
 
 def _identity(kind: str, attributes: Mapping[str, Any]) -> str | None:
-    return name(attributes) if kind == "terraform_data" else attributes.get("id")
+    found = name(attributes) if kind == "terraform_data" else attributes.get("id")
+    return found if isinstance(found, str) else None
 
 
 def name(attributes: Mapping[str, Any]) -> str | None:

@@ -10,8 +10,9 @@ import pytest
 
 from orchestrator import cluster as clusters
 from orchestrator import state, terraform
+from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.providers import gcp, terraformed
+from orchestrator.providers import gcp, unrecorded
 from orchestrator.providers.gcp.site import Site
 from orchestrator.state import Home, Record
 from tests.contract.conftest import Root
@@ -230,25 +231,30 @@ def silent(line: str) -> None:
     pass
 
 
+def provisioned(place: Home, given: Record) -> tuple[Cluster, dict[str, str]]:
+    """As `deploy` has it made."""
+    return gcp.provision(place, given, gcp.strays(place, given), silent)
+
+
 def test_the_real_provider_and_our_own_calls_agree_on_what_there_is(api: StandIn, place: Home) -> None:
     """The story of a cluster: made, made again, found, stopped, robbed of a node, hurt, and taken away."""
     before = set(api.items)
-    made, missing = gcp.provision(place, record(), silent)
+    made, missing = provisioned(place, record())
     assert (list(made.nodes), missing) == (["demo-head", "demo-worker-0", "demo-worker-1"], {})
     identities = {resource.identity for resource in gcp.survey(record())}
-    assert identities == set(terraform.recorded(place, "gcp").values())
+    assert identities == set(terraform.recorded(place, "gcp").recorded.values())
 
     api.items[f"{INSTANCES}/demo-head"]["status"] = "TERMINATED"
     api.answer("DELETE", f"/compute/{INSTANCES}/demo-worker-0", {}, {})
     api.put(f"{HERE}/zones/{ZONE}/disks/left", labels=LABELS)
-    again, _ = gcp.provision(place, record(), silent)
+    again, _ = provisioned(place, record())
     assert api.items[f"{INSTANCES}/demo-head"]["status"] == "RUNNING"
     kept = {name for name, node in again.nodes.items() if node.id == made.nodes[name].id}
     assert kept == {"demo-head", "demo-worker-1"}
     assert f"{HERE}/zones/{ZONE}/disks/left" not in api.items
 
     asked = len(api.asked)
-    gcp.provision(place, record(), silent)
+    provisioned(place, record())
     assert {line.partition(" ")[0] for line in api.asked[asked:]} == {"GET"}
     gcp.destroy(place, record(), silent)
     assert (set(api.items), api.accounts) == (before, {})
@@ -258,9 +264,9 @@ def test_a_node_that_google_has_no_room_for_is_left_out(api: StandIn, place: Hom
     api.failing["instances/demo-worker-1"] = "ZONE_RESOURCE_POOL_EXHAUSTED"
     given = record()
     given.config["min_nodes"] = 2
-    made, missing = gcp.provision(place, given, silent)
+    made, missing = provisioned(place, given)
     assert list(made.nodes) == ["demo-head", "demo-worker-0"]
     assert "ZONE_RESOURCE_POOL_EXHAUSTED" in missing["demo-worker-1"]
     shutil.rmtree(place.terraform)  # what Terraform knew is lost
     gcp.remove(Config.model_validate(given.config), gcp.survey(given))
-    assert terraformed.strays(place, given) == []
+    assert unrecorded.find(place, given) == []

@@ -178,7 +178,7 @@ def test_a_host_that_refuses_is_named_with_what_it_says(say: Say, tmp_path: Path
     say("10.0.0.11")
     (tmp_path / "10.0.0.11.refuses").touch()
     with pytest.raises(NodesFailed) as caught:
-        hosts.provision(state.home("demo"), record(config("10.0.0.10", "10.0.0.11")), lambda line: None)
+        hosts.provision(state.home("demo"), record(config("10.0.0.10", "10.0.0.11")), [], lambda line: None)
     assert caught.value.reasons == {"demo-worker-0": "no, never"}
     told = [base64.b64decode(line.split()[1]).decode() for line in (tmp_path / "as-root").read_text().splitlines()]
     assert all("cluster=demo\nid=1a2b3c4d\n" in text and "key='ssh-ed25519 AAAA'\n" in text for text in told)

@@ -71,6 +71,15 @@ def test_without_terraform_what_carries_the_label_is_removed(
 
 
 @pytest.mark.usefixtures("on_engine")
+@pytest.mark.parametrize("damaged", ["", "5", '{"resources": 5}', "[" * 100_000])
+def test_a_damaged_terraform_state_is_no_obstacle(stand_in: StandIn, damaged: str) -> None:
+    stand_in("terraform", "exit 1")
+    state.replace(applied().terraform / "local" / terraform.held.FILE, damaged)
+    assert removal.teardown("demo") == removal.Receipt("demo", [], [])
+    assert state.names() == []
+
+
+@pytest.mark.usefixtures("on_engine")
 def test_a_configuration_of_an_older_version_is_no_obstacle(stand_in: StandIn) -> None:
     stand_in("terraform", "exit 0")
     applied(config={"provider": "local", "nodes": "many", "colour": "blue"})

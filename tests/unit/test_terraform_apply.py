@@ -37,7 +37,7 @@ def test_an_apply_whose_command_is_killed_writes_down_what_it_made(stand_in: Sta
     written = state.home("demo").terraform / "local" / terraform.held.FILE
     assert waiting.until(lambda: written.exists() and written.read_text())
     assert json.loads(written.read_text()) == {"version": 4, "resources": []}
-    assert terraform.recorded(state.home("demo"), "local") == {}
+    assert terraform.recorded(state.home("demo"), "local").recorded == {}
 
 
 def commands(script: str, stand_in: StandIn, directory: Path) -> Path:

@@ -15,10 +15,10 @@ from orchestrator.providers.access import caller_addresses
 from orchestrator.providers.gcp import preflight as checks
 from orchestrator.providers.gcp.site import WITH_ADDED_GPUS, Site, family
 from orchestrator.providers.machines import prepare, trainer_digest
-from orchestrator.providers.terraformed import destroy, provision
+from orchestrator.providers.terraformed import destroy, provision, strays
 from orchestrator.state import Record
 
-__all__ = ["destroy", "prepare", "provision", "trainer_digest"]
+__all__ = ["destroy", "prepare", "provision", "strays", "trainer_digest"]
 
 ALIVE = ("PROVISIONING", "STAGING", "RUNNING", "REPAIRING")
 ON_THE_WAY = ("STOPPING", "SUSPENDING", "PENDING_STOP", "DEPROVISIONING")

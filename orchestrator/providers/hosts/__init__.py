@@ -1,7 +1,7 @@
 """Nodes that are machines one has already, which nothing but ssh is known of. They stay; what we put there goes."""
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -68,7 +68,14 @@ def trainer_digest(record: Record) -> str:
     return images.digest(stored(record.config).local.base_image)
 
 
-def provision(place: Home, record: Record, on_line: OnLine) -> tuple[Cluster, dict[str, str]]:
+def strays(place: Home, record: Record) -> Sequence[Resource]:
+    """None: the record names every host."""
+    return []
+
+
+def provision(
+    place: Home, record: Record, strays: Sequence[Resource], on_line: OnLine
+) -> tuple[Cluster, dict[str, str]]:
     """Adopt the hosts, and give back those that are no longer wanted."""
     given, name = Given.model_validate(record.variables["hosts"]), record.config["name"]
     if given.leaving:

@@ -15,10 +15,10 @@ from orchestrator.providers.machines import prepare, trainer_digest
 from orchestrator.providers.openstack import preflight as checks
 from orchestrator.providers.openstack.gpus import gpus, model
 from orchestrator.providers.openstack.site import Site
-from orchestrator.providers.terraformed import destroy, provision, told
+from orchestrator.providers.terraformed import destroy, provision, strays, told
 from orchestrator.state import Record
 
-__all__ = ["destroy", "prepare", "provision", "trainer_digest"]
+__all__ = ["destroy", "prepare", "provision", "strays", "trainer_digest"]
 
 
 def preflight(config: Config, record: Record | None) -> None:

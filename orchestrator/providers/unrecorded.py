@@ -1,0 +1,51 @@
+"""What a provider holds for a deployment and Terraform's state does not record, and whether it may be removed."""
+
+import re
+from collections.abc import Sequence
+
+from orchestrator import providers, terraform
+from orchestrator.errors import StateError, command
+from orchestrator.providers import Resource
+from orchestrator.state import Home, Record
+
+_OF_WORKER = re.compile(r"-worker-\d+$")
+REPLACED = "container"  # keeps no data, and its successor has its name: which of the two it is cannot be told
+
+
+def find(place: Home, record: Record) -> list[Resource]:
+    """Everything of this deployment that Terraform's state does not record, or records as tainted."""
+    held = set(terraform.recorded(place, record.config["provider"]).recorded.values())
+    return [resource for resource in providers.of(record).survey(record) if resource.identity not in held]
+
+
+def strays(place: Home, record: Record) -> list[Resource]:
+    """What an interrupted apply left, for the next one to remove.
+
+    Raises StateError if it may be the head, or what the head needs: Terraform's state is lost then, or older than the
+    cluster.
+    """
+    found = find(place, record)
+    doubtful = _doubtful(place, record, found) if record.configured else []
+    if doubtful:
+        raise _refusal(place, record, doubtful)
+    return found
+
+
+def _doubtful(place: Home, record: Record, found: Sequence[Resource]) -> list[Resource]:
+    """Resources that an interrupted apply does not explain. Workers can be made again from what the head has."""
+    tainted = terraform.recorded(place, record.config["provider"]).identities
+    others = [one for one in found if not _OF_WORKER.search(one.name) and one.identity not in tainted]
+    kept = terraform.kept(place)
+    if record.settled or kept is None:
+        return others
+    return [one for one in others if one.identity in kept.identities and one.kind != REPLACED]
+
+
+def _refusal(place: Home, record: Record, doubtful: Sequence[Resource]) -> StateError:
+    path = terraform.state_path(place, record.config["provider"])
+    return StateError(
+        f"{path} does not record {', '.join(map(str, doubtful))} of cluster {place.name!r}: "
+        "the file is lost, damaged or older than the cluster, and a deploy would remove them",
+        f"restore {path} from a copy of this directory, or {command('teardown', place.name)} fetches the runs and "
+        "removes the cluster",
+    )
