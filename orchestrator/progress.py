@@ -1,19 +1,46 @@
 """Progress on standard error: a live line on a terminal, plain lines elsewhere. Results never come this way."""
 
 import contextlib
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.status import Status
+from rich.text import Text
+
+# What a terminal obeys instead of showing it (ECMA-48, 7 and 8 bits), and what changes the direction of text.
+ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # with parameters: colours, the cursor, erasing
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, links, clipboard
+    r"|\x1b[ -/]*[0-~]"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def plain(text: str) -> str:
+    """``text`` without escape sequences and control characters other than newline and tab."""
+    return text if text.isprintable() else ESCAPES.sub("", text.encode(errors="replace").decode())
 
 
 class Terminal(Console):
-    """Prints text as it is: no markup, no emoji, no colours of its own choice, and no opinion on a closed pipe."""
+    """Prints text without markup, emoji and highlighting, and lets a closed pipe be an error.
+
+    Nodes, and files of other people, never send a terminal anything but text: whatever is printed passes here.
+    """
 
     def __init__(self, stderr: bool = False, width: int | None = None) -> None:
         super().__init__(stderr=stderr, width=width, highlight=False, soft_wrap=True, emoji=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(plain(part.text), part.style)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(plain(text), **options)  # before rich takes a part of a sequence away
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:")
 MPI_TAG = re.compile(r"\[1,\d+\]<(?:stdout|stderr)>:")  # mpirun sets one before every piece that it was given
-LINE_END = re.compile(r"([^\r\n]*)([\r\n])")
+LONGEST = 1 << 16  # characters of a line: more of it are the next line
+LINE_END = re.compile(r"[\r\n]")
 # What TensorFlow 2.21 writes at every start, whatever its log level. The log itself keeps it.
 CHATTER = re.compile(
     r"before absl::InitializeLog|port\.cc:\d+\] oneDNN|cpu_feature_guard\.cc|^To enable the following instructions"
@@ -40,9 +41,12 @@ def _split(pieces: Iterable[bytes]) -> Iterator[tuple[str, bool]]:
     for piece in pieces:
         rest, end = rest + decoder.decode(piece), 0
         for match in LINE_END.finditer(rest):
-            yield match[1], match[2] == "\n"
+            yield rest[end : match.start()], match[0] == "\n"
             end = match.end()
         rest = rest[end:]
+        if len(rest) > LONGEST:
+            yield rest, True
+            rest = ""
     if rest:
         yield rest, True
 

@@ -30,7 +30,7 @@ def columns(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Columns without frames, which a pipe can cut."""
     drawn = Table(*headings, box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        drawn.add_row(*(Text(str(cell)) for cell in row))
+        drawn.add_row(*(Text(progress.plain(str(cell))) for cell in row))
     return drawn
 
 

@@ -6,8 +6,67 @@ import subprocess
 import sys
 
 import pytest
+from rich.live import Live
+from rich.text import Text
 
 from orchestrator import progress
+from orchestrator.cli import output
+
+HOSTILE = {
+    "colour": ("\x1b[31mred\x1b[0m", "red"),
+    "title": ("\x1b]0;owned\x07a", "a"),
+    "title ended by ST": ("\x1b]2;owned\x1b\\a", "a"),
+    "clipboard": ("\x1b]52;c;cm0gLXJmIH4=\x07a", "a"),
+    "link": ("\x1b]8;;https://evil.example\x1b\\word\x1b]8;;\x1b\\", "word"),
+    "device control": ("\x1bPq#0;2\x1b\\a", "a"),
+    "erasing": ("a\x1b[2J\x1b[1;1Hb", "ab"),
+    "C1 CSI": ("a\x9b31mb", "ab"),
+    "C1 OSC": ("a\x9d0;owned\x9cb", "ab"),
+    "string without end": ("\x1b]0;shown", "0;shown"),
+    "sequence without end": ("a\x1b[", "a"),
+    "lone escape": ("a\x1b", "a"),
+    "reset": ("\x1bca", "a"),
+    "character set": ("\x1b(0a", "a"),
+    "bell, backspace, carriage return": ("a\x07\x08\rb", "ab"),
+    "nul and delete": ("a\x00\x7fb", "ab"),
+    "turned around": ("a\u202eb\u2066c", "abc"),
+    "half a surrogate pair": ("a\udcffb", "a?b"),
+    "newline and tab": ("a\n\tb", "a\n\tb"),
+    "letters": ("Größe ✓ 日本", "Größe ✓ 日本"),
+}
+
+
+@pytest.mark.parametrize(("text", "shown"), HOSTILE.values(), ids=HOSTILE)
+def test_what_a_terminal_would_obey_is_stripped(text: str, shown: str) -> None:
+    assert progress.plain(text) == shown
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_nothing_that_is_printed_reaches_the_terminal_raw(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "".join(text for text, _ in HOSTILE.values()) + "\x1b[?1049h"
+    for console in (progress.console, output.console):
+        monkeypatch.setattr(console, "_force_terminal", terminal)
+    output.line(hostile)
+    output.table(["a"], [[hostile]])
+    output.stream([hostile.encode(errors="replace")[:3], hostile.encode(errors="replace")[3:]])
+    progress.note(hostile)
+    with progress.step(hostile) as step:
+        step.detail(hostile)
+    written = "".join(capsys.readouterr())
+    with Live(Text(hostile), console=output.console):
+        pass
+    drawn = "".join(capsys.readouterr())
+    ours = re.compile(r"\x1b\[(\?25[lh]|[0-9]*[AKG]|[0-9;]*m)|\r")  # cursor, line and colours of rich
+    left = re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", ours.sub("", written + drawn))
+    texts = [text for text in ("owned", "1049", "evil") if text in written]
+    assert (left, texts) == ([], [])
+
+
+def test_an_escape_sequence_that_comes_in_pieces_is_stripped(capsys: pytest.CaptureFixture[str]) -> None:
+    output.stream([b"a\x1b", b"]52;", b"c;cm0=", b"\x07b\n", b"\xc2", b"\x9b2Jc\n"])
+    assert capsys.readouterr().out == "ab\nc\n"
 
 
 def test_a_step_says_when_it_begins_and_how_it_ended(capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,3 +79,8 @@ def test_the_launchers_own_traceback_is_hidden_up_to_the_next_word_of_a_rank() -
         b"[0]<stderr>:ended\n"
     )
     assert shown(log) == ["[rank 1] Traceback (most recent call last):", "[rank 1] ValueError: the cause", "ended"]
+
+
+def test_a_line_without_end_is_shown_in_parts() -> None:
+    long = b"x" * (runlog.LONGEST + 1)
+    assert shown(long, long, b"end\n") == [long.decode(), long.decode(), "end"]
