@@ -150,11 +150,13 @@ def script(
     place: Home, cluster: Cluster, digest: str, config: Config, argv: Sequence[str], config_file: Path | None = None
 ) -> Run:
     """Start ``argv`` ("python my_script.py ...") on every rank, with the directory that the script lives in."""
-    directory, command = source.locate(argv)
-    files = {f"{SOURCE}/{name}": path for name, path in source.files(directory, config_file).items()}
+    found = source.gather(argv, config_file)
+    for name, reason in found.left_out.items():
+        progress.note(f"not sent: {name}: {reason}")
+    progress.note(f"sending {len(found.files)} files, {found.size:,} bytes, of {found.directory}")
     options = proof.settled(place, cluster, digest, config.launch)
     run = runs.plan(cluster, options, "script", runs.ready(place, cluster, digest, options))
-    run = run.model_copy(update={"command": command, "workdir": f"{run.directory}/{SOURCE}"})
+    run = run.model_copy(update={"command": found.command, "workdir": f"{run.directory}/{SOURCE}"})
     with lock.starting(place), runs.head_session(place, cluster) as head:
-        runs.start(place, cluster, head, run, files, {})
+        runs.start(place, cluster, head, run, {f"{SOURCE}/{name}": path for name, path in found.files.items()}, {})
     return run

@@ -4,22 +4,18 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from fnmatch import fnmatch
+from dataclasses import dataclass
 from pathlib import Path
 
+from pathspec import GitIgnoreSpec
+
+from orchestrator import credentials
 from orchestrator.errors import ConfigError
+from orchestrator.schema import bounded
 
 MOST = 200 << 20  # bytes that a script's directory may have
+IGNORE = ".orchestratorignore"
 LEFT_OUT = {"venv", "__pycache__", "node_modules"}
-# Whoever is on the cluster reads what is sent, and a cloud's credentials often lie beside a script.
-SECRET = (
-    *("cluster.yaml", "*openrc*.sh"),
-    *(f"{name}.{kind}" for name in ("clouds", "clouds-public", "secure") for kind in ("yaml", "yml", "json")),
-)
-NAMES_SECRET = (
-    *("OS_CLIENT_CONFIG_FILE", "OS_CLIENT_SECURE_FILE", "OS_CLIENT_VENDOR_FILE"),
-    *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CREDENTIALS"),
-)
 
 
 def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
@@ -54,45 +50,102 @@ def _is_file(path: Path) -> bool:
     return False
 
 
-def files(directory: Path, config: Path | None = None) -> dict[str, Path]:
-    """What is sent of ``directory``, by relative name: nothing hidden, no caches, no environments, no credentials.
+@dataclass(frozen=True)
+class Source:
+    """A script with its directory: ``command`` reads as it does from inside it, ``files`` are sent, by relative name.
 
-    ``config`` is the configuration file in use, which may hold passwords.
-
-    Raises ConfigError where it is too much, or cannot be read.
+    ``left_out`` says of files that are not sent why not; what is hidden, ignored, or a cache, is in neither.
     """
-    found: dict[str, Path] = {}
-    total = 0
+
+    directory: Path
+    command: list[str]
+    files: dict[str, Path]
+    left_out: dict[str, str]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(path.stat().st_size for path in self.files.values())
+
+
+def gather(argv: Sequence[str], config: Path | None = None) -> Source:
+    """The script that ``argv`` runs, and what is sent with it.
+
+    Args:
+        argv: As for :func:`locate`.
+        config: The configuration file in use, which may hold passwords.
+
+    Raises:
+        ConfigError: It is too much, cannot be read, or ``argv`` names a file that is not sent.
+    """
+    directory, command = locate(argv)
+    survey = _Survey(directory, config)
     try:
-        secret = _secret(config)
-        for path in (path for path in _walk(directory, frozenset()) if not _is_secret(path, secret)):
-            found[str(path.relative_to(directory))] = path
-            total += path.stat().st_size
-            if total > MOST:
-                more = f"run: {directory} holds more than {MOST >> 20} MiB"
-                raise ConfigError([f"{more}: give the script a directory of its own"])
+        files = {str(path.relative_to(directory)): path for path in survey.files(directory, frozenset())}
     except OSError as error:
         raise ConfigError([f"run: {error.filename}: {error.strerror}"]) from error
-    return found
+    refused = [argument for argument in command if os.path.normpath(argument) in survey.left_out]
+    if refused:
+        raise ConfigError([f"run: {one}: is not sent: {survey.left_out[os.path.normpath(one)]}" for one in refused])
+    return Source(directory, command, files, survey.left_out)
 
 
-def _secret(config: Path | None) -> set[Path]:
-    """Files with credentials that the environment, or the command, names."""
-    named = [os.environ.get(name) for name in NAMES_SECRET]
-    return {Path(name).resolve() for name in (*named, config) if name}
+class _Survey:
+    """What is sent of ``directory``: nothing hidden or ignored, no caches, no environments, no credentials.
+
+    Links are followed within it, and never out of it.
+    """
+
+    def __init__(self, directory: Path, config: Path | None) -> None:
+        self.root, self.directory = directory.resolve(), directory
+        self.secret, self.ignored = credentials.named(config), _ignored(directory / IGNORE)
+        self.left_out, self.size = dict[str, str](), 0
+
+    def files(self, directory: Path, above: frozenset[Path]) -> Iterator[Path]:
+        """Those below ``directory``, but never of a directory that we came from. Raises OSError."""
+        here = above | {directory.resolve()}
+        for entry in sorted(directory.iterdir()):
+            name, is_directory = str(entry.relative_to(self.directory)), entry.is_dir()
+            if _is_private(entry.name) or self.ignored.match_file(f"{name}/" if is_directory else name):
+                continue
+            if not is_directory and not entry.is_file():  # a device, a pipe, a link to nothing
+                continue
+            if reason := self._reason(entry):
+                self.left_out[name] = reason
+            elif is_directory:
+                yield from self.files(entry, here) if entry.resolve() not in here else ()
+            else:
+                self._count(entry)
+                yield entry
+
+    def _reason(self, entry: Path) -> str:
+        """Why ``entry`` is not sent; "" if it is."""
+        real = entry.resolve()
+        if not real.is_relative_to(self.root):
+            return f"it is a link out of the directory, to {real}"
+        if any(_is_private(part) for part in real.relative_to(self.root).parts):
+            return f"it is a link to {real}, which is not sent"
+        if real in self.secret:
+            return "it holds credentials: the environment or --config names it"
+        return "" if entry.is_dir() else credentials.found(entry) or credentials.found(real)
+
+    def _count(self, path: Path) -> None:
+        self.size += path.stat().st_size
+        if self.size > MOST:
+            more = f"run: {self.directory} holds more than {MOST >> 20} MiB"
+            raise ConfigError([f"{more}: list what the script does not need in {IGNORE}, or give it its own directory"])
 
 
-def _is_secret(path: Path, named: set[Path]) -> bool:
-    return path.resolve() in named or any(fnmatch(path.name, pattern) for pattern in SECRET)
+def _is_private(name: str) -> bool:
+    return name.startswith(".") or name in LEFT_OUT
 
 
-def _walk(directory: Path, above: frozenset[Path]) -> Iterator[Path]:
-    """Files below ``directory``, through links too, but never into a directory that we came from."""
-    here = above | {directory.resolve()}
-    for entry in sorted(directory.iterdir()):
-        if entry.name.startswith(".") or entry.name in LEFT_OUT:
-            continue
-        if entry.is_file():
-            yield entry
-        elif entry.is_dir() and entry.resolve() not in here:
-            yield from _walk(entry, here)
+def _ignored(path: Path) -> GitIgnoreSpec:
+    """The patterns of ``path``, which are those of .gitignore. Raises ConfigError."""
+    try:
+        return GitIgnoreSpec.from_lines(bounded.read_text(path).splitlines())
+    except FileNotFoundError:
+        return GitIgnoreSpec.from_lines([])
+    except ValueError as error:
+        problem = str(error) if isinstance(error, bounded.Unreadable) else f"{path}: {error}"
+        raise ConfigError([f"run: {problem}"], "one pattern a line, as in .gitignore") from error

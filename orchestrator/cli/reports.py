@@ -15,6 +15,7 @@ from orchestrator.explanation import explain
 from orchestrator.prices import Item
 from orchestrator.runs import Seen
 from orchestrator.schema import Hello, HelloRank, Prepared, Results, Staged
+from orchestrator.source import Source
 from orchestrator.terraform import Change
 
 
@@ -76,6 +77,20 @@ def run(seen: Seen, directory: Path, json: bool) -> None:
         return output.as_json(as_record(seen))
     output.line(f"run {seen.run.id} {seen.state}: {shlex.join(seen.run.command)} on {seen.run.np} ranks")
     output.line(f"log and files: {directory}")
+
+
+def source(found: Source, json: bool) -> None:
+    """The files that a script is sent with, and those that are left out."""
+    sizes = {name: path.stat().st_size for name, path in found.files.items()}
+    if json:
+        files = [{"name": name, "bytes": size} for name, size in sizes.items()]
+        return output.as_json(
+            {"directory": found.directory, "files": files, "bytes": found.size, "left_out": found.left_out}
+        )
+    output.table(("bytes", "file"), [(f"{size:,}", name) for name, size in sizes.items()])
+    for name, reason in found.left_out.items():
+        output.line(f"not sent: {name}: {reason}")
+    output.line(f"{len(sizes)} files, {found.size:,} bytes, of {found.directory}")
 
 
 def trained(directory: Path) -> Results | None:

@@ -16,6 +16,7 @@ from orchestrator.schema import Hello
 from orchestrator.state import Home
 
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Start it and return.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the files that would be sent, and start nothing.")]
 Np = Annotated[int | None, key("launch.np", "--np")]
 Controller = Annotated[str | None, key("launch.controller")]
 Interface = Annotated[str | None, key("launch.network_interface")]
@@ -155,11 +156,14 @@ def run_script(
     fusion_threshold: Fusion = None,
     autotune: Autotune = None,
     detach: Detach = False,
+    dry_run: DryRun = False,
     config_file: ConfigFile = None,
     name: Name = None,
     json: Json = False,
 ) -> None:
     """Run a Horovod script of your own on every rank: `orchestrator run -- python my_script.py --my-flag`."""
+    if dry_run:
+        return reports.source(source.gather(command, config_file), json)
     source.locate(command)
     flags = launched(np, controller, network_interface, cycle_time, fusion_threshold, autotune)
     config = options.load(config_file, name, flags)

@@ -29,7 +29,7 @@ LAYERS = [
     {"gpu", "inventory"},
     {"openssh"},
     {"process", "config", "cluster", "source", "notes", "prices"},
-    {"documents", "endings", "explanation"},
+    {"credentials", "documents", "endings", "explanation"},
     {"schema", "assets", "progress", "errors"},
 ]
 # What each room of the worker side is built on; what lies beside them uses them all.
