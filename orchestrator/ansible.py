@@ -1,9 +1,11 @@
 """The only user of ansible-runner: the playbook run over a cluster, and what it says of each host."""
 
-import hashlib
 import json
 import os
+import re
+import secrets
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +22,15 @@ from orchestrator.state import Home
 
 FORKS = 32
 SECONDS = 3600
+SOCKETS = "orchestrator-"  # then random letters
+LONGEST_RUNTIME = 53  # bytes, of 104: ssh and Ansible add 30, and the name of the directory has 21
+# For programs in general, for ssh through a machine of the user's own, and for gcloud's tunnel.
+NEEDED = re.compile(
+    r"HOME|USER|LOGNAME|SHELL|PATH|TERM|TZ|TMPDIR|LANG|LC_\w+|XDG_\w+|PYTHONPATH|LD_LIBRARY_PATH|KRB5CCNAME"
+    r"|SSH_AUTH_SOCK|SSH_AGENT_PID|SSH_ASKPASS\w*|DISPLAY"
+    r"|CLOUDSDK_(?!\w*TOKEN)\w+|(?i:https?_proxy|no_proxy|all_proxy)|SSL_CERT_FILE|REQUESTS_CA_BUNDLE"
+    rf"|{endings.OWNER}"
+)
 NOTES = "ansible.builtin.debug"  # what a role wants the user to know is such a task
 
 
@@ -46,12 +57,8 @@ def _run(
 ) -> Recap:
     state.replace(place.ansible / "inventory.json", json.dumps(inventory, indent=2) + "\n")
     watch = _Watch(on_task)
-    try:
-        with _connections(place) as sockets:
-            result = _play(place, playbook, _environment(place, sockets), watch)
-    finally:
-        for written in (place.ansible / "artifacts").glob("*/command"):  # with the whole environment, secrets and all
-            written.unlink()
+    with _connections(place) as sockets:
+        result = _play(place, playbook, _environment(place, sockets), watch)
     log = place.log("ansible")
     shutil.copyfile(result.config.artifact_dir + "/stdout", log)
     if watch.reasons:
@@ -86,7 +93,7 @@ class _Watch:
 
 
 def _play(place: Home, playbook: str, environment: Mapping[str, str], watch: _Watch) -> Any:
-    with _without_foreign_settings(), endings.ending_children():
+    with _needed_variables(), endings.ending_children():
         return ansible_runner.run(
             private_data_dir=str(place.ansible),
             project_dir=str(assets.directory("ansible")),
@@ -103,20 +110,24 @@ def _play(place: Home, playbook: str, environment: Mapping[str, str], watch: _Wa
 
 
 @contextmanager
-def _without_foreign_settings() -> Iterator[None]:
-    """Ansible's variables in the user's environment taken away: ansible-runner passes on all that is there."""
-    foreign = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("ANSIBLE_")}
+def _needed_variables() -> Iterator[None]:
+    """Leave in the environment only variables that Ansible and ssh need.
+
+    ansible-runner passes all on, and writes them to a file that a killed deploy leaves: a cloud's password among them.
+    """
+    others = {name: os.environ.pop(name) for name in list(os.environ) if not NEEDED.fullmatch(name)}
     try:
         yield
     finally:
-        os.environ.update(foreign)
+        os.environ.update(others)
 
 
 @contextmanager
 def _connections(place: Home) -> Iterator[Path]:
     """A directory for the sockets of ssh connections that tasks share; they are closed on the way out."""
     forget(place)  # what a killed deploy left
-    directory = _sockets(place)
+    directory = _runtime() / f"{SOCKETS}{secrets.token_hex(4)}"  # nobody can guess it, and make it first
+    _link(place).symlink_to(directory)
     directory.mkdir(mode=0o700)
     try:
         yield directory
@@ -129,14 +140,36 @@ def _connections(place: Home) -> Iterator[Path]:
         forget(place)
 
 
-def _sockets(place: Home) -> Path:
-    """The same for every deploy of a cluster, and short: the path of a socket has 108 characters at most."""
-    return Path(tempfile.gettempdir()) / f"orchestrator-{hashlib.sha256(str(place.path).encode()).hexdigest()[:12]}"
+def _runtime() -> Path:
+    """A directory for temporary files with a short path: that of a socket has 104 bytes at most, as ssh makes it."""
+    given = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    private = given.is_absolute() and _is_ours(given) and not stat.S_IMODE(given.stat().st_mode) & 0o077
+    usual = [*([given] if private else []), Path(tempfile.gettempdir())]
+    return next((path for path in usual if len(os.fsencode(path)) <= LONGEST_RUNTIME), Path("/tmp"))  # noqa: S108
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether ``path`` is a directory of this user, and no link."""
+    with suppress(OSError):
+        found = path.lstat()
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return False
+
+
+def _link(place: Home) -> Path:
+    """A link to the directory for sockets, by which the next command finds it."""
+    return place.ansible / "sockets"
 
 
 def forget(place: Home) -> None:
-    """Remove what configuring leaves outside the state directory when it is killed."""
-    shutil.rmtree(_sockets(place), ignore_errors=True)
+    """Remove what configuring leaves when it is killed: sockets outside the state directory, and its environment."""
+    for written in (place.ansible / "artifacts").glob("*/command"):  # a proxy's password may be in it
+        written.unlink(missing_ok=True)
+    if _link(place).is_symlink():
+        directory = _link(place).readlink()
+        if directory.name.startswith(SOCKETS) and _is_ours(directory):
+            shutil.rmtree(directory, ignore_errors=True)
+        _link(place).unlink()
 
 
 def _environment(place: Home, sockets: Path) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from orchestrator.errors import ConfigError, ContractError
+from orchestrator.schema import Address
 
 SHARED = "/shared"
 MIN_SHARED_FREE = 1 << 30  # bytes
@@ -23,8 +24,8 @@ class Node(BaseModel):
 
     id: str
     role: Literal["head", "worker"]
-    public_address: str | None
-    private_address: str
+    public_address: Address | None
+    private_address: Address
     port: int = 22
     cpus: float
     gpus: int

@@ -26,6 +26,7 @@ TIMEOUT = 20.0
 STALE_SECONDS = 3600.0
 SHARD_BYTES = 128 << 20  # long enough to be read at a disk's full speed, and to be worth a file of its own
 MANIFEST = "manifest.json"
+ROOT = Path("/")  # `python -m` imports what lies in its working directory, which is the user's
 FORMATS = ("-m", "orchestrator.trainer.data.formats")
 
 
@@ -82,8 +83,8 @@ def find(
 def require(dataset: str, data: Path | None, on_progress: Callable[[str], None], remedy: str | None = None) -> Found:
     """The same for a data set that has files."""
     directory = expanded("train.data", data) if data else download(dataset, on_progress)
-    argv = [sys.executable, *FORMATS, dataset, str(directory), *(["skip"] if remedy is None else [])]
-    facts: dict[str, Any] = json.loads(process.run("check data", argv))
+    argv = [sys.executable, *FORMATS, dataset, str(directory.absolute()), *(["skip"] if remedy is None else [])]
+    facts: dict[str, Any] = json.loads(process.run("check data", argv, cwd=ROOT))
     if "error" in facts:
         raise ConfigError([f"train.data: {facts['error']}"], remedy or "" if facts["damaged"] else "")
     return Found(dataset, directory, **facts)

@@ -24,7 +24,7 @@ TFRecord shards that were prepared lies ``manifest.json``, a :class:`Manifest`, 
 """
 
 from orchestrator.schema.data import LOCAL_DATA, Manifest, PrepareConfig, Prepared, Shard, StageConfig, Staged
-from orchestrator.schema.names import FileName, MetricName
+from orchestrator.schema.names import Address, FileName, MetricName
 from orchestrator.schema.results import (
     Checkpoint,
     Checkpoints,
@@ -55,6 +55,7 @@ __all__ = [
     "ENDED_BY_LAUNCHER",
     "LOCAL_DATA",
     "TERMINATED",
+    "Address",
     "Checkpoint",
     "Checkpoints",
     "Communication",

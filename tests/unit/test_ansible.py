@@ -4,7 +4,9 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -113,7 +115,7 @@ def begun(start: Start, port: int) -> "tuple[subprocess.Popen[str], Path]":
     waiting.line(command)  # the check of the inventory
     waiting.line(command)  # the first task on the nodes
     assert waiting.until(lambda: "ssh" in works_for(state.home("demo").path))
-    return command, ansible._sockets(state.home("demo"))
+    return command, ansible._link(state.home("demo")).readlink()
 
 
 def test_an_interrupt_ends_the_configuration_and_every_process_of_it(silent_port: int, start: Start) -> None:
@@ -123,6 +125,73 @@ def test_an_interrupt_ends_the_configuration_and_every_process_of_it(silent_port
     assert command.wait(90) == -signal.SIGINT
     assert works_for(state.home("demo").path) == []
     assert not sockets.exists()
+
+
+def test_a_killed_configuration_leaves_no_secret_of_the_environment(
+    silent_port: int, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "a password of the cloud"  # noqa: S105
+    for name in ("OS_PASSWORD", "GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN", "MY_TOKEN"):
+        monkeypatch.setenv(name, secret)
+    command, _ = begun(start, silent_port)
+    place = state.home("demo")
+    assert list(place.ansible.glob("artifacts/*/command"))
+    command.kill()
+    command.wait()
+    files = [path for path in place.path.rglob("*") if path.is_file()]
+    assert [path for path in files if secret in path.read_text(errors="replace")] == []
+
+
+def test_the_directory_for_sockets_has_another_name_each_time_and_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = state.home("demo")
+    place.ansible.mkdir(parents=True)
+    names = []
+    for _ in range(2):
+        with ansible._connections(place) as sockets:
+            names.append(sockets)
+            assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
+    assert len(set(names)) == 2
+    assert not any(path.exists() for path in (*names, ansible._link(place)))
+
+
+def test_only_a_private_directory_of_the_user_takes_the_place_of_tmp(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        for mode, expected in ((0o700, Path(short)), (0o755, Path("/tmp"))):
+            Path(short).chmod(mode)
+            monkeypatch.setenv("XDG_RUNTIME_DIR", short)
+            assert ansible._runtime() == expected
+        Path(short).chmod(0o700)
+        link = tmp_path / "link"
+        link.symlink_to(short)
+        monkeypatch.setattr(ansible, "LONGEST_RUNTIME", 1000)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(link))
+        assert ansible._runtime() == Path("/tmp")
+
+
+def test_a_directory_for_temporary_files_with_a_long_path_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    long = tmp_path / ("x" * ansible.LONGEST_RUNTIME)
+    long.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    assert ansible._runtime() == Path("/tmp")
+
+
+def test_only_a_directory_of_ours_is_removed_by_way_of_the_link(tmp_path: Path) -> None:
+    place = state.home("demo")
+    place.ansible.mkdir(parents=True)
+    other = tmp_path / "documents"
+    other.mkdir()
+    (tmp_path / "orchestrator-link").symlink_to(other)
+    for target in (other, tmp_path / "orchestrator-link", tmp_path / "orchestrator-gone"):
+        ansible._link(place).symlink_to(target)
+        ansible.forget(place)
+        assert other.is_dir()
+        assert not ansible._link(place).is_symlink()
 
 
 def test_what_a_killed_configuration_left_is_gone_after_the_next(

@@ -127,3 +127,21 @@ def test_ranks_that_would_share_a_gpu_are_refused() -> None:
 def test_without_its_gpus_a_cluster_computes_on_what_is_left() -> None:
     left = mixed().without(["demo-worker-0", "demo-worker-1"])
     assert (clusters.hosts(left), left.slots) == (["demo-head"], 1)
+
+
+@pytest.mark.parametrize("key", ["private_address", "public_address"])
+@pytest.mark.parametrize(
+    "address", ['{{lookup("pipe","id")}}', "{%set x=1%}", "-oProxyCommand=id", "a b", "10.0.0.1;id", "$(id)", "", "a\n"]
+)
+def test_an_address_that_is_none_is_refused(key: str, address: str) -> None:
+    output = builders.output()
+    output["nodes"]["demo-worker-0"][key] = address
+    with pytest.raises(ContractError, match=key):
+        clusters.read(output)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "::1", "fe80::1%eth0", "node1.example.org", "node_1"])
+def test_addresses_of_every_kind_are_taken(address: str) -> None:
+    output = builders.output()
+    output["nodes"]["demo-worker-0"]["private_address"] = address
+    assert clusters.read(output).nodes["demo-worker-0"].address == address

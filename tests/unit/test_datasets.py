@@ -31,6 +31,18 @@ def test_the_published_test_set_is_split_and_the_user_is_told() -> None:
     assert "its last 1000 images are held out" in found.note
 
 
+def test_nothing_is_imported_from_the_directory_that_the_user_stands_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mnist: Path
+) -> None:
+    for name in ("tarfile", "csv", "gzip", "json", "struct", "orchestrator/__init__"):
+        (tmp_path / f"{name}.py").parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write({name!r})\n")
+    monkeypatch.chdir(tmp_path)
+    found = datasets.find("mnist", Path("mnist"), nothing)
+    assert found is not None
+    assert not (tmp_path / "imported").exists()
+
+
 def test_synthetic_data_needs_no_files() -> None:
     assert datasets.find("synthetic", None, nothing) is None
 

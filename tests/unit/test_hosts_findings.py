@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError
@@ -158,3 +159,16 @@ def test_hosts_that_cannot_agree_on_the_number_of_our_account_are_named() -> Non
         seen.account_id([host(account=account(1000)), host("demo-worker-0", account=account(1001))])
     with pytest.raises(PreflightError, match="1000:1000 is account orchestrator on demo-head and another on demo-wor"):
         seen.account_id([host(account=account(1000)), host("demo-worker-0", ids="0 1000")])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"connection": "10.0.0.1 50000 {{lookup('pipe','id>/tmp/x')}} 22"},
+        {"addresses": "10.0.0.1 {{lookup('pipe','id')}}"},
+    ],
+)
+def test_a_host_that_gives_a_template_for_an_address_gives_no_facts(said: dict[str, str]) -> None:
+    """Ansible would evaluate it on this machine."""
+    with pytest.raises(ValidationError, match="pattern"):
+        facts(**said)

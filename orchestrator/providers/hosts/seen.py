@@ -10,6 +10,7 @@ from orchestrator.config import Config
 from orchestrator.errors import PreflightError
 from orchestrator.providers.hosts import login
 from orchestrator.providers.hosts.login import Login, Resolved
+from orchestrator.schema import Address
 from orchestrator.ssh import Unreachable
 
 ACCOUNT = "orchestrator"
@@ -31,8 +32,8 @@ class Facts(BaseModel):
     cpus: int
     gpus: int
     gpu: str = ""
-    connection: list[str]
-    addresses: list[str]
+    connection: list[Address]
+    addresses: list[Address]
     ids: set[int]
     sudo: str
     account: list[str] = []
@@ -63,7 +64,8 @@ class Facts(BaseModel):
     @property
     def listens_on(self) -> int | None:
         """The port of its sshd, as the machine sees it."""
-        return int(self.connection[3]) if len(self.connection) == 4 else None
+        words = self.connection
+        return int(words[3]) if len(words) == 4 and words[3].isdecimal() else None
 
 
 @dataclass(frozen=True)
