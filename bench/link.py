@@ -13,6 +13,7 @@ import subprocess
 from bench.harness import Bench, Row, bench, interleaved, machine, paired, write
 from bench.train_ours import HOROVODS_CYCLE
 from orchestrator.proof import CONTROLLERS
+from orchestrator.schema import Hello
 
 NODES = ("bench-head", "bench-worker-0")
 TRAIN = ("train", "resnet50", "--dataset", "synthetic", "--batch-size", "32")
@@ -43,7 +44,7 @@ def trained(b: Bench, *options: str) -> float:
 
 def step(b: Bench, controller: str) -> float:
     """Steps/s, as `check` measures them for the choice between controllers."""
-    return 1 / float(json.loads(b.run("check", "--controller", controller, "--json"))["step_seconds"])
+    return 1 / (Hello.model_validate_json(b.run("check", "--controller", controller, "--json")).whole_step_seconds or 0)
 
 
 def rows(b: Bench, rate: str, rounds: int, asked: tuple[str, ...]) -> list[Row]:

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
-from orchestrator import launch, lock, progress, providers, records, runs, state
+from orchestrator import launch, lock, progress, providers, records, runlog, runs, state
 from orchestrator.cluster import PYTHON, Cluster, hostfile, hosts, require_a_gpu_each
 from orchestrator.config import Launch
 from orchestrator.errors import OrchestratorError
@@ -18,11 +19,18 @@ CONTROLLERS = ("gloo", "mpi")
 GAIN = 1.1  # how many times as fast MPI must be: one program is that much faster than itself beside other users
 
 
-def start(place: Home, cluster: Cluster, digest: str, options: Launch) -> Run:
-    """Start the program that proves every rank, and measures messages and a step."""
+class Step(NamedTuple):
+    """A step as `check` measured it: seconds of a whole one, and the share of it that was computed and sent."""
+
+    seconds: float
+    work: float
+
+
+def start(place: Home, cluster: Cluster, digest: str, options: Launch, most_work: float = 1.0) -> Run:
+    """Start the program that proves every rank, and measures messages and a step, of which at most this share."""
     require_a_gpu_each(cluster)
     run = runs.plan(cluster, options, KIND, runs.ready(place, cluster, digest, options))
-    run = run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.hello"]})
+    run = run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.hello", str(most_work)]})
     with lock.starting(place), runs.head_session(place, cluster) as head:
         runs.start(place, cluster, head, run, {}, {})
     return run
@@ -36,16 +44,13 @@ def settled(place: Home, cluster: Cluster, digest: str, options: Launch) -> Laun
     """
     if options.controller != "auto":
         return options
-    seconds = _measured(place, cluster, options)
-    missing = [name for name in CONTROLLERS if name not in seconds] if _counts(place, cluster, options) else []
+    steps = _measured(place, cluster, options)
+    missing = [name for name in CONTROLLERS if name not in steps] if _counts(place, cluster, options) else []
     for controller in missing:
-        _measure(
-            place,
-            cluster,
-            digest,
-            Launch(np=options.np, network_interface=options.network_interface, controller=controller),
-        )
-    seconds = _measured(place, cluster, options) if missing else seconds
+        same = Launch(np=options.np, network_interface=options.network_interface, controller=controller)
+        _measure(place, cluster, digest, same, min((step.work for step in steps.values()), default=1.0))
+        steps = _measured(place, cluster, options)
+    seconds = {controller: step.seconds for controller, step in steps.items()}
     chosen = faster(seconds)
     if chosen == "mpi":
         said = " and ".join(f"{seconds[name]:.3g} s over {name}" for name in CONTROLLERS)
@@ -66,38 +71,41 @@ def _counts(place: Home, cluster: Cluster, options: Launch) -> bool:
     return several and not cluster.on_gpus and not providers.of_one_machine(record)
 
 
-def _measured(place: Home, cluster: Cluster, options: Launch) -> dict[str, float]:
-    """Seconds of a step by controller, of the newest proof with each of just these ranks; infinite where it failed."""
+def _measured(place: Home, cluster: Cluster, options: Launch) -> dict[str, Step]:
+    """The step by controller, of the newest proof with each of just these ranks; infinite if that failed."""
     newest = {run.controller: run for run in records.known(place) if run.kind == KIND and _alike(run, cluster, options)}
     if not newest:
         return {}
     with runs.head_session(place, cluster) as head:
-        found = {controller: _seconds(place, head, run, cluster) for controller, run in newest.items()}
-    return {controller: seconds for controller, seconds in found.items() if seconds is not None}
+        found = {controller: _step(place, head, run, cluster) for controller, run in newest.items()}
+    return {controller: step for controller, step in found.items() if step is not None}
 
 
 def _alike(run: Run, cluster: Cluster, options: Launch) -> bool:
     return (run.np, run.threads) == (options.np or cluster.slots, launch.threads(cluster))
 
 
-def _seconds(place: Home, head: Session, run: Run, cluster: Cluster) -> float | None:
+def _step(place: Home, head: Session, run: Run, cluster: Cluster) -> Step | None:
     """None where it was never measured: by a run that was stopped, or of other nodes, or of an older version."""
     there = head.run(["cat", f"{run.directory}/hostfile"])
     if there.output != hostfile(cluster, run.np):
         return None
     if runs.look(place, head, run).state == "failed":
-        return math.inf
+        return Step(math.inf, 1.0)
     answer = head.run(["cat", f"{run.directory}/{MEASURED}"])
-    return Hello.model_validate_json(answer.output).step_seconds if answer.exit_code == 0 else None
+    if answer.exit_code:
+        return None
+    found = Hello.model_validate_json(answer.output)
+    return Step(found.whole_step_seconds, found.step_work) if found.whole_step_seconds else None
 
 
-def _measure(place: Home, cluster: Cluster, digest: str, options: Launch) -> None:
+def _measure(place: Home, cluster: Cluster, digest: str, options: Launch, most_work: float) -> None:
     """One proof, to its end; stopped where this is interrupted."""
-    run = start(place, cluster, digest, options)
+    run = start(place, cluster, digest, options, most_work)
     try:
-        with progress.step(f"Measuring a step over {options.controller}, once on these nodes"):
-            for _ in runs.watch(place, cluster, run):
-                pass
+        with progress.step(f"Measuring a step over {options.controller}, once on these nodes") as step:
+            for line in runlog.lines(runs.watch(place, cluster, run)):
+                step.detail(line.text)
     except BaseException:
         with suppress(OrchestratorError), runs.head_session(place, cluster) as head:
             runs.stop(head, run)

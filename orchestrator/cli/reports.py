@@ -139,7 +139,8 @@ def hello(found: Hello) -> None:
     )
     if found.step_seconds is not None:
         output.line()
-        output.line(f"a step that computes while its gradients travel: {found.step_seconds * 1e3:.0f} ms")
+        share = f" for {found.step_work:.2%} of it, all that these nodes had time for" if found.step_work < 1 else ""
+        output.line(f"a step that computes while its gradients travel: {found.step_seconds * 1e3:.0f} ms{share}")
 
 
 def prepared(found: Prepared) -> None:

@@ -83,8 +83,9 @@ class HelloSize(File):
 class Hello(File):
     """What ``orchestrator check`` measured: every rank, the sum that proves the allreduce, latency per size.
 
-    ``step_seconds`` are those of a step whose arithmetic goes on while its gradients travel, on the slowest rank; None
-    in a file of an older version.
+    ``sizes`` lacks large messages, and ``step_work`` is less than 1, if these would have taken too long.
+    ``step_seconds`` are those of the share ``step_work`` of a step whose arithmetic goes on while its gradients travel,
+    on the slowest rank; None in a file of an older version.
     """
 
     size: int
@@ -92,3 +93,9 @@ class Hello(File):
     ranks: list[HelloRank]
     sizes: list[HelloSize]
     step_seconds: float | None = None
+    step_work: float = Field(1.0, gt=0.0, le=1.0)
+
+    @property
+    def whole_step_seconds(self) -> float | None:
+        """Seconds of a whole step by proportion: what proofs of different ``step_work`` are compared by."""
+        return None if self.step_seconds is None else self.step_seconds / self.step_work

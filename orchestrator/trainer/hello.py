@@ -1,6 +1,7 @@
 """A Horovod program that proves a cluster: who is there, that an allreduce sums, what it costs per message size.
 
 And what a step costs: a cluster that sends fast while it computes nothing may do so by keeping its cores busy.
+``trainer/sizing`` says how much of both is measured.
 
 Bus bandwidth as nccl-tests defines it (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md): the allreduce of S bytes over
 n ranks moves 2(n-1)/n * S over every link.
@@ -13,19 +14,28 @@ import sys
 import time
 from pathlib import Path
 
+if os.environ.get("ORCHESTRATOR_RANK", "").endswith(":0"):
+    print("loading TensorFlow and Horovod", flush=True)  # which takes a slow node minutes
+
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import Hello, HelloRank, HelloSize
-
-SIZES = [4 * 16**exponent for exponent in range(7)]  # 4 bytes to 64 MiB
-REPEATS = 7
-LIMIT = 10.0  # seconds that steps are repeated for: nodes may be emulated
-# Of a step, in the proportions of ResNet-50's on 32 images of 128 px: 102 MB of gradients for 257 GFLOP.
-GROUPS, GROUP_BYTES, SIDE = 4, 4 << 20, 1728  # 17 MB for products of square matrices: 4 x 2 x 1728^3 = 41 GFLOP
+from orchestrator.trainer import sizing
+from orchestrator.trainer.sizing import MESSAGE_SIZES
 
 
-def main(run_directory: Path) -> None:
+class Clock:
+    """Seconds since it was made, the same on every rank whenever they are asked for: those of the slowest."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+
+    def seconds(self) -> float:
+        return slowest(time.perf_counter() - self._started)
+
+
+def main(run_directory: Path, most_work: float) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(2)  # as the trainer: one computes, one sends
     hvd.init()
     gpus = tf.config.list_physical_devices("GPU")
@@ -35,44 +45,93 @@ def main(run_directory: Path) -> None:
     print(f"rank {hvd.rank()} of {hvd.size()} on {socket.gethostname()}: allreduce gives {total:g}", flush=True)
     mine = HelloRank(rank=hvd.rank(), host=socket.gethostname(), local_rank=hvd.local_rank(), allreduce_sum=total)
     ranks = hvd.allgather_object(mine)
-    sizes = [_measure(size) for size in SIZES]
-    step_seconds = _step()
+    clock = Clock()
+    sizes = _messages(clock)
+    side, step_seconds = _step(clock, sizing.side(most_work))
     expected = hvd.size() * (hvd.size() + 1) / 2
     if hvd.rank() == 0:
-        found = Hello(size=hvd.size(), expected_sum=expected, ranks=ranks, sizes=sizes, step_seconds=step_seconds)
-        found.write(run_directory / "hello.json")
+        Hello(
+            size=hvd.size(),
+            expected_sum=expected,
+            ranks=ranks,
+            sizes=sizes,
+            step_seconds=step_seconds,
+            step_work=sizing.work(side),
+        ).write(run_directory / "hello.json")
     if total != expected:
         sys.exit(f"rank {hvd.rank()}: the allreduce of 1 to {hvd.size()} gave {total:g}, expected {expected:g}")
 
 
+def slowest(seconds: float) -> float:
+    with tf.device("CPU:0"):
+        return float(hvd.allreduce(tf.constant(seconds), op=hvd.Max, name="slowest"))
+
+
+def say(text: str) -> None:
+    if hvd.rank() == 0:
+        print(text, flush=True)
+
+
+def _messages(clock: Clock) -> list[HelloSize]:
+    """Each size that MESSAGE_SECONDS are enough for, from the smallest on."""
+    say(f"measuring messages of up to {MESSAGE_SIZES[-1] >> 20} MiB, for up to {sizing.MESSAGE_SECONDS:g} s")
+    found: list[HelloSize] = []
+    for size in MESSAGE_SIZES:
+        longest = sizing.next_message([one.latency_seconds for one in found])
+        if clock.seconds() + 2 * longest > sizing.MESSAGE_SECONDS:
+            say(f"messages of {size:,} bytes and more are left out: one takes up to {longest:.1f} s")
+            break
+        found.append(_measure(size))
+    return found
+
+
 def _measure(size: int) -> HelloSize:
     message = tf.zeros([size // 4], tf.float32)
-    seconds = []
-    for _repeat in range(REPEATS + 1):  # the first one negotiates and allocates
-        started = time.perf_counter()
-        hvd.allreduce(message, op=hvd.Sum, name=f"message.{size}").numpy()
-        seconds.append(time.perf_counter() - started)
-    latency = statistics.median(seconds[1:])
+    first = slowest(_sent(message))  # it negotiates and allocates
+    latency = slowest(statistics.median(_sent(message) for _ in range(sizing.repeats(first))))
     moved = 2 * (hvd.size() - 1) / hvd.size() * size
     return HelloSize(bytes=size, latency_seconds=latency, bus_bandwidth=moved / latency)
 
 
-def _step() -> float:
-    """Seconds of a step on the slowest rank, the shortest of a few: what else goes on beside them comes and goes."""
-    matrix, gradient = tf.fill([SIDE, SIDE], 1.0 / SIDE), tf.zeros([GROUP_BYTES // 4])  # a product is the matrix again
-    steps: list[float] = []
-    while len(steps) <= REPEATS and sum(steps) < LIMIT:  # the first one traces and negotiates
-        started = time.perf_counter()
-        _computed_and_sent(matrix, gradient).numpy()
-        steps.append(max(hvd.allgather_object(time.perf_counter() - started)))
-    return min(steps)
+def _sent(message: tf.Tensor) -> float:
+    started = time.perf_counter()
+    hvd.allreduce(message, op=hvd.Sum, name=f"message.{message.shape[0]}").numpy()
+    return time.perf_counter() - started
 
 
-@tf.function
+def _step(clock: Clock, largest_side: int) -> tuple[int, float]:
+    """Side and seconds of a step on the slowest rank, the shortest of a few: what else goes on comes and goes."""
+    left = sizing.SECONDS - clock.seconds()
+    say(f"measuring a step that computes while its gradients travel, for up to {left:.1f} s")
+    side, first = sizing.grow(_timed, left / sizing.STEPS, largest_side)
+    say(f"{_described(side)}: {first:.3f} s")
+    steps = [first]
+    while len(steps) <= sizing.REPEATS and clock.seconds() + steps[-1] < sizing.SECONDS:
+        steps.append(_timed(side))
+    return side, min(steps)
+
+
+def _described(side: int) -> str:
+    flops, sent, share = 8 * side**3, sizing.GROUPS * sizing.group_bytes(side), sizing.work(side)
+    why = f" ({share:.2%} of the whole: more would take too long)" if share < 1 else ""
+    return f"a step of {flops / 1e9:.3g} GFLOP and {sent / 1e6:.3g} MB{why}"
+
+
+def _timed(side: int) -> float:
+    matrix, gradient = tf.fill([side, side], 1.0 / side), tf.zeros([sizing.group_bytes(side) // 4])
+    started = time.perf_counter()
+    _computed_and_sent(matrix, gradient).numpy()
+    return slowest(time.perf_counter() - started)
+
+
+@tf.function(input_signature=[tf.TensorSpec([None, None]), tf.TensorSpec([None])], autograph=False)
 def _computed_and_sent(matrix: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
-    """A product after another; when each is there a group of gradients leaves, and the next is computed meanwhile."""
+    """A product after another; when each is there a group of gradients leaves, and the next is computed meanwhile.
+
+    Traced once for steps of any size. A product of a matrix whose rows add up to 1 is the matrix again.
+    """
     sent = []
-    for number in range(GROUPS):
+    for number in range(sizing.GROUPS):
         matrix = tf.matmul(matrix, matrix)
         with tf.control_dependencies([matrix]):
             sent.append(hvd.allreduce(tf.identity(gradient), op=hvd.Sum, name=f"step.{number}")[0])
@@ -80,4 +139,4 @@ def _computed_and_sent(matrix: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
 
 
 if __name__ == "__main__":
-    main(Path(os.environ["ORCHESTRATOR_RUN_DIR"]))
+    main(Path(os.environ["ORCHESTRATOR_RUN_DIR"]), float(sys.argv[1]) if len(sys.argv) > 1 else 1.0)

@@ -1,0 +1,74 @@
+"""How much `check` measures: what a slow node or a slow network can do within SECONDS, the same on every rank.
+
+Sizes only ever grow from small ones, by what the last one took. Nothing is predicted from a burst: a CPU quota and a
+network's token bucket both let the first milliseconds through at full speed.
+"""
+
+from collections.abc import Callable, Sequence
+
+SECONDS = 10.0  # for everything that is measured
+MESSAGE_SECONDS = 4.0  # of these, for messages
+MESSAGE_SIZES = [4 * 16**exponent for exponent in range(7)]  # 4 bytes to 64 MiB
+REPEATS = 7
+STEPS = 6  # that fit into what is left: one grows to its size, the others are measured
+# Of a whole step, in the proportions of ResNet-50's on 32 images of 128 px: 102 MB of gradients for 257 GFLOP.
+GROUPS, GROUP_BYTES, SIDE = 4, 4 << 20, 1728  # 17 MB for products of square matrices: 4 x 2 x 1728^3 = 41 GFLOP
+LEAST_SIDE = 144  # of the sides that divide SIDE: 24 MFLOP, and 10 kB of gradients
+
+
+def work(of_side: int) -> float:
+    """Return the share of the whole step that products of matrices of side ``of_side`` are, above 0 and up to 1."""
+    return (of_side / SIDE) ** 3
+
+
+def side(share: float) -> int:
+    """Return the side that :func:`work` gives this ``share`` for, or the next smaller one."""
+    sides = range(LEAST_SIDE, SIDE + 1, LEAST_SIDE)
+    return max((one for one in sides if work(one) <= share * 1.001), default=LEAST_SIDE)
+
+
+def group_bytes(side: int) -> int:
+    """Return the bytes of a group of gradients: as small a share of the whole as the arithmetic is."""
+    return max(4, round(GROUP_BYTES * work(side)) // 4 * 4)
+
+
+def grown(side: int, seconds: float, target: float, most: int = SIDE) -> int:
+    """Return the side of the next step, ``side`` itself if a larger step could take longer than ``target`` seconds.
+
+    Args:
+        side: Of the step that took ``seconds`` on the slowest rank.
+        seconds: An upper bound for others by proportion: what does not grow with the work is counted as if it did.
+        target: Seconds that a step may take.
+        most: The largest side, for a step that is compared with one of that side.
+    """
+    sides = range(side, min(2 * side, most) + 1, LEAST_SIDE)
+    return max((larger for larger in sides if seconds * work(larger) / work(side) <= target), default=side)
+
+
+def grow(step: Callable[[int], float], target: float, most: int = SIDE) -> tuple[int, float]:
+    """Return the side of the largest step that takes at most ``target`` seconds, and the seconds that it took.
+
+    Args:
+        step: Runs a step of a side and returns its seconds on the slowest rank.
+        target: As in :func:`grown`.
+        most: As in :func:`grown`.
+    """
+    step(LEAST_SIDE)  # traces, and connects the ranks
+    side, seconds = LEAST_SIDE, step(LEAST_SIDE)
+    while (larger := grown(side, seconds, target, most)) > side:
+        side, seconds = larger, step(larger)
+    return side, seconds
+
+
+def next_message(latencies: Sequence[float]) -> float:
+    """Return the seconds that a message of the next size takes at most, after the ``latencies`` of those before it.
+
+    It is 16 times as long: what came on top with the last size comes on top 16 times. One of 4 bytes is all latency.
+    """
+    before, last = [0.0, 0.0, *latencies[:1], *latencies][-2:]
+    return last + 16 * max(0.0, last - before)
+
+
+def repeats(seconds: float) -> int:
+    """Return how often to send a message that took so many ``seconds`` the first time."""
+    return max(1, min(REPEATS, int(MESSAGE_SECONDS / len(MESSAGE_SIZES) / seconds)))

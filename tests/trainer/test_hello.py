@@ -1,0 +1,56 @@
+"""The program of `check` on two ranks, one of them as slow as an emulated node."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.schema import Hello
+from orchestrator.trainer import sizing
+from tests.trainer import launcher
+
+# Rank 1 computes for 5 ms of every 100 ms, as under a CPU quota of 0.05, once its libraries are loaded: another
+# process of its own stops it and lets it go on.
+THROTTLE = """
+import os, signal, sys, time
+pid = int(sys.argv[1])
+while os.getppid() == pid:
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.095)
+    os.kill(pid, signal.SIGCONT)
+    time.sleep(0.005)
+"""
+CHECK = """
+import os, runpy, subprocess, sys, time
+import horovod.tensorflow, tensorflow
+os.environ["ORCHESTRATOR_RUN_DIR"], throttle, slow = sys.argv[1:]
+del sys.argv[1:]
+if os.environ["ORCHESTRATOR_RANK"].endswith(slow):
+    subprocess.Popen([sys.executable, "-c", throttle, str(os.getpid())])
+runpy.run_module("orchestrator.trainer.hello", run_name="__main__")
+"""
+
+
+def check(directory: Path, slow: str) -> tuple[Hello, str]:
+    said = launcher.launch(directory, [sys.executable, "-c", CHECK, str(directory), THROTTLE, slow])
+    assert said.returncode == 0, said.stdout
+    return Hello.model_validate_json((directory / "hello.json").read_text()), said.stdout
+
+
+def test_check_says_what_it_measures(tmp_path: Path) -> None:
+    found, said = check(tmp_path / "run", "none")
+    assert [one.allreduce_sum for one in found.ranks] == [3.0, 3.0]
+    assert found.step_seconds is not None
+    assert found.sizes
+    for words in ("loading TensorFlow", "measuring messages of up to 64 MiB", "measuring a step", "a step of "):
+        assert said.count(f"[0]<stdout>:{words}") == 1
+
+
+def test_a_slow_rank_measures_a_smaller_step(tmp_path: Path) -> None:
+    """The whole step takes this rank more than 10 s, and was run at least twice."""
+    found, said = check(tmp_path / "run", ":1")
+    assert found.step_work < 1
+    assert found.step_seconds is not None
+    assert found.step_seconds <= sizing.SECONDS
+    assert found.whole_step_seconds == pytest.approx(found.step_seconds / found.step_work)
+    assert "of the whole: more would take too long" in said
