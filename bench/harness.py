@@ -124,7 +124,7 @@ def bench() -> Iterator[Bench]:
         try:
             yield current
         finally:
-            current.run("teardown")
+            current.run("teardown", "--discard-runs")
 
 
 def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:

@@ -141,7 +141,7 @@ def known(place: Home) -> list[Run]:
     """Every run of this cluster that is remembered, oldest first; what cannot be read is no record."""
     found = []
     for path in place.runs.glob("*/run.json"):
-        with suppress(ValidationError):
+        with suppress(ValidationError, OSError):
             found.append(Run.model_validate_json(path.read_text()))
     return sorted(found, key=lambda run: run.started)
 

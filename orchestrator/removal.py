@@ -7,6 +7,7 @@ from orchestrator import ansible, lock, progress, providers, saving, state
 from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError, command
 from orchestrator.providers import Resource
+from orchestrator.state import Home, Record
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,17 @@ class Receipt:
         return [resource for resource in self.made if resource.key not in left]
 
 
-def teardown(name: str, wanted: Config | None = None, keep_metrics: bool = True) -> Receipt:
+def teardown(name: str, wanted: Config | None = None, keep_metrics: bool = True, discard_runs: bool = False) -> Receipt:
     """Remove a cluster, whatever part of it is there; runs and their results stay. Needs only the state directory.
 
-    With ``keep_metrics``, what Prometheus has of each run is put beside its results.
+    Args:
+        name: The cluster.
+        wanted: What cluster.yaml asks for: if nothing is deployed, what its provider has under that name is mentioned.
+        keep_metrics: Put what Prometheus has of each run beside its results.
+        discard_runs: Go on if runs cannot be fetched.
 
-    Where that knows nothing of it, what the provider of the ``wanted`` one has under its name is mentioned.
+    Raises:
+        StateError: Runs cannot be fetched; nothing was removed.
     """
     place = state.home(name)
     if state.read(place) is None:
@@ -40,7 +46,8 @@ def teardown(name: str, wanted: Config | None = None, keep_metrics: bool = True)
             return Receipt(name, [], [])
         provider = providers.of(record)
         made = provider.survey(record)
-        saving.save_runs(place, record)
+        if made:  # otherwise nothing is left that could hold a run
+            _save_runs(place, record, discard_runs)
         if keep_metrics:
             saving.save_series(place, record)
         with progress.step("Destroying") as step:
@@ -50,6 +57,16 @@ def teardown(name: str, wanted: Config | None = None, keep_metrics: bool = True)
             ansible.forget(place)
             state.forget(place)
     return Receipt(name, made, left)
+
+
+def _save_runs(place: Home, record: Record, discard: bool) -> None:
+    if not discard:
+        heals = f"{command('deploy', place.name)} heals the head"
+        return saving.require_fetched(place, record, "teardown would remove the only copy", heals, stop=True)
+    lost = saving.fetch(place, record, stop=True, seconds=0.0)
+    saving.give_up(place, lost)
+    for run, reason in lost.items():
+        progress.note(f"run {run} is discarded: {reason}")
 
 
 def _mention_orphans(wanted: Config) -> None:

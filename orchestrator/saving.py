@@ -1,10 +1,14 @@
-"""What a cluster alone has of its runs, fetched before the head goes."""
+"""What a cluster alone has of its runs, fetched before it goes."""
 
-from collections.abc import Callable, Mapping
+import tarfile
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
-from orchestrator import progress, records, runs, terraform
-from orchestrator.errors import StateError, command
+from orchestrator import progress, providers, records, runs, terraform
+from orchestrator.cluster import Cluster
+from orchestrator.errors import NodesFailed, OrchestratorError, StateError, command
 from orchestrator.launch import Run
 from orchestrator.monitoring import access, series
 from orchestrator.notes import noting
@@ -13,25 +17,23 @@ from orchestrator.state import Home, Record
 
 ANSWER_SECONDS, SERIES_SECONDS = 15.0, 300.0  # for Prometheus to be there, and for all runs' series together
 FETCH_SECONDS = 60.0  # for another command that fetches the same run: it may have been suspended
+HEAD_SECONDS, PAUSE_SECONDS = 30.0, 2.0  # a head that restarts, or is busy, may answer again
 SAVED = ".saved"
 
 
 def before_new_head(place: Home, record: Record, variables: Mapping[str, Any]) -> None:
-    """Where a deploy may put another head in the place of the one that /shared is on. Raises StateError where a run
-    would be lost by it.
+    """Fetch the runs if a deploy by ``variables`` may replace the head and the /shared on its disk.
+
+    Raises StateError if a run would be lost.
     """
-    made, provider = record.cluster, record.config["provider"]
-    if made is None or not record.configured:  # no run was ever on it
+    provider = record.config["provider"]
+    if not (record.cluster and record.configured and record.cluster.storage == "nfs" and terraform.has_root(provider)):
         return
     stays = _head(record.applied, provider) == _head(variables, provider)
-    if stays or made.storage != "nfs" or not terraform.has_root(provider):
+    if stays and not (_pending(place) and _is_broken(place, record, record.cluster)):
         return
-    lost: list[str] = []
-    save_runs(place, record, lost.append, stop=False)
-    if lost:
-        deploy, teardown = command("deploy", place.name), command("teardown", place.name)
-        back = f"{deploy} with the settings of before heals the head; {teardown} gives these runs up"
-        raise StateError("\n".join(["the head may be made anew, and /shared with it", *lost]), back)
+    heals = f"{command('deploy', place.name)} with the former settings keeps a head that works"
+    require_fetched(place, record, "this deploy may replace the head, and /shared with it", heals, stop=False)
     save_series(place, record)
 
 
@@ -41,30 +43,95 @@ def _head(variables: Mapping[str, Any], provider: str) -> dict[str, Any]:
     return {**own, "key": variables.get("ssh_public_key")}
 
 
-def save_runs(place: Home, record: Record, say: Callable[[str], None] = progress.note, stop: bool = True) -> None:
-    """Stop what runs and fetch what was not fetched, as far as that can be done; what could not be is told."""
-    with noting("runs could not be saved", say):
-        pending = [run for run in records.known(place) if not (records.is_collected(place, run) or _saved(place, run))]
-        if pending and record.cluster:
-            with progress.step("Saving results of runs") as step, runs.head_session(place, record.cluster) as head:
-                for run in pending:
-                    step.detail(run.id)
-                    with noting(f"run {run.id} could not be saved", say):
-                        _save_run(place, head, run, stop)
+def _is_broken(place: Home, record: Record, cluster: Cluster) -> bool:
+    """Whether the provider says of the head that it must be made again."""
+    recorded = terraform.recorded(place, record.config["provider"]).recorded
+    return any(f'["{cluster.head}"]' in address for address in providers.of(record).lost(record, recorded))
 
 
-def _save_run(place: Home, head: Session, run: Run, stop: bool) -> None:
-    if runs.look(place, head, run).state == "running":
-        if not stop:
-            raise StateError("it is running")
-        runs.stop(head, run)
-    records.collect(place, head, run, FETCH_SECONDS)
-    (place.runs / run.id / SAVED).touch()
+def require_fetched(place: Home, record: Record, what: str, remedy: str, stop: bool) -> None:
+    """Fetch every run that is not here yet, before the cluster's storage goes.
+
+    Args:
+        place: The cluster's state directory.
+        record: The cluster as it was deployed.
+        what: What would remove the runs.
+        remedy: What keeps them.
+        stop: Whether to stop runs that are under way; otherwise they count as not fetched.
+
+    Raises:
+        StateError: Some could not be fetched. It names them.
+    """
+    lost = fetch(place, record, stop, HEAD_SECONDS)
+    if lost:
+        reasons = [f"{run}: {reason}" for run, reason in lost.items()]
+        count = f"{len(lost)} {'run is' if len(lost) == 1 else 'runs are'} not fetched"
+        gives_up = f"{command('teardown --discard-runs', place.name)} gives these runs up"
+        raise StateError("\n".join([f"{what}: {count}", *reasons]), f"{remedy}; {gives_up}")
 
 
-def _saved(place: Home, run: Run) -> bool:
+def fetch(place: Home, record: Record, stop: bool, seconds: float) -> dict[str, str]:
+    """Fetch every run that is not here yet. Returns those that could not be fetched, each with the reason.
+
+    A head that does not answer is asked again for so many ``seconds``.
+    """
+    pending = _pending(place)
+    lost = dict.fromkeys((run.id for run in pending), "")
+    if not (pending and record.cluster and record.configured):
+        return {}
+    try:
+        with progress.step("Saving results of runs") as step, ExitStack() as stack:
+            head = _patient_session(stack, place, record.cluster, seconds)
+            for run in pending:
+                step.detail(run.id)
+                lost[run.id] = _save_run(place, head, run, stop)
+    except OrchestratorError as error:
+        lost = {run: reason or error.message for run, reason in lost.items() if not _is_saved(place, run)}
+    return {run: reason for run, reason in lost.items() if reason}
+
+
+def _patient_session(stack: ExitStack, place: Home, cluster: Cluster, seconds: float) -> Session:
+    """A session on the head, tried for so many ``seconds``. Raises NodesFailed."""
+    until, said = time.monotonic() + seconds, False
+    while True:
+        try:
+            return stack.enter_context(runs.head_session(place, cluster))
+        except NodesFailed as failed:
+            if time.monotonic() > until:
+                raise
+            if not said:
+                progress.note(f"{failed.message}\ntrying for another {seconds:.0f} s: it may have runs not fetched yet")
+            said = True
+            time.sleep(PAUSE_SECONDS)
+
+
+def give_up(place: Home, lost: Iterable[str]) -> None:
+    """Ask for these runs no more: the user said so."""
+    for run in lost:
+        (place.runs / run / SAVED).touch()
+
+
+def _pending(place: Home) -> list[Run]:
+    return [run for run in records.known(place) if not (records.is_collected(place, run) or _is_saved(place, run.id))]
+
+
+def _save_run(place: Home, head: Session, run: Run, stop: bool) -> str:
+    """Why it could not be fetched; "" if it was."""
+    try:
+        if runs.look(place, head, run).state == "running":
+            if not stop:
+                return "it is running"
+            runs.stop(head, run)
+        records.collect(place, head, run, FETCH_SECONDS)
+        (place.runs / run.id / SAVED).touch()
+    except (OrchestratorError, OSError, ValueError, tarfile.TarError) as error:
+        return str(error)
+    return ""
+
+
+def _is_saved(place: Home, run: str) -> bool:
     """Whether all that was left of it is here: a run whose head went down under it never says that it ended."""
-    return (place.runs / run.id / SAVED).exists()
+    return (place.runs / run / SAVED).exists()
 
 
 def save_series(place: Home, record: Record) -> None:

@@ -13,7 +13,7 @@ run() {
 }
 
 # shellcheck disable=SC2086  # several words
-trap 'run teardown $cluster' EXIT
+trap 'run teardown --discard-runs $cluster' EXIT
 trap 'exit 130' INT TERM
 # shellcheck disable=SC2086
 {

@@ -26,6 +26,7 @@ from orchestrator.errors import command as spell
 ORPHANS = "Remove what carries the cluster's name and is not of this state directory, even if another user runs it."
 
 DISCARD = "Do not keep what Prometheus has of each run."
+DISCARD_RUNS = "Go on if runs cannot be fetched, and lose them; without, such a teardown is refused."
 
 
 def register(app: typer.Typer) -> None:
@@ -137,6 +138,7 @@ def teardown(
     provider: Provider = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --orphans: do not ask.")] = False,
     discard_metrics: Annotated[bool, typer.Option("--discard-metrics", help=DISCARD)] = False,
+    discard_runs: Annotated[bool, typer.Option("--discard-runs", help=DISCARD_RUNS)] = False,
     config_file: ConfigFile = None,
     json: Json = False,
 ) -> None:
@@ -145,7 +147,7 @@ def teardown(
     if orphans:
         receipt = _orphans(options.load(config_file, chosen, {"provider": provider}, whole=False), yes)
     else:
-        receipt = removal.teardown(chosen, _wanted(config_file, chosen, provider), not discard_metrics)
+        receipt = removal.teardown(chosen, _wanted(config_file, chosen, provider), not discard_metrics, discard_runs)
     if json:
         output.as_json(receipt)
     else:

@@ -22,4 +22,5 @@ def cli(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
         (command.state / "cluster.yaml").write_text(site.settings)
     yield command
     for name in OURS:  # whatever the story came to, nothing of it stays
-        subprocess.run([str(COMMAND), "teardown", "--cluster", name], env=command.environment, check=False)
+        words = [str(COMMAND), "teardown", "--discard-runs", "--cluster", name]
+        subprocess.run(words, env=command.environment, check=False)

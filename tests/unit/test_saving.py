@@ -1,5 +1,6 @@
 """What a deploy fetches, or refuses to lose, before the head goes."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,7 +9,18 @@ from orchestrator import cluster as clusters
 from orchestrator import saving, state
 from orchestrator.errors import StateError
 from orchestrator.state import Home
+from orchestrator.terraform import held
 from tests import builders
+from tests.unit import google_stand_in, google_stand_in_data, test_gcp
+from tests.unit.google_stand_in_memory import StandIn
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here answers after a while."""
+    monkeypatch.setattr(saving, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(saving, "PAUSE_SECONDS", 0.05)
+
 
 APPLIED = {"nodes": 2, "ssh_public_key": "key", "gcp": {"disk_size": 50, "worker": {"machine_type": "n1"}}}
 
@@ -33,11 +45,11 @@ def changed(**gcp: Any) -> dict[str, Any]:
 
 def test_a_head_that_may_be_made_anew_is_refused_while_it_has_the_only_copy_of_a_run() -> None:
     place = applied()
-    with pytest.raises(StateError, match="runs could not be saved: the head does not answer") as caught:
+    with pytest.raises(StateError, match="1 run is not fetched\na: the head does not answer") as caught:
         saving.before_new_head(place, builders.recorded(place), changed(disk_size=100))
     assert caught.value.hint == (
-        "`orchestrator deploy --cluster demo` with the settings of before heals the head; "
-        "`orchestrator teardown --cluster demo` gives these runs up"
+        "`orchestrator deploy --cluster demo` with the former settings keeps a head that works; "
+        "`orchestrator teardown --discard-runs --cluster demo` gives these runs up"
     )
 
 
@@ -56,3 +68,34 @@ def test_where_no_run_is_left_to_fetch_nothing_is_in_the_way() -> None:
 def test_a_shared_storage_that_outlives_the_head_asks_for_nothing(provider: str, storage: str) -> None:
     place = applied(provider, storage)
     saving.before_new_head(place, builders.recorded(place), {"nodes": 2})
+
+
+def test_a_broken_head_is_not_replaced_while_it_has_the_only_copy_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was changed; an instance without a disk to start from would be made again."""
+    place = applied()
+    told = {"project": google_stand_in_data.PROJECT}
+    record = builders.recorded(place)
+    same = {**APPLIED, "gcp": {**APPLIED["gcp"], **told}}  # type: ignore[dict-item]
+    record = record.model_copy(update={"id": test_gcp.ID, "variables": same, "applied": same})
+    head = {"type": "google_compute_instance", "name": "node"}
+    instance = {"index_key": "demo-head", "attributes": {"id": f"{test_gcp.INSTANCES}/demo-head"}}
+    document = {"version": 4, "resources": [{**head, "instances": [instance]}]}
+    state.replace(place.terraform / "gcp" / held.FILE, json.dumps(document))
+    with google_stand_in.listening(there := StandIn(), monkeypatch):
+        test_gcp.node(there, "demo-head")
+        saving.before_new_head(place, record, same)
+        there.items[f"{test_gcp.INSTANCES}/demo-head"]["disks"] = []
+        with pytest.raises(StateError, match="may replace the head"):
+            saving.before_new_head(place, record, same)
+
+
+def test_a_head_that_does_not_answer_is_asked_again_for_a_while(capsys: pytest.CaptureFixture[str]) -> None:
+    place = applied()
+    assert list(saving.fetch(place, builders.recorded(place), stop=False, seconds=0.2)) == ["a"]
+    assert capsys.readouterr().err.count("trying for another") == 1
+
+
+def test_runs_that_were_given_up_are_not_asked_for_again() -> None:
+    place = applied()
+    saving.give_up(place, ["a"])
+    saving.before_new_head(place, builders.recorded(place), changed(spot=True))

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orchestrator import cluster as clusters
-from orchestrator import removal, state, terraform
+from orchestrator import removal, saving, state, terraform
 from orchestrator.config import Config
 from orchestrator.errors import StateError
 from orchestrator.state import Home
@@ -87,11 +88,10 @@ def test_a_configuration_of_an_older_version_is_no_obstacle(stand_in: StandIn) -
     assert state.names() == []
 
 
-@pytest.mark.usefixtures("on_engine")
-def test_runs_that_cannot_be_saved_are_named_and_are_no_obstacle(
-    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stand_in("terraform", "exit 0")
+def with_a_run(monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A cluster whose head does not answer and has the only copy of a run."""
+    monkeypatch.setattr(saving, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(saving, "PAUSE_SECONDS", 0.05)
     output = builders.output()
     for number, node in enumerate(output["nodes"].values()):
         node["private_address"] = f"127.0.99.{number}"  # no node is there
@@ -100,9 +100,42 @@ def test_runs_that_cannot_be_saved_are_named_and_are_no_obstacle(
     state.replace(place.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
     state.replace(place.runs / "b" / "run.json", "{")
     (place.runs / "c" / "run.json").mkdir(parents=True)
+    return place
+
+
+def test_a_teardown_that_would_lose_a_run_is_refused_and_names_it(
+    on_engine: OnEngine, stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in("terraform", f"echo ran >> {tmp_path}/terraform-ran")
+    on_engine(**{"demo-head": "1a2b3c4d"})
+    with_a_run(monkeypatch)
+    with pytest.raises(StateError, match="1 run is not fetched\na: the head does not answer") as caught:
+        removal.teardown("demo")
+    assert caught.value.exit_code == 1
+    assert "`orchestrator teardown --discard-runs --cluster demo`" in caught.value.hint
+    assert not (tmp_path / "terraform-ran").exists()
+    assert state.names() == ["demo"]
+
+
+def test_a_teardown_that_discards_runs_goes_on_and_names_them(
+    on_engine: OnEngine, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in("terraform", "exit 0")
+    on_engine(**{"demo-head": "1a2b3c4d"})
+    with_a_run(monkeypatch)
+    receipt = removal.teardown("demo", discard_runs=True)  # the engine of this test lets nothing go
+    assert [resource.name for resource in receipt.left] == ["demo-head"]
+    assert "run a is discarded: the head does not answer" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("on_engine")
+def test_runs_of_a_cluster_that_is_gone_already_are_no_obstacle(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in("terraform", "exit 0")
+    with_a_run(monkeypatch)
     removal.teardown("demo")
     assert state.names() == []
-    assert "runs could not be saved" in capsys.readouterr().err
 
 
 def test_what_the_engine_does_not_let_go_stands_in_the_receipt(
