@@ -1,12 +1,11 @@
 """Images made where they are not there, the base image pulled or bootstrapped; and written to files for the nodes."""
 
-import os
 import re
 import shutil
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +15,7 @@ import zstandard
 from orchestrator import images, process, progress
 from orchestrator.engine import Engine
 from orchestrator.errors import CommandFailed, PreflightError
+from orchestrator.schema.file import replaced
 
 NEEDED_SPACE = {"cpu": 8 << 30, "gpu": 24 << 30}  # bytes: both images, the builder's layers and some room
 USUALLY = {"cpu": "five", "gpu": "ten"}  # minutes on 2 cores
@@ -142,18 +142,10 @@ def archive(engine: Engine, tag: str, path: Path, on_bytes: Callable[[int], None
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with ExitStack() as stack:
-            file = stack.enter_context(
-                tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)
-            )
-            stack.callback(Path(file.name).unlink, missing_ok=True)
+        with replaced(path, 0o600) as file, COMPRESSOR.stream_writer(file, closefd=False) as compressed:
             done = 0
-            with COMPRESSOR.stream_writer(file, closefd=False) as compressed:
-                for piece in engine.export(tag):
-                    done += compressed.write(piece)
-                    on_bytes(done)
-            file.flush()
-            os.fsync(file.fileno())
-            Path(file.name).replace(path)
+            for piece in engine.export(tag):
+                done += compressed.write(piece)
+                on_bytes(done)
     except OSError as error:
         raise PreflightError(f"{error.filename or path}: {error.strerror}", f"make room in {path.parent}") from error

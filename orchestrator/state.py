@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import shutil
-import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from orchestrator import __version__
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.gpu import Pairing
+from orchestrator.schema.file import replaced
 
 VERSION = 1
 
@@ -188,11 +188,8 @@ def replace(path: Path, text: str) -> None:
     """Write ``path`` atomically, readable by its owner alone."""
     with usable(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as temporary:
-            temporary.write(text)
-            temporary.flush()
-            os.fsync(temporary.fileno())
-        Path(temporary.name).replace(path)
+        with replaced(path, 0o600) as file:
+            file.write(text.encode())
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ def terminal(
 ) -> None:
     """Open a terminal on a node, or run one command there: `orchestrator ssh NODE -- COMMAND`."""
     place, _, made = options.deployed(config_file, name)
-    chosen = node or made.head
+    chosen = made.head if node is None else node
     if chosen not in made.nodes:
         near = config.nearest(chosen, list(made.nodes))
         raise ConfigError([f"no node {chosen!r}{near} (nodes: {', '.join(made.nodes)})"])

@@ -102,7 +102,7 @@ def load(path: Path | None, name: str | None, flags: Mapping[str, Any], whole: b
     given.
     """
     file = path or (config.FILE if config.FILE.exists() else None)
-    base = {} if file else _deployed(name or config.DEFAULT_NAME)
+    base = {} if file else _deployed(config.DEFAULT_NAME if name is None else name)
     return config.load(file, {"name": name, **flags}, base, whole)
 
 
@@ -117,7 +117,7 @@ def place(path: Path | None, name: str | None) -> Home:
     """The state directory of the chosen cluster, without asking more of cluster.yaml than its name."""
     if name is None and (path or config.FILE.exists()):
         name = config.name_in(path or config.FILE)
-    name = name or config.DEFAULT_NAME
+    name = config.DEFAULT_NAME if name is None else name
     if not config.NAME.fullmatch(name):
         raise ConfigError([f"name: {name!r} is not usable: {config.NAME_RULE}"])
     return state.home(name)

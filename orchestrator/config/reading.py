@@ -92,9 +92,9 @@ def _known(model: Any, values: Any) -> Any:
 
 
 def name_in(path: Path) -> str | None:
-    """The cluster's name in ``path``, whatever else is wrong there."""
-    name = _read(path).get("name")
-    return None if name is None else str(name)
+    """The cluster's name in ``path``, whatever else is wrong there; None if there is no such key, "" if it is empty."""
+    values = _read(path)
+    return str(values["name"] or "") if "name" in values else None
 
 
 def _read(path: Path) -> dict[str, Any]:

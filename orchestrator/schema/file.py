@@ -1,8 +1,12 @@
 """What every shape is: a file, replaced atomically."""
 
 import os
+import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,13 +17,37 @@ class File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     def write(self, path: Path) -> None:
-        """Replace ``path`` atomically: a reader sees the old file or the new one, never half of one.
+        """Replace ``path`` atomically, readable by all."""
+        with replaced(path, 0o644) as file:
+            file.write(self.model_dump_json(indent=2).encode() + b"\n")
 
-        Also after the machine went down: the new one is on the disk before it has its name.
-        """
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as temporary:
-            temporary.write(self.model_dump_json(indent=2) + "\n")
+
+@contextmanager
+def replaced(path: Path, mode: int) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of ``path`` at once when the block ends, and goes if the block fails.
+
+    A reader sees the old file or the new one, never half of one; also after the machine went down: the new one is on
+    the disk before it has its name. What a killed process left is removed by the next one.
+    """
+    _remove_leftovers(path)
+    prefix = f".{path.name}.{os.getpid()}-"
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=prefix, delete=False) as temporary:
+        try:
+            yield temporary.file
             temporary.flush()
+            os.fchmod(temporary.fileno(), mode)
             os.fsync(temporary.fileno())
-        Path(temporary.name).chmod(0o644)
-        Path(temporary.name).replace(path)
+            Path(temporary.name).replace(path)
+        except BaseException:
+            Path(temporary.name).unlink(missing_ok=True)
+            raise
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove unfinished files of processes that are gone; those of former versions do not name theirs."""
+    unfinished = re.compile(rf"\.{re.escape(path.name)}\.(?:(?P<pid>\d+)-)?[a-z0-9_]{{8}}")
+    with os.scandir(path.parent) as entries:
+        found = [(entry.path, unfinished.fullmatch(entry.name)) for entry in entries]
+    for left, match in found:
+        if match and not (match["pid"] and Path("/proc", match["pid"]).exists()):
+            Path(left).unlink(missing_ok=True)

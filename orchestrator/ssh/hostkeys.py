@@ -30,7 +30,7 @@ def pin(place: Home, cluster: Cluster, pinned: Mapping[str, str], deadline: floa
     for names in ([name for name in cluster.nodes if name not in behind], behind):
         found = _every(cluster, names, until, lambda name: _key(place, cluster, name, pinned))
         keys |= {cluster.nodes[name].id: key for name, key in found.items()}
-        _write(place, cluster, keys)
+        _write(place, cluster, {**pinned, **keys})  # whatever ends this, no node that is pinned loses its key
         new = [name for name in names if cluster.nodes[name].id not in pinned]
         _every(cluster, new, until, lambda name: _login(place, cluster, name))
     return keys

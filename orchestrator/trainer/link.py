@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from orchestrator import __version__
 from orchestrator.schema import Compression, TrainConfig
+from orchestrator.schema.file import replaced
 from orchestrator.trainer import reduction
 from orchestrator.trainer.data import pipeline
 
@@ -45,8 +46,8 @@ def _kept(place: Path, threads: int, measure: Callable[[], float]) -> float:
     known = hvd.broadcast_object(_read(path) if hvd.rank() == 0 else None, root_rank=0)
     found = measure() if known is None else float(known)
     if known is None and hvd.rank() == 0:
-        path.with_suffix(".new").write_text(json.dumps({"ranks": ranks, "gain": found}) + "\n")
-        path.with_suffix(".new").replace(path)
+        with replaced(path, 0o644) as file:
+            file.write(json.dumps({"ranks": ranks, "gain": found}).encode() + b"\n")
     return found
 
 

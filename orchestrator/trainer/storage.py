@@ -12,6 +12,7 @@ from pathlib import Path
 from orchestrator.schema import Checkpoints, Kept
 
 INDEX, UNFINISHED = "index.json", ".unfinished"
+AGAIN = "-again"  # of a name that the index has already
 
 
 def read(directory: Path) -> Checkpoints:
@@ -30,7 +31,12 @@ class Storage:
         return self.index.kept[-1] if self.index.kept else None
 
     def add(self, new: Kept, fill: Callable[[Path], object]) -> None:
-        """Keep what ``fill`` puts into the empty directory that it is given."""
+        """Keep what ``fill`` puts into the empty directory that it is given.
+
+        A checkpoint that has its name stays until the index names the new one.
+        """
+        if new.name in {kept.name for kept in self.index.kept}:
+            new = new.model_copy(update={"name": f"{new.name}{AGAIN}"})
         unfinished, finished = self.directory / UNFINISHED, self.directory / new.name
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
@@ -44,7 +50,7 @@ class Storage:
 
     def name(self, new: Kept) -> None:
         """Name ``new`` as the newest, in place of what had its name, and remove what is not kept any more."""
-        known = [*(kept for kept in self.index.kept if kept.name != new.name), new]
+        known = [*(kept for kept in self.index.kept if _position(kept) != _position(new)), new]
         evaluated = [kept for kept in known if kept.top1 is not None]
         best = max(evaluated, key=lambda kept: kept.top1 or 0.0).name if evaluated else None
         newest = known[-self.most :]
@@ -54,6 +60,11 @@ class Storage:
         for path in self.directory.iterdir():
             if path.is_dir() and path.name not in {kept.name for kept in self.index.kept}:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _position(kept: Kept) -> str:
+    """What its name says, however often it was written."""
+    return kept.name.removesuffix(AGAIN)
 
 
 def _flush(path: Path) -> None:

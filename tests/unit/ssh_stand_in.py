@@ -49,7 +49,8 @@ def _serve(listener: socket.socket, key: paramiko.PKey, answer: Answer) -> None:
             transport = _Transport(listener.accept()[0])
             transport.daemon = True
             transport.add_server_key(key)
-            transport.start_server(server=_Server(answer))
+            with suppress(EOFError, paramiko.SSHException):  # a client that only looks whether it answers
+                transport.start_server(server=_Server(answer))
 
 
 class _Transport(paramiko.Transport):

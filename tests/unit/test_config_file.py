@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from orchestrator import config
+from orchestrator import config, state
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError
+from tests import builders
+from tests.unit.conftest import Cli
 
 
 def test_a_file_that_is_not_there_is_named_with_the_command_that_writes_one(tmp_path: Path) -> None:
@@ -48,6 +50,33 @@ def test_a_file_without_a_name_names_nothing(tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text("nodes: 2\n")
     assert config.name_in(path) is None
+
+
+@pytest.mark.parametrize("name", ['""', "", "~", "null"])
+def test_an_empty_name_is_refused_by_whatever_reads_it(tmp_path: Path, name: str, cli: Cli) -> None:
+    builders.deployed("default")
+    (tmp_path / "cluster.yaml").write_text(f"name: {name}\nnodes: 2\n")
+    for command in ("deploy", "status", "teardown", "runs"):
+        finished = cli(command)
+        assert finished.returncode == 2, finished.stderr
+        assert "name:" in finished.stderr
+    assert state.names() == ["default"]
+
+
+@pytest.mark.parametrize("command", ["plan", "deploy", "status", "teardown", "runs", "logs", "stop", "check", "ssh"])
+def test_an_empty_cluster_is_not_the_default_one(command: str, cli: Cli) -> None:
+    builders.deployed("default")
+    finished = cli(command, "--cluster", "")
+    assert finished.returncode == 2, finished.stderr
+    assert "name: '' is not usable" in finished.stderr
+    assert state.names() == ["default"]
+
+
+def test_an_empty_node_is_not_the_head(cli: Cli) -> None:
+    builders.deployed("default")
+    finished = cli("ssh", "", "--", "true")
+    assert finished.returncode == 2
+    assert "no node ''" in finished.stderr
 
 
 def test_the_template_loads_to_the_defaults(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""Files replaced atomically: what becomes of them when a write fails or its process is killed."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from orchestrator import state
+from orchestrator.errors import ConfigError
+from orchestrator.schema import Checkpoints
+from orchestrator.schema.file import replaced
+from tests import waiting
+from tests.unit.conftest import Start
+
+WRITE = """
+import pathlib, sys, time
+from orchestrator.schema.file import replaced
+with replaced(pathlib.Path(sys.argv[1]), 0o600) as file:
+    file.write(b"half of it")
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+def begun(start: Start, path: Path) -> "subprocess.Popen[str]":
+    process = start("-c", WRITE, str(path))
+    assert waiting.line(process) == "writing"
+    return process
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_write_leaves_the_old_file(start: Start, tmp_path: Path, by: signal.Signals) -> None:
+    path = tmp_path / "state.json"
+    state.replace(path, "old")
+    writer = begun(start, path)
+    writer.send_signal(by)
+    writer.wait(10)
+    assert path.read_text() == "old"
+    if by == signal.SIGINT:
+        assert list(tmp_path.iterdir()) == [path]
+    state.replace(path, "new")
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_write_that_goes_on_elsewhere_is_left_alone(start: Start, tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    begun(start, path)
+    state.replace(path, "new")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_write_that_fails_leaves_no_other_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    state.replace(path, "old")
+
+    def fails() -> None:
+        with replaced(path, 0o600) as file:
+            file.write(b"half of it")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        fails()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_cannot_take_its_name_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "state.json").mkdir()
+    with pytest.raises(ConfigError):
+        state.replace(tmp_path / "state.json", "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_leftovers_of_former_versions_go_and_other_hidden_files_stay(tmp_path: Path) -> None:
+    path = tmp_path / "index.json"
+    for name in (".index.json.abcd_123", ".index.json.lock.info", ".other.json.abcd_123", ".index.json"):
+        (tmp_path / name).touch()
+    Checkpoints().write(path)
+    assert json.loads(path.read_text())["kept"] == []
+    left = sorted(p.name for p in tmp_path.iterdir())
+    assert left == [".index.json", ".index.json.lock.info", ".other.json.abcd_123", "index.json"]
