@@ -17,6 +17,7 @@ from orchestrator import (
     runs,
     saving,
     state,
+    terraform,
 )
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
@@ -86,15 +87,17 @@ def _spare_runs(place: Home, record: Record, variables: Mapping[str, Any]) -> No
     Nodes that are lost are made anew all the same: a run that was on them has failed.
     """
     made = record.cluster
-    if made is None or not record.configured or _unchanged(record, variables):
+    if made is None or not record.configured or _unchanged(place, record, variables):
         return
     with suppress(NodesFailed), runs.head_session(place, made) as head:
         checks.require_free(runs.active(head), made)
 
 
-def _unchanged(record: Record, variables: Mapping[str, Any]) -> bool:
-    """Whether the nodes were made by these ``variables``, and no later deploy has tried others."""
-    return record.settled and variables == record.variables
+def _unchanged(place: Home, record: Record, variables: Mapping[str, Any]) -> bool:
+    """Whether these ``variables`` and this version's Terraform root made the nodes, and no later deploy began."""
+    provider = record.config["provider"]
+    same_root = not terraform.has_root(provider) or terraform.is_current(place, provider)
+    return same_root and record.settled and variables == record.variables
 
 
 def _provision(

@@ -29,7 +29,8 @@ def before_new_head(place: Home, record: Record, variables: Mapping[str, Any]) -
     provider = record.config["provider"]
     if not (record.cluster and record.configured and record.cluster.storage == "nfs" and terraform.has_root(provider)):
         return
-    stays = _head(record.applied, provider) == _head(variables, provider)
+    same = _head(record.applied, provider) == _head(variables, provider)
+    stays = same and terraform.is_current(place, provider)
     if stays and not (_pending(place) and _is_broken(place, record, record.cluster)):
         return
     heals = f"{command('deploy', place.name)} with the former settings keeps a head that works"

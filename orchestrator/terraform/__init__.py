@@ -1,6 +1,5 @@
 """The only user of python-terraform: one root, applied, read and destroyed in the state directory."""
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,13 +10,14 @@ from typing import Any
 
 from python_terraform import IsFlagged
 
-from orchestrator import assets, cluster, progress, state
+from orchestrator import cluster, progress, state
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed
 from orchestrator.state import Home
-from orchestrator.terraform import held, tool
+from orchestrator.terraform import held, sources, tool
 from orchestrator.terraform.held import State
 from orchestrator.terraform.said import Errors, NodesNotMade
+from orchestrator.terraform.sources import has_root, is_current
 from orchestrator.terraform.tool import check_version, program
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "check_version",
     "destroy",
     "has_root",
+    "is_current",
     "kept",
     "plan",
     "program",
@@ -49,11 +50,6 @@ class Change:
     name: str
 
 
-def has_root(provider: str) -> bool:
-    """Whether the nodes of ``provider`` are made by Terraform."""
-    return (assets.directory("terraform") / provider).is_dir()
-
-
 def apply(
     place: Home, provider: str, variables: Mapping[str, Any], lost: Iterable[str], on_line: Callable[[str], None]
 ) -> Cluster:
@@ -62,7 +58,7 @@ def apply(
     The root is copied into the state directory, so that a later teardown needs neither this version nor the config.
     Raises CommandFailed; NodesNotMade where it was nodes that could not be made.
     """
-    _initialise(place, provider)
+    sources.initialise(place, provider)
     _given(place, provider, variables)
     errors = Errors(on_line)
     try:
@@ -89,7 +85,7 @@ def _keeping_its_state(place: Home, provider: str) -> Iterator[None]:
 
 def plan(place: Home, provider: str, variables: Mapping[str, Any], deployed: Home) -> list[Change]:
     """What an apply would change of what is ``deployed``, found out in ``place``, a directory for this alone."""
-    _initialise(place, provider)
+    sources.initialise(place, provider)
     newest = held.current(tool.root(deployed, provider), deployed.terraform_copy)
     if newest:
         shutil.copyfile(newest[0], tool.root(place, provider) / held.FILE)
@@ -141,20 +137,3 @@ def kept(place: Home) -> State | None:
 def state_path(place: Home, provider: str) -> Path:
     """Where Terraform has its state."""
     return tool.root(place, provider) / held.FILE
-
-
-def _initialise(place: Home, provider: str) -> None:
-    """Bring the provider's root and the contract into the state directory, unless they are there and initialised."""
-    sources = {
-        f"{name}/{path.name}": path.read_text()
-        for name in (provider, "contract")
-        for path in sorted((assets.directory("terraform") / name).glob("*.tf"))
-    }
-    stamp = hashlib.sha256(json.dumps(sources).encode()).hexdigest()
-    done = tool.root(place, provider) / ".terraform" / "initialised"
-    if done.exists() and done.read_text() == stamp:
-        return
-    for name, text in sources.items():
-        state.replace(place.terraform / name, text)
-    tool.run(place, provider, "init", input=False)
-    state.replace(done, stamp)

@@ -9,7 +9,7 @@ from orchestrator import cluster as clusters
 from orchestrator import saving, state
 from orchestrator.errors import StateError
 from orchestrator.state import Home
-from orchestrator.terraform import held
+from orchestrator.terraform import held, sources
 from tests import builders
 from tests.unit import google_stand_in, google_stand_in_data, test_gcp
 from tests.unit.google_stand_in_memory import StandIn
@@ -35,6 +35,8 @@ def applied(provider: str = "gcp", storage: str = "nfs") -> Home:
     changes = {"cluster": made, "applied": APPLIED, "config": {**record.config, "provider": provider}}
     state.write(place, record.model_copy(update=changes))
     state.replace(place.known_hosts, "")
+    for name, text in sources._files("gcp").items():
+        state.replace(place.terraform / name, text)
     state.replace(place.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
     return place
 
@@ -87,6 +89,14 @@ def test_a_broken_head_is_not_replaced_while_it_has_the_only_copy_of_a_run(monke
         there.items[f"{test_gcp.INSTANCES}/demo-head"]["disks"] = []
         with pytest.raises(StateError, match="may replace the head"):
             saving.before_new_head(place, record, same)
+
+
+def test_a_head_that_another_root_may_replace_keeps_the_only_copy_of_a_run() -> None:
+    """After an upgrade, with nothing else changed."""
+    place = applied()
+    (place.terraform / "gcp" / "nodes.tf").write_text("# of an older version")
+    with pytest.raises(StateError, match="may replace the head"):
+        saving.before_new_head(place, builders.recorded(place), APPLIED)
 
 
 def test_a_head_that_does_not_answer_is_asked_again_for_a_while(capsys: pytest.CaptureFixture[str]) -> None:
