@@ -12,7 +12,7 @@ from orchestrator.schema import NodeFacts
 from orchestrator.ssh import Session, Unreachable
 from orchestrator.state import Home
 
-MIN_MEMORY = 400 << 20
+MIN_MEMORY = 200 << 20
 
 
 @dataclass(frozen=True)

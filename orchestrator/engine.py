@@ -59,6 +59,11 @@ class Engine:
             raise PreflightError(f"Docker Engine does not answer at {self.host}", hint) from error
 
     @property
+    def is_here(self) -> bool:
+        """Whether it listens on a socket of this machine."""
+        return str(self.host).startswith(("unix:", "http+unix:"))
+
+    @property
     def cpus(self) -> int:
         return int(self.facts["NCPU"])
 

@@ -7,9 +7,10 @@ from pydantic import BaseModel, ConfigDict
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hostfile
 from orchestrator.schema import FileName
 
-START_SECONDS = 120  # for every rank to say that it is there
+START_SECONDS, START_SECONDS_EACH = 120, 4  # for every rank to say that it is there; hosts that are shared need longer
 CYCLE_TIME = 5.0  # milliseconds, for programs that measure nothing
-STOP_SECONDS = 120  # what a trainer, the launcher and the sweep of every node are given, and some
+STOP_SECONDS = 150  # what a trainer, the launcher and the sweep of every node are given, and some
+LAUNCHER = "orchestrator.trainer.supervision.horovodrun"
 AUTOTUNED = "autotune.csv"
 UNIT = "orchestrator-"  # then the run's id
 SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"
@@ -69,14 +70,15 @@ def environment(run: Run) -> dict[str, str]:
 
 def launch_command(run: Run) -> list[str]:
     """Horovodrun over the hosts of the run's hostfile, each rank inside our shim, which reads program.json."""
+    seconds = str(START_SECONDS + START_SECONDS_EACH * run.np)
     return [
-        "/opt/orchestrator/bin/horovodrun",
+        *(PYTHON, "-m", LAUNCHER),
         f"--{run.controller}",
         *("-np", str(run.np)),
         *("--hostfile", f"{run.directory}/hostfile"),
         *("--network-interfaces", run.interface),
-        *("--start-timeout", str(START_SECONDS)),
-        *(("--gloo-timeout-seconds", str(START_SECONDS)) if run.controller == "gloo" else ()),
+        *("--start-timeout", seconds),
+        *(("--gloo-timeout-seconds", seconds) if run.controller == "gloo" else ()),
         *_tuning(run),
         "--disable-cache",
         *(PYTHON, "-m", "orchestrator.trainer.supervision.rank", run.directory),

@@ -1,5 +1,6 @@
 """Runs: launched on the head, followed, stopped, collected. A run belongs to the head; this side only remembers it."""
 
+import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from orchestrator.state import Home
 
 KILLED = 128 + 9
 LOOPBACK = "lo"
+ADDRESS = re.compile(r"\d+(?:\.\d+){3}")
 GLOO = "gloo"  # which every build of Horovod has, and which waits without keeping a core busy
 RECONNECTIONS, RECONNECT_SECONDS = 4, 0.5
 
@@ -173,6 +175,8 @@ def describe(failure: Failure, cluster: Cluster) -> str:
     tail = "".join(f"\n    {line}" for line in runlog.without_chatter(failure.lines))
     if failure.reason == "host":
         return f"node {node} stopped answering"
+    if failure.reason == "start":
+        return f"its start took too long: {ADDRESS.sub(lambda found: cluster.named(found[0]), ' '.join(failure.lines))}"
     if failure.reason == "launcher":
         return f"the launcher on {node} failed before any rank did:{tail}"
     killed = " (killed: out of memory?)" if failure.exit_code == KILLED else ""

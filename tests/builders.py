@@ -9,8 +9,9 @@ from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.launch import Run
-from orchestrator.schema import Epoch, NodeFacts, RankRecord, Results, Scores, World
+from orchestrator.schema import Epoch, NodeFacts, Results, Scores, World
 from orchestrator.state import Home, Record
+from orchestrator.trainer.supervision.record import RankRecord
 from tests import samples
 
 DIGEST = "0123456789ab"

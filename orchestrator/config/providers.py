@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from orchestrator.config.sections import MAX_NODES, Section
 
-LEAST_CPUS, LEAST_MEMORY = 0.01, 0.5  # cores, GiB
+LEAST_CPUS, LEAST_MEMORY = 0.01, 0.3  # cores, GiB
 HOST = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<address>[^@:\s]+)(?::(?P<port>\d{1,5}))?")
 Subnet = IPv4Network
 
@@ -18,7 +18,9 @@ class Local(Section):
     """Nodes that are containers on this machine."""
 
     cpus: float | None = Field(
-        None, ge=LEAST_CPUS, description="cores per node; default: this machine's, shared evenly"
+        None,
+        ge=LEAST_CPUS,
+        description="cores per node, at most; default: this machine's, shared evenly (less than one each is no limit)",
     )
     memory: float | None = Field(
         None, ge=LEAST_MEMORY, description="GiB per node; default: 90 % of this machine's, shared evenly"

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import build, images, process
-from orchestrator.config import LEAST_CPUS, LEAST_MEMORY, Config, stored
+from orchestrator.config import LEAST_CPUS, Config, stored
 from orchestrator.engine import Engine, Holding
 from orchestrator.errors import PreflightError, command, gather
-from orchestrator.providers import Resource
+from orchestrator.providers import Resource, capacity
 from orchestrator.providers.terraformed import destroy, provision, strays
 from orchestrator.state import Home, Record
 
@@ -17,8 +17,10 @@ __all__ = ["destroy", "provision", "strays"]
 
 IMAGE = "node"
 SUBNETS = [IPv4Network((0x0AC90000 + (n << 8), 24)) for n in range(256)]  # 10.201.0.0/24 to 10.201.255.0/24
-MEMORY_SHARE = 0.9
 DEFAULT_MTU = 1500
+LEAST_QUOTA = (
+    1.0  # cores: a smaller share is not enforced, since a node that needs a core for a moment would wait for it
+)
 
 
 def preflight(config: Config, record: Record | None) -> None:
@@ -28,7 +30,8 @@ def preflight(config: Config, record: Record | None) -> None:
     gather(
         lambda: process.require("docker", remedy),
         lambda: _require_free_name(docker, config.name, ours),
-        lambda: _require_room(docker, config),
+        lambda: capacity.require_room(docker, config),
+        lambda: _require_inotify(docker, config),
         lambda: _require_free_subnet(docker, config.local.subnet, ours),
     )
 
@@ -48,26 +51,11 @@ def _require_free_name(docker: Engine, name: str, ours: str) -> None:
         )
 
 
-def _require_room(docker: Engine, config: Config) -> None:
-    cpus, memory, has = config.local.cpus, config.local.memory, docker.memory / 2**30
-    if cpus and cpus > docker.cpus:
-        raise PreflightError(f"local.cpus: {cpus:g} asked for, this machine has {docker.cpus}", "ask for less")
-    if memory is None:
-        _require_share(docker, config.nodes)
-    elif config.nodes * memory > has:
-        raise PreflightError(
-            f"local.memory: {memory:g} GiB asked for on each of {config.nodes} nodes, this machine has {has:.1f}",
-            "ask for less, or for fewer nodes",
-        )
-
-
-def _require_share(docker: Engine, nodes: int) -> None:
-    share, has = MEMORY_SHARE * docker.memory / 2**30 / nodes, docker.memory / 2**30
-    if share < LEAST_MEMORY:
-        raise PreflightError(
-            f"nodes: {nodes}: each would have {share:.2f} of this machine's {has:.1f} GiB, {LEAST_MEMORY} are needed",
-            f"at most {int(MEMORY_SHARE * has / LEAST_MEMORY)} nodes fit",
-        )
+def _require_inotify(docker: Engine, config: Config) -> None:
+    """Ask this machine's kernel, unless the nodes are on another machine's engine."""
+    if docker.is_here:
+        others = [r for r in docker.owned() if r.kind == "container" and r.running and r.cluster != config.name]
+        capacity.require_inotify(config.nodes, len(others))
 
 
 def _require_free_subnet(docker: Engine, subnet: IPv4Network | None, ours: str) -> None:
@@ -82,13 +70,15 @@ def _require_free_subnet(docker: Engine, subnet: IPv4Network | None, ours: str) 
 def variables(config: Config, record: Record) -> dict[str, Any]:
     """The node image, and each node's share of this machine."""
     docker = Engine()
-    memory = config.local.memory * 2**10 if config.local.memory else MEMORY_SHARE * docker.memory / 2**20 / config.nodes
+    memory = config.local.memory or capacity.MEMORY_SHARE * docker.memory / 2**30 / config.nodes
+    cpus = config.local.cpus or max(LEAST_CPUS, int(100 * docker.cpus / config.nodes) / 100)
     return {
         "image": images.tag(IMAGE, config.local.base_image),
         "subnet": str(config.local.subnet or _subnet(docker, config.name, record)),
         "mtu": _mtu(),
-        "cpus": config.local.cpus or max(LEAST_CPUS, int(100 * docker.cpus / config.nodes) / 100),
-        "memory": int(memory),
+        "cpus": cpus,
+        "quota": cpus if config.local.cpus or cpus >= LEAST_QUOTA else docker.cpus,
+        "memory": int(memory * 2**10),
     }
 
 

@@ -7,7 +7,7 @@ directory
 ``config.json``     control side        :class:`TrainConfig`
 ``command.json``    control side        list of strings: the launcher and its arguments
 ``program.json``    control side        list of strings: what every rank executes
-``ranks/N.json``    rank N's shim       :class:`RankRecord`
+``ranks/N.json``    rank N's shim       ``trainer.supervision.record``
 ``stop``            the supervisor      empty: rank 0 is to end with a checkpoint
 ``checkpoints/…``   rank 0              :class:`Checkpoints`, :class:`Checkpoint`
 ``status.json``     the supervisor      :class:`RunStatus`
@@ -38,21 +38,18 @@ from orchestrator.schema.results import (
     World,
 )
 from orchestrator.schema.runs import (
-    ENDED_BY_LAUNCHER,
     TERMINATED,
     Failure,
     Hello,
     HelloRank,
     HelloSize,
     NodeFacts,
-    RankRecord,
     RunStatus,
     State,
 )
 from orchestrator.schema.training import Compression, Optimizer, Otherwise, Precision, Schedule, TrainConfig
 
 __all__ = [
-    "ENDED_BY_LAUNCHER",
     "LOCAL_DATA",
     "TERMINATED",
     "Address",
@@ -75,7 +72,6 @@ __all__ = [
     "Precision",
     "PrepareConfig",
     "Prepared",
-    "RankRecord",
     "Results",
     "RunStatus",
     "Schedule",

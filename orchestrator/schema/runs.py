@@ -9,28 +9,16 @@ from orchestrator.schema.file import File
 State = Literal["finished", "failed", "stopped"]
 # Exit code of a run that was asked to end and left a checkpoint: EX_TEMPFAIL of BSD's sysexits.h, "try again later".
 TERMINATED = 75
-ENDED_BY_LAUNCHER = 143  # in the record of a rank that did not exit by itself
-
-
-class RankRecord(File):
-    """The life of one rank, kept by its shim. Times in seconds since the epoch, by the clock of its host."""
-
-    rank: int
-    host: str
-    pid: int
-    started: float
-    ended: float | None = None
-    exit_code: int | None = None
-    terminated: bool = False
 
 
 class Failure(File):
-    """The first thing that went wrong: a rank (with its last lines) or a host that no longer answers.
+    """The first thing that went wrong: a rank (with its last lines), a host that no longer answers, or a start that
+    took too long (``lines`` says how many ranks had started).
 
     A rank without ``exit_code`` raised, and was ended before it could exit by itself.
     """
 
-    reason: Literal["rank", "host", "launcher"]
+    reason: Literal["rank", "host", "launcher", "start"]
     host: str | None = None
     rank: int | None = None
     exit_code: int | None = None

@@ -47,12 +47,16 @@ variable "without" {
 }
 
 variable "local" {
-  description = "What only containers on this machine have: cpus in cores and memory in MiB, both per node."
+  description = <<-EOT
+    What only containers on this machine have, per node: cpus is its share of the machine in cores, quota the cores that
+    it may use at most, memory in MiB.
+  EOT
   type = object({
     image  = string
     subnet = string
     mtu    = number
     cpus   = number
+    quota  = number
     memory = number
   })
 

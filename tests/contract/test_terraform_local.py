@@ -17,7 +17,7 @@ from tests.contract.conftest import Root
 from tests.contract.providers import attributes, declared, planned
 
 GOLDEN = Path(__file__).parent / "golden" / "local.json"
-LOCAL = {"image": "node:1", "subnet": "10.201.7.0/24", "mtu": 1500, "cpus": 0.5, "memory": 1024}
+LOCAL = {"image": "node:1", "subnet": "10.201.7.0/24", "mtu": 1500, "cpus": 0.5, "quota": 2, "memory": 1024}
 VARIABLES = {
     "name": "demo",
     "id": "1a2b3c4d",
@@ -46,7 +46,11 @@ def test_the_control_side_writes_the_variables_that_the_root_declares() -> None:
 def test_the_provider_writes_the_attributes_that_its_variable_declares() -> None:
     types = attributes("local")
     assert list(keys_written_by(local.variables)) == [set(types)]
-    assert types == {"image": "string", "subnet": "string", "mtu": "number", "cpus": "number", "memory": "number"}
+    assert types == {
+        "image": "string",
+        "subnet": "string",
+        **dict.fromkeys(["mtu", "cpus", "quota", "memory"], "number"),
+    }
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.schema import RankRecord
+from orchestrator.trainer.supervision.record import read
 from tests.trainer import launcher
 
 WORDS = ["two words", "$HOME", "${PATH}", "it's", 'a "b"', "Grüße", "*", "", "a;b|c&d", "`id`", "\\", "--verbose", "%h"]
@@ -41,7 +41,7 @@ def test_every_word_of_the_program_reaches_every_rank_as_it_was_written(tmp_path
     assert said.returncode == 0, said.stdout
     for rank in range(2):
         assert f"<stdout>:{rank} {WORDS!a}\n" in said.stdout
-        record = RankRecord.model_validate_json((tmp_path / "run" / "ranks" / f"{rank}.json").read_text())
+        record = read(tmp_path / "run" / "ranks" / f"{rank}.json")
         assert (record.rank, record.exit_code, record.terminated) == (rank, 0, False)
 
 
@@ -51,8 +51,7 @@ def test_the_rank_that_failed_is_told_from_the_one_that_was_ended_for_it(tmp_pat
         tmp_path / "run", [sys.executable, "-c", FAIL, str(tmp_path / "ready")], controller=controller
     )
     assert said.returncode != 0
-    records = [(tmp_path / "run" / "ranks" / f"{rank}.json").read_text() for rank in range(2)]
-    ended, failed = (RankRecord.model_validate_json(text) for text in records)
+    ended, failed = (read(tmp_path / "run" / "ranks" / f"{rank}.json") for rank in range(2))
     assert (ended.exit_code, ended.terminated) == (143, True)
     assert (failed.exit_code, failed.terminated) == (7, False)
 

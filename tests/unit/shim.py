@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from orchestrator.schema import RankRecord
+from orchestrator.trainer.supervision.record import RankRecord, read
 from tests.unit.conftest import Start
 
 SLEEP = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
@@ -36,4 +36,4 @@ def finished(run_directory: Path, *program: str) -> "subprocess.CompletedProcess
 
 
 def record(run_directory: Path, rank: int = RANK) -> RankRecord:
-    return RankRecord.model_validate_json((run_directory / "ranks" / f"{rank}.json").read_text())
+    return read(run_directory / "ranks" / f"{rank}.json")

@@ -79,7 +79,7 @@ def test_an_empty_section_holds_the_defaults(tmp_path: Path, section: str) -> No
         ("local: 5", "local: 5: "),
         ("local: {subnet: 10.0.0.0/26}", "local.subnet: needs at least a /25"),
         ("local: {subnet: everywhere}", "local.subnet: 'everywhere'"),
-        ("local: {memory: 0.1}", "local.memory: 0.1: must be greater than or equal to 0.5"),
+        ("local: {memory: 0.1}", "local.memory: 0.1: must be greater than or equal to 0.3"),
         ("launch: {controller: nccl}", "launch.controller: 'nccl': must be 'auto', 'gloo' or 'mpi'"),
         ("train: {precision: int8}", "train.precision: 'int8'"),
         ("train: {seed: -1}", "train.seed: -1"),

@@ -66,3 +66,27 @@ def test_the_answer_is_one_line_of_json(tmp_path: Path) -> None:
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert len(said.splitlines()) == 1
     assert set(json.loads(said)) == set(NodeFacts.model_fields)
+
+
+def test_asking_a_node_imports_little() -> None:
+    """Every node of a cluster is asked at once, and nodes may share cores."""
+    assert not imported_by("orchestrator.trainer.watching.health") & {
+        "subprocess",
+        "tempfile",
+        "concurrent",
+        "pydantic",
+    }
+
+
+def test_the_shim_of_a_rank_imports_no_pydantic() -> None:
+    assert "pydantic" not in imported_by("orchestrator.trainer.supervision.rank")
+
+
+def test_helpers_of_the_launcher_import_none_of_horovod() -> None:
+    assert "horovod" not in imported_by("orchestrator.trainer.supervision.horovodrun")
+
+
+def imported_by(module: str) -> set[str]:
+    code = f"import sys, {module}; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return {name.partition(".")[0] for name in said.split()}

@@ -9,7 +9,9 @@ from orchestrator import launch
 from tests import builders
 
 HOROVODRUN = [
-    "/opt/orchestrator/bin/horovodrun",
+    "/opt/orchestrator/bin/python",
+    "-m",
+    "orchestrator.trainer.supervision.horovodrun",
     "--gloo",
     "-np",
     "2",
@@ -18,9 +20,9 @@ HOROVODRUN = [
     "--network-interfaces",
     "eth0",
     "--start-timeout",
-    "120",
+    "128",
     "--gloo-timeout-seconds",
-    "120",
+    "128",
     "--cycle-time-ms",
     "5",
     "--disable-cache",
@@ -109,7 +111,7 @@ def test_the_unit_on_the_head_outlives_the_connection_and_supervises_the_launche
         *("--property", f"StandardOutput={log}"),
         *("--property", f"StandardError={log}"),
         *("--property", "KillMode=mixed"),
-        *("--property", "TimeoutStopSec=120"),
+        *("--property", "TimeoutStopSec=150"),
         *("--property", "OOMPolicy=continue"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", f"{name}={value}")),
         *("--", "/opt/orchestrator/bin/python", "-m", "orchestrator.trainer.supervision.supervise"),

@@ -136,7 +136,23 @@ def test_strangers_are_all_that_carry_the_name() -> None:
 
 
 def test_more_nodes_than_the_memory_of_this_machine_carries_are_refused_with_how_many_fit() -> None:
-    local.preflight(Config(name="free", nodes=14), None)
-    with pytest.raises(PreflightError, match=r"nodes: 15: each would have 0\.48 of this machine's 8\.0 GiB") as caught:
-        local.preflight(Config(name="free", nodes=15), None)
-    assert caught.value.hint == "at most 14 nodes fit"
+    local.preflight(Config(name="free", nodes=24), None)
+    with pytest.raises(PreflightError, match=r"nodes: 25: each would have 0\.29 of this machine's 8\.0 GiB") as caught:
+        local.preflight(Config(name="free", nodes=25), None)
+    assert caught.value.hint == "at most 24 nodes fit"
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"nodes": 2}, (2.0, 2.0)),
+        ({"nodes": 4}, (1.0, 1.0)),
+        ({"nodes": 8}, (0.5, 4.0)),
+        ({"nodes": 8, "local": {"cpus": 0.25}}, (0.25, 0.25)),
+    ],
+)
+def test_a_share_below_one_core_is_no_limit_unless_it_was_asked_for(
+    asked: dict[str, Any], expected: tuple[float, float]
+) -> None:
+    given = local.variables(Config.model_validate({"name": "demo", **asked}), record())
+    assert (given["cpus"], given["quota"]) == expected

@@ -6,8 +6,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from orchestrator.schema import RankRecord
 from orchestrator.trainer.supervision.rank import GRACE
+from orchestrator.trainer.supervision.record import RankRecord
 from tests import waiting
 from tests.unit import shim
 from tests.unit.conftest import Start

@@ -60,6 +60,10 @@ def test_a_run_whose_status_was_fetched_has_ended_for_ever() -> None:
             "the launcher on demo-head failed before any rank did:\n    no route",
         ),
         (
+            Failure(reason="start", host="demo-head", lines=["1 of 2 ranks; not yet: rank 1 on 10.0.0.11"]),
+            "its start took too long: 1 of 2 ranks; not yet: rank 1 on demo-worker-0",
+        ),
+        (
             Failure(reason="rank", host="demo-worker-0", rank=1, exit_code=3, lines=["ValueError: x"]),
             "rank 1 on demo-worker-0 ended with exit code 3:\n    ValueError: x",
         ),

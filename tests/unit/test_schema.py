@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from orchestrator.schema import RankRecord, RunStatus, TrainConfig
+from orchestrator.schema import RunStatus, TrainConfig
+from orchestrator.trainer.supervision import record
 from tests import builders, samples
 
 
@@ -18,7 +19,7 @@ def test_a_file_is_replaced_whole_and_every_account_may_read_it(tmp_path: Path) 
     with path.open() as reader:
         builders.rank(0, exit_code=7).write(path)
         assert '"exit_code": null' in reader.read()
-    assert RankRecord.model_validate_json(path.read_text()) == builders.rank(0, exit_code=7)
+    assert record.read(path) == builders.rank(0, exit_code=7)
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert list(tmp_path.iterdir()) == [path]
 
@@ -31,7 +32,7 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatc
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", flush)
-    builders.rank(0, exit_code=7).write(path)
+    RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0).write(path)
     assert flushed == [(False, path.read_text())]
 
 

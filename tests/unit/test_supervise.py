@@ -18,32 +18,32 @@ LOG = [
 
 def test_the_rank_that_failed_first_is_the_cause() -> None:
     records = [builders.rank(0, exit_code=1, ended=5.0), builders.rank(1, exit_code=3, ended=4.0), builders.rank(2)]
-    failure = verdict.first_failure(records, LOG, left=[])
+    failure = verdict.first_failure(records, LOG, gone=[])
     assert (failure.reason, failure.rank, failure.host, failure.exit_code) == ("rank", 1, "host-1", 3)
     assert failure.lines == ["Traceback (most recent call last):", "ValueError: negative weight"]
 
 
 def test_a_rank_that_merely_followed_another_is_not_the_cause_even_if_it_ended_earlier() -> None:
     records = [builders.rank(0, exit_code=1, ended=4.0), builders.rank(1, exit_code=3, ended=5.0)]
-    assert verdict.first_failure(records, LOG, left=[]).rank == 1
+    assert verdict.first_failure(records, LOG, gone=[]).rank == 1
 
 
 @pytest.mark.parametrize("words", verdict.FOLLOWERS)
 def test_what_followers_say_is_known(words: str) -> None:
     log = [f"[0]<stderr>:error: {words}.", "[1]<stderr>:the cause"]
     records = [builders.rank(0, exit_code=1, ended=1.0), builders.rank(1, exit_code=1, ended=9.0)]
-    assert verdict.first_failure(records, log, left=[]).rank == 1
+    assert verdict.first_failure(records, log, gone=[]).rank == 1
 
 
 def test_where_all_ranks_followed_the_earliest_is_named() -> None:
     log = [f"[{rank}]<stderr>:Connection reset by peer" for rank in range(2)]
     records = [builders.rank(0, exit_code=1, ended=5.0), builders.rank(1, exit_code=1, ended=4.0)]
-    assert verdict.first_failure(records, log, left=[]).rank == 1
+    assert verdict.first_failure(records, log, gone=[]).rank == 1
 
 
 def test_a_rank_that_the_launcher_ended_is_not_the_cause() -> None:
     records = [builders.rank(0, exit_code=143, ended=1.0, terminated=True), builders.rank(1, exit_code=1, ended=2.0)]
-    assert verdict.first_failure(records, [], left=[]).rank == 1
+    assert verdict.first_failure(records, [], gone=[]).rank == 1
 
 
 def test_a_rank_that_raised_is_the_cause_though_one_that_followed_it_was_quicker_to_exit() -> None:
@@ -55,14 +55,14 @@ def test_a_rank_that_raised_is_the_cause_though_one_that_followed_it_was_quicker
 
 
 def test_a_host_that_is_gone_is_the_cause_before_any_rank() -> None:
-    failure = verdict.first_failure([builders.rank(0, exit_code=1)], LOG, left=["10.0.0.11", "10.0.0.12"])
+    failure = verdict.first_failure([builders.rank(0, exit_code=1)], LOG, gone=["10.0.0.11", "10.0.0.12"])
     assert (failure.reason, failure.host, failure.rank) == ("host", "10.0.0.11", None)
 
 
 @pytest.mark.parametrize("records", [[], [builders.rank(0)], [builders.rank(0, exit_code=None)]])
 def test_where_no_rank_failed_the_launcher_did_and_its_last_lines_are_shown(records: list[object]) -> None:
     log = [f"line {number}" for number in range(100)]
-    failure = verdict.first_failure(records, log, left=[])  # type: ignore[arg-type]
+    failure = verdict.first_failure(records, log, gone=[])  # type: ignore[arg-type]
     assert (failure.reason, failure.host) == ("launcher", socket.gethostname())
     assert failure.lines == [f"line {number}" for number in range(70, 100)]
 

@@ -7,14 +7,16 @@ from whoever looks: a program that adopts orphans keeps all its descendants, wha
 """
 
 import contextlib
-import ctypes
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 RUN = "ORCHESTRATOR_RUN"
 RANK = "ORCHESTRATOR_RANK"
@@ -30,6 +32,8 @@ def marked(mark: str) -> set[int]:
 
 def adopt_orphans() -> None:
     """From now on, a descendant whose parent ends becomes our child and not that of process 1."""
+    import ctypes  # noqa: PLC0415  who only looks needs none
+
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

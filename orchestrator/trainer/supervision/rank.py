@@ -26,8 +26,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from orchestrator.schema import ENDED_BY_LAUNCHER, RankRecord
-from orchestrator.trainer.supervision import processes
+from orchestrator.trainer.supervision import processes, record
+from orchestrator.trainer.supervision.record import ENDED_BY_LAUNCHER, RankRecord
 from orchestrator.trainer.supervision.relay import Relay
 from orchestrator.trainer.supervision.signals import Signals
 
@@ -45,13 +45,13 @@ def main(run_directory: Path) -> int:
     variable = _variable()
     rank = int(os.environ[variable])
     mark = f"{os.environ[processes.RUN]}:{rank}"
-    record = RankRecord(rank=rank, host=socket.gethostname(), pid=os.getpid(), started=time.time())
+    life = RankRecord(rank, socket.gethostname(), os.getpid(), started=time.time())
     path = run_directory / "ranks" / f"{rank}.json"
-    record.write(path)
+    life.write(path)
     relay = Relay()
     program = json.loads((run_directory / "program.json").read_text())
     code, terminated = _run(program, mark, relay, signals, partial(_patience, run_directory))
-    record.model_copy(update={"ended": time.time(), "exit_code": code, "terminated": terminated}).write(path)
+    life._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)
     processes.end(f"{processes.RANK}={mark}", GRACE[variable], own=True)
     relay.drain()
     return code
@@ -86,9 +86,8 @@ def _patience(run_directory: Path) -> float:
 
 def _ending(run_directory: Path) -> bool:
     """Whether the run is being stopped, or a rank of it has ended."""
-    records = (run_directory / "ranks").glob("*.json")
-    ended = (RankRecord.model_validate_json(path.read_text()).exit_code is not None for path in records)
-    return (run_directory / processes.STOP).exists() or any(ended)
+    ended = any(found.exit_code is not None for found in record.read_all(run_directory))
+    return (run_directory / processes.STOP).exists() or ended
 
 
 def _wait(child: "subprocess.Popen[bytes]", signals: Signals, patience: Callable[[], float]) -> tuple[int, bool]:

@@ -19,12 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.trainer.supervision import processes
+from orchestrator.trainer.supervision import processes, starting
 from orchestrator.trainer.supervision.signals import Signals
 
 TRAINER_GRACE = 60.0  # for a step and a checkpoint
 LAUNCHER_GRACE = 20.0
-SWEEP_SECONDS = 15.0  # for one host; all are swept at the same time
+SWEEP_SECONDS, SWEEP_SECONDS_EACH = 15.0, 0.25  # all hosts are swept at the same time
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"]
 SSH_FAILED = 255
 NOT_STARTED = 127
@@ -37,14 +37,15 @@ def main(run_directory: Path) -> int:
 
     started = time.time()
     processes.adopt_orphans()
-    code, stopped = _launch(run_directory, signals)
-    left = sweep((run_directory / "hostfile").read_text(), os.environ[processes.RUN])
-    return verdict.write(run_directory, started, code, stopped, left)
-
-
-def _launch(run_directory: Path, signals: Signals) -> tuple[int, bool]:
-    """The launcher's exit code, and whether the run was stopped."""
     command = json.loads((run_directory / "command.json").read_text())
+    start = starting.of(run_directory, command)
+    code, stopped = _launch(run_directory, command, signals, start)
+    left, gone = sweep((run_directory / "hostfile").read_text(), os.environ[processes.RUN])
+    return verdict.write(run_directory, started, verdict.Ended(code, stopped, start.late, left, gone))
+
+
+def _launch(run_directory: Path, command: list[str], signals: Signals, start: starting.Start) -> tuple[int, bool]:
+    """The launcher's exit code, and whether the run was stopped."""
     try:
         launcher = subprocess.Popen(command, start_new_session=True)
     except OSError as error:
@@ -55,7 +56,8 @@ def _launch(run_directory: Path, signals: Signals) -> tuple[int, bool]:
         signals.wait(1.0)
         if signal.SIGTERM in signals.received() and patience == math.inf:
             patience = time.monotonic() + (TRAINER_GRACE if _ask_trainer(run_directory) else 0.0)
-        if time.monotonic() >= patience and deadline == math.inf:
+        start.watch()
+        if (time.monotonic() >= patience or start.late) and deadline == math.inf:
             deadline = time.monotonic() + LAUNCHER_GRACE
             _signal_group(launcher.pid, signal.SIGTERM)  # horovodrun, and the shell and mpirun that it becomes
         if time.monotonic() >= deadline:
@@ -93,16 +95,18 @@ def _signal_group(leader: int, number: int) -> bool:
     return True
 
 
-def sweep(hostfile: str, run: str) -> list[str]:
+def sweep(hostfile: str, run: str) -> tuple[list[str], list[str]]:
     """End the processes of ``run`` here and on every host of ``hostfile``.
 
-    Returns the hosts that did not answer.
+    Returns the hosts that were not swept in time, and those of them that are gone: they refuse a connection.
     """
     processes.end(f"{processes.RUN}={run}", own=True)
     others = [host for host in (line.split()[0] for line in hostfile.splitlines()) if not _is_here(host)]
+    seconds = SWEEP_SECONDS + SWEEP_SECONDS_EACH * len(others)
     with ThreadPoolExecutor(max_workers=len(others) or 1) as pool:
-        answered = list(pool.map(lambda host: _sweep_host(host, run), others))
-    return [host for host, ok in zip(others, answered, strict=False) if not ok]
+        codes = dict(zip(others, pool.map(lambda host: _sweep_host(host, run, seconds), others), strict=True))
+    left = [host for host, code in codes.items() if code in (None, SSH_FAILED)]
+    return left, [host for host in left if codes[host] == SSH_FAILED]
 
 
 def _is_here(host: str) -> bool:
@@ -113,19 +117,19 @@ def _is_here(host: str) -> bool:
     return False
 
 
-def _sweep_host(host: str, run: str) -> bool:
-    """Whether ``host`` answered. What went wrong on a host that did is said in the log: the host is not lost."""
+def _sweep_host(host: str, run: str, seconds: float) -> "int | None":
+    """Ssh's exit code, None if it took too long. What went wrong on a host that answered is said in the log."""
     command = [*SSH, host, sys.executable, "-m", "orchestrator.trainer.supervision.processes", run]
     try:
         swept = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=SWEEP_SECONDS
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=seconds
         )
     except subprocess.TimeoutExpired:
-        return False
+        return None
     if swept.returncode not in (0, SSH_FAILED):
         reason = swept.stderr.strip() or f"exit code {swept.returncode}"
         print(f"processes of the run may be left on {host}: {reason}", file=sys.stderr)
-    return swept.returncode != SSH_FAILED
+    return swept.returncode
 
 
 if __name__ == "__main__":

@@ -5,8 +5,10 @@ import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from orchestrator.schema import ENDED_BY_LAUNCHER, TERMINATED, Failure, RankRecord, RunStatus, State
+from orchestrator.schema import TERMINATED, Failure, RunStatus, State
+from orchestrator.trainer.supervision.record import ENDED_BY_LAUNCHER, RankRecord, read_all
 
 LAST_LINES = 30
 # What ranks say that fail because another one did; the cause is to be looked for elsewhere.
@@ -21,30 +23,52 @@ MPI_TAG = re.compile(r"\[1,\d+\]<(?:stdout|stderr)>:")
 TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(stdout|stderr)>:(.*)$")
 
 
-def write(run_directory: Path, started: float, exit_code: int, stopped: bool, left: list[str]) -> int:
-    """Write status.json, ``left`` holds the hosts that did not answer; returns the run's exit code.
+class Ended(NamedTuple):
+    """How the launcher ended.
+
+    ``left`` holds the hosts that could not be swept, and ``gone`` those of them that refuse a connection; ``late`` says
+    which ranks had not started when their time was up.
+    """
+
+    exit_code: int
+    stopped: bool
+    late: str
+    left: list[str]
+    gone: list[str]
+
+
+def write(run_directory: Path, started: float, ended: Ended) -> int:
+    """Write status.json; returns the run's exit code.
 
     A run whose ranks ended as they were asked to has been stopped, whoever asked: the launcher's own exit code says
     only that they did not succeed.
     """
-    records = [RankRecord.model_validate_json(path.read_text()) for path in (run_directory / "ranks").glob("*.json")]
+    records = read_all(run_directory)
+    exit_code, stopped = ended.exit_code, ended.stopped
     if (run_directory / "config.json").exists() and any(record.exit_code == TERMINATED for record in records):
         exit_code, stopped = TERMINATED, True
-    state: State = "stopped" if stopped else "failed" if exit_code else "finished"
-    log = (run_directory / "log").read_text(errors="replace").splitlines() if state == "failed" else []
-    failure = first_failure(records, log, left) if state == "failed" else None
-    status = RunStatus(state=state, exit_code=exit_code, started=started, ended=time.time(), failure=failure, left=left)
+    state: State = "stopped" if stopped else "failed" if exit_code or ended.late else "finished"
+    failure = _failure(run_directory, records, ended) if state == "failed" else None
+    times = {"started": started, "ended": time.time()}
+    status = RunStatus(state=state, exit_code=exit_code, failure=failure, left=ended.left, **times)
     status.write(run_directory / "status.json")
     return exit_code
 
 
-def first_failure(records: Sequence[RankRecord], log: Sequence[str], left: Sequence[str]) -> Failure:
+def _failure(run_directory: Path, records: Sequence[RankRecord], ended: Ended) -> Failure:
+    if ended.late and not ended.gone:
+        return Failure(reason="start", host=socket.gethostname(), lines=[ended.late])
+    log = (run_directory / "log").read_text(errors="replace").splitlines()
+    return first_failure(records, log, ended.gone)
+
+
+def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Sequence[str]) -> Failure:
     """The cause among what failed: a host that is gone, else the earliest rank that did not merely follow another.
 
     One that raised may take longer to exit than those that followed it, so that the launcher ends it.
     """
-    if left:
-        return Failure(reason="host", host=left[0])
+    if gone:
+        return Failure(reason="host", host=gone[0])
     ended = sorted((record for record in records if record.exit_code), key=lambda record: record.ended or 0.0)
     tails = {record.rank: lines_of(log, record.rank) for record in ended}
     own = [record for record in ended if not any(word in line for word in FOLLOWERS for line in tails[record.rank])]

@@ -1,20 +1,16 @@
 """What a node knows about itself, as one JSON object on standard output; the control side judges it.
 
 Run as ``python -m orchestrator.trainer.watching.health OWN_ADDRESS SHARED [PEER_ADDRESS ...]``. Only the standard
-library, so that it answers in a fraction of a second.
+library, and no more of it than each node needs: every node of a cluster is asked at once.
 """
 
 import contextlib
 import fcntl
 import json
 import os
-import shutil
 import socket
 import struct
-import subprocess
 import sys
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from orchestrator.trainer.supervision import processes
@@ -25,6 +21,7 @@ CGROUP_MEMORY = (
     (Path("/sys/fs/cgroup"), "memory.max", "memory.current"),
     (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
 )
+AT_ONCE = 16  # programs of ssh, each of which takes memory, on a head that may have little
 DIGEST = Path("/opt/orchestrator/digest")
 
 
@@ -37,7 +34,7 @@ def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
         "interfaces": [name for _, name in socket.if_nameindex()],
         "digest": DIGEST.read_text().strip() if DIGEST.exists() else None,
         "shared_writable": _writable(shared),
-        "shared_free": shutil.disk_usage(shared).free if shared.is_dir() else 0,
+        "shared_free": _free(shared) if shared.is_dir() else 0,
         "memory": _memory(),
         "memory_available": _memory_available(),
         "load": os.getloadavg()[0],
@@ -64,9 +61,19 @@ def interface(address: str) -> "str | None":
 
 
 def _writable(directory: Path) -> bool:
-    with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=directory) as file:
-        return file.write(b"x") == 1
-    return False
+    trial = directory / f".writable-{socket.gethostname()}-{os.getpid()}"
+    try:
+        with contextlib.suppress(OSError), trial.open("xb", buffering=0) as file:
+            return file.write(b"x") == 1
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            trial.unlink()
+
+
+def _free(directory: Path) -> int:
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize
 
 
 def _memory() -> int:
@@ -100,12 +107,18 @@ def _room(folder: Path, limit: str, used: str) -> int:
 
 def _unreachable(peers: list[str]) -> dict[str, str]:
     """Peers that the launcher could not ssh into, with what ssh said."""
-    with ThreadPoolExecutor(max_workers=32) as pool:
-        said = dict(zip(peers, pool.map(_ssh, peers), strict=False))
+    if not peers:
+        return {}
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  the head's alone
+
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        said = dict(zip(peers, pool.map(_ssh, peers), strict=True))
     return {peer: words for peer, words in said.items() if words is not None}
 
 
 def _ssh(peer: str) -> "str | None":
+    import subprocess  # noqa: PLC0415  the head's alone
+
     command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", peer, "true"]
     finished = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return None if finished.returncode == 0 else finished.stderr.strip() or f"ssh exit code {finished.returncode}"

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from orchestrator.explanation import explain
-from orchestrator.schema import Checkpoint, Checkpoints, Epoch, RankRecord
+from orchestrator.schema import Checkpoint, Checkpoints, Epoch
 from orchestrator.trainer.supervision.processes import STOP
+from orchestrator.trainer.supervision.record import read, read_all
 from tests import samples, waiting
 from tests.trainer import launcher
 
@@ -40,8 +41,7 @@ def epochs(directory: Path) -> list[dict[str, Any]]:
 
 
 def exit_codes(directory: Path) -> set[int | None]:
-    found = (directory / "ranks").glob("*.json")
-    return {RankRecord.model_validate_json(path.read_text()).exit_code for path in found}
+    return {found.exit_code for found in read_all(directory)}
 
 
 def interrupted(
@@ -57,7 +57,7 @@ def interrupted(
 
 
 def shim(directory: Path, number: int) -> int:
-    return RankRecord.model_validate_json((directory / "ranks" / f"{number}.json").read_text()).pid
+    return read(directory / "ranks" / f"{number}.json").pid
 
 
 def rank(directory: Path, number: int) -> int:

@@ -1,0 +1,62 @@
+"""Which ranks of a run have started: each has a record once its shim runs. Says so while that takes long."""
+
+import time
+from pathlib import Path
+
+from orchestrator.trainer.supervision import record
+
+FIRST_SECONDS, FURTHER_SECONDS = 10.0, 30.0  # after so long a start that goes on is told of, and then as often
+MOST_NAMED = 8
+TIME = "--start-timeout"
+
+
+class Start:
+    """The start of a run that is watched. ``hosts`` is the host of each rank."""
+
+    def __init__(self, run_directory: Path, hosts: list[str], seconds: float) -> None:
+        self.directory, self.hosts, self.seconds = run_directory, hosts, seconds
+        self.began = time.monotonic()
+        self._next, self._over = FIRST_SECONDS, False
+        self.late = ""  # what it was like when its time was up
+
+    def missing(self) -> list[int]:
+        """Ranks that have not started yet."""
+        if self._over:
+            return []
+        started = {found.rank for found in record.read_all(self.directory)}
+        left = [rank for rank in range(len(self.hosts)) if rank not in started]
+        self._over = not left
+        return left
+
+    def watch(self) -> None:
+        """Say how far it is if it is time to; see whether its time is up."""
+        passed = time.monotonic() - self.began
+        left = self.missing() if min(self._next, self.seconds) <= passed else []
+        if left and passed >= self._next:
+            self._next = passed + FURTHER_SECONDS
+            print(self.said(left, passed), flush=True)
+        if left and passed >= self.seconds:
+            self.late = self.late or self.said(left, passed)
+
+    def said(self, left: list[int], passed: float) -> str:
+        """How many ranks have started, and which have not."""
+        count = len(self.hosts)
+        named = [f"rank {rank} on {self.hosts[rank]}" for rank in left[:MOST_NAMED]]
+        more = [f"{len(left) - MOST_NAMED} more"] if len(left) > MOST_NAMED else []
+        return f"{count - len(left)} of {count} ranks have started after {passed:.0f} s; not yet: " + ", ".join(
+            [*named, *more]
+        )
+
+
+def of(run_directory: Path, command: list[str]) -> Start:
+    """The start of the run whose launcher is ``command``, which says how many ranks there are and what time they have.
+
+    Ranks fill hosts in the order of the hostfile. A launcher that says neither is not waited for.
+    """
+    lines = [line.split(" slots=") for line in (run_directory / "hostfile").read_text().splitlines()]
+    slots = [host for host, count in lines for _ in range(int(count))]
+    return Start(run_directory, slots[: int(_option(command, "-np", "0"))], float(_option(command, TIME, "inf")))
+
+
+def _option(command: list[str], name: str, otherwise: str) -> str:
+    return command[command.index(name) + 1] if name in command else otherwise
