@@ -61,8 +61,8 @@ e2e-openstack: install .venv/installed-dev ## the e2e story, and what only a clo
 e2e-distributions: install .venv/installed-dev ## one cluster of Debian 12, 13, Ubuntu 22.04 and 24.04 (10 min; needs mmdebstrap)
 	$(PYTEST) --exitfirst --verbose tests/distributions
 
-bench: install .venv/installed-dev ## measure deploy, launch and memory; writes build/bench.md
-	$(DOCKER) $(BIN)/python -m bench
+bench: install .venv/installed-dev ## measure deploy, launch and memory; writes build/bench.md (ARGS='--only scale --nodes 2 8')
+	$(DOCKER) $(BIN)/python -m bench $(ARGS)
 
 bench-watching: install .venv/installed-dev ## measure what it costs to watch a cluster; writes build/watching.md
 	$(DOCKER) $(BIN)/python -m bench.watching

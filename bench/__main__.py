@@ -4,13 +4,17 @@ Machines are noisy, so every figure is the median of several rounds and stands b
 round: the ratio is what can be compared between machines.
 """
 
+import argparse
 import statistics
 import subprocess
 import time
 
+from bench import scale
 from bench.harness import COMMAND, MNIST, Bench, Row, bench, timed, write
 
 ROUNDS, MANY = 3, 4
+PARTS = ("deploys", "again", "scale")
+SIZES = (2, 8, 32, 64)
 
 
 def cold_deploys(b: Bench) -> list[Row]:
@@ -100,15 +104,26 @@ def idle_memory(b: Bench) -> list[Row]:
     ]
 
 
+def two_nodes(b: Bench) -> list[Row]:
+    """A cluster of two that stands: deployed again, used, left alone."""
+    b.deploy(2)
+    rows = second_deploy(b) + launches(b)
+    b.run("teardown")
+    return rows + idle_memory(b)
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--nodes", nargs="+", type=int, default=SIZES, help="sizes of the clusters of `scale`")
+    asked = parser.parse_args()
+    rows: list[Row] = []
     with bench() as b:
         b.deploy(1)  # images
         b.run("teardown")
-        rows = cold_deploys(b)
-        b.deploy(2)
-        rows += second_deploy(b) + launches(b)
-        b.run("teardown")
-        rows += idle_memory(b)
+        rows += cold_deploys(b) if "deploys" in asked.only else []
+        rows += two_nodes(b) if "again" in asked.only else []
+        rows += scale.rows(b, asked.nodes) if "scale" in asked.only else []
     write("bench", rows, ROUNDS)
 
 

@@ -63,6 +63,19 @@ class Bench:
             running.communicate()
         return seconds
 
+    def last_line(self, line: str, times: int, *words: str) -> float:
+        """Seconds from the return key until ``line`` was written so many ``times``; fails if the command does."""
+        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
+        started, seconds, left = time.perf_counter(), 0.0, times
+        with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout
+            for said in running.stdout:
+                left -= line in said
+                seconds = seconds or (time.perf_counter() - started if left == 0 else 0.0)
+        if running.returncode or left:
+            sys.exit(f"{' '.join(argv)}: exit code {running.returncode}, {left} of {times} lines are missing")
+        return seconds
+
 
 def timed(action: Callable[[], object]) -> float:
     started = time.perf_counter()

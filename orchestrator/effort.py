@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from orchestrator import alerting, ansible, checks, progress, providers, settings, state
+from orchestrator import alerting, ansible, checks, progress, providers, settings, settled, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import stored
 from orchestrator.errors import NodesFailed
@@ -57,11 +57,21 @@ class Effort:
         alerting.keep(self.place, stored(self.record.config))
         given = settings.for_ansible(self.place, self.record, made)
         hosts = inventory(made, self.place.key, self.place.known_hosts, self.record.host_keys, given)
+        mark = settled.fingerprint(hosts)
         with progress.step("Configuring nodes") as step:
+            if mark == self.record.fingerprint and settled.as_left(self.place, made):
+                self.changed = dict.fromkeys(made.nodes, 0)
+                return
+            self._note_configured("")
             recap = ansible.configure(self.place, hosts, step.detail)
+            self._note_configured(mark)
         self.changed = recap.changed
         for line in recap.notes:
             progress.note(f"note: {line}")
+
+    def _note_configured(self, mark: str) -> None:
+        self.record = self.record.model_copy(update={"fingerprint": mark})
+        state.write(self.place, self.record)
 
     def judge(self, made: Cluster) -> None:
         with progress.step("Checking health"):

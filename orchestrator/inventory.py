@@ -38,6 +38,7 @@ def inventory(
         "jupyter": [cluster.head] if settings.get("jupyter") else [],
         "monitored": everyone if settings.get("monitoring") else [],
         "monitoring": [cluster.head] if settings.get("monitoring") else [],
+        "unmonitored": everyone if settings.get("monitoring_state") == "absent" else [],
         "dcgm": _with_dcgm(cluster, settings.get("gpu_driver")) if settings.get("monitoring") else [],
         "settled": [],
         "unsettled": [],

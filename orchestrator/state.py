@@ -26,6 +26,7 @@ class Record(BaseModel):
 
     ``missing`` are nodes that were asked for and are not in the cluster, each with why; ``applied`` are the variables
     that ``cluster`` was made by: a deploy that is killed, or fails, leaves others in ``variables``.
+    ``fingerprint`` is that of what Ansible was told when it last succeeded (:mod:`orchestrator.settled`).
     """
 
     version: int = VERSION
@@ -38,6 +39,7 @@ class Record(BaseModel):
     cluster: Cluster | None = None
     missing: dict[str, str] = {}
     host_keys: dict[str, str] = {}
+    fingerprint: str = ""
 
     @model_validator(mode="before")
     @classmethod

@@ -17,7 +17,7 @@ LAYERS = [
     {"lifecycle", "programs"},
     {"proof"},
     {"effort", "planning"},
-    {"removal", "settings", "plot", "resumption"},
+    {"removal", "settings", "settled", "plot", "resumption"},
     {"saving"},
     {"runs"},
     {"records"},
