@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install demo test test-long check slow e2e-openstack e2e-distributions bench bench-watching bench-train bench-link clean
+.PHONY: help setup install demo test test-long check slow e2e-scale e2e-openstack e2e-distributions bench bench-watching bench-train bench-link clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -57,6 +57,10 @@ slow: install .venv/installed-dev ## a deploy killed at ten moments; Docker rest
 
 e2e-openstack: install .venv/installed-dev ## the e2e story, and what only a cloud can prove, against a real OpenStack
 	@scripts/e2e-openstack.sh
+
+e2e-scale: install .venv/installed-dev ## a story with 32 local nodes: deploy, run, check, two killed and healed, teardown (SCALE_NODES=64)
+	$(DOCKER) $(BIN)/python -m tests.images
+	$(PYTEST) --exitfirst --verbose --durations 0 tests/scale
 
 e2e-distributions: install .venv/installed-dev ## one cluster of Debian 12, 13, Ubuntu 22.04 and 24.04 (10 min; needs mmdebstrap)
 	$(PYTEST) --exitfirst --verbose tests/distributions

@@ -1,0 +1,66 @@
+"""One story with many local nodes, in order: deployed, checked, used, two of them killed, healed, removed.
+
+``SCALE_NODES`` says how many (32). A machine with two cores and 24 GB is enough for as many.
+"""
+
+import os
+import time
+from pathlib import Path
+
+from tests.e2e.command import Cli, docker, left_on_engine
+
+NODES = int(os.environ.get("SCALE_NODES", "32"))
+KILLED = ["e2e-worker-0", f"e2e-worker-{NODES - 2}"]
+
+
+def test_every_node_is_deployed_and_healthy(cli: Cli) -> None:
+    made = cli.json("deploy", "--nodes", str(NODES))
+    assert len(made["cluster"]["nodes"]) == NODES
+    assert made["missing"] == {}
+
+
+def test_a_second_deploy_changes_nothing_and_is_quick(cli: Cli) -> None:
+    began = time.monotonic()
+    again = cli.json("deploy")
+    assert set(again["changed"].values()) == {0}
+    assert time.monotonic() - began < 10 + NODES
+
+
+def test_a_node_may_use_more_than_its_share_of_the_cores() -> None:
+    shares = docker("inspect", "--format", "{{.HostConfig.NanoCpus}} {{.HostConfig.CpuShares}}", "e2e-head")
+    quota, weight = map(int, shares[0].split())
+    assert quota >= 10**9
+    assert weight < 1024
+
+
+def test_every_rank_of_a_script_writes_its_line(cli: Cli, tmp_path: Path) -> None:
+    script = tmp_path / "line.py"
+    script.write_text("import os\nprint('line of rank', os.environ['HOROVOD_RANK'])\n")
+    said = cli("run", "--controller", "gloo", "--", "python", str(script)).stdout
+    assert {line.split()[-1] for line in said.splitlines() if "line of rank" in line} == set(map(str, range(NODES)))
+
+
+def test_the_allreduce_of_all_ranks_is_right(cli: Cli) -> None:
+    ranks = cli.json("check", "--controller", "gloo")["ranks"]
+    assert len(ranks) == NODES
+    assert {rank["allreduce_sum"] for rank in ranks} == {NODES * (NODES + 1) / 2}
+
+
+def test_no_run_starts_if_two_nodes_were_killed(cli: Cli, tmp_path: Path) -> None:
+    docker("kill", *KILLED)
+    script = tmp_path / "line.py"
+    script.write_text("print('here')\n")
+    said = cli("run", "--controller", "gloo", "--", "python", str(script), code=1).stderr
+    assert all(name in said for name in KILLED)
+
+
+def test_deploy_heals_the_two_and_touches_no_other_worker(cli: Cli) -> None:
+    healed = cli.json("deploy")
+    changed = {name for name, count in healed["changed"].items() if count}
+    assert changed == {"e2e-head", *KILLED}
+
+
+def test_teardown_leaves_nothing(cli: Cli) -> None:
+    receipt = cli.json("teardown")
+    assert receipt["left"] == []
+    assert left_on_engine() == []
