@@ -1,7 +1,7 @@
 """The only user of the Docker SDK: images built, and what carries our labels found and removed."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +16,7 @@ from docker.context import ContextAPI
 from docker.context.config import get_current_context_name
 
 import docker
+from orchestrator import process
 from orchestrator.errors import CommandFailed, PreflightError
 
 CLUSTER_LABEL, ID_LABEL = "orchestrator.cluster", "orchestrator.id"
@@ -85,6 +86,33 @@ class Engine:
         with _asking("look for an image", "images", tag):
             return bool(self.client.images.list(name=tag))
 
+    def image_id(self, reference: str) -> str | None:
+        """The id of the image of that name, tag or digest; None if the engine has none."""
+        with _asking("look for an image", "image", "inspect", reference):
+            try:
+                return str(self.client.images.get(reference).id)
+            except docker.errors.NotFound:
+                return None
+
+    def fetch(self, reference: str, on_status: Callable[[str], None], seconds: float) -> str:
+        """Pull ``reference``. Returns why that failed, "" if it did not.
+
+        A registry that says nothing for ``seconds`` fails.
+        """
+
+        def silent(passed: float) -> None:
+            raise TimeoutError(f"no answer for {passed:.0f} s")
+
+        try:
+            messages = self.client.api.pull(reference, stream=True, decode=True)
+            for message in process.watched(messages, seconds, silent):
+                if "error" in message:
+                    return str(message["error"])
+                on_status(message.get("status", ""))
+        except (docker.errors.DockerException, urllib3.exceptions.HTTPError, OSError) as error:
+            return str(getattr(error, "explanation", None) or error)
+        return ""
+
     def pull(self, tag: str) -> bool:
         """Whether ``tag`` could be pulled from its registry."""
         with _asking("pull an image", "pull", tag):
@@ -142,16 +170,26 @@ class Engine:
         api, label = self.client.api, {"label": CLUSTER_LABEL}
         with _asking("list what is ours", "ps"):
             containers = api.containers(all=True, filters=label)
+            running = {c["Id"]: c["State"] == "running" and self._is_connected(c) for c in containers}
             networks = api.networks(filters=label)
             volumes = api.volumes(filters=label)["Volumes"] or []
         return [
-            *(
-                _holding("container", c["Names"][0][1:], c["Id"], c["Labels"], c["State"] == "running")
-                for c in containers
-            ),
+            *(_holding("container", c["Names"][0][1:], c["Id"], c["Labels"], running[c["Id"]]) for c in containers),
             *(_holding("network", n["Name"], n["Id"], n["Labels"]) for n in networks),
             *(_holding("volume", v["Name"], v["Name"], v["Labels"]) for v in volumes),
         ]
+
+    def _is_connected(self, container: Mapping[str, Any]) -> bool:
+        """Whether a container that shares another one's network has that network still: a restart makes a new one."""
+        kind, _, other = container.get("HostConfig", {}).get("NetworkMode", "").partition(":")
+        return kind != "container" or self._started(other) < self._started(container["Id"])
+
+    def _started(self, key: str) -> str:
+        """When a container was started last, in a form that sorts; "~", which is after all, if there is none."""
+        try:
+            return str(self.client.api.inspect_container(key)["State"]["StartedAt"]).rstrip("Z")
+        except docker.errors.NotFound:
+            return "~"
 
     def remove(self, kind: str, key: str) -> None:
         """Remove it; gone already is fine."""

@@ -49,15 +49,14 @@ def deploy(config: Config) -> Deployment:
         pairing = planning.preflight(config)
     place, provider = state.home(config.name), providers.get(config.provider)
     _say_what_it_costs(config, provider)
-    with lock.held(place):
+    with lock.held(place), password.settled(place, config):
         record = _draft(place, config, provider, pairing)
-        provider.prepare(record, place)
         before = state.read(place) or record
         strays = provider.strays(place, before)
         _spare_runs(place, before, record.variables)
         saving.before_new_head(place, before, record.variables)
         state.write(place, record)  # before anything of it is made
-        with notebook.settled(place, config), password.settled(place, config), _keeping(provider, record):
+        with notebook.settled(place, config), _keeping(provider, record):
             effort = Effort(place, record, record.least)
             made = effort.settle(_provision(place, provider, record, strays, effort.missing), effort.reach)
             made = effort.settle(made, effort.configure)
@@ -74,11 +73,12 @@ def _say_what_it_costs(config: Config, provider: Provider) -> None:
 
 
 def _draft(place: Home, config: Config, provider: Provider, pairing: Pairing) -> Record:
-    """The record as this deploy wants it; nothing is written down yet."""
-    record = state.read(place) or state.new_record(config.model_dump(mode="json"))
-    variables = planning.variables(place, config, provider, record)
-    changes = {"config": config.model_dump(mode="json"), "written_by": __version__, "variables": variables}
-    return record.model_copy(update={**changes, "gpu": pairing})
+    """The record as this deploy wants it, with what nodes are made of built; nothing is written down yet."""
+    before = state.read(place) or state.new_record(config.model_dump(mode="json"))
+    changes = {"config": config.model_dump(mode="json"), "written_by": __version__, "gpu": pairing}
+    record = before.model_copy(update=changes)
+    provider.prepare(record, place)
+    return record.model_copy(update={"variables": planning.variables(place, config, provider, before)})
 
 
 def _spare_runs(place: Home, record: Record, variables: Mapping[str, Any]) -> None:
@@ -97,7 +97,15 @@ def _unchanged(place: Home, record: Record, variables: Mapping[str, Any]) -> boo
     """Whether these ``variables`` and this version's Terraform root made the nodes, and no later deploy began."""
     provider = record.config["provider"]
     same_root = not terraform.has_root(provider) or terraform.is_current(place, provider)
-    return same_root and record.settled and variables == record.variables
+    return same_root and record.settled and _of_nodes(variables) == _of_nodes(record.variables)
+
+
+def _of_nodes(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Without Grafana's container, which may come and go beside a run."""
+    return {
+        key: {name: part for name, part in value.items() if name != "grafana"} if isinstance(value, dict) else value
+        for key, value in variables.items()
+    }
 
 
 def _provision(

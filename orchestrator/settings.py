@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from orchestrator import alerting, notebook, terraform
+from orchestrator import alerting, notebook, providers, terraform
 from orchestrator.cluster import Cluster
-from orchestrator.config import expanded, stored
-from orchestrator.providers import machines
+from orchestrator.config import Monitoring, expanded, stored
+from orchestrator.providers import grafana, machines
 from orchestrator.state import Home, Record
 
 
@@ -53,7 +53,13 @@ def _monitoring(place: Home, record: Record) -> dict[str, Any]:
         "monitoring_state": "present",
         "monitoring_secret": str(place.monitoring),
         "monitoring_alertmanager": str(alerting.kept(place)),
-        "monitoring_grafana": wanted.grafana,
+        **_grafana(place, record, wanted),
         "monitoring_retention_time": wanted.retention_time,
         "monitoring_retention_size": wanted.retention_size,
     }
+
+
+def _grafana(place: Home, record: Record, wanted: Monitoring) -> dict[str, Any]:
+    image = {"grafana_image": wanted.grafana_image} if wanted.grafana_image else {}
+    beside = grafana.for_ansible(place, record) if providers.of_one_machine(record) else {}
+    return {"monitoring_grafana": wanted.grafana, **image, **beside}

@@ -15,6 +15,7 @@ FORMS = {
     "sender": (ADDRESS, "someone@example.org"),
     "smarthost": (r"[^\s:/]+:\d{1,5}", "mail.example.org:587"),
     "webhook": (r"https?://[^\s/]\S*", "https://example.org/alerts"),
+    "grafana_image": (r"[a-z0-9][\w.:/-]*(@sha256:[0-9a-f]{64})?", "registry.example.org/grafana:12.0.2"),
     "retention_time": (r"[1-9]\d*[hdwy]", "12h, 30d, 8w or 1y"),
     "retention_size": (r"[1-9]\d*(MB|GB|TB)", "500MB, 10GB or 1TB"),
 }
@@ -60,6 +61,9 @@ class Monitoring(Section):
     grafana: Literal["auto", "on", "off"] = Field(
         "auto", description="auto: Grafana where the head can get it; on: a deploy fails without it; off: none"
     )
+    grafana_image: str | None = Field(
+        None, description="image that Grafana's container is made of; default: a version that is pinned"
+    )
     retention_time: str = Field("30d", description="how long series are kept: 12h, 30d, 8w or 1y")
     retention_size: str = Field("10GB", description="disk of the head that they may take: 500MB, 10GB or 1TB")
     receivers: list[Receiver] = Field(
@@ -72,10 +76,10 @@ class Monitoring(Section):
         """YAML reads on and off as true and false."""
         return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
-    @field_validator("retention_time", "retention_size")
+    @field_validator("grafana_image", "retention_time", "retention_size")
     @classmethod
-    def _for_prometheus(cls, value: str, field: ValidationInfo) -> str:
-        return well_formed(value, field)
+    def _well_formed(cls, value: str | None, field: ValidationInfo) -> str | None:
+        return value and well_formed(value, field)
 
 
 def well_formed(value: str, field: ValidationInfo) -> str:

@@ -9,7 +9,7 @@ from orchestrator import build, images, process
 from orchestrator.config import LEAST_CPUS, Config, stored
 from orchestrator.engine import Engine, Holding
 from orchestrator.errors import PreflightError, command, gather
-from orchestrator.providers import Resource, capacity
+from orchestrator.providers import Resource, capacity, grafana
 from orchestrator.providers.terraformed import destroy, provision, strays
 from orchestrator.state import Home, Record
 
@@ -68,7 +68,7 @@ def _require_free_subnet(docker: Engine, subnet: IPv4Network | None, ours: str) 
 
 
 def variables(config: Config, record: Record) -> dict[str, Any]:
-    """The node image, and each node's share of this machine."""
+    """The node image, each node's share of this machine, and Grafana's container."""
     docker = Engine()
     memory = config.local.memory or capacity.MEMORY_SHARE * docker.memory / 2**30 / config.nodes
     cpus = config.local.cpus or max(LEAST_CPUS, int(100 * docker.cpus / config.nodes) / 100)
@@ -79,6 +79,7 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
         "cpus": cpus,
         "quota": cpus if config.local.cpus or cpus >= LEAST_QUOTA else docker.cpus,
         "memory": int(memory * 2**10),
+        "grafana": grafana.variables(docker, config),
     }
 
 
@@ -98,7 +99,9 @@ def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]
 
 
 def prepare(record: Record, place: Home) -> None:
-    build.ensure(Engine(), IMAGE, stored(record.config).local.base_image, place.log("image"))
+    docker = Engine()
+    build.ensure(docker, IMAGE, stored(record.config).local.base_image, place.log("image"))
+    grafana.prepare(docker, record, place)
 
 
 def priced(config: Config) -> dict[str, int]:

@@ -8,7 +8,7 @@ from orchestrator.errors import StateError, command
 from orchestrator.providers import Resource
 from orchestrator.state import Home, Record
 
-_OF_WORKER = re.compile(r"-worker-\d+$")
+_REMADE = re.compile(r"-worker-\d+$|-grafana(-data)?$")
 REPLACED = "container"  # keeps no data, and its successor has its name: which of the two it is cannot be told
 
 
@@ -32,9 +32,9 @@ def strays(place: Home, record: Record) -> list[Resource]:
 
 
 def _doubtful(place: Home, record: Record, found: Sequence[Resource]) -> list[Resource]:
-    """Resources that an interrupted apply does not explain. Workers can be made again from what the head has."""
+    """Resources that an interrupted apply does not explain. Workers and Grafana are made again from what is left."""
     tainted = terraform.recorded(place, record.config["provider"]).identities
-    others = [one for one in found if not _OF_WORKER.search(one.name) and one.identity not in tainted]
+    others = [one for one in found if not _REMADE.search(one.name) and one.identity not in tainted]
     kept = terraform.kept(place)
     if record.settled or kept is None:
         return others

@@ -58,6 +58,12 @@ variable "local" {
     cpus   = number
     quota  = number
     memory = number
+    grafana = object({
+      image    = string # "": no Grafana
+      files    = string # archive of its files, on this machine
+      digest   = string # of these files
+      password = string # changes if the password does, and tells nothing of it
+    })
   })
 
   validation {

@@ -17,7 +17,15 @@ from tests.contract.conftest import Root
 from tests.contract.providers import attributes, declared, planned
 
 GOLDEN = Path(__file__).parent / "golden" / "local.json"
-LOCAL = {"image": "node:1", "subnet": "10.201.7.0/24", "mtu": 1500, "cpus": 0.5, "quota": 2, "memory": 1024}
+LOCAL = {
+    "image": "node:1",
+    "subnet": "10.201.7.0/24",
+    "mtu": 1500,
+    "cpus": 0.5,
+    "quota": 2,
+    "memory": 1024,
+    "grafana": {"image": "", "files": "", "digest": "", "password": ""},
+}
 VARIABLES = {
     "name": "demo",
     "id": "1a2b3c4d",
@@ -50,6 +58,7 @@ def test_the_provider_writes_the_attributes_that_its_variable_declares() -> None
         "image": "string",
         "subnet": "string",
         **dict.fromkeys(["mtu", "cpus", "quota", "memory"], "number"),
+        "grafana": "object",
     }
 
 

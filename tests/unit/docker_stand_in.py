@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -9,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 BREAKS_OFF = {"stand-in": "breaks off"}  # as a document: the connection ends in the middle of the answer
+STALLS = {"stand-in": "stalls"}  # as a document: nothing comes for longer than a test waits
+STALL_SECONDS = 5.0
 Answers = dict[str, tuple[int, list[Any]]]  # the end of a request's path -> status, JSON documents
 USUAL: Answers = {
     "/version": (200, [{"ApiVersion": "1.41", "Version": "20.10.0"}]),
@@ -44,7 +47,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         path = self.path.partition("?")[0]
-        unknown = (500, [{"message": f"this stand-in knows no {path}"}])
+        status_of_unknown = 404 if "/images/" in path else 500
+        unknown = (status_of_unknown, [{"message": f"this stand-in knows no {path}"}])
         status, documents = next((self.answers[end] for end in self.answers if path.endswith(end)), unknown)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -65,6 +69,8 @@ class Handler(BaseHTTPRequestHandler):
             if document is BREAKS_OFF:
                 self.close_connection = True
                 return
+            if document is STALLS:
+                time.sleep(STALL_SECONDS)
             content = json.dumps(document).encode()
             self.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))
         self.wfile.write(b"0\r\n\r\n")

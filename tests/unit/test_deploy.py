@@ -29,6 +29,15 @@ def test_after_an_upgrade_runs_are_in_the_way_of_what_another_root_may_change() 
     assert not lifecycle._unchanged(place, record, record.variables)
 
 
+def test_grafana_may_come_and_go_beside_a_run() -> None:
+    place = builders.deployed("demo", nodes=3)
+    applied_by_this_version(place)
+    variables = {"local": {"cpus": 1, "grafana": {"image": "sha256:1"}}}
+    record = builders.recorded(place).model_copy(update={"variables": variables, "applied": variables})
+    assert lifecycle._unchanged(place, record, {"local": {"cpus": 1, "grafana": {"image": ""}}})
+    assert not lifecycle._unchanged(place, record, {"local": {"cpus": 2, "grafana": {"image": "sha256:1"}}})
+
+
 def test_a_deploy_that_changes_nothing_asks_for_no_run() -> None:
     """No node is asked: none of these is there."""
     place = builders.deployed("demo", nodes=3)

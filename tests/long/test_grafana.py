@@ -1,0 +1,168 @@
+"""Grafana's container beside a local head, by an image that stands in for Grafana's: no registry is needed for it.
+
+docs/grafana.md says how the same is seen with Grafana itself.
+"""
+
+import base64
+import json
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import Cli, docker
+
+CLUSTER = "e2e-grafana"
+HEAD, GRAFANA, DATA = (f"{CLUSTER}-{name}" for name in ("head", "grafana", "grafana-data"))
+IMAGE = "orchestrator-test/grafana-stand-in:1"
+SCRIPT = Path(__file__).parent / "scripts" / "grafana_stand_in.py"
+DOCKERFILE = """
+FROM {base}
+COPY {script} /{script}
+ENTRYPOINT ["/opt/orchestrator/bin/python", "/{script}"]
+"""
+SETTINGS = f"nodes: 1\nmonitoring:\n  grafana_image: {IMAGE}\n"
+
+
+@pytest.fixture(scope="module")
+def settings(cli: Cli, node_image: str) -> Iterator[str]:
+    """A configuration whose image no registry has and this engine has not yet."""
+    subprocess.run(["docker", "image", "rm", "--force", IMAGE], capture_output=True, check=False)
+    file = cli.state / "grafana.yaml"
+    file.write_text(SETTINGS)
+    yield str(file)
+    cli("teardown", cluster=CLUSTER)
+    subprocess.run(["docker", "image", "rm", "--force", IMAGE], capture_output=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def without(cli: Cli, settings: str) -> Any:
+    """A deploy that finds no image."""
+    return cli("deploy", "--config", settings, cluster=CLUSTER)
+
+
+@pytest.fixture(scope="module")
+def deployed(cli: Cli, settings: str, without: Any, node_image: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The next one, once the image was made by hand."""
+    context = tmp_path_factory.mktemp("stand-in")
+    shutil.copy(SCRIPT, context)
+    (context / "Dockerfile").write_text(DOCKERFILE.format(base=node_image, script=SCRIPT.name))
+    docker("build", "--quiet", "--tag", IMAGE, str(context))
+    return cli("deploy", "--config", settings, cluster=CLUSTER)
+
+
+@contextmanager
+def dashboard(cli: Cli) -> Iterator[dict[str, Any]]:
+    """What `orchestrator dashboard` says, while its tunnel is open."""
+    with cli.start("dashboard", "--json", cluster=CLUSTER) as command:
+        assert command.stdout
+        said = ""
+        for line in command.stdout:
+            said += line
+            if line.startswith("}"):
+                break
+        try:
+            yield json.loads(said[said.index("{") :])
+        finally:
+            command.kill()
+
+
+def get(found: dict[str, Any], path: str, secret: str) -> Any:
+    """An answer to whom that password lets in; the status where that is none."""
+    login = base64.b64encode(f"{found['user']}:{secret}".encode()).decode()
+    asked = urllib.request.Request(found["grafana"] + path, headers={"Authorization": f"Basic {login}"})
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=30) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def kept(found: dict[str, Any]) -> str:
+    return str(json.loads(Path(found["password_file"]).read_text())["password"])
+
+
+def inspected() -> Any:
+    (found,) = json.loads("\n".join(docker("inspect", GRAFANA)))
+    return found
+
+
+def test_without_an_image_one_line_says_so_and_the_way_out(without: Any) -> None:
+    (line,) = [line for line in without.stderr.splitlines() if "no Grafana" in line]
+    assert f"no image {IMAGE} and cannot pull it" in line
+    assert "`docker load`" in line
+    assert "monitoring.grafana_image" in line
+
+
+def test_an_image_made_by_hand_is_used_by_the_next_deploy(deployed: Any) -> None:
+    assert inspected()["Image"] == docker("image", "inspect", "--format", "{{.Id}}", IMAGE)[0]
+
+
+def test_it_carries_the_clusters_labels_and_is_in_the_heads_network(deployed: Any) -> None:
+    labels = [json.loads(docker("inspect", "--format", "{{json .Config.Labels}}", name)[0]) for name in (GRAFANA, HEAD)]
+    names = ("orchestrator.cluster", "orchestrator.id")
+    assert [labels[0][name] for name in names] == [labels[1][name] for name in names]
+    assert inspected()["HostConfig"]["NetworkMode"] == f"container:{docker('inspect', '--format', '{{.Id}}', HEAD)[0]}"
+
+
+def test_it_has_no_privileges_and_no_secret_where_others_see_it(cli: Cli, deployed: Any) -> None:
+    found = inspected()
+    host = found["HostConfig"]
+    assert (found["Config"]["User"], host["ReadonlyRootfs"], host["CapDrop"]) == ("472:0", True, ["ALL"])
+    assert (host["Privileged"], host["CapAdd"], host["SecurityOpt"]) == (False, None, ["no-new-privileges"])
+    with dashboard(cli) as addresses:
+        assert kept(addresses) not in json.dumps(found)
+
+
+def test_its_user_sees_five_dashboards_and_the_data_of_prometheus(cli: Cli, deployed: Any) -> None:
+    with dashboard(cli) as found:
+        assert get(found, "/api/search", "another") == 401
+        assert len(get(found, "/api/search", kept(found))) == 5
+        answer = get(found, "/api/datasources/proxy/uid/prometheus/api/v1/query?query=up", kept(found))
+        assert {one["metric"]["node"] for one in answer["data"]["result"]} == {HEAD}
+
+
+def test_a_deploy_with_nothing_to_do_leaves_it_alone(cli: Cli, settings: str, deployed: Any) -> None:
+    before = inspected()["Id"]
+    assert cli.json("deploy", "--config", settings, cluster=CLUSTER)["changed"] == {HEAD: 0}
+    assert inspected()["Id"] == before
+
+
+@pytest.mark.parametrize("harm", [("rm", "--force", GRAFANA), ("kill", GRAFANA), ("restart", "--time", "5", HEAD)])
+def test_a_deploy_heals_it(cli: Cli, settings: str, deployed: Any, harm: tuple[str, ...]) -> None:
+    docker(*harm)
+    cli("deploy", "--config", settings, cluster=CLUSTER)
+    with dashboard(cli) as found:
+        assert len(get(found, "/api/search", kept(found))) == 5
+
+
+def test_another_password_is_the_only_one(cli: Cli, settings: str, deployed: Any) -> None:
+    with dashboard(cli) as found:
+        before = kept(found)
+    file = cli.state / "secret"
+    file.write_text("another-password\n")
+    cli("deploy", "--config", settings, "--grafana-password-file", str(file), cluster=CLUSTER)
+    with dashboard(cli) as found:
+        assert get(found, "/api/search", before) == 401
+        assert len(get(found, "/api/search", "another-password")) == 5
+
+
+def test_it_goes_and_comes_with_monitoring(cli: Cli, settings: str, deployed: Any) -> None:
+    cli("deploy", "--config", settings, "--no-monitoring", cluster=CLUSTER)
+    assert docker("ps", "--all", "--quiet", "--filter", f"name={GRAFANA}") == []
+    cli("deploy", "--config", settings, cluster=CLUSTER)
+    assert inspected()["State"]["Running"]
+
+
+def test_teardown_lists_it_and_leaves_nothing(cli: Cli, deployed: Any) -> None:
+    receipt = cli("teardown", cluster=CLUSTER).stdout.splitlines()
+    assert {f"container {GRAFANA}: gone", f"volume {DATA}: gone"} <= set(receipt)
+    assert receipt[-1].endswith(" 0 left")
+    for listing in (("ps", "--all"), ("volume", "ls"), ("network", "ls")):
+        assert docker(*listing, "--quiet", "--filter", f"label=orchestrator.cluster={CLUSTER}") == []
