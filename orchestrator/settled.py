@@ -17,7 +17,7 @@ LARGE = 1 << 20  # bytes of a file that is known by its size and time alone
 def fingerprint(inventory: Mapping[str, Any]) -> str:
     """A checksum of all that Ansible is told: the inventory, the files that it names, our roles and rules."""
     digest = hashlib.sha256(json.dumps(inventory, sort_keys=True).encode())
-    named = [Path(value) for value in inventory["all"]["vars"].values() if isinstance(value, str) and "/" in value]
+    named = [Path(value) for value in inventory["all"]["vars"].values() if str(value).startswith("/")]
     for path in [*named, *_sources()]:
         if path.is_file():
             digest.update(f"{path.name}\0".encode())

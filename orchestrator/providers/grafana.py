@@ -26,6 +26,7 @@ LACK = (
     "this machine's Docker Engine has no image {} and cannot pull it ({}): load one by `docker load`, `docker pull` or"
     " `docker build`, under that name or the one in monitoring.grafana_image, and deploy again"
 )
+MAX_REASON = 200  # characters of what a registry, or a proxy before it, says
 UNUSUAL = re.compile(r"[^\w .,:/@()-]")  # a registry's words pass through JSON and Ansible's templates
 # Grafana complains about each directory of provisioning that does not exist.
 EMPTY = ("provisioning/alerting", "provisioning/notifiers", "provisioning/plugins")
@@ -80,7 +81,7 @@ def _pull(docker: Engine, reference: str, place: Home) -> None:
     with progress.step(f"Pulling {reference} (once)") as step:
         reason = docker.fetch(reference, step.detail, SILENT_SECONDS)
         step.detail(reason)
-    state.replace(_lack_file(place), LACK.format(reference, UNUSUAL.sub("", reason)) if reason else "")
+    state.replace(_lack_file(place), LACK.format(reference, UNUSUAL.sub("", reason)[:MAX_REASON]) if reason else "")
 
 
 def _lack_file(place: Home) -> Path:

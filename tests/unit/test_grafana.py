@@ -89,9 +89,10 @@ def test_a_pull_that_failed_is_repeated_only_if_asked_for(engine: Connect) -> No
 
 
 def test_words_of_a_registry_are_no_template_and_no_json(engine: Connect) -> None:
-    hostile = {"/images/create": (500, [{"message": 'x {{ lookup("pipe", "id") }}\n"\\ {% y %}'}])}
+    hostile = {"/images/create": (500, [{"message": 'x {{ lookup("pipe", "id") }}\n"\\ {% y %}' + "z" * 1000}])}
     (lack,) = said(*prepared(engine(hostile), config())).values()
     assert not set('{}%"\\\n') & set(lack)
+    assert len(lack) < 500
 
 
 def test_a_registry_that_does_not_answer_is_given_up(engine: Connect) -> None:

@@ -35,6 +35,11 @@ def test_another_password_in_a_file_has_another_fingerprint(tmp_path: Path) -> N
     assert len(marks) == 2
 
 
+def test_a_long_sentence_with_a_slash_is_no_file() -> None:
+    lack = f"no image of grafana: {'x' * 300} at https://registry.example.org"
+    assert settled.fingerprint(inventory(monitoring_grafana_lack=lack))
+
+
 def test_another_role_has_another_fingerprint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(assets, "directory", lambda name: tmp_path / name)
     role = tmp_path / "ansible" / "roles" / "ssh.yml"
