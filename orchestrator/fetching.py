@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from orchestrator import progress
 from orchestrator.errors import ContractError, StateError
 from orchestrator.launch import Run
-from orchestrator.schema import FileName
+from orchestrator.schema import FileName, bounded
 from orchestrator.ssh import Session
 
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -26,9 +26,9 @@ FREE_BYTES = 256 << 20  # to be left on this machine's disk
 def parsed(shape: type[Shape], text: str, head: Session, name: str) -> Shape:
     """The ``shape`` that JSON in the file ``name`` on the head holds. Raises ContractError."""
     try:
-        return shape.model_validate_json(text)
-    except ValidationError as error:
-        raise ContractError(f"{head.node}: {name} has another shape: {error}") from error
+        return bounded.load_model(text, shape, f"{head.node}: {name}")
+    except bounded.Unreadable as error:
+        raise ContractError(str(error)) from error
 
 
 def run_ids(names: Sequence[str], head: Session) -> list[str]:

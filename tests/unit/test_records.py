@@ -167,7 +167,7 @@ def test_a_head_that_sends_a_name_that_was_not_requested_changes_nothing(
 )
 def test_an_index_with_a_checkpoint_that_is_none_is_refused(there: Path, index: str) -> None:
     (there / "checkpoints" / "index.json").write_text(index)
-    with pytest.raises(ContractError, match=r"demo-head: checkpoints/index.json has another shape"):
+    with pytest.raises(ContractError, match=r"demo-head: checkpoints/index.json: "):
         collect()
 
 
