@@ -8,6 +8,9 @@ locals {
   tag    = "orchestrator:${var.name}:${var.id}"
   prefix = "orchestrator-${var.name}-${var.id}"
 
+  # These images boot by UEFI and are signed. Of others Google takes what they are capable of.
+  signed = can(regex("/projects/(debian-cloud|ubuntu-os-cloud)/global/images/", var.gcp.image))
+
   # The head is .10, worker n is .11 + n: addresses stay when the cluster grows or a node is replaced.
   names = concat(["${var.name}-head"], [for n in range(var.nodes - 1) : "${var.name}-worker-${n}"])
   nodes = {

@@ -59,6 +59,16 @@ resource "google_compute_instance" "node" {
     }
   }
 
+  # NVIDIA's driver is built on the node, and secure boot refuses modules that are not signed.
+  dynamic "shielded_instance_config" {
+    for_each = local.signed ? [each.value.shape] : []
+    content {
+      enable_secure_boot          = shielded_instance_config.value.gpus == 0
+      enable_vtpm                 = true
+      enable_integrity_monitoring = true
+    }
+  }
+
   # Only what has neither GPUs nor close neighbours, and is not on sale, can move to another host while it runs.
   scheduling {
     provisioning_model          = var.gcp.spot ? "SPOT" : "STANDARD"
@@ -78,5 +88,10 @@ resource "google_compute_instance" "node" {
     enable-oslogin         = "FALSE"
     block-project-ssh-keys = "TRUE"
     ssh-keys               = "orchestrator:${var.ssh_public_key}"
+  }
+
+  # Nodes of an older version would be stopped for it, under their runs.
+  lifecycle {
+    ignore_changes = [shielded_instance_config]
   }
 }

@@ -1,6 +1,7 @@
 """Config → Terraform → Google: terraform/gcp by itself, with mocked answers, and in a stand-in for Google's API."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator import assets, state, terraform
 from orchestrator import cluster as clusters
-from orchestrator import state, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.providers import gcp, unrecorded
@@ -170,6 +171,25 @@ def test_nodes_have_our_key_alone_and_no_rights_in_the_project(root: Root) -> No
             "block-project-ssh-keys": "TRUE",
             "ssh-keys": "orchestrator:ssh-ed25519 AAAA orchestrator",
         }
+
+
+def test_nodes_are_shielded_and_boot_signed_code_alone_unless_a_driver_is_built_there(root: Root) -> None:
+    shielded = {name: node["shielded_instance_config"] for name, node in of_nodes(mocked(root)).items()}
+    safe = {"enable_vtpm": True, "enable_integrity_monitoring": True}
+    assert shielded["demo-head"] == [{"enable_secure_boot": True, **safe}]
+    assert shielded["demo-worker-0"] == [{"enable_secure_boot": False, **safe}]
+
+
+def test_only_images_that_are_signed_are_shielded() -> None:
+    text = (assets.directory("terraform") / "gcp" / "main.tf").read_text()
+    signed = re.search(r'signed = can\(regex\("(.*)", var.gcp.image\)\)', text)
+    assert signed is not None
+    own = "projects/demo-project/global/images/debian-cloud"
+    assert [bool(re.search(signed[1], LINK + image)) for image in (IMAGE, own)] == [True, False]
+    node = resources("gcp")["google_compute_instance.node"]
+    [shielded] = [block["shielded_instance_config"] for block in node["dynamic"] if "shielded_instance_config" in block]
+    assert shielded["for_each"] == "${local.signed ? [each.value.shape] : []}"
+    assert node["lifecycle"] == [{"ignore_changes": ["shielded_instance_config"]}]
 
 
 def test_addresses_stay_when_the_cluster_grows_or_a_node_is_left_out(root: Root) -> None:
