@@ -26,8 +26,9 @@ TIMEOUT = 20.0
 STALE_SECONDS = 3600.0
 SHARD_BYTES = 128 << 20  # long enough to be read at a disk's full speed, and to be worth a file of its own
 MANIFEST = "manifest.json"
-ROOT = Path("/")  # `python -m` imports what lies in its working directory, which is the user's
-FORMATS = ("-m", "orchestrator.trainer.data.formats")
+# `python -m` would import what lies in the working directory, which is the user's; -P of Python 3.11 is this.
+SAFE = "import sys; sys.path[:] = filter(None, sys.path); import runpy; runpy.run_module({!r}, run_name='__main__')"
+FORMATS = ("-c", SAFE.format("orchestrator.trainer.data.formats"))
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,8 @@ def find(
 def require(dataset: str, data: Path | None, on_progress: Callable[[str], None], remedy: str | None = None) -> Found:
     """The same for a data set that has files."""
     directory = expanded("train.data", data) if data else download(dataset, on_progress)
-    argv = [sys.executable, *FORMATS, dataset, str(directory.absolute()), *(["skip"] if remedy is None else [])]
-    facts: dict[str, Any] = json.loads(process.run("check data", argv, cwd=ROOT))
+    argv = [sys.executable, *FORMATS, dataset, str(directory), *(["skip"] if remedy is None else [])]
+    facts: dict[str, Any] = json.loads(process.run("check data", argv))
     if "error" in facts:
         raise ConfigError([f"train.data: {facts['error']}"], remedy or "" if facts["damaged"] else "")
     return Found(dataset, directory, **facts)
