@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install demo test test-long check slow e2e-scale e2e-openstack e2e-distributions bench bench-watching bench-train bench-link clean
+.PHONY: help setup install lock demo test test-long check slow e2e-scale e2e-openstack e2e-distributions bench bench-watching bench-train bench-link clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -8,6 +8,10 @@ PYTEST := $(DOCKER) $(BIN)/python -m pytest
 # Half of the time of unit tests is waiting, also where there are two cores.
 SIDE_BY_SIDE := --dist loadfile -n
 SOURCES := orchestrator tests scripts bench
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Files that a lock file names by SHA-256, and no others. python-terraform has no wheel; requirements/build.txt builds it.
+LOCKED := $(INSTALL) --require-hashes --no-build-isolation --only-binary :all: --no-binary python-terraform --requirement
+UPGRADE := --upgrade
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -15,16 +19,22 @@ help: ## show this
 setup: ## install and start what a fresh Debian or Ubuntu lacks (Docker Engine, ssh client, Terraform)
 	@scripts/setup.sh
 
-.venv/installed: pyproject.toml
+.venv/installed: pyproject.toml requirements/build.txt requirements/command.txt
 	@echo "installing orchestrator into .venv"
 	@test -x $(BIN)/python || python3 -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(LOCKED) requirements/build.txt
+	@$(LOCKED) requirements/command.txt
+	@$(INSTALL) --no-build-isolation --no-deps --editable .
 	@touch $@
 
-.venv/installed-dev: .venv/installed
+.venv/installed-dev: .venv/installed requirements/development.txt
 	@echo "installing the tools of development into .venv"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(LOCKED) requirements/development.txt
 	@touch $@
+
+lock: .venv/installed ## renew the locked versions of all Python packages (UPGRADE= keeps those that still fit)
+	@$(LOCKED) requirements/uv.txt
+	@scripts/lock.sh $(UPGRADE)
 
 install: setup .venv/installed ## install the command into .venv/bin
 	@$(BIN)/python scripts/get_terraform.py $(BIN)

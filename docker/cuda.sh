@@ -20,8 +20,7 @@ dpkg-deb --extract nvidia-cuda-toolkit_*.deb /
 nvcc --version | grep --fixed-strings 'release 12.4,'
 
 # Its headers must be of its own version.
-pip download --no-deps --dest wheels \
-  nvidia-cuda-nvcc-cu12==12.4.131 nvidia-cuda-runtime-cu12==12.4.127 nvidia-cuda-cccl-cu12==12.4.127.post1
+pip download --require-hashes --only-binary :all: --no-deps --dest wheels --requirement /tmp/cuda.txt
 for wheel in wheels/*.whl; do
   python -m zipfile --extract "$wheel" unpacked
 done

@@ -4,8 +4,7 @@
 set -eux
 accelerator=$1
 cd /tmp
-pip download --no-deps --no-build-isolation --no-binary :all: horovod==0.28.1
-echo '92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0  horovod-0.28.1.tar.gz' | sha256sum --check
+pip download --require-hashes --no-deps --no-build-isolation --no-binary :all: --requirement horovod.txt
 tar --extract --file horovod-0.28.1.tar.gz
 cd horovod-0.28.1
 

@@ -103,9 +103,14 @@ def _disk_full(engine: Engine, detail: str) -> PreflightError:
     return PreflightError(f"the disk of {engine.data_root} is full: {detail}", hint)
 
 
+def substitute(base_image: str) -> str:
+    """The name of the image that mmdebstrap makes in place of ``base_image``."""
+    return f"orchestrator-base:{base_image.partition('@')[0].replace(':', '-').replace('/', '-')}"
+
+
 def _base(engine: Engine, base_image: str, log: Path) -> str:
     """The base image: the one that is here, else pulled, else made with mmdebstrap under a name of our own."""
-    made = f"orchestrator-base:{base_image.replace(':', '-').replace('/', '-')}"
+    made = substitute(base_image)
     for name in (base_image, made):
         if engine.has_image(name):
             return name

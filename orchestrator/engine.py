@@ -82,9 +82,9 @@ class Engine:
         """For what takes long and says nothing meanwhile."""
         return docker.DockerClient(base_url=self.host, timeout=BUILD_SECONDS)
 
-    def has_image(self, tag: str) -> bool:
-        with _asking("look for an image", "images", tag):
-            return bool(self.client.images.list(name=tag))
+    def has_image(self, name: str) -> bool:
+        """Whether the engine has image ``name``: NAME:TAG, or NAME@sha256:DIGEST, which it pulled by that digest."""
+        return self.image_id(name) is not None
 
     def image_id(self, reference: str) -> str | None:
         """The id of the image of that name, tag or digest; None if the engine has none."""
@@ -114,7 +114,7 @@ class Engine:
         return ""
 
     def pull(self, tag: str) -> bool:
-        """Whether ``tag`` could be pulled from its registry."""
+        """Whether ``tag`` could be pulled from its registry; the engine checks a digest in it."""
         with _asking("pull an image", "pull", tag):
             try:
                 self.patient.images.pull(tag)

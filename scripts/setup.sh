@@ -68,9 +68,10 @@ if ! docker info > /dev/null 2>&1; then
   as_root usermod --append --groups docker "$(id -un)"
 fi
 
-# A base image is pulled where a registry answers, and made with mmdebstrap where none does.
-if ! command -v mmdebstrap > /dev/null && ! "$here/with-docker.sh" docker image inspect debian:12-slim > /dev/null 2>&1 &&
-  ! "$here/with-docker.sh" docker pull --quiet debian:12-slim > /dev/null 2>&1; then
+# The base image is pulled if a registry answers, and made with mmdebstrap if none does.
+base=$(sed -n 's/^DEBIAN_12 = "\(.*\)"$/\1/p' "$here/../orchestrator/config/providers.py")
+if ! command -v mmdebstrap > /dev/null && ! "$here/with-docker.sh" docker image inspect "$base" > /dev/null 2>&1 &&
+  ! "$here/with-docker.sh" docker pull --quiet "$base" > /dev/null 2>&1; then
   say "no image registry answers"
   install_packages mmdebstrap debian-archive-keyring uidmap
 fi

@@ -50,7 +50,7 @@ def template() -> str:
         else:
             shown = "" if default is None else f" {documents.dump(default).splitlines()[0]}"
             mark = "# " if default is None or name == "nodes" else ""  # where it is absent, hosts are counted
-            lines.append(f"{indent}{mark}{name}:{shown}".ljust(36) + f"# {description}")
+            lines.append(f"{indent}{mark}{name}:{shown}".ljust(35) + f" # {description}")
     return "\n".join(lines) + "\n"
 
 

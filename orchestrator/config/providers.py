@@ -9,6 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from orchestrator.config.sections import MAX_NODES, Section
 
+# bookworm-20260918-slim, by the digest that docker-library/repo-info lists (repos/debian/remote).
+DEBIAN_12 = "debian:12-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251"
 LEAST_CPUS, LEAST_MEMORY = 0.01, 0.3  # cores, GiB
 HOST = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<address>[^@:\s]+)(?::(?P<port>\d{1,5}))?")
 Subnet = IPv4Network
@@ -26,9 +28,7 @@ class Local(Section):
         None, ge=LEAST_MEMORY, description="GiB per node; default: 90 % of this machine's, shared evenly"
     )
     subnet: Subnet | None = Field(None, description="network of the nodes; default: the first free one")
-    base_image: str = Field(
-        "debian:12-slim", min_length=1, description="image that the trainer and node images are built on"
-    )
+    base_image: str = Field(DEBIAN_12, min_length=1, description="image that the trainer and node images are built on")
 
     @field_validator("subnet")
     @classmethod

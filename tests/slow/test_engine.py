@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import images
+from orchestrator import build, images
 from orchestrator.config import Local
 from tests.conftest import Missing
 from tests.e2e.command import Cli, docker, left_on_engine
@@ -23,9 +23,11 @@ def root_and_image(node_image: str, missing: Missing) -> None:
 
 @pytest.fixture
 def base_image(root_and_image: None) -> str:
-    """The base image that is on the machine's engine, pulled or made."""
-    names = (BASE, f"orchestrator-base:{BASE.replace(':', '-')}")
-    return next(name for name in names if docker("images", "--quiet", name))
+    """The base image on the machine's engine, pulled or made, by a name that it keeps in another engine."""
+    name = build.substitute(BASE)
+    if not docker("images", "--quiet", name):
+        docker("tag", BASE, name)
+    return name
 
 
 def test_a_cluster_survives_a_restart_of_docker_and_is_torn_down_after_one(tmp_path: Path) -> None:

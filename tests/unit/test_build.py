@@ -34,9 +34,8 @@ def ensure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Ensure]:
 
 
 def listing(tag: str) -> Answers:
-    """An engine that has one image, whatever it is asked for."""
-    image = {"Id": "sha256:1", "RepoTags": [tag]}
-    return {"/images/json": (200, [[image]]), "/images/sha256:1/json": (200, [image])}
+    """An engine that has one image."""
+    return {f"/images/{tag}/json": (200, [{"Id": "sha256:1", "RepoTags": [tag]}])}
 
 
 def building(*messages: dict[str, Any]) -> Answers:

@@ -134,7 +134,7 @@ def test_ipv4_networks_are_known_with_their_owner_and_others_read_over(engine: C
     [
         (lambda engine: engine.owned(), "docker ps"),
         (lambda engine: engine.networks(), "docker network ls"),
-        (lambda engine: engine.has_image("node:1"), "docker images node:1"),
+        (lambda engine: engine.has_image("node:1"), "docker image inspect node:1"),
         (lambda engine: engine.remove("volume", "v1"), "docker volume rm v1"),
         (lambda engine: engine.load_root_filesystem(io.BytesIO(b"tar"), "base:1"), "docker import - base:1"),
         (lambda engine: list(engine.build(io.BytesIO(b""), "node:1", "node", {})), "docker build --tag node:1"),
@@ -144,7 +144,7 @@ def test_what_the_engine_objects_is_said_with_the_command_it_objects_to(
     monkeypatch: pytest.MonkeyPatch, ask: Callable[[Engine], object], command: str
 ) -> None:
     objects = (500, [{"message": "the disk is upside down"}])
-    paths = ("/containers/json", "/networks", "/images/json", "/volumes/v1", "/images/create", "/build")
+    paths = ("/containers/json", "/networks", "/images/node:1/json", "/volumes/v1", "/images/create", "/build")
     with docker_stand_in.listening(dict.fromkeys(paths, objects)) as address:
         monkeypatch.setenv("DOCKER_HOST", address)
         with pytest.raises(CommandFailed, match="the disk is upside down") as caught:

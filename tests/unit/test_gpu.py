@@ -168,13 +168,13 @@ def test_the_distribution_is_read_from_the_name_of_an_image(image: str, distribu
 
 def test_the_table_says_what_the_image_is_built_of() -> None:
     docker = assets.directory("docker")
-    wheels = (docker / "tensorflow-gpu.txt").read_text()
+    wheels = (docker / "requirements-gpu.txt").read_text()
     holds = gpu._table()["image"]
-    assert f"tensorflow[and-cuda]=={holds['tensorflow']}" in wheels
-    assert f"nvidia-cuda-runtime-cu12=={holds['cuda']}.*" in wheels
-    assert f"nvidia-cudnn-cu12=={holds['cudnn']}.*" in wheels
-    assert f"nvidia-nccl-cu12=={holds['nccl']}" in wheels
-    assert f"horovod=={holds['horovod']}" in (docker / "horovod.sh").read_text()
+    assert f"\ntensorflow=={holds['tensorflow']} ;" in wheels
+    assert f"\nnvidia-cuda-runtime-cu12=={holds['cuda']}." in wheels
+    assert f"\nnvidia-cudnn-cu12=={holds['cudnn']}." in wheels
+    assert f"\nnvidia-nccl-cu12=={holds['nccl']} ;" in wheels
+    assert f"horovod=={holds['horovod']}" in (docker / "horovod.txt").read_text()
 
 
 def test_every_row_of_the_table_can_be_resolved_or_says_why_not() -> None:

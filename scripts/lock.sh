@@ -1,0 +1,28 @@
+#!/bin/sh
+# Renews the files that say which Python packages are installed, with the SHA-256 of each of their files. The arguments
+# are uv's: `--upgrade` takes the newest versions, `--upgrade-package NAME` one, none only what the inputs demand.
+set -eu
+cd "$(dirname "$0")/.."
+uv=.venv/bin/uv
+export UV_CUSTOM_COMPILE_COMMAND='make lock'
+
+lock() { # lock OUTPUT OPTION...
+  output=$1
+  shift
+  "$uv" pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url --output-file "$output" "$@"
+}
+
+control='--python-version 3.10' # the oldest that pyproject.toml allows
+image='--python-version 3.11 --only-binary :all:' # Debian 12's
+# shellcheck disable=SC2086  # lists of options
+{
+  lock requirements/uv.txt $control "$@" requirements/uv.in
+  lock requirements/development.txt $control "$@" --extra dev pyproject.toml
+  for part in command.txt=pyproject.toml build.txt=requirements/build.in; do
+    lock "requirements/${part%=*}" $control "$@" --constraint requirements/development.txt "${part#*=}"
+  done
+  lock docker/cuda.txt $image "$@" --no-deps requirements/cuda.in
+  for accelerator in cpu gpu; do
+    lock docker/requirements-$accelerator.txt $image "$@" requirements/image.in requirements/tensorflow-$accelerator.in
+  done
+}

@@ -1,0 +1,164 @@
+"""The files that say which Python packages are installed: they fit what asks for them, and refuse other contents."""
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from orchestrator import assets
+
+ROOT = assets.PACKAGE.parent
+CONTROL, IMAGE = ("3.10", "3.11", "3.12", "3.13"), ("3.11", "3.12", "3.13")
+REFUSED = "DO NOT MATCH THE HASHES"
+
+
+def project(key: str) -> list[str]:
+    """The requirements under a key of pyproject.toml; Python 3.10 has no reader of TOML."""
+    [found] = re.findall(rf"^{key} = \[(.*?)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(r'"([^"]+)"', found)
+
+
+def lines(name: str) -> list[str]:
+    return [line for line in (ROOT / name).read_text().splitlines() if line and not line.startswith("#")]
+
+
+@cache
+def entries(lock: str) -> list[tuple[Requirement, list[str]]]:
+    """(package, its SHA-256 sums) of every entry of a lock file."""
+    found = re.findall(r"^(\S[^\\]*?)((?: \\\n? *--hash=sha256:[0-9a-f]{64})+)$", read(lock), re.MULTILINE)
+    return [(Requirement(entry), re.findall(r"sha256:(\w+)", hashes)) for entry, hashes in found]
+
+
+def read(lock: str) -> str:
+    """A lock file without comments, each of its entries on the lines of uv or on one."""
+    return "\n".join(line.replace(" --hash", " \\\n    --hash") for line in lines(lock)).replace("\\\n    \\", "\\")
+
+
+def versions(lock: str, python: str, machine: str = "x86_64") -> dict[str, str]:
+    """What a lock file installs with this Python on Linux."""
+    environment = {"python_version": python, "python_full_version": f"{python}.9", "platform_machine": machine}
+    environment |= {"sys_platform": "linux", "platform_system": "Linux", "extra": ""}
+    taken = [entry for entry, _ in entries(lock) if entry.marker is None or entry.marker.evaluate(environment)]
+    return {canonicalize_name(entry.name): str(entry.specifier).removeprefix("==") for entry in taken}
+
+
+INPUTS = {
+    "requirements/command.txt": (project("dependencies"), CONTROL),
+    "requirements/development.txt": (project("dependencies") + project("dev"), CONTROL),
+    "requirements/build.txt": (lines("requirements/build.in") + project("requires"), CONTROL),
+    "requirements/uv.txt": (lines("requirements/uv.in"), CONTROL),
+    "docker/requirements-cpu.txt": (lines("requirements/image.in") + lines("requirements/tensorflow-cpu.in"), IMAGE),
+    "docker/requirements-gpu.txt": (lines("requirements/image.in") + lines("requirements/tensorflow-gpu.in"), IMAGE),
+    "docker/cuda.txt": (lines("requirements/cuda.in"), IMAGE),
+}
+
+
+@pytest.mark.parametrize("lock", INPUTS)
+def test_a_lock_has_a_fitting_version_of_all_that_is_asked_for(lock: str) -> None:
+    """If this fails, run `make lock UPGRADE=`."""
+    asked, pythons = INPUTS[lock]
+    for python in pythons:
+        for machine in ("x86_64", "aarch64"):
+            has = versions(lock, python, machine)
+            environment = {"python_version": python, "platform_machine": machine, "sys_platform": "linux"}
+            wanted = [r for r in map(Requirement, asked) if r.marker is None or r.marker.evaluate(environment)]
+            assert wanted
+            missing = [str(r) for r in wanted if not r.specifier.contains(has.get(canonicalize_name(r.name), "0"))]
+            assert missing == [], python
+
+
+@pytest.mark.parametrize("lock", [*INPUTS, "docker/horovod.txt"])
+def test_every_package_of_a_lock_has_one_version_and_its_checksums(lock: str) -> None:
+    text, found = (ROOT / lock).read_text(), entries(lock)
+    assert found
+    assert len(found) == len([line for line in lines(lock) if not line.startswith(" ")])
+    assert [str(entry) for entry, hashes in found if not hashes or not str(entry.specifier).startswith("==")] == []
+    assert re.search(r"://|index-url|find-links|trusted-host", text) is None
+
+
+@pytest.mark.parametrize("python", CONTROL)
+def test_tools_of_development_change_no_version_of_the_command(python: str) -> None:
+    ours, all_of_them = versions("requirements/command.txt", python), versions("requirements/development.txt", python)
+    assert {name: all_of_them.get(name) for name in ours} == ours
+
+
+def forge(directory: Path, name: str, marker: Path) -> None:
+    """A source archive or wheel of this file name with other contents; if it is built, it leaves ``marker``."""
+    directory.mkdir()
+    if name.endswith(".whl"):
+        distribution, version = name.split("-")[:2]
+        with zipfile.ZipFile(directory / name, "w") as wheel:
+            info = f"{distribution}-{version}.dist-info"
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/RECORD", "")
+        return
+    content = f"open({str(marker)!r}, 'w')\nfrom setuptools import setup\nsetup(name='horovod', version='0.28.1')\n"
+    with tarfile.open(directory / name, "w:gz") as archive:
+        member = tarfile.TarInfo(f"{name.removesuffix('.tar.gz')}/setup.py")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content.encode()))
+
+
+def offline(directory: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command whose pip finds only the forged files of ``directory``."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    environment |= {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(directory / "forged"),
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    return subprocess.run(argv, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+
+
+def first(lock: str) -> str:
+    """The file name of a pure wheel of the first package of a lock file."""
+    entry = entries(lock)[0][0]
+    return f"{entry.name.replace('-', '_')}-{str(entry.specifier).removeprefix('==')}-py3-none-any.whl"
+
+
+def test_make_installs_no_wheel_with_another_checksum(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    forge(tmp_path / "forged", first("requirements/build.txt"), tmp_path / "built")
+    said = offline(tmp_path, "make", ".venv/installed")
+    assert said.returncode != 0
+    assert REFUSED in said.stderr
+    assert not (tmp_path / ".venv" / "installed").exists()
+
+
+def pip_commands() -> list[tuple[str, str]]:
+    """(command, lock file) of every use of pip in the image build, with paths that hold here."""
+    found = []
+    for name in ("Dockerfile", "cuda.sh", "horovod.sh"):
+        text = (ROOT / "docker" / name).read_text()
+        for command, file in re.findall(r"(pip (?:install|download) .*)--requirement \"?(?:/tmp/)?([^\s\"]+)", text):
+            lock = file.replace("${ACCELERATOR}", "cpu")
+            found.append((f"{command} --requirement {ROOT}/docker/{lock}", lock))
+    return found
+
+
+@pytest.mark.parametrize(("command", "lock"), pip_commands(), ids=lambda value: value.split()[-1])
+def test_an_image_takes_no_file_with_another_checksum(command: str, lock: str, tmp_path: Path) -> None:
+    name = "horovod-0.28.1.tar.gz" if lock == "horovod.txt" else first(f"docker/{lock}")
+    forge(tmp_path / "forged", name, tmp_path / "built")
+    said = offline(tmp_path, "sh", "-c", command.replace("pip install", "pip install --dry-run"))
+    assert said.returncode != 0
+    assert REFUSED in said.stderr
+    assert not (tmp_path / "built").exists()
+
+
+def test_the_image_build_uses_pip_with_lock_files_alone() -> None:
+    assert {lock for _, lock in pip_commands()} == {"requirements-cpu.txt", "cuda.txt", "horovod.txt"}
