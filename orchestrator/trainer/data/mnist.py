@@ -1,4 +1,4 @@
-"""MNIST as published (http://yann.lecun.com/exdb/mnist): idx files, gzipped or not.
+"""MNIST as published (https://yann.lecun.com/exdb/mnist): idx files, gzipped or not.
 
 Fashion-MNIST (https://github.com/zalandoresearch/fashion-mnist) has the same form and the same file names.
 """
