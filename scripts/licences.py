@@ -1,0 +1,76 @@
+"""Write the licence of every locked Python package: ``python -m scripts.licences [DIRECTORY...]`` → docs/licences.md.
+
+Licences are read from the metadata of what is installed here, and of what is installed or lies as a wheel in each
+DIRECTORY, such as the site-packages of an image. A package whose metadata is not found keeps its row.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from email.message import Message
+from email.parser import Parser
+from importlib.metadata import distributions
+from pathlib import Path
+from zipfile import ZipFile
+
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "licences.md"
+HEADING = "| Python package | licence | installed into |\n|---|---|---|\n"
+LOCKS = {
+    "command": "requirements/command.txt",
+    "development": "requirements/development.txt",
+    "build": "requirements/build.txt",
+    "lock": "requirements/uv.txt",
+    "CPU image": "docker/requirements-cpu.txt",
+    "GPU image": "docker/requirements-gpu.txt",
+    "build of the GPU image": "docker/cuda.txt",
+    "images": "docker/horovod.txt",
+}
+
+
+def locked() -> dict[str, list[str]]:
+    """Where each locked package is installed; what the command has, development has too."""
+    found: dict[str, list[str]] = {}
+    for use, path in LOCKS.items():
+        for name in set(re.findall(r"^([\w.-]+)==", (ROOT / path).read_text(), re.MULTILINE)):
+            found.setdefault(canonicalize_name(name), []).append(use)
+    return {name: [use for use in uses if (use, uses[0]) != ("development", "command")] for name, uses in found.items()}
+
+
+def rows() -> dict[str, str]:
+    """The licence of each package that the page has."""
+    table = PAGE.read_text().partition(HEADING)[2]
+    return {name: licence for name, licence, _ in re.findall(r"^\| (\S+) \| (.*?) \| (.*?) \|$", table, re.MULTILINE)}
+
+
+def licence(metadata: Message) -> str:
+    """The SPDX expression, else the classifiers, else the first line of the free text."""
+    classifiers = [c.rpartition(" :: ")[2] for c in metadata.get_all("Classifier", []) if c.startswith("License :: ")]
+    free = (metadata.get("License") or "").strip().partition("\n")[0]
+    return str(metadata.get("License-Expression") or ", ".join(classifiers) or free)
+
+
+def metadata_in(directories: list[str]) -> Iterator[Message]:
+    found = distributions(path=[*sys.path, *directories])
+    yield from (distribution.metadata for distribution in found)  # type: ignore[misc]
+    for wheel in (path for directory in directories for path in sorted(Path(directory).glob("*.whl"))):
+        with ZipFile(wheel) as archive:
+            [name] = [name for name in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)]
+            yield Parser().parsestr(archive.read(name).decode())
+
+
+def page(directories: list[str]) -> str:
+    """The page with the table of now. Raises SystemExit naming packages whose licence is not known."""
+    found = {canonicalize_name(about["Name"]): licence(about) for about in metadata_in(directories)}
+    known = rows() | {name: said for name, said in found.items() if said}
+    uses = locked()
+    if unknown := sorted(name for name in uses if not known.get(name)):
+        sys.exit(f"no licence known of {', '.join(unknown)}: name a directory with their wheels, or add their rows")
+    table = "".join(f"| {name} | {known[name]} | {', '.join(uses[name])} |\n" for name in sorted(uses))
+    return PAGE.read_text().partition(HEADING)[0] + HEADING + table
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(sys.argv[1:]))
