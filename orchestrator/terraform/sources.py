@@ -3,6 +3,8 @@
 import hashlib
 import json
 
+from python_terraform import IsFlagged
+
 from orchestrator import assets, state
 from orchestrator.state import Home
 from orchestrator.terraform import tool
@@ -30,7 +32,8 @@ def initialise(place: Home, provider: str) -> None:
         return
     for name, text in files.items():
         state.replace(place.terraform / name, text)
-    tool.run(place, provider, "init", input=False)
+    # An older root may have locked another version. Of the same one, init accepts only what it locked.
+    tool.run(place, provider, "init", input=False, upgrade=IsFlagged)
     state.replace(done, stamp)
 
 
