@@ -153,7 +153,7 @@ def script(
     found = source.gather(argv, config_file)
     for name, reason in found.left_out.items():
         progress.note(f"not sent: {name}: {reason}")
-    progress.note(f"sending {len(found.files)} files, {found.size:,} bytes, of {found.directory}")
+    progress.note(f"sending {found}")
     options = proof.settled(place, cluster, digest, config.launch)
     run = runs.plan(cluster, options, "script", runs.ready(place, cluster, digest, options))
     run = run.model_copy(update={"command": found.command, "workdir": f"{run.directory}/{SOURCE}"})

@@ -67,6 +67,10 @@ class Source:
         """Bytes of all files."""
         return sum(path.stat().st_size for path in self.files.values())
 
+    def __str__(self) -> str:
+        count = len(self.files)
+        return f"{count} file{'s' if count != 1 else ''}, {self.size:,} bytes, of {self.directory}"
+
 
 def gather(argv: Sequence[str], config: Path | None = None) -> Source:
     """The script that ``argv`` runs, and what is sent with it.

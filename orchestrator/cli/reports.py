@@ -90,7 +90,7 @@ def source(found: Source, json: bool) -> None:
     output.table(("bytes", "file"), [(f"{size:,}", name) for name, size in sizes.items()])
     for name, reason in found.left_out.items():
         output.line(f"not sent: {name}: {reason}")
-    output.line(f"{len(sizes)} files, {found.size:,} bytes, of {found.directory}")
+    output.line(str(found))
 
 
 def trained(directory: Path) -> Results | None:

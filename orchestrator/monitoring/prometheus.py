@@ -37,6 +37,14 @@ class Series:
         """The latest."""
         return self.samples[-1][1]
 
+    @property
+    def rank(self) -> int:
+        """The number in the label of that name. Raises ContractError if it holds none."""
+        text = self.labels.get("rank", "")
+        if not (text.isdecimal() and len(text) < 10):
+            raise ContractError(f"Prometheus has a series of rank {text[:50]!r}: somebody else may control it")
+        return int(text)
+
 
 class _Envelope(BaseModel):
     status: Literal["success", "error"]

@@ -132,7 +132,7 @@ def _summary(run: str, series: Sequence[Series]) -> Summary:
 def _ranks(series: Sequence[Series]) -> list[Rank]:
     ranks: dict[int, list[Series]] = {}
     for one in series:
-        ranks.setdefault(int(one.labels["rank"]), []).append(one)
+        ranks.setdefault(one.rank, []).append(one)
     return [_rank(number, of_rank) for number, of_rank in sorted(ranks.items())]
 
 

@@ -174,7 +174,7 @@ def _eta(whole: Summary, now: float) -> float | None:
 def _slowest(series: Iterable[Series]) -> Slowest | None:
     ratios = [one for one in series if one.name == f"rank:{PREFIX}straggler:ratio" and math.isfinite(one.value)]
     worst = max(ratios, key=lambda one: one.value, default=None)
-    return Slowest(int(worst.labels["rank"]), worst.labels.get("node"), worst.value) if worst else None
+    return Slowest(worst.rank, worst.labels.get("node"), worst.value) if worst else None
 
 
 def _value(series: Iterable[Series], name: str, **labels: str) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import ConfigError, ContractError, OrchestratorError, StateError
-from orchestrator.monitoring import series
+from orchestrator.monitoring import series, summary
 from orchestrator.monitoring.prometheus import Prometheus, Series
 from orchestrator.plot import minutes
 from tests import builders
@@ -153,3 +153,10 @@ def test_a_picture_is_written_in_the_format_of_its_name(tmp_path: Path) -> None:
         minutes.draw(EVERYTHING, RUN.id, tmp_path / "run.txt")
     with pytest.raises(ConfigError, match="No such file or directory"):
         minutes.draw(EVERYTHING, RUN.id, tmp_path / "nowhere" / "run.png")
+
+
+@pytest.mark.parametrize("rank", ["", "x", "-1", "1.5", "9" * 5000, "\x1b[2J"])
+def test_a_rank_that_is_no_number_is_an_error_that_names_it(rank: str) -> None:
+    hostile = [Series(one.name, {**one.labels, "rank": rank}, one.samples) for one in prometheus_stand_in.training()]
+    with pytest.raises(ContractError, match="a series of rank"):
+        summary.by_run(hostile)
