@@ -74,6 +74,16 @@ class Engine:
         return int(self.facts["MemTotal"])
 
     @property
+    def cgroup_version(self) -> int:
+        """1 or 2; engines before 20.10 know version 1 alone, and do not say so."""
+        return int(self.facts.get("CgroupVersion", 1))
+
+    @property
+    def cgroup_driver(self) -> str:
+        """``systemd`` or ``cgroupfs``."""
+        return str(self.facts.get("CgroupDriver", "cgroupfs"))
+
+    @property
     def data_root(self) -> Path:
         return Path(self.facts["DockerRootDir"])
 

@@ -9,7 +9,7 @@ from orchestrator import build, images, process
 from orchestrator.config import LEAST_CPUS, Config, stored
 from orchestrator.engine import Engine, Holding
 from orchestrator.errors import PreflightError, command, gather
-from orchestrator.providers import Resource, capacity, grafana
+from orchestrator.providers import Resource, capacity, cgroups, grafana
 from orchestrator.providers.terraformed import destroy, provision, strays
 from orchestrator.state import Home, Record
 
@@ -72,6 +72,7 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
     docker = Engine()
     memory = config.local.memory or capacity.MEMORY_SHARE * docker.memory / 2**30 / config.nodes
     cpus = config.local.cpus or max(LEAST_CPUS, int(100 * docker.cpus / config.nodes) / 100)
+    groups = cgroups.options(docker, config.name)
     return {
         "image": images.tag(IMAGE, config.local.base_image),
         "subnet": str(config.local.subnet or _subnet(docker, config.name, record)),
@@ -80,6 +81,8 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
         "quota": cpus if config.local.cpus or cpus >= LEAST_QUOTA else docker.cpus,
         "memory": int(memory * 2**10),
         "grafana": grafana.variables(docker, config),
+        "cgroup_parent": groups.parent,
+        "cgroup_volumes": groups.volumes,
     }
 
 

@@ -2,6 +2,12 @@ locals {
   labels  = "--label orchestrator.cluster=${var.name} --label orchestrator.id=${var.id}"
   grafana = "/etc/orchestrator/grafana.d" # its files, at the same path as where the head itself has Grafana
 
+  confinement = join(" ", [
+    "--userns host --cap-drop MKNOD --cap-drop NET_RAW",
+    "--cgroupns host --cgroup-parent ${var.local.cgroup_parent}",
+    join(" ", formatlist("--volume %s", var.local.cgroup_volumes)),
+  ])
+
   # The head is .10, worker n is .11 + n: addresses stay when the cluster grows, or a node is replaced or left out.
   names = concat(["${var.name}-head"], [for n in range(var.nodes - 1) : "${var.name}-worker-${n}"])
   addresses = {
@@ -61,7 +67,10 @@ resource "terraform_data" "shared" {
   }
 }
 
-# systemd needs SYS_ADMIN for its mounts and a writable /run; nothing else is granted.
+# A node gets less than Docker grants any container: its root must have no way to this machine. systemd needs a writable
+# /run and its own control groups; without MKNOD no disk of the machine can be opened, without NET_RAW no other
+# container's address be taken. Docker's own seccomp and AppArmor profiles stay. Where the engine maps users, a mapped
+# root could not write the control groups: hence --userns.
 resource "terraform_data" "node" {
   for_each = local.addresses
 
@@ -70,7 +79,7 @@ resource "terraform_data" "node" {
     filter = "--filter name=^${each.key}$ --filter label=orchestrator.id=${var.id}"
   }
   triggers_replace = [
-    each.value, var.local.image, var.ssh_public_key,
+    each.value, var.local.image, var.ssh_public_key, local.confinement,
     terraform_data.network.id, terraform_data.shared.id,
   ]
 
@@ -79,7 +88,7 @@ resource "terraform_data" "node" {
       docker ps --all --quiet ${self.input.filter} | xargs -r docker rm --force --volumes
       docker run --detach --name ${self.input.name} --hostname ${self.input.name} ${local.labels} \
         --network ${terraform_data.network.output.name} --ip ${each.value} --restart unless-stopped \
-        --cap-add SYS_ADMIN --security-opt apparmor=unconfined --cgroupns private \
+        ${local.confinement} \
         --tmpfs /run --tmpfs /run/lock --shm-size 1g \
         --volume ${terraform_data.shared.output.name}:/shared \
         --env AUTHORIZED_KEY="$AUTHORIZED_KEY" \

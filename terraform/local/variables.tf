@@ -49,15 +49,17 @@ variable "without" {
 variable "local" {
   description = <<-EOT
     What only containers on this machine have, per node: cpus is its share of the machine in cores, quota the cores that
-    it may use at most, memory in MiB.
+    it may use at most, memory in MiB; and, for all nodes, the control group that they write.
   EOT
   type = object({
-    image  = string
-    subnet = string
-    mtu    = number
-    cpus   = number
-    quota  = number
-    memory = number
+    image          = string
+    subnet         = string
+    mtu            = number
+    cpus           = number
+    quota          = number
+    memory         = number
+    cgroup_parent  = string
+    cgroup_volumes = list(string)
     grafana = object({
       image    = string # "": no Grafana
       files    = string # archive of its files, on this machine

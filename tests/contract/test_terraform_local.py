@@ -25,6 +25,8 @@ LOCAL = {
     "quota": 2,
     "memory": 1024,
     "grafana": {"image": "", "files": "", "digest": "", "password": ""},
+    "cgroup_parent": "/orchestrator/demo",
+    "cgroup_volumes": ["/sys/fs/cgroup/systemd:/sys/fs/cgroup/systemd:ro"],
 }
 VARIABLES = {
     "name": "demo",
@@ -55,9 +57,9 @@ def test_the_provider_writes_the_attributes_that_its_variable_declares() -> None
     types = attributes("local")
     assert list(keys_written_by(local.variables)) == [set(types)]
     assert types == {
-        "image": "string",
-        "subnet": "string",
-        **dict.fromkeys(["mtu", "cpus", "quota", "memory"], "number"),
+        **dict.fromkeys(("image", "subnet", "cgroup_parent"), "string"),
+        **dict.fromkeys(("mtu", "cpus", "quota", "memory"), "number"),
+        "cgroup_volumes": "list(string)",
         "grafana": "object",
     }
 

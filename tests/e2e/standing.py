@@ -10,6 +10,9 @@ from tests.e2e.command import LABEL, Cli, docker, wait_for
 
 AS_SYSTEMD_LIKES = ("--cap-add", "SYS_ADMIN", "--security-opt", "apparmor=unconfined", "--cgroupns", "private",
                     "--tmpfs", "/run", "--tmpfs", "/run/lock", "--shm-size", "1g")  # fmt: skip
+# The node image as such a machine: with cgroup v2, Docker mounts the hierarchy read-only, and systemd writes there.
+AS_MACHINE = ("--entrypoint", "sh")
+START_MACHINE = ("-c", "mount -o remount,rw /sys/fs/cgroup 2> /dev/null; exec node-init")
 
 
 class Standing:

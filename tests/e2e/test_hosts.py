@@ -14,7 +14,7 @@ import pytest
 from orchestrator import images
 from orchestrator.config import Local
 from tests.e2e.command import Cli, docker, left_on_engine
-from tests.e2e.standing import Standing, someone
+from tests.e2e.standing import AS_MACHINE, START_MACHINE, Standing, someone
 
 OWNER = "e2e-hosts-nodes"
 FIRST, SECOND = f"{OWNER}-0", f"{OWNER}-1"
@@ -80,7 +80,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     standing = Standing(OWNER)
     try:
         standing.prepare()
-        head, worker = (standing.start(name, image, key) for name in (FIRST, SECOND))
+        head, worker = (standing.start(name, image, key, AS_MACHINE, START_MACHINE) for name in (FIRST, SECOND))
         docker("exec", SECOND, "sh", "-ec", OF_LAB)
         docker("exec", FIRST, "mkdir", "-p", "/shared/data/theirs")
         for name in (FIRST, SECOND):

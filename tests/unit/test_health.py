@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.schema import NodeFacts
+from orchestrator.trainer.watching import health
 from tests import waiting
 from tests.unit.conftest import StandIn, Start
 
@@ -90,3 +91,19 @@ def imported_by(module: str) -> set[str]:
     code = f"import sys, {module}; print(*sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     return {name.partition(".")[0] for name in said.split()}
+
+
+@pytest.mark.parametrize("group", ["/", "/orchestrator.slice/orchestrator-demo.slice/docker-1.scope/"])
+def test_the_limit_of_the_own_cgroup_is_the_memory_of_the_node(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, group: str
+) -> None:
+    files = {"memory.max": "1048576", "memory.current": "4096", "memory.stat": "active_file 0\ninactive_file 0\n"}
+    for name, value in files.items():
+        file = tmp_path / "cgroup" / group.lstrip("/") / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(value)
+    (tmp_path / "first").write_text(f"0::{group}init.scope\n")
+    monkeypatch.setattr(health, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(health, "FIRST_PROCESS_CGROUP", tmp_path / "first")
+    facts = health.report("127.0.0.1", tmp_path, [])
+    assert (facts["memory"], facts["memory_available"]) == (1048576, 1048576 - 4096)

@@ -9,8 +9,9 @@ import pytest
 
 from orchestrator import state
 from orchestrator.config import Config
+from orchestrator.engine import Engine
 from orchestrator.errors import PreflightError
-from orchestrator.providers import local
+from orchestrator.providers import cgroups, local
 from orchestrator.state import Record
 from tests import builders
 from tests.unit import docker_stand_in
@@ -156,3 +157,32 @@ def test_a_share_below_one_core_is_no_limit_unless_it_was_asked_for(
 ) -> None:
     given = local.variables(Config.model_validate({"name": "demo", **asked}), record())
     assert (given["cpus"], given["quota"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("facts", "parent", "hierarchy", "written"),
+    [
+        ({}, "/orchestrator/a-b", "/sys/fs/cgroup/systemd", "/orchestrator/a-b"),
+        (
+            {"CgroupVersion": "2", "CgroupDriver": "cgroupfs"},
+            "/orchestrator/a-b",
+            "/sys/fs/cgroup",
+            "/orchestrator/a-b",
+        ),
+        (
+            {"CgroupVersion": "2", "CgroupDriver": "systemd"},
+            "orchestrator-a_b.slice",
+            "/sys/fs/cgroup",
+            "/orchestrator.slice/orchestrator-a_b.slice",
+        ),
+    ],
+)
+def test_nodes_write_only_the_control_group_of_their_cluster(
+    monkeypatch: pytest.MonkeyPatch, facts: dict[str, str], parent: str, hierarchy: str, written: str
+) -> None:
+    info = {"NCPU": 4, "MemTotal": 8 << 30, "DockerRootDir": "/nowhere", **facts}
+    with docker_stand_in.listening({"/info": (200, [info])}) as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        found = cgroups.options(Engine(), "a-b")
+    path = hierarchy + written
+    assert found == (parent, [f"{hierarchy}:{hierarchy}:ro", f"{path}:{path}"])

@@ -16,11 +16,8 @@ from pathlib import Path
 from orchestrator.trainer.supervision import processes
 
 SIOCGIFADDR = 0x8915  # linux/sockios.h
-# Versions 2 and 1 of the kernel's interface.
-CGROUP_MEMORY = (
-    (Path("/sys/fs/cgroup"), "memory.max", "memory.current"),
-    (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
-)
+CGROUPS = Path("/sys/fs/cgroup")
+FIRST_PROCESS_CGROUP = Path("/proc/1/cgroup")
 AT_ONCE = 16  # programs of ssh, each of which takes memory, on a head that may have little
 DIGEST = Path("/opt/orchestrator/digest")
 
@@ -93,9 +90,18 @@ def _meminfo(key: str) -> int:
 
 
 def _limited() -> "list[tuple[Path, str, str]]":
-    """The files of our cgroup, where it has a limit; at most one of CGROUP_MEMORY."""
-    there = [files for files in CGROUP_MEMORY if (files[0] / files[1]).exists()][:1]
+    """Folder, limit and use of the node's own cgroup, if it has a limit; version 2 of the kernel's interface, or 1."""
+    version_2 = (_own_cgroup(), "memory.max", "memory.current")
+    version_1 = (CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
+    there = [files for files in (version_2, version_1) if (files[0] / files[1]).exists()][:1]
     return [files for files in there if (files[0] / files[1]).read_text().strip() != "max"]
+
+
+def _own_cgroup() -> Path:
+    """The cgroup (version 2) of the node: the one in which its first process, systemd, has made its own."""
+    lines = FIRST_PROCESS_CGROUP.read_text().splitlines()
+    path = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/")
+    return CGROUPS / path.removesuffix("/init.scope").lstrip("/")
 
 
 def _room(folder: Path, limit: str, used: str) -> int:
