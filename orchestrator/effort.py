@@ -12,6 +12,7 @@ from orchestrator.ssh import hostkeys
 from orchestrator.state import Home, Record
 
 SSH_SECONDS = {"installed": 120.0, "container": 900.0}  # a container answers at once, a machine boots first
+SSH_SECONDS_EACH = 4.0  # more for each node, for many may boot on the same cores
 
 
 @dataclass
@@ -50,7 +51,8 @@ class Effort:
     def reach(self, made: Cluster) -> None:
         """Wait until every node answers, and pin the host keys of the new ones."""
         with progress.step("Waiting for ssh"):
-            pinned = hostkeys.pin(self.place, made, self.record.host_keys, SSH_SECONDS[made.trainer])
+            seconds = SSH_SECONDS[made.trainer] + SSH_SECONDS_EACH * len(made.nodes)
+            pinned = hostkeys.pin(self.place, made, self.record.host_keys, seconds)
         self.record = self.record.model_copy(update={"host_keys": pinned})
 
     def configure(self, made: Cluster) -> None:
