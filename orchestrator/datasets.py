@@ -22,10 +22,11 @@ from orchestrator.errors import ConfigError, OrchestratorError, PreflightError
 from orchestrator.recipes import datasets
 from orchestrator.ssh import Session
 
-TIMEOUT = 20.0
+TIMEOUT, DOWNLOAD_SECONDS = 20.0, 3600.0  # without a byte; for a file
 STALE_SECONDS = 3600.0
 SHARD_BYTES = 128 << 20  # long enough to be read at a disk's full speed, and to be worth a file of its own
 MANIFEST = "manifest.json"
+REMEDY = "`orchestrator datasets` says where its files are from; get this one again, or name another --data DIR"
 # `python -m` would import what lies in the working directory, which is the user's; -P of Python 3.11 is this.
 SAFE = "import sys; sys.path[:] = filter(None, sys.path); import runpy; runpy.run_module({!r}, run_name='__main__')"
 FORMATS = ("-c", SAFE.format("orchestrator.trainer.data.formats"))
@@ -87,7 +88,7 @@ def require(dataset: str, data: Path | None, on_progress: Callable[[str], None],
     argv = [sys.executable, *FORMATS, dataset, str(directory), *(["skip"] if remedy is None else [])]
     facts: dict[str, Any] = json.loads(process.run("check data", argv))
     if "error" in facts:
-        raise ConfigError([f"train.data: {facts['error']}"], remedy or "" if facts["damaged"] else "")
+        raise ConfigError([f"train.data: {facts['error']}"], (remedy or "") if facts["damaged"] else REMEDY)
     return Found(dataset, directory, **facts)
 
 
@@ -100,11 +101,11 @@ def download(dataset: str, on_progress: Callable[[str], None]) -> Path:
     for name, checksum in entry["files"].items():
         if not (directory / name).exists():
             on_progress(f"downloading {name}")
-            _fetch(f"{entry['site']}/{name}", directory / name, checksum)
+            _fetch(f"{entry['site']}/{name}", directory / name, checksum, entry["bytes"])
     return directory
 
 
-def _fetch(url: str, target: Path, checksum: str) -> None:
+def _fetch(url: str, target: Path, checksum: str, most: int) -> None:
     """A file of its own while it comes: another cluster may fetch the same."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +113,7 @@ def _fetch(url: str, target: Path, checksum: str) -> None:
             if time.time() - left.stat().st_mtime > STALE_SECONDS:
                 left.unlink(missing_ok=True)
         with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.") as partial:
-            digest = _copy(url, partial)
+            digest = _copy(url, partial, most)
             if digest != checksum:
                 problem = f"{url} has SHA-256 {digest}, expected {checksum}"
                 raise PreflightError(problem, "try again, or use --data DIR")
@@ -125,11 +126,16 @@ def _fetch(url: str, target: Path, checksum: str) -> None:
         raise PreflightError(f"{url} cannot be downloaded: {reason}", hint) from error
 
 
-def _copy(url: str, target: IO[bytes]) -> str:
-    """The SHA-256 of what was copied."""
-    digest = hashlib.sha256()
+def _copy(url: str, target: IO[bytes], most: int) -> str:
+    """The SHA-256 of what was copied. Raises OSError where it is more than ``most`` bytes, or takes too long."""
+    digest, left, deadline = hashlib.sha256(), most, time.monotonic() + DOWNLOAD_SECONDS
     with urllib.request.urlopen(url, timeout=TIMEOUT) as source:
-        while piece := source.read(1 << 20):
+        while piece := source.read1(1 << 20):
+            left -= len(piece)
+            if left < 0:
+                raise OSError(f"it has more than {most:,} bytes, which the whole data set has")
+            if time.monotonic() > deadline:
+                raise OSError(f"it took more than {DOWNLOAD_SECONDS:.0f} s")
             digest.update(piece)
             target.write(piece)
     target.flush()

@@ -13,7 +13,7 @@ from typing import IO
 from orchestrator import assets
 from orchestrator.errors import PreflightError
 
-SHARED = ("explanation", "schema")  # what the trainer imports of ours beside its own
+SHARED = ("explanation", "files", "schema")  # what the trainer imports of ours beside its own
 PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
 PASSED_ON_AS_IS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 

@@ -5,21 +5,20 @@ Both sides import it, so it uses the standard library and pydantic alone.
 
 import json
 import math
-import os
 import reprlib
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from orchestrator import files
+
 LIMIT = 16 << 20  # bytes: results of a very long run have a tenth of it
 MAX_DEPTH = 64
 MAX_DIGITS = 100  # of a number
 MAX_PROBLEMS = 5  # in one message
 MAX_SHOWN = 80  # characters of a value in a message
-KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -38,12 +37,8 @@ def read_bytes(path: Path, limit: int = LIMIT) -> bytes:
     Raises FileNotFoundError if it does not exist, Unreadable for everything else.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would wait for its writer
-        try:
-            _require_file(path, os.fstat(descriptor).st_mode)
-            content = b"".join(_pieces(descriptor, limit + 1))
-        finally:
-            os.close(descriptor)
+        with files.open_regular(path) as file:
+            content = file.read(limit + 1)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -51,17 +46,6 @@ def read_bytes(path: Path, limit: int = LIMIT) -> bytes:
     if len(content) > limit:
         raise Unreadable(path, f"larger than {limit:,} bytes")
     return content
-
-
-def _require_file(path: Path, mode: int) -> None:
-    if not stat.S_ISREG(mode):
-        raise Unreadable(path, f"is {KINDS.get(stat.S_IFMT(mode), 'a device')}, not a file")
-
-
-def _pieces(descriptor: int, limit: int) -> Iterable[bytes]:
-    while limit > 0 and (piece := os.read(descriptor, limit)):
-        limit -= len(piece)
-        yield piece
 
 
 def read_text(path: Path, limit: int = LIMIT) -> str:

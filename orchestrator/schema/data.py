@@ -1,11 +1,12 @@
 """Data sets as shards: made once, and copied to every node."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from orchestrator.schema.file import File
 
+Size = Annotated[int, Field(ge=0, lt=1 << 48)]
 LOCAL_DATA = "/var/lib/orchestrator/data"  # on every node's own disk: what was staged there
 
 
@@ -28,10 +29,10 @@ class Shard(File):
     ``labels`` are its least and its greatest; ``unreadable`` are the images that were left out.
     """
 
-    name: str
-    bytes: int
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
+    bytes: Size
     sha256: str
-    lengths: list[int]
+    lengths: list[Size]
     labels: tuple[int, int] | None
     unreadable: list[str] = Field([])
 
@@ -43,7 +44,7 @@ class Manifest(File):
     """
 
     version: Literal[1] = 1
-    label_base: int
+    label_base: Literal[0, 1]
     shards: dict[str, list[Shard]]
 
 

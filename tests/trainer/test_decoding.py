@@ -1,6 +1,9 @@
 """Image files in, views of the asked size out."""
 
 import base64
+import struct
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,7 @@ import tensorflow as tf
 
 from orchestrator.trainer.data import datasets, decoding
 from orchestrator.trainer.data.datasets import Split
+from orchestrator.trainer.data.found import DataError
 from tests import samples
 
 # 40 x 40 pixels in four inks, which printed are (235, 51, 51): ImageNet has some JPEGs like that.
@@ -119,3 +123,27 @@ def test_where_a_view_lies_and_whether_it_is_mirrored_are_drawn_from_seeds_of_th
         drawn = bool(tf.image.stateless_random_flip_left_right(marks, seed)[0, 0, 0])
         agreeing += drawn == is_mirrored(decoding.random_view(content, 8, seed).numpy())
     assert 60 < agreeing < 140
+
+
+def huge(width: int, height: int) -> dict[str, bytes]:
+    """Small images with the size in their header made larger."""
+    jpeg_file = bytearray(jpeg(RED))
+    at = jpeg_file.index(b"\xff\xc0") + 5
+    jpeg_file[at : at + 4] = struct.pack(">HH", height, width)
+    png_file = bytearray(tf.io.encode_png(gradient(4, 4)).numpy())
+    png_file[16:24] = struct.pack(">II", width, height)
+    return {"jpeg": bytes(jpeg_file), "png": bytes(png_file)}
+
+
+@pytest.mark.parametrize("form", ["jpeg", "png"])
+@pytest.mark.parametrize("decode", [decoding.whole, partial(decoding.random_view, size=8, seed=tf.constant([1, 2]))])
+def test_decompression_bombs_are_refused_by_their_header(form: str, decode: Callable[..., tf.Tensor]) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="20000x30000 pixels, at most 89,478,485 are decoded"):
+        decode(huge(20_000, 30_000)[form])
+
+
+def test_a_bomb_among_the_samples_is_named(imagenet: Path) -> None:
+    (imagenet / "train" / "n01" / "a.JPEG").write_bytes(huge(20_000, 30_000)["jpeg"])
+    train, _ = datasets.load(samples.train_config(dataset="imagenet", data=str(imagenet), image_size=8))
+    with pytest.raises(DataError, match=r"n01/a.JPEG: .*20000x30000 pixels"):
+        everything(train)

@@ -1,5 +1,6 @@
 """TFRecord shards, read record by record: whose they are, in which order, and what happens where one is damaged."""
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -171,6 +172,37 @@ def test_a_shard_that_is_missing_or_short_is_named_before_training_begins(
 ) -> None:
     change(copy / "records" / "train-00001-of-00004")
     with pytest.raises(DataError, match=f"train-00001-of-00004: {problem}"):
+        load(copy / "records")
+
+
+def rewritten(manifest: Path, change: Callable[[Any], object]) -> None:
+    found = json.loads(manifest.read_text())
+    change(found)
+    manifest.write_text(json.dumps(found))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda found: found["shards"]["train"][0].update(name="../../etc/passwd"), "shards.train.0.name"),
+        (lambda found: found["shards"]["train"][0]["lengths"].append(-1), "greater than or equal to 0"),
+        (lambda found: found["shards"]["train"][0]["lengths"].append(10**30), "less than"),
+        (lambda found: found["shards"]["train"][0]["lengths"].append(5), "with [0-9]+ in records"),
+        (lambda found: found["shards"].pop("val"), r"shards of \['train'\]"),
+        (lambda found: found.update(shards=[]), "shards: "),
+        (lambda found: found.clear(), "label_base: Field required"),
+    ],
+)
+def test_a_manifest_of_another_shape_is_named(copy: Path, change: Callable[[Any], object], problem: str) -> None:
+    rewritten(copy / "records" / "manifest.json", change)
+    with pytest.raises(DataError, match=rf"^{copy}/records.*{problem}"):
+        load(copy / "records")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b"5"])
+def test_a_manifest_that_is_no_json_is_named(copy: Path, content: bytes) -> None:
+    (copy / "records" / "manifest.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"manifest\.json: .*`orchestrator data prepare` writes it again"):
         load(copy / "records")
 
 

@@ -52,7 +52,7 @@ def site(tmp_path: Path) -> Iterator[str]:
 def entry(site: str) -> Iterator[dict[str, Any]]:
     """A data set "tiny" among the known ones while a test lasts, published at that server."""
     checksums = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
-    made = recipes.datasets()["tiny"] = {"site": site, "files": checksums}
+    made = recipes.datasets()["tiny"] = {"site": site, "files": checksums, "bytes": sum(map(len, CONTENT.values()))}
     yield made
     del recipes.datasets()["tiny"]
 
@@ -136,3 +136,9 @@ def test_the_published_test_set_that_we_carry_has_the_published_checksums() -> N
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in carried.glob("*.gz")}
     assert len(found) == 2
     assert found.items() <= published.items()
+
+
+def test_a_file_without_an_end_is_not_taken(entry: dict[str, Any]) -> None:
+    entry["bytes"] = 5000
+    with pytest.raises(PreflightError, match=r"/images cannot be downloaded: it has more than 5,000 bytes"):
+        download()

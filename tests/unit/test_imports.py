@@ -31,6 +31,7 @@ LAYERS = [
     {"process", "config", "cluster", "source", "notes", "prices"},
     {"credentials", "documents", "endings", "explanation"},
     {"schema", "assets", "progress", "errors"},
+    {"files"},
 ]
 # What each room of the worker side is built on; what lies beside them uses them all.
 ROOMS: dict[str, set[str]] = {

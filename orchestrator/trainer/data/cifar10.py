@@ -1,32 +1,27 @@
 """CIFAR-10 in its binary version (https://www.cs.toronto.edu/~kriz/cifar.html): an archive, or what it unpacks to."""
 
-import gzip
-import tarfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from orchestrator.trainer.data import reading
 from orchestrator.trainer.data.found import DataError, Found
 
 RECORD = 1 + 3 * 32 * 32  # bytes: a label and three planes
+MAX_BYTES = 1 << 30  # of all files together: five times what is published
 
 
 def members(directory: Path) -> "Iterator[tuple[str, bytes]]":
     """Names and contents of the .bin files of CIFAR-10, out of its archive or of the directory it unpacks to."""
     archives = sorted(directory.glob("cifar-10-binary*.tar.gz"))
-    if not archives:
-        folder = directory / "cifar-10-batches-bin"
-        for path in sorted((folder if folder.is_dir() else directory).glob("*.bin")):
-            yield path.name, path.read_bytes()
+    if archives:
+        for name, content in reading.tar_files(archives[0], ".bin", MAX_BYTES):
+            yield Path(name).name, content
         return
-    try:
-        with tarfile.open(archives[0], "r:gz") as archive:
-            for member in archive:
-                file = archive.extractfile(member)
-                if file and member.name.endswith(".bin"):
-                    yield Path(member.name).name, file.read()
-    except (EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{archives[0]}: truncated or not a tar.gz ({error})") from None
+    folder, left = directory / "cifar-10-batches-bin", MAX_BYTES
+    for path in sorted((folder if folder.is_dir() else directory).glob("*.bin")):
+        content = reading.content(path, left)
+        left -= len(content)
+        yield path.name, content
 
 
 def inspect(directory: Path) -> Found:

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from orchestrator.trainer.data.imagenet import JPEG_START
+from orchestrator.trainer.data.imagenet import JPEG_START, MAX_PIXELS
+
+PNG_SHAPE = (16, 8)  # where its width and its height stand, big-endian
 
 
 def split_seed(seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -55,8 +57,20 @@ def _view(content: tf.Tensor, size: int, window: Window) -> tf.Tensor:
 
 
 def _of_jpeg(content: tf.Tensor, window: Window) -> tf.Tensor:
-    shape = tf.image.extract_jpeg_shape(content)[:2]
+    shape = _require_few(tf.image.extract_jpeg_shape(content)[:2])
     return tf.image.decode_and_crop_jpeg(content, window(shape), channels=3)
+
+
+def _require_few(shape: tf.Tensor) -> tf.Tensor:
+    """The same shape, int32 (height, width). Raises InvalidArgumentError where it has more than MAX_PIXELS.
+
+    By an operation without a state, which a text that is no number ends: a map with `tf.debugging.assert_less` has no
+    threads in deterministic programs.
+    """
+    size = tf.strings.as_string(shape)
+    words = tf.strings.join([size[1], "x", size[0], f" pixels, at most {MAX_PIXELS:,} are decoded"])
+    few = tf.reduce_prod(tf.cast(shape, tf.int64)) <= MAX_PIXELS
+    return shape + tf.strings.to_number(tf.where(few, "0", words), tf.int32)
 
 
 def _of_png(content: tf.Tensor, window: Window) -> tf.Tensor:
@@ -67,7 +81,11 @@ def _of_png(content: tf.Tensor, window: Window) -> tf.Tensor:
 
 def whole(content: tf.Tensor) -> tf.Tensor:
     """All of an image, uint8 (height, width, 3). Raises InvalidArgumentError where it cannot be decoded."""
-    return tf.cond(_is_jpeg(content), lambda: tf.image.decode_jpeg(content, channels=3), lambda: _png(content))
+    return tf.cond(_is_jpeg(content), lambda: _of_jpeg(content, _all), lambda: _png(content))
+
+
+def _all(shape: tf.Tensor) -> tf.Tensor:
+    return tf.concat([[0, 0], shape], 0)
 
 
 def _is_jpeg(content: tf.Tensor) -> tf.Tensor:
@@ -75,4 +93,6 @@ def _is_jpeg(content: tf.Tensor) -> tf.Tensor:
 
 
 def _png(content: tf.Tensor) -> tf.Tensor:
-    return tf.image.decode_png(content, channels=3)
+    shape = tf.io.decode_raw(tf.strings.substr(content, *PNG_SHAPE), tf.int32, little_endian=False)[::-1]
+    with tf.control_dependencies([_require_few(tf.reshape(shape, [2]))]):
+        return tf.image.decode_png(content, channels=3)

@@ -29,7 +29,9 @@ def inspect(dataset: str, directory: Path) -> Found:
     """What ``directory`` holds of ``dataset``. Raises DataError where it is missing, empty, truncated or another."""
     try:
         _require_content(directory)
-        return INSPECTORS[dataset](directory)
+        found = INSPECTORS[dataset](directory)
+        _require_names(directory, found)
+        return found
     except OSError as error:  # permissions, a disk that fails
         raise DataError(f"{error.filename or directory}: {error.strerror or error}") from None
 
@@ -41,6 +43,15 @@ def _require_content(directory: Path) -> None:
         raise DataError(f"{directory}: no such directory")
     if not any(directory.iterdir()):
         raise DataError(f"{directory}: empty")
+
+
+def _require_names(directory: Path, found: Found) -> None:
+    """Names travel in JSON and over ssh."""
+    try:
+        "".join(found.files).encode()
+    except UnicodeEncodeError as error:
+        name = next(name for name in found.files if error.object[error.start] in name)
+        raise DataError(f"{directory}: the name of {name!a} is not UTF-8: rename it") from None
 
 
 def main(dataset: str, directory: Path, skip: bool) -> None:

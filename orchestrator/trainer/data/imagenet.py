@@ -4,16 +4,23 @@ Or TFRecord shards of it, which orchestrator.trainer.data.shards knows.
 """
 
 import io
+import os
+import struct
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from orchestrator.trainer.data import shards
+from orchestrator.trainer.data import reading, shards
 from orchestrator.trainer.data.found import Damaged, DataError, Found
 
 MAX_CLASSES = 1000  # which the networks are built for
 # How files begin and end. One published file, n02105855_2933.JPEG, is a PNG.
 JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
 PNG_START, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND"
-SUFFIXES = {".jpeg", ".jpg"}
+FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # markers of frames; the others are tables
+MAX_SEGMENTS = 1000  # before the frame
+MAX_BYTES, MAX_PIXELS = 256 << 20, 89_478_485  # of an image; Pillow warns of more pixels as a decompression bomb
+SUFFIXES = (".jpeg", ".jpg")
 READ_ALL_BELOW = 10_000  # images: every file is opened; above, the first of every class
 
 
@@ -34,11 +41,19 @@ def _classes(folder: Path) -> list[str]:
 
 def _samples(directory: Path, split: str, labels: dict[str, int]) -> Samples:
     return [
-        (f"{split}/{name}/{path.name}", labels[name])
+        (f"{split}/{name}/{file}", labels[name])
         for name in _classes(directory / split)
-        for path in sorted((directory / split / name).iterdir())
-        if path.suffix.lower() in SUFFIXES
+        for file in sorted(_images(directory / split / name))
     ]
+
+
+def _images(folder: Path) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.lower().endswith(SUFFIXES):
+                if not entry.is_file():
+                    raise DataError(f"{entry.path}: expected a JPEG, found another thing than a file")
+                yield entry.name
 
 
 def inspect(directory: Path) -> Found:
@@ -76,12 +91,34 @@ def _to_open(paths: list[str]) -> list[str]:
 
 
 def _fault(path: Path) -> "str | None":
-    with path.open("rb") as file:
+    with reading.opened(path) as file:
         start = file.read(len(PNG_START))
-        file.seek(-min(path.stat().st_size, 64), io.SEEK_END)
+        if not start.startswith((JPEG_START, PNG_START)):
+            return f"{path}: not a JPEG"
+        width, height = _png_shape(file) if start == PNG_START else _jpeg_shape(file)
+        file.seek(-min(os.fstat(file.fileno()).st_size, 64), io.SEEK_END)
         end = file.read()
-    if not start.startswith((JPEG_START, PNG_START)):
-        return f"{path}: not a JPEG"
     if (PNG_END if start == PNG_START else JPEG_END) not in end:
         return f"{path}: truncated {'PNG' if start == PNG_START else 'JPEG'}"
+    if width * height > MAX_PIXELS:
+        return f"{path}: {width}x{height} pixels, at most {MAX_PIXELS:,} are decoded"
     return None
+
+
+def _png_shape(file: BinaryIO) -> tuple[int, int]:
+    chunk = file.read(16)  # its length, its name, width and height
+    return struct.unpack(">8xII", chunk) if len(chunk) == 16 and chunk[4:8] == b"IHDR" else (0, 0)
+
+
+def _jpeg_shape(file: BinaryIO) -> tuple[int, int]:
+    """Width and height as the frame's header says, 0 if there is none where one is expected (ITU-T T.81, B.2.2)."""
+    file.seek(len(JPEG_START))
+    for _ in range(MAX_SEGMENTS):
+        header = file.read(9)
+        if len(header) < 9 or header[0] != 0xFF:
+            break
+        if header[1] in FRAMES:
+            height, width = struct.unpack(">HH", header[5:])
+            return width, height
+        file.seek(int.from_bytes(header[2:4], "big") + 2 - len(header), io.SEEK_CUR)
+    return 0, 0

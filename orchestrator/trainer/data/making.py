@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tensorflow as tf
-from pydantic import ValidationError
 
 from orchestrator.schema import PrepareConfig, Shard
-from orchestrator.trainer.data import decoding, imagenet, manifests
+from orchestrator.trainer.data import decoding, imagenet, manifests, reading
 from orchestrator.trainer.data.blame import reason_of
+from orchestrator.trainer.data.found import DataError
 
 FIRST_LABEL = 1  # as in the widely used shards, where 0 stands for none of the classes
 
@@ -33,8 +33,8 @@ def is_kept(directory: Path, name: str) -> bool:
 
 def described(directory: Path, name: str) -> "Shard | None":
     try:
-        return Shard.model_validate_json((directory / f"{name}.json").read_text())
-    except (FileNotFoundError, ValidationError):
+        return manifests.parsed(directory / f"{name}.json", Shard)
+    except DataError:
         return None
 
 
@@ -64,9 +64,11 @@ def make(config: PrepareConfig, task: Task, pool: ThreadPoolExecutor) -> list[st
 
 def _image(path: Path) -> "tuple[bytes, int, int] | str":
     """An image file with its height and width; the reason where it cannot be decoded."""
-    content = path.read_bytes()
     try:
+        content = reading.content(path, imagenet.MAX_BYTES)
         height, width, _ = decoding.whole(tf.constant(content)).shape
+    except DataError as error:
+        return str(error).removeprefix(f"{path}: ")
     except tf.errors.InvalidArgumentError as error:
         return reason_of(error)
     return content, height, width

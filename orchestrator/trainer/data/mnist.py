@@ -3,15 +3,16 @@
 Fashion-MNIST (https://github.com/zalandoresearch/fashion-mnist) has the same form and the same file names.
 """
 
-import gzip
+import math
 import struct
-import zlib
 from pathlib import Path
 
+from orchestrator.trainer.data import reading
 from orchestrator.trainer.data.found import DataError, Found
 
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
 KINDS = ("images-idx3-ubyte", "labels-idx1-ubyte")
+MAX_BYTES = 512 << 20  # of pixels: eleven times the published training set
 HELD_OUT = 1000  # of a directory that has only the published test set of 10 000
 
 
@@ -48,7 +49,8 @@ def files(directory: Path, split: str) -> "tuple[Path, Path] | None":
 
 def _file(directory: Path, name: str) -> "Path | None":
     spellings = (f"{name}.gz", name, name.replace("-idx", ".idx"))
-    return next((directory / spelling for spelling in spellings if (directory / spelling).is_file()), None)
+    paths = (directory / spelling for spelling in spellings)
+    return next((path for path in paths if path.exists() or path.is_symlink()), None)
 
 
 def _count(pair: tuple[Path, Path]) -> int:
@@ -65,20 +67,26 @@ def _count(pair: tuple[Path, Path]) -> int:
 
 
 def read_idx(path: Path, magic: int) -> "tuple[list[int], bytes]":
-    """Dimensions and bytes of an idx file. Raises DataError where it is truncated or has another magic number."""
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: truncated or not gzip ({error})") from None
-    if content[:4] != struct.pack(">I", magic):
+    """Dimensions and bytes of an idx file. Raises DataError where it is not whole, or too large for one of images."""
+    with reading.opened(path) as file:
+        source = reading.Unpacked(file, path) if path.suffix == ".gz" else file
+        shape = _shape(path, magic, source.read(4 + 4 * (magic & 0xFF)))
+        size = math.prod(shape)
+        if size > MAX_BYTES:
+            raise DataError(f"{path}: its header says {size:,} bytes of data, expected at most {MAX_BYTES:,}")
+        content = source.read(size + 1)
+    if len(content) < size:
+        raise DataError(f"{path}: truncated: {len(content)} bytes of data, its header says {size}")
+    if len(content) > size:
+        raise DataError(f"{path}: more follows the {size} bytes of data that its header says")
+    return shape, content
+
+
+def _shape(path: Path, magic: int, header: bytes) -> list[int]:
+    if header[:4] != struct.pack(">I", magic):
         kind = "images" if magic == IDX_IMAGES else "labels"
-        raise DataError(f"{path}: not an idx file of {kind} (magic number {content[:4].hex()}, expected {magic:08x})")
+        raise DataError(f"{path}: not an idx file of {kind} (magic number {header[:4].hex()}, expected {magic:08x})")
     dimensions = magic & 0xFF
-    start = 4 + 4 * dimensions
-    if len(content) < start:
-        raise DataError(f"{path}: truncated: {len(content)} bytes, its header alone has {start}")
-    shape = list(struct.unpack(f">{dimensions}I", content[4:start]))
-    size = shape[0] * (shape[1] * shape[2] if dimensions == 3 else 1)
-    if len(content) - start != size:
-        raise DataError(f"{path}: truncated: {len(content) - start} bytes of data, its header says {size}")
-    return shape, content[start:]
+    if len(header) < 4 + 4 * dimensions:
+        raise DataError(f"{path}: truncated: {len(header)} bytes, its header alone has {4 + 4 * dimensions}")
+    return list(struct.unpack(f">{dimensions}I", header[4:]))

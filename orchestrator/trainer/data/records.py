@@ -111,12 +111,14 @@ class Records:
 def load(directory: Path, classes: int) -> dict[str, Records]:
     """The splits, "train" and "val", of the shards in ``directory``. Raises DataError where one is not as it was."""
     manifest = manifests.read(directory) or manifests.scan(directory, classes)
+    if set(manifest.shards) != {"train", "val"}:
+        raise DataError(f"{directory}: shards of {sorted(manifest.shards)}, expected those of train and val")
     return {split: _records(directory, found, manifest.label_base) for split, found in manifest.shards.items()}
 
 
 def _records(directory: Path, found: Sequence[Shard], label_base: int) -> Records:
     for shard in found:
-        _require_size(directory / shard.name, shard.bytes)
+        _require_size(directory / shard.name, shard)
     lengths = [np.array(shard.lengths, np.int64) for shard in found]
     offsets = [np.cumsum(several + shards.FRAME) - several - shards.FRAME for several in lengths]
     nothing = np.empty(0, np.int64)
@@ -129,8 +131,9 @@ def _records(directory: Path, found: Sequence[Shard], label_base: int) -> Record
     )
 
 
-def _require_size(path: Path, size: int) -> None:
+def _require_size(path: Path, shard: Shard) -> None:
     there = path.stat().st_size if path.is_file() else None
-    if there != size:
-        amiss = "missing" if there is None else f"{there} bytes instead of {size}"
+    described = sum(shard.lengths) + shards.FRAME * len(shard.lengths)
+    if there != shard.bytes or described != shard.bytes:
+        amiss = "missing" if there is None else f"{there} bytes instead of {shard.bytes}, with {described} in records"
         raise DataError(f"{path}: {amiss}: `orchestrator data prepare` makes it again, `data stage` copies it again")

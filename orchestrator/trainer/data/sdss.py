@@ -9,14 +9,22 @@ as further features gained nothing: a network of two layers had 98.3 to 98.8 % o
 """
 
 import csv
+import io
+import itertools
 import math
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import TextIO
 
+from orchestrator.trainer.data import reading
 from orchestrator.trainer.data.found import DataError, Found
 
 FEATURES = ("u", "g", "r", "i", "z", "redshift")
 CLASSES = ("STAR", "GALAXY", "QSO")
 HELD_OUT = 10  # every tenth row
+MAX_ROWS = 1_000_000  # of all tables together: they are held in memory
+MAX_LINE, MAX_SHOWN = 1 << 20, 80  # characters
 NOT_MEASURED = -9999.0  # what the survey writes where it has no measurement
 
 Row = tuple[list[float], int]  # features in the order of FEATURES, place in CLASSES
@@ -36,7 +44,9 @@ def read(directory: Path) -> tuple[list[Row], list[Row]]:
     So the same rows are held out wherever and however often the tables are read, and they come from all over the
     survey, for neighbouring rows are neighbours in the sky. Raises DataError where a table is not whole.
     """
-    rows = [row for path in _tables(directory) for row in _rows(path)]
+    rows: list[Row] = []
+    for path in _tables(directory):
+        rows += _rows(path, MAX_ROWS - len(rows))
     held_out = rows[HELD_OUT - 1 :: HELD_OUT]
     del rows[HELD_OUT - 1 :: HELD_OUT]
     return rows, held_out
@@ -49,37 +59,62 @@ def _tables(directory: Path) -> list[Path]:
     return tables
 
 
-def _rows(path: Path) -> list[Row]:
+def _rows(path: Path, most: int) -> list[Row]:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = csv.reader(file)
+        with io.TextIOWrapper(reading.opened(path), "utf-8-sig", newline="") as file:
+            lines = csv.reader(_lines(path, file))
             # The first that is no title: SkyServer writes "#Table1" above its tables.
             header = next((line for line in lines if line and not line[0].startswith("#")), [])
-            _require_columns(f"{path}: row {lines.line_num}", header)
-            named = (dict(zip(header, line, strict=False)) for line in lines if line)
-            return [_row(f"{path}: row {lines.line_num}", values) for values in named]
+            places = _places(f"{path}: row {lines.line_num}", header)
+            found = [
+                _row(f"{path}: row {lines.line_num}", line, places, len(header))
+                for line in itertools.islice(filter(None, lines), most + 1)
+            ]
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: not a table in CSV ({error})") from None
+    if len(found) > most:
+        raise DataError(f"{path}: the tables have more than {MAX_ROWS:,} rows: leave some out")
+    return found
 
 
-def _require_columns(place: str, header: list[str]) -> None:
-    missing = [column for column in (*FEATURES, "class") if column not in header]
+def _lines(path: Path, file: TextIO) -> Iterator[str]:
+    for number, line in enumerate(iter(partial(file.readline, MAX_LINE), ""), 1):
+        if len(line) == MAX_LINE:
+            raise DataError(f"{path}: row {number}: more than {MAX_LINE:,} characters, expected a table in CSV")
+        yield line
+
+
+def _places(place: str, header: list[str]) -> list[int]:
+    """Where the columns are that are read: those of FEATURES, then the class."""
+    columns = (*FEATURES, "class")
+    missing = [column for column in columns if column not in header]
     if missing:
         raise DataError(f"{place}: no column {', '.join(missing)} in the header")
+    twice = [column for column in columns if header.count(column) > 1]
+    if twice:
+        raise DataError(f"{place}: column {', '.join(twice)} occurs more than once in the header")
+    return [header.index(column) for column in columns]
 
 
-def _row(place: str, values: dict[str, str]) -> Row:
-    name = values.get("class", "")
+def _row(place: str, values: list[str], places: list[int], cells: int) -> Row:
+    if len(values) != cells:
+        raise DataError(f"{place}: {len(values)} cells, expected {cells} as in the header: mend or remove the row")
+    name = values[places[-1]]
     if name not in CLASSES:
-        raise DataError(f"{place}, column class: {name!r} is none of {', '.join(CLASSES)}")
-    return [_number(f"{place}, column {column}", values.get(column, "")) for column in FEATURES], CLASSES.index(name)
+        raise DataError(f"{place}, column class: {_shown(name)} is none of {', '.join(CLASSES)}")
+    numbers = zip(FEATURES, places[:-1], strict=True)
+    return [_number(place, column, values[at]) for column, at in numbers], CLASSES.index(name)
 
 
-def _number(place: str, text: str) -> float:
+def _number(place: str, column: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or value == NOT_MEASURED:
-        raise DataError(f"{place}: {text!r} is no measurement: mend or remove the row")
+        raise DataError(f"{place}, column {column}: {_shown(text)} is no measurement: mend or remove the row")
     return value
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…")

@@ -5,10 +5,12 @@ after the content the masked CRC-32C of the content, all little-endian
 (https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details).
 """
 
+import os
 import re
 import struct
 from pathlib import Path
 
+from orchestrator.trainer.data import reading
 from orchestrator.trainer.data.found import DataError, Found
 
 NAME = re.compile(r"(train|validation|val)-(\d{5})-of-(\d{5})(\.tfrecords?)?")
@@ -16,6 +18,7 @@ SPLITS = {"train": "train", "validation": "val", "val": "val"}
 HEADER = struct.Struct("<QI")
 FRAME = HEADER.size + 4  # bytes around a record's content
 FIELDS = (b"image/encoded", b"image/class/label")
+MAX_RECORD, MAX_RECORDS = 256 << 20, 2_000_000  # bytes; records of a shard
 CASTAGNOLI = 0x82F63B78  # the polynomial of CRC-32C (RFC 3720, section 12.1), bits in reversed order
 MASK_DELTA = 0xA282EAD8
 
@@ -62,7 +65,7 @@ def inspect(directory: Path) -> Found:
 
 def _count(path: Path) -> int:
     found = lengths(path)
-    with path.open("rb") as file:
+    with reading.opened(path) as file:
         first = file.read(found[0] + FRAME) if found else b""
     lacking = [field.decode() for field in FIELDS if field not in first] if found else []
     if lacking:
@@ -73,17 +76,21 @@ def _count(path: Path) -> int:
 def lengths(path: Path) -> list[int]:
     """Bytes of the content of every record. Raises DataError where a frame is damaged, or the file ends inside one."""
     found: list[int] = []
-    position, size = 0, path.stat().st_size
-    with path.open("rb", buffering=0) as file:
-        while header := file.read(HEADER.size):
+    position = 0
+    with reading.opened(path) as file:
+        descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
+        while header := os.pread(descriptor, HEADER.size, position):
             if len(header) == HEADER.size:
                 length, checksum = HEADER.unpack(header)
                 if masked_crc(header[:8]) != checksum:
                     raise DataError(f"{path}: no TFRecord at byte {position}: another format, or damaged")
             if len(header) < HEADER.size or position + length + FRAME > size:
                 raise DataError(f"{path}: truncated: it ends inside the record at byte {position}")
+            if length > MAX_RECORD or len(found) == MAX_RECORDS:
+                limits = f"expected at most {MAX_RECORDS:,} records of up to {MAX_RECORD:,} bytes"
+                raise DataError(f"{path}: the record at byte {position} has {length:,} bytes, {limits}")
             found.append(length)
-            position = file.seek(position + length + FRAME)
+            position += length + FRAME
     return found
 
 

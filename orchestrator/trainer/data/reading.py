@@ -1,0 +1,145 @@
+"""Read files of a data set within limits, whatever they hold: a download may be cut, a page of HTML, or a bomb.
+
+Standard library alone: the control side runs it before it sends anything.
+"""
+
+import io
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from orchestrator import files
+from orchestrator.trainer.data.found import DataError
+
+CHUNK = 4 << 20  # bytes read at a time: a small file is one piece, which is not joined
+BLOCK = 512  # bytes of a tar header, and what members are padded to
+MAX_PARTS = 1000  # of an archive: gzip members, files of a tar
+GZIP = 16 + zlib.MAX_WBITS  # zlib reads gzip's header and checksum
+
+
+def opened(path: Path) -> io.BufferedReader:
+    """Open a regular file. Raises DataError if there is none or it may not be read."""
+    try:
+        return files.open_regular(path)
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from None
+
+
+def content(path: Path, limit: int) -> bytes:
+    """Return what a file holds. Raises DataError if it cannot be read or has more than ``limit`` bytes."""
+    with opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise DataError(f"{path}: {size:,} bytes, expected at most {limit:,}")
+        return file.read(limit)
+
+
+class Unpacked:
+    """The content of a gzip file, as much of it as is asked for at a time: it may be a thousand times the file."""
+
+    def __init__(self, file: BinaryIO, path: Path, kind: str = "gzip") -> None:
+        self._file, self._path, self._kind = file, path, kind
+        self._part, self._packed, self._parts = zlib.decompressobj(GZIP), b"", 1
+
+    def read(self, size: int) -> bytes:
+        """Return the next ``size`` bytes, fewer at the end. Raises DataError if they are damaged or cut."""
+        pieces: list[bytes] = []
+        while size > 0 and (piece := self._next(size)):
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+    def _next(self, most: int) -> bytes:
+        while not self._part.eof or self._begin():
+            packed = self._packed or self._file.read(CHUNK)
+            try:
+                piece = self._part.decompress(packed, most)
+            except zlib.error as error:
+                raise self._damaged(str(error)) from None
+            self._packed = self._part.unconsumed_tail
+            if piece:
+                return piece
+            if not packed and not self._part.eof:
+                raise self._damaged("it ends too early")
+        return b""
+
+    def _begin(self) -> bool:
+        """Begin the next part, if there is one: gzip files may be joined, and padded with zeros."""
+        packed = (self._part.unused_data or self._file.read(CHUNK)).lstrip(b"\0")
+        if not packed:
+            return False
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise self._damaged(f"more than {MAX_PARTS} parts")
+        self._part, self._packed = zlib.decompressobj(GZIP), packed
+        return True
+
+    def _damaged(self, reason: str) -> DataError:
+        return DataError(f"{self._path}: truncated or not {self._kind} ({reason})")
+
+
+def tar_files(path: Path, suffix: str, limit: int) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of the files in a .tar.gz whose names end in ``suffix``.
+
+    Only headers and these contents are held in memory. Raises DataError if one of these is a link or another thing
+    than a file, or all members together have more than ``limit`` bytes.
+    """
+    with opened(path) as file:
+        source, total = Unpacked(file, path, "a tar.gz"), 0
+        for _ in range(MAX_PARTS):
+            member = _header(source.read(BLOCK), path)
+            if member is None:
+                return _require_end(source, path)
+            total += member.size
+            if not 0 <= member.size <= total <= limit:
+                raise DataError(
+                    f"{path}: {member.name!r} makes it {total:,} bytes unpacked, expected at most {limit:,}"
+                )
+            padded = member.size + -member.size % BLOCK
+            if not member.name.endswith(suffix):
+                _skip(source, padded if _has_content(member) else 0, path)
+                continue
+            if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
+                raise DataError(f"{path}: {member.name!r} is a link or another thing, expected a file")
+            yield member.name, _exactly(source, member.size, path)
+            _skip(source, padded - member.size, path)
+        raise DataError(f"{path}: more than {MAX_PARTS} members: another archive")
+
+
+def _header(block: bytes, path: Path) -> "tarfile.TarInfo | None":
+    """The member that a header describes, None at the end of the archive."""
+    if block == bytes(BLOCK):
+        return None
+    try:
+        return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except (tarfile.TarError, ValueError) as error:
+        raise DataError(f"{path}: truncated or not a tar.gz ({error})") from None
+
+
+def _has_content(member: tarfile.TarInfo) -> bool:
+    return member.isreg() or member.type not in tarfile.SUPPORTED_TYPES or member.type in _ABOUT_OTHERS
+
+
+_ABOUT_OTHERS = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE,
+                 tarfile.SOLARIS_XHDTYPE)  # fmt: skip
+
+
+def _exactly(source: Unpacked, size: int, path: Path) -> bytes:
+    found = source.read(size)
+    if len(found) < size:
+        raise DataError(f"{path}: truncated or not a tar.gz (it ends inside a file)")
+    return found
+
+
+def _skip(source: Unpacked, size: int, path: Path) -> None:
+    while size > 0:
+        size -= len(_exactly(source, min(size, CHUNK), path))
+
+
+def _require_end(source: Unpacked, path: Path) -> None:
+    """What follows the end is padding; to read it also compares the checksum."""
+    if source.read(CHUNK).strip(b"\0") or source.read(1):
+        raise DataError(f"{path}: more follows the end of the archive")
