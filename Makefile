@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install lock demo test test-long check slow e2e-scale e2e-openstack e2e-distributions bench bench-watching bench-train bench-link clean
+.PHONY: help setup install lock demo test test-long check fuzz slow e2e-scale e2e-openstack e2e-distributions bench bench-watching bench-train bench-link clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -60,6 +60,9 @@ test: install .venv/installed-dev ## unit, contract, one story on a local cluste
 test-long: install .venv/installed-dev ## what takes minutes each: data, monitoring, notebooks, deploys killed, runs resumed
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) --exitfirst --durations 15 tests/long
+
+fuzz: install .venv/installed-dev ## 10,000 damaged files for each loader: any bytes, any value at any key, any cut
+	$(PYTEST) $(SIDE_BY_SIDE) 2 --hypothesis-profile fuzz --timeout 14400 tests/unit/test_fuzz_*.py
 
 slow: install .venv/installed-dev ## a deploy killed at ten moments; Docker restarted, disk full (an Engine of their own, needs root)
 	$(DOCKER) $(BIN)/python -m tests.images

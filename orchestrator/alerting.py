@@ -8,9 +8,11 @@ from typing import Any
 from orchestrator import state
 from orchestrator.config import Config, Receiver, expanded
 from orchestrator.errors import ConfigError
+from orchestrator.schema.bounded import Unreadable, read_text
 from orchestrator.state import Home
 
 EVERYONE = "everyone"
+MOST = 4096  # bytes of a file with a password
 # What follows from another alert about the same node is not sent.
 FOLLOWS = {"NodeDown": "ExporterDown|GpuGone|RankSlow|LinkErrors|LinkDrops", "ExporterDown": "GpuGone"}
 
@@ -69,9 +71,9 @@ def _email(number: int, receiver: Receiver) -> dict[str, Any]:
 
 def _password(key: str, path: Path) -> str:
     try:
-        text = expanded(key, path).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not text"
+        text = read_text(expanded(key, path), MOST).strip()
+    except (FileNotFoundError, Unreadable) as error:
+        reason = error.reason if isinstance(error, Unreadable) else error.strerror
         raise ConfigError([f"{key}: {path}: {reason}"], "name a file with the password and nothing else") from None
     if not text or "\n" in text:
         raise ConfigError([f"{key}: {path}: expected one line, the password"], "correct the file")

@@ -18,6 +18,7 @@ from docker.context.config import get_current_context_name
 import docker
 from orchestrator import process
 from orchestrator.errors import CommandFailed, PreflightError
+from orchestrator.schema.bounded import shown
 
 CLUSTER_LABEL, ID_LABEL = "orchestrator.cluster", "orchestrator.id"
 _NOT_RUNNING = "start Docker (`sudo systemctl start docker`), or install it: https://docs.docker.com/engine/install"
@@ -50,14 +51,21 @@ class Engine:
 
     def __init__(self) -> None:
         """Raises PreflightError where it does not answer, with the remedy."""
-        self.host = os.environ.get("DOCKER_HOST") or _host_of_context(os.environ.get("DOCKER_CONTEXT"))
         try:
+            self.host = os.environ.get("DOCKER_HOST") or _host_of_context(os.environ.get("DOCKER_CONTEXT"))
             self.client = docker.DockerClient(base_url=self.host, timeout=ANSWER_SECONDS)
             self.facts: dict[str, Any] = self.client.info()
         except (docker.errors.DockerException, requests.RequestException) as error:
             denied = "Permission denied" in str(error)
             hint = "join the group docker (`sudo usermod -aG docker $USER`), log in again" if denied else _NOT_RUNNING
-            raise PreflightError(f"Docker Engine does not answer at {self.host}", hint) from error
+            host = getattr(self, "host", "the address of Docker's context")
+            raise PreflightError(f"Docker Engine does not answer at {host}", hint) from error
+        except PreflightError:
+            raise
+        except Exception as error:  # of the SDK, which checks neither addresses nor the shape of Docker's own files
+            said = shown(str(error))
+            hint = "check DOCKER_HOST, DOCKER_CONTEXT, and config.json and contexts in ~/.docker (or $DOCKER_CONFIG)"
+            raise PreflightError(f"Docker's settings cannot be used: {type(error).__name__}: {said}", hint) from error
 
     @property
     def is_here(self) -> bool:

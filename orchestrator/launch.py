@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hostfile
 from orchestrator.schema import FileName
+from orchestrator.schema.file import Time
 
 START_SECONDS, START_SECONDS_EACH = 120, 4  # for every rank to say that it is there; hosts that are shared need longer
 CYCLE_TIME = 5.0  # milliseconds, for programs that measure nothing
@@ -37,7 +38,7 @@ class Run(BaseModel):
     autotune: bool = False
     threads: int
     memory: int
-    started: float
+    started: Time
 
     @property
     def directory(self) -> str:

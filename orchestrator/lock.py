@@ -15,6 +15,7 @@ from orchestrator.state import Home, usable
 
 ROUNDS = 3  # what is being ended may start another program meanwhile
 LOOK_SECONDS = 0.1
+MOST_SHOWN = 100  # characters of a lock file: what is there may be damaged
 
 
 @contextlib.contextmanager
@@ -78,12 +79,12 @@ def _taken(file: IO[str]) -> bool:
 def _locked(place: Home, name: str) -> Iterator[None]:
     with usable(place.path):
         place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = (place.path / name).open("a+")
+        file = (place.path / name).open("a+", encoding="utf-8", errors="replace")
     with file:
         with usable(place.path / name):
             if not _taken(file):
                 file.seek(0)
-                holder = file.read().strip()
+                holder = " ".join(file.read(MOST_SHOWN).split()) or "another process"
                 raise StateError(f"cluster {place.name!r} is locked by {holder}", "wait for it")
         with contextlib.suppress(OSError):  # a full disk does not stop a teardown
             os.ftruncate(file.fileno(), 0)

@@ -1,6 +1,7 @@
 """Progress on standard error: a live line on a terminal, plain lines elsewhere. Results never come this way."""
 
 import contextlib
+import os
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,7 @@ from rich.segment import Segment
 from rich.status import Status
 from rich.text import Text
 
+NARROWEST = 20  # columns that a table needs
 # What a terminal obeys instead of showing it (ECMA-48, 7 and 8 bits), and what changes the direction of text.
 ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # with parameters: colours, the cursor, erasing
@@ -27,12 +29,13 @@ def plain(text: str) -> str:
 
 
 class Terminal(Console):
-    """Prints text without markup, emoji and highlighting, and lets a closed pipe be an error.
+    """Prints text without markup, emoji and highlighting.
 
     Nodes, and files of other people, never send a terminal anything but text: whatever is printed passes here.
     """
 
     def __init__(self, stderr: bool = False, width: int | None = None) -> None:
+        _forget_unusable_widths()
         super().__init__(stderr=stderr, width=width, highlight=False, soft_wrap=True, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -42,8 +45,13 @@ class Terminal(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(plain(text), **options)  # before rich takes a part of a sequence away
 
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+
+def _forget_unusable_widths() -> None:
+    """Rich and Typer take any digits for a width, and pad every line to it."""
+    for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
+        given = os.environ.get(name)
+        if given is not None and not (re.fullmatch("[0-9]{1,4}", given) and int(given) >= NARROWEST):
+            del os.environ[name]
 
 
 console = Terminal(stderr=True)

@@ -6,13 +6,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pydantic import ValidationError
-
 from orchestrator import fetching, lock, state
 from orchestrator.config import nearest
 from orchestrator.errors import StateError, command
 from orchestrator.launch import AUTOTUNED, Run
-from orchestrator.schema import Checkpoints, RunStatus
+from orchestrator.schema import Checkpoints, RunStatus, bounded
+from orchestrator.schema.bounded import Unreadable, shown
 from orchestrator.ssh import Session
 from orchestrator.state import Home
 
@@ -138,17 +137,32 @@ def is_collected(place: Home, run: Run) -> bool:
 
 
 def known(place: Home) -> list[Run]:
-    """Every run of this cluster that is remembered, oldest first; what cannot be read is no record."""
-    found = []
+    """Every run of this cluster whose record can be read, oldest first; see :func:`damaged` for the others."""
+    return sorted((found for found in _read(place) if isinstance(found, Run)), key=lambda run: run.started)
+
+
+def damaged(place: Home) -> list[str]:
+    """What is wrong with each record of a run that cannot be read."""
+    return sorted(str(found) for found in _read(place) if isinstance(found, Unreadable))
+
+
+def _read(place: Home) -> Iterator[Run | Unreadable]:
     for path in place.runs.glob("*/run.json"):
-        with suppress(ValidationError, OSError):
-            found.append(Run.model_validate_json(path.read_text()))
-    return sorted(found, key=lambda run: run.started)
+        with suppress(FileNotFoundError):
+            try:
+                run = bounded.read_model(path, Run)
+                same = run.id == path.parent.name
+                yield run if same else Unreadable(path, f"is the record of another run, {shown(run.id)}")
+            except Unreadable as error:
+                yield error
 
 
 def get(place: Home, name: str | None) -> Run:
     """The run called ``name``, or the newest. Raises StateError where there is none."""
     everything = known(place)
+    for problem in damaged(place) if name or not everything else ():
+        if not everything or problem.startswith(f"{place.runs / str(name)}/"):
+            raise StateError(problem, "restore it from a copy, or remove that directory")
     if not everything:
         remedy = f"{command('train resnet20 --dataset mnist', place.name)} makes one"
         raise StateError(f"cluster {place.name!r} has no runs yet", remedy)
@@ -162,6 +176,6 @@ def get(place: Home, name: str | None) -> Run:
 
 def status(place: Home, run: Run) -> RunStatus | None:
     """How a run ended, where that was fetched."""
-    with suppress(FileNotFoundError, ValidationError):
-        return RunStatus.model_validate_json((place.runs / run.id / STATUS).read_text())
+    with suppress(FileNotFoundError, Unreadable):
+        return bounded.read_model(place.runs / run.id / STATUS, RunStatus)
     return None

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from typing_extensions import Self
 
 from orchestrator import state
 from orchestrator.errors import StateError
+from orchestrator.schema import bounded
+from orchestrator.schema.bounded import Inaccessible, Unreadable
 
 
 class Secret(BaseModel):
@@ -50,11 +52,11 @@ def _keep(path: Path, kind: type[Kept], given: str | None) -> None:
 def read(path: Path, kind: type[Kept]) -> Kept | None:
     """What is kept; None where nothing is. Raises StateError where the file cannot be read."""
     try:
-        return kind.model_validate_json(path.read_text())
+        return bounded.read_model(path, kind)
     except FileNotFoundError:
         return None
-    except ValidationError as error:  # whose own words hold what was read
-        problem = f"{path} cannot be read: {path.name} holds no password"
+    except Unreadable as error:
+        if isinstance(error, Inaccessible):
+            raise StateError(f"{path} cannot be read: {error.reason}", "make it readable for you") from error
+        problem = f"{path} cannot be read: {path.name} holds no password"  # the reason may hold it
         raise StateError(problem, "remove it: a deploy makes another") from error
-    except OSError as error:
-        raise StateError(f"{path} cannot be read: {error.strerror}", "make it readable for you") from error

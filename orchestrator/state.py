@@ -1,24 +1,35 @@
 """The state directory: one per cluster, with a lock, atomic writes and the logs of every tool."""
 
 import contextlib
-import json
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError, model_validator
+from pydantic import BaseModel, model_validator
 
 from orchestrator import __version__
 from orchestrator.cluster import Cluster
+from orchestrator.config import PROVIDERS
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.gpu import Pairing
+from orchestrator.schema import bounded
+from orchestrator.schema.bounded import Inaccessible, Unreadable, shown
 from orchestrator.schema.file import replaced
 
 VERSION = 1
+DIRECTORY_HINT = "set {} to a directory of yours on a disk with room"
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Version(BaseModel):
+    """The key that tells which other keys state.json has."""
+
+    version: int
 
 
 class Record(BaseModel):
@@ -132,7 +143,15 @@ def cache() -> Path:
 def _base(variable: str, usual: str) -> Path:
     """The directory that ``variable`` names; a relative one is ignored, as the specification has it."""
     given = Path(os.environ.get(variable, ""))
-    return given if given.is_absolute() else Path.home() / usual
+    try:
+        found = given if given.is_absolute() else Path.home() / usual
+        str(found).encode()
+    except RuntimeError:
+        problem = "no home directory: HOME is not set, and this user has no entry in /etc/passwd"
+        raise ConfigError([problem], f"set HOME, or {variable} to a directory of yours") from None
+    except UnicodeEncodeError:
+        raise ConfigError([f"{os.fsencode(found)!r}: not UTF-8"], f"set {variable} to a directory that is") from None
+    return found
 
 
 def home(name: str) -> Home:
@@ -146,21 +165,45 @@ def names() -> list[str]:
 
 def read(place: Home) -> Record | None:
     """The record of a cluster, or None where nothing is deployed."""
+    removes = command("teardown --orphans", place.name)
+    remedy = f"restore it from a copy; or move it away, and {removes} removes what the cluster has on its provider"
     try:
-        with usable(place.record):
-            text = place.record.read_text()
-    except FileNotFoundError:
-        return None
-    try:
-        version = json.loads(text)["version"]
+        version = load(place.record, _Version, remedy).version
         if version > VERSION:
             raise StateError(
                 f"{place.record} was written by a newer orchestrator (format {version}, this one knows {VERSION})",
                 "upgrade orchestrator",
             )
-        return Record.model_validate_json(text)
-    except (ValueError, KeyError, TypeError, ValidationError) as error:
-        raise StateError(f"{place.record} cannot be read: {error}", "restore it from a copy") from error
+        record = load(place.record, Record, remedy)
+    except FileNotFoundError:
+        return None
+    for problem in _unusable(record):
+        raise StateError(f"{place.record} cannot be used: {problem}", remedy)
+    return record.model_copy(update={"config": {"name": place.name, **record.config}})
+
+
+def _unusable(record: Record) -> Iterator[str]:
+    """What is wrong with the parts of a record that have no model of their own."""
+    if record.config.get("provider") not in PROVIDERS:
+        yield f"config.provider: {shown(record.config.get('provider'))}: expected one of {', '.join(PROVIDERS)}"
+    for part in ("config", "variables", "applied"):
+        for key in (*PROVIDERS, "monitoring"):
+            value = getattr(record, part).get(key)
+            if value is not None and not isinstance(value, dict):
+                yield f"{part}.{key}: {shown(value)}: expected keys and values"
+
+
+def load(path: Path, model: type[Model], remedy: str) -> Model:
+    """The ``model`` in a JSON file of the state directory.
+
+    Raises FileNotFoundError, ConfigError if it may not be read, and StateError with the ``remedy`` if it is damaged.
+    """
+    try:
+        return bounded.read_model(path, model)
+    except Unreadable as error:
+        if isinstance(error, Inaccessible):
+            raise ConfigError([str(error)], DIRECTORY_HINT.format("XDG_STATE_HOME")) from error
+        raise StateError(f"{error.name} cannot be read: {error.reason}", remedy) from error
 
 
 def deployed(place: Home) -> tuple[Record, Cluster]:
@@ -196,16 +239,11 @@ def replace(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def usable(path: Path, variable: str = "XDG_STATE_HOME") -> Iterator[None]:
-    """What the file system refuses about ``path``, which ``variable`` moves, is for the user to put right.
-
-    Only that it is not there is usual.
-    """
+    """What the file system refuses about ``path``, which ``variable`` moves, is for the user to put right."""
     try:
         yield
-    except FileNotFoundError:
-        raise
     except OSError as error:
-        hint = f"set {variable} to a directory of yours on a disk with room"
+        hint = DIRECTORY_HINT.format(variable)
         raise ConfigError([f"{error.filename or path}: {error.strerror}"], hint) from error
 
 

@@ -1,9 +1,9 @@
 """The command line: the only place that prints results, asks, and exits."""
 
-import os
 import platform
 import sys
 import traceback
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -12,8 +12,8 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from orchestrator import __version__, endings, progress, state
-from orchestrator.cli import catalogue, clusters, data, monitoring, nodes, notebook, runs, training
-from orchestrator.errors import OrchestratorError
+from orchestrator.cli import catalogue, clusters, data, monitoring, nodes, notebook, options, runs, streams, training
+from orchestrator.errors import ConfigError, OrchestratorError
 
 INTERRUPTED, BUG = 130, 3
 
@@ -23,15 +23,11 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
+            streams.require_directory()
+            return super().invoke(ctx)
         except (KeyboardInterrupt, EOFError, typer.Abort):
             _say("interrupted")
             raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
-        return result
 
 
 app = typer.Typer(
@@ -68,16 +64,31 @@ def _root(
 
 def main() -> NoReturn:
     """The console script: runs a command, turns errors into one message and an exit code (see orchestrator.errors)."""
+    streams.prepare()
     endings.keep_programs_interruptible()
+    code = _outcome(streams.require_utf8_arguments) or _outcome(app)
+    unwritten = _outcome(sys.stdout.flush)
+    sys.exit(code or unwritten)
+
+
+def _outcome(action: Callable[[], object]) -> int:
+    """The exit code that ``action`` stands for."""
     try:
-        app()
+        action()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except streams.ReaderGone:
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except OrchestratorError as error:
-        _say(error.message, error.hint)
-        sys.exit(error.exit_code)
+        problems = map(options.located, error.problems) if isinstance(error, ConfigError) else [error.message]
+        _say("\n".join(problems), error.hint)
+        return error.exit_code
     except Exception as error:
         _say(f"a bug: {type(error).__name__}: {error}", _crash_report())
-        sys.exit(BUG)
-    sys.exit(0)
+        return BUG
+    return 0
 
 
 def _say(message: str, hint: str = "") -> None:
@@ -88,11 +99,11 @@ def _say(message: str, hint: str = "") -> None:
 
 def _crash_report() -> str:
     """What to do about a bug: report the log with traceback and versions, or these where no log can be written."""
-    path = state.root() / f"crash-{datetime.now():%Y%m%d-%H%M%S}.log"
     versions = f"orchestrator {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
     text = versions + f"{sys.argv}\n" + traceback.format_exc()
     try:
+        path = state.root() / f"crash-{datetime.now():%Y%m%d-%H%M%S}.log"
         state.replace(path, text)
-    except (OSError, OrchestratorError):
+    except Exception:  # a disk that is full, no home: the report itself must not fail
         return f"please report it with this:\n{text}"
     return f"please report it with {path}"

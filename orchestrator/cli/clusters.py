@@ -39,13 +39,13 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a cluster.yaml that holds every key with its meaning and its default."""
-    if path.exists() and not force:
-        raise ConfigError([f"{path} is there already"], "--force replaces it")
     try:
+        if path.exists() and not force:
+            raise ConfigError([f"{path} is there already"], "--force replaces it")
         path.touch(mode=0o600)  # it has room for passwords
         if path.is_file():
             path.chmod(0o600)
-        path.write_text(config.template())
+        path.write_text(config.template(), encoding="utf-8")
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that is there") from error
     progress.note(f"wrote {path}")

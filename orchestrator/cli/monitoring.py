@@ -17,8 +17,11 @@ from orchestrator.launch import Run
 from orchestrator.monitoring import access, password, series, summary, top
 from orchestrator.monitoring.prometheus import Series
 from orchestrator.plot import minutes
+from orchestrator.schema.bounded import shown
 from orchestrator.state import Home
 from orchestrator.tunnel import Service
+
+LONGEST_PAUSE = 24 * 3600.0  # seconds
 
 Port = Annotated[
     int | None, typer.Option(min=1, max=65535, help="Port of this machine; default: the head's, or a free one.")
@@ -55,8 +58,8 @@ def show_top(
 
 def _pause(text: str) -> float:
     value = seconds(text)
-    if not isinstance(value, float) or value <= 0:
-        raise ConfigError([f"--interval: {text!r}: write it like 2s or 1m"])
+    if not isinstance(value, float) or not 0 < value <= LONGEST_PAUSE:
+        raise ConfigError([f"--interval: {shown(text)}: write it like 2s or 1m, up to {LONGEST_PAUSE / 3600:.0f}h"])
     return value
 
 

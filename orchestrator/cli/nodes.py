@@ -30,6 +30,7 @@ def terminal(
     if chosen not in made.nodes:
         near = config.nearest(chosen, list(made.nodes))
         raise ConfigError([f"no node {chosen!r}{near} (nodes: {', '.join(made.nodes)})"])
+    process.require("ssh", "`sudo apt-get install openssh-client`")
     process.replace(ssh.client_command(place, made, chosen, [shlex.join(command)] if command else []))
 
 

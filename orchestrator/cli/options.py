@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,8 @@ import typer
 from orchestrator import config, records, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, OrchestratorError
+from orchestrator.schema.bounded import Unreadable, read_text, shown
 from orchestrator.state import Home, Record
 
 
@@ -38,7 +40,9 @@ def completion(complete: Callable[[], list[str]] | None) -> Callable[[str], list
         return None
 
     def words(incomplete: str) -> list[str]:
-        return [word for word in complete() if word.startswith(incomplete)]
+        with suppress(OrchestratorError):  # the shell shows words alone
+            return [word for word in complete() if word.startswith(incomplete)]
+        return []
 
     return words
 
@@ -66,6 +70,7 @@ Name = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
 
+MOST_OF_PASSWORD = 4096  # bytes of the file
 PASSWORD_VARIABLE = "ORCHESTRATOR_MONITORING_PASSWORD"  # noqa: S105
 GrafanaPassword = Annotated[
     bool,
@@ -89,10 +94,11 @@ def grafana_password(asked: bool, file: Path | None) -> str | None:
         question = "Grafana's password"
         return typer.prompt(question, hide_input=True, confirmation_prompt=True, err=True) if asked else given
     try:
-        return next(iter(file.read_text().splitlines()), "")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not text"
-        raise ConfigError([f"--grafana-password-file: {file}: {reason}"], "name a file of one line") from None
+        return next(iter(read_text(file, MOST_OF_PASSWORD).splitlines()), "")
+    except FileNotFoundError as error:
+        raise ConfigError([f"--grafana-password-file: {file}: {error.strerror}"], "correct the path") from None
+    except Unreadable as error:
+        raise ConfigError([f"--grafana-password-file: {error}"], "name a file of one line") from None
 
 
 def load(path: Path | None, name: str | None, flags: Mapping[str, Any], whole: bool = True) -> Config:
@@ -101,9 +107,27 @@ def load(path: Path | None, name: str | None, flags: Mapping[str, Any], whole: b
     ``whole`` is that of config.load. Flags are named by their keys, as in {"local.cpus": 2}; None stands for one not
     given.
     """
-    file = path or (config.FILE if config.FILE.exists() else None)
+    file = chosen_file(path)
     base = {} if file else _deployed(config.DEFAULT_NAME if name is None else name)
-    return config.load(file, {"name": name, **flags}, base, whole)
+    found = config.load(file, {"name": name, **flags}, base, whole)
+    if file:
+        _loaded.append((found, file, {key for key, value in flags.items() if value is not None}))
+    return found
+
+
+_loaded: list[tuple[Config, Path, set[str]]] = []  # what this process read: the configuration, its file, the flags
+
+
+def located(problem: str) -> str:
+    """``problem``, as ``key: what is wrong``, with the file that the key stands in, if it does in one."""
+    key = problem.partition(":")[0]
+    files = [file for found, file, flags in _loaded if key not in flags and config.is_set(found, key)]
+    return f"{files[0]}: {problem}" if files else problem
+
+
+def chosen_file(path: Path | None) -> Path | None:
+    """The configuration file that is asked for, else cluster.yaml if there is one, be it a link that leads nowhere."""
+    return path or (config.FILE if os.path.lexists(config.FILE) else None)
 
 
 def _deployed(name: str) -> dict[str, Any]:
@@ -115,11 +139,14 @@ def _deployed(name: str) -> dict[str, Any]:
 
 def place(path: Path | None, name: str | None) -> Home:
     """The state directory of the chosen cluster, without asking more of cluster.yaml than its name."""
-    if name is None and (path or config.FILE.exists()):
-        name = config.name_in(path or config.FILE)
-    name = config.DEFAULT_NAME if name is None else name
+    file = chosen_file(path) if name is None else None
+    if file:
+        name = config.name_in(file)
+    if name is None:
+        name = config.DEFAULT_NAME
     if not config.NAME.fullmatch(name):
-        raise ConfigError([f"name: {name!r} is not usable: {config.NAME_RULE}"])
+        where = f"{file}: " if file else ""
+        raise ConfigError([f"{where}name: {shown(name)} is not usable: {config.NAME_RULE}"])
     return state.home(name)
 
 

@@ -14,7 +14,7 @@ from orchestrator import progress, runlog
 
 NOTHING = "-"  # where there is nothing to tell
 PIPE_WIDTH = 10_000  # no line is folded for a program that reads it
-console = progress.Terminal(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+console = progress.Terminal(width=None if sys.stdout and sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def as_json(value: Any) -> None:

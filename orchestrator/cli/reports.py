@@ -2,11 +2,12 @@
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from orchestrator import prices
+from orchestrator import prices, state
 from orchestrator.checks import Health
 from orchestrator.cli import output
 from orchestrator.cluster import Cluster
@@ -95,8 +96,9 @@ def source(found: Source, json: bool) -> None:
 
 def trained(directory: Path) -> Results | None:
     """What a training run left, out of the ``directory`` with what was fetched of it."""
-    path = directory / "results.json"
-    return Results.model_validate_json(path.read_text()) if path.exists() else None
+    with suppress(FileNotFoundError):
+        return state.load(directory / "results.json", Results, f"what the run wrote is in {directory / 'log'}")
+    return None
 
 
 def _training(found: Results) -> None:

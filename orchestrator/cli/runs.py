@@ -1,5 +1,6 @@
 """Commands about runs that were started: what they say, how they stand, what they gave."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,12 @@ from orchestrator import plot, progress, records, runs, state
 from orchestrator.cli import options, output, reports
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.errors import StateError, command
+from orchestrator.launch import Run
 from orchestrator.plot import epochs
 from orchestrator.schema import Results
+from orchestrator.state import Home
+
+PIECE = 1 << 16  # bytes
 
 RunName = Annotated[str | None, completed("Which run; default: the newest.", options.run_names)]
 
@@ -35,12 +40,24 @@ def logs(
     place = options.place(config_file, name)
     chosen = records.get(place, run)
     if records.is_collected(place, chosen):
-        return output.stream([(place.runs / chosen.id / "log").read_bytes()])
+        return output.stream(_kept_log(place, chosen))
     _, cluster = state.deployed(place)
     if follow:
         return output.stream(runs.watch(place, cluster, chosen))
     with runs.head_session(place, cluster) as head:
         output.stream(runs.log(head, chosen))
+
+
+def _kept_log(place: Home, run: Run) -> Iterator[bytes]:
+    """The log that was fetched, in pieces. Raises StateError if it cannot be read."""
+    path = place.runs / run.id / "log"
+    try:
+        with path.open("rb") as file:
+            yield from iter(lambda: file.read(PIECE), b"")
+    except OSError as error:
+        raise StateError(
+            f"{path} cannot be read: {error.strerror}", f"restore it; {path.parent} has the rest"
+        ) from None
 
 
 def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
@@ -66,6 +83,8 @@ def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = Fa
     """List the cluster's runs, also after it is gone."""
     place = options.place(config_file, name)
     record = state.read(place)
+    for problem in records.damaged(place):
+        progress.note(f"left out: {problem}")
     seen = runs.overview(place, record.cluster if record else None)
     if json:
         return output.as_json([reports.as_record(one) for one in seen])

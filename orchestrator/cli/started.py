@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from orchestrator import progress, records, runs
+from orchestrator import progress, records, runs, state
 from orchestrator.cli import output, reports
 from orchestrator.cluster import Cluster
 from orchestrator.errors import RunFailed, RunStopped
@@ -41,7 +41,7 @@ def left(file: str, form: type[Left], show: Callable[[Left], None]) -> Show:
     """How a run is shown that leaves a ``file`` of this ``form``."""
 
     def shown(_: Seen, directory: Path, json: bool) -> None:
-        found = form.model_validate_json((directory / file).read_text())
+        found = state.load(directory / file, form, "run it again")
         output.as_json(found) if json else show(found)
 
     return shown

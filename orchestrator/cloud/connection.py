@@ -48,11 +48,12 @@ class Cloud:
                 hint = "check user name, password (or application credential), project and their domains"
                 raise PreflightError(f"{self.title} refuses the credentials: {words}", hint) from failed
             raise PreflightError(f"{self.title}: no login at {self.url}: {words}", "check auth_url") from failed
-        except Exception as error:  # keystoneauth's whole answer to a password that was not given
-            if type(error) is not Exception:
-                raise
-            hint = "complete the entry in clouds.yaml, or the OS_* variables"
-            raise PreflightError(f"{self.title}: the credentials are incomplete: {said(error)}", hint) from error
+        except PreflightError:
+            raise
+        except Exception as error:  # keystoneauth checks no types, and raises Exception for a password not given
+            hint = "complete or correct the entry in clouds.yaml, or the OS_* variables"
+            lack = "incomplete" if type(error) is Exception else "unusable"
+            raise PreflightError(f"{self.title}: the credentials are {lack}: {said(error)}", hint) from error
 
     def endpoint(self, service: str) -> str | None:
         """Where ``service`` is, in the region of the credentials; None where the cloud has none."""

@@ -7,12 +7,14 @@ from typing import Any
 
 import keystoneauth1.exceptions as trouble
 import openstack
-from openstack.config import OpenStackConfig
+from openstack.config import OpenStackConfig, loader
 from openstack.connection import Connection
-from openstack.exceptions import SDKException
+from pydantic import BaseModel, ValidationError
 
+from orchestrator import documents
 from orchestrator.config import nearest
 from orchestrator.errors import PreflightError
+from orchestrator.schema.bounded import Unreadable, problems
 
 ANSWER_SECONDS = 60
 GET_ONE = "download clouds.yaml from the site's dashboard (API Access) to ~/.config/openstack/clouds.yaml"
@@ -41,8 +43,10 @@ def connection(entry: str | None) -> Connection:
     except trouble.MissingRequiredOptions as error:
         hint = f"name an entry of clouds.yaml with openstack.cloud, or {GET_ONE}"
         raise PreflightError(f"OpenStack's credentials are incomplete: {said(error)}", hint) from error
-    except (SDKException, trouble.ClientException, ValueError) as error:
-        raise PreflightError(f"OpenStack's credentials cannot be used: {said(error)}", GET_ONE) from error
+    except Exception as error:  # of the SDK and its plugins, which check no types: the entry may hold anything
+        where = f"{clouds_file()}: {wanted}" if wanted else "OS_* in the environment"
+        hint = "keys of a login stand under auth; cacert, verify, profile, regions and others stand beside it"
+        raise PreflightError(f"OpenStack's credentials cannot be used: {where}: {said(error)}", hint) from error
 
 
 def _require_entry(key: str, wanted: str) -> None:
@@ -57,13 +61,40 @@ def _require_entry(key: str, wanted: str) -> None:
 def _file() -> tuple[Path | None, Mapping[str, Any]]:
     """It and its entries. Raises PreflightError where there is one that is none."""
     try:
+        for path in (os.environ.get("OS_CLIENT_CONFIG_FILE"), *loader.CONFIG_FILES, *loader.SECURE_FILES):
+            _require_entries(Path(path or ""))
         found = OpenStackConfig(load_envvars=True)
-    except (SDKException, AttributeError, TypeError) as error:
+    except Unreadable as error:
+        raise PreflightError(str(error), f"correct it, or {GET_ONE}") from error
+    except Exception as error:  # as above
         raise PreflightError(f"clouds.yaml cannot be used: {said(error)}", GET_ONE) from error
     known = (found.cloud_config or {}).get("clouds") or {}
     made_up = (found.envvar_key, "defaults")  # openstacksdk's own names for what has no entry
     path = found.config_filename
     return (Path(path).absolute() if path else None), {n: e for n, e in known.items() if n not in made_up}
+
+
+class _Entry(BaseModel):
+    auth: dict[str, str | int | float | bool | None] | None = None
+    region_name: str | None = None
+    regions: list[str | dict[str, Any]] | None = None
+
+
+class _Clouds(BaseModel):
+    clouds: dict[str, _Entry] | None = None
+
+
+def _require_entries(path: Path) -> None:
+    """Raises Unreadable for a file that openstacksdk would read, skip or fail at, although it holds no clouds."""
+    if not path.is_file() and not path.is_fifo():
+        return
+    try:
+        _Clouds.model_validate(documents.read(path) or {})
+    except ValidationError as error:
+        raise Unreadable(path, problems(error, values=False)) from None  # a value may be a password
+    except Unreadable as error:
+        if not isinstance(error.__cause__, PermissionError):  # which openstacksdk passes over
+            raise
 
 
 def said(error: BaseException) -> str:

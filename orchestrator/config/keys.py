@@ -9,12 +9,12 @@ from pydantic_core import to_jsonable_python
 
 from orchestrator import documents
 from orchestrator.config.whole import Config
-from orchestrator.schema.bounded import shown
+from orchestrator.schema.bounded import location, shown
 
 
 def explain(error: Any, where: str, known: list[str]) -> str:
     """One of pydantic's errors as ``where`` and ``path.to.key: what is wrong``, with the nearest of the ``known``."""
-    key, kind = ".".join(map(str, error["loc"])), error["type"]
+    key, kind = location(error["loc"]), error["type"]
     place = f"{where}{key}"
     if kind == "extra_forbidden":
         return f"{place}: unknown key{nearest(key, known)}"
@@ -52,6 +52,19 @@ def template() -> str:
             mark = "# " if default is None or name == "nodes" else ""  # where it is absent, hosts are counted
             lines.append(f"{indent}{mark}{name}:{shown}".ljust(35) + f" # {description}")
     return "\n".join(lines) + "\n"
+
+
+def is_set(config: BaseModel, path: str) -> bool:
+    """Whether a key, or an item of its list, was given and is no default."""
+    found: Any = config
+    for part in path.split("."):
+        if isinstance(found, list) and part.isdigit() and int(part) < len(found):
+            found = found[int(part)]
+        elif isinstance(found, BaseModel) and part in found.model_fields_set:
+            found = getattr(found, part)
+        else:
+            return False
+    return True
 
 
 def is_section(path: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from orchestrator.config.sections import Section
+from orchestrator.schema.bounded import shown
 
 # Of what Prometheus and Alertmanager take, what makes sense here; and how it is written.
 ADDRESS = r"[^@\s]+@[^@\s]+"
@@ -86,5 +87,7 @@ def well_formed(value: str, field: ValidationInfo) -> str:
     """Raises ValueError where the value is not of its field's form."""
     form, example = FORMS[field.field_name or ""]
     if not re.fullmatch(form, value):
-        raise ValueError(f"{value!r}: write it like {example}")
+        raise ValueError(f"{shown(value)}: write it like {example}")
+    if field.field_name == "smarthost" and not 0 < int(value.rpartition(":")[2]) < 1 << 16:
+        raise ValueError(f"{shown(value)}: a port is 1 to 65535")
     return value

@@ -14,6 +14,13 @@ DEBIAN_12 = "debian:12-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68
 LEAST_CPUS, LEAST_MEMORY = 0.01, 0.3  # cores, GiB
 HOST = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<address>[^@:\s]+)(?::(?P<port>\d{1,5}))?")
 Subnet = IPv4Network
+SPECIAL = {  # https://www.iana.org/assignments/iana-ipv4-special-registry
+    "0.0.0.0/8": "unspecified",
+    "127.0.0.0/8": "loopback",
+    "169.254.0.0/16": "link-local",
+    "224.0.0.0/4": "multicast",
+    "240.0.0.0/4": "reserved",
+}
 
 
 class Local(Section):
@@ -127,6 +134,9 @@ class Hosts(Section):
 
 def roomy(subnet: Subnet) -> Subnet:
     """Raises ValueError where there is no room for every node that a cluster may have."""
+    special = next((kind for network, kind in SPECIAL.items() if subnet.overlaps(IPv4Network(network))), None)
+    if special:
+        raise ValueError(f"{subnet} holds {special} addresses, which no node can have: write it like 10.77.0.0/24")
     if subnet.num_addresses < MAX_NODES + 16:
         raise ValueError("needs at least a /25")
     return subnet

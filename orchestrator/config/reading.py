@@ -10,7 +10,7 @@ from orchestrator import documents
 from orchestrator.config.keys import every_key, explain, is_section
 from orchestrator.config.whole import Config
 from orchestrator.errors import ConfigError, StateError
-from orchestrator.schema.bounded import Unreadable
+from orchestrator.schema.bounded import Unreadable, location
 
 NEEDED = {"openstack": ("image", "flavor"), "gcp": ("zone",), "hosts": ("addresses",)}
 
@@ -110,7 +110,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _problem(error: Any, path: Path | None, flags: set[str]) -> str:
-    key = ".".join(map(str, error["loc"]))
+    key = location(error["loc"])
     return explain(error, _place(key, path, flags).removesuffix(key), [name for name, _, _ in every_key()])
 
 

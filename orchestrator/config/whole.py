@@ -2,24 +2,25 @@
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from orchestrator.config.monitoring import Monitoring
 from orchestrator.config.providers import Gcp, Hosts, Local, OpenStack
 from orchestrator.config.sections import MAX_NODES, NAME, NAME_RULE, Gpu, Launch, Section, Train
+from orchestrator.schema.bounded import shown
 
 DEFAULT_NAME = "default"
+Provider = Literal["local", "openstack", "gcp", "hosts"]
+PROVIDERS: tuple[str, ...] = get_args(Provider)
 
 
 class Config(Section):
     """A cluster and what runs on it."""
 
     name: str = Field(DEFAULT_NAME, description="name of the cluster; several can stand side by side")
-    provider: Literal["local", "openstack", "gcp", "hosts"] = Field(
-        "local", description="where nodes come from: local, openstack, gcp or hosts"
-    )
+    provider: Provider = Field("local", description="where nodes come from: local, openstack, gcp or hosts")
     nodes: int = Field(2, ge=1, le=MAX_NODES, description="machines, the head among them; with hosts: all of them")
     min_nodes: int | None = Field(
         None, ge=1, le=MAX_NODES, description="a deploy is content with so many of them; default: all"
@@ -33,7 +34,7 @@ class Config(Section):
     monitoring_password: str | None = Field(
         None, exclude=True, min_length=8, description="Grafana's password; default: made up"
     )
-    prices: dict[str, float] = Field(
+    prices: dict[str, Annotated[float, Field(ge=0)]] = Field(
         {}, description="price per hour of flavors or machine types, for `orchestrator plan` and the start of `deploy`"
     )
     currency: str = Field("EUR", description="what the prices are in")
@@ -50,7 +51,7 @@ class Config(Section):
     @classmethod
     def _hostname(cls, name: str) -> str:
         if not NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is not usable: {NAME_RULE}")
+            raise ValueError(f"{shown(name)} is not usable: {NAME_RULE}")
         return name
 
     @model_validator(mode="before")

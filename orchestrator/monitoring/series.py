@@ -120,7 +120,7 @@ def read(source: Path) -> list[Series]:
         try:
             with path.open(newline="") as file:
                 found += _read(path.stem.replace(".", ":"), csv.reader(file))
-        except (OSError, ValueError, StopIteration) as error:
+        except (OSError, ValueError, StopIteration, csv.Error) as error:
             raise StateError(f"{path} cannot be read: {error or 'it is empty'}", "restore it from a copy") from error
     return found
 

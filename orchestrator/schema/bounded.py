@@ -5,6 +5,7 @@ Both sides import it, so it uses the standard library and pydantic alone.
 
 import json
 import math
+import re
 import reprlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +20,7 @@ MAX_DEPTH = 64
 MAX_DIGITS = 100  # of a number
 MAX_PROBLEMS = 5  # in one message
 MAX_SHOWN = 80  # characters of a value in a message
+PLAIN = re.compile(r"[\w /-]{1,80}")
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -29,6 +31,10 @@ class Unreadable(ValueError):
     def __init__(self, name: Path | str, reason: str) -> None:
         super().__init__(f"{name}: {reason}")
         self.name, self.reason = str(name), reason
+
+
+class Inaccessible(Unreadable):
+    """A file whose content was not looked at: it may not be read, is too large, or is no file."""
 
 
 def read_bytes(path: Path, limit: int = LIMIT) -> bytes:
@@ -42,9 +48,9 @@ def read_bytes(path: Path, limit: int = LIMIT) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise Unreadable(path, error.strerror or str(error)) from error
+        raise Inaccessible(path, error.strerror or str(error)) from error
     if len(content) > limit:
-        raise Unreadable(path, f"larger than {limit:,} bytes")
+        raise Inaccessible(path, f"larger than {limit:,} bytes")
     return content
 
 
@@ -87,12 +93,17 @@ def problems(error: ValidationError, values: bool = True) -> str:
     """Return each key that is wrong, and why; its value too, unless the file may hold secrets."""
     found = error.errors(include_url=False, include_context=False)
     words = [
-        f"{'.'.join(map(str, one['loc'])) or 'the whole'}: "
+        f"{location(one['loc']) or 'the whole'}: "
         + (f"{shown(one['input'])}: " if values and one["type"] != "missing" else "")
         + one["msg"].removeprefix("Value error, ")
         for one in found[:MAX_PROBLEMS]
     ]
     return "; ".join(words + ([f"and {len(found) - len(words)} more"] if len(found) > len(words) else []))
+
+
+def location(parts: Iterable[int | str]) -> str:
+    """Return the path to a key; a key that is long or not printable is shown as a value is."""
+    return ".".join(part if PLAIN.fullmatch(part) else shown(part) for part in map(str, parts))
 
 
 def load_json(text: str | bytes, name: Path | str) -> Any:

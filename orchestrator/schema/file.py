@@ -6,9 +6,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+# Seconds since the epoch, of a year that every library knows.
+Time = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 
 
 class File(BaseModel):

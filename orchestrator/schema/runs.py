@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from orchestrator.schema.file import File
+from orchestrator.schema.file import File, Time
 
 State = Literal["finished", "failed", "stopped"]
 # Exit code of a run that was asked to end and left a checkpoint: EX_TEMPFAIL of BSD's sysexits.h, "try again later".
@@ -30,8 +30,8 @@ class RunStatus(File):
 
     state: State
     exit_code: int
-    started: float
-    ended: float
+    started: Time
+    ended: Time
     failure: Failure | None = None
     left: list[str] = Field([])
 

@@ -12,6 +12,7 @@ import paramiko
 from orchestrator.cluster import Cluster
 from orchestrator.errors import command
 from orchestrator.openssh import proxied, ssh_options, tunnel
+from orchestrator.schema.bounded import read_text
 from orchestrator.ssh.reach import Way, reached
 from orchestrator.ssh.session import Answer, Session, Unreachable
 from orchestrator.state import Home
@@ -29,23 +30,40 @@ def connect(place: Home, cluster: Cluster, name: str) -> Iterator[Session]:
     """A session on node ``name``, whose host key must be the pinned one. Raises Unreachable."""
     if not place.known_hosts.exists():
         raise Unreachable(f"its host key is not known yet: {command('deploy', cluster.name)} finishes the cluster")
-    client = paramiko.SSHClient()
-    client.load_host_keys(str(place.known_hosts))
+    client, key = paramiko.SSHClient(), _key(place)
+    _load_host_keys(client, place, cluster)
     client.set_missing_host_key_policy(paramiko.RejectPolicy())
     with contextlib.closing(client), reached(place, cluster, name) as way:
         with way.explained():
-            _open(client, way, place, cluster, name)
+            _open(client, way, key, cluster, name)
         yield Session(name, client)
 
 
-def _open(client: paramiko.SSHClient, way: Way, place: Home, cluster: Cluster, name: str) -> None:
+def _key(place: Home) -> paramiko.PKey:
+    try:
+        return paramiko.Ed25519Key.from_private_key_file(str(place.key))
+    except Exception as error:  # paramiko raises many kinds for a damaged file
+        reason = getattr(error, "strerror", None) or "it is no private key of OpenSSH"
+        raise Unreachable(f"{place.key} cannot be read: {reason}: restore it from a copy") from error
+
+
+def _load_host_keys(client: paramiko.SSHClient, place: Home, cluster: Cluster) -> None:
+    try:
+        read_text(place.known_hosts)
+        client.load_host_keys(str(place.known_hosts))
+    except Exception as error:  # as above
+        remedy = f"remove it, and {command('deploy', cluster.name)} writes it again"
+        raise Unreachable(f"{place.known_hosts} cannot be read: {remedy}") from error
+
+
+def _open(client: paramiko.SSHClient, way: Way, key: paramiko.PKey, cluster: Cluster, name: str) -> None:
     node = cluster.nodes[name]
     client.connect(
         node.address,
         port=node.port,
         sock=way.connection,
         username=cluster.ssh_user,
-        key_filename=str(place.key),
+        pkey=key,
         banner_timeout=way.seconds,
         auth_timeout=way.seconds * 2,
         allow_agent=False,

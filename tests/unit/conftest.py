@@ -13,12 +13,19 @@ from typing import Any
 
 import psutil
 import pytest
+from hypothesis import HealthCheck, settings
 
 from orchestrator.cli import main
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 StandIn = Callable[[str, str], Path]
 Start = Callable[..., "subprocess.Popen[str]"]
+# `make test` tries the same few damaged files each time, `make fuzz` 10,000 others of each kind.
+UNHURRIED: dict[str, Any] = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
+settings.register_profile("fast", max_examples=60, derandomize=True, **UNHURRIED)
+settings.register_profile("fuzz", max_examples=10_000, print_blob=True, **UNHURRIED)
+settings.load_profile("fast")
+
 COMMAND = Path(sys.executable).with_name("orchestrator")  # as installed
 
 

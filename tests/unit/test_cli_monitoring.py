@@ -88,7 +88,9 @@ def test_an_interval_that_is_none_is_refused(cli: Cli, text: str) -> None:
     assert (finished.returncode, f"error: --interval: {text!r}: write it like 2s or 1m" in finished.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("config", [Config(monitoring=Monitoring(enabled=False)).model_dump(mode="json"), {"nodes": 2}])
+@pytest.mark.parametrize(
+    "config", [Config(monitoring=Monitoring(enabled=False)).model_dump(mode="json"), {"provider": "local"}]
+)
 @pytest.mark.parametrize("command", ["top", "dashboard", "metrics"])
 def test_a_cluster_without_monitoring_says_how_to_get_it(
     cli: Cli, place: Home, command: str, config: dict[str, Any]

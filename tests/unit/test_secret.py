@@ -82,5 +82,5 @@ def test_a_file_that_holds_none_is_named_with_its_remedy_and_without_what_it_hol
 
 def test_a_file_that_the_system_does_not_let_us_read_is_named_with_the_reason(path: Path) -> None:
     path.mkdir()
-    with pytest.raises(StateError, match=r"secret\.json cannot be read: Is a directory"):
+    with pytest.raises(StateError, match=r"secret\.json cannot be read: is a directory"):
         secret.read(path, Secret)

@@ -84,7 +84,7 @@ def test_a_cluster_that_is_not_deployed_is_refused_with_those_that_are() -> None
 
 
 def test_a_cluster_that_is_half_deployed_is_refused_with_the_command_that_finishes_it() -> None:
-    state.write(state.home("demo"), state.new_record({}))
+    state.write(state.home("demo"), state.new_record({"provider": "local"}))
     with pytest.raises(StateError, match="only half deployed") as caught:
         state.deployed(state.home("demo"))
     assert caught.value.hint == "`orchestrator deploy --cluster demo` finishes it"

@@ -1,0 +1,23 @@
+"""What every refusal of bad input has in common."""
+
+import subprocess
+
+MOST = 2000  # characters of a message
+
+
+def assert_refused(finished: "subprocess.CompletedProcess[str]", *names: str, codes: tuple[int, ...] = (1, 2)) -> None:
+    """One error with exit code 1 or 2 that holds ``names``, and neither a traceback nor a result."""
+    said = finished.stderr
+    assert "Traceback" not in said, said
+    assert "a bug" not in said, said
+    assert finished.returncode in codes, (finished.returncode, said)
+    assert sum(line.startswith("error:") for line in said.splitlines()) == 1, said
+    assert len(said) < MOST, said[:MOST]
+    for name in names:
+        assert name in said, (name, said)
+
+
+def assert_no_bug(finished: "subprocess.CompletedProcess[str]") -> None:
+    """Whatever the command made of it, it was no bug."""
+    assert "Traceback" not in finished.stderr, finished.stderr
+    assert finished.returncode in (0, 1, 2), (finished.returncode, finished.stderr)
