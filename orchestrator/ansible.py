@@ -66,7 +66,7 @@ def _run(
         hint = f"whole log: {log}; {remedy}"
         raise NodesFailed("configuration failed", {host: watch.reasons[host] for host in in_order}, hint)
     if result.rc:
-        tail = log.read_text().splitlines()[-process.LAST_LINES :]
+        tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-process.LAST_LINES :]
         raise CommandFailed("configure nodes", ["ansible-playbook", playbook], f"exit code {result.rc}", tail, log)
     changed = (result.stats or {}).get("changed", {})
     return Recap({host: changed.get(host, 0) for host in inventory["all"]["hosts"]}, watch.notes)

@@ -170,7 +170,7 @@ def get(place: Home, name: str | None) -> Run:
         return everything[-1]
     ids = [run.id for run in everything]
     if name not in ids:
-        raise StateError(f"no run {name!r}{nearest(name, ids)}", f"{command('runs', place.name)} lists them")
+        raise StateError(f"no run {shown(name)}{nearest(name, ids)}", f"{command('runs', place.name)} lists them")
     return everything[ids.index(name)]
 
 

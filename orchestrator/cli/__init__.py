@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from orchestrator import __version__, endings, progress, state
 from orchestrator.cli import catalogue, clusters, data, monitoring, nodes, notebook, options, runs, streams, training
-from orchestrator.errors import ConfigError, OrchestratorError
+from orchestrator.errors import OrchestratorError
 
 INTERRUPTED, BUG = 130, 3
 
@@ -82,8 +82,7 @@ def _outcome(action: Callable[[], object]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except OrchestratorError as error:
-        problems = map(options.located, error.problems) if isinstance(error, ConfigError) else [error.message]
-        _say("\n".join(problems), error.hint)
+        _say("\n".join(map(options.located, error.message.split("\n"))), error.hint)
         return error.exit_code
     except Exception as error:
         _say(f"a bug: {type(error).__name__}: {error}", _crash_report())

@@ -42,6 +42,8 @@ def init(
     try:
         if path.exists() and not force:
             raise ConfigError([f"{path} is there already"], "--force replaces it")
+        if path.is_fifo():  # it would wait for a reader
+            raise ConfigError([f"{path} is a pipe, not a file"], "name a file")
         path.touch(mode=0o600)  # it has room for passwords
         if path.is_file():
             path.chmod(0o600)

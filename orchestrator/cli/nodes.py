@@ -10,6 +10,7 @@ from orchestrator import inventory as inventories
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.errors import ConfigError
+from orchestrator.schema.bounded import shown
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +30,7 @@ def terminal(
     chosen = made.head if node is None else node
     if chosen not in made.nodes:
         near = config.nearest(chosen, list(made.nodes))
-        raise ConfigError([f"no node {chosen!r}{near} (nodes: {', '.join(made.nodes)})"])
+        raise ConfigError([f"no node {shown(chosen)}{near} (nodes: {', '.join(made.nodes)})"])
     process.require("ssh", "`sudo apt-get install openssh-client`")
     process.replace(ssh.client_command(place, made, chosen, [shlex.join(command)] if command else []))
 

@@ -18,7 +18,7 @@ def has_root(provider: str) -> bool:
 def is_current(place: Home, provider: str) -> bool:
     """Whether the last apply was by the root of this version: another may replace nodes by the same variables."""
     try:
-        return all((place.terraform / name).read_text() == text for name, text in _files(provider).items())
+        return all((place.terraform / name).read_bytes() == text.encode() for name, text in _files(provider).items())
     except (OSError, ValueError):
         return False
 
@@ -28,7 +28,7 @@ def initialise(place: Home, provider: str) -> None:
     files = _files(provider)
     stamp = hashlib.sha256(json.dumps(files).encode()).hexdigest()
     done = tool.root(place, provider) / ".terraform" / "initialised"
-    if done.exists() and done.read_text() == stamp:
+    if done.is_file() and done.read_bytes() == stamp.encode():
         return
     for name, text in files.items():
         state.replace(place.terraform / name, text)

@@ -44,6 +44,13 @@ BAD = [
 ]
 
 
+RECEIVER = """
+monitoring:
+  receivers:
+    - {email: a@b.example, smarthost: "mail:25", username: a, password_file: nowhere}
+"""
+
+
 @pytest.mark.parametrize(("text", "reason"), BAD, ids=[shown(text)[:40] for text, _ in BAD])
 def test_a_bad_cluster_yaml_is_refused_with_its_name_and_key(cli: Cli, tmp_path: Path, text: str, reason: str) -> None:
     section, _, rest = text.partition(".")
@@ -73,8 +80,11 @@ def test_a_bad_name_is_refused_with_its_file_by_every_command(
 def test_a_key_that_fails_later_is_named_with_its_file_unless_a_flag_gave_it(cli: Cli, tmp_path: Path) -> None:
     builders.deployed()
     (tmp_path / "cluster.yaml").write_text("launch: {np: 99}\ntrain: {data: nowhere, dataset: mnist, model: lenet}\n")
-    assert_refused(cli("train", "--np", "1"), "error: cluster.yaml: train.data: nowhere", codes=(2,))
-    assert_refused(cli("train", "--np", "1", "--data", "gone"), "error: train.data: gone", codes=(2,))
+    assert_refused(cli("train", "--np", "1"), "error: cluster.yaml: train.data: ", "nowhere: no such", codes=(2,))
+    (tmp_path / "mail.yaml").write_text(RECEIVER)
+    finished = cli("plan", "--config", "mail.yaml", DOCKER_HOST="unix:///none")
+    assert_refused(finished, "error: mail.yaml: monitoring.receivers.0.password_file: nowhere", codes=(2,))
+    assert_refused(cli("train", "--np", "1", "--data", "gone"), "error: train.data: ", "gone: no such", codes=(2,))
 
 
 @pytest.mark.parametrize(
