@@ -1,63 +1,27 @@
 """Root in a local node has no way to the machine: known escapes are tried from its shell, a unit, its first process."""
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from orchestrator import keys
-from orchestrator.config import Config
 from orchestrator.engine import Engine
-from orchestrator.providers import local
-from orchestrator.state import Record
 from tests.contract.conftest import Root, Said
-from tests.contract.test_terraform_local import VARIABLES
+from tests.contract.local_node import NODE, Shell, running_node, wait_until
 
-CLUSTER, NODE = "escapes", "escapes-head"
 PROGRAM = Path(__file__).with_name("escapes.py")
 REPLACED_INIT = """#!/bin/sh
 python3 /shared/escapes.py > /shared/said 2>&1
 exec /usr/local/sbin/node-init.real
 """
-WAIT_SECONDS = 60
-
-Shell = Callable[..., Said]
-
-
-def wait_until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not done():
-        assert time.monotonic() < deadline, f"{what}: not within {WAIT_SECONDS} seconds"
-        time.sleep(0.5)
 
 
 @pytest.fixture
 def shell(root: Callable[[str], Root], docker_engine: Engine, node_image: str, tmp_path: Path) -> Iterator[Shell]:
-    """Runs a command in a node that Terraform made, as its user, by ssh."""
-    key, terraform_root = tmp_path / "key", root("local")
-    public = keys.public_half(key)
-    config = Config(name=CLUSTER, nodes=1)
-    own = {"name": CLUSTER, "id": CLUSTER, "nodes": 1, "ssh_public_key": public}
-    terraform_root.given({**VARIABLES, **own, "local": local.variables(config, Record(id=CLUSTER, config={}))})
-
-    def run(*command: str, given: str = "") -> Said:
-        options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
-        argv = ["ssh", "-i", str(key), *options, f"orchestrator@{address}", *command]
-        finished = subprocess.run(argv, input=given, capture_output=True, text=True, check=False)
-        return Said(finished.returncode, finished.stdout + finished.stderr)
-
-    try:
-        said = terraform_root.run("apply", "-input=false", "-no-color", "-auto-approve")
-        assert said.code == 0, said.text
-        address = terraform_root.json("output", "-json", "cluster")["nodes"][NODE]["private_address"]
-        wait_until(lambda: run("sudo", "systemctl", "is-system-running").text.strip() == "running", "systemd")
-        assert run("sudo", "tee", "/shared/escapes.py", given=PROGRAM.read_text()).code == 0
+    """Runs a command in a node."""
+    with running_node(root("local"), tmp_path / "key") as run:
         yield run
-    finally:
-        said = terraform_root.run("destroy", "-input=false", "-no-color", "-auto-approve")
-        assert said.code == 0, said.text
 
 
 def refused(said: Said) -> None:
@@ -66,11 +30,16 @@ def refused(said: Said) -> None:
     assert "OPEN" not in said.text, said.text
 
 
-def test_no_escape_works_from_a_shell_a_unit_or_a_replaced_first_process(shell: Shell, docker_engine: Engine) -> None:
+def try_from_shell_and_unit(shell: Shell) -> None:
+    assert shell("sudo", "tee", "/shared/escapes.py", given=PROGRAM.read_text()).code == 0
     refused(shell("sudo", "python3", "/shared/escapes.py"))
     oneshot = ("--service-type", "oneshot", "--property", "StandardOutput=file:/shared/said")
     shell("sudo", "systemd-run", "--quiet", *oneshot, "python3", "/shared/escapes.py")
     refused(shell("cat", "/shared/said"))
+
+
+def test_no_escape_works_from_a_shell_a_unit_or_a_replaced_first_process(shell: Shell, docker_engine: Engine) -> None:
+    try_from_shell_and_unit(shell)
     replace = "cd /usr/local/sbin && mv node-init node-init.real && install /dev/stdin node-init"
     assert shell("sudo", "sh", "-c", f"'{replace}'", given=REPLACED_INIT).code == 0
     docker_engine.client.containers.get(NODE).restart(timeout=5)

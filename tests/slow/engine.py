@@ -15,11 +15,15 @@ MACHINE = dict(os.environ)  # reaches the machine's engine, also while DOCKER_HO
 
 @dataclass
 class PrivateEngine:
-    """dockerd with its own data, socket and bridge; ``inside`` runs a command where its nodes are reachable."""
+    """dockerd with its own data, socket and bridge.
+
+    ``inside`` runs a command where its nodes are reachable; ``wrapper`` is a command that runs dockerd.
+    """
 
     root: Path
     inside: list[str]
     options: list[str]
+    wrapper: tuple[str, ...] = ()
     process: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -28,7 +32,7 @@ class PrivateEngine:
 
     def start(self) -> None:
         words = ["dockerd", "--data-root", f"{self.root}/data", "--exec-root", f"{self.root}/exec", "--host", self.host]
-        argv = [*self.inside, *words, "--pidfile", f"{self.root}/pid", *self.options]
+        argv = [*self.inside, *self.wrapper, *words, "--pidfile", f"{self.root}/pid", *self.options]
         with (self.root / "log").open("ab") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + 60
@@ -48,13 +52,13 @@ class PrivateEngine:
 
 
 @contextlib.contextmanager
-def apart(root: Path) -> Iterator[PrivateEngine]:
+def apart(root: Path, wrapper: tuple[str, ...] = ()) -> Iterator[PrivateEngine]:
     """A running engine in a network namespace of its own: a packet filter for its nodes, and no way out."""
     _ip("netns", "add", NAMESPACE)
     inside = ["nsenter", f"--net=/run/netns/{NAMESPACE}"]  # `ip netns exec` would hide the cgroups
     try:
         subprocess.run([*inside, "ip", "link", "set", "lo", "up"], check=True)
-        with _running(PrivateEngine(root, inside, [])) as engine:
+        with _running(PrivateEngine(root, inside, [], wrapper)) as engine:
             yield engine
     finally:
         _ip("netns", "delete", NAMESPACE)

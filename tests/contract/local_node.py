@@ -1,0 +1,60 @@
+"""A node of the provider `local` that Terraform makes for a test: no Ansible, one user who has sudo."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from orchestrator import keys
+from orchestrator.config import Config
+from orchestrator.providers import local
+from orchestrator.state import Record
+from tests.contract.conftest import Root, Said
+from tests.contract.test_terraform_local import VARIABLES
+
+CLUSTER, NODE = "escapes", "escapes-head"
+WAIT_SECONDS = 60
+APPLY = ("apply", "-input=false", "-no-color", "-auto-approve")
+DESTROY = ("destroy", "-input=false", "-no-color", "-auto-approve")
+SSH = ("ssh", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
+
+Shell = Callable[..., Said]
+
+
+def wait_until(done: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not done():
+        assert time.monotonic() < deadline, f"{what}: not within {WAIT_SECONDS} seconds"
+        time.sleep(0.5)
+
+
+@contextmanager
+def running_node(root: Root, key: Path, inside: Sequence[str] = (), targets: Sequence[str] = ()) -> Iterator[Shell]:
+    """Run commands in a new node, as its user, by ssh; ``given`` is their standard input.
+
+    Args:
+        root: A copy of terraform/local.
+        key: Where the user's private key is made.
+        inside: A command before ssh, such as ``nsenter``.
+        targets: The only resources to make; all of them if empty.
+    """
+    own = {"name": CLUSTER, "id": CLUSTER, "nodes": 1, "ssh_public_key": keys.public_half(key)}
+    variables = local.variables(Config(name=CLUSTER, nodes=1), Record(id=CLUSTER, config={}))
+    address = IPv4Network(variables["subnet"])[10]
+    root.given({**VARIABLES, **own, "local": variables})
+
+    def run(*command: str, given: str = "") -> Said:
+        argv = [*inside, *SSH, "-i", str(key), f"orchestrator@{address}", *command]
+        finished = subprocess.run(argv, input=given, capture_output=True, text=True, check=False)
+        return Said(finished.returncode, finished.stdout + finished.stderr)
+
+    try:
+        said = root.run(*APPLY, *(f"-target={target}" for target in targets))
+        assert said.code == 0, said.text
+        wait_until(lambda: run("sudo", "systemctl", "is-system-running").text.strip() == "running", "systemd")
+        yield run
+    finally:
+        said = root.run(*DESTROY)
+        assert said.code == 0, said.text
