@@ -124,7 +124,7 @@ def main() -> None:
         rows += cold_deploys(b) if "deploys" in asked.only else []
         rows += two_nodes(b) if "again" in asked.only else []
         rows += scale.rows(b, asked.nodes) if "scale" in asked.only else []
-    write("bench", rows, ROUNDS)
+    write("bench", rows, ROUNDS, "clusters by the number of nodes once each")
 
 
 if __name__ == "__main__":
