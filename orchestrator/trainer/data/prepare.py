@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from orchestrator.schema import Manifest, PrepareConfig, Prepared, Shard
 from orchestrator.trainer.data import imagenet, making, manifests, shards
+from orchestrator.trainer.data.found import DataError
 from orchestrator.trainer.data.making import Task
 
 SEED = 0  # of the order in which images are put into shards: the same whenever it is made
@@ -48,6 +49,13 @@ class Progress:
 
 
 def main(run_directory: Path) -> None:
+    try:
+        _prepare(run_directory)
+    except DataError as error:
+        sys.exit(f"rank {hvd.rank()}: {error}")
+
+
+def _prepare(run_directory: Path) -> None:
     config = PrepareConfig.model_validate_json((run_directory / "config.json").read_text())
     hvd.init()
     tf.config.set_visible_devices([], "GPU")

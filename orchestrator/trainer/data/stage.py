@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from orchestrator.schema import Manifest, Shard, StageConfig, Staged
 from orchestrator.trainer.data import manifests, passing, staged
+from orchestrator.trainer.data.found import DataError
 from orchestrator.trainer.data.passing import Group
 
 SPARE = 1 << 30  # bytes that a disk keeps free
@@ -50,6 +51,13 @@ class Progress:
 
 
 def main(run_directory: Path) -> None:
+    try:
+        _stage_all(run_directory)
+    except DataError as error:
+        sys.exit(f"rank {hvd.rank()}: {error}")
+
+
+def _stage_all(run_directory: Path) -> None:
     config = StageConfig.model_validate_json((run_directory / "config.json").read_text())
     hvd.init(process_sets="dynamic")
     tf.config.set_visible_devices([], "GPU")

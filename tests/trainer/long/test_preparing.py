@@ -108,3 +108,11 @@ def test_shards_that_the_user_brought_are_described_and_damage_in_them_is_named(
     said = prepare(copy, brought, ranks=1, fails=True)
     assert "1 files cannot be read (bring these shards again)" in said
     assert f"damaged: {brought}/train-00000-of-00004: " in said
+
+
+def test_a_folder_in_place_of_an_image_ends_preparing_in_one_line(tmp_path: Path) -> None:
+    source = folders(tmp_path / "folders")
+    (source / "train" / "n1" / "another.JPEG").mkdir()
+    said = prepare(tmp_path, source, ranks=1, fails=True)
+    assert re.search(r"rank 0: .*another\.JPEG: expected a JPEG, found another thing than a file", said)
+    assert "orchestrator/trainer/data/prepare.py" not in said

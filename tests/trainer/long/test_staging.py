@@ -108,3 +108,10 @@ def test_training_reads_what_is_staged_once_every_rank_has_it_and_gets_the_same_
     assert train(copy, "second") == from_shared
     assert launcher.results(copy / "second").data_path == str(copy / "node0" / "records")
     assert f"reading imagenet from local disk: {copy}/node0/records" in (copy / "second" / "log").read_text()
+
+
+def test_a_manifest_of_another_shape_ends_staging_in_one_line(copy: Path) -> None:
+    (copy / "records" / manifests.MANIFEST).write_text('{"label_base": 7, "shards": {}}')
+    said = stage(copy, 1, fails=True)
+    assert re.search(r"rank 0: .*manifest\.json: label_base: 7: .*`orchestrator data prepare` writes it again", said)
+    assert "orchestrator/trainer/data/stage.py" not in said
