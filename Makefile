@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install lock demo test test-long check fuzz slow e2e-scale e2e-openstack e2e-distributions bench bench-watching bench-train bench-link clean
+.PHONY: help setup install lock demo test test-long check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -76,7 +76,10 @@ e2e-scale: install .venv/installed-dev ## a story with 32 local nodes: deploy, r
 	$(PYTEST) --exitfirst --verbose --durations 0 tests/scale
 
 e2e-distributions: install .venv/installed-dev ## one cluster of Debian 12, 13, Ubuntu 22.04 and 24.04 (10 min; needs mmdebstrap)
-	$(PYTEST) --exitfirst --verbose tests/distributions
+	$(PYTEST) --exitfirst --verbose tests/distributions/test_distributions.py
+
+e2e-from-nothing: install .venv/installed-dev ## make demo and half of the e2e story on Debian 13 and Ubuntu 24.04 (1 h; needs mmdebstrap)
+	$(PYTEST) --exitfirst --verbose --capture no tests/distributions/test_from_nothing.py
 
 bench: install .venv/installed-dev ## measure deploy, launch and memory; writes build/bench.md (ARGS='--only scale --nodes 2 8')
 	$(DOCKER) $(BIN)/python -m bench $(ARGS)

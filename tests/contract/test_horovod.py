@@ -52,14 +52,15 @@ def test_horovods_parser_assigns_ranks_head_first_and_fills_hosts_in_order(
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_horovodrun_understands_every_option_of_the_launch_command(in_image: InImage, controller: str) -> None:
     run = builders.run(controller=controller, cycle_time=2.5, fusion_threshold=64, autotune=True)
-    program, *options = launch.launch_command(run)
+    words = launch.launch_command(run)
+    launcher, options = words[:3], words[3:]
     said = in_image([PYTHON, "-c", ARGUMENTS, *options])
     assert said.code == 0, said.text
     assert json.loads(said.text.splitlines()[-1]) == {
         "num_proc": 2,
         "hostfile": "/shared/runs/resnet20-mnist-1/hostfile",
         "nics": ["eth0"],
-        "start_timeout": 120,
+        "start_timeout": launch.START_SECONDS + 2 * launch.START_SECONDS_EACH,
         "cycle_time_ms": 2.5,
         "fusion_threshold_mb": 64,
         "autotune": True,
@@ -69,7 +70,7 @@ def test_horovodrun_understands_every_option_of_the_launch_command(in_image: InI
         "use_mpi": controller == "mpi",
         "command": options[options.index(PYTHON) :],
     }
-    assert program == "/opt/orchestrator/bin/horovodrun"
+    assert launcher == [PYTHON, "-m", launch.LAUNCHER]
 
 
 def test_horovod_is_built_with_tensorflow_gloo_and_mpi(in_image: InImage) -> None:

@@ -1,0 +1,86 @@
+"""A user with sudo on a fresh machine of another distribution runs `make demo`, then the first half of the story.
+
+The machine is a container with systemd as its first process, which runs a Docker Engine of its own.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator import keys
+from orchestrator.terraform import program
+from tests.distributions.machines import RELEASES, START, Release, make
+from tests.distributions.test_distributions import WITH_DOCKER
+from tests.e2e.command import docker
+from tests.e2e.standing import Standing
+
+OWNER, HOME = "e2e-from-nothing", "/home/lab/orchestrator"
+TESTED = [release for release in RELEASES if release.name in ("debian 13", "ubuntu 24.04")]
+BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+SETTINGS = {"CI": "true", "HOME": "/home/lab", "PIP_CERT": BUNDLE, "SSL_CERT_FILE": BUNDLE}
+FIRST_HALF = ("takes_keys_only", "take_keys_only", "second_deploy", "status_shows", "own_names", "nothing_answers",
+              "proves_the_allreduce", "known_accuracy", "results_stay", "same_weights", "script_runs",
+              "teardown")  # fmt: skip
+SOURCES = Path(__file__).parents[2]
+
+
+def on_machine(name: str, command: str) -> str:
+    """Run a shell command as the user `lab` in the clone, with its output shown as it comes."""
+    passed = {key: os.environ[key] for key in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL") if key in os.environ}
+    words = [word for key, value in {**SETTINGS, **passed}.items() for word in ("--env", f"{key}={value}")]
+    argv = ["docker", "exec", "--user", "lab", "--workdir", HOME, *words, name, "sh", "-c", command]
+    output = []
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+            output.append(line)
+    assert process.returncode == 0, f"{command}: exit code {process.returncode}\n{''.join(output[-40:])}"
+    return "".join(output)
+
+
+def fetch_clone(name: str, directory: Path) -> None:
+    """Put a clean clone of the commit, this machine's CA bundle and Terraform on the machine."""
+    subprocess.run(["git", "clone", "--quiet", "--no-local", str(SOURCES), str(directory / "clone")], check=True)
+    docker("cp", str(directory / "clone"), f"{name}:{HOME}")
+    docker("cp", os.environ.get("SSL_CERT_FILE", BUNDLE), f"{name}:{BUNDLE}")
+    docker("cp", "--follow-link", program(), f"{name}:/usr/local/bin/terraform")
+    docker("exec", name, "chown", "--recursive", "lab:", HOME)
+    install = "apt-get -qq update && apt-get -qq install --yes --no-install-recommends git make python3"
+    docker("exec", "--env", "DEBIAN_FRONTEND=noninteractive", name, "sh", "-c", install)
+
+
+@pytest.fixture(scope="module", params=TESTED, ids=lambda release: release.suite)
+def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The name of a machine with git, make, python3 and a clone of this commit."""
+    release: Release = request.param
+    directory, standing = tmp_path_factory.mktemp(release.suite), Standing(OWNER)
+    name, key = f"{OWNER}-{release.suite}", directory / "id_ed25519"
+    try:
+        standing.prepare()
+        make(release)
+        keys.public_half(key)
+        standing.start(name, release.image, key, WITH_DOCKER, ("sh", "-c", START))
+        fetch_clone(name, directory)
+        yield name
+    finally:
+        standing.remove()
+        shutil.rmtree(directory / "clone", ignore_errors=True)
+
+
+def test_make_demo_trains_and_tears_down(machine: str) -> None:
+    output = on_machine(machine, "make demo")
+    assert "epoch 3/3" in output
+    assert ", 0 left" in output
+    assert "demo: done" in output
+
+
+def test_first_half_of_the_story_passes(machine: str) -> None:
+    on_machine(machine, "make --silent .venv/installed-dev")
+    story = f"-m pytest --exitfirst -q -k '{' or '.join(FIRST_HALF)}' tests/e2e/test_story.py"
+    output = on_machine(machine, f"scripts/with-docker.sh .venv/bin/python {story}")
+    assert " passed" in output.splitlines()[-1]
+    assert "skipped" not in output.splitlines()[-1]
