@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from orchestrator import __version__, endings, progress, state
 from orchestrator.cli import catalogue, clusters, data, monitoring, nodes, notebook, options, runs, streams, training
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, PreflightError
 
 INTERRUPTED, BUG = 130, 3
 
@@ -81,13 +81,21 @@ def _outcome(action: Callable[[], object]) -> int:
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
-    except OrchestratorError as error:
+    except Exception as error:
+        return _reported(error)
+    return 0
+
+
+def _reported(error: Exception) -> int:
+    """Say what ended the command; returns the exit code."""
+    if isinstance(error, OrchestratorError):
         _say("\n".join(map(options.located, error.message.split("\n"))), error.hint)
         return error.exit_code
-    except Exception as error:
-        _say(f"a bug: {type(error).__name__}: {error}", _crash_report())
-        return BUG
-    return 0
+    if reason := streams.lack_of_space(error):
+        _say(reason, "make room there, or set TMPDIR to a directory with room; `ulimit -f` bounds files too")
+        return PreflightError.exit_code
+    _say(f"a bug: {type(error).__name__}: {error}", _crash_report())
+    return BUG
 
 
 def _say(message: str, hint: str = "") -> None:

@@ -1,11 +1,14 @@
 """The process around a command: its streams, locale, arguments and working directory, whatever state they are in."""
 
+import errno
 import locale
 import os
 import sys
 from typing import Any, TextIO, cast
 
 from orchestrator.errors import ConfigError, OrchestratorError, PreflightError
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class ReaderGone(Exception):
@@ -80,6 +83,12 @@ def _speak_utf8() -> None:
     if locale.getpreferredencoding(False).lower() not in ("utf-8", "utf8") and os.environ.get("PYTHONUTF8") != "1":
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def lack_of_space(error: Exception) -> str:
+    """What this machine has no room for, if that is all that ``error`` says; else nothing."""
+    lacks = isinstance(error, OSError) and (error.errno in FULL or "No usable temporary directory" in str(error))
+    return f"{getattr(error, 'filename', None) or 'this machine'}: {getattr(error, 'strerror', error)}" if lacks else ""
 
 
 def require_utf8_arguments() -> None:

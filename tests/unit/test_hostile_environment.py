@@ -46,6 +46,7 @@ def shell(line: str, directory: Path, **environment: str | None) -> "subprocess.
         ("orchestrator --version > /dev/full", "standard output: No space left on device"),
         ("orchestrator models > /dev/full", "standard output: No space left on device"),
         ("ulimit -f 0; orchestrator models > output", "standard output: File too large"),
+        ("ulimit -f 0; orchestrator plan", "error: "),
         ("rmdir $PWD; orchestrator runs", "the working directory: No such file"),
     ],
 )
