@@ -1,4 +1,4 @@
-"""What a cluster costs as it grows: deploy, second deploy, status, and a run of a script that imports nothing."""
+"""Measure a cluster as it grows: deploy, second deploy, status, and a run of a script that imports nothing."""
 
 import resource
 import sys
@@ -57,7 +57,7 @@ def _rows(costs: Costs, least: Costs) -> list[Row]:
 
 
 def cpu_seconds(action: Callable[[], object]) -> float:
-    """What the programs take that ``action`` starts and waits for."""
+    """Return the CPU seconds of the programs that ``action`` starts and waits for."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     action()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

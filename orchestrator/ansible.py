@@ -126,7 +126,7 @@ def _needed_variables() -> Iterator[None]:
 def _connections(place: Home) -> Iterator[Path]:
     """A directory for the sockets of ssh connections that tasks share; they are closed on the way out."""
     forget(place)  # what a killed deploy left
-    directory = _runtime() / f"{SOCKETS}{secrets.token_hex(4)}"  # nobody can guess it, and make it first
+    directory = _runtime() / f"{SOCKETS}{secrets.token_hex(4)}"  # another account cannot guess it and make it first
     _link(place).symlink_to(directory)
     directory.mkdir(mode=0o700)
     try:

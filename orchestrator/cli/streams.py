@@ -72,7 +72,7 @@ def prepare() -> None:
 
 
 def _lenient(stream: TextIO) -> TextIO:
-    """What an encoding lacks is written as an escape."""
+    """Write characters that an encoding lacks as escapes."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")
     return stream
@@ -86,7 +86,7 @@ def _speak_utf8() -> None:
 
 
 def lack_of_space(error: Exception) -> str:
-    """What this machine has no room for, if that is all that ``error`` says; else nothing."""
+    """Return what this machine has no room for if ``error`` says only that, else nothing."""
     lacks = isinstance(error, OSError) and (error.errno in FULL or "No usable temporary directory" in str(error))
     return f"{getattr(error, 'filename', None) or 'this machine'}: {getattr(error, 'strerror', error)}" if lacks else ""
 
