@@ -70,6 +70,10 @@ def test_a_deploy_that_no_state_can_tell_of_the_cluster_is_refused(standing: Sta
         assert "volume e2e-shared" in said
         standing.require_whole()
     copy.write_bytes(kept)
+    assert "is using the cluster" in standing.cli(*DEPLOY, code=1).stderr  # its root is gone: it may be another one
+    standing.require_whole()
+    away.rename(standing.place / "terraform")
+    standing.own.unlink()
     standing.cli(*DEPLOY)
     standing.require_whole()
 
