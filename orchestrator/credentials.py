@@ -39,7 +39,7 @@ def named(config: Path | None = None) -> set[Path]:
 
 
 def found(path: Path) -> str:
-    """What makes the regular file ``path`` one that holds credentials; "" if nothing does. Raises OSError."""
+    """Return why the regular file ``path`` holds credentials, "" if it does not. Raises OSError."""
     name = path.name.lower()
     if SSH_KEY.fullmatch(name) or any(fnmatch(name, pattern) for pattern in NAMES):
         return "files of this name hold credentials"

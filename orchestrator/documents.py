@@ -69,7 +69,7 @@ class _Refused(ConstructorError):
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader with limits; a date is read as text, since no key of ours is one."""
+    """Load YAML safely and within limits; a date is read as text, since no key expects a date."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as PyYAML declares it
         first: [(tag, form) for tag, form in found if tag != TIMESTAMP]
@@ -117,7 +117,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _value(loader: _Loader, node: Node) -> str:
-    """What stands there, for a message; nothing if it may be a secret."""
+    """Return the value for a message, or nothing if it may be a secret."""
     line = loader.buffer.splitlines()[node.start_mark.line : node.start_mark.line + 1]
     return "" if any(SECRET.search(words) for words in line) else f"{shown(node.value)}: "
 

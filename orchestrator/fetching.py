@@ -1,4 +1,4 @@
-"""What is fetched of a run's directory on the head, and how much of it. Somebody else may control the head."""
+"""Choose which files of a run's directory are fetched, and how much of each: the head may be compromised."""
 
 import shutil
 from collections import Counter

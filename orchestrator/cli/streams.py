@@ -92,7 +92,7 @@ def lack_of_space(error: Exception) -> str:
 
 
 def require_utf8_arguments() -> None:
-    """Raises ConfigError: no file of ours can hold an argument that is not UTF-8."""
+    """Raise ConfigError if an argument is not UTF-8: the files of a run could not hold it."""
     for argument in sys.argv[1:]:
         try:
             argument.encode()
