@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install lock demo test test-long check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link clean
+.PHONY: help setup install hooks release lock demo test test-long check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link docs clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -12,6 +12,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Files that a lock file names by SHA-256, and no others. python-terraform has no wheel; requirements/build.txt builds it.
 LOCKED := $(INSTALL) --require-hashes --no-build-isolation --only-binary :all: --no-binary python-terraform --requirement
 UPGRADE := --upgrade
+# MkDocs Material is held to versions that build with MkDocs 1; it announces another program at every build.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,17 +41,29 @@ lock: .venv/installed ## renew the locked versions of all Python packages (UPGRA
 install: setup .venv/installed ## install the command into .venv/bin
 	@$(BIN)/python scripts/get_terraform.py $(BIN)
 
+hooks: .venv/installed-dev ## run the checks of `make check` on the files of every git commit
+	@$(BIN)/pre-commit install
+
+release: .venv/installed-dev ## build wheel and sdist into dist/ and check them, date the changelog (VERSION=1.2.3); publishes nothing
+	@$(BIN)/python -m scripts.release $(VERSION)
+
 demo: install ## deploy two local nodes, train on real data, show the result, tear down
 	@$(DOCKER) scripts/demo.sh
 
-check: install .venv/installed-dev ## lint, types, formats: everything that needs no cluster
+check: install .venv/installed-dev ## lint, types, formats, spelling, links: everything that needs no cluster
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check --quiet $(SOURCES)
 	$(BIN)/mypy
 	PATH=$(CURDIR)/$(BIN):$$PATH; $$(command -v terraform || command -v tofu) fmt -check -recursive terraform
 	PATH=$(CURDIR)/$(BIN):$$PATH ansible-lint --offline --profile production ansible
 	$(BIN)/hadolint docker/Dockerfile
+	$(BIN)/codespell
+	$(BIN)/rumdl check --no-cache .
+	$(MKDOCS) build --strict --quiet
 	$(PYTEST) -q tests/unit/test_imports.py
+
+docs: .venv/installed-dev ## serve the documentation at http://127.0.0.1:8000
+	$(MKDOCS) serve --strict
 
 test: install .venv/installed-dev ## unit, contract, one story on a local cluster and one on hosts: everything but what takes minutes each
 	$(PYTEST) $(SIDE_BY_SIDE) 4 tests/unit
@@ -62,7 +76,7 @@ test-long: install .venv/installed-dev ## what takes minutes each: data, monitor
 	$(PYTEST) --exitfirst --durations 15 tests/long
 
 fuzz: install .venv/installed-dev ## 10,000 damaged files for each loader: any bytes, any value at any key, any cut
-	$(PYTEST) $(SIDE_BY_SIDE) 2 --hypothesis-profile fuzz --timeout 14400 tests/unit/test_fuzz_*.py
+	$(PYTEST) $(SIDE_BY_SIDE) 2 --hypothesis-profile fuzz --timeout 14400 tests/unit/*/test_fuzz_*.py
 
 slow: install .venv/installed-dev ## a deploy killed at ten moments; Docker restarted, disk full (an Engine of their own, needs root)
 	$(DOCKER) $(BIN)/python -m tests.images

@@ -1,7 +1,7 @@
-"""What waiting for the orchestrator costs, on this machine: ``make bench`` writes build/bench.md.
+"""Measure the waiting times of the orchestrator on this machine: ``make bench`` writes build/bench.md.
 
-Machines are noisy, so every figure is the median of several rounds and stands beside something measured in the same
-round: the ratio is what can be compared between machines.
+Machines are noisy, so every figure is the median of several rounds, next to another measured in the same round: their
+ratio is comparable between machines.
 """
 
 import argparse
@@ -18,7 +18,7 @@ SIZES = (2, 8, 32, 64)
 
 
 def cold_deploys(b: Bench) -> list[Row]:
-    """A cluster of one node and one of several, each from nothing."""
+    """Measure deploys of one node and of several, each from nothing."""
     rounds = []
     for _ in range(ROUNDS):
         one = timed(lambda: b.deploy(1))
@@ -36,7 +36,7 @@ def cold_deploys(b: Bench) -> list[Row]:
 
 
 def second_deploy(b: Bench) -> list[Row]:
-    """A deploy with nothing to do, beside Ansible's own ping of the same nodes."""
+    """Compare a deploy with nothing to do to Ansible's own ping of the same nodes."""
     inventory = b.state / "inventory.json"
     inventory.write_text(b.run("inventory"))
     ping = [str(COMMAND.with_name("ansible")), "-i", str(inventory), "all", "-m", "ansible.builtin.ping"]
@@ -58,7 +58,7 @@ def second_deploy(b: Bench) -> list[Row]:
 
 
 def launches(b: Bench) -> list[Row]:
-    """From the return key to a rank's first line, beside importing what a rank imports."""
+    """Compare the time from the command to a rank's first line to the time of a rank's imports."""
     load = "import time; begun = time.time(); import horovod.tensorflow, keras; print(time.time() - begun)"
     python = "/opt/orchestrator/bin/python"
     script = b.state / "first_line.py"
@@ -84,7 +84,7 @@ def launches(b: Bench) -> list[Row]:
 
 
 def idle_memory(b: Bench) -> list[Row]:
-    """Working set of an idle node's container, beside that of systemd alone."""
+    """Compare the working set of an idle node's container to that of systemd alone."""
     b.deploy(2)
     time.sleep(5)
     used = {}
@@ -105,7 +105,7 @@ def idle_memory(b: Bench) -> list[Row]:
 
 
 def two_nodes(b: Bench) -> list[Row]:
-    """A cluster of two that stands: deployed again, used, left alone."""
+    """Measure a cluster of two nodes: a second deploy, launches, idle memory."""
     b.deploy(2)
     rows = second_deploy(b) + launches(b)
     b.run("teardown")
@@ -119,7 +119,7 @@ def main() -> None:
     asked = parser.parse_args()
     rows: list[Row] = []
     with bench() as b:
-        b.deploy(1)  # images
+        b.deploy(1)  # builds the images
         b.run("teardown")
         rows += cold_deploys(b) if "deploys" in asked.only else []
         rows += two_nodes(b) if "again" in asked.only else []

@@ -45,7 +45,7 @@ import sys
 from pathlib import Path
 from orchestrator import build
 from orchestrator.config import Local
-from orchestrator.engine import Engine
+from orchestrator.docker.engine import Engine
 print(build.ensure(Engine(), "trainer", Local().base_image, Path(sys.argv[2]), sys.argv[1]))
 PYTHON
   )

@@ -1,4 +1,4 @@
-"""What the benches share: the command with a state directory of its own, and a table of what was measured."""
+"""Common parts of the benchmarks: the command with its own state directory, and the table of results."""
 
 import json
 import os
@@ -16,13 +16,13 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("orchestrator")
 MNIST = ROOT / "tests" / "data" / "mnist"
-QUIET = 0.1  # of the CPU that others may use while something is measured
+QUIET = 0.1  # share of the CPU that other processes may use during a measurement
 CLUSTER = ("--cluster", "bench")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table; ``ratio`` is to what ``beside`` names."""
+    """A line of the table; ``ratio`` is measured over ``beside``."""
 
     what: str
     goal: str
@@ -33,7 +33,7 @@ class Row:
 
 @dataclass
 class Bench:
-    """The command, with a state directory of its own."""
+    """The orchestrator's command with its own state directory."""
 
     state: Path
 
@@ -53,7 +53,7 @@ class Bench:
         return made
 
     def first_line(self, *words: str) -> float:
-        """Seconds from the return key to the first line that a rank writes; the command is then left to its end."""
+        """Return the seconds from the command to a rank's first line; the command then runs to its end."""
         argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
         started = time.perf_counter()
         with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
@@ -64,7 +64,7 @@ class Bench:
         return seconds
 
     def last_line(self, line: str, times: int, *words: str) -> float:
-        """Seconds from the return key until ``line`` was written so many ``times``; fails if the command does."""
+        """Return the seconds until ``line`` was written ``times`` times; exit if the command fails."""
         argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
         started, seconds, left = time.perf_counter(), 0.0, times
         with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, text=True) as running:
@@ -84,7 +84,7 @@ def timed(action: Callable[[], object]) -> float:
 
 
 def interleaved(contestants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """What each gives in every round; every other round goes backwards, for machines warm up and tire."""
+    """Measure all contestants in every round; every other round is reversed, since machines warm up and slow down."""
     found: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds):
         for name in list(contestants)[:: -1 if number % 2 else 1]:
@@ -96,7 +96,18 @@ def interleaved(contestants: Mapping[str, Callable[[], float]], rounds: int) -> 
 
 
 def paired(found: dict[str, list[float]], what: str, beside: str, goal: str, unit: str = "images/s") -> Row:
-    """``what`` beside ``beside``: medians, and the median of the ratios with all of them."""
+    """Compare two contestants: medians, the median of the rounds' ratios, and all of the ratios.
+
+    Args:
+        found: Results of every round by contestant.
+        what: The contestant.
+        beside: The contestant to compare with.
+        goal: The ratio to reach.
+        unit: Unit of the results.
+
+    Returns:
+        A row of the table.
+    """
     ratios = [one / other for one, other in zip(found[what], found[beside], strict=True)]
     all_of_them = " ".join(f"{ratio:.3f}" for ratio in ratios)
     mine, other = statistics.median(found[what]), statistics.median(found[beside])
@@ -109,7 +120,7 @@ def _figure(value: float) -> str:
 
 
 def busy() -> float:
-    """How much of this machine's CPU is used now, from 0 to 1."""
+    """Return the share of this machine's CPU in use now, 0 to 1."""
     before = _cpu_times()
     time.sleep(0.2)
     busy, idle = (after - earlier for after, earlier in zip(_cpu_times(), before, strict=True))
@@ -117,14 +128,14 @@ def busy() -> float:
 
 
 def _cpu_times() -> tuple[int, int]:
-    """Busy and idle since boot (proc(5), /proc/stat: user nice system idle iowait irq softirq steal)."""
+    """Read busy and idle time since boot (proc(5), /proc/stat: user nice system idle iowait irq softirq steal)."""
     times = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     idle = times[3] + times[4]
     return sum(times) - idle, idle
 
 
 def machine() -> str:
-    """Its processor, and today's date."""
+    """Return this machine's processor, and today's date."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
     return f"{model}, {time.strftime('%Y-%m-%d')}"
@@ -141,7 +152,14 @@ def bench() -> Iterator[Bench]:
 
 
 def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
-    """Write build/NAME.md, and show it; ``where`` is more about what was measured on."""
+    """Write build/NAME.md, and print it.
+
+    Args:
+        name: Name of the page.
+        rows: The table.
+        rounds: Number of rounds.
+        where: More about the machine or the clusters.
+    """
     lines = ["| what | goal | measured | ratio | to |", "|---|---|---|---|---|"]
     lines += [f"| {r.what} | {r.goal} | {r.measured} | {r.ratio} | {r.beside} |" for r in rows]
     page = ROOT / "build" / f"{name}.md"

@@ -1,8 +1,8 @@
-"""What input costs: ``python -m bench.input IMAGENET`` inside the trainer's image prints a table.
+"""Measure the cost of input: ``python -m bench.input IMAGENET`` inside the trainer's image prints a table.
 
-Each row is read in turn, a few hundred images at a time, so that what else the machine does hits all of them alike. The
-first row, all of a JPEG decoded by tf.data and thrown away, is what the others are compared with: a ratio is the median
-of the rounds' ratios. Images per second are by the seconds of CPU that the process used, all threads together.
+The rows are measured in turns, a few hundred images at a time, so that other load on the machine affects all of them
+alike. The others are compared with the first row, whole JPEGs decoded by tf.data and discarded: a ratio is the median
+of the rounds' ratios. Images per second are per second of CPU that the process used, all threads together.
 """
 
 import argparse
@@ -22,14 +22,25 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import LOCAL_DATA, TrainConfig
-from orchestrator.trainer.data import datasets, imagenet, manifests, pipeline, shards
-from orchestrator.trainer.data.datasets import Split
+from orchestrator.trainer.data import batches as data_batches
+from orchestrator.trainer.data import imagenet, manifests, pipeline, tfrecord_format
+from orchestrator.trainer.data.batches import Split
 
 IMAGES, BATCH, SHARDS = 400, 32, 4
 Batches = Callable[[int], Iterable[Any]]
 
 
 def config(data: Path, size: int, threads: int) -> TrainConfig:
+    """Return the configuration of a run that reads images.
+
+    Args:
+        data: Directory of the images or shards.
+        size: Height and width of the decoded images, pixels.
+        threads: Number of threads.
+
+    Returns:
+        The configuration.
+    """
     shape = {"model": "resnet50", "dataset": "imagenet", "image_size": size, "channels": 3, "classes": 1000}
     rates = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.0, "warmup_epochs": 0, "schedule": "step"}
     how = {"epochs": 1, "batch_size": BATCH, "seed": 1, "precision": "float32", "fp16_allreduce": False}
@@ -37,12 +48,12 @@ def config(data: Path, size: int, threads: int) -> TrainConfig:
 
 
 def write_shards(source: Path, target: Path) -> None:
-    """The images of ``source`` in shards, as `orchestrator data prepare` lays them out."""
+    """Write the images of ``source`` as shards, as `orchestrator data prepare` does."""
     target.mkdir()
     _, train, test = imagenet.images(source)
     for split, found in (("train", train), ("val", test)):
         for number in range(SHARDS):
-            with tf.io.TFRecordWriter(str(target / shards.name(split, number, SHARDS))) as writer:
+            with tf.io.TFRecordWriter(str(target / tfrecord_format.name(split, number, SHARDS))) as writer:
                 for path, label in found[number::SHARDS]:
                     writer.write(record((source / path).read_bytes(), label + 1))
 
@@ -55,7 +66,7 @@ def record(content: bytes, label: int) -> bytes:
 
 
 def decoded(source: Path, threads: int) -> Batches:
-    """All of each image, decoded by tf.data as its guide has it; of the pixels one is kept."""
+    """Decode whole images with tf.data as its guide does it, and keep one pixel of each."""
     paths = tf.constant([str(source / path) for path, _ in imagenet.images(source)[1]])
 
     def pixel(number: tf.Tensor) -> tf.Tensor:
@@ -78,7 +89,7 @@ def cpu_seconds() -> float:
 
 
 def cost(source: Batches, epoch: int) -> float:
-    """Microseconds of CPU per image."""
+    """Return microseconds of CPU per image."""
     begun, images = cpu_seconds(), 0
     for _ in source(epoch):
         images += BATCH
@@ -100,12 +111,12 @@ def measure(sources: dict[str, Batches], rounds: int) -> list[dict[str, Any]]:
 
 
 def resident() -> int:
-    """Bytes."""
+    """Return the resident memory of this process, bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def growth(source: Batches, epochs: int) -> dict[str, float]:
-    """MiB of this process after an epoch, and after so many more."""
+    """Return the memory of this process after one epoch, and after ``epochs`` more, MiB."""
     for _ in source(0):
         pass
     before = resident()
@@ -117,7 +128,7 @@ def growth(source: Batches, epochs: int) -> dict[str, float]:
 
 @contextmanager
 def places(source: Path) -> Iterator[dict[str, Path]]:
-    """Where the same images lie, by name; all are read from the node's memory, where they are after the first epoch."""
+    """Provide the same images in several places, by name; after the first epoch all are read from the node's memory."""
     Path(LOCAL_DATA).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as shared, tempfile.TemporaryDirectory(dir=LOCAL_DATA) as local:
         for directory in (shared, local):
@@ -126,8 +137,18 @@ def places(source: Path) -> Iterator[dict[str, Path]]:
 
 
 def sources(found: dict[str, Path], size: int, threads: int) -> dict[str, Batches]:
+    """Return the batches of every place, and those of decoding alone.
+
+    Args:
+        found: Directories by name.
+        size: Height and width of the decoded images, pixels.
+        threads: Number of threads.
+
+    Returns:
+        Batches by name.
+    """
     data = found["class folders"]
-    splits = {name: datasets.load(config(place, size, threads))[0] for name, place in found.items()}
+    splits = {name: data_batches.load(config(place, size, threads))[0] for name, place in found.items()}
     return {"decoding alone": decoded(data, threads), **{name: batches(split) for name, split in splits.items()}}
 
 

@@ -1,9 +1,10 @@
-"""Training over a slow link: ``make bench-link`` writes build/link.md. Needs root and ``tc`` (Debian's iproute2).
+"""Measure training over a slow link: ``make bench-link`` writes build/link.md. Needs root and ``tc`` (Debian's
+iproute2).
 
-Two local nodes of a core each train ResNet-50, and what each sends is held to a rate by Linux' token bucket
-filter (tc-tbf(8)) on its own interface. First `check` measures a step over Gloo and over MPI, which the controller is
-chosen by. Then runs follow each other, every other round in the opposite order: as chosen, with Horovod's own cycle
-and no compression, and over each controller. What runs measured about the link is forgotten before each.
+Two local nodes of a core each train ResNet-50; Linux' token bucket filter (tc-tbf(8)) on each node's interface limits
+what it sends. First `check` measures a step over Gloo and over MPI, from which the controller is chosen. Then runs
+follow each other, in the opposite order every other round: with the chosen settings, with Horovod's own cycle and no
+compression, and over each controller. Earlier runs' measurements of the link are deleted before each.
 """
 
 import argparse
@@ -12,19 +13,19 @@ import subprocess
 
 from bench.harness import Bench, Row, bench, interleaved, machine, paired, write
 from bench.train_ours import HOROVODS_CYCLE
-from orchestrator.proof import CONTROLLERS
+from orchestrator.runs.check import CONTROLLERS
 from orchestrator.schema import Hello
 
 NODES = ("bench-head", "bench-worker-0")
 TRAIN = ("train", "resnet50", "--dataset", "synthetic", "--batch-size", "32")
 ENOUGH = ("--epochs", "2", "--json")
 HOROVODS = ("--controller", "gloo", "--cycle-time", str(HOROVODS_CYCLE), "--compression", "none")
-BUCKET, LATENCY = "256kb", "10ms"  # of the token bucket: what may follow at once, and how long packets queue
+BUCKET, LATENCY = "256kb", "10ms"  # of the token bucket: largest burst, and longest time that packets queue
 FREE = "free"
 
 
 def shape(rate: str) -> None:
-    """Hold what every node sends to ``rate``, as tc writes it, unless that is FREE."""
+    """Limit what every node sends to ``rate``, in tc's notation; FREE removes the limit."""
     for node in NODES:
         look = ["docker", "inspect", "--format", "{{.State.Pid}}", node]
         pid = subprocess.run(look, check=True, capture_output=True, text=True).stdout.strip()
@@ -36,21 +37,32 @@ def shape(rate: str) -> None:
 
 
 def trained(b: Bench, *options: str) -> float:
-    """Images/s of both ranks together in the last epoch."""
+    """Return the images/s of both ranks together in the last epoch."""
     b.run("ssh", NODES[0], "--", "find", "/shared", "-name", ".link-*", "-delete")
     found = json.loads(b.run(*TRAIN, *ENOUGH, *options))
     return float(found["epochs"][-1]["images_per_second"])
 
 
 def step(b: Bench, controller: str) -> float:
-    """Steps/s, as `check` measures them for the choice between controllers."""
+    """Return the steps/s that `check` measures to choose between controllers."""
     return 1 / (Hello.model_validate_json(b.run("check", "--controller", controller, "--json")).whole_step_seconds or 0)
 
 
 def rows(b: Bench, rate: str, rounds: int, asked: tuple[str, ...]) -> list[Row]:
+    """Measure steps and runs at one rate.
+
+    Args:
+        b: The command.
+        rate: Limit in tc's notation, or FREE.
+        rounds: Number of rounds.
+        asked: More options for every run.
+
+    Returns:
+        Rows of the table.
+    """
     shape(rate)
     steps = {f"a step of check over {way}, link {rate}": lambda way=way: step(b, way) for way in CONTROLLERS}
-    proofs = interleaved(steps, rounds)  # before the runs: what is chosen follows from these
+    proofs = interleaved(steps, rounds)  # before the runs, since they decide the controller
     we = f"as chosen, link {rate}"
     others = {
         f"Horovod's cycle, 32 bits, link {rate}": HOROVODS,

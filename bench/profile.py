@@ -1,4 +1,4 @@
-"""Where the time of a training step goes, by operation: ``python -m bench.profile resnet50`` writes build/profile.md.
+"""Profile a training step by operation: ``python -m bench.profile resnet50`` writes build/profile.md.
 
 python -m bench.profile mobilenet_v2 --pixels 224 --batch 16 --precision bfloat16
 """
@@ -15,15 +15,15 @@ from bench import train_place
 from bench.harness import ROOT, machine
 from bench.train_place import Place
 from bench.train_rows import MODELS, RESNET50
-from orchestrator import launch
 from orchestrator.cluster import PYTHON
+from orchestrator.runs import launch
 
 SHOWN = 20
-KERNELS = {"TF_ENABLE_ONEDNN_OPTS": "1"}  # as the trainer has it, which here comes after TensorFlow
+KERNELS = {"TF_ENABLE_ONEDNN_OPTS": "1"}  # as the trainer sets it; here TensorFlow is imported before the trainer
 
 
 def page(found: dict[str, Any], title: str) -> str:
-    """A table of the operations that take most, and of what is left of the step."""
+    """Return a table of the most expensive operations, and of the rest of the step."""
     step = 1000 * found["seconds"]
     spent = sorted(((*figures, name) for name, figures in found["operations"].items()), reverse=True)
     lines = [

@@ -18,7 +18,7 @@ GOALS = {
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of one cluster, by what was done; ``cpu`` are those of this side's processors in the first deploy."""
+    """Seconds of one cluster, by step; ``cpu`` is the CPU time on this machine of the first deploy."""
 
     nodes: int
     seconds: dict[str, float]
@@ -26,7 +26,7 @@ class Costs:
 
 
 def rows(b: Bench, sizes: Sequence[int]) -> list[Row]:
-    """Each cluster from nothing. CPU per further node is beside the smallest cluster."""
+    """Measure each cluster from nothing; CPU per further node is relative to the smallest cluster."""
     found = [_measured(b, nodes) for nodes in sizes]
     return [row for costs in found for row in _rows(costs, found[0])]
 

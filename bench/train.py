@@ -1,10 +1,11 @@
-"""How fast training is, beside others' on this machine: ``make bench-train`` writes build/training.md.
+"""Compare the speed of training with that of other programs on this machine: ``make bench-train`` writes
+build/training.md.
 
     make bench-train ARGS='--only resnet50 --only vgg16 --rounds 5'
 
-Each contestant is a process of its own in a container of its own, on the same cores and alone on them; those of a row
-follow each other, and every other round in the opposite order. A ratio is the median of the rounds' ratios, and what a
-process gives is the median of several measurements, all of them after its first steps. See docs/performance.md.
+Each contestant is its own process in its own container, on the same cores and alone on them; those of a row follow each
+other, in the opposite order every other round. A ratio is the median of the rounds' ratios; a process reports the
+median of several measurements, all after its first steps. See docs/performance.md.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from bench.train_sitting import Sitting
 
 
 def _chosen(only: Sequence[str]) -> dict[str, Callable[[Sitting], list[Row]]]:
-    """What of the rows is asked for, by name."""
+    """Select the rows by name."""
     networks = [work.model for work in MODELS if work.model in only]
     chosen = {name: measure for name, measure in ROWS.items() if not only or name in only}
     return chosen | ({"networks": lambda sitting: models(sitting, networks)} if networks else {})
@@ -40,7 +41,7 @@ def main() -> None:
         rows: list[Row] = []
         for measure in _chosen(args.only).values():
             rows += measure(Sitting(place, args.rounds))
-            write("training", rows, args.rounds, machine())  # what follows takes minutes more
+            write("training", rows, args.rounds, machine())  # the rest takes minutes more
 
 
 if __name__ == "__main__":

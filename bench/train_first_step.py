@@ -1,12 +1,12 @@
-"""What a first step takes at least: TensorFlow's import and one trace. Run by ``bench.train`` in a container.
+"""Measure the least time of a first step: TensorFlow's import and one trace. Run by ``bench.train`` in a container.
 
     python -m bench.train_first_step MODEL PIXELS CHANNELS CLASSES BATCH BEGUN
 
-BEGUN is the time of exec, seconds since the epoch. Prints the seconds of each part, JSON. What is traced is the
-plainest training step of the same network: a tape, SGD.
+BEGUN is the time of exec, seconds since the epoch. Prints the seconds of each part as JSON. The traced step is the
+simplest training step of the same network: a tape, SGD.
 """
 
-# ruff: noqa: E402 (what is imported is what is measured)
+# ruff: noqa: E402 (imports are part of the measurement)
 
 import sys
 import time
@@ -24,6 +24,15 @@ from orchestrator.trainer import models
 
 
 def main(name: str, pixels: int, channels: int, classes: int, batch: int) -> None:
+    """Build the network, and time trace and execution of one step.
+
+    Args:
+        name: The model.
+        pixels: Height and width of the images.
+        channels: Channels of the images.
+        classes: Number of classes.
+        batch: Images per step.
+    """
     begun = time.time()
     model = models.build(name, pixels, channels, classes, 1)
     optimizer = keras.optimizers.SGD(0.01, momentum=0.9)

@@ -1,4 +1,4 @@
-"""What ``bench/gpu.sh`` asks Python for: a run's configuration, what came of it, the table of all."""
+"""Helpers of ``bench/gpu.sh``: write a run's configuration, print its rate, and print the table of all runs."""
 
 import csv
 import os
@@ -14,7 +14,17 @@ REFERENCE = "Horovod's example"
 
 
 def config(directory: str, precision: str, batch: str, xla: str, pixels: str, images: str, epochs: str) -> None:
-    """ResNet-50 on synthetic images, as its recipe has it (orchestrator/recipes/resnet50.yaml)."""
+    """Write the configuration of ResNet-50 on synthetic images, as in its recipe (orchestrator/recipes/resnet50.yaml).
+
+    Args:
+        directory: The run's directory.
+        precision: The precision of training.
+        batch: Images per step.
+        xla: "yes" to compile with XLA.
+        pixels: Height and width of the images.
+        images: Images per epoch.
+        epochs: Number of epochs.
+    """
     made = TrainConfig(
         run=Path(directory).name,
         model="resnet50",
@@ -41,13 +51,13 @@ def config(directory: str, precision: str, batch: str, xla: str, pixels: str, im
 
 
 def rate(directory: str) -> None:
-    """Images/s: the median of the epochs but the first."""
+    """Print the images/s of a run: the median of the epochs but the first."""
     found = Results.model_validate_json((Path(directory) / "results.json").read_text())
     print(f"{statistics.median(epoch.images_per_second for epoch in found.epochs[1:]):.1f}")
 
 
 def table(path: str) -> None:
-    """Markdown of a file of tab-separated COLUMNS; each rate beside the reference's of the same batch."""
+    """Print a file of tab-separated COLUMNS as Markdown, with each rate relative to the reference of the same batch."""
     with Path(path).open(newline="") as file:
         rows = list(csv.DictReader(file, COLUMNS, delimiter="\t"))
     reference = {row["batch"]: row["images/s"] for row in rows if row["who"] == REFERENCE}

@@ -1,9 +1,9 @@
-"""Horovod's example script with another image size, from outside: run by ``bench.train`` in a container.
+"""Run Horovod's example script with another image size: run by ``bench.train`` in a container.
 
     python -m bench.train_horovod SCRIPT PIXELS [arguments of the script]
 
-The script has 224 pixels written in it: here the network and the random images that it asks for get PIXELS. It is of
-2019; where Keras 3 stands in for the Keras that it was written for, it also gets what it would find there.
+The script has a fixed size of 224 pixels: here its network and its random images get PIXELS, without a change of the
+script. It dates from 2019; with Keras 3 in place of its own Keras, it also gets the interfaces that it expects.
 """
 
 import os
@@ -29,16 +29,20 @@ def resize(pixels: int) -> None:
 
 
 def keras_2_in_keras_3() -> None:
-    """Variables that Horovod can take, and `optimizer.variables` to be called."""
+    """Provide variables that Horovod accepts, and an `optimizer.variables` that can be called."""
     import keras  # noqa: PLC0415
 
     broadcast, reference = hvd.broadcast_variables, tf.Variable.ref
 
     class Variables(list[Any]):
+        """Variables that can also be called."""
+
         def __call__(self) -> "Variables":
             return self
 
     class SGD(keras.optimizers.SGD):
+        """SGD with variables that can also be called."""
+
         @property
         def variables(self) -> Variables:
             return Variables(super().variables)

@@ -1,6 +1,6 @@
-"""A network trained by `model.fit` as Keras has it by default: run by ``bench.train`` in a container.
+"""Train a network by `model.fit` with the defaults of Keras: run by ``bench.train`` in a container.
 
-Prints images/s of every epoch but the first, from the begin of the epoch to its end as its callbacks see them, JSON.
+Prints the images/s of every epoch but the first as JSON, from the begin of an epoch to its end as callbacks see them.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from bench import train_networks
 
 
 class Epochs(keras.callbacks.Callback):
-    """Seconds of every epoch."""
+    """Callback that records the seconds of every epoch."""
 
     def __init__(self) -> None:
         super().__init__()

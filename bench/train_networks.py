@@ -1,8 +1,8 @@
-"""The networks of our recipes once more, of Keras' own layers alone: what `model.fit` trains in ``bench.train_keras``.
+"""The recipes' networks built of Keras' own layers only: `model.fit` trains them in ``bench.train_keras``.
 
-Those that keras.applications has are taken from there, with a last layer that gives logits. Of the others the papers
-are named in orchestrator/trainer/models; ``bench.train`` checks that ours have as many parameters. Dropout is where
-ours is.
+Those in keras.applications are taken from there, with a last layer that returns logits. The papers of the others are
+named in orchestrator/trainer/models; ``bench.train`` checks that the trainer's networks have as many parameters.
+Dropout is in the same places.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,17 @@ APPLICATIONS = {
 
 
 def build(name: str, pixels: int, channels: int, classes: int) -> keras.Model:
-    """uint8 images (batch, pixels, pixels, channels), or float32 rows for "dense", to float32 logits."""
+    """Build a network.
+
+    Args:
+        name: The model.
+        pixels: Height and width of the images; 1 for rows.
+        channels: Channels of the images, or features of the rows.
+        classes: Number of classes.
+
+    Returns:
+        A model from uint8 images (batch, pixels, pixels, channels), for "dense" float32 rows, to float32 logits.
+    """
     shape = (pixels, pixels, channels)
     inputs = layers.Input(shape, dtype="float32" if name == "dense" else "uint8")
     x = inputs if name == "dense" else layers.Rescaling(1 / 64.0, offset=-2.0)(inputs)

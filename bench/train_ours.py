@@ -1,4 +1,6 @@
-"""Ours in ``bench.train``: runs as the control side resolves and launches them, in one container."""
+"""The trainer as a contestant of ``bench.train``: runs are resolved and launched as by the orchestrator, in one
+container.
+"""
 
 import itertools
 import json
@@ -12,23 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from bench.train_place import Place
-from orchestrator import launch, recipes
+from orchestrator import recipes
 from orchestrator.cluster import PYTHON, SHARED
 from orchestrator.config import Launch, Train
-from orchestrator.launch import Run
+from orchestrator.runs import launch
+from orchestrator.runs.launch import Run
 from orchestrator.schema import Results, TrainConfig
 from tests import samples
 
-EPOCHS = 3  # of which the first is not measured
+EPOCHS = 3  # the first is not measured
 HOROVODS_CYCLE = 1.0  # ms
 FIRST = re.compile(r"step (\d+)/")
-MEMORY = 4 << 30  # bytes per rank: what a run notes down, nothing here depends on it
+MEMORY = 4 << 30  # bytes per rank, as a run records it; nothing here depends on it
 NUMBERS = itertools.count(1)
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is trained: so many steps an epoch, of ``batch`` images per rank; of a ``table`` rows for images."""
+    """A network to train: ``steps`` of ``batch`` images per rank in an epoch, or of rows of a ``table``."""
 
     model: str
     pixels: int
@@ -40,7 +43,19 @@ class Work:
 
 
 def run(place: Place, work: Work, world: int, threads: int, precision: str | None = None, epochs: int = EPOCHS) -> Run:
-    """A run whose directory holds all that it needs."""
+    """Make a run whose directory has all that it needs.
+
+    Args:
+        place: Where it runs.
+        work: The network to train.
+        world: Number of ranks.
+        threads: Threads per rank.
+        precision: Precision of training; None for the default.
+        epochs: Number of epochs.
+
+    Returns:
+        The run.
+    """
     name = f"{work.model}-bench-{next(NUMBERS)}"
     prepared = Run(
         id=name,
@@ -61,7 +76,7 @@ def run(place: Place, work: Work, world: int, threads: int, precision: str | Non
 
 
 def _resolved(place: Place, work: Work, run: Run, precision: str | None, epochs: int) -> TrainConfig:
-    """Recipe, then what would be flags; of the synthetic data as much as the epochs take."""
+    """Resolve recipe and options, with as much synthetic data as the epochs need."""
     given: dict[str, Any] = {"epochs": epochs, "batch_size": work.batch}
     given |= {"precision": precision} if precision else {}
     if work.table:
@@ -74,13 +89,13 @@ def _resolved(place: Place, work: Work, run: Run, precision: str | None, epochs:
 
 
 def _table(place: Place, work: Work) -> Path:
-    """A table of the sky with so many rows that those which are not held out are an epoch."""
+    """Write a table of the sky with enough rows for one epoch of training rows."""
     rows = [samples.sky(number) for number in range(work.steps * work.batch * 10 // 9)]
     return samples.table(place.shared / "data" / "sky.csv", rows)
 
 
 def precision(place: Place, work: Work) -> str:
-    """The one that a run settles on where nobody says."""
+    """Return the precision that a run chooses by default."""
     return alone(place, run(place, replace(work, steps=1), 1, len(place.cores), epochs=1)).config.precision
 
 
@@ -89,20 +104,26 @@ def results(place: Place, run: Run) -> Results:
 
 
 def rate(found: Results) -> float:
-    """Images/s of all ranks together: the median over the epochs but the first."""
+    """Return the images/s of all ranks together: the median over the epochs but the first."""
     return statistics.median(epoch.images_per_second for epoch in found.epochs[1:])
 
 
 def alone(place: Place, run: Run) -> Results:
-    """Train on one rank that nobody launches."""
+    """Train on one rank without a launcher."""
     place.run(run.command, launch.environment(run))
     return results(place, run)
 
 
 def together(place: Place, run: Run, horovods: bool = False) -> Results:
-    """Train by horovodrun, each rank on a core of its own.
+    """Train by horovodrun, each rank on its own core.
 
-    With Horovod's own defaults where they are wanted: a cycle of 1 ms, and a cache of responses.
+    Args:
+        place: Where it runs.
+        run: The run.
+        horovods: Use Horovod's own defaults: a cycle of 1 ms, and a cache of responses.
+
+    Returns:
+        The results.
     """
     directory = place.shared / "runs" / run.id
     (directory / "hostfile").write_text(f"localhost slots={run.np}\n")
@@ -116,14 +137,14 @@ def together(place: Place, run: Run, horovods: bool = False) -> Results:
 
 
 def apart(place: Place, runs: Sequence[Run]) -> list[Results]:
-    """Train at the same time, each on a core of its own, knowing nothing of each other."""
+    """Train independent runs at the same time, each on its own core."""
     each = [f"taskset --cpu-list {core} {' '.join(run.command)} &" for core, run in zip(place.cores, runs, strict=True)]
     place.run(["sh", "-c", f"{' '.join(each)} wait"], launch.environment(runs[0]))
     return [results(place, run) for run in runs]
 
 
 def first_step(place: Place, run: Run) -> float:
-    """Seconds from the exec of a rank to the end of its first step, of which it says so where that takes a second."""
+    """Return the seconds from a rank's exec to the end of its first step, reported only if a step takes a second."""
     command = place.command(["sh", "-c", f"date +%s.%N; exec {' '.join(run.command)}"], launch.environment(run))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
         assert running.stdout

@@ -1,4 +1,4 @@
-"""Where the contestants of ``bench.train`` run: containers of the trainer's image, and the references they need."""
+"""Containers of the trainer's image for the contestants of ``bench.train``, and the references that they need."""
 
 import hashlib
 import json
@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import ROOT
-from orchestrator import build
 from orchestrator.cluster import SHARED
 from orchestrator.config import Local
-from orchestrator.engine import Engine
+from orchestrator.docker import build
+from orchestrator.docker.engine import Engine
 
-OURS = "/measure"  # in containers, with this package
+OURS = "/measure"  # path of this package in containers
 REFERENCES = ROOT / "build" / "bench"
 TORCH, TF_KERAS = "torch==2.15.0", "tf_keras==2.21.0"
-PYTHON_OF_THE_IMAGE = "3.11"  # Debian 12's, which PyTorch runs on, beside that with TensorFlow
+PYTHON_OF_THE_IMAGE = "3.11"  # Debian 12's, which runs PyTorch; TensorFlow has another in the image
 EXAMPLE = "tensorflow2_synthetic_benchmark.py"
 EXAMPLE_AT = f"https://raw.githubusercontent.com/horovod/horovod/v0.28.1/examples/tensorflow2/{EXAMPLE}"
 EXAMPLE_SHA256 = "f59fdc77495f955ed22198a84e7d1127721b85731bb466427974069222aceb95"
@@ -33,9 +33,9 @@ DEADLINE = 1200  # seconds for one contestant
 
 @dataclass(frozen=True)
 class Place:
-    """Containers of ``image`` on the first ``cores`` of this machine, with ``shared`` for the nodes' shared storage.
+    """Containers of ``image`` on the first ``cores`` of this machine, with ``shared`` as the nodes' shared storage.
 
-    Where ``own_sources``, the worker side of this working tree replaces that of the image.
+    ``own_sources`` replaces the image's trainer by that of this working tree.
     """
 
     image: str
@@ -44,7 +44,7 @@ class Place:
     own_sources: bool = False
 
     def run(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-        """What a program in a container wrote. Raises RuntimeError with its last lines where it failed."""
+        """Run a program in a container and return its output. Raises RuntimeError with its last lines if it fails."""
         command = self.command(argv, environment)
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode:
@@ -53,11 +53,13 @@ class Place:
         return done.stdout
 
     def json(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> Any:
-        """The last line that it wrote."""
+        """Run a program in a container and parse its last line as JSON."""
         return json.loads(self.run(argv, environment).strip().splitlines()[-1])
 
     def command(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> list[str]:
-        """No network, one's own user, a host name that resolves: Gloo dies where it does not."""
+        """Return the command for a container without network, as this user, with a host name that resolves: Gloo needs
+        one.
+        """
         mounts = {f"{ROOT}/bench": f"{OURS}/bench", str(REFERENCES): "/references"}
         if self.own_sources:
             mounts[f"{ROOT}/orchestrator"] = "/opt/orchestrator/src/orchestrator"
@@ -74,23 +76,25 @@ class Place:
 
 
 def image() -> str:
-    """The node image, which `make test` builds too, and which holds the trainer."""
+    """Return the node image, which `make test` builds too and which contains the trainer."""
     with tempfile.TemporaryDirectory() as logs:
         return build.ensure(Engine(), "node", Local().base_image, Path(logs) / "image.log")
 
 
 def torch() -> str:
-    """Where a container finds PyTorch: what the package index has, which can be gigabytes of GPU libraries."""
+    """Return the path of PyTorch in a container: the package index's build, which can include gigabytes of GPU
+    libraries.
+    """
     return _installed(TORCH)
 
 
 def tf_keras() -> str:
-    """Where a container finds the Keras that Horovod's example was written for, as continued by TensorFlow."""
+    """Return the path in a container of the Keras of Horovod's example, in the version that TensorFlow maintains."""
     return _installed(TF_KERAS, "--no-deps")
 
 
 def _installed(requirement: str, *options: str) -> str:
-    """Wheels for the image's Python, whatever that of this machine; once."""
+    """Install wheels for the image's Python, whatever that of this machine is; only once."""
     name = requirement.replace("==", "-")
     if not (REFERENCES / name).exists():
         print(f"installing {requirement} into build/bench (once)", file=sys.stderr)
@@ -104,16 +108,17 @@ def _installed(requirement: str, *options: str) -> str:
 
 
 def _platforms() -> list[str]:
-    """All that Debian 12, with glibc 2.36, can load: pip takes the names of old platforms for other platforms."""
+    """Return pip's options for all platforms that Debian 12 (glibc 2.36) can load: pip does not imply older ones."""
     machine = platform.machine()
     names = [f"manylinux2014_{machine}", *(f"manylinux_2_{minor}_{machine}" for minor in range(17, 37))]
     return [part for name in names for part in ("--platform", name)]
 
 
 def example() -> str:
-    """Where a container finds Horovod's example. Its source distribution lacks the examples.
+    """Return the path of Horovod's example in a container. It is downloaded, since the source distribution lacks
+    examples.
 
-    Ends the program where the script is neither there nor reachable, or another one.
+    Exits if the script cannot be downloaded, or differs.
     """
     path = REFERENCES / EXAMPLE
     if not path.exists():

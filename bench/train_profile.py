@@ -1,9 +1,9 @@
-"""Where a training step's time goes, by operation: ``python -m bench.train_profile RUN_DIRECTORY``.
+"""Profile a training step by operation: ``python -m bench.train_profile RUN_DIRECTORY``.
 
-Run by ``bench.profile`` in a container, as the trainer is. TensorFlow's profiler watches the steps of the run's second
-epoch. Prints, JSON, seconds per step and, by kind of operation, its milliseconds and its number per step; an operation
-that runs others has its own time alone. Operations follow each other here, by one thread where a run has two, so they
-add up to the step but for what is not TensorFlow's.
+Run by ``bench.profile`` in a container, as the trainer is. TensorFlow's profiler records the steps of the run's second
+epoch. Prints as JSON the seconds per step and, by kind of operation, its milliseconds and its number per step; an
+operation that runs others counts only its own time. Here one thread runs all operations, where a run has two, so they
+add up to the step except for time outside TensorFlow.
 """
 
 import collections
@@ -18,8 +18,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from orchestrator.trainer import setup, train
-from orchestrator.trainer.watching.telemetry import Recorder
+from orchestrator.trainer import rank_setup, train
+from orchestrator.trainer.telemetry.recorder import Recorder
 
 EPOCH = 2
 HOST = "/host:CPU"
@@ -47,7 +47,7 @@ def watch_second_epoch() -> None:
 
 
 def operations(directory: Path, steps: int) -> dict[str, tuple[float, float]]:
-    """Milliseconds and number per step, by kind of operation."""
+    """Return milliseconds and number per step, by kind of operation."""
     (path,) = directory.rglob("*.xplane.pb")
     space = xplane_pb2.XSpace.FromString(path.read_bytes())
     spent, count = collections.Counter[str](), collections.Counter[str]()
@@ -61,13 +61,13 @@ def operations(directory: Path, steps: int) -> dict[str, tuple[float, float]]:
 
 
 def kind(name: str) -> str:
-    """Of an event: the operation's where it is one, else nothing. The profiler calls them NAME:KIND."""
+    """Return the kind of an event's operation, "" if it is none. The profiler names them NAME:KIND."""
     before, colon, after = name.rpartition(":")
     return after if colon and after.isidentifier() and not before.endswith(":") else ""
 
 
 def own_times(events: list[Any], names: dict[int, str]) -> Iterator[tuple[str, int]]:
-    """Kind and picoseconds of each event of a thread, less those of the events within it."""
+    """Yield kind and picoseconds of each event of a thread, without the events within it."""
     open_events: list[list[Any]] = []  # end, kind, own time
     for event in sorted(events, key=lambda e: (e.offset_ps, -e.duration_ps)):
         while open_events and open_events[-1][0] <= event.offset_ps:
@@ -80,7 +80,7 @@ def own_times(events: list[Any], names: dict[int, str]) -> Iterator[tuple[str, i
 
 
 if __name__ == "__main__":
-    setup.OPERATIONS_AT_ONCE = 1
+    rank_setup.OPERATIONS_AT_ONCE = 1
     watch_second_epoch()
     train.main(Path(sys.argv[1]))
     print("\n" + json.dumps(FOUND))

@@ -1,4 +1,4 @@
-"""The rows of ``bench.train``: what is measured beside what."""
+"""The rows of ``bench.train``: which contestants are compared."""
 
 import json
 import os
@@ -31,7 +31,9 @@ MODELS = (
 
 
 def resnet50(sitting: Sitting) -> list[Row]:
-    """One process: ours as chosen and in float32, Horovod's example, PyTorch in the one chosen."""
+    """Compare, in one process: the trainer as chosen and in float32, Horovod's example, PyTorch in the chosen
+    precision.
+    """
     chosen = ours.precision(sitting.place, RESNET50)
     kinds = _distinct(chosen)
     pytorch = f"{PYTORCH}, {chosen}"
@@ -52,7 +54,7 @@ def resnet50(sitting: Sitting) -> list[Row]:
 
 
 def unchanged(sitting: Sitting) -> list[Row]:
-    """The same at the 224 pixels that are written in Horovod's example."""
+    """Compare with Horovod's unchanged example, at its 224 pixels."""
     found = sitting.compare({OURS_224: lambda: sitting.ours(AT_224), UNCHANGED: lambda: sitting.horovod(AT_224, None)})
     return [paired(found, OURS_224, UNCHANGED, "≥ 2.2")]
 
@@ -64,12 +66,12 @@ PYTORCH = f"{train_place.TORCH.replace('==', ' ')}, channels last"
 
 
 def _distinct(chosen: str) -> dict[str, str | None]:
-    """What our runs are called, and the precision asked for: as chosen, and in float32 where that is another."""
+    """Return the precision of the trainer's runs by name: as chosen, and float32 if another was chosen."""
     return {f"as chosen ({chosen})": None, **({} if chosen == "float32" else {"float32": "float32"})}
 
 
 def models(sitting: Sitting, wanted: Sequence[str] = ()) -> list[Row]:
-    """Every other network beside `model.fit`, in the precision that is chosen and in float32 where that is another."""
+    """Compare every other network with `model.fit`, in the precision that is chosen."""
     rows = []
     for work in (work for work in MODELS if not wanted or work.model in wanted):
         what, fit = f"{work.model}, {work.pixels} px", "model.fit"
@@ -79,7 +81,7 @@ def models(sitting: Sitting, wanted: Sequence[str] = ()) -> list[Row]:
 
 
 def ranks(sitting: Sitting) -> list[Row]:
-    """Two ranks of one core each, beside two processes that know nothing of each other."""
+    """Compare two ranks of one core each with two independent processes."""
     place = replace(sitting.place, cores=sitting.place.cores[:2])
     assert len(place.cores) == 2, "two ranks need two cores"
 
@@ -101,7 +103,7 @@ def ranks(sitting: Sitting) -> list[Row]:
 
 
 def first_step(sitting: Sitting) -> list[Row]:
-    """The way to the first step, and what is traced after it."""
+    """Measure the time to the first step, and count the functions traced after it."""
     place, work, parts = sitting.place, replace(RESNET50, steps=3), list[dict[str, float]]()
 
     def least() -> float:
@@ -125,7 +127,7 @@ PLAINEST = "the plainest program that does a step"
 
 
 def _traces(sitting: Sitting) -> Row:
-    """How often is traced in a short run and in a long one of the same network."""
+    """Compare the number of traced functions in a short run and in a long run of the same network."""
     place, counted = sitting.place, {}
     for epochs in (1, EPOCHS):
         run = ours.run(place, replace(RESNET50, pixels=32, steps=2), 1, sitting.threads, epochs=epochs)
@@ -137,7 +139,7 @@ def _traces(sitting: Sitting) -> Row:
 
 
 def inputs(sitting: Sitting) -> list[Row]:
-    """What `bench.input` says of the class folders that $BENCH_IMAGENET names, on one core."""
+    """Run `bench.input` on the class folders in $BENCH_IMAGENET, on one core."""
     source = os.environ.get("BENCH_IMAGENET")
     if source is None:
         return [Row("input pipeline", "≥ 1", "not measured", "", "BENCH_IMAGENET names no class folders of JPEGs")]

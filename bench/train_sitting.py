@@ -1,4 +1,4 @@
-"""The contestants of ``bench.train``, each measured as images/s of a process of its own in a container of its own."""
+"""The contestants of ``bench.train``, each measured in images/s of its own process in its own container."""
 
 import statistics
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from bench.train_ours import EPOCHS, Work
 from bench.train_place import Place
 from orchestrator.cluster import PYTHON
 
-NEAR = 0.01  # of the parameters that two forms of a network may differ by
+NEAR = 0.01  # relative difference in parameters of two forms of a network
 Contestants = dict[str, Callable[[], float]]
 
 
 @dataclass(frozen=True)
 class Sitting:
-    """Where and how often is measured; ``parameters`` of our networks as far as they were trained."""
+    """A session of measurements; ``parameters`` has the sizes of the trainer's networks measured so far."""
 
     place: Place
     rounds: int
@@ -36,7 +36,16 @@ class Sitting:
         return ours.rate(found)
 
     def horovod(self, work: Work, pixels: int | None, keras_3: bool = False) -> float:
-        """Images/s of Horovod's example, unchanged, or with so many ``pixels``; its own Keras, or Keras 3."""
+        """Measure Horovod's example.
+
+        Args:
+            work: The network to train.
+            pixels: Height and width of the images; None for the unchanged example.
+            keras_3: Use Keras 3 instead of the example's own Keras.
+
+        Returns:
+            Images/s, the median of the iterations.
+        """
         batches = ("--num-warmup-batches", "2", "--num-batches-per-iter", str(work.steps), "--num-iters", "2")
         sized = ["-m", "bench.train_horovod", train_place.example(), str(pixels)] if pixels else [train_place.example()]
         legacy = {"TF_USE_LEGACY_KERAS": "1", "PYTHONPATH": train_place.tf_keras()}

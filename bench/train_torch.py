@@ -1,8 +1,9 @@
-"""ResNet-50 in PyTorch, as fast as it goes on CPUs: run by ``bench.train`` in a container, where it finds PyTorch.
+"""Train ResNet-50 in PyTorch, as fast as possible on CPUs: run by ``bench.train`` in a container that has PyTorch.
 
-What is done for speed: channels last, bfloat16 where autocast allows it (weights and their updates stay float32), one
-fused operation for all updates, denormal numbers taken for zero, an input that is there already. Prints images/s of
-every round, JSON. The network is that of He et al. 2016 (CVPR) with the stride in the 3x3 convolution, as ours.
+Optimizations: channels last, bfloat16 where autocast allows it (weights and their updates stay float32), one fused
+operation for all updates, denormal numbers flushed to zero, input that is in memory already. Prints the images/s of
+every round as JSON. The network is that of He et al. 2016 (CVPR) with the stride in the 3x3 convolution, as in the
+trainer.
 """
 
 import argparse
@@ -16,12 +17,24 @@ EXPANSION, STAGES = 4, ((64, 3), (128, 4), (256, 6), (512, 3))
 
 
 def convolution(inputs: int, outputs: int, size: int, stride: int = 1, relu: bool = True) -> nn.Sequential:
+    """Return a convolution with batch normalisation.
+
+    Args:
+        inputs: Input channels.
+        outputs: Output channels.
+        size: Height and width of the kernel.
+        stride: Stride.
+        relu: Whether a ReLU follows.
+
+    Returns:
+        The layers.
+    """
     layers = [nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False), nn.BatchNorm2d(outputs)]
     return nn.Sequential(*layers, nn.ReLU(inplace=True)) if relu else nn.Sequential(*layers)
 
 
 class Block(nn.Module):
-    """1x1, 3x3 and 1x1 convolutions, and a way around them."""
+    """Residual block: 1x1, 3x3 and 1x1 convolutions, and a shortcut."""
 
     def __init__(self, inputs: int, filters: int, stride: int) -> None:
         super().__init__()
@@ -51,7 +64,7 @@ def resnet50(classes: int) -> nn.Sequential:
 
 
 def rates(args: argparse.Namespace) -> list[float]:
-    """Images/s of every round."""
+    """Return the images/s of every round."""
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(1)

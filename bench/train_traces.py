@@ -1,6 +1,6 @@
-"""How often TensorFlow traces Python during a run: ``python -m bench.train_traces RUN_DIRECTORY``.
+"""Count how often TensorFlow traces Python during a run: ``python -m bench.train_traces RUN_DIRECTORY``.
 
-Run by ``bench.train`` in a container, as the trainer is. Prints, JSON, how often each function was traced: those that
+Run by ``bench.train`` in a container, as the trainer is. Prints as JSON how often each function was traced: those that
 are compiled, and those that tf.data maps over samples.
 """
 

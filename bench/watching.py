@@ -1,8 +1,8 @@
-"""What it costs to watch a cluster: ``make bench-watching`` writes build/watching.md.
+"""Measure the cost of monitoring a cluster: ``make bench-watching`` writes build/watching.md.
 
-A run's images per second with everything on stand beside those of the same run with everything off, in pairs that
-follow each other; which of a pair comes first alternates, for machines warm up and tire. Where machines are too noisy
-for that to show one per cent, the share of all cores' time that the watching processes take during a run does.
+A run's images per second with all monitoring are compared with those of the same run without, in pairs that follow each
+other; the order in a pair alternates, since machines warm up and slow down. If a machine is too noisy to show one per
+cent that way, the monitoring processes' share of the CPU time during a run shows it.
 """
 
 import json
@@ -25,13 +25,13 @@ TARGETS = "/etc/orchestrator/prometheus/targets.json"
 
 
 def images_per_second(b: Bench) -> float:
-    """Of a whole run: the mean over its epochs but the first."""
+    """Return the images/s of a whole run: the mean over its epochs but the first."""
     epochs = json.loads(b.run(*TRAIN, "--json"))["epochs"][1:]
     return float(statistics.mean(epoch["images_per_second"] for epoch in epochs))
 
 
 def watchers(b: Bench) -> float:
-    """CPU seconds that the processes which watch have used until now, on both nodes (proc_pid_stat(5))."""
+    """Return the CPU seconds that monitoring processes have used so far, on both nodes (proc_pid_stat(5))."""
     lines = "".join(b.run("ssh", node, "--", "sh", "-c", STAT) for node in (HEAD, WORKER)).splitlines()
     assert len(lines) == 6, "two exporters on each node, Prometheus and Alertmanager"
     fields = [line.rpartition(")")[2].split() for line in lines]
@@ -39,7 +39,7 @@ def watchers(b: Bench) -> float:
 
 
 def training(b: Bench) -> list[Row]:
-    shares: list[float] = []  # of all cores, that what watches took while a run went on, from its launch to its end
+    shares: list[float] = []  # of all cores' time from a run's launch to its end, used by monitoring
 
     def watched() -> float:
         b.run("deploy", "--nodes", "2", "--monitoring")
@@ -59,20 +59,20 @@ def training(b: Bench) -> list[Row]:
 
 
 def got(b: Bench, url: str) -> str:
-    """What the head gets there."""
+    """Fetch ``url`` on the head."""
     look = f"import urllib.request; print(urllib.request.urlopen({url!r}).read().decode(), end='')"
     return b.run("ssh", HEAD, "--", "/opt/orchestrator/bin/python", "-c", look)
 
 
 def ask(b: Bench, query: str) -> dict[str, float]:
-    """Values by job and node."""
+    """Query Prometheus; return values by job and node."""
     page = got(b, f"http://127.0.0.1:9090/api/v1/query?{urllib.parse.urlencode({'query': query})}")
     found: list[dict[str, Any]] = json.loads(page)["data"]["result"]
     return {f"{one['metric']['job']} of {one['metric']['node']}": float(one["value"][1]) for one in found}
 
 
 def scrapes(b: Bench) -> list[Row]:
-    """While nothing is trained: one scrape of each exporter."""
+    """Measure one scrape of each exporter while nothing is trained."""
     seconds = ask(b, "avg_over_time(scrape_duration_seconds[1m])")
     samples = ask(b, "scrape_samples_scraped")
     rows = []
@@ -92,14 +92,14 @@ def scrapes(b: Bench) -> list[Row]:
 
 
 def memory(b: Bench) -> int:
-    """Resident memory of Prometheus, bytes."""
+    """Return the resident memory of Prometheus, bytes."""
     show = ("sudo", "systemctl", "show", "--property", "MainPID", "--value", "prometheus")
     pid = b.run("ssh", HEAD, "--", *show).strip()
     return 1024 * int(b.run("ssh", HEAD, "--", "ps", "-o", "rss=", "-p", pid))
 
 
 def simulate(b: Bench, nodes: int) -> None:
-    """Tell Prometheus of so many nodes: the same exporters again under other names."""
+    """Simulate ``nodes`` nodes in Prometheus: the same exporters again under other names."""
     real = json.loads(b.run("ssh", HEAD, "--", "cat", TARGETS))
     copies = [
         {**target, "labels": {**target["labels"], "node": f"simulated-{number}-{target['labels']['node']}"}}

@@ -1,4 +1,4 @@
-"""The cluster as Terraform's one output describes it, and what follows from it. Pure: no input, no output, no clock."""
+"""The cluster as described by Terraform's output, and values derived from it. Pure: no input, no output, no clock."""
 
 from collections.abc import Container
 from itertools import accumulate
@@ -15,9 +15,10 @@ PYTHON = "/opt/orchestrator/bin/python"
 
 
 class Node(BaseModel):
-    """One machine. ``id`` changes when the machine is replaced; ``cpus`` may be a fraction; ``slots`` are ranks.
+    """One machine.
 
-    ``port`` is that of its sshd.
+    ``id`` changes when the machine is replaced; ``port`` is that of its sshd; ``cpus`` may be a fraction; ``slots`` is
+    the number of ranks that it can run.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -33,15 +34,16 @@ class Node(BaseModel):
 
     @property
     def address(self) -> str:
-        """Where this side reaches it."""
+        """Address that this machine uses to reach the node."""
         return self.public_address or self.private_address
 
 
 class Cluster(BaseModel):
-    """The one noun. ``nodes`` maps names to nodes, head first.
+    """A deployed cluster: the central type, from which inventory, hostfile and launch commands are derived.
 
-    ``storage`` and ``trainer`` say whether nodes come with their /shared and their trainer, or are given them;
-    ``jump`` is what they are reached through: USER@HOST:PORT, a machine of the user's own, or iap:PROJECT/ZONE.
+    ``nodes`` maps names to nodes, head first. ``storage`` and ``trainer`` say whether nodes come with /shared and the
+    trainer, or Ansible provides them. ``jump`` is the way to the nodes: USER@HOST:PORT, a machine of the user's own, or
+    iap:PROJECT/ZONE.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -68,12 +70,12 @@ class Cluster(BaseModel):
 
     @property
     def on_gpus(self) -> bool:
-        """Whether ranks compute on GPUs, all of them: see ``working``."""
+        """Whether ranks compute on GPUs; then all of them do, see ``working``."""
         return any(node.gpus for node in self.nodes.values())
 
     @property
     def working(self) -> dict[str, Node]:
-        """The nodes that ranks run on: those with GPUs where there are some, for Horovod takes no mixture; else all."""
+        """Nodes that run ranks: those with GPUs if there are any, since Horovod cannot mix GPUs and CPUs; else all."""
         return {name: node for name, node in self.nodes.items() if node.gpus} or self.nodes
 
     @property
@@ -81,22 +83,22 @@ class Cluster(BaseModel):
         return sum(node.slots for node in self.working.values())
 
     def behind(self, name: str) -> bool:
-        """Whether node ``name`` is reached through the head, which alone has an address outside."""
+        """Return whether node ``name`` is reached through the head because only the head has a public address."""
         outside = self.nodes[self.head].public_address
         return name != self.head and bool(outside) and self.nodes[name].public_address is None
 
     def without(self, names: Container[str]) -> "Cluster":
-        """The same cluster, less some of its workers."""
+        """Return this cluster without the named workers."""
         kept = {name: node for name, node in self.nodes.items() if name not in names}
         return self.model_copy(update={"nodes": kept})
 
     def with_one_slot(self) -> "Cluster":
-        """The same nodes with a slot each: for a run that works once per node."""
+        """Return this cluster with one slot on each node, for a run that works once per node."""
         nodes = {name: node.model_copy(update={"slots": 1}) for name, node in self.nodes.items()}
         return self.model_copy(update={"nodes": nodes})
 
     def named(self, address: str | None) -> str:
-        """The name of the node with this private address or name; the address itself where there is none."""
+        """Return the name of the node with this private address or name, else the address itself."""
         return next((n for n, node in self.nodes.items() if address in (n, node.private_address)), str(address))
 
 
@@ -106,7 +108,11 @@ def _order(name: str, node: Node) -> tuple[bool, int, str]:
 
 
 def read(output: Any) -> Cluster:
-    """The Cluster in Terraform's output. Raises ContractError where the shape is another."""
+    """Parse the cluster in Terraform's output.
+
+    Raises:
+        ContractError: The output does not have the agreed shape.
+    """
     try:
         return Cluster.model_validate(output)
     except ValidationError as error:
@@ -115,9 +121,10 @@ def read(output: Any) -> Cluster:
 
 
 def hosts(cluster: Cluster, np: int | None = None) -> list[str]:
-    """Names of the nodes that ``np`` ranks need (default: all), head first: ranks fill them in this order.
+    """Return the names of the nodes that ``np`` ranks need (default: all), head first: ranks fill them in this order.
 
-    Raises ConfigError where the cluster has fewer slots.
+    Raises:
+        ConfigError: The cluster has fewer than ``np`` slots.
     """
     wanted = cluster.slots if np is None else np
     if not 1 <= wanted <= cluster.slots:
@@ -127,7 +134,11 @@ def hosts(cluster: Cluster, np: int | None = None) -> list[str]:
 
 
 def require_a_gpu_each(cluster: Cluster) -> None:
-    """Raises ConfigError where ranks would have to share a GPU, which NCCL refuses."""
+    """Check that no ranks would share a GPU, which NCCL refuses.
+
+    Raises:
+        ConfigError: A node has more slots than GPUs.
+    """
     crowded = {name: node for name, node in cluster.nodes.items() if 0 < node.gpus < node.slots}
     if crowded:
         problems = [f"slots: {node.slots}: {name} has {node.gpus} GPUs" for name, node in crowded.items()]
@@ -135,6 +146,6 @@ def require_a_gpu_each(cluster: Cluster) -> None:
 
 
 def hostfile(cluster: Cluster, np: int | None = None) -> str:
-    """Horovod's hostfile over :func:`hosts`. No blank or comment line: Horovod's parser crashes on them."""
+    """Return Horovod's hostfile for :func:`hosts`, without blank or comment lines: Horovod's parser crashes on them."""
     used = [cluster.nodes[name] for name in hosts(cluster, np)]
     return "".join(f"{node.private_address} slots={node.slots}\n" for node in used)

@@ -1,16 +1,17 @@
-"""The errors a user can meet, and the exit codes they end with.
+"""Errors that users can meet, and the exit codes of each.
 
     OrchestratorError          message, hint, exit_code = 1
     ├── ConfigError      (2)   all problems at once, each as  path.in.yaml: what is wrong
     ├── PreflightError   (2)   tool, credential, quota, permission or data missing; the hint is the remedy
     ├── StateError       (1)   not deployed · locked by pid N since … · written by a newer version
     ├── CommandFailed    (1)   a tool failed: step, command, exit code, last lines, path of the log
-    ├── NodesFailed      (1)   these nodes, each with its own reason
+    ├── NodesFailed      (1)   some nodes failed, each with its own reason
     ├── RunFailed        (1)   a run did not finish: the first failing rank and its host
-    │   └── RunStopped  (75)   it was asked to end, and left a checkpoint
+    │   └── RunStopped  (75)   a run was asked to stop, and left a checkpoint
     └── ContractError    (1)   a tool succeeded but its answer has the wrong shape
 
-Below the command line code raises these and never prints or exits. Anything else that escapes is a bug (exit code 3).
+Code below the command line raises these and never prints or exits. Any other exception that reaches the command line is
+a bug (exit code 3).
 """
 
 import shlex
@@ -19,12 +20,12 @@ from pathlib import Path
 
 
 def command(words: str, cluster: str = "default") -> str:
-    """How a hint names a command of ours: ready to be pasted, for the cluster that the message is about."""
+    """Return a command of the orchestrator for a hint, ready to be pasted, for the cluster in question."""
     return f"`orchestrator {words}`" if cluster == "default" else f"`orchestrator {words} --cluster {cluster}`"
 
 
 class OrchestratorError(Exception):
-    """Base of all: one sentence of what happened, and one of what to do about it."""
+    """Any other failure: one sentence of what happened, and one of what to do about it. The base of all errors."""
 
     exit_code = 1
 
@@ -44,7 +45,10 @@ class ConfigError(OrchestratorError):
 
 
 class PreflightError(OrchestratorError):
-    """Something outside is missing; nothing was touched. ``others`` are further findings of the same look."""
+    """A tool, credential, quota, permission or file is missing; nothing was touched.
+
+    ``others`` are further findings of the same check.
+    """
 
     exit_code = 2
 
@@ -57,7 +61,11 @@ class PreflightError(OrchestratorError):
 
 
 def gather(*checks: Callable[[], object]) -> None:
-    """Run every check. Raises one PreflightError with what all of them found, once each and with its own remedy."""
+    """Run every check and collect the failures.
+
+    Raises:
+        PreflightError: Some checks failed; it has each finding once, with its own remedy.
+    """
     found: list[PreflightError] = []
     for check in checks:
         try:

@@ -1,4 +1,4 @@
-"""Which driver and which image go with a GPU, by the table in gpus.yaml; what cannot work together is refused. Pure."""
+"""Choose the driver and the image for a GPU from the table in gpus.yaml; refuse combinations that cannot work. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from orchestrator import documents
+from orchestrator.config import documents
 from orchestrator.config.sections import Gpu
 from orchestrator.errors import PreflightError
 
@@ -26,10 +26,10 @@ RELEASES = {
 
 @dataclass(frozen=True)
 class Pairing:
-    """What goes with the GPUs of a cluster.
+    """Driver, packages and versions for the GPUs of a cluster.
 
-    ``driver`` is one of none, image, distro, cuda-repository and vgpu, and ``least_driver`` the version it must have.
-    ``packages`` are those to install, by guest distribution; those of ``first`` in a step of their own before.
+    ``driver`` is one of none, image, distro, cuda-repository and vgpu; ``least_driver`` is the minimum version of it.
+    ``packages`` are the packages to install, by guest distribution; those in ``first`` are installed in a step before.
     """
 
     gpu: str = ""
@@ -45,11 +45,18 @@ class Pairing:
 
 
 def resolve(model: str | None, wanted: Gpu, distribution: str | None = None) -> Pairing:
-    """What goes with GPUs that the cloud calls ``model`` (None: there are none), on guests of ``distribution``.
+    """Choose driver, packages and versions for the GPUs of a cluster.
 
-    ``wanted`` is the section gpu of the configuration; its architecture takes the place of ``model``. ``distribution``
-    is one of those in the table, or None where it is not known before the guests run.
-    Raises PreflightError where that cannot work, with the value and the remedy.
+    Args:
+        model: The cloud's name of the GPUs; None if there are none.
+        wanted: The section gpu of the configuration; its architecture replaces ``model``.
+        distribution: The guests' distribution, one of those in the table; None if it is unknown until the guests run.
+
+    Returns:
+        The pairing; an empty one without GPUs and for ``driver: none``.
+
+    Raises:
+        PreflightError: The combination cannot work; it names the value and the remedy.
     """
     if model is None or wanted.driver == "none":
         return Pairing()
@@ -77,7 +84,7 @@ def resolve(model: str | None, wanted: Gpu, distribution: str | None = None) -> 
 
 
 def distribution(image: str) -> str | None:
-    """The guest distribution that an image's name speaks of ("debian-cloud/debian-12"), or None."""
+    """Return the guest distribution that an image's name indicates ("debian-cloud/debian-12"), or None."""
     return next((release for release, pattern in RELEASES.items() if re.search(pattern, image.lower())), None)
 
 
@@ -88,7 +95,9 @@ def _table() -> dict[str, Any]:
 
 
 def _known(name: str) -> tuple[str, str]:
-    """The architecture of a GPU, or of an architecture's own name, and the least driver. Raises PreflightError."""
+    """Return the architecture of a GPU, or of an architecture's own name, and the minimum driver. Raises
+    PreflightError.
+    """
     architectures = _table()["architectures"]
     words = re.findall(r"[a-z0-9]+", name.lower())
     short = "".join(word for word in words if not NOISE.fullmatch(word))
@@ -110,7 +119,9 @@ def _refuse(name: str, architecture: str, reason: str | None) -> None:
 
 
 def _guests(wanted: str | None) -> dict[str, Any]:
-    """The rows of the table for ``wanted``, or all. Raises PreflightError where it is not in there."""
+    """Return the table's rows for ``wanted``, or all if it is None. Raises PreflightError if the table lacks
+    ``wanted``.
+    """
     rows: dict[str, Any] = _table()["distributions"]
     if wanted is None:
         return rows
@@ -120,7 +131,7 @@ def _guests(wanted: str | None) -> dict[str, Any]:
 
 
 def _driver(model: str, wanted: Gpu, least: str, guests: Mapping[str, Any]) -> str:
-    """Where the driver comes from; auto is the distribution's own where that is new enough."""
+    """Choose the source of the driver; auto takes the distribution's own driver if that is new enough."""
     licensed = LICENSED.search(model.lower()) or wanted.vgpu_installer is not None
     if wanted.driver == "vgpu" or (wanted.driver == "auto" and licensed):
         _licence(model, wanted)
@@ -141,7 +152,7 @@ def _licence(model: str, wanted: Gpu) -> None:
 
 
 def _with_own_driver(name: str, least: str, guests: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of ``guests`` whose own driver is new enough. Raises PreflightError where there are none."""
+    """Select the ``guests`` whose own driver is new enough. Raises PreflightError if there are none."""
     found = {guest: about for guest, about in guests.items() if _new_enough(about, least)}
     if not found:
         own = ", ".join(f"{guest} has {about['driver']}" for guest, about in guests.items())

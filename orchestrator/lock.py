@@ -1,4 +1,4 @@
-"""Who may work on a cluster: one deploy, one teardown or one start of a run at a time."""
+"""Locks of a cluster: one deploy, one teardown or one start of a run at a time."""
 
 import contextlib
 import fcntl
@@ -9,45 +9,58 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
-from orchestrator import endings, progress
+from orchestrator import progress, termination
 from orchestrator.errors import StateError
 from orchestrator.state import Home, usable
 
-ROUNDS = 3  # what is being ended may start another program meanwhile
+ROUNDS = 3  # a program may start another while it is being ended
 LOOK_SECONDS = 0.1
-MOST_SHOWN = 100  # characters of a lock file: what is there may be damaged
+MOST_SHOWN = 100  # characters of a lock file, which may be damaged
 
 
 @contextlib.contextmanager
 def held(place: Home) -> Iterator[None]:
-    """Hold the cluster for this process; what a killed holder left running is ended first.
+    """Hold the cluster's lock, and end programs that a killed holder left running.
 
-    Raises StateError where another process holds it, or is starting a run on it. The kernel drops the lock when the
-    process ends, however it ends.
+    The kernel drops the lock when the process ends, in whatever way.
+
+    Raises:
+        StateError: Another process holds the lock, or is starting a run.
     """
     with _locked(place, "lock"), _locked(place, "starting"):
         for _ in range(ROUNDS):
-            left = endings.orphans(place.path)
+            left = termination.orphans(place.path)
             if not left:
                 break
             with progress.step("Ending what a killed command left"):
-                endings.end_all(left)
-        endings.own(place.path)
+                termination.end_all(left)
+        termination.own(place.path)
         yield
 
 
 @contextlib.contextmanager
 def starting(place: Home) -> Iterator[None]:
-    """Hold the right to start a run, from the placing of its data to its unit on the head. Raises StateError."""
+    """Hold the right to start a run, from copying its data until its unit runs on the head.
+
+    Raises:
+        StateError: Another process holds it.
+    """
     with _locked(place, "starting"):
         yield
 
 
 @contextlib.contextmanager
 def waited(path: Path, does: str, seconds: float, variable: str = "XDG_STATE_HOME") -> Iterator[None]:
-    """Hold the file ``path``, which ``variable`` moves, once no other command does what this one ``does``.
+    """Wait for the lock on the file ``path`` and hold it.
 
-    Raises StateError after so many ``seconds``.
+    Args:
+        path: The lock file.
+        does: What commands that hold this lock do, for messages.
+        seconds: How long to wait.
+        variable: The environment variable that moves ``path``, for messages.
+
+    Raises:
+        StateError: Another command held the lock for all of these seconds.
     """
     with usable(path, variable):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -67,7 +80,7 @@ def _take(file: IO[str], does: str, deadline: float) -> None:
 
 
 def _taken(file: IO[str]) -> bool:
-    """Whether the lock could be had at once."""
+    """Try to take the lock without waiting; return whether that worked."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

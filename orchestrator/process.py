@@ -1,4 +1,4 @@
-"""The one place that starts foreign programs, waits for them, and ends them."""
+"""Start foreign programs, wait for them, and end them: the only module that does."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn, TypeVar
 
-from orchestrator import endings, progress
+from orchestrator import progress, termination
 from orchestrator.errors import CommandFailed, PreflightError
 
 LAST_LINES = 20
@@ -36,11 +36,24 @@ def run(
     on_line: Line | None = None,
     seconds: float = 3600.0,
 ) -> str:
-    """Run ``argv`` to its end; returns its standard output. With a ``log``, all that it says is appended there instead.
+    """Run ``argv`` until it ends.
 
-    The program gets a session of its own, so that a Ctrl-C meant for us reaches it once and from us.
-    ``env`` is added to our own environment, None takes a variable away; ``on_line`` sees every line as it comes.
-    Raises CommandFailed on any exit code but 0, and where there is none within so many ``seconds``.
+    The program gets its own session, so that Ctrl-C reaches it only once, through this process.
+
+    Args:
+        step: Name of the step, for errors.
+        argv: Program and arguments.
+        log: File to which standard output and standard error are appended; None to return the output instead.
+        cwd: Working directory.
+        env: Changes to this process's environment; None removes a variable.
+        on_line: Called with every line of output as it comes.
+        seconds: Time limit.
+
+    Returns:
+        Standard output; "" with a ``log``.
+
+    Raises:
+        CommandFailed: The exit code is not 0, or the program did not end within ``seconds``.
     """
     deadline = time.monotonic() + seconds
     with _files(step, argv, log) as (output, errors):
@@ -57,7 +70,11 @@ def run(
 
 
 def require(program: str, remedy: str) -> None:
-    """Raises PreflightError where ``program`` is not on the PATH."""
+    """Check that ``program`` is on the PATH.
+
+    Raises:
+        PreflightError: It is not; ``remedy`` is the hint.
+    """
     if not shutil.which(program):
         raise PreflightError(f"{program} is not on the PATH", remedy)
 
@@ -68,9 +85,10 @@ def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _files(step: str, argv: Sequence[str], log: Path | None) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Where a program writes its output and its errors.
+    """Open the files for a program's output and errors.
 
-    Files, no pipes to us: it must be able to go on, and to write down what it made, when we are killed.
+    Files, not pipes to this process: the program must be able to continue, and to record what it made, after this
+    process was killed.
     """
     if log is None:
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -102,13 +120,13 @@ def _started(
 def _follow(
     child: "subprocess.Popen[bytes]", file: IO[bytes], position: int, on_line: Line | None, deadline: float
 ) -> list[str]:
-    """The lines in ``file`` from ``position`` until ``child`` ends; the last is what follows the last newline."""
+    """Return the lines in ``file`` from ``position`` until ``child`` ends, then the rest after the last newline."""
     rest, said, ended = b"", list[str](), False
     while not ended and time.monotonic() < deadline:
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(LOOK_SECONDS)
-        ended = child.returncode is not None  # settled before reading, so that its last words are read too
-        while piece := os.pread(file.fileno(), CHUNK, position):  # leaves the child's place in the file alone
+        ended = child.returncode is not None  # before reading, so that its last output is read too
+        while piece := os.pread(file.fileno(), CHUNK, position):  # does not move the child's position in the file
             position += len(piece)
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
@@ -124,11 +142,11 @@ def _aside(errors: IO[bytes]) -> list[str]:
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
-    """Leave no child behind, nor what it started. Whoever cannot wait (a further Ctrl-C) gets the next signal sent."""
+    """End the child and all that it started. Another Ctrl-C escalates to the next signal."""
     if child.poll() is not None:
         return
     progress.note("ending what is under way: this can take a minute")
-    for number, seconds in endings.ways():
+    for number, seconds in termination.ways():
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             if child.poll() is None:
                 child.send_signal(number)
@@ -138,7 +156,16 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 
 
 def watched(items: Iterable[Item], seconds: float, on_silence: Callable[[float], None]) -> Iterator[Item]:
-    """``items`` as they come; whenever none came for ``seconds``, ``on_silence`` is told for how long and may raise."""
+    """Yield ``items`` as they come, and report silence.
+
+    Args:
+        items: Read by a thread.
+        seconds: Duration of a silence to report.
+        on_silence: Called after each ``seconds`` without an item with the seconds of silence so far; it may raise.
+
+    Returns:
+        The items; errors of the source are raised here.
+    """
     arrived: queue.SimpleQueue[tuple[Item] | BaseException | None] = queue.SimpleQueue()
 
     def drain() -> None:
@@ -146,7 +173,7 @@ def watched(items: Iterable[Item], seconds: float, on_silence: Callable[[float],
             for item in items:
                 arrived.put((item,))
             arrived.put(None)
-        except BaseException as error:  # whatever it is, it is raised where the items are used
+        except BaseException as error:  # raised where the items are used
             arrived.put(error)
 
     threading.Thread(target=drain, daemon=True).start()
@@ -166,7 +193,11 @@ def watched(items: Iterable[Item], seconds: float, on_silence: Callable[[float],
 
 
 def connected(argv: Sequence[str]) -> tuple[socket.socket, Callable[[], str]]:
-    """A socket that is the input and the output of ``argv``, and a function for what it has said when it is over."""
+    """Open a socket that is both standard input and output of ``argv``.
+
+    Returns:
+        The socket, and a function that returns the program's standard error after it has ended.
+    """
     ours, theirs = socket.socketpair()
     with theirs:
         ends = theirs.fileno()
@@ -184,10 +215,11 @@ def connected(argv: Sequence[str]) -> tuple[socket.socket, Callable[[], str]]:
 
 @contextlib.contextmanager
 def beside(step: str, argv: Sequence[str]) -> Iterator[Beside]:
-    """Run ``argv`` while the context lasts. Its input lasts as long as we do, however we end: `cat` would end with us.
+    """Run ``argv`` in the background while the context lasts.
 
-    What is given waits for so many seconds (None: for ever) and returns the complaints so far; it raises CommandFailed
-    where the program has ended.
+    Its standard input stays open until this process ends, in whatever way: `cat` would then end, too. Yields a function
+    that waits for some seconds (None: without limit) and returns the lines of standard error so far; it raises
+    CommandFailed if the program has ended.
     """
     with _files(step, argv, None) as (output, errors):
         options = {"stdin": subprocess.PIPE, "stdout": output, "stderr": errors}
@@ -202,13 +234,13 @@ def beside(step: str, argv: Sequence[str]) -> Iterator[Beside]:
             try:
                 yield wait
             finally:
-                child.terminate()  # it has nothing to save, and need not be interrupted first
+                child.terminate()  # it has nothing to save: no interrupt needed first
                 if child.stdin:
                     child.stdin.close()
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    child.wait(endings.TERMINATE_SECONDS)
+                    child.wait(termination.TERMINATE_SECONDS)
 
 
 def replace(argv: Sequence[str]) -> NoReturn:
-    """Become ``argv``: for an interactive program that takes the terminal over."""
+    """Replace this process by ``argv``, an interactive program that takes over the terminal."""
     os.execvp(argv[0], list(argv))

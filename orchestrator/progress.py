@@ -1,10 +1,11 @@
-"""Progress on standard error: a live line on a terminal, plain lines elsewhere. Results never come this way."""
+"""Progress on standard error: a live line on a terminal, plain lines elsewhere. Results are never printed here."""
 
 import contextlib
 import os
 import re
+import tarfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -13,8 +14,10 @@ from rich.segment import Segment
 from rich.status import Status
 from rich.text import Text
 
-NARROWEST = 20  # columns that a table needs
-# What a terminal obeys instead of showing it (ECMA-48, 7 and 8 bits), and what changes the direction of text.
+from orchestrator.errors import OrchestratorError
+
+NARROWEST = 20  # columns; a table needs as many
+# Control sequences of terminals (ECMA-48, 7 and 8 bits), and characters that change the direction of text.
 ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # with parameters: colours, the cursor, erasing
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, links, clipboard
@@ -24,14 +27,14 @@ ESCAPES = re.compile(
 
 
 def plain(text: str) -> str:
-    """``text`` without escape sequences and control characters other than newline and tab."""
+    """Remove escape sequences and control characters other than newline and tab."""
     return text if text.isprintable() else ESCAPES.sub("", text.encode(errors="replace").decode())
 
 
 class Terminal(Console):
-    """Prints text without markup, emoji and highlighting.
+    """A console that prints text without markup, emoji and highlighting.
 
-    Nodes, and files of other people, never send a terminal anything but text: whatever is printed passes here.
+    All output passes through here, so nodes and files of other people cannot send a terminal anything but text.
     """
 
     def __init__(self, stderr: bool = False, width: int | None = None) -> None:
@@ -43,11 +46,11 @@ class Terminal(Console):
             yield part if part.control else Segment(plain(part.text), part.style)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(plain(text), **options)  # before rich takes a part of a sequence away
+        return super().render_str(plain(text), **options)  # before rich removes a part of a sequence
 
 
 def _forget_unusable_widths() -> None:
-    """Rich and Typer take any digits for a width, and pad every line to it."""
+    """Remove unusable widths from the environment: Rich and Typer accept any digits, and pad every line to them."""
     for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
         given = os.environ.get(name)
         if given is not None and not (re.fullmatch("[0-9]{1,4}", given) and int(given) >= NARROWEST):
@@ -55,14 +58,14 @@ def _forget_unusable_widths() -> None:
 
 
 console = Terminal(stderr=True)
-PLAIN_SECONDS = 10.0  # at least this long between two lines of detail where there is no terminal
+PLAIN_SECONDS = 10.0  # least time between two lines of detail without a terminal
 
 
 _seconds: dict[str, float] = {}
 
 
 class Step:
-    """One announced step; :meth:`detail` says what it is at."""
+    """One announced step; :meth:`detail` shows its progress."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -94,7 +97,7 @@ class Step:
 
 @contextlib.contextmanager
 def step(title: str) -> Iterator[Step]:
-    """Announce ``title``, then say whether it ended well and how long it took."""
+    """Announce ``title``, then print whether the step succeeded and how long it took."""
     current, ok = Step(title), False
     current.begin()
     try:
@@ -105,11 +108,20 @@ def step(title: str) -> Iterator[Step]:
 
 
 def seconds() -> dict[str, float]:
-    """How long each step of this process took, in order."""
+    """Return how long each step of this process took, in order."""
     return dict(_seconds)
 
 
 def note(text: str) -> None:
-    """One line that stays."""
+    """Print one line that stays."""
     if text:
         console.print(text, markup=False)
+
+
+@contextlib.contextmanager
+def log_errors(action: str, say: Callable[[str], None] = note) -> Iterator[None]:
+    """Print an error of ``action`` as one line and continue; also for a record or a result that cannot be read."""
+    try:
+        yield
+    except (OrchestratorError, OSError, ValueError, tarfile.TarError) as error:
+        say(f"{action}: {error}")

@@ -1,4 +1,4 @@
-"""Fetches Terraform into the directory given, checked against its SHA-256, where neither it nor OpenTofu is installed.
+"""Fetch Terraform into a directory, checked against its SHA-256, if neither it nor OpenTofu is installed.
 
 ``TERRAFORM_RELEASES`` names a mirror with the same layout as releases.hashicorp.com.
 """
@@ -23,7 +23,7 @@ BY_HAND = "install Terraform (https://developer.hashicorp.com/terraform/install)
 
 
 def main(directory: Path) -> None:
-    """Do nothing where Terraform or OpenTofu is there; end with what to do by hand where it cannot be fetched."""
+    """Fetch Terraform into ``directory`` unless it or OpenTofu exists; if that fails, exit with manual instructions."""
     if shutil.which("terraform") or shutil.which("tofu") or os.access(directory / "terraform", os.X_OK):
         return
     if platform.machine() not in SHA256:
@@ -44,7 +44,7 @@ def main(directory: Path) -> None:
 
 
 def _put(content: bytes, path: Path) -> None:
-    """Under another name first: one that is cut short is never taken for the program."""
+    """Write the file under another name first, so that an incomplete file is never taken for the program."""
     partial = path.with_name(f".{path.name}.partial")
     partial.write_bytes(content)
     partial.chmod(0o755)

@@ -1,7 +1,7 @@
 """Write the licence of every locked Python package: ``python -m scripts.licences [DIRECTORY...]`` → docs/licences.md.
 
-Licences are read from the metadata of what is installed here, and of what is installed or lies as a wheel in each
-DIRECTORY, such as the site-packages of an image. A package whose metadata is not found keeps its row.
+Licences are read from the metadata of packages that are installed on this machine, and of packages that are installed
+or lie as wheels in each DIRECTORY, such as the site-packages of an image. A package without metadata keeps its row.
 """
 
 import re
@@ -31,7 +31,9 @@ LOCKS = {
 
 
 def locked() -> dict[str, list[str]]:
-    """Where each locked package is installed; what the command has, development has too."""
+    """Return the uses of each locked package; "development" is left out for the command's packages, since it includes
+    them.
+    """
     found: dict[str, list[str]] = {}
     for use, path in LOCKS.items():
         for name in set(re.findall(r"^([\w.-]+)==", (ROOT / path).read_text(), re.MULTILINE)):
@@ -40,13 +42,13 @@ def locked() -> dict[str, list[str]]:
 
 
 def rows() -> dict[str, str]:
-    """The licence of each package that the page has."""
+    """Return the licence of each package on the page."""
     table = PAGE.read_text().partition(HEADING)[2]
     return {name: licence for name, licence, _ in re.findall(r"^\| (\S+) \| (.*?) \| (.*?) \|$", table, re.MULTILINE)}
 
 
 def licence(metadata: Message) -> str:
-    """The SPDX expression, else the classifiers, else the first line of the free text."""
+    """Return the SPDX expression, else the classifiers, else the first line of the free text."""
     classifiers = [c.rpartition(" :: ")[2] for c in metadata.get_all("Classifier", []) if c.startswith("License :: ")]
     free = (metadata.get("License") or "").strip().partition("\n")[0]
     return str(metadata.get("License-Expression") or ", ".join(classifiers) or free)
@@ -62,7 +64,7 @@ def metadata_in(directories: list[str]) -> Iterator[Message]:
 
 
 def page(directories: list[str]) -> str:
-    """The page with the table of now. Raises SystemExit naming packages whose licence is not known."""
+    """Return the page with the current table. Raises SystemExit naming packages with unknown licences."""
     found = {canonicalize_name(about["Name"]): licence(about) for about in metadata_in(directories)}
     known = rows() | {name: said for name, said in found.items() if said}
     uses = locked()

@@ -1,12 +1,12 @@
-"""Writes docs/metrics.md from the tables in the code and the recording rules: ``python -m scripts.metrics_table``."""
+"""Write docs/metrics.md from the tables in the code and the recording rules: ``python -m scripts.metrics_table``."""
 
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from orchestrator.trainer.watching import metrics, nvml_fields
-from orchestrator.trainer.watching.metrics import Metric
+from orchestrator.trainer.telemetry import metrics, nvml_fields
+from orchestrator.trainer.telemetry.metrics import Metric
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "metrics.md"
@@ -15,8 +15,8 @@ RULES = ROOT / "infra" / "prometheus" / "rules" / "recording.yml"
 HEAD = """\
 # Metrics
 
-Made by `python -m scripts.metrics_table` from `orchestrator/trainer/watching/metrics.py`,
-`orchestrator/trainer/watching/nvml_fields.py` and
+Made by `python -m scripts.metrics_table` from `orchestrator/trainer/telemetry/metrics.py`,
+`orchestrator/trainer/telemetry/nvml_fields.py` and
 `infra/prometheus/rules/recording.yml`; a test keeps it equal to them.
 
 Every node serves on its private address: node_exporter on port 9100, ours (job `orchestrator`) on 9401, and, where
@@ -77,7 +77,7 @@ What panels ask often, evaluated by Prometheus.
 
 
 def page() -> str:
-    """The whole text of docs/metrics.md."""
+    """Return the whole text of docs/metrics.md."""
     training = _table(["name", "type", "unit", "meaning", "how it is measured"], map(_row, metrics.TRAINING))
     labels = f"\nLabels of all: {_names(metrics.RUN)}; of some, others in brackets.\nHistograms: {_buckets()}.\n"
     node = _table(["name", "type", "meaning"], [[_name(metrics.INTERFACE), "gauge", metrics.INTERFACE.measured]])
@@ -117,7 +117,7 @@ def _rules() -> str:
 
 
 def _costs() -> str:
-    """Measured, and so written by hand: docs/metrics-costs.md, where it is there."""
+    """Return docs/metrics-costs.md, which is measured and therefore written by hand; "" if it does not exist."""
     costs = PAGE.with_name("metrics-costs.md")
     return "\n" + costs.read_text() if costs.exists() else ""
 

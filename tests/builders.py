@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import cluster as clusters
-from orchestrator import inventory as inventories
 from orchestrator import state
+from orchestrator.ansible import inventory as inventories
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.launch import Run
+from orchestrator.runs.launch import Run
 from orchestrator.schema import Epoch, NodeFacts, Results, Scores, World
 from orchestrator.state import Home, Record
-from orchestrator.trainer.supervision.record import RankRecord
+from orchestrator.trainer.supervision.rank_record import RankRecord
 from tests import samples
 
 DIGEST = "0123456789ab"

@@ -8,9 +8,10 @@ from typing import NoReturn
 
 import pytest
 
-from orchestrator import endings, images
+from orchestrator import termination
 from orchestrator.config import Local
-from orchestrator.engine import Engine
+from orchestrator.docker import context
+from orchestrator.docker.engine import Engine
 from orchestrator.errors import PreflightError
 from orchestrator.terraform import program
 
@@ -28,7 +29,7 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
     for variable, folder in (("HOME", "home"), ("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "cache")):
         (base / folder).mkdir()
         monkeypatch.setenv(variable, str(base / folder))
-    monkeypatch.setenv(endings.OWNER, "")  # a test that takes a lock sets it; this line makes that undone
+    monkeypatch.setenv(termination.OWNER, "")  # a test that takes a lock sets it; this line makes that undone
     return base / "state" / "orchestrator"
 
 
@@ -65,5 +66,5 @@ def docker_engine(missing: Missing) -> Engine:
 @pytest.fixture(scope="session")
 def node_image(docker_engine: Engine, missing: Missing) -> str:
     """Tag of the node image made of the sources here."""
-    tag = images.tag("node", Local().base_image)
+    tag = context.tag("node", Local().base_image)
     return tag if docker_engine.has_image(tag) else missing(f"image {tag} is not built: deploy a cluster once")

@@ -3,9 +3,9 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from orchestrator import build
 from orchestrator.config import Local
-from orchestrator.engine import Engine
+from orchestrator.docker import build
+from orchestrator.docker.engine import Engine
 
 if __name__ == "__main__":
     with TemporaryDirectory() as logs:

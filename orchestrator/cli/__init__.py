@@ -1,4 +1,4 @@
-"""The command line: the only place that prints results, asks, and exits."""
+"""Command line: the only package that prints results, asks, and exits."""
 
 import platform
 import sys
@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from orchestrator import __version__, endings, progress, state
+from orchestrator import __version__, progress, state, termination
 from orchestrator.cli import catalogue, clusters, data, monitoring, nodes, notebook, options, runs, streams, training
 from orchestrator.errors import OrchestratorError, PreflightError
 
@@ -19,7 +19,7 @@ INTERRUPTED, BUG = 130, 3
 
 
 class _Commands(TyperGroup):
-    """Every command passes here: what ends one from outside is no error of ours and no bug."""
+    """Group that runs every command; an interruption from outside is neither an error nor a bug."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -63,16 +63,16 @@ def _root(
 
 
 def main() -> NoReturn:
-    """The console script: runs a command, turns errors into one message and an exit code (see orchestrator.errors)."""
+    """Run a command of the console script; turn errors into one message and an exit code (see orchestrator.errors)."""
     streams.prepare()
-    endings.keep_programs_interruptible()
+    termination.keep_programs_interruptible()
     code = _outcome(streams.require_utf8_arguments) or _outcome(app)
     unwritten = _outcome(sys.stdout.flush)
     sys.exit(code or unwritten)
 
 
 def _outcome(action: Callable[[], object]) -> int:
-    """The exit code that ``action`` stands for."""
+    """Run ``action`` and return its exit code."""
     try:
         action()
     except SystemExit as end:
@@ -87,7 +87,7 @@ def _outcome(action: Callable[[], object]) -> int:
 
 
 def _reported(error: Exception) -> int:
-    """Say what ended the command; returns the exit code."""
+    """Print why the command failed and return the exit code."""
     if isinstance(error, OrchestratorError):
         _say("\n".join(map(options.located, error.message.split("\n"))), error.hint)
         return error.exit_code
@@ -105,12 +105,12 @@ def _say(message: str, hint: str = "") -> None:
 
 
 def _crash_report() -> str:
-    """What to do about a bug: report the log with traceback and versions, or these where no log can be written."""
+    """Return what to do about a bug: report the log with traceback and versions, or its text if no log can be kept."""
     versions = f"orchestrator {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
     text = versions + f"{sys.argv}\n" + traceback.format_exc()
     try:
         path = state.root() / f"crash-{datetime.now():%Y%m%d-%H%M%S}.log"
         state.replace(path, text)
-    except Exception:  # a disk that is full, no home: the report itself must not fail
+    except Exception:  # full disk, no home directory: the report must not fail
         return f"please report it with this:\n{text}"
     return f"please report it with {path}"

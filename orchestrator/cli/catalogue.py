@@ -1,4 +1,4 @@
-"""Commands that list what can be trained, and on what."""
+"""Commands that list the models and data sets available for training."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ def _dataset(name: str) -> dict[str, Any]:
 
 
 def _shape(of: dict[str, int]) -> str:
-    """Pixels and channels of an image, or a row's features."""
+    """Return pixels and channels of an image, or the number of features of a row."""
     size, channels = of["image_size"], of["channels"]
     return f"{size}x{size}x{channels}" if size > 1 else f"{channels} features"
 

@@ -1,4 +1,4 @@
-"""Commands about the cluster itself."""
+"""Commands for the cluster itself."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -6,22 +6,18 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import (
-    checks,
-    config,
-    lifecycle,
-    planning,
-    prices,
-    progress,
-    providers,
-    removal,
-    runs,
-)
+from orchestrator import config, progress, providers
+from orchestrator import health as health_checks
 from orchestrator.cli import options, output, reports
 from orchestrator.cli.options import ConfigFile, GrafanaPassword, GrafanaPasswordFile, Json, Name, key
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, OrchestratorError
 from orchestrator.errors import command as spell
+from orchestrator.lifecycle import deploy as lifecycle_deploy
+from orchestrator.lifecycle import plan as lifecycle_plan
+from orchestrator.lifecycle import prices
+from orchestrator.lifecycle import teardown as lifecycle_teardown
+from orchestrator.runs import control
 
 ORPHANS = "Remove what carries the cluster's name and is not of this state directory, even if another user runs it."
 
@@ -42,9 +38,9 @@ def init(
     try:
         if path.exists() and not force:
             raise ConfigError([f"{path} is there already"], "--force replaces it")
-        if path.is_fifo():  # it would wait for a reader
+        if path.is_fifo():  # writing would wait for a reader
             raise ConfigError([f"{path} is a pipe, not a file"], "name a file")
-        path.touch(mode=0o600)  # it has room for passwords
+        path.touch(mode=0o600)  # the file can hold passwords
         if path.is_file():
             path.chmod(0o600)
         path.write_text(config.template(), encoding="utf-8")
@@ -68,7 +64,7 @@ def plan(
 ) -> None:
     """Check what a deploy needs, and show what it would make and what that costs. Touches nothing."""
     wanted = options.load(config_file, name, {"nodes": nodes, "provider": provider, "slots": slots})
-    found = planning.plan(wanted)
+    found = lifecycle_plan.plan(wanted)
     bill = prices.bill(found.priced, wanted.prices)
     if json:
         return output.as_json({"changes": found.changes, "prices": bill, "currency": wanted.currency})
@@ -104,7 +100,7 @@ def deploy(
         "local.base_image": base_image,
     }  # fmt: skip
     wanted = options.load(config_file, name, flags)
-    made = lifecycle.deploy(wanted)
+    made = lifecycle_deploy.deploy(wanted)
     if json:
         return output.as_json(made)
     changes = ", ".join(f"{node} changed={count}" for node, count in made.changed.items())
@@ -120,8 +116,8 @@ def deploy(
 def status(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """Show nodes, roles, addresses, slots, health and runs."""
     place, record, made = options.deployed(config_file, name)
-    health = checks.health(place, made, providers.of(record).trainer_digest(record))
-    seen = runs.overview(place, made)
+    health = health_checks.health(place, made, providers.of(record).trainer_digest(record))
+    seen = control.overview(place, made)
     if json:
         listing = [reports.as_record(one) for one in seen]
         found = {"cluster": made, "missing": record.missing, "health": health.checks, "runs": listing}
@@ -149,7 +145,9 @@ def teardown(
     if orphans:
         receipt = _orphans(options.load(config_file, chosen, {"provider": provider}, whole=False), yes)
     else:
-        receipt = removal.teardown(chosen, _wanted(config_file, chosen, provider), not discard_metrics, discard_runs)
+        receipt = lifecycle_teardown.teardown(
+            chosen, _wanted(config_file, chosen, provider), not discard_metrics, discard_runs
+        )
     if json:
         output.as_json(receipt)
     else:
@@ -161,15 +159,15 @@ def teardown(
 
 
 def _wanted(config_file: Path | None, name: str, provider: str | None) -> Config | None:
-    """What cluster.yaml asks for, where it can be read: a teardown does not need it."""
+    """Load cluster.yaml if it can be read; a teardown does not need it."""
     with suppress(OrchestratorError):
         return options.load(config_file, name, {"provider": provider}, whole=False)
     return None
 
 
-def _orphans(wanted: Config, yes: bool) -> removal.Receipt:
-    found = removal.orphans(wanted)
+def _orphans(wanted: Config, yes: bool) -> lifecycle_teardown.Receipt:
+    found = lifecycle_teardown.orphans(wanted)
     if found and not yes:
         progress.note("\n".join(map(str, found)))
         typer.confirm(f"remove these {len(found)}?", abort=True, err=True)
-    return removal.remove_orphans(wanted, found)
+    return lifecycle_teardown.remove_orphans(wanted, found)

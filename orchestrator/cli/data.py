@@ -1,20 +1,20 @@
-"""Commands that bring a data set near: shards made of it once, on all nodes together, and copies of them on each."""
+"""Commands that prepare data sets as shards, on all nodes together, and copy shards to every node's disk."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestrator import programs
-from orchestrator.cli import options, reports, started, training
+from orchestrator.cli import follow, options, reports, training
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cli.training import Controller, CycleTime, Detach, Interface, Np
+from orchestrator.runs import jobs
 from orchestrator.schema import Prepared, Staged
 
-Dataset = Annotated[str | None, completed(HELP["train.dataset"], lambda: list(programs.SHARDED))]
+Dataset = Annotated[str | None, completed(HELP["train.dataset"], lambda: list(jobs.SHARDED))]
 Data = Annotated[Path | None, key("train.data")]
-PREPARED = started.left("prepared.json", Prepared, reports.prepared)
-STAGED = started.left("staged.json", Staged, reports.staged)
+PREPARED = follow.left("prepared.json", Prepared, reports.prepared)
+STAGED = follow.left("staged.json", Staged, reports.staged)
 
 
 def register(app: typer.Typer) -> None:
@@ -44,8 +44,8 @@ def prepare(
     launch = training.launched(np, controller, network_interface, cycle_time)
     config = options.load(config_file, name, {**flags, **launch})
     place, cluster, digest = training.deployed(config)
-    run = programs.prepare(place, cluster, digest, config, skip_unreadable)
-    started.follow(place, cluster, run, json, PREPARED, detach)
+    run = jobs.prepare(place, cluster, digest, config, skip_unreadable)
+    follow.follow(place, cluster, run, json, PREPARED, detach)
 
 
 def stage(
@@ -64,5 +64,5 @@ def stage(
     launch = training.launched(None, controller, network_interface, cycle_time)
     config = options.load(config_file, name, {**flags, **launch})
     place, cluster, digest = training.deployed(config)
-    run = programs.stage(place, cluster, digest, config)
-    started.follow(place, cluster, run, json, STAGED, detach)
+    run = jobs.stage(place, cluster, digest, config)
+    follow.follow(place, cluster, run, json, STAGED, detach)

@@ -1,4 +1,4 @@
-"""Commands that look into a cluster: what it does now, what a run did, and where to see it in a browser."""
+"""Commands for monitoring: current state, the series of a run, and dashboards in a browser."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,20 +6,22 @@ from typing import Annotated
 import typer
 from rich.live import Live
 
-from orchestrator import plot, progress, records, state, tunnel
-from orchestrator.cli import options, output, watched
+from orchestrator import plot, progress, state
+from orchestrator.cli import monitoring_view, options, output
 from orchestrator.cli.notebook import Open, hold
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.cli.runs import RunName
 from orchestrator.config.sections import seconds
 from orchestrator.errors import ConfigError, StateError, command
-from orchestrator.launch import Run
-from orchestrator.monitoring import access, password, series, summary, top
+from orchestrator.monitoring import connection, grafana_password, series, summary, top
 from orchestrator.monitoring.prometheus import Series
-from orchestrator.plot import minutes
+from orchestrator.plot import timeline
+from orchestrator.runs import store
+from orchestrator.runs.launch import Run
 from orchestrator.schema.bounded import shown
+from orchestrator.services import tunnel
+from orchestrator.services.tunnel import Service
 from orchestrator.state import Home
-from orchestrator.tunnel import Service
 
 LONGEST_PAUSE = 24 * 3600.0  # seconds
 
@@ -44,16 +46,16 @@ def show_top(
     """Show what nodes and runs do now, until Ctrl-C."""
     pause = _pause(interval)
     place, record, made = options.deployed(config_file, name)
-    with access.asking(place, record, made) as (prometheus, wait):
+    with connection.asking(place, record, made) as (prometheus, wait):
         found = top.look(prometheus, list(made.nodes))
         if json:
             return output.as_json(found)
         if once or not output.console.is_terminal:
-            return output.console.print(watched.everything(made.name, found))
-        with Live(watched.everything(made.name, found), console=output.console, screen=True) as live:
+            return output.console.print(monitoring_view.everything(made.name, found))
+        with Live(monitoring_view.everything(made.name, found), console=output.console, screen=True) as live:
             while True:
                 wait(pause)
-                live.update(watched.everything(made.name, top.look(prometheus, list(made.nodes))), refresh=True)
+                live.update(monitoring_view.everything(made.name, top.look(prometheus, list(made.nodes))), refresh=True)
 
 
 def _pause(text: str) -> float:
@@ -68,12 +70,12 @@ def dashboard(
 ) -> None:
     """Open a tunnel to Grafana, Prometheus and Alertmanager, and print their addresses; Ctrl-C closes it."""
     place, record, made = options.deployed(config_file, name)
-    access.require(place, record)
-    lack = access.grafana_lack(place, record, made)
-    services = [*([] if lack else [access.GRAFANA]), access.PROMETHEUS, access.ALERTMANAGER]
+    connection.require(place, record)
+    lack = connection.grafana_lack(place, record, made)
+    services = [*([] if lack else [connection.GRAFANA]), connection.PROMETHEUS, connection.ALERTMANAGER]
     ports = tunnel.free_ports(services, port)
     addresses = {service.name: f"http://{tunnel.HERE}:{here}" for service, here in ports.items()}
-    with tunnel.opened(place, made, ports, access.ANSWER_SECONDS) as open_tunnel:
+    with tunnel.opened(place, made, ports, connection.ANSWER_SECONDS) as open_tunnel:
         if json:
             output.as_json(_described(place, addresses, lack))
         else:
@@ -82,9 +84,9 @@ def dashboard(
 
 
 def _described(place: Home, addresses: dict[str, str], lack: str) -> dict[str, object]:
-    names: tuple[Service, ...] = (access.GRAFANA, access.PROMETHEUS, access.ALERTMANAGER)
+    names: tuple[Service, ...] = (connection.GRAFANA, connection.PROMETHEUS, connection.ALERTMANAGER)
     found = {service.name.lower(): addresses.get(service.name) for service in names}
-    login = {"user": password.USER, "password_file": place.monitoring} if not lack else {"grafana_lack": lack}
+    login = {"user": grafana_password.USER, "password_file": place.monitoring} if not lack else {"grafana_lack": lack}
     return {**found, **login}
 
 
@@ -93,8 +95,10 @@ def _say(place: Home, addresses: dict[str, str], lack: str) -> None:
         output.line(f"Grafana: none: {lack}")
     for service, address in addresses.items():
         output.line(f"{service}: {address}")
-        if service == access.GRAFANA.name:
-            output.line(f"user: {password.USER}\npassword: {password.read(place)} (kept in {place.monitoring})")
+        if service == connection.GRAFANA.name:
+            output.line(
+                f"user: {grafana_password.USER}\npassword: {grafana_password.read(place)} (kept in {place.monitoring})"
+            )
 
 
 def metrics(
@@ -109,19 +113,19 @@ def metrics(
     if plot_file:
         plot.require(plot_file)
     place = options.place(config_file, name)
-    chosen = records.get(place, run)
+    chosen = store.get(place, run)
     found = _series(place, chosen)
     if csv:
         progress.note(f"wrote {_written(found, csv)} files to {csv}")
     if plot_file:
-        minutes.draw(found, chosen.id, plot_file)
+        timeline.draw(found, chosen.id, plot_file)
         progress.note(f"wrote {plot_file}")
     told = summary.by_run(found).get(chosen.id)
     if told is None:
         raise StateError(
             f"run {chosen.id} has no training series", f"{command('results', place.name)} shows what it left"
         )
-    output.as_json(told) if json else watched.run(told)
+    output.as_json(told) if json else monitoring_view.run(told)
 
 
 def _written(found: list[Series], csv: Path) -> int:
@@ -132,7 +136,7 @@ def _written(found: list[Series], csv: Path) -> int:
 
 
 def _series(place: Home, run: Run) -> list[Series]:
-    """What was kept of a run, else what Prometheus has of it."""
+    """Read the saved series of a run, else fetch them from Prometheus."""
     kept = series.directory(place, run)
     if kept.is_dir():
         return series.read(kept)
@@ -140,6 +144,6 @@ def _series(place: Home, run: Run) -> list[Series]:
     if record is None or record.cluster is None:
         hint = "a teardown keeps them where there is monitoring, and no --discard-metrics"
         raise StateError(f"no series of run {run.id} were kept, and its cluster is gone", hint)
-    status = records.status(place, run)
-    with access.asking(place, record, record.cluster) as (prometheus, _):
+    status = store.status(place, run)
+    with connection.asking(place, record, record.cluster) as (prometheus, _):
         return series.fetch(prometheus, run, status.ended if status else None)

@@ -1,15 +1,16 @@
-"""Commands for one who goes to the nodes by other means than ours."""
+"""Commands that give access to the nodes by other tools: ssh, Horovod, Ansible."""
 
 import shlex
 from typing import Annotated
 
 import typer
 
-from orchestrator import cluster, config, process, settings, ssh
-from orchestrator import inventory as inventories
+from orchestrator import cluster, config, process, ssh
+from orchestrator.ansible import inventory as inventories
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.errors import ConfigError
+from orchestrator.lifecycle import host_vars
 from orchestrator.schema.bounded import shown
 
 
@@ -46,5 +47,5 @@ def hostfile(config_file: ConfigFile = None, name: Name = None, json: Json = Fal
 def inventory(config_file: ConfigFile = None, name: Name = None, json: Json = True) -> None:
     """Print the Ansible inventory, always as JSON, which `ansible -i` reads."""
     place, record, made = options.deployed(config_file, name)
-    given = settings.for_ansible(place, record, made)
+    given = host_vars.for_ansible(place, record, made)
     output.as_json(inventories.inventory(made, place.key, place.known_hosts, record.host_keys, given))

@@ -1,4 +1,4 @@
-"""The command that brings JupyterLab here."""
+"""The command that opens a tunnel to JupyterLab."""
 
 import sys
 import webbrowser
@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import notebook, progress, tunnel
+from orchestrator import progress
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.process import Beside
+from orchestrator.services import jupyter, tunnel
 
 Port = Annotated[int | None, typer.Option(min=1, max=65535, help="Port of this machine; default: 8888, or a free one.")]
 Open = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
@@ -24,9 +25,9 @@ def open_notebook(
 ) -> None:
     """Open a tunnel to JupyterLab on the head, and print its address and password; Ctrl-C closes it."""
     place, record, made = options.deployed(config_file, name)
-    password, chosen = notebook.password(place, record), tunnel.free_port(port, notebook.SERVER.port)
+    password, chosen = jupyter.password(place, record), tunnel.free_port(port, jupyter.SERVER.port)
     address = f"http://{tunnel.HERE}:{chosen}/lab"
-    with notebook.opened(place, made, chosen) as open_tunnel:
+    with jupyter.opened(place, made, chosen) as open_tunnel:
         if json:
             output.as_json({"address": address, "password_file": place.notebook})
         else:
@@ -35,7 +36,7 @@ def open_notebook(
 
 
 def hold(open_tunnel: Beside, address: str | None) -> None:
-    """Keep a tunnel until Ctrl-C, with ``address``, if any, open in the browser."""
+    """Keep a tunnel open until Ctrl-C, and open ``address``, if any, in the browser."""
     sys.stdout.flush()
     progress.note("Ctrl-C closes the tunnel")
     if address and not webbrowser.open(address):

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the Config that they and cluster.yaml make."""
+"""Options shared by several commands, and the Config made of them and cluster.yaml."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator import config, records, state
+from orchestrator import config, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, OrchestratorError
+from orchestrator.runs import store
 from orchestrator.schema.bounded import Unreadable, read_text, shown
 from orchestrator.state import Home, Record
 
@@ -25,22 +26,31 @@ HELP = {path: _help(meaning, default) for path, meaning, default in config.every
 
 
 def key(path: str, *names: str, complete: Callable[[], list[str]] | None = None) -> Any:
-    """An option that overrides the key ``path`` of cluster.yaml, with that key's own description and default."""
+    """Return an option that overrides the key ``path`` of cluster.yaml, with that key's description and default.
+
+    Args:
+        path: The key, with dots between its parts.
+        names: The option's names; by default Typer derives one from the parameter.
+        complete: Returns the words for shell completion.
+
+    Returns:
+        The Typer option.
+    """
     return typer.Option(*names, help=HELP[path], autocompletion=completion(complete))
 
 
 def completed(help_text: str, complete: Callable[[], list[str]]) -> Any:
-    """An argument that the shell completes."""
+    """Return an argument with shell completion."""
     return typer.Argument(help=help_text, autocompletion=completion(complete))
 
 
 def completion(complete: Callable[[], list[str]] | None) -> Callable[[str], list[str]] | None:
-    """What an option or argument has as ``autocompletion``, made of all the words that there are."""
+    """Return the ``autocompletion`` of an option or argument, which selects from all words of ``complete``."""
     if complete is None:
         return None
 
     def words(incomplete: str) -> list[str]:
-        with suppress(OrchestratorError):  # the shell shows words alone
+        with suppress(OrchestratorError):  # a shell can show words only, no error
             return [word for word in complete() if word.startswith(incomplete)]
         return []
 
@@ -48,14 +58,14 @@ def completion(complete: Callable[[], list[str]] | None) -> Callable[[str], list
 
 
 def node_names() -> list[str]:
-    """For completion: the nodes of the cluster that a command without options is about."""
+    """List the nodes of the default cluster, for shell completion."""
     record = state.read(place(None, None))
     return list(record.cluster.nodes) if record and record.cluster else []
 
 
 def run_names() -> list[str]:
-    """For completion: the runs of the cluster that a command without options is about."""
-    return [run.id for run in records.known(place(None, None))]
+    """List the runs of the default cluster, for shell completion."""
+    return [run.id for run in store.known(place(None, None))]
 
 
 ConfigFile = Annotated[
@@ -85,9 +95,12 @@ GrafanaPasswordFile = Annotated[
 
 
 def grafana_password(asked: bool, file: Path | None) -> str | None:
-    """The password in ``file``, else the one that is typed when ``asked`` for, else the variable's, else None.
+    """Return the password from ``file``, else from a prompt if ``asked``, else from the environment, else None.
 
-    No program that is started later finds the variable. Raises ConfigError where the file cannot be read.
+    The variable is removed from the environment, so that no program started later sees it.
+
+    Raises:
+        ConfigError: The file cannot be read.
     """
     given = os.environ.pop(PASSWORD_VARIABLE, None) or None
     if file is None:
@@ -102,10 +115,16 @@ def grafana_password(asked: bool, file: Path | None) -> str | None:
 
 
 def load(path: Path | None, name: str | None, flags: Mapping[str, Any], whole: bool = True) -> Config:
-    """The Config of cluster.yaml, else of the deployed cluster, else the defaults, overridden by ``flags``.
+    """Load cluster.yaml, else the deployed cluster's configuration, else the defaults; ``flags`` override each.
 
-    ``whole`` is that of config.load. Flags are named by their keys, as in {"local.cpus": 2}; None stands for one not
-    given.
+    Args:
+        path: The configuration file; None for cluster.yaml if it exists.
+        name: The cluster; None for the one that the file names.
+        flags: Values by key, as in {"local.cpus": 2}; None for a flag that was not given.
+        whole: As in config.load.
+
+    Returns:
+        The validated configuration.
     """
     file = chosen_file(path)
     base = {} if file else _deployed(config.DEFAULT_NAME if name is None else name)
@@ -115,18 +134,18 @@ def load(path: Path | None, name: str | None, flags: Mapping[str, Any], whole: b
     return found
 
 
-_loaded: list[tuple[Config, Path, set[str]]] = []  # what this process read: the configuration, its file, the flags
+_loaded: list[tuple[Config, Path, set[str]]] = []  # the configurations of this process, each with file and flags
 
 
 def located(problem: str) -> str:
-    """``problem``, as ``key: what is wrong``, with the file that the key stands in, if it does in one."""
+    """Prefix ``problem``, as ``key: what is wrong``, with the file that sets the key, if a file does."""
     key = problem.partition(":")[0]
     files = [file for found, file, flags in _loaded if key not in flags and config.is_set(found, key)]
     return f"{files[0]}: {problem}" if files else problem
 
 
 def chosen_file(path: Path | None) -> Path | None:
-    """The configuration file that is asked for, else cluster.yaml if there is one, be it a link that leads nowhere."""
+    """Return the chosen configuration file, else cluster.yaml if it exists, even as a broken link."""
     return path or (config.FILE if os.path.lexists(config.FILE) else None)
 
 
@@ -138,7 +157,7 @@ def _deployed(name: str) -> dict[str, Any]:
 
 
 def place(path: Path | None, name: str | None) -> Home:
-    """The state directory of the chosen cluster, without asking more of cluster.yaml than its name."""
+    """Return the state directory of the chosen cluster; of cluster.yaml only the name must be valid."""
     file = chosen_file(path) if name is None else None
     if file:
         name = config.name_in(file)
@@ -151,7 +170,11 @@ def place(path: Path | None, name: str | None) -> Home:
 
 
 def deployed(path: Path | None, name: str | None) -> tuple[Home, Record, Cluster]:
-    """Raises StateError where the chosen cluster is not deployed."""
+    """Return state directory, record and nodes of the chosen cluster.
+
+    Raises:
+        StateError: It is not deployed.
+    """
     home = place(path, name)
     record, cluster = state.deployed(home)
     return home, record, cluster

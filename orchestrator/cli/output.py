@@ -1,4 +1,4 @@
-"""How anything is printed: JSON for machines, lines and tables for people, a run's log as it comes."""
+"""Print results: JSON for machines, lines and tables for people, and a run's log as it comes."""
 
 import json
 import sys
@@ -10,10 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator import progress, runlog
+from orchestrator import progress
+from orchestrator.runs import log
 
-NOTHING = "-"  # where there is nothing to tell
-PIPE_WIDTH = 10_000  # no line is folded for a program that reads it
+NOTHING = "-"  # shown for a missing value
+PIPE_WIDTH = 10_000  # columns: lines are not folded for programs
 console = progress.Terminal(width=None if sys.stdout and sys.stdout.isatty() else PIPE_WIDTH)
 
 
@@ -27,7 +28,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 
 def columns(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """Columns without frames, which a pipe can cut."""
+    """Lay out a table without frames, so that shell tools can cut its columns."""
     drawn = Table(*headings, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         drawn.add_row(*(Text(progress.plain(str(cell))) for cell in row))
@@ -35,7 +36,7 @@ def columns(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
 
 def shown(value: float | None, form: Callable[[float], str]) -> str:
-    """A cell with a number that may be missing."""
+    """Format a number that may be missing."""
     return NOTHING if value is None else form(value)
 
 
@@ -47,9 +48,9 @@ def stream(pieces: Iterable[bytes], to_stderr: bool = False) -> None:
     """Print a run's log as it comes."""
     target = progress.console if to_stderr else console
     with progress.console.status("waiting for the first rank") as live:
-        for shown in runlog.lines(pieces):
+        for shown in log.lines(pieces):
             if shown.lasting:
-                live.stop()  # it knows nothing of the other stream, which has the same terminal
+                live.stop()  # it does not notice output of the other stream to the same terminal
                 target.print(shown.text, markup=False)
                 live.update("running")
                 live.start()

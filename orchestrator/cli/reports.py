@@ -1,4 +1,4 @@
-"""What commands give, as people read it: nodes, plans and bills, runs and what they measured."""
+"""Reports for people: nodes, plans and bills, runs and their results."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,16 +7,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from orchestrator import prices, state
-from orchestrator.checks import Health
+from orchestrator import state
+from orchestrator.bottleneck import explain
 from orchestrator.cli import output
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.explanation import explain
-from orchestrator.prices import Item
-from orchestrator.runs import Seen
+from orchestrator.health import Health
+from orchestrator.lifecycle import prices
+from orchestrator.lifecycle.prices import Item
+from orchestrator.runs.control import Seen
+from orchestrator.runs.script import Source
 from orchestrator.schema import Hello, HelloRank, Prepared, Results, Staged
-from orchestrator.source import Source
 from orchestrator.terraform import Change
 
 
@@ -26,7 +27,7 @@ def runs_table(seen: Iterable[Seen]) -> None:
 
 
 def nodes(made: Cluster, health: Health) -> None:
-    """Every node with what is wrong with it."""
+    """Print every node with its health problems."""
     slots = {name: node.slots if name in made.working else 0 for name, node in made.nodes.items()}
     output.table(
         ("node", "role", "address", "slots", "cpus", "gpus", "health"),
@@ -38,13 +39,13 @@ def nodes(made: Cluster, health: Health) -> None:
 
 
 def missing(found: Mapping[str, str]) -> None:
-    """Nodes that were asked for and are not there."""
+    """Print the nodes that were asked for but are missing, with reasons."""
     for name, why in found.items():
         output.line(f"missing: {name}: {why}")
 
 
 def plan(wanted: Config, changes: Sequence[Change]) -> None:
-    """What a deploy would do."""
+    """Print the changes that a deploy would make."""
     output.line(f"cluster {wanted.name}: {wanted.nodes} nodes with provider {wanted.provider}")
     if changes:
         output.table(("change", "what", "name"), [(c.action, c.kind, c.name) for c in changes])
@@ -53,7 +54,7 @@ def plan(wanted: Config, changes: Sequence[Change]) -> None:
 
 
 def bill(items: Sequence[Item], currency: str) -> None:
-    """What it costs per hour; a thing without a price is named."""
+    """Print the costs per hour, and name items without a price."""
     rows = [(i.count, i.name, _price(i.each, currency), _price(i.sum, currency)) for i in items]
     if rows:
         output.line()
@@ -66,12 +67,18 @@ def _price(value: float | None, currency: str) -> str:
 
 
 def as_record(seen: Seen) -> dict[str, Any]:
-    """A run and its state as one JSON object."""
+    """Return a run and its state as one JSON object."""
     return {**seen.run.model_dump(), "state": seen.state, "status": seen.status}
 
 
 def run(seen: Seen, directory: Path, json: bool) -> None:
-    """What a run gave, out of the ``directory`` with what was fetched of it."""
+    """Print the results of a run.
+
+    Args:
+        seen: The run and its state.
+        directory: Directory of the run's fetched files.
+        json: Print JSON.
+    """
     if found := trained(directory):
         return output.as_json(found.model_dump() | {"explanation": explain(found)}) if json else _training(found)
     if json:
@@ -81,7 +88,7 @@ def run(seen: Seen, directory: Path, json: bool) -> None:
 
 
 def source(found: Source, json: bool) -> None:
-    """The files that a script is sent with, and those that are left out."""
+    """Print the files that are sent with a script, and those that are left out."""
     sizes = {name: path.stat().st_size for name, path in found.files.items()}
     if json:
         files = [{"name": name, "bytes": size} for name, size in sizes.items()]
@@ -95,14 +102,14 @@ def source(found: Source, json: bool) -> None:
 
 
 def trained(directory: Path) -> Results | None:
-    """What a training run left, out of the ``directory`` with what was fetched of it."""
+    """Read the results of a training run from the ``directory`` of its fetched files; None if it has none."""
     with suppress(FileNotFoundError):
         return state.load(directory / "results.json", Results, f"what the run wrote is in {directory / 'log'}")
     return None
 
 
 def _training(found: Results) -> None:
-    """A training run's configuration, world and epochs, and what held it up."""
+    """Print a training run's configuration, world and epochs, and its bottleneck."""
     config, nodes = found.config, len(set(found.world.hosts))
     images = found.effective_batch_size // found.world.size
     after = f", after {found.resumed_from}" if found.resumed_from else ""
@@ -126,7 +133,7 @@ def _training(found: Results) -> None:
 
 
 def hello(found: Hello) -> None:
-    """Who answered, what the allreduce gave, and its cost by message size."""
+    """Print the ranks that answered, their allreduce results, and its cost by message size."""
     output.table(
         ("rank", "host", "local rank", "allreduce"),
         [(r.rank, r.host, r.local_rank, _proof(r, found)) for r in found.ranks],
@@ -146,7 +153,7 @@ def hello(found: Hello) -> None:
 
 
 def prepared(found: Prepared) -> None:
-    """What shards were made, and what was left out."""
+    """Print the shards that were made, and the samples that were left out."""
     images = " and ".join(f"{count:,} {split}" for split, count in found.images.items())
     output.line(f"{images} images in {found.shards} shards, {found.bytes / 1e6:,.1f} MB: {found.directory}")
     output.line(f"{found.made} shards were made now, in {found.seconds:.1f} s; the others were there and whole")
@@ -155,7 +162,7 @@ def prepared(found: Prepared) -> None:
 
 
 def staged(found: Staged) -> None:
-    """What every node has now, and what was copied for it."""
+    """Print the shards on every node, and how much was copied to each."""
     output.line(f"{found.shards} shards, {found.bytes / 1e6:,.1f} MB, on every node in {found.seconds:.1f} s:")
     for directory in found.directories:
         output.line(f"  {directory}")

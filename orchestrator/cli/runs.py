@@ -1,4 +1,4 @@
-"""Commands about runs that were started: what they say, how they stand, what they gave."""
+"""Commands for runs that were started: logs, state and results."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import plot, progress, records, runs, state
+from orchestrator import plot, progress, state
 from orchestrator.cli import options, output, reports
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.errors import StateError, command
-from orchestrator.launch import Run
 from orchestrator.plot import epochs
+from orchestrator.runs import control, store
+from orchestrator.runs.launch import Run
 from orchestrator.schema import Results
 from orchestrator.state import Home
 
@@ -38,18 +39,22 @@ def logs(
 ) -> None:
     """Print what a run has written."""
     place = options.place(config_file, name)
-    chosen = records.get(place, run)
-    if records.is_collected(place, chosen):
+    chosen = store.get(place, run)
+    if store.is_collected(place, chosen):
         return output.stream(_kept_log(place, chosen))
     _, cluster = state.deployed(place)
     if follow:
-        return output.stream(runs.watch(place, cluster, chosen))
-    with runs.head_session(place, cluster) as head:
-        output.stream(runs.log(head, chosen))
+        return output.stream(control.watch(place, cluster, chosen))
+    with control.head_session(place, cluster) as head:
+        output.stream(control.log(head, chosen))
 
 
 def _kept_log(place: Home, run: Run) -> Iterator[bytes]:
-    """The log that was fetched, in pieces. Raises StateError if it cannot be read."""
+    """Yield the fetched log in pieces.
+
+    Raises:
+        StateError: The log cannot be read.
+    """
     path = place.runs / run.id / "log"
     try:
         with path.open("rb") as file:
@@ -63,19 +68,19 @@ def _kept_log(place: Home, run: Run) -> Iterator[bytes]:
 def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """Stop a run; no process of it stays on any node."""
     place, _, cluster = options.deployed(config_file, name)
-    chosen = records.get(place, run)
-    with runs.head_session(place, cluster) as head:
-        if runs.look(place, head, chosen).state == "running":
+    chosen = store.get(place, run)
+    with control.head_session(place, cluster) as head:
+        if control.look(place, head, chosen).state == "running":
             with progress.step(f"Stopping {chosen.id}"):
-                runs.stop(head, chosen)
-        if not records.is_collected(place, chosen):
+                control.stop(head, chosen)
+        if not store.is_collected(place, chosen):
             with progress.step("Saving what it left"):
-                records.collect(place, head, chosen)
-        seen = runs.look(place, head, chosen)
+                store.collect(place, head, chosen)
+        seen = control.look(place, head, chosen)
     if seen.status is None or seen.status.left:
-        runs.sweep(place, cluster, chosen)
+        control.sweep(place, cluster, chosen)
     output.as_json(seen) if json else output.line(f"run {chosen.id}: {seen.state}")
-    if seen.state != "finished" and records.is_resumable(place, chosen):
+    if seen.state != "finished" and store.is_resumable(place, chosen):
         progress.note(f"{command(f'train --resume {chosen.id}', cluster.name)} goes on from its newest checkpoint")
 
 
@@ -83,9 +88,9 @@ def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = Fa
     """List the cluster's runs, also after it is gone."""
     place = options.place(config_file, name)
     record = state.read(place)
-    for problem in records.damaged(place):
+    for problem in store.damaged(place).values():
         progress.note(f"left out: {problem}")
-    seen = runs.overview(place, record.cluster if record else None)
+    seen = control.overview(place, record.cluster if record else None)
     if json:
         return output.as_json([reports.as_record(one) for one in seen])
     reports.runs_table(seen) if seen else output.line(f"cluster {place.name}: no runs yet")
@@ -98,11 +103,11 @@ def results(
     if plot_file:
         plot.require(plot_file, epochs.FORMATS)
     place = options.place(config_file, name)
-    chosen = records.get(place, run)
+    chosen = store.get(place, run)
     record = state.read(place)
-    if record and record.cluster and not records.is_collected(place, chosen):
-        with runs.head_session(place, record.cluster) as head:
-            records.collect(place, head, chosen)
+    if record and record.cluster and not store.is_collected(place, chosen):
+        with control.head_session(place, record.cluster) as head:
+            store.collect(place, head, chosen)
     directory = place.runs / chosen.id
     if not (directory / "log").exists():
         shown = command(f"logs {chosen.id}", place.name)
@@ -110,7 +115,7 @@ def results(
     if plot_file:
         epochs.draw(_trained(directory, chosen.id), plot_file)
         progress.note(f"wrote {plot_file}")
-    [seen] = runs.overview(place, record.cluster if record else None, [chosen])
+    [seen] = control.overview(place, record.cluster if record else None, [chosen])
     reports.run(seen, directory, json)
 
 

@@ -1,4 +1,4 @@
-"""The process around a command: its streams, locale, arguments and working directory, whatever state they are in."""
+"""Prepare the process of a command: its streams, locale, arguments and working directory, in any state."""
 
 import errno
 import locale
@@ -12,11 +12,11 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class ReaderGone(Exception):
-    """The reader of our output, `head` for one, has seen enough."""
+    """The reader of standard output, for example `head`, has closed it."""
 
 
 class Results:
-    """Standard output: a write that fails is one error, and what was not written is let go."""
+    """Standard output: a failed write is reported once, and the rest of the output is discarded."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -42,7 +42,7 @@ class Results:
         raise OrchestratorError(f"standard output: {error.strerror}", hint) from None
 
     def _discard(self) -> None:
-        """Let go of what could not be written, which the end of the interpreter would try again."""
+        """Discard unwritten output, which the interpreter would otherwise try to write again when it exits."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)
@@ -52,7 +52,7 @@ class Results:
 
 
 class Progress(Results):
-    """Standard error: what cannot be said there ends no command."""
+    """Standard error: a failed write never ends a command."""
 
     def _failed(self, error: OSError) -> None:
         self._discard()
@@ -61,38 +61,42 @@ class Progress(Results):
 def prepare() -> None:
     """Make every standard stream usable, and text UTF-8."""
     _speak_utf8()
-    for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):  # a write to 1 is to fail
+    for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):  # a write to 1 must fail
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, mode)  # takes the lowest number that is free
+            os.open(os.devnull, mode)  # takes the lowest free number
     sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
     sys.stdout = cast(TextIO, Results(_lenient(sys.stdout or os.fdopen(1, "w", closefd=False))))
     sys.stderr = cast(TextIO, Progress(_lenient(sys.stderr or os.fdopen(2, "w", closefd=False))))
 
 
 def _lenient(stream: TextIO) -> TextIO:
-    """Write characters that an encoding lacks as escapes."""
+    """Let the stream write characters that its encoding lacks as escapes."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")
     return stream
 
 
 def _speak_utf8() -> None:
-    """Begin again in Python's UTF-8 mode if the locale has another encoding: libraries open files by it."""
+    """Restart in Python's UTF-8 mode if the locale has another encoding, since libraries open files with it."""
     if locale.getpreferredencoding(False).lower() not in ("utf-8", "utf8") and os.environ.get("PYTHONUTF8") != "1":
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def lack_of_space(error: Exception) -> str:
-    """Return what this machine has no room for if ``error`` says only that, else nothing."""
+    """Return what has no space left if ``error`` is about a lack of space, else ""."""
     lacks = isinstance(error, OSError) and (error.errno in FULL or "No usable temporary directory" in str(error))
     return f"{getattr(error, 'filename', None) or 'this machine'}: {getattr(error, 'strerror', error)}" if lacks else ""
 
 
 def require_utf8_arguments() -> None:
-    """Raise ConfigError if an argument is not UTF-8: the files of a run could not hold it."""
+    """Check that all arguments are UTF-8, since the files of a run could not store others.
+
+    Raises:
+        ConfigError: An argument is not.
+    """
     for argument in sys.argv[1:]:
         try:
             argument.encode()
@@ -101,7 +105,11 @@ def require_utf8_arguments() -> None:
 
 
 def require_directory() -> None:
-    """Raises PreflightError if the working directory was removed."""
+    """Check that the working directory still exists.
+
+    Raises:
+        PreflightError: It was removed.
+    """
     try:
         os.getcwd()  # noqa: PTH109
     except OSError as error:

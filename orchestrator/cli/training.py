@@ -1,17 +1,20 @@
-"""Commands that start a run: our trainer, a script of one's own, the proof of the cluster."""
+"""Commands that start a run: the trainer, a user's script, the check of the cluster."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from orchestrator import programs, proof, providers, recipes, records, resumption, source, state
-from orchestrator.cli import options, reports, started
+from orchestrator import providers, recipes, state
+from orchestrator.cli import follow, options, reports
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError
-from orchestrator.launch import Run
+from orchestrator.runs import check as runs_check
+from orchestrator.runs import jobs, script, store
+from orchestrator.runs import resume as runs_resume
+from orchestrator.runs.launch import Run
 from orchestrator.schema import Hello
 from orchestrator.state import Home
 
@@ -32,9 +35,9 @@ Resume = Annotated[
         autocompletion=options.completion(options.run_names),
     ),
 ]
-AS_BEFORE = ("controller", "cycle_time", "fusion_threshold", "autotune")  # where a run is resumed
-LIMITS = ("epochs", "steps", "max_time", "on_damage", "on_nan")  # what may be set anew where a run is resumed
-BESIDE_RESUME = (*LIMITS, "data")  # data is where it is here, for a cluster that has it no more
+AS_BEFORE = ("controller", "cycle_time", "fusion_threshold", "autotune")  # kept when a run is resumed, unless given
+LIMITS = ("epochs", "steps", "max_time", "on_damage", "on_nan")  # may be changed when a run is resumed
+BESIDE_RESUME = (*LIMITS, "data")  # where the data is on this machine, in case the cluster no longer has it
 WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
 
 
@@ -56,8 +59,8 @@ def check(
     """Prove the cluster: health of every node, then an allreduce over all ranks, by value and by speed."""
     config = options.load(config_file, name, launched(np, controller, network_interface, cycle_time))
     place, cluster, digest = deployed(config)
-    shown = started.left(proof.MEASURED, Hello, reports.hello)
-    started.follow(place, cluster, proof.start(place, cluster, digest, config.launch), json, shown, quiet=True)
+    shown = follow.left(runs_check.MEASURED, Hello, reports.hello)
+    follow.follow(place, cluster, runs_check.start(place, cluster, digest, config.launch), json, shown, quiet=True)
 
 
 def train(
@@ -111,33 +114,37 @@ def train(
     }  # fmt: skip
     if resume:
         place, cluster, run = _resume(resume, config_file, name, flags)
-        return started.follow(place, cluster, run, json, detach=detach)
+        return follow.follow(place, cluster, run, json, detach=detach)
     config = options.load(config_file, name, flags)
     recipes.require(config.train)
     place, cluster, digest = deployed(config)
-    started.follow(place, cluster, programs.train(place, cluster, digest, config), json, detach=detach)
+    follow.follow(place, cluster, jobs.train(place, cluster, digest, config), json, detach=detach)
 
 
 def _resume(
     name_of_run: str, config_file: Path | None, name: str | None, flags: dict[str, Any]
 ) -> tuple[Home, Cluster, Run]:
-    """Start what continues a run: as it was launched, but for the ``flags`` that may be given."""
+    """Start a run that continues another, launched as that one was except for the permitted ``flags``."""
     _refuse_beside_resume(name_of_run, flags)
     place, _, _ = options.deployed(config_file, name)
-    old = records.get(place, name_of_run)
-    resumption.require_training(old, place.name)
+    old = store.get(place, name_of_run)
+    runs_resume.require_training(old, place.name)
     as_before = {f"launch.{key}": getattr(old, key) for key in AS_BEFORE}
     given = {key: value for key, value in flags.items() if value is not None}
     config = options.load(config_file, name, {**as_before, **given})
     limits = {key: getattr(config.train, key) for key in LIMITS if f"train.{key}" in given}
-    launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: it had its own
+    launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: the run had its own
     place, cluster, digest = deployed(config)
     config = config.model_copy(update={"launch": launch})
-    return place, cluster, programs.resume(place, cluster, digest, config, old, limits)
+    return place, cluster, jobs.resume(place, cluster, digest, config, old, limits)
 
 
 def _refuse_beside_resume(name_of_run: str, flags: dict[str, Any]) -> None:
-    """Raises ConfigError with every flag that would change what is trained."""
+    """Refuse flags that would change what is trained.
+
+    Raises:
+        ConfigError: It names every such flag.
+    """
     may = {f"train.{key}" for key in BESIDE_RESUME}
     other = [key for key, value in flags.items() if key.startswith("train.") and value is not None and key not in may]
     words = ["MODEL" if key == "train.model" else f"--{key[6:].replace('_', '-')}" for key in other]
@@ -163,13 +170,13 @@ def run_script(
 ) -> None:
     """Run a Horovod script of your own on every rank: `orchestrator run -- python my_script.py --my-flag`."""
     if dry_run:
-        return reports.source(source.gather(command, config_file), json)
-    source.locate(command)
+        return reports.source(script.gather(command, config_file), json)
+    script.locate(command)
     flags = launched(np, controller, network_interface, cycle_time, fusion_threshold, autotune)
     config = options.load(config_file, name, flags)
     place, cluster, digest = deployed(config)
-    run = programs.script(place, cluster, digest, config, command, config_file)
-    started.follow(place, cluster, run, json, detach=detach)
+    run = jobs.script(place, cluster, digest, config, command, config_file)
+    follow.follow(place, cluster, run, json, detach=detach)
 
 
 def launched(
@@ -180,6 +187,19 @@ def launched(
     fusion_threshold: int | None = None,
     autotune: bool | None = None,
 ) -> dict[str, Any]:
+    """Return the launch options by key, as :func:`options.load` takes them; None for options that were not given.
+
+    Args:
+        np: Number of ranks.
+        controller: Horovod's controller, gloo or mpi.
+        network_interface: Interface that Horovod uses.
+        cycle_time: Horovod's cycle time, milliseconds.
+        fusion_threshold: Horovod's fusion threshold, MiB.
+        autotune: Whether Horovod tunes cycle time and threshold.
+
+    Returns:
+        Values by key.
+    """
     return {
         "launch.np": np,
         "launch.controller": controller,
@@ -191,7 +211,7 @@ def launched(
 
 
 def deployed(config: Config) -> tuple[Home, Cluster, str]:
-    """The deployed cluster that ``config`` is for, with the trainer that its nodes must have."""
+    """Return the cluster of ``config``, its state directory, and the digest of the trainer that its nodes must have."""
     place = state.home(config.name)
     record, cluster = state.deployed(place)
     return place, cluster, providers.of(record).trainer_digest(record)

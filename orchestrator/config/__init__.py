@@ -1,14 +1,14 @@
-"""cluster.yaml and flags: one model, every problem reported at once, one place for every default."""
+"""Configuration from cluster.yaml and flags: one model holds every default, and all problems are reported at once."""
 
 from pathlib import Path
 
-from orchestrator.config.keys import every_key, explain, is_section, is_set, nearest, template
+from orchestrator.config.key_errors import every_key, explain, is_section, is_set, nearest, template
+from orchestrator.config.loader import load, name_in, stored, usable
+from orchestrator.config.model import DEFAULT_NAME, PROVIDERS, Config
 from orchestrator.config.monitoring import Monitoring, Receiver
 from orchestrator.config.paths import expanded
 from orchestrator.config.providers import LEAST_CPUS, LEAST_MEMORY, Host, Local
-from orchestrator.config.reading import load, name_in, stored, usable
 from orchestrator.config.sections import NAME, NAME_RULE, Launch, Train
-from orchestrator.config.whole import DEFAULT_NAME, PROVIDERS, Config
 
 __all__ = [
     "DEFAULT_NAME",

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 from orchestrator.config.sections import Section
 from orchestrator.schema.bounded import shown
 
-# Of what Prometheus and Alertmanager take, what makes sense here; and how it is written.
+# The values of Prometheus and Alertmanager that make sense here, each with an example for the error message.
 ADDRESS = r"[^@\s]+@[^@\s]+"
 FORMS = {
     "email": (ADDRESS, "someone@example.org"),
@@ -23,7 +23,7 @@ FORMS = {
 
 
 class Receiver(Section):
-    """Who is told of alerts: an e-mail address, with the server that takes the mail, or a webhook."""
+    """Receiver of alerts: an e-mail address, with the server that takes the mail, or a webhook."""
 
     model_config = ConfigDict(populate_by_name=True)  # state files hold the field's name
 
@@ -74,7 +74,7 @@ class Monitoring(Section):
     @field_validator("grafana", mode="before")
     @classmethod
     def _yaml_words(cls, value: Any) -> Any:
-        """YAML reads on and off as true and false."""
+        """Translate true and false back: YAML reads on and off as booleans."""
         return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
     @field_validator("grafana_image", "retention_time", "retention_size")
@@ -84,7 +84,7 @@ class Monitoring(Section):
 
 
 def well_formed(value: str, field: ValidationInfo) -> str:
-    """Raises ValueError where the value is not of its field's form."""
+    """Return ``value``. Raise ValueError if it does not have the form of its field."""
     form, example = FORMS[field.field_name or ""]
     if not re.fullmatch(form, value):
         raise ValueError(f"{shown(value)}: write it like {example}")

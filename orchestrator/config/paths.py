@@ -1,4 +1,4 @@
-"""Paths as they are written in cluster.yaml and in flags."""
+"""Expansion of paths in cluster.yaml and in flags."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from orchestrator.errors import ConfigError
 
 
 def expanded(key: str, path: Path) -> Path:
-    """``path`` with the home directory that a ~ stands for. Raises ConfigError where nobody has that name."""
+    """Return ``path`` with ~ replaced by the home directory. Raise ConfigError if there is no such user."""
     try:
         return path.expanduser()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""One section of cluster.yaml per provider."""
+"""Sections of cluster.yaml for each provider."""
 
 import re
 from ipaddress import IPv4Network
@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from orchestrator.config.sections import MAX_NODES, Section
 
-# bookworm-20260918-slim, by the digest that docker-library/repo-info lists (repos/debian/remote).
+# bookworm-20260918-slim, with the digest listed by docker-library/repo-info (repos/debian/remote).
 DEBIAN_12 = "debian:12-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251"
 LEAST_CPUS, LEAST_MEMORY = 0.01, 0.3  # cores, GiB
 HOST = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<address>[^@:\s]+)(?::(?P<port>\d{1,5}))?")
@@ -32,7 +32,7 @@ class Local(Section):
         description="cores per node, at most; default: this machine's, shared evenly (less than one each is no limit)",
     )
     memory: float | None = Field(
-        None, ge=LEAST_MEMORY, description="GiB per node; default: 90 % of this machine's, shared evenly"
+        None, ge=LEAST_MEMORY, description="GiB per node; default: an equal share of 90 %, the head more"
     )
     subnet: Subnet | None = Field(None, description="network of the nodes; default: the first free one")
     base_image: str = Field(DEBIAN_12, min_length=1, description="image that the trainer and node images are built on")
@@ -96,7 +96,7 @@ class Gcp(Section):
 
 
 class Host(Section):
-    """A machine one can ssh into; written USER@ADDRESS:PORT, or with keys."""
+    """Machine reachable by ssh, written as USER@ADDRESS:PORT or with keys."""
 
     address: str = Field(min_length=1, description="name or IPv4 address that ssh takes")
     user: str | None = Field(None, description="account with sudo; default: what your ssh says")
@@ -133,7 +133,7 @@ class Hosts(Section):
 
 
 def roomy(subnet: Subnet) -> Subnet:
-    """Raises ValueError where there is no room for every node that a cluster may have."""
+    """Return ``subnet``. Raise ValueError if it cannot hold the maximum number of nodes, or has special addresses."""
     special = next((kind for network, kind in SPECIAL.items() if subnet.overlaps(IPv4Network(network))), None)
     if special:
         raise ValueError(f"{subnet} holds {special} addresses, which no node can have: write it like 10.77.0.0/24")

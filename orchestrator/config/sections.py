@@ -1,4 +1,4 @@
-"""Sections of cluster.yaml that are not about a provider, and what all sections are made of."""
+"""Sections of cluster.yaml that do not depend on a provider, and the base class of all sections."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ MAX_NODES = 100
 
 
 def seconds(text: Any) -> Any:
-    """Seconds of "90", "90s", "15m" or "2h"; anything else unchanged, for the type check to refuse."""
+    """Convert "90", "90s", "15m" or "2h" to seconds. Return other values unchanged, for the type check to refuse."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(text).strip())
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else text
 
@@ -23,14 +23,14 @@ Duration = Annotated[float | None, BeforeValidator(lambda v: v if v is None else
 
 
 class Section(BaseModel):
-    """A section of cluster.yaml: unknown keys are refused, and so is what Python alone would take for a number."""
+    """Section of cluster.yaml. Unknown keys are refused, and so are booleans where a number or a name is expected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
 
     @field_validator("*", mode="before")
     @classmethod
     def _no_number(cls, value: Any, field: ValidationInfo) -> Any:
-        """Python takes yes and no for 1 and 0."""
+        """Refuse yes and no in other fields than booleans: Python would take them for 1 and 0."""
         annotation = cls.model_fields[field.field_name or ""].annotation
         if isinstance(value, bool) and bool not in (annotation, *get_args(annotation)):
             raise ValueError(f"{str(value).lower()} is neither a number nor a name")

@@ -1,9 +1,10 @@
-"""Looking into a cluster from this side: the password of Grafana, and what Prometheus on the head has seen.
+"""Monitoring seen from the control side: Grafana's password, Alertmanager's configuration, Prometheus' data.
 
-password     made up, kept for its owner alone
-access       the tunnel to the head, and what listens there
-prometheus   its HTTP API
-summary      what the series of a run say in short
-top          nodes and runs as they are now
-series       all series of one run, as CSV files
+grafana_password   generated, readable by the user alone
+alertmanager       configuration of receivers
+connection         the tunnel to the head, and the services behind it
+prometheus         client of its HTTP API
+summary            summary of a run's series
+top                current state of nodes and runs
+series             all series of one run, as CSV files
 """

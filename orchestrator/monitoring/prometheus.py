@@ -1,6 +1,6 @@
-"""Prometheus' HTTP API, as far as it is asked here (https://prometheus.io/docs/prometheus/2.45/querying/api/).
+"""Client of the part of Prometheus' HTTP API used here (https://prometheus.io/docs/prometheus/2.45/querying/api/).
 
-Over requests: the library that there is for it, prometheus-api-client, adds neither types nor a time limit of its own.
+It uses requests: the library prometheus-api-client adds neither types nor a time limit.
 """
 
 import math
@@ -14,19 +14,35 @@ import requests
 from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 
 from orchestrator.errors import ContractError, OrchestratorError, command
+from orchestrator.schema import bounded
+from orchestrator.schema.file import LATEST, Time
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 60.0
-ANSWER_BYTES = 256 << 20  # a million samples have a fifth of it
+ANSWER_BYTES = 256 << 20  # a million samples take a fifth of it
 CHUNK = 1 << 16
 NAME = "__name__"
-Number = Annotated[float, BeforeValidator(float)]  # Prometheus writes "NaN", "+Inf" and "-Inf" too
-Sample = tuple[float, Number]
+MOST = 1e18  # largest usable value: sums and products of such values are finite
 Answered = TypeVar("Answered")
+
+
+def _number(text: object) -> float:
+    """Parse a value as Prometheus writes it: text, including "NaN", "+Inf" and "-Inf"."""
+    if not isinstance(text, str):
+        raise ValueError("not a number in quotes")
+    return float(text)
+
+
+Sample = tuple[Time, Annotated[float, BeforeValidator(_number)]]
+
+
+def is_usable(value: float) -> bool:
+    """Tell whether a value is a number fit for arithmetic: the head may be compromised."""
+    return abs(value) <= MOST
 
 
 @dataclass(frozen=True)
 class Series:
-    """A metric's name, its labels, and samples (unix seconds, value) in the order of time; at least one."""
+    """A time series: metric name, labels, and at least one sample (unix seconds, value) in order of time."""
 
     name: str
     labels: dict[str, str]
@@ -34,12 +50,12 @@ class Series:
 
     @property
     def value(self) -> float:
-        """The latest."""
+        """Return the latest value."""
         return self.samples[-1][1]
 
     @property
     def rank(self) -> int:
-        """The number in the label of that name. Raises ContractError if it holds none."""
+        """Return the number in the label "rank". Raises ContractError if there is none."""
         text = self.labels.get("rank", "")
         if not (text.isdecimal() and len(text) < 10):
             raise ContractError(f"Prometheus has a series of rank {text[:50]!r}: somebody else may control it")
@@ -63,16 +79,16 @@ class _Data(BaseModel):
 
 
 class Prometheus:
-    """A server at ``address``, asked until ``until`` (of time.monotonic) about the cluster called ``cluster``.
+    """A client of the server at ``address``, usable until ``until`` (of time.monotonic), for the cluster ``cluster``.
 
-    Every method raises OrchestratorError where it does not answer in time or refuses, ContractError where the answer
-    has another shape.
+    Every method raises OrchestratorError if the server does not answer in time or refuses, and ContractError if the
+    answer has another shape.
     """
 
     def __init__(self, address: str, cluster: str = "default", until: float = math.inf) -> None:
         self.address, self.cluster, self.until = address, cluster, until
         self._session = requests.Session()
-        self._session.trust_env = False  # a proxy of the user's is not on the way to this machine
+        self._session.trust_env = False  # never use the user's proxy for this machine
 
     def __enter__(self) -> "Prometheus":
         return self
@@ -81,26 +97,56 @@ class Prometheus:
         self._session.close()
 
     def query(self, expression: str, at: float | None = None) -> list[Series]:
-        """An instant vector, each series with one sample, as of ``at`` (unix seconds; default: its own now)."""
+        """Query an instant vector, one sample per series, as of ``at`` (unix seconds; default: the server's now)."""
         given = {"query": expression, **({} if at is None else {"time": at})}
         return [_series(one) for one in self._ask("query", given, _Data).result]
 
     def query_range(self, expression: str, start: float, end: float, step: float) -> list[Series]:
-        """Values from ``start`` to ``end`` (unix seconds), every ``step`` seconds."""
+        """Query values over a span of time.
+
+        Args:
+            expression: PromQL.
+            start: Begin, in unix seconds.
+            end: End, in unix seconds.
+            step: Seconds between values.
+
+        Returns:
+            One series per set of labels.
+
+        Raises:
+            OrchestratorError: The server does not answer in time or refuses.
+            ContractError: The answer has another shape.
+        """
         given = {"query": expression, "start": start, "end": end, "step": step}
         return [_series(one) for one in self._ask("query_range", given, _Data).result]
 
     def listed(self, selector: str, start: float, end: float) -> list[dict[str, str]]:
-        """The labels, the name among them, of every series that ``selector`` finds in a span of time."""
+        """List the series that ``selector`` matches in a span of time.
+
+        Args:
+            selector: Series selector of PromQL.
+            start: Begin, in unix seconds.
+            end: End, in unix seconds.
+
+        Returns:
+            The labels of each series, with its name under "__name__".
+
+        Raises:
+            OrchestratorError: The server does not answer in time or refuses.
+            ContractError: The answer has another shape.
+        """
         return self._ask("series", {"match[]": selector, "start": start, "end": end}, list[dict[str, str]])
 
     def label_values(self, label: str, selector: str) -> list[str]:
-        """What a label has ever been in what is kept."""
+        """List all values of a label in the stored series that ``selector`` matches."""
         return self._ask(f"label/{label}/values", {"match[]": selector}, list[str])
 
     def now(self) -> float:
-        """The server's clock, in unix seconds."""
-        return self.query("vector(time())")[0].value
+        """Return the server's clock, in unix seconds."""
+        found = self.query("vector(time())")
+        if len(found) != 1 or not 0 <= found[0].value <= LATEST:
+            raise ContractError("Prometheus has no clock, or one that is wrong: somebody else may control it")
+        return found[0].value
 
     def _ask(self, path: str, given: Mapping[str, Any], shape: type[Answered]) -> Answered:
         code, content = self._get(f"{self.address}/api/v1/{path}", given)
@@ -112,10 +158,10 @@ class Prometheus:
                 )
             return TypeAdapter(shape).validate_python(envelope.data)
         except ValidationError as error:
-            raise ContractError(f"Prometheus answers {code} with another shape: {error}") from error
+            raise ContractError(f"Prometheus answers {code} with another shape: {bounded.problems(error)}") from error
 
     def _get(self, url: str, given: Mapping[str, Any]) -> tuple[int, bytes]:
-        """The HTTP status, and the body."""
+        """Return the HTTP status and the body."""
         seconds = min(ANSWER_SECONDS, self.until - time.monotonic())
         try:
             if seconds <= 0:
@@ -131,7 +177,7 @@ class Prometheus:
 
 
 def _bounded(answer: requests.Response) -> bytes:
-    """The body. Raises ContractError if it is too large: somebody else may control the head."""
+    """Return the body. Raises ContractError if it is too large: the head may be compromised."""
     content = bytearray()
     for piece in answer.iter_content(CHUNK):
         content += piece
@@ -142,4 +188,7 @@ def _bounded(answer: requests.Response) -> bytes:
 
 def _series(found: _Result) -> Series:
     labels = {key: text for key, text in found.metric.items() if key != NAME}
-    return Series(found.metric.get(NAME, ""), labels, [found.value] if found.value else found.values)
+    samples = [found.value] if found.value else found.values
+    if not samples:
+        raise ContractError(f"Prometheus has a series without a sample: {bounded.shown(found.metric)}")
+    return Series(found.metric.get(NAME, ""), labels, samples)

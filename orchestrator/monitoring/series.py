@@ -1,4 +1,4 @@
-"""All series of a run: out of Prometheus, and as one CSV file per metric in a directory of this side."""
+"""All series of a run: fetched from Prometheus, and stored locally as one CSV file per metric."""
 
 import csv
 import math
@@ -12,34 +12,45 @@ from pydantic import TypeAdapter, ValidationError
 
 from orchestrator import state
 from orchestrator.errors import ContractError, StateError, command
-from orchestrator.launch import Run
 from orchestrator.monitoring.prometheus import NAME, Prometheus, Series
 from orchestrator.monitoring.summary import PREFIX
+from orchestrator.runs.launch import Run
 from orchestrator.schema import MetricName
 from orchestrator.state import Home
 
 SCRAPE_SECONDS = 5.0
 MOST_POINTS = 10_000  # of a series: Prometheus refuses more than 11,000
 MOST_METRICS = 1_000  # of a run
-MOST_ROWS = 1_000_000  # of a file: of long runs with many ranks not every scrape is taken
-AROUND_SECONDS = 3600.0  # the head's clock may differ from ours by so much
-MARK = f"{PREFIX}progress_ratio"  # every rank has it, from its beginning to its end
+MOST_ROWS = 1_000_000  # of a file: long runs with many ranks are sampled more coarsely
+AROUND_SECONDS = 3600.0  # largest difference between the head's clock and ours
+MARK = f"{PREFIX}progress_ratio"  # every rank exports it from start to end
 
 
 def directory(place: Home, run: Run) -> Path:
-    """Where the series of a run are kept."""
+    """Return the directory for the series of a run."""
     return place.runs / run.id / "metrics"
 
 
 def known(prometheus: Prometheus) -> set[str]:
-    """Ids of the runs that Prometheus has training series of."""
+    """Return the ids of runs with training series in Prometheus."""
     return set(prometheus.label_values("run", MARK))
 
 
 def fetch(prometheus: Prometheus, run: Run, ended: float | None) -> list[Series]:
-    """Every series with the label ``run``, over the run's span: to ``ended`` (unix seconds), or to now.
+    """Fetch every series with the label ``run`` over the span of the run.
 
-    Raises StateError where there is none, and what ``Prometheus`` raises.
+    Args:
+        prometheus: Client of the cluster's Prometheus.
+        run: Run to fetch.
+        ended: End of the run in unix seconds; None for now.
+
+    Returns:
+        The series, by name.
+
+    Raises:
+        StateError: Prometheus has no series of the run.
+        ContractError: Prometheus has too many metrics of the run, or answers in another shape.
+        OrchestratorError: Prometheus does not answer in time or refuses.
     """
     selector = f'{{run="{run.id}"}}'
     first, last = _span(prometheus, run, ended or prometheus.now())
@@ -55,7 +66,7 @@ def fetch(prometheus: Prometheus, run: Run, ended: float | None) -> list[Series]
 
 
 def _metric(name: str) -> str:
-    """``name``, which becomes one of a file. Raises ContractError if no metric can have it."""
+    """Return ``name``, which becomes part of a file name. Raises ContractError if it is not a valid metric name."""
     try:
         return TypeAdapter(MetricName).validate_python(name)
     except ValidationError:
@@ -63,7 +74,7 @@ def _metric(name: str) -> str:
 
 
 def _span(prometheus: Prometheus, run: Run, until: float) -> tuple[float, float]:
-    """From the first to the last sample of a run, by the head's clock, as near as one look tells."""
+    """Return the times around the first and last sample of a run by the head's clock, as precise as one query is."""
     first, last = run.started - AROUND_SECONDS, until + AROUND_SECONDS
     step = max(SCRAPE_SECONDS, (last - first) / MOST_POINTS)
     seen = prometheus.query_range(f'count({MARK}{{run="{run.id}"}})', first, last, step)
@@ -74,7 +85,20 @@ def _span(prometheus: Prometheus, run: Run, until: float) -> tuple[float, float]
 
 
 def keep(place: Home, prometheus: Prometheus, run: Run, ended: float | None) -> None:
-    """Write the series of a run beside its results, all or none of them. Raises ConfigError where they cannot be."""
+    """Store the series of a run beside its results, all or none of them.
+
+    Args:
+        place: State directory of the cluster.
+        prometheus: Client of the cluster's Prometheus.
+        run: Run to fetch.
+        ended: End of the run in unix seconds; None for now.
+
+    Raises:
+        ConfigError: The files cannot be written.
+        StateError: Prometheus has no series of the run.
+        ContractError: Prometheus answers in another shape.
+        OrchestratorError: Prometheus does not answer in time or refuses.
+    """
     target = directory(place, run)
     with _replaced(target) as temporary:
         write(fetch(prometheus, run, ended), temporary)
@@ -90,9 +114,10 @@ def _replaced(target: Path) -> Iterator[Path]:
 
 
 def write(series: Sequence[Series], target: Path) -> int:
-    """One file per metric in ``target``: columns time (unix seconds), the labels, value. Returns how many files.
+    """Write one CSV file per metric to ``target`` and return their number.
 
-    A colon, which names of recorded series have, is a dot in the file's name. Raises OSError.
+    Columns are time (unix seconds), the labels, value. A colon, as in the names of recorded series, becomes a dot in
+    the file name. Raises OSError.
     """
     by_name: dict[str, list[Series]] = {}
     for one in series:
@@ -114,7 +139,7 @@ def _write(path: Path, series: Sequence[Series]) -> None:
 
 
 def read(source: Path) -> list[Series]:
-    """What :func:`write` wrote. Raises StateError where a file there is none of it."""
+    """Read the files that :func:`write` wrote. Raises StateError if a file is not one of them."""
     found: list[Series] = []
     for path in sorted(source.glob("*.csv")):
         try:

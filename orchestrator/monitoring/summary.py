@@ -1,10 +1,10 @@
-"""What the series of a run say in short. Pure: series in, numbers out; their latest values are those that count."""
+"""Summary of the series of a run. Pure: series in, numbers out; only the latest value of each series counts."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.monitoring.prometheus import Series
+from orchestrator.monitoring.prometheus import Series, is_usable
 
 PREFIX = "orchestrator_training_"
 PARTS = ("input", "compute", "communication")
@@ -13,7 +13,7 @@ SPLITS = ("train", "test")
 
 @dataclass(frozen=True)
 class Rank:
-    """One rank: mean images/s, mean seconds of a step, and of its parts; None for what no series says."""
+    """One rank: mean images/s, mean seconds of a step and of its parts; None without a series."""
 
     rank: int
     node: str | None
@@ -24,11 +24,12 @@ class Rank:
 
 @dataclass(frozen=True)
 class Summary:
-    """A run so far, or as it ended. Means are over all steps but the first, which traces, and over all ranks.
+    """Summary of a run so far, or after its end.
 
-    ``images_per_second`` is that of all ranks together; ``loss`` (nats) and ``top1`` (0 to 1) by split; ``progress``
-    from 0 to 1, at the beginning ``start_progress``; ``started`` in unix seconds; ``checkpoint_seconds`` of a
-    checkpoint; ``reduced_bytes`` of all ranks.
+    Means are over all ranks and all steps but the first, which traces. ``images_per_second`` is the sum of all ranks;
+    ``loss`` (nats) and ``top1`` (0 to 1) are by split; ``progress`` is from 0 to 1 and began at ``start_progress``;
+    ``started`` is in unix seconds; ``checkpoint_seconds`` is the mean of a checkpoint; ``reduced_bytes`` is the sum of
+    all ranks.
     """
 
     run: str
@@ -57,14 +58,14 @@ class Summary:
 
 
 class _Values:
-    """Series of one run, or of one rank of it, by name and labels."""
+    """Values of the series of one run, or of one of its ranks, by name and labels."""
 
     def __init__(self, series: Iterable[Series]) -> None:
         self.series = [s for s in series if s.name.startswith(PREFIX) and "rank" in s.labels]
 
     def all(self, name: str, **labels: str) -> list[float]:
         found = (s for s in self.series if s.name == PREFIX + name and labels.items() <= s.labels.items())
-        return [s.value for s in found if math.isfinite(s.value)]
+        return [s.value for s in found if is_usable(s.value)]
 
     def any(self, name: str, **labels: str) -> float | None:
         return next(iter(self.all(name, **labels)), None)
@@ -81,16 +82,17 @@ class _Values:
         return sum(found) / len(found) if found else None
 
     def mean(self, histogram: str, **labels: str) -> float | None:
-        """Seconds per observation."""
+        """Return the mean seconds of an observation."""
         count = sum(self.all(f"{histogram}_count", **labels))
-        return sum(self.all(f"{histogram}_sum", **labels)) / count if count else None
+        mean = sum(self.all(f"{histogram}_sum", **labels)) / count if count else math.nan
+        return mean if is_usable(mean) else None
 
     def split(self) -> dict[str, float | None]:
         return {part: self.mean("step_part_seconds", part=part) for part in PARTS}
 
 
 def by_run(series: Sequence[Series]) -> dict[str, Summary]:
-    """The runs that the series of training, which have the labels run and rank, are about; the newest is the last."""
+    """Summarize training series, which have the labels run and rank, by run; the newest run is last."""
     runs: dict[str, list[Series]] = {}
     for one in series:
         if one.name.startswith(PREFIX) and {"run", "rank"} <= one.labels.keys():
@@ -139,8 +141,8 @@ def _ranks(series: Sequence[Series]) -> list[Rank]:
 def _rank(number: int, series: Sequence[Series]) -> Rank:
     values = _Values(series)
     step, batch = values.mean("step_seconds"), values.any("batch_size")
-    rate = batch / step if step and batch else None
-    return Rank(number, series[0].labels.get("node"), rate, step, values.split())
+    rate = batch / step if step and batch else math.nan
+    return Rank(number, series[0].labels.get("node"), rate if is_usable(rate) else None, step, values.split())
 
 
 def _whole(value: float | None) -> int | None:
@@ -148,6 +150,6 @@ def _whole(value: float | None) -> int | None:
 
 
 def shares(seconds: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Parts of a step as shares of their sum, 0 to 1."""
+    """Return parts of a step as fractions of their sum, 0 to 1."""
     whole = sum(value for value in seconds.values() if value is not None)
     return {part: value / whole if value is not None and whole else None for part, value in seconds.items()}

@@ -1,24 +1,25 @@
-"""Nodes and runs as they are now: two or three queries, and what their answers mean."""
+"""Current state of nodes and runs, from a few Prometheus queries."""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.monitoring import summary
-from orchestrator.monitoring.prometheus import Prometheus, Series
+from orchestrator.monitoring.prometheus import Prometheus, Series, is_usable
 from orchestrator.monitoring.summary import PARTS, PREFIX, Summary
 
 MEBIBYTE = 1 << 20
 NODES = r'{__name__=~"up|node:node_.+|DCGM_FI_DEV_(GPU_UTIL|FB_USED|FB_FREE|POWER_USAGE|GPU_TEMP)"}'
 RUNS = r'{__name__=~"run:orchestrator_training_.+|rank:orchestrator_training_straggler:ratio"}'
 TRAINING = rf'last_over_time({{__name__=~"{PREFIX}.+",__name__!~".+_bucket"}}[%s])'
+LONGEST = 10 * 365 * 86400.0  # seconds that a run may have left; a longer forecast is not shown
 RUNNING, RECENT = "1m", "1h"  # spans of PromQL
 GOING = f"last_over_time({PREFIX}progress_ratio[15s])"  # a scrape that fails does not end a run
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """As dcgm-exporter has it, in plain units: utilisation 0 to 1, bytes, watts, degrees Celsius."""
+    """A GPU as dcgm-exporter reports it, in plain units: utilisation 0 to 1, bytes, watts, degrees Celsius."""
 
     gpu: str
     model: str | None
@@ -31,7 +32,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Node:
-    """Shares from 0 to 1; bytes per second on the training interface, and their share of its speed where known."""
+    """A node: fractions from 0 to 1; bytes per second on the training interface, and its utilisation if known."""
 
     node: str
     up: bool
@@ -45,7 +46,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Slowest:
-    """The rank that does the most work of its own per step, as a multiple of the run's median."""
+    """The rank that spends the most time on its own work per step, as a multiple of the run's median."""
 
     rank: int
     node: str | None
@@ -54,9 +55,10 @@ class Slowest:
 
 @dataclass(frozen=True)
 class RunNow:
-    """A run: ``images_per_second`` and ``split`` (shares of a step, 0 to 1) over the last 30 s, None once it ended.
+    """A run, with current values while it is active.
 
-    Everything else is that of ``Summary``, from its beginning.
+    ``images_per_second`` and ``split`` (fractions of a step, 0 to 1) are over the last 30 s, and None after its end.
+    The other fields are as in ``Summary``, over the whole run.
     """
 
     run: str
@@ -81,7 +83,7 @@ class RunNow:
 
 @dataclass(frozen=True)
 class Top:
-    """What a cluster does at ``time`` (unix seconds by the head's clock)."""
+    """State of a cluster at ``time`` (unix seconds by the head's clock)."""
 
     time: float
     nodes: list[Node]
@@ -89,9 +91,9 @@ class Top:
 
 
 def look(prometheus: Prometheus, nodes: Sequence[str]) -> Top:
-    """The ``nodes`` in their order, and the runs that go on, or else the last one of the last hour.
+    """Read the state of ``nodes``, in their order, and the active runs, or else the last run of the past hour.
 
-    Raises what ``Prometheus`` raises.
+    Raises the errors of ``Prometheus``.
     """
     now = prometheus.now()
     of_nodes, of_runs = prometheus.query(NODES), prometheus.query(RUNS)
@@ -164,20 +166,21 @@ def _run(whole: Summary, series: Sequence[Series], running: bool, now: float) ->
 
 
 def _eta(whole: Summary, now: float) -> float | None:
-    """Seconds to the end, if it goes on at the pace it had so far, evaluations and all."""
+    """Estimate the seconds to the end of the run at its mean pace so far, evaluations included."""
     if whole.progress is None or whole.started is None:
         return None
     done = whole.progress - (whole.start_progress or 0.0)
-    return (now - whole.started) * (1.0 - whole.progress) / done if done > 0.0 else None
+    left = (now - whole.started) * (1.0 - whole.progress) / done if done > 0.0 else math.nan
+    return left if 0.0 <= left <= LONGEST else None
 
 
 def _slowest(series: Iterable[Series]) -> Slowest | None:
-    ratios = [one for one in series if one.name == f"rank:{PREFIX}straggler:ratio" and math.isfinite(one.value)]
+    ratios = [one for one in series if one.name == f"rank:{PREFIX}straggler:ratio" and is_usable(one.value)]
     worst = max(ratios, key=lambda one: one.value, default=None)
     return Slowest(worst.rank, worst.labels.get("node"), worst.value) if worst else None
 
 
 def _value(series: Iterable[Series], name: str, **labels: str) -> float | None:
-    """The value of the one series of that name; None where there is none, or no number."""
+    """Return the value of the first usable series with that name and labels; None without one."""
     found = (one.value for one in series if one.name == name and labels.items() <= one.labels.items())
-    return next((value for value in found if math.isfinite(value)), None)
+    return next((value for value in found if is_usable(value)), None)

@@ -1,10 +1,10 @@
-"""Pictures of runs, and what they all have: the formats, the colours, the look of a panel.
+"""Pictures of runs: formats, colours and the style of a panel.
 
-=======  ======================================================
-minutes  the series of a run out of Prometheus, over its minutes
-epochs   the results of a training run, over its epochs
-page     the same as a page for a browser
-=======  ======================================================
+========  ======================================================
+timeline  the series of a run from Prometheus, over its minutes
+epochs    the results of a training run, over its epochs
+html      the same as a page for a browser
+========  ======================================================
 """
 
 from io import BytesIO
@@ -19,21 +19,25 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf")
 DOTS_PER_INCH = 144
-# Colours that people with any kind of sight tell apart: Okabe and Ito 2008, "Color Universal Design".
+# Colours that people with any colour vision can tell apart: Okabe and Ito 2008, "Color Universal Design".
 BLACK, ORANGE, SKY, BLUE, VERMILION, PURPLE = "#000000", "#E69F00", "#56B4E9", "#0072B2", "#D55E00", "#CC79A7"
 SPLITS = {"train": BLUE, "test": VERMILION}
 PARTS = {"input": ORANGE, "compute": SKY, "communication": PURPLE}
 
 
 def require(path: Path, formats: tuple[str, ...] = FORMATS) -> None:
-    """Raises ConfigError where no picture can be written to a file of that name."""
+    """Check that a picture can be written to a file of this name.
+
+    Raises:
+        ConfigError: It cannot.
+    """
     if path.suffix.lower() not in formats:
         raise ConfigError([f"--plot: {path}: a picture ends with {', '.join(formats)}"])
 
 
 def canvas(width: float, height: float) -> "Figure":
-    """An empty picture; inches."""
-    from matplotlib.figure import Figure  # noqa: PLC0415  it takes a second, and nothing else needs it
+    """Return an empty picture; width and height in inches."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  takes a second, and only pictures need it
 
     figure = Figure(figsize=(width, height))
     figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.1)
@@ -41,7 +45,7 @@ def canvas(width: float, height: float) -> "Figure":
 
 
 def rendered(figure: "Figure", suffix: str) -> bytes:
-    """The picture as a file of that kind; the same one every time but for PDF's own clock."""
+    """Return the picture in the format of ``suffix``; always the same bytes except for PDF's timestamp."""
     from matplotlib import rc_context  # noqa: PLC0415
 
     drawn = BytesIO()
@@ -52,7 +56,11 @@ def rendered(figure: "Figure", suffix: str) -> bytes:
 
 
 def write(content: bytes, path: Path) -> None:
-    """Raises ConfigError where there is no writing."""
+    """Write ``content`` to ``path``.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
     try:
         path.write_bytes(content)
     except OSError as error:
@@ -60,7 +68,7 @@ def write(content: bytes, path: Path) -> None:
 
 
 def plain(panel: "Axes") -> None:
-    """No more ink than it takes: a grid behind what is drawn, and no box around it."""
+    """Reduce the panel's decoration: a grid behind the curves, and no box around them."""
     panel.grid(alpha=0.3)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)

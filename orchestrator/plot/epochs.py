@@ -1,4 +1,4 @@
-"""What a training run gave, over its epochs: loss, accuracy, images per second, where the time of a step goes."""
+"""Picture of a training run over its epochs: loss, accuracy, images per second, and the split of the step time."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,9 +6,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from orchestrator import plot
+from orchestrator.bottleneck import explain, split
 from orchestrator.errors import StateError
-from orchestrator.explanation import explain, split
-from orchestrator.plot import page
+from orchestrator.plot import html
 from orchestrator.schema import Epoch, Results
 
 if TYPE_CHECKING:
@@ -17,28 +17,33 @@ if TYPE_CHECKING:
 
 FORMATS = (*plot.FORMATS, ".html")
 WIDE, HIGH = 12.8, 7.2  # inches: a slide
-ROOM = 1.08  # above the highest point
-MARKED = 40  # epochs; more of them are a line without points
+ROOM = 1.08  # factor above the highest point
+MARKED = 40  # epochs; longer curves have no markers
 
 
 def draw(found: Results, path: Path) -> None:
-    """Write the picture of a run, or a page with it. Raises ConfigError, and StateError where there is no epoch."""
+    """Write the picture of a run, or a page with it.
+
+    Raises:
+        ConfigError: The file cannot be written, or its name ends in no known format.
+        StateError: The run has no epoch.
+    """
     plot.require(path, FORMATS)
     if not found.epochs:
         raise StateError(f"run {found.run} has no epoch to draw", "it ended before its first one did")
     suffix = path.suffix.lower()
     if suffix == ".html":
         svg = plot.rendered(picture(found), ".svg").decode()
-        return plot.write(page.text(found, svg).encode(), path)
+        return plot.write(html.text(found, svg).encode(), path)
     plot.write(plot.rendered(picture(found), suffix), path)
 
 
 def picture(found: Results) -> "Figure":
-    """Four panels over the same epochs."""
+    """Draw four panels over the same epochs."""
     figure = plot.canvas(WIDE, HIGH)
     figure.suptitle(f"{found.config.model} on {found.config.dataset}", x=0.01, ha="left", size=18, weight="bold")
     explanation = explain(found)
-    said = f"{page.headline(found)}\n{explanation.finding if explanation else ''}".strip()
+    said = f"{html.headline(found)}\n{explanation.finding if explanation else ''}".strip()
     figure.supxlabel(said, x=0.01, ha="left", size=11, linespacing=1.5)
     for panel, drawn in zip(figure.subplots(2, 2).flat, (_loss, _top1, _images, _split), strict=True):
         drawn(panel, found)
@@ -71,7 +76,7 @@ def _images(panel: "Axes", found: Results) -> None:
 
 
 def _split(panel: "Axes", found: Results) -> None:
-    """Stacked, the mean over the ranks; an epoch without a split has no bar."""
+    """Draw stacked bars of the means over the ranks; an epoch without a split has no bar."""
     known = [epoch for epoch in found.epochs if epoch.compute_seconds]
     numbers, below = [epoch.epoch for epoch in known], [0.0] * len(known)
     for part, label in _shares(found).items():
@@ -86,7 +91,7 @@ def _split(panel: "Axes", found: Results) -> None:
 
 
 def _shares(found: Results) -> dict[str, str]:
-    """Each part with its share of all steps, as the explanation counts."""
+    """Return the legend of each part with its share of all steps, counted as for the bottleneck."""
     ranks = split(found)
     seconds = {part: sum(getattr(rank, part) for rank in ranks) for part in plot.PARTS}
     whole = sum(seconds.values())
@@ -99,7 +104,7 @@ def _line(panel: "Axes", epochs: Sequence[Epoch], values: Sequence[float], colou
 
 
 def _named(panel: "Axes", title: str, unit: str) -> None:
-    """The legend stands beside the title, where it hides nothing."""
+    """Set title and unit, and put the legend next to the title, where it hides nothing."""
     panel.set_title(title, loc="left", weight="bold", size=13)
     panel.set_ylabel(unit, size=11)
     named = panel.get_legend_handles_labels()[1]
@@ -112,7 +117,7 @@ def _named(panel: "Axes", title: str, unit: str) -> None:
 def _over_epochs(panel: "Axes", epochs: Sequence[Epoch]) -> None:
     from matplotlib.ticker import FixedLocator, MaxNLocator  # noqa: PLC0415
 
-    beside = 0.6 if len(epochs) > 1 else 2.0  # a single bar is no wall
+    beside = 0.6 if len(epochs) > 1 else 2.0  # so that a single bar does not fill the panel
     panel.set_xlim(epochs[0].epoch - beside, epochs[-1].epoch + beside)
     panel.xaxis.set_major_locator(MaxNLocator(integer=True) if len(epochs) > 1 else FixedLocator([epochs[0].epoch]))
     panel.set_xlabel("epoch", size=11)

@@ -1,6 +1,6 @@
-"""What differs between providers on this side: one module each, with the same functions, looked up by name.
+"""Providers of nodes: one package each, with the functions of :class:`Provider`, looked up by name.
 
-Everything else about a provider stands in ``terraform/<provider>/`` and in its config model.
+All other differences between providers are in ``terraform/<provider>/`` and in the provider's config model.
 """
 
 import importlib
@@ -15,9 +15,9 @@ from orchestrator.state import Home, Record
 
 @dataclass(frozen=True)
 class Resource:
-    """Something that a provider holds for a cluster.
+    """Resource that a provider holds for a cluster.
 
-    ``key`` is the provider's own id of it, ``known_as`` what Terraform's state has as its identity, if that is another.
+    ``key`` is the provider's own id of it, ``known_as`` its identity in Terraform's state, if that is different.
     """
 
     kind: str
@@ -31,74 +31,91 @@ class Resource:
 
     @property
     def identity(self) -> str:
-        """What Terraform knows it by."""
+        """Return the identity of the resource in Terraform's state."""
         return self.known_as or self.key
 
 
 class Provider(Protocol):
-    """The functions of a provider's module."""
+    """Functions of a provider's module."""
 
     def preflight(self, config: Config, record: Record | None) -> None:
-        """Raise PreflightError, with all that is found at once, where this cluster could not be made."""
+        """Raise PreflightError, with all findings at once, if this cluster could not be made."""
 
     def callers(self, config: Config, record: "Record | None") -> list[str]:
-        """Networks that the nodes see this machine in: what ``allow_from`` is where the user does not say."""
+        """Return the networks from which the nodes see this machine: the default of ``allow_from``."""
 
     def variables(self, config: Config, record: Record) -> dict[str, Any]:
-        """What only this provider has: the object of its name among Terraform's variables. Makes nothing."""
+        """Return the provider's own object among Terraform's variables. Make no resources."""
 
     def accelerated(self, config: Config, record: "Record | None") -> tuple[str | None, str]:
-        """What the provider calls the nodes' GPUs (None: they have none), and what it calls their image."""
+        """Return the provider's name for the nodes' GPUs (None without GPUs), and its name for their image."""
 
     def prepare(self, record: Record, place: Home) -> None:
-        """Build what nodes are made of."""
+        """Build the images that the nodes need."""
 
     def strays(self, place: Home, record: Record) -> Sequence[Resource]:
-        """What is held for this deployment and is not recorded as made, for ``provision`` to remove.
+        """Return unrecorded resources of this deployment, for ``provision`` to remove. Change nothing.
 
-        Raises StateError if this could be what the cluster stores its data on. Changes nothing.
+        Raises:
+            StateError: A resource may be where the cluster stores its data.
         """
 
     def provision(
         self, place: Home, record: Record, strays: Sequence[Resource], on_line: Callable[[str], None]
     ) -> tuple[Cluster, dict[str, str]]:
-        """The cluster of ``record.variables``, and why nodes are missing where the rest is enough."""
+        """Make the cluster that ``record.variables`` describe.
+
+        Args:
+            place: State directory of the cluster.
+            record: Record of the deployment.
+            strays: Resources to remove first, from :meth:`strays`.
+            on_line: Receives lines of progress.
+
+        Returns:
+            The cluster, and the reasons for missing nodes if the remaining ones are enough.
+        """
 
     def destroy(self, place: Home, record: Record, on_line: Callable[[str], None]) -> None:
-        """Take away what :meth:`provision` made."""
+        """Remove the resources that :meth:`provision` made.
+
+        Args:
+            place: State directory of the cluster.
+            record: Record of the deployment.
+            on_line: Receives lines of progress.
+        """
 
     def survey(self, record: Record) -> list[Resource]:
-        """Everything the provider holds for this deployment, found by label or tag."""
+        """Return every resource that the provider holds for this deployment, found by label or tag."""
 
     def lost(self, record: Record, recorded: Mapping[str, str]) -> list[str]:
-        """Which of ``recorded`` (Terraform's address -> identity) must be made anew, as Terraform would not notice."""
+        """Return addresses in ``recorded`` (address -> identity) to make again, which Terraform would not notice."""
 
     def faults(self, record: Record) -> dict[str, str]:
-        """Nodes that could not be made, each with what the provider itself says of it."""
+        """Return the nodes that could not be made, each with the provider's own reason."""
 
     def strangers(self, config: Config) -> list[Resource]:
-        """Everything that carries the label of the cluster's name, of whatever deployment."""
+        """Return every resource that carries the label of the cluster's name, of any deployment."""
 
     def remove(self, config: Config, resources: Iterable[Resource]) -> None:
-        """Remove them, in an order that works; gone already is fine."""
+        """Remove the resources in an order that works. Resources that are already gone are no error."""
 
     def priced(self, config: Config) -> dict[str, int]:
-        """How many there are of each thing that has a price."""
+        """Return the number of each item that has a price."""
 
     def trainer_digest(self, record: Record) -> str:
-        """Which trainer the nodes must have."""
+        """Return the digest of the trainer that the nodes must have."""
 
 
 def get(name: str) -> Provider:
-    """The module of provider ``name``, imported when it is needed: each brings its own client library."""
+    """Return the module of provider ``name``, imported on demand: each needs its own client library."""
     return cast(Provider, importlib.import_module(f"orchestrator.providers.{name}"))
 
 
 def of_one_machine(record: Record) -> bool:
-    """Whether the nodes are parts of one machine, with no network between them."""
+    """Tell whether the nodes are parts of one machine, with no network between them."""
     return bool(record.config["provider"] == "local")
 
 
 def of(record: Record) -> Provider:
-    """The provider of a cluster that is deployed, at least in part."""
+    """Return the provider of a cluster that is deployed, at least in part."""
     return get(record.config["provider"])

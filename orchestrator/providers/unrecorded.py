@@ -1,4 +1,4 @@
-"""What a provider holds for a deployment and Terraform's state does not record, and whether it may be removed."""
+"""Resources of a deployment that Terraform's state does not record, and whether they may be removed."""
 
 import re
 from collections.abc import Sequence
@@ -9,20 +9,21 @@ from orchestrator.providers import Resource
 from orchestrator.state import Home, Record
 
 _REMADE = re.compile(r"-worker-\d+$|-grafana(-data)?$")
-REPLACED = "container"  # keeps no data, and its successor has its name: which of the two it is cannot be told
+REPLACED = "container"  # holds no data, and cannot be told from its successor, which has the same name
 
 
 def find(place: Home, record: Record) -> list[Resource]:
-    """Everything of this deployment that Terraform's state does not record, or records as tainted."""
+    """Return all resources of this deployment that Terraform's state does not record, or records as tainted."""
     held = set(terraform.recorded(place, record.config["provider"]).recorded.values())
     return [resource for resource in providers.of(record).survey(record) if resource.identity not in held]
 
 
 def strays(place: Home, record: Record) -> list[Resource]:
-    """What an interrupted apply left, for the next one to remove.
+    """Return the resources left by an interrupted apply, for the next apply to remove.
 
-    Raises StateError if it may be the head, or what the head needs: Terraform's state is lost then, or older than the
-    cluster.
+    Raises:
+        StateError: A resource may be the head or needed by the head: then Terraform's state is lost, or older than the
+            cluster.
     """
     found = find(place, record)
     doubtful = _doubtful(place, record, found) if record.configured else []
@@ -32,7 +33,7 @@ def strays(place: Home, record: Record) -> list[Resource]:
 
 
 def _doubtful(place: Home, record: Record, found: Sequence[Resource]) -> list[Resource]:
-    """Resources that an interrupted apply does not explain. Workers and Grafana are made again from what is left."""
+    """Return resources that an interrupted apply does not explain, without workers and Grafana: they are made again."""
     tainted = terraform.recorded(place, record.config["provider"]).identities
     others = [one for one in found if not _REMADE.search(one.name) and one.identity not in tainted]
     kept = terraform.kept(place)

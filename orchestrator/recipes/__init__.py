@@ -1,12 +1,12 @@
-"""Models and data sets a run can name, and the resolved configuration of a run: recipe, then flags."""
+"""Models and data sets that a run can name, and the configuration of a run, resolved from recipes and flags."""
 
 import math
 
 from orchestrator.config import Train
 from orchestrator.errors import ConfigError
-from orchestrator.recipes import exchange
-from orchestrator.recipes.choice import recipe, require
-from orchestrator.recipes.shelf import HERE, card, datasets, models, samples
+from orchestrator.recipes import communication
+from orchestrator.recipes.builtin import HERE, card, datasets, models, samples
+from orchestrator.recipes.select import recipe, require
 from orchestrator.schema import TrainConfig
 
 __all__ = [
@@ -25,22 +25,41 @@ __all__ = [
 ]
 
 SYNTHETIC_IMAGES_PER_SLOT = 512
-SMALL_IMAGE = 64  # pixels; below, some networks reduce images less, and have other figures of memory
-MEMORY_SHARE = 0.9  # of a node's free memory that a rank may plan with
+SMALL_IMAGE = 64  # pixels; some networks downsample smaller images less, and then need another amount of memory
+MEMORY_SHARE = 0.9  # share of the free memory that a rank plans to use
 
 
 def training_images(dataset: str, found: int | None, world: int) -> int:
-    """Images of the training set: as many as were ``found``, or as are made up for a synthetic one."""
+    """Return the number of training images.
+
+    Args:
+        dataset: Name of the data set.
+        found: Images in the data set, or None for synthetic data.
+        world: Number of ranks.
+
+    Returns:
+        ``found``, or as many as are generated for a synthetic data set.
+    """
     return SYNTHETIC_IMAGES_PER_SLOT * world if found is None else found
 
 
 def batch_size(train: Train, images: int, world: int, memory: int | None) -> int:
-    """Images per rank and backward pass: as asked for, else the recipe's, or as much of it as a rank can have.
+    """Return the number of images per rank and backward pass.
 
-    A rank's share of ``images`` bounds it, and so do ``memory`` bytes (None: as many as are wanted).
-    Raises ConfigError where there is no share for every rank, where one asked for more, or where nothing fits.
+    Args:
+        train: Settings of the run; ``train.batch_size`` wins if it is set.
+        images: Images of the training set. A rank's share of them limits the batch.
+        world: Number of ranks.
+        memory: Bytes available to a rank; they limit the recipe's batch size. None for no limit.
+
+    Returns:
+        The size asked for, else the recipe's, reduced to what a rank can hold.
+
+    Raises:
+        ConfigError: There are fewer images than ranks, more were asked for than a rank's share, or no image fits in
+            memory.
     """
-    passes = exchange.passes(train)
+    passes = communication.passes(train)
     share, times = images // world // passes, f" x {passes} backward passes" if passes > 1 else ""
     if share < 1:
         problem = f"{train.dataset} has only {images} training {samples(train.dataset)}"
@@ -55,7 +74,7 @@ def batch_size(train: Train, images: int, world: int, memory: int | None) -> int
 
 
 def fitting_batch(train: Train, memory: int) -> int:
-    """How many images ``memory`` bytes per CPU rank can hold. Raises ConfigError where not even one image fits."""
+    """Return how many images fit in ``memory`` bytes of a CPU rank. Raise ConfigError if not even one image fits."""
     size = train.image_size or int(recipe(train)["image_size"])
     rank, image = _memory(str(train.model), size)
     fits = int((memory / 2**20 * MEMORY_SHARE - rank) / image)
@@ -69,23 +88,38 @@ def fitting_batch(train: Train, memory: int) -> int:
 
 
 def _memory(model: str, size: int) -> tuple[float, float]:
-    """MiB of a rank on its own, and of an image of so many pixels: a network may treat small ones otherwise."""
+    """Return MiB of a rank without images, and of one image of ``size`` pixels; small images may differ."""
     said = card(model)
     cost = said.get("small_memory", said["memory"]) if size < SMALL_IMAGE else said["memory"]
     return cost["rank"], cost["image"] * (size / cost["image_size"]) ** 2
 
 
 def resolve(train: Train, run: str, data: str | None, images: int, world: int, threads: int, batch: int) -> TrainConfig:
-    """Everything the run depends on. ``data`` is the data set's directory on the nodes, ``images`` its training set.
+    """Return the configuration of a run: the recipe's values, overridden by the user's settings.
 
-    A learning rate from the recipe follows the batch size in proportion (Goyal et al. 2017, section 2.1). Where steps
-    are asked for and no epochs, there are as many epochs as the steps need.
+    A learning rate from the recipe is scaled in proportion to the batch size (Goyal et al. 2017, section 2.1). If steps
+    are set and epochs are not, there are as many epochs as the steps need.
+
+    Args:
+        train: Settings of the run.
+        run: Name of the run.
+        data: Directory of the data set on the nodes, or None for synthetic data.
+        images: Images of the training set.
+        world: Number of ranks.
+        threads: Threads per rank.
+        batch: Images per rank and backward pass, from :func:`batch_size`.
+
+    Returns:
+        Everything that the run depends on.
+
+    Raises:
+        ConfigError: The model, the data set or the user's recipe cannot be used.
     """
     model, dataset = require(train)
-    found = {key: value for key, value in recipe(train).items() if key not in exchange.OF_LAUNCH}
+    found = {key: value for key, value in recipe(train).items() if key not in communication.OF_LAUNCH}
     found["learning_rate"] *= batch / found["batch_size"]
     given = train.model_dump(exclude_none=True, exclude={"model", "dataset", "data", "recipe", "fp16_allreduce"})
-    said = exchange.settings(train)
+    said = communication.settings(train)
     if train.steps:
         per_step = world * batch * said["backward_passes_per_step"]
         found["epochs"] = max(found["epochs"], math.ceil(train.steps / max(1, images // per_step)))

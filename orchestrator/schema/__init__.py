@@ -1,14 +1,14 @@
-"""The files that cross between the control side and the worker side, each with one shape on both sides.
+"""Models of the files that cross between the control side and the nodes, the same on both sides.
 
 ==================  ==================  ==============================================
-file in a run's     written by          shape
+file in a run's     written by          model
 directory
 ==================  ==================  ==============================================
 ``config.json``     control side        :class:`TrainConfig`
 ``command.json``    control side        list of strings: the launcher and its arguments
-``program.json``    control side        list of strings: what every rank executes
-``ranks/N.json``    rank N's shim       ``trainer.supervision.record``
-``stop``            the supervisor      empty: rank 0 is to end with a checkpoint
+``program.json``    control side        list of strings: the program of every rank
+``ranks/N.json``    rank N's wrapper    ``trainer.supervision.rank_record``
+``stop``            the supervisor      empty: rank 0 must end with a checkpoint
 ``checkpoints/…``   rank 0              :class:`Checkpoints`, :class:`Checkpoint`
 ``status.json``     the supervisor      :class:`RunStatus`
 ``results.json``    rank 0              :class:`Results`
@@ -17,10 +17,10 @@ directory
 ``staged.json``     rank 0              :class:`Staged`
 ==================  ==================  ==============================================
 
-``config.json`` of a run that prepares or stages data is a :class:`PrepareConfig` or a :class:`StageConfig`. Beside
-TFRecord shards that were prepared lies ``manifest.json``, a :class:`Manifest`, and for each a :class:`Shard`.
+``config.json`` is a :class:`PrepareConfig` or a :class:`StageConfig` in a run that prepares or stages data. Prepared
+TFRecord shards have a ``manifest.json``, a :class:`Manifest`, in their directory, and each shard has a :class:`Shard`.
 
-:class:`NodeFacts` crosses on the standard output of ``orchestrator.trainer.watching.health``.
+:class:`NodeFacts` crosses on the standard output of ``orchestrator.trainer.telemetry.node_facts``.
 """
 
 from orchestrator.schema.data import LOCAL_DATA, Manifest, PrepareConfig, Prepared, Shard, StageConfig, Staged
@@ -37,16 +37,7 @@ from orchestrator.schema.results import (
     Unfinished,
     World,
 )
-from orchestrator.schema.runs import (
-    TERMINATED,
-    Failure,
-    Hello,
-    HelloRank,
-    HelloSize,
-    NodeFacts,
-    RunStatus,
-    State,
-)
+from orchestrator.schema.runs import TERMINATED, Failure, Hello, HelloRank, HelloSize, NodeFacts, RunStatus, State
 from orchestrator.schema.training import Compression, Optimizer, Otherwise, Precision, Schedule, TrainConfig
 
 __all__ = [

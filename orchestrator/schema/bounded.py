@@ -1,6 +1,6 @@
 """Read files that a user, a cloud or another version wrote: bounded in size and depth, never waiting for a writer.
 
-Both sides import it, so it uses the standard library and pydantic alone.
+Both sides import this module, so it uses only the standard library and pydantic.
 """
 
 import json
@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from orchestrator import files
+from orchestrator import untrusted_files
 
-LIMIT = 16 << 20  # bytes: results of a very long run have a tenth of it
+LIMIT = 16 << 20  # bytes: results of a very long run take a tenth of this
 MAX_DEPTH = 64
-MAX_DIGITS = 100  # of a number
-MAX_PROBLEMS = 5  # in one message
+MAX_DIGITS = 100  # per number
+MAX_PROBLEMS = 5  # per message
 MAX_SHOWN = 80  # characters of a value in a message
 PLAIN = re.compile(r"[\w /-]{1,80}")
 
@@ -26,7 +26,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Unreadable(ValueError):
-    """A file that cannot be used. The message names the file, the place in it and the reason."""
+    """File that cannot be used. The message names the file, the place in it and the reason."""
 
     def __init__(self, name: Path | str, reason: str) -> None:
         super().__init__(f"{name}: {reason}")
@@ -34,16 +34,18 @@ class Unreadable(ValueError):
 
 
 class Inaccessible(Unreadable):
-    """A file whose content was not looked at: it may not be read, is too large, or is no file."""
+    """File that was not read: access is denied, it is too large, or it is not a regular file."""
 
 
 def read_bytes(path: Path, limit: int = LIMIT) -> bytes:
     """Return the content of a regular file of at most ``limit`` bytes.
 
-    Raises FileNotFoundError if it does not exist, Unreadable for everything else.
+    Raises:
+        FileNotFoundError: The file does not exist.
+        Inaccessible: The file cannot be read, is not a regular file, or is too large.
     """
     try:
-        with files.open_regular(path) as file:
+        with untrusted_files.open_regular(path) as file:
             content = file.read(limit + 1)
     except FileNotFoundError:
         raise
@@ -55,12 +57,16 @@ def read_bytes(path: Path, limit: int = LIMIT) -> bytes:
 
 
 def read_text(path: Path, limit: int = LIMIT) -> str:
-    """Return the content as :func:`read_bytes` does, decoded as UTF-8 whatever the locale is."""
+    """Return the content as :func:`read_bytes` does, decoded as UTF-8 regardless of the locale."""
     return decoded(read_bytes(path, limit), path)
 
 
 def decoded(content: bytes, name: Path | str) -> str:
-    """Decode UTF-8, with or without a byte order mark. Raises Unreadable, which says ``name`` and the line."""
+    """Decode UTF-8, with or without a byte order mark.
+
+    Raises:
+        Unreadable: The content is not UTF-8. The message names ``name`` and the line.
+    """
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -69,28 +75,53 @@ def decoded(content: bytes, name: Path | str) -> str:
 
 
 def read_json(path: Path, limit: int = LIMIT) -> Any:
-    """Return the JSON value in a file, as :func:`read_text` and :func:`load_json` do."""
+    """Return the JSON value in a file, read by :func:`read_text` and :func:`load_json`."""
     return load_json(read_text(path, limit), path)
 
 
 def read_model(path: Path, model: type[Model], limit: int = LIMIT) -> Model:
-    """Return the ``model`` in a JSON file, as :func:`read_text` and :func:`load_model` do."""
+    """Read a JSON file as a pydantic model, with :func:`read_text` and :func:`load_model`.
+
+    Args:
+        path: The JSON file.
+        model: Class to validate against.
+        limit: Maximum size in bytes.
+
+    Returns:
+        The validated instance of ``model``.
+
+    Raises:
+        FileNotFoundError: The file does not exist.
+        Unreadable: The file cannot be read, is not JSON, or does not match ``model``.
+    """
     return load_model(read_text(path, limit), model, path)
 
 
 def load_model(text: str | bytes, model: type[Model], name: Path | str) -> Model:
-    """Return the ``model`` in a JSON text. Raises Unreadable as :func:`load_json`, and with every key that is wrong."""
+    """Validate a JSON text against a pydantic model.
+
+    Args:
+        text: The JSON text.
+        model: Class to validate against.
+        name: Name of the text in error messages.
+
+    Returns:
+        The validated instance of ``model``.
+
+    Raises:
+        Unreadable: :func:`load_json` refuses the text, or keys are wrong. The message names the wrong keys.
+    """
     load_json(text, name)
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
         raise Unreadable(name, problems(error)) from None
-    except (RecursionError, OverflowError) as error:  # of a validator of ours
+    except (RecursionError, OverflowError) as error:  # raised by a validator of this package
         raise Unreadable(name, str(error)) from None
 
 
 def problems(error: ValidationError, values: bool = True) -> str:
-    """Return each key that is wrong, and why; its value too, unless the file may hold secrets."""
+    """Return the wrong keys with reasons, and with their values unless the file may hold secrets."""
     found = error.errors(include_url=False, include_context=False)
     words = [
         f"{location(one['loc']) or 'the whole'}: "
@@ -102,15 +133,17 @@ def problems(error: ValidationError, values: bool = True) -> str:
 
 
 def location(parts: Iterable[int | str]) -> str:
-    """Return the path to a key; a key that is long or not printable is shown as a value is."""
+    """Return the path to a key. Long or unprintable keys are shown by :func:`shown`."""
     return ".".join(part if PLAIN.fullmatch(part) else shown(part) for part in map(str, parts))
 
 
 def load_json(text: str | bytes, name: Path | str) -> Any:
-    """Return the value of a JSON text. Raises Unreadable, which says ``name``.
+    """Return the value of a JSON text.
 
-    Refused are duplicate keys, numbers that are not finite or have more than MAX_DIGITS digits, values that are nested
-    deeper than MAX_DEPTH, and characters that UTF-8 does not have.
+    Raises:
+        Unreadable: The text is not JSON, has duplicate keys, numbers that are not finite or have more than MAX_DIGITS
+            digits, values nested deeper than MAX_DEPTH, or characters that UTF-8 cannot encode. The message names
+            ``name``.
     """
     words = text if isinstance(text, str) else decoded(text, name)
     try:
@@ -175,6 +208,6 @@ class _Short(reprlib.Repr):
 
 
 def shown(value: object) -> str:
-    """Return the ``repr`` of a value for a message; of a long or deep one only a part is made."""
+    """Return a ``repr`` for a message. Only part of a long or deep value is formatted."""
     words = _Short().repr(value)
     return words if len(words) <= MAX_SHOWN + 2 else f"{words[:MAX_SHOWN]}…"

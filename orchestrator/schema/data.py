@@ -1,4 +1,4 @@
-"""Data sets as shards: made once, and copied to every node."""
+"""Models of data sets that are prepared as shards once and copied to every node."""
 
 from typing import Annotated, Literal
 
@@ -7,13 +7,13 @@ from pydantic import Field
 from orchestrator.schema.file import File
 
 Size = Annotated[int, Field(ge=0, lt=1 << 48)]
-LOCAL_DATA = "/var/lib/orchestrator/data"  # on every node's own disk: what was staged there
+LOCAL_DATA = "/var/lib/orchestrator/data"  # staged data, on every node's own disk
 
 
 class PrepareConfig(File):
-    """What to make TFRecord shards of, and where; ``shards`` of a split ("train", "val") where none are made yet.
+    """Source and target of data preparation. ``shards`` counts the shards per split ("train", "val") still to be made.
 
-    Where ``source`` holds shards itself, ``target`` is the same directory: they are read through and described.
+    If ``source`` already holds shards, ``target`` is the same directory: the shards are read through and described.
     """
 
     source: str
@@ -24,9 +24,9 @@ class PrepareConfig(File):
 
 
 class Shard(File):
-    """A TFRecord file that is whole: ``lengths`` are the bytes of each record's content, in order.
+    """Complete TFRecord file. ``lengths`` are the bytes of each record's content, in order.
 
-    ``labels`` are its least and its greatest; ``unreadable`` are the images that were left out.
+    ``labels`` are the smallest and the largest label; ``unreadable`` names the images that were left out.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
@@ -38,9 +38,9 @@ class Shard(File):
 
 
 class Manifest(File):
-    """All shards of a data set, by split. Written last: where it is, they are whole.
+    """All shards of a data set, by split. It is written last: if it exists, the shards are complete.
 
-    A label less ``label_base`` is the number of the class, from 0 on.
+    A label minus ``label_base`` is the number of the class, starting at 0.
     """
 
     version: Literal[1] = 1
@@ -49,7 +49,7 @@ class Manifest(File):
 
 
 class Prepared(File):
-    """What ``orchestrator data prepare`` gave: images by split, and of how many shards ``made`` were made now."""
+    """Result of ``orchestrator data prepare``: images by split. This run ``made`` so many of the ``shards``."""
 
     directory: str
     images: dict[str, int]
@@ -61,9 +61,9 @@ class Prepared(File):
 
 
 class StageConfig(File):
-    """Which directories of prepared shards to copy to every node's own disk.
+    """Directories of prepared shards to copy to every node's own disk.
 
-    ``head_apart``: the shared storage is a disk of rank 0's node, which therefore copies for itself.
+    ``head_apart``: the shared storage is a disk of rank 0's node, which therefore copies the shards for itself.
     """
 
     sources: list[str]
@@ -72,9 +72,9 @@ class StageConfig(File):
 
 
 class Staged(File):
-    """What ``orchestrator data stage`` gave: rank r, on ``hosts[r]``, wrote ``copied[r]`` bytes.
+    """Result of ``orchestrator data stage``: rank r, on ``hosts[r]``, wrote ``copied[r]`` bytes.
 
-    Of these it ``read[r]`` from the shared storage itself; the others gave it the rest.
+    It read ``read[r]`` of these bytes from the shared storage and received the rest from the other ranks.
     """
 
     directories: list[str]

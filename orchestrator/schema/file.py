@@ -1,4 +1,4 @@
-"""What every shape is: a file, replaced atomically."""
+"""Base model of every file, and atomic replacement of files."""
 
 import os
 import re
@@ -10,27 +10,28 @@ from typing import IO, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-# Seconds since the epoch, of a year that every library knows.
-Time = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
+# Seconds since the epoch, in a year that every library can represent.
+LATEST = 1e11
+Time = Annotated[float, Field(ge=0, le=LATEST, allow_inf_nan=False)]
 
 
 class File(BaseModel):
-    """Strict about what it must hold, tolerant of keys that a newer version adds."""
+    """Model that is strict about its own keys and ignores keys that a newer version adds."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     def write(self, path: Path) -> None:
-        """Replace ``path`` atomically, readable by all."""
+        """Replace ``path`` atomically, readable by all users."""
         with replaced(path, 0o644) as file:
             file.write(self.model_dump_json(indent=2).encode() + b"\n")
 
 
 @contextmanager
 def replaced(path: Path, mode: int) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of ``path`` at once when the block ends, and goes if the block fails.
+    """Yield a new file that atomically replaces ``path`` when the block ends, and is removed if the block fails.
 
-    A reader sees the old file or the new one, never half of one; also after the machine went down: the new one is on
-    the disk before it has its name. What a killed process left is removed by the next one.
+    A reader sees the old file or the new one, never a part of one, even after the machine crashes: the new file is on
+    the disk before it is renamed. Unfinished files of killed processes are removed by the next call.
     """
     _remove_leftovers(path)
     prefix = f".{path.name}.{os.getpid()}-"
@@ -47,7 +48,7 @@ def replaced(path: Path, mode: int) -> Iterator[IO[bytes]]:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove unfinished files of processes that are gone; those of former versions do not name theirs."""
+    """Remove unfinished files of processes that ended. Files of earlier versions do not name their process."""
     unfinished = re.compile(rf"\.{re.escape(path.name)}\.(?:(?P<pid>\d+)-)?[a-z0-9_]{{8}}")
     with os.scandir(path.parent) as entries:
         found = [(entry.path, unfinished.fullmatch(entry.name)) for entry in entries]

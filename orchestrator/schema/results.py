@@ -1,4 +1,4 @@
-"""What a training run gives, and what another can go on from."""
+"""Models of a training run's results, and of the checkpoints from which another run can resume."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from orchestrator.schema.training import Compression, Precision, TrainConfig
 
 
 class Scores(File):
-    """Means over every sample of a split, all ranks together. ``loss`` in nats, ``top1`` and ``top5`` from 0 to 1."""
+    """Means over every sample of a split, over all ranks. ``loss`` in nats, ``top1`` and ``top5`` from 0 to 1."""
 
     loss: float
     top1: float
@@ -19,12 +19,12 @@ class Scores(File):
 
 
 class Trained(File):
-    """What an epoch's training gave. ``seconds`` covers it alone; images per second leave out the step that traces.
+    """Result of an epoch's training. ``seconds`` excludes evaluation; images per second exclude the step that traces.
 
     ``steps`` counts from the start of the run; ``peak_memory_per_rank`` is resident memory in bytes, so far.
-    ``input_seconds``, ``compute_seconds`` and ``communication_seconds`` are rank r's means per step and add up to it;
-    they are empty where the epoch had no step but the one that traces, and in files of older versions. Of an epoch
-    within which a run was stopped, seconds and images per second are of both runs, the rest is of the second.
+    ``input_seconds``, ``compute_seconds`` and ``communication_seconds`` are rank r's means per step and add up to the
+    step. They are empty if the epoch had no step except the one that traces, and in files of older versions. If a run
+    was stopped within an epoch and resumed, seconds and images per second cover both runs, the rest only the second.
     """
 
     epoch: int
@@ -41,7 +41,7 @@ class Trained(File):
 
 
 class Epoch(Trained):
-    """What a whole epoch gave: its training, its evaluation, and the weights that every rank then had."""
+    """Result of a whole epoch: training, evaluation, and the hash of the weights that every rank then had."""
 
     test: Scores
     test_seconds: float
@@ -49,7 +49,7 @@ class Epoch(Trained):
 
 
 class Unfinished(File):
-    """The split of an epoch's steps that was not evaluated any more: rank r's means, as in :class:`Trained`."""
+    """Split of the steps of an epoch that was not evaluated. The lists hold rank r's means, as in :class:`Trained`."""
 
     steps: int
     input_seconds: list[float]
@@ -58,19 +58,20 @@ class Unfinished(File):
 
 
 class World(File):
-    """Who trained: ``hosts[r]`` is the host name of rank r."""
+    """Ranks of a run. ``hosts[r]`` is the host name of rank r."""
 
     size: int
     hosts: list[str]
 
 
 class Communication(File):
-    """What gradients travelled by, as Horovod was really set. ``cycle_time`` in ms, ``fusion_threshold`` in MiB.
+    """How gradients travelled, as Horovod was actually configured. ``cycle_time`` in ms, ``fusion_threshold`` in MiB.
 
-    Groups are as large as the threshold where one was given, else smaller than Horovod's own (``trainer/reduction``).
-    With ``autotune`` these two are what it began with, and ``autotune.csv`` in the run's directory says what it tried.
+    Groups of gradients are as large as the threshold if one was given, else smaller than Horovod's default
+    (``trainer/comm/allreduce``). With ``autotune``, these two are the initial values, and ``autotune.csv`` in the run's
+    directory lists the values that were tried.
     ``route``: "allreduce" is Horovod's, of ``groups`` of gradients; "exchange" is an alltoall, sums in float32, and an
-    allgather; "none" stands for one rank. ``bytes_per_step`` are those of one rank's gradients.
+    allgather; "none" stands for a single rank. ``bytes_per_step`` is the size of one rank's gradients.
     """
 
     controller: str
@@ -84,16 +85,18 @@ class Communication(File):
 
 
 class Results(File):
-    """results.json, rewritten after every epoch; ``ended`` says why training stopped, None while it goes on.
+    """Content of results.json, rewritten after every epoch. ``ended`` is why training stopped, None while it runs.
 
-    ``resumed_from`` is the run that this one continues; ``epochs`` begin with those of that one.
+    ``resumed_from`` is the run that this one continues; ``epochs`` begin with the epochs of that run.
     ``data_path`` is the directory that the data was read from: on the shared storage, or on every node's own disk.
-    Without ``communication`` it is a file of an older version.
+    Files of older versions have no ``communication``.
     ``damaged`` names the samples that could not be read, and ``skipped_steps`` counts the steps that were not applied,
-    both since this run began: what a run that is continued met before is in its own results.
-    ``epochs_before`` and ``steps_before`` were trained by that one, in steps of this run's number of ranks.
-    ``unfinished`` is of the epoch in which the run ended, where that is not among ``epochs``.
-    ``chosen`` names the keys of ``config`` that nobody set: what stands there is what "auto" came to on these nodes.
+    both since this run began: those of the run that it continues are in that run's results.
+    ``epochs_before`` and ``steps_before`` were trained by the run that this one continues, in steps of this run's
+    number of ranks.
+    ``unfinished`` describes the epoch in which the run ended, if that is not among ``epochs``.
+    ``chosen`` names the keys of ``config`` that were not set by the user: their values are what "auto" resolved to on
+    these nodes.
     """
 
     version: Literal[1] = 1
@@ -118,10 +121,10 @@ class Results(File):
 
 
 class Kept(File):
-    """One checkpoint, ``name``, of ``world`` ranks: after the run's step ``step``, in or at the end of ``epoch``.
+    """Checkpoint ``name`` of ``world`` ranks: after the run's step ``step``, within or at the end of ``epoch``.
 
-    ``whole`` where the epoch's training was over: then any number of ranks can go on from it, else as many as there
-    were. ``top1`` is that of the test, None where it was not evaluated.
+    ``whole``: the epoch's training was complete, so any number of ranks can resume from it; otherwise only the same
+    number of ranks can. ``top1`` is the score of the test, None if the epoch was not evaluated.
     """
 
     name: FileName
@@ -133,9 +136,9 @@ class Kept(File):
 
 
 class Checkpoints(File):
-    """checkpoints/index.json: which there are, in the order of their steps, and the ``best`` by ``top1``.
+    """Content of checkpoints/index.json: the checkpoints in the order of their steps, and the ``best`` by ``top1``.
 
-    A directory beside it that it does not name is not whole, or about to be removed.
+    A directory beside the index that it does not name is incomplete, or about to be removed.
     """
 
     kept: list[Kept] = Field([])
@@ -143,10 +146,10 @@ class Checkpoints(File):
 
 
 class Checkpoint(File):
-    """checkpoint.json of one: where the run stands. ``epochs`` are those that were evaluated, the run's first to last.
+    """Content of a checkpoint's checkpoint.json: the state of the run. ``epochs`` are all evaluated epochs of the run.
 
-    ``trained`` is what the training of ``epoch`` gave, once it is over; None within the epoch.
-    ``precision`` and ``compression`` are what "auto" stood for, which a run that goes on keeps to.
+    ``trained`` is the result of training ``epoch``, None within the epoch.
+    ``precision`` and ``compression`` are what "auto" resolved to; a run that resumes keeps them.
     """
 
     epoch: int

@@ -1,4 +1,4 @@
-"""Any run, whatever it executes: its ranks, its end, the nodes that it is on, and what `check` measured there."""
+"""Models of any run, whatever its program: its ranks, its end, its nodes, and the measurements of `check`."""
 
 from typing import Literal
 
@@ -7,15 +7,15 @@ from pydantic import Field
 from orchestrator.schema.file import File, Time
 
 State = Literal["finished", "failed", "stopped"]
-# Exit code of a run that was asked to end and left a checkpoint: EX_TEMPFAIL of BSD's sysexits.h, "try again later".
+# Exit code of a run that was asked to end and wrote a checkpoint: EX_TEMPFAIL of BSD's sysexits.h, "try again later".
 TERMINATED = 75
 
 
 class Failure(File):
-    """The first thing that went wrong: a rank (with its last lines), a host that no longer answers, or a start that
-    took too long (``lines`` says how many ranks had started).
+    """First failure of a run: a rank, a host that stopped answering, the launcher, or a start that took too long.
 
-    A rank without ``exit_code`` raised, and was ended before it could exit by itself.
+    ``lines`` are the last lines of the rank or, for a slow start, say how many ranks had started.
+    A rank without ``exit_code`` raised an exception and was ended before it could exit by itself.
     """
 
     reason: Literal["rank", "host", "launcher", "start"]
@@ -26,7 +26,7 @@ class Failure(File):
 
 
 class RunStatus(File):
-    """How a run ended. ``left`` holds the hosts that could not be swept, because they did not answer."""
+    """End of a run. ``left`` holds the hosts on which processes may remain, because the hosts did not answer."""
 
     state: State
     exit_code: int
@@ -37,7 +37,7 @@ class RunStatus(File):
 
 
 class NodeFacts(File):
-    """What a node says of itself (``orchestrator.trainer.watching.health``). Sizes in bytes."""
+    """Facts that a node reports of itself (``orchestrator.trainer.telemetry.node_facts``). Sizes in bytes."""
 
     hostname: str
     resolves: bool
@@ -54,6 +54,8 @@ class NodeFacts(File):
 
 
 class HelloRank(File):
+    """Rank of a check: its host, its number on that host, and the sum that its allreduce returned."""
+
     rank: int
     host: str
     local_rank: int
@@ -61,7 +63,11 @@ class HelloRank(File):
 
 
 class HelloSize(File):
-    """One message size: seconds per allreduce (median), and bytes/s per rank pair of links as nccl-tests defines it."""
+    """Measurements of one message size.
+
+    ``latency_seconds`` is the median of an allreduce, ``bus_bandwidth`` is in bytes/s per rank pair of links as
+    nccl-tests defines it.
+    """
 
     bytes: int
     latency_seconds: float
@@ -69,11 +75,11 @@ class HelloSize(File):
 
 
 class Hello(File):
-    """What ``orchestrator check`` measured: every rank, the sum that proves the allreduce, latency per size.
+    """Measurements of ``orchestrator check``: ranks, the sum that proves the allreduce, latency by message size.
 
-    ``sizes`` lacks large messages, and ``step_work`` is less than 1, if these would have taken too long.
-    ``step_seconds`` are those of the share ``step_work`` of a step whose arithmetic goes on while its gradients travel,
-    on the slowest rank; None in a file of an older version.
+    ``sizes`` lacks large messages, and ``step_work`` is less than 1, if measuring them would have taken too long.
+    ``step_seconds`` is the time, on the slowest rank, of the share ``step_work`` of a step whose arithmetic continues
+    while its gradients travel; None in files of older versions.
     """
 
     size: int
@@ -85,5 +91,5 @@ class Hello(File):
 
     @property
     def whole_step_seconds(self) -> float | None:
-        """Seconds of a whole step by proportion: what proofs of different ``step_work`` are compared by."""
+        """Return the seconds of a whole step, in proportion, to compare checks of different ``step_work``."""
         return None if self.step_seconds is None else self.step_seconds / self.step_work

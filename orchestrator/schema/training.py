@@ -1,4 +1,4 @@
-"""What a training run is made of."""
+"""Configuration of a training run."""
 
 from typing import Any, Literal
 
@@ -14,40 +14,41 @@ Otherwise = Literal["stop", "skip"]
 
 
 class TrainConfig(File):
-    """Everything a training run depends on, resolved from recipe, cluster.yaml and flags.
+    """All settings of a training run, resolved from recipe, cluster.yaml and flags.
 
-    ``augment`` moves small images by up to ``shift`` pixels and mirrors half of them where they may ``flip``.
-    ``momentum`` and ``rho`` are Adam's beta 1 and beta 2; ``rho`` and ``epsilon`` are RMSProp's too. Gradients of all
-    weights together are scaled to a norm of ``clip_norm`` where it is larger. ``milestones`` belong to the schedule
-    "step", ``decay`` and ``decay_epochs`` to "exponential", ``power`` to "polynomial".
-    ``max_time`` and ``checkpoint_every`` in seconds. ``resume`` is the checkpoint that the run goes on from, a
-    directory of another run's: ``RUN/checkpoints/NAME``.
-    ``precision`` "auto" is what every rank's device gains by; results.json says what that was. With ``xla`` the passes
-    forward and backward are compiled by XLA.
+    ``augment`` moves small images by up to ``shift`` pixels and mirrors half of them if ``flip`` is true.
+    ``momentum`` and ``rho`` are Adam's beta 1 and beta 2; RMSProp uses ``rho`` and ``epsilon`` too. If the norm of the
+    gradients of all weights together is larger than ``clip_norm``, they are scaled to it. ``milestones`` belong to the
+    schedule "step", ``decay`` and ``decay_epochs`` to "exponential", ``power`` to "polynomial".
+    ``max_time`` and ``checkpoint_every`` are in seconds. ``resume`` is the checkpoint that the run resumes from, a
+    directory of another run: ``RUN/checkpoints/NAME``.
+    ``precision`` "auto" selects the precision that is faster on every rank's device; results.json records the choice.
+    With ``xla``, XLA compiles the forward and backward passes.
 
-    A step is one update of the weights. Each of ``world`` ranks computes ``backward_passes_per_step`` gradients in it,
-    of ``batch_size`` images each, one after the other, and averages them before ranks exchange anything; so
+    A step is one update of the weights. In each step, each of ``world`` ranks computes ``backward_passes_per_step``
+    gradients, of ``batch_size`` images each, one after the other, and averages them before ranks exchange anything.
+    Therefore:
 
-    - the update is by the mean over ``backward_passes_per_step`` x ``world`` batches, and the effective batch size is
-      ``batch_size`` times these. Batch normalisation sees each batch alone.
-    - ``steps``, the schedule, and what is counted anywhere else as a step, count updates.
-    - ``learning_rate`` is that of one batch; its peak is so many times as high (Goyal et al. 2017, section 2.1).
-    - an epoch has as many steps as there are whole ones in it: fewer images than a step takes are left out, others in
-      each epoch.
+    - The update uses the mean over ``backward_passes_per_step`` x ``world`` batches, and the effective batch size is
+      ``batch_size`` times this number. Batch normalisation sees each batch alone.
+    - ``steps``, the schedule, and all other counts of steps count updates.
+    - ``learning_rate`` is the rate of one batch; its peak is multiplied by the number of batches in a step (Goyal et
+      al. 2017, section 2.1).
+    - An epoch has only whole steps: images that do not fill a step are left out, different ones in each epoch.
 
-    ``compression`` is what gradients are rounded to while they travel. They are divided by
-    ``gradient_predivide_factor`` before they are added, and multiplied with it afterwards, for sums beyond what 16 bits
+    ``compression`` is the type to which gradients are rounded while they travel. They are divided by
+    ``gradient_predivide_factor`` before they are added, and multiplied by it afterwards, for sums larger than 16 bits
     can hold. ``adasum``: gradients of ranks are added by Maleki et al. 2020, "Scaling Distributed Training with
-    Adaptive Summation" (arXiv 2006.02924), and not averaged; the peak of the learning rate then leaves the number of
-    ranks out, but for those on a node with GPUs, of which Horovod takes the mean (its docs/adasum_user_guide.rst finds
-    2 to 2.5 times the rate of one rank good on CPUs: that is for ``learning_rate`` to say).
+    Adaptive Summation" (arXiv 2006.02924), instead of averaged; the peak of the learning rate then does not grow with
+    the number of ranks, except with the ranks of one node with GPUs, of which Horovod takes the mean (its
+    docs/adasum_user_guide.rst finds 2 to 2.5 times the rate of one rank good on CPUs: set that with ``learning_rate``).
 
-    What "stop" ends a run for, "skip" goes on after. ``on_damage``: a sample that cannot be read, or whose record has
-    another checksum than is written beside it. In training, the first sample of its batch that can be read takes its
-    place, so that all ranks make as many steps of as many images as without the damage, and the same ones where the
-    run is resumed; a batch without any such sample ends the run. In evaluation it is left out.
-    ``on_nan``: a step in which a rank's loss, or a gradient, is not a number. No rank applies the update of that step,
-    and nobody counts its images; too many of them in a row end the run.
+    ``on_damage`` and ``on_nan`` say whether a run ends ("stop") or continues ("skip"). ``on_damage``: a sample cannot
+    be read, or its record does not match the checksum stored with it. In training, the first readable sample of its
+    batch replaces it, so that all ranks make as many steps of as many images as without the damage, and the same ones
+    when the run is resumed; a batch without any readable sample ends the run. In evaluation the sample is left out.
+    ``on_nan``: in a step, a rank's loss or a gradient is not a number. No rank applies the update of that step, and its
+    images are not counted; too many such steps in a row end the run.
     """
 
     run: str
@@ -98,6 +99,6 @@ class TrainConfig(File):
     @model_validator(mode="before")
     @classmethod
     def _older(cls, values: Any) -> Any:
-        """Files of versions that knew no compression but fp16."""
+        """Translate files of versions whose only compression was fp16."""
         older = isinstance(values, dict) and values.get("fp16_allreduce")
         return {"compression": "fp16", **values} if older else values

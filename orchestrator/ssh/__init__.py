@@ -1,4 +1,4 @@
-"""The only user of paramiko: connections to nodes, one or all at once."""
+"""Connections to one or several nodes; the only user of paramiko."""
 
 import contextlib
 import logging
@@ -11,23 +11,36 @@ import paramiko
 
 from orchestrator.cluster import Cluster
 from orchestrator.errors import command
-from orchestrator.openssh import proxied, ssh_options, tunnel
 from orchestrator.schema.bounded import read_text
-from orchestrator.ssh.reach import Way, reached
+from orchestrator.ssh.openssh import proxied, ssh_options, tunnel
+from orchestrator.ssh.parse import parsed
+from orchestrator.ssh.route import Way, reached
 from orchestrator.ssh.session import Answer, Session, Unreachable
 from orchestrator.state import Home
 
-__all__ = ["Answer", "Session", "Unreachable", "at_once", "client_command", "connect", "on_every_node"]
+__all__ = ["Answer", "Session", "Unreachable", "at_once", "client_command", "connect", "on_every_node", "parsed"]
 
 Value = TypeVar("Value")
-DEAD_MILLISECONDS = 20_000  # what was sent is unanswered for so long: the other side is gone
+DEAD_MILLISECONDS = 20_000  # a connection is dead if sent data stays unacknowledged for so long
 
-logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its threads would write to our standard error
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its threads would write to standard error
 
 
 @contextlib.contextmanager
 def connect(place: Home, cluster: Cluster, name: str) -> Iterator[Session]:
-    """A session on node ``name``, whose host key must be the pinned one. Raises Unreachable."""
+    """Open a session on a node whose host key is pinned.
+
+    Args:
+        place: State directory of the cluster.
+        cluster: Deployed cluster.
+        name: Name of the node.
+
+    Yields:
+        The session.
+
+    Raises:
+        Unreachable: The node cannot be reached, shows another host key, or a local key file cannot be read.
+    """
     if not place.known_hosts.exists():
         raise Unreachable(f"its host key is not known yet: {command('deploy', cluster.name)} finishes the cluster")
     client, key = paramiko.SSHClient(), _key(place)
@@ -42,7 +55,7 @@ def connect(place: Home, cluster: Cluster, name: str) -> Iterator[Session]:
 def _key(place: Home) -> paramiko.PKey:
     try:
         return paramiko.Ed25519Key.from_private_key_file(str(place.key))
-    except Exception as error:  # paramiko raises many kinds for a damaged file
+    except Exception as error:  # paramiko raises many types for a damaged file
         reason = getattr(error, "strerror", None) or "it is no private key of OpenSSH"
         raise Unreachable(f"{place.key} cannot be read: {reason}: restore it from a copy") from error
 
@@ -51,7 +64,7 @@ def _load_host_keys(client: paramiko.SSHClient, place: Home, cluster: Cluster) -
     try:
         read_text(place.known_hosts)
         client.load_host_keys(str(place.known_hosts))
-    except Exception as error:  # as above
+    except Exception as error:  # see _key
         remedy = f"remove it, and {command('deploy', cluster.name)} writes it again"
         raise Unreachable(f"{place.known_hosts} cannot be read: {remedy}") from error
 
@@ -79,14 +92,32 @@ def _open(client: paramiko.SSHClient, way: Way, key: paramiko.PKey, cluster: Clu
 def on_every_node(
     cluster: Cluster, action: Callable[[str], Value], chosen: Sequence[str] | None = None
 ) -> tuple[dict[str, Value], dict[str, str]]:
-    """``action(name)`` for all (or ``chosen``) nodes at once: what it gave by node, and why it failed by node."""
+    """Call ``action(name)`` for nodes in parallel.
+
+    Args:
+        cluster: Deployed cluster.
+        action: Function of a node's name; it fails by raising Unreachable.
+        chosen: Names of nodes; default: all.
+
+    Returns:
+        Results by node, and reasons by node that failed.
+    """
     return at_once(list(cluster.nodes if chosen is None else chosen), action)
 
 
 def at_once(
     names: Sequence[str], action: Callable[[str], Value], most: int = 32
 ) -> tuple[dict[str, Value], dict[str, str]]:
-    """``action(name)`` for all, ``most`` of them at a time: what it gave by name, and why it failed by name."""
+    """Call ``action(name)`` for ``names`` in parallel.
+
+    Args:
+        names: Names to call it with.
+        action: Function of a name; it fails by raising Unreachable.
+        most: Largest number of parallel calls.
+
+    Returns:
+        Results by name, and reasons by name that failed.
+    """
     results: dict[str, Value] = {}
     reasons: dict[str, str] = {}
 
@@ -100,14 +131,25 @@ def at_once(
     try:
         list(pool.map(attempt, names))
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # whoever is interrupted waits for no node
+        pool.shutdown(wait=False, cancel_futures=True)  # an interrupted command does not wait for nodes
     return {n: results[n] for n in names if n in results}, {n: reasons[n] for n in names if n in reasons}
 
 
 def client_command(
     place: Home, cluster: Cluster, name: str, argv: Sequence[str] = (), options: Sequence[str] = ()
 ) -> list[str]:
-    """The OpenSSH command of a terminal on node ``name``, with further ``options`` of its client."""
+    """Build the OpenSSH command for a node.
+
+    Args:
+        place: State directory of the cluster.
+        cluster: Deployed cluster.
+        name: Name of the node.
+        argv: Command to run on the node; default: a terminal.
+        options: Further options of the OpenSSH client.
+
+    Returns:
+        The argument list.
+    """
     node = cluster.nodes[name]
     through = proxied(tunnel(cluster, name, place.key, place.known_hosts))
     login = ["ssh", "-i", str(place.key), *ssh_options(place.known_hosts), *through, *options, "-p", str(node.port)]

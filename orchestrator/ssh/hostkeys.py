@@ -1,4 +1,4 @@
-"""Host keys, pinned at first sight by the id of the node: a node that is made anew may show a new one."""
+"""Host keys, pinned on first contact by node id: a node that is created again may have a new key."""
 
 import socket
 import threading
@@ -11,7 +11,7 @@ from orchestrator import state
 from orchestrator.cluster import Cluster, Node
 from orchestrator.errors import NodesFailed, command
 from orchestrator.ssh import connect, on_every_node
-from orchestrator.ssh.reach import reached
+from orchestrator.ssh.route import reached
 from orchestrator.ssh.session import Unreachable
 from orchestrator.state import Home
 
@@ -20,29 +20,40 @@ LONGEST_PAUSE = 2.0  # seconds
 
 
 def pin(place: Home, cluster: Cluster, pinned: Mapping[str, str], deadline: float) -> dict[str, str]:
-    """Host keys by node id: the ones ``pinned`` already, and for new nodes the one they show now.
+    """Collect the host keys of all nodes and write known_hosts.
 
-    Waits up to ``deadline`` seconds for each to answer, and for new ones to let us in; those behind the head come after
-    it. Writes known_hosts. Raises NodesFailed.
+    Waits for each node to answer, and for new nodes to accept a login; nodes behind the head come after it.
+
+    Args:
+        place: State directory of the cluster.
+        cluster: Cluster whose nodes are up or starting.
+        pinned: Known host keys by node id.
+        deadline: Seconds to wait.
+
+    Returns:
+        Host keys by node id: pinned ones, and the ones that new nodes show.
+
+    Raises:
+        NodesFailed: A node did not answer, or refused the login, until the deadline.
     """
     until, keys = time.monotonic() + deadline, dict[str, str]()
     behind = [name for name in cluster.nodes if cluster.behind(name)]
     for names in ([name for name in cluster.nodes if name not in behind], behind):
         found = _every(cluster, names, until, lambda name: _key(place, cluster, name, pinned))
         keys |= {cluster.nodes[name].id: key for name, key in found.items()}
-        _write(place, cluster, {**pinned, **keys})  # whatever ends this, no node that is pinned loses its key
+        _write(place, cluster, {**pinned, **keys})  # an interruption later loses no pinned key
         new = [name for name in names if cluster.nodes[name].id not in pinned]
         _every(cluster, new, until, lambda name: _login(place, cluster, name))
     return keys
 
 
 def _every(cluster: Cluster, names: Sequence[str], until: float, ask: Callable[[str], str]) -> dict[str, str]:
-    """What ``ask`` gives of each node, tried until it is time. Raises NodesFailed."""
+    """Call ``ask`` for each node, and retry until the time ``until``. Raises NodesFailed."""
     given_up, began = threading.Event(), time.monotonic()
     try:
         found, reasons = on_every_node(cluster, lambda name: _insist(lambda: ask(name), until, given_up), names)
     finally:
-        given_up.set()  # after a Ctrl-C threads would wait on
+        given_up.set()  # else threads would keep waiting after Ctrl-C
     if reasons:
         remedy = f"{command('deploy', cluster.name)} tries again; a cloud lets in what --allow-from names"
         raise NodesFailed(f"no ssh within {time.monotonic() - began:.0f} s", reasons, remedy)
@@ -57,7 +68,7 @@ def _key(place: Home, cluster: Cluster, name: str, pinned: Mapping[str, str]) ->
 
 
 def _login(place: Home, cluster: Cluster, name: str) -> str:
-    """A machine's sshd may answer before its first boot has made our account."""
+    """Log in once: sshd may answer before the machine's first boot has created the account."""
     with connect(place, cluster, name) as session:
         return session.node
 
@@ -68,7 +79,10 @@ def _write(place: Home, cluster: Cluster, keys: Mapping[str, str]) -> None:
 
 
 def _insist(ask: Callable[[], str], until: float, given_up: threading.Event) -> str:
-    """What ``ask`` gives, tried until it is time; ever more slowly, for a slow sshd takes only so many at once."""
+    """Call ``ask`` until it succeeds or time is up.
+
+    Pauses grow, since a slow sshd accepts only a limited number of connections at once.
+    """
     pause = 0.1
     while True:
         try:
@@ -81,7 +95,7 @@ def _insist(ask: Callable[[], str], until: float, given_up: threading.Event) -> 
 
 
 def _greeting(connection: socket.socket) -> str:
-    """Sshd's first line: that it is there is enough to know of a node whose key is pinned."""
+    """Read sshd's first line, which is enough to know that a node with a pinned key answers."""
     line = connection.recv(256)
     if not line.startswith(b"SSH-"):
         raise EOFError("no sshd answers")
@@ -100,6 +114,6 @@ def _shown_key(connection: socket.socket) -> str:
 
 
 def _addresses(node: Node) -> list[str]:
-    """As OpenSSH and paramiko look them up."""
+    """Return the node's addresses as OpenSSH and paramiko look them up."""
     found = sorted({node.address, node.private_address})
     return found if node.port == DEFAULT_PORT else [f"[{address}]:{node.port}" for address in found]

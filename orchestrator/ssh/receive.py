@@ -1,6 +1,6 @@
-"""An archive that a node sends, unpacked as if somebody else controlled the node.
+"""Unpack archives that a node sends; the node may be compromised.
 
-Only regular files with requested names are written, each once, and no more bytes than were allowed for their name.
+Only regular files with requested names are written, each once, with no more bytes than allowed for the name.
 """
 
 import io
@@ -14,24 +14,24 @@ from typing import Protocol
 
 from orchestrator.ssh.transfer import CHUNK
 
-HEADER_BYTES = 4 * CHUNK  # of one member's headers, which tarfile reads into memory
+HEADER_BYTES = 4 * CHUNK  # limit for one member's headers, which tarfile reads into memory
 MOST_FILES = 100_000
 DEEPEST, LONGEST = 64, 1024  # parts and characters of a name
-ODD = (tarfile.TarError, ValueError, ArithmeticError, LookupError, RecursionError)  # of tarfile, by a damaged header
+ODD = (tarfile.TarError, ValueError, ArithmeticError, LookupError, RecursionError)  # of tarfile, for a damaged header
 
 
 class Readable(Protocol):
-    """What bytes come out of: a file, or paramiko's end of a pipe."""
+    """Source of bytes: a file, or paramiko's end of a pipe."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 class Refused(Exception):
-    """A node sends something else than it was asked for; the message says what."""
+    """A node sends something that was not requested; the message names it."""
 
 
 class _Meter(io.RawIOBase):
-    """A pipe that gives ``left`` bytes at most."""
+    """A pipe that yields at most ``left`` bytes."""
 
     def __init__(self, pipe: Readable) -> None:
         self._pipe, self.left = pipe, HEADER_BYTES
@@ -45,18 +45,19 @@ class _Meter(io.RawIOBase):
 
 
 def unpack(pipe: Readable, limits: Mapping[str, int], target: Path) -> list[str]:
-    """Write what ``pipe`` holds, an archive, into the empty, private directory ``target``.
+    """Unpack the archive in ``pipe`` into the empty, private directory ``target``.
 
     Args:
         pipe: Uncompressed tar.
-        limits: Most bytes by requested name; a name that ends in a slash is a directory with all files below it.
+        limits: Largest number of bytes by requested name; a name with a slash at the end is a directory with all files
+            below it.
         target: Local directory.
 
     Returns:
-        Names that are no regular files, and were left out.
+        Names that are not regular files and were left out.
 
     Raises:
-        Refused: A member that was not requested, that exists, is sparse, or larger than allowed.
+        Refused: A member was not requested, exists already, is sparse, or is larger than allowed.
         tarfile.ReadError: The archive is cut short or damaged.
         OSError: A local file cannot be written.
     """
@@ -83,7 +84,7 @@ def unpack(pipe: Readable, limits: Mapping[str, int], target: Path) -> list[str]
 
 
 def _wanted(member: tarfile.TarInfo, limits: Mapping[str, int]) -> str:
-    """The requested name that a member belongs to. Raises Refused."""
+    """Return the requested name that a member belongs to. Raises Refused."""
     name, parts = member.name, member.name.split("/")
     plain = not {"", ".", ".."} & set(parts) and "\0" not in name
     if plain and len(parts) <= DEEPEST and len(name) <= LONGEST:
@@ -95,7 +96,7 @@ def _wanted(member: tarfile.TarInfo, limits: Mapping[str, int]) -> str:
 
 
 def _size(member: tarfile.TarInfo) -> int:
-    """Raises Refused where it is not the number of bytes that follow."""
+    """Return the size of a member. Raises Refused if it is not the number of bytes that follow."""
     if member.issparse() or member.size < 0:
         raise Refused(f"{_shown(member.name)} as a sparse file")
     return member.size

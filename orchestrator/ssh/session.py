@@ -1,4 +1,4 @@
-"""A connection to one node: commands, and files to and from it."""
+"""A connection to one node: run commands, send and fetch files."""
 
 import contextlib
 import errno
@@ -15,14 +15,14 @@ from orchestrator.ssh import receive, transfer
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
 ANSWER_BYTES = 64 << 20
-FILE_CHANGED = 1  # tar's exit code where a file grew while it was read: the log of a run that goes on
+FILE_CHANGED = 1  # tar's exit code if a file grew while it was read, as the log of an active run does
 FAULTS = (OSError, EOFError, paramiko.SSHException)
-_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no socket gives these: a file of this machine does
+_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of local files, never of sockets
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command on a node gave."""
+    """Result of a command on a node."""
 
     exit_code: int
     output: str
@@ -30,17 +30,17 @@ class Answer:
 
 
 class Unreachable(Exception):
-    """No connection to a node, or it broke; the message says why."""
+    """A connection to a node failed or broke; the message says why."""
 
 
 class Session:
-    """A connection to one node. Use :func:`connect`."""
+    """A connection to one node; open it with :func:`connect`."""
 
     def __init__(self, node: str, client: paramiko.SSHClient) -> None:
         self.node, self._client = node, client
 
     def run(self, argv: Sequence[str], timeout: float = ANSWER_SECONDS) -> Answer:
-        """Run ``argv`` to its end. Raises Unreachable where the connection breaks or ``timeout`` s pass in silence."""
+        """Run ``argv`` to its end. Raises Unreachable if the connection breaks or is silent for ``timeout`` seconds."""
         with self._command(argv, timeout) as channel:
             channel.shutdown_write()
             with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:
@@ -48,13 +48,26 @@ class Session:
             return Answer(channel.recv_exit_status(), output.decode(errors="replace"), errors.decode(errors="replace"))
 
     def _bounded(self, file: receive.Readable) -> bytes:
-        """All of ``file``. Raises ContractError where it does not end."""
+        """Read all of ``file``. Raises ContractError if it is too large."""
         if len(found := file.read(ANSWER_BYTES + 1)) > ANSWER_BYTES:
             raise ContractError(f"{self.node} gives more than {ANSWER_BYTES >> 20} MiB of answer")
         return found
 
     def must(self, step: str, argv: Sequence[str], timeout: float = ANSWER_SECONDS) -> str:
-        """The output of ``argv``. Raises CommandFailed where it gives another exit code than 0."""
+        """Run ``argv`` and require exit code 0.
+
+        Args:
+            step: Purpose of the command, for the error.
+            argv: Command.
+            timeout: Longest silence in seconds.
+
+        Returns:
+            The standard output.
+
+        Raises:
+            CommandFailed: The exit code is not 0.
+            Unreachable: The connection breaks or is silent for too long.
+        """
         answer = self.run(argv, timeout=timeout)
         if answer.exit_code:
             tail = answer.errors.strip().splitlines()[-20:]
@@ -62,15 +75,23 @@ class Session:
         return answer.output
 
     def follow(self, argv: Sequence[str]) -> Iterator[bytes]:
-        """What ``argv`` writes, in pieces, as it comes."""
+        """Run ``argv`` and yield its output in pieces as it comes."""
         with self._command(argv, None) as channel:
             while piece := channel.recv(transfer.CHUNK):
                 yield piece
 
     def send(self, files: Mapping[str, Path], directory: str, on_file: Callable[[int], None] | None = None) -> None:
-        """Unpack local ``files`` (name on the node -> path here; links are followed) into ``directory``, which exists.
+        """Send local files into a directory on the node; links are followed.
 
-        Raises ConfigError where a file cannot be read, CommandFailed where the node cannot unpack it.
+        Args:
+            files: Local path by name on the node.
+            directory: Existing directory on the node.
+            on_file: Called with the number of files sent so far.
+
+        Raises:
+            ConfigError: A local file cannot be read.
+            CommandFailed: The node cannot unpack the files.
+            Unreachable: The connection breaks or is silent for too long.
         """
         argv = ["tar", "--extract", "--directory", directory]
         with self._command(argv, ANSWER_SECONDS) as channel:
@@ -87,15 +108,16 @@ class Session:
 
         Args:
             directory: Absolute path on the node.
-            limits: Most bytes by name in it; a name that ends in a slash is a directory with all files below it.
-            target: Somebody else may control the node: on an error, remove what is in it.
+            limits: Largest number of bytes by name in the directory; a name with a slash at the end is a directory with
+                all files below it.
+            target: Local directory; remove its content after an error, since the node may be compromised.
 
         Returns:
-            Names that are no regular files, and were left out.
+            Names that are not regular files and were left out.
 
         Raises:
             ContractError: The node sends something else.
-            CommandFailed: The node cannot send it.
+            CommandFailed: The node cannot send the files.
             ConfigError: A local file cannot be written.
         """
         argv = ["tar", "--create", "--hard-dereference", "--directory", directory, *limits]
@@ -107,7 +129,7 @@ class Session:
                 raise ContractError(f"{self.node} sends {error}", "nothing of it was kept: who controls it?") from None
             except tarfile.ReadError as error:
                 damage = str(error)
-            self._require_success("fetch files", argv, channel, FILE_CHANGED)  # why it is cut short, tar says itself
+            self._require_success("fetch files", argv, channel, FILE_CHANGED)  # tar says why it is cut short
         if damage:
             raise ContractError(f"{self.node} sends a damaged archive: {damage}")
         return left_out
@@ -121,7 +143,7 @@ class Session:
 
     @contextlib.contextmanager
     def _command(self, argv: Sequence[str], timeout: float | None) -> Iterator[paramiko.Channel]:
-        """A channel with ``argv`` under way. Raises Unreachable where the connection breaks, never for a local file."""
+        """Start ``argv`` and yield its channel. Raises Unreachable if the connection breaks, never for a local file."""
         try:
             transport = self._client.get_transport()
             if transport is None:

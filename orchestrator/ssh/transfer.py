@@ -1,4 +1,4 @@
-"""Files of this machine as tar archives that travel through a channel. Links are followed, nothing else is special."""
+"""Tar archives of local files for a channel. Links are followed; everything else is archived as it is."""
 
 import io
 import tarfile
@@ -10,16 +10,17 @@ CHUNK = 1 << 16
 
 
 class Refused(Exception):
-    """A command on a node ended before it had read everything; why, it says itself."""
+    """A command on a node ended before it had read all input; its own error output says why."""
 
 
 class Input(io.RawIOBase):
-    """A command's standard input, for tarfile to write to. paramiko's own file for it fails when it is collected."""
+    """A command's standard input as a file for tarfile; paramiko's own file for it fails when garbage-collected."""
 
     def __init__(self, channel: paramiko.Channel) -> None:
         self._channel = channel
 
     def write(self, data: Buffer) -> int:
+        """Send ``data`` to the command. Raises Refused if the command has ended."""
         try:
             self._channel.sendall(bytes(data))
         except OSError as error:
@@ -30,11 +31,12 @@ class Input(io.RawIOBase):
 
 
 def archive(target: Input) -> tarfile.TarFile:
-    """What links lead to is sent in their place: on the node they would lead nowhere."""
+    """Open a tar archive for writing that stores the targets of links: the links would lead nowhere on the node."""
     return tarfile.open(fileobj=target, mode="w|", bufsize=CHUNK, dereference=True)
 
 
 def anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Remove the local owner and group from a member."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member

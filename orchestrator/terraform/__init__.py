@@ -1,4 +1,4 @@
-"""The only user of python-terraform: one root, applied, read and destroyed in the state directory."""
+"""Apply, read and destroy one Terraform root in the state directory; the only user of python-terraform."""
 
 import json
 import shutil
@@ -14,11 +14,11 @@ from orchestrator import cluster, progress, state
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed
 from orchestrator.state import Home
-from orchestrator.terraform import held, sources, tool
-from orchestrator.terraform.held import State
-from orchestrator.terraform.said import Errors, NodesNotMade
+from orchestrator.terraform import command, sources, state_file
+from orchestrator.terraform.command import check_version, program
+from orchestrator.terraform.output import Errors, NodesNotMade
 from orchestrator.terraform.sources import has_root, is_current
-from orchestrator.terraform.tool import check_version, program
+from orchestrator.terraform.state_file import State
 
 __all__ = [
     "NODE",
@@ -38,12 +38,12 @@ __all__ = [
     "state_path",
 ]
 
-NODE = "node"  # the name of the resource that is a node, in every root
+NODE = "node"  # name of the node resource in every root
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a plan would do to one resource: "create", "update", "delete" or "replace"."""
+    """Planned change of one resource: "create", "update", "delete" or "replace"."""
 
     action: str
     kind: str
@@ -53,17 +53,31 @@ class Change:
 def apply(
     place: Home, provider: str, variables: Mapping[str, Any], lost: Iterable[str], on_line: Callable[[str], None]
 ) -> Cluster:
-    """Make what ``variables`` ask for, make the resources at the addresses ``lost`` anew, and read the Cluster.
+    """Create the resources for ``variables``, replace lost ones, and read the Cluster.
 
     The root is copied into the state directory, so that a later teardown needs neither this version nor the config.
-    Raises CommandFailed; NodesNotMade where it was nodes that could not be made.
+
+    Args:
+        place: State directory of the cluster.
+        provider: Name of the provider.
+        variables: Variables of the root.
+        lost: Addresses of resources to create again.
+        on_line: Called with the address of each resource that is done.
+
+    Returns:
+        The Cluster.
+
+    Raises:
+        NodesNotMade: Nodes could not be created.
+        CommandFailed: Terraform failed otherwise.
+        ContractError: Terraform's output is not a valid Cluster.
     """
     sources.initialise(place, provider)
     _given(place, provider, variables)
     errors = Errors(on_line)
     try:
         with _keeping_its_state(place, provider):
-            tool.run(place, provider, "apply", errors, auto_approve=IsFlagged, input=False, replace=list(lost))
+            command.run(place, provider, "apply", errors, auto_approve=IsFlagged, input=False, replace=list(lost))
     except CommandFailed as failed:
         raise errors.of_nodes(failed) from failed
     return read(place, provider)
@@ -71,27 +85,40 @@ def apply(
 
 @contextmanager
 def _keeping_its_state(place: Home, provider: str) -> Iterator[None]:
-    """Begin with the newest state that there is, and keep a copy of it, before and after."""
-    root = tool.root(place, provider)
-    source = held.settle(root, place.terraform_copy)
+    """Start from the newest state, and keep a copy of it before and after."""
+    root = command.root(place, provider)
+    source = state_file.settle(root, place.terraform_copy)
     if source:
-        progress.note(f"{root / held.FILE} was missing, damaged or old: restored from {source}")
-    held.keep(root, place.terraform_copy)
+        progress.note(f"{root / state_file.FILE} was missing, damaged or old: restored from {source}")
+    state_file.keep(root, place.terraform_copy)
     try:
         yield
     finally:
-        held.keep(root, place.terraform_copy)
+        state_file.keep(root, place.terraform_copy)
 
 
 def plan(place: Home, provider: str, variables: Mapping[str, Any], deployed: Home) -> list[Change]:
-    """What an apply would change of what is ``deployed``, found out in ``place``, a directory for this alone."""
+    """Find the changes that an apply would make, without touching the cluster's directory.
+
+    Args:
+        place: Temporary directory for the plan alone.
+        provider: Name of the provider.
+        variables: Variables of the root.
+        deployed: State directory of the cluster.
+
+    Returns:
+        The changes, one per resource.
+
+    Raises:
+        CommandFailed: Terraform failed.
+    """
     sources.initialise(place, provider)
-    newest = held.current(tool.root(deployed, provider), deployed.terraform_copy)
+    newest = state_file.current(command.root(deployed, provider), deployed.terraform_copy)
     if newest:
-        shutil.copyfile(newest[0], tool.root(place, provider) / held.FILE)
+        shutil.copyfile(newest[0], command.root(place, provider) / state_file.FILE)
     _given(place, provider, variables)
-    tool.run(place, provider, "plan", input=False, out="plan")
-    answer = tool.answer(place, provider, "show -json plan", no_color=None)  # which it would take for a second file
+    command.run(place, provider, "plan", input=False, out="plan")
+    answer = command.answer(place, provider, "show -json plan", no_color=None)  # else `show` takes it for a file
     found = [_change(change) for change in json.loads(answer).get("resource_changes", [])]
     return [change for change in found if change]
 
@@ -101,39 +128,48 @@ def _change(resource: Mapping[str, Any]) -> Change | None:
     if not actions:
         return None
     after = resource["change"].get("after") or resource["change"].get("before") or {}
-    name = str(resource.get("index") or held.name(after) or resource["name"])
+    name = str(resource.get("index") or state_file.name(after) or resource["name"])
     return Change("replace" if len(actions) > 1 else actions[0], resource["type"], name)
 
 
 def _given(place: Home, provider: str, variables: Mapping[str, Any]) -> None:
-    state.replace(tool.root(place, provider) / "terraform.tfvars.json", json.dumps(variables, indent=2) + "\n")
+    state.replace(command.root(place, provider) / "terraform.tfvars.json", json.dumps(variables, indent=2) + "\n")
 
 
 def read(place: Home, provider: str) -> Cluster:
-    """The Cluster as the last apply left it. Raises ContractError."""
-    answer = tool.answer(place, provider, "output", json=IsFlagged)
+    """Read the Cluster that the last apply left. Raises ContractError."""
+    answer = command.answer(place, provider, "output", json=IsFlagged)
     return cluster.read(json.loads(answer).get("cluster", {}).get("value"))
 
 
 def destroy(place: Home, provider: str, on_line: Callable[[str], None]) -> None:
-    """Destroy what the state holds; nothing was ever applied is fine."""
-    root = tool.root(place, provider)
+    """Destroy all resources in the state; do nothing if nothing was ever applied.
+
+    Args:
+        place: State directory of the cluster.
+        provider: Name of the provider.
+        on_line: Called with the address of each resource that is done.
+
+    Raises:
+        CommandFailed: Terraform failed.
+    """
+    root = command.root(place, provider)
     with _keeping_its_state(place, provider):
-        if (root / held.FILE).exists():
-            tool.run(place, provider, "destroy", Errors(on_line), auto_approve=IsFlagged, input=False)
+        if (root / state_file.FILE).exists():
+            command.run(place, provider, "destroy", Errors(on_line), auto_approve=IsFlagged, input=False)
 
 
 def recorded(place: Home, provider: str) -> State:
-    """What Terraform's newest state records; nothing if there is none that can be used."""
-    found = held.current(tool.root(place, provider), place.terraform_copy)
+    """Return the newest state of Terraform; an empty one if there is none that is usable."""
+    found = state_file.current(command.root(place, provider), place.terraform_copy)
     return found[1] if found else State(version=0)
 
 
 def kept(place: Home) -> State | None:
-    """Our copy of the state, as the last apply left it; None if there is none that can be used."""
-    return held.load(place.terraform_copy)
+    """Return our copy of the state after the last apply; None if there is none that is usable."""
+    return state_file.load(place.terraform_copy)
 
 
 def state_path(place: Home, provider: str) -> Path:
-    """Where Terraform has its state."""
-    return tool.root(place, provider) / held.FILE
+    """Return the path of Terraform's state."""
+    return command.root(place, provider) / state_file.FILE

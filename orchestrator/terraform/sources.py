@@ -1,4 +1,4 @@
-"""The Terraform root of a provider: what this version has of it, and its copy in the state directory."""
+"""The Terraform root of a provider: this version's files, and their copy in the state directory."""
 
 import hashlib
 import json
@@ -7,16 +7,16 @@ from python_terraform import IsFlagged
 
 from orchestrator import assets, state
 from orchestrator.state import Home
-from orchestrator.terraform import tool
+from orchestrator.terraform import command
 
 
 def has_root(provider: str) -> bool:
-    """Whether the nodes of ``provider`` are made by Terraform."""
+    """Tell whether Terraform creates the nodes of ``provider``."""
     return (assets.directory("terraform") / provider).is_dir()
 
 
 def is_current(place: Home, provider: str) -> bool:
-    """Whether the last apply was by the root of this version: another may replace nodes by the same variables."""
+    """Tell whether the last apply used this version's root: another may replace nodes with the same variables."""
     try:
         return all((place.terraform / name).read_bytes() == text.encode() for name, text in _files(provider).items())
     except (OSError, ValueError):
@@ -24,21 +24,21 @@ def is_current(place: Home, provider: str) -> bool:
 
 
 def initialise(place: Home, provider: str) -> None:
-    """Bring the root and the contract into the state directory, unless they are there and initialised."""
+    """Copy the root and the contract into the state directory and initialise them, unless that is done."""
     files = _files(provider)
     stamp = hashlib.sha256(json.dumps(files).encode()).hexdigest()
-    done = tool.root(place, provider) / ".terraform" / "initialised"
+    done = command.root(place, provider) / ".terraform" / "initialised"
     if done.is_file() and done.read_bytes() == stamp.encode():
         return
     for name, text in files.items():
         state.replace(place.terraform / name, text)
-    # An older root may have locked another version. Of the same one, init accepts only what it locked.
-    tool.run(place, provider, "init", input=False, upgrade=IsFlagged)
+    # An older root may have locked another version. Of the same version, init accepts only the locked checksums.
+    command.run(place, provider, "init", input=False, upgrade=IsFlagged)
     state.replace(done, stamp)
 
 
 def _files(provider: str) -> dict[str, str]:
-    """The files of the provider's root and of the contract, by name."""
+    """Return the files of the provider's root and of the contract, by name."""
     return {
         f"{name}/{path.name}": path.read_text()
         for name in (provider, "contract")

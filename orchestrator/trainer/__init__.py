@@ -1,1 +1,1 @@
-"""The worker side: what runs on every node. It imports nothing of the control side but `orchestrator.schema`."""
+"""Program of the nodes. It imports nothing of the control side but `orchestrator.schema`."""

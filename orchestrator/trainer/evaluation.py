@@ -1,4 +1,4 @@
-"""The evaluation of a model by all ranks together, which leaves off where the run is asked to end."""
+"""Evaluation of a model by all ranks together, which stops early if the run is asked to end."""
 
 import itertools
 import math
@@ -10,33 +10,42 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import Scores
-from orchestrator.trainer import agreement
-from orchestrator.trainer.endings import LOOK_SECONDS, Watch
-from orchestrator.trainer.setup import Trainer
+from orchestrator.trainer import global_metrics
+from orchestrator.trainer.rank_setup import Trainer
 from orchestrator.trainer.steps import TestStep
+from orchestrator.trainer.stopping import LOOK_SECONDS, Watch
 
 
 def scores(trainer: Trainer, watch: Watch, evaluate: TestStep, batches: Iterator[Any]) -> "Scores | None":
-    """Of this rank's ``batches`` and those of all others; None where a rank was asked to end before they were through.
+    """Evaluate this rank's ``batches`` and combine the scores of all ranks.
 
-    Ranks agree about once a second, after equal numbers of batches, though one may have fewer than another.
+    Ranks agree on ending about once a second, after equal numbers of batches, though their own numbers may differ.
+
+    Args:
+        trainer: The rank's model and data.
+        watch: Collects and combines requests to end.
+        evaluate: Compiled step of evaluation.
+        batches: Images and labels of this rank's share of the test split.
+
+    Returns:
+        Means over the test split; None if a rank was asked to end before the evaluation was complete.
     """
     sums, left, several = tf.zeros([4]), _most(trainer), 1
     while True:
         begun = time.monotonic()
         for images, labels in itertools.islice(batches, several):
             sums += evaluate(images, labels)
-        sums.numpy()  # until they are through
+        sums.numpy()  # waits for the batches
         left -= several
         if left <= 0:
-            return agreement.scores(trainer, sums, "test")
+            return global_metrics.scores(trainer, sums, "test")
         each = max(time.monotonic() - begun, 1e-9) / several
         asked = watch.agree(max(1, min(left, int(LOOK_SECONDS / each))))
-        if asked.terminate and trainer.ended != "steps":  # which no run that goes on would make up for
+        if asked.terminate and trainer.ended != "steps":  # a run ended by --steps is not resumed to make up for it
             return None
         several = asked.steps
 
 
 def _most(trainer: Trainer) -> int:
-    """Batches of the rank that has most."""
+    """Return the number of batches of the rank with the most."""
     return math.ceil(math.ceil(trainer.test_split.size / hvd.size()) / trainer.part)

@@ -1,4 +1,4 @@
-"""What TensorFlow compiles of a run: steps of training, several in one call, and steps of evaluation."""
+"""Steps that TensorFlow compiles: training, several steps per call, and evaluation."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,10 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import accumulation, reduction
-from orchestrator.trainer.setup import Trainer
+from orchestrator.trainer.comm import allreduce
+from orchestrator.trainer.optim import accumulation
+from orchestrator.trainer.rank_setup import Trainer
 
-# (images and labels of some batches, learning rates, wishes, sums) -> (sums, seconds waited, everyone's wishes)
+# (images and labels of some batches, learning rates, wishes, sums) -> (sums, seconds waited, wishes of all ranks)
 TrainStep = Callable[[tf.Tensor, tf.Tensor, np.ndarray, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
 TestStep = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 Step = Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
@@ -19,11 +20,12 @@ REST = [(None, tf.float32), (None, tf.int32), (4, tf.float32)]  # learning rates
 
 
 def training(trainer: Trainer) -> TrainStep:
-    """Steps in one call of a compiled function: one after the other, the same bits however many a call takes.
+    """Compile a function that runs several steps per call, with the same bits however many steps a call has.
 
-    Of (images of so many batches, labels, the learning rate of each step, what this rank wishes, sums of scores) it
-    gives the sums with those of its steps, float32: (summed loss, top-1 hits, top-5 hits, images). And the seconds that
-    they waited for the gradients of others, float64, and what all ranks wish, int32, both in the host's memory.
+    It takes the images of all batches, their labels, the learning rate of each step, the wishes of this rank and the
+    sums of scores. It returns the sums with those of its steps added, float32: (summed loss, top-1 hits, top-5 hits,
+    images); the seconds that the steps waited for the gradients of other ranks, float64; and the summed wishes of all
+    ranks, int32. The last two are in the host's memory.
     """
     model, optimizer = trainer.model, trainer.optimizer
     step = _step(trainer)
@@ -45,13 +47,13 @@ def training(trainer: Trainer) -> TrainStep:
             nothing = tf.zeros([], tf.float64)
         count, begin = tf.shape(rates)[0], (tf.constant(0), sums, nothing)
         _, sums, waited = tf.while_loop(lambda number, *_: number < count, more, begin, parallel_iterations=1)
-        return sums, waited, reduction.total(wishes)
+        return sums, waited, allreduce.total(wishes)
 
     return steps
 
 
 def _given(model: keras.Model) -> list[tf.TensorSpec]:
-    """Images and labels, however many: the last batch of an evaluation is shorter, and is not to be traced again."""
+    """Return the signature of images and labels of any batch size, since an evaluation's last batch is shorter."""
     (images,) = model.inputs
     return [tf.TensorSpec(images.shape, images.dtype), tf.TensorSpec([None], tf.int64)]
 
@@ -71,7 +73,7 @@ def _step(trainer: Trainer) -> Step:
     def step(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         before = guard.before()
         own, own_scores = accumulation.means(passes, trainer.passes, trainer.variables, images, labels)
-        gradients, waited = reduction.averages(own, config)
+        gradients, waited = allreduce.averages(own, config)
         update = partial(optimizer.apply, gradients, model.trainable_variables)
         return guard.apply(update, own_scores, gradients, before), waited
 
@@ -79,7 +81,7 @@ def _step(trainer: Trainer) -> Step:
 
 
 def evaluation(trainer: Trainer) -> TestStep:
-    """A step that gives the scores of its batch, as :func:`scores`."""
+    """Compile a step that returns the scores of its batch, as :func:`scores`."""
 
     @tf.function(input_signature=_given(trainer.model), autograph=False)
     def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -89,14 +91,23 @@ def evaluation(trainer: Trainer) -> TestStep:
 
 
 def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, config: TrainConfig) -> tf.Tensor:
-    """Of each image, in nats, with labels smoothed (Szegedy et al. 2016, section 7)."""
+    """Compute the cross entropy of each image with smoothed labels (Szegedy et al. 2016, section 7).
+
+    Args:
+        labels: Class numbers, int64 (images).
+        logits: float32 (images, classes).
+        config: Sets ``classes`` and ``label_smoothing``.
+
+    Returns:
+        Loss of each image in nats, float32 (images).
+    """
     smooth = config.label_smoothing
     targets = tf.one_hot(labels, config.classes) * (1.0 - smooth) + smooth / config.classes
     return tf.nn.softmax_cross_entropy_with_logits(targets, logits)
 
 
 def scores(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """(summed loss, top-1 hits, top-5 hits, images), float32."""
+    """Return (summed loss, top-1 hits, top-5 hits, images), float32."""
     loss = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
     top = [tf.reduce_sum(tf.cast(tf.math.in_top_k(labels, logits, k), tf.float32)) for k in (1, 5)]
     return tf.stack([loss, *top, tf.cast(tf.shape(labels)[0], tf.float32)])

@@ -10,31 +10,33 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # TensorFlow itself takes oneDNN only where a CPU has VNNI
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # TensorFlow's default is oneDNN only if the CPU has VNNI
 
-from orchestrator.trainer import probe
+from orchestrator.trainer.autotune import bf16_probe
 
 if __name__ == "__main__":
-    gc.disable()  # a sixth of the time to import TensorFlow: it makes many objects, and hardly any garbage
-    probe.begin(Path(sys.argv[1]))
+    gc.disable()  # saves a sixth of TensorFlow's import time: it creates many objects and hardly any garbage
+    bf16_probe.begin(Path(sys.argv[1]))
 
 import horovod.tensorflow as hvd
 
 from orchestrator.schema import TERMINATED, TrainConfig
-from orchestrator.trainer import checkpoints, outcome, reduction, setup, steps
-from orchestrator.trainer.data.found import DataError
-from orchestrator.trainer.epochs import Training
+from orchestrator.trainer import rank_setup, results, steps
+from orchestrator.trainer.checkpoints import checkpoint
+from orchestrator.trainer.comm import allreduce
+from orchestrator.trainer.data.inspection import DataError
+from orchestrator.trainer.loop import Training
 
 
 def main(run_directory: Path) -> int:
-    """The rank's exit code: 0, or that of a run that was asked to end and left a checkpoint."""
+    """Train; return the rank's exit code: 0, or TERMINATED if the run was asked to end and left a checkpoint."""
     config = TrainConfig.model_validate_json((run_directory / "config.json").read_text())
-    reduction.begin()
-    outcome.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
-    chosen = [key for key in checkpoints.SETTLED if getattr(config, key) == "auto"]
-    trainer = _built(setup.prepare(checkpoints.as_before(config), run_directory))
+    allreduce.begin()
+    results.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
+    chosen = [key for key in checkpoint.SETTLED if getattr(config, key) == "auto"]
+    trainer = _built(rank_setup.prepare(checkpoint.as_before(config), run_directory))
     trainer.chosen = chosen
-    gc.freeze()  # what is there now stays
+    gc.freeze()  # the objects of the imports stay
     gc.enable()
     training = Training(run_directory, trainer, steps.training(trainer), steps.evaluation(trainer))
     with trainer.record:
@@ -45,9 +47,9 @@ def main(run_directory: Path) -> int:
     return TERMINATED if ended == "terminated" else 0
 
 
-def _built(config: TrainConfig) -> setup.Trainer:
+def _built(config: TrainConfig) -> rank_setup.Trainer:
     try:
-        return setup.build(config)
+        return rank_setup.build(config)
     except DataError as error:
         sys.exit(f"rank {hvd.rank()}: {error}")
 

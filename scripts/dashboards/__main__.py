@@ -1,4 +1,4 @@
-"""Writes the dashboards' JSON, or that of another directory given: ``python -m scripts.dashboards [DIRECTORY]``."""
+"""Write the dashboards' JSON, by default to the repository: ``python -m scripts.dashboards [DIRECTORY]``."""
 
 import sys
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ BUILDERS = (cluster.build, training.build, gpus.build, network.build, compare.bu
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Each dashboard's file name and JSON, in a stable order of keys."""
+    """Yield each dashboard's file name and JSON, with keys in a stable order."""
     for build in BUILDERS:
         board = build()
         yield f"{board.uid}.json", JSONEncoder(sort_keys=True, indent=2, ensure_ascii=False).encode(board) + "\n"

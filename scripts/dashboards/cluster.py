@@ -1,4 +1,4 @@
-"""*Cluster*: who is alive, and which node has no room left."""
+"""*Cluster*: which nodes are up, and which have no capacity left."""
 
 from grafana_foundation_sdk.models import dashboard
 
@@ -16,7 +16,7 @@ CPU, MEMORY = f"node:node_cpu:ratio{{{NODES}}}", f"node:node_memory:ratio{{{NODE
 NETWORK = f"node:node_network_utilisation:ratio{{{NODES}}}"
 RECEIVED = f"node:node_network_receive_bytes:rate30s{{{NODES}}} * 8"
 SENT = f"node:node_network_transmit_bytes:rate30s{{{NODES}}} * 8"
-# What stands on a disk, each disk once however often it is mounted.
+# File systems on disks, each disk once however often it is mounted.
 ON_DISK = f'{NODES}, fstype!~"tmpfs|ramfs|nfs.*|fuse.*"'
 FULL = f"1 - node_filesystem_avail_bytes{{{ON_DISK}}} / node_filesystem_size_bytes{{{ON_DISK}}}"
 BUSY = f"max by (node) (rate(node_disk_io_time_seconds_total{{{NODES}}}[$__rate_interval]))"
@@ -28,7 +28,7 @@ SLOW_DISK = v.Scale((0.7, 0.95), ("room", "busy", "full"))
 
 
 def build() -> dashboard.Dashboard:
-    """The dashboard."""
+    """Build the dashboard."""
     says = "Who is alive, and which node has no room left."
     sections = {
         "": [*_machines(), *_training()],
@@ -54,7 +54,7 @@ def _machines() -> list[Panel]:
 
 
 def busiest_link(title: str) -> Panel:
-    """Whether a link has room left."""
+    """Show whether the busiest link has capacity left."""
     says, node = "The busiest training interface, of its link's speed.", ("{{node}}", "busiest")
     return verdict(title, says, f"topk(1, {NETWORK})", v.SHARE, v.UTILISATION, UNKNOWN, node)
 

@@ -17,7 +17,7 @@ IMAGES = f"run:orchestrator_training_images:rate30s{{{RUNS}}}"
 
 
 def ours(name: str, labels: str = RUNS) -> str:
-    """A metric of the trainer, for these runs."""
+    """Return a metric of the trainer, for these runs."""
     return f"orchestrator_training_{name}{{{labels}}}"
 
 
@@ -36,7 +36,7 @@ BEGAN = f"min by (run, model, dataset) ({v.last(ours('start_time_seconds'))})"
 
 
 def build() -> dashboard.Dashboard:
-    """The dashboard."""
+    """Build the dashboard."""
     sections = [
         Section("", _verdict()),
         Section("Runs", [_runs()]),

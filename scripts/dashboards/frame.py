@@ -1,4 +1,4 @@
-"""What every dashboard has: an identity, links to the others, variables, sections of panels that fill the width."""
+"""Common parts of all dashboards: identity, links to the others, variables, sections of panels that fill the width."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from scripts.dashboards import navigation
 from scripts.dashboards.panels import Panel
 from scripts.dashboards.vocabulary import SCRAPE_INTERVAL, SOURCE
 
-VERSION = 1  # of a dashboard that is provisioned: Grafana counts on by itself only where people may edit
+VERSION = 1  # constant: Grafana counts versions only of dashboards that people may edit
 TAG = "orchestrator"
 
 
@@ -34,7 +34,21 @@ def frame(
     since: str = "now-30m",
     refresh: str = "5s",
 ) -> dashboard.Dashboard:
-    """A dashboard; `since` is where its range begins, in Grafana's words; `marks` show on lines so titled."""
+    """Build a dashboard.
+
+    Args:
+        uid: The dashboard's id.
+        says: Its description.
+        variables: Its variables.
+        sections: Its panels.
+        marks: Annotations.
+        marked: Titles of the line panels that show the annotations.
+        since: Begin of its time range, in Grafana's words.
+        refresh: Time between two refreshes, in Grafana's words.
+
+    Returns:
+        The dashboard.
+    """
     board = build.Dashboard(navigation.DASHBOARDS[uid])
     board.uid(uid).description(says).tags([TAG]).version(VERSION).readonly().timezone("browser")
     board.time(since, "now").refresh(refresh).tooltip(dashboard.DashboardCursorSync.TOOLTIP)
@@ -56,13 +70,22 @@ def frame(
 
 
 def of_nodes(uid: str, says: str, sections: Mapping[str, Sequence[Panel]]) -> dashboard.Dashboard:
-    """A dashboard about the nodes that its reader chooses; panels by the title of their section."""
+    """Build a dashboard about the nodes that its reader chooses.
+
+    Args:
+        uid: The dashboard's id.
+        says: Its description.
+        sections: Panels by the title of their section.
+
+    Returns:
+        The dashboard.
+    """
     variables = [navigation.cluster(), navigation.nodes()]
     return frame(uid, says, variables, [Section(title, panels) for title, panels in sections.items()])
 
 
 def in_sight(board: dashboard.Dashboard) -> dashboard.Dashboard:
-    """Links and marks where people see them: the SDK's default puts them behind a menu."""
+    """Show links and annotations on the dashboard: the SDK's default puts them behind a menu."""
     controls: list[Any] = [*(board.links or [])]
     for control in [*controls, *(board.annotations.list_val or [])]:
         control.placement = None
@@ -70,7 +93,17 @@ def in_sight(board: dashboard.Dashboard) -> dashboard.Dashboard:
 
 
 def change(name: str, colour: str, query: str, text: str) -> build.AnnotationQuery:
-    """A mark wherever `query` has a value; `text` may hold {{label}}."""
+    """Annotate the times at which `query` has a value.
+
+    Args:
+        name: The annotation's title.
+        colour: Colour of its marks.
+        query: PromQL.
+        text: Text of a mark; may contain {{label}}.
+
+    Returns:
+        The annotation.
+    """
     mark = build.AnnotationQuery()
     mark.name(name).datasource(SOURCE).enable(True).hide(False).icon_color(colour)
     mark.expr(query).title_format(name).text_format(text).step(SCRAPE_INTERVAL).use_value_for_time(False)
@@ -78,5 +111,5 @@ def change(name: str, colour: str, query: str, text: str) -> build.AnnotationQue
 
 
 def changed(series: str) -> str:
-    """`series` at the steps where its value is another than at the step before, or where it begins."""
+    """Return a query for `series` at the steps where its value differs from the step before, or where it begins."""
     return f"{series} unless {series} == {series} offset $__interval"

@@ -1,7 +1,7 @@
-"""*GPUs*: whether they starve, and whether one is hot, held back or broken.
+"""*GPUs*: whether GPUs are starved, and whether one is hot, throttled or broken.
 
-Fields are those of dcgm-exporter 4.5.3-4.8.2, etc/default-counters.csv; the bits of
-DCGM_FI_DEV_CLOCKS_EVENT_REASONS are NVML's (nvmlClocksEventReasons in nvml.h).
+Fields are those of dcgm-exporter 4.5.3-4.8.2, etc/default-counters.csv; the bits of DCGM_FI_DEV_CLOCKS_EVENT_REASONS
+are NVML's (nvmlClocksEventReasons in nvml.h).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ REASONS = {"power cap": 4, "hardware slowdown": 8, "heat": 32, "heat (hardware)"
 
 
 def of_gpu(field: str, change: str = "") -> str:
-    """A field of DCGM by node and GPU; `change` is a function over the last minute, for counters."""
+    """Return a field of DCGM by node and GPU; `change` is a function over the last minute, for counters."""
     series = f"DCGM_FI_DEV_{field}{{{NODES}}}"
     return f"max by (node, gpu) ({change}({series}[1m]))" if change else f"max by (node, gpu) ({series})"
 
@@ -40,7 +40,7 @@ INPUT = "run:orchestrator_training_input:ratio"
 
 
 def build() -> dashboard.Dashboard:
-    """The dashboard."""
+    """Build the dashboard."""
     says = "Whether GPUs starve, and whether one is hot, held back or broken."
     sections = {
         "": _verdict(),
@@ -53,7 +53,7 @@ def build() -> dashboard.Dashboard:
 
 
 def _number(condition: str) -> str:
-    """How many GPUs meet a condition: 0 where none does, nothing where there are no GPUs."""
+    """Return a query for the number of GPUs that meet a condition: 0 if none does, no value without GPUs."""
     return f"count({condition}) or count({BUSY}) * 0"
 
 

@@ -1,4 +1,4 @@
-"""How dashboards hang together: their names, the links between them, and the variables they share."""
+"""Navigation between dashboards: their names, the links between them, and the variables they share."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard
@@ -15,7 +15,7 @@ DASHBOARDS = {
 
 
 def links(uid: str) -> list[build.DashboardLink]:
-    """From one dashboard to all others; range and variables go along."""
+    """Return the links from one dashboard to all others; they carry time range and variables."""
     return [_link(other, title) for other, title in DASHBOARDS.items() if other != uid]
 
 
@@ -29,7 +29,7 @@ def _link(uid: str, title: str) -> build.DashboardLink:
 def _variable(name: str, label: str, query: str) -> build.QueryVariable:
     variable = build.QueryVariable(name)
     variable.label(label).datasource(SOURCE).query(query).definition(query)
-    variable.allow_custom_value(False)  # of another dashboard's choice, what is unknown here falls back
+    variable.allow_custom_value(False)  # a value from another dashboard that is unknown here falls back to the default
     variable.refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED).sort(dashboard.VariableSort.ALPHABETICAL_ASC)
     return variable
 
@@ -41,17 +41,17 @@ def _several(variable: build.QueryVariable) -> build.QueryVariable:
 
 
 def cluster() -> build.QueryVariable:
-    """Which cluster; one Prometheus knows one."""
+    """Return the variable for the cluster; a Prometheus knows only one."""
     return _variable("cluster", "Cluster", 'label_values(up{job="node"}, cluster)')
 
 
 def nodes() -> build.QueryVariable:
-    """Which nodes; all of them."""
+    """Return the variable for the nodes; default: all."""
     return _several(_variable("node", "Node", 'label_values(up{job="node", cluster="$cluster"}, node)'))
 
 
 def run() -> build.QueryVariable:
-    """Which run; the one that began last stands first and is chosen."""
+    """Return the variable for the run; the latest is listed first and is the default."""
     began = 'max by (run) (last_over_time(orchestrator_training_start_time_seconds{cluster="$cluster"}[$__range]))'
     variable = _variable("run", "Run", f"query_result(sort_desc({began}))")
     variable.regex('/run="([^"]+)"/').sort(dashboard.VariableSort.DISABLED)
@@ -59,5 +59,5 @@ def run() -> build.QueryVariable:
 
 
 def runs() -> build.QueryVariable:
-    """Which runs; all of them, the newest first."""
+    """Return the variable for several runs; default: all, the newest first."""
     return _several(run())

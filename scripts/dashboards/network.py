@@ -1,4 +1,4 @@
-"""*Network*: whether the interface that training uses is the limit, and whether it loses anything."""
+"""*Network*: whether the interface used for training is the limit, and whether it loses packets."""
 
 from grafana_foundation_sdk.models import dashboard
 
@@ -13,7 +13,7 @@ AS_DEVICE = f'max by (node, device) (label_replace({INTERFACES}, "device", "$1",
 
 
 def of_interface(series: str) -> str:
-    """`series` of node_exporter by node and device, for the training interfaces alone."""
+    """Restrict `series` of node_exporter to the training interfaces, by node and device."""
     return f"sum by (node, device) ({series}) * on (node, device) {AS_DEVICE}"
 
 
@@ -40,7 +40,7 @@ COMMUNICATION = "run:orchestrator_training_communication:ratio"
 
 
 def build() -> dashboard.Dashboard:
-    """The dashboard."""
+    """Build the dashboard."""
     says = "Whether the network is the limit, and whether it loses anything."
     sections = {
         "": _verdict(),

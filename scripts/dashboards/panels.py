@@ -1,7 +1,7 @@
 """Panels that show numbers: a verdict, a tile, lines over time. Tables and curves are in `tables`.
 
-Each takes a title, what it says in a sentence, and the words for when there is nothing to show. Queries are PromQL.
-Fields are those of the SDK (https://grafana.github.io/grafana-foundation-sdk/), which are Grafana's own.
+Each has a title, a description of one sentence, and a text to show if there is no data. Queries are PromQL. Fields are
+those of the SDK (https://grafana.github.io/grafana-foundation-sdk/), which are Grafana's own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from grafana_foundation_sdk.models import common, dashboard
 from scripts.dashboards.vocabulary import LEAST, PLAIN, SCRAPE_INTERVAL, SOURCE, Scale, nothing
 
 Panel: TypeAlias = stat.Panel | timeseries.Panel | table.Panel | xychart.Panel
-# A tile shows one value however wide it is; this is how finely the range behind it is looked at.
+# Samples of the time range: a tile shows one value, so its width does not matter.
 STEPS_OF_A_RANGE = 2000
 NAMED = parts.VizTextDisplayOptions().title_size(14).value_size(24)  # pixels; a long name would shrink the value
 
@@ -24,7 +24,20 @@ NAMED = parts.VizTextDisplayOptions().title_size(14).value_size(24)  # pixels; a
 def verdict(
     title: str, says: str, query: str, unit: str, scale: Scale, empty: str, names: tuple[str, str] = ("", "")
 ) -> stat.Panel:
-    """A word on the colour of its scale, and below it the number; `names` stand beside them (may hold {{label}})."""
+    """Show a number, and above it a word on the colour of its scale.
+
+    Args:
+        title: Title of the panel.
+        says: Description of the panel.
+        query: PromQL.
+        unit: Unit of the number.
+        scale: Words and colours.
+        empty: Text to show if there is no data.
+        names: Labels of word and number; may contain {{label}}.
+
+    Returns:
+        The panel.
+    """
     panel = _stat(title, says, unit, scale, empty)
     panel.with_target(instant("A", query, names[0] or "word")).with_target(instant("B", query, names[1] or "number"))
     panel.override_by_query("A", [setting("mappings", [*scale.mappings(), nothing(empty)])])
@@ -38,7 +51,20 @@ def verdict(
 def tile(
     title: str, says: str, queries: Mapping[str, str], unit: str, empty: str, scale: Scale = PLAIN, worded: bool = False
 ) -> stat.Panel:
-    """Numbers as of the end of the range, by name; a single one needs no name; `worded` ones show words instead."""
+    """Show numbers as of the end of the range.
+
+    Args:
+        title: Title of the panel.
+        says: Description of the panel.
+        queries: PromQL by name; a single query needs no name.
+        unit: Unit of the numbers.
+        empty: Text to show if there is no data.
+        scale: Words and colours.
+        worded: Show the scale's words instead of numbers.
+
+    Returns:
+        The panel.
+    """
     panel = _stat(title, says, unit, scale, empty)
     for letter, (name, query) in zip(ascii_uppercase, queries.items(), strict=False):
         panel.with_target(instant(letter, query, name))
@@ -60,7 +86,20 @@ def lines(
     scale: Scale = PLAIN,
     width: int = 12,
 ) -> timeseries.Panel:
-    """Series over time by their legends (may hold {{label}}), limits of the scale dashed, last and mean beside them."""
+    """Show series over time, with the limits of the scale as dashed lines, and last and mean values in the legend.
+
+    Args:
+        title: Title of the panel.
+        says: Description of the panel.
+        queries: PromQL by legend, which may contain {{label}}.
+        unit: Unit of the series.
+        empty: Text to show if there is no data.
+        scale: Limits.
+        width: Width in the 24 columns of a row.
+
+    Returns:
+        The panel.
+    """
     panel = timeseries.Panel()
     describe(panel, title, says, unit, empty)
     if unit in LEAST:
@@ -75,7 +114,7 @@ def lines(
 
 
 def stacked(panel: timeseries.Panel, colours: Mapping[str, str]) -> timeseries.Panel:
-    """Lines of which each stands on the one before, each area in its own colour, by legend."""
+    """Stack the lines, and give each area its own colour, by legend."""
     panel.stacking(parts.StackingConfig().mode(common.StackingMode.NORMAL)).fill_opacity(60)
     for name, colour in colours.items():
         panel.override_by_name(name, [setting("color", {"mode": "fixed", "fixedColor": colour})])
@@ -83,7 +122,7 @@ def stacked(panel: timeseries.Panel, colours: Mapping[str, str]) -> timeseries.P
 
 
 def spanned(panels: Sequence[Panel], widths: Sequence[int]) -> Sequence[Panel]:
-    """The panels, each so many of the 24 columns of a row wide."""
+    """Set the widths of the panels, in the 24 columns of a row."""
     for panel, width in zip(panels, widths, strict=True):
         panel.span(width)
     return panels
@@ -102,31 +141,57 @@ def _stat(title: str, says: str, unit: str, scale: Scale, empty: str) -> stat.Pa
 
 
 def describe(panel: Panel, title: str, says: str, unit: str, empty: str) -> None:
-    """What every panel has."""
+    """Set the properties that every panel has.
+
+    Args:
+        panel: The panel.
+        title: Its title.
+        says: Its description.
+        unit: Unit of its values.
+        empty: Text to show if there is no data.
+    """
     panel.title(title).description(says).unit(unit).no_value(empty).datasource(SOURCE).interval(SCRAPE_INTERVAL)
 
 
 def instant(letter: str, query: str, name: str) -> prometheus.Dataquery:
-    """A query of one moment, the end of the range."""
+    """Return a query at one moment, the end of the range.
+
+    Args:
+        letter: The query's id in its panel.
+        query: PromQL.
+        name: Its legend.
+
+    Returns:
+        The query.
+    """
     target = prometheus.Dataquery()
     target.expr(query).legend_format(name).ref_id(letter).instant()
     return target
 
 
 def over_time(letter: str, query: str, name: str) -> prometheus.Dataquery:
-    """A query of the whole range."""
+    """Return a query over the whole range.
+
+    Args:
+        letter: The query's id in its panel.
+        query: PromQL.
+        name: Its legend.
+
+    Returns:
+        The query.
+    """
     target = prometheus.Dataquery()
     target.expr(query).legend_format(name).ref_id(letter).range()
     return target
 
 
 def setting(name: str, value: object) -> dashboard.DynamicConfigValue:
-    """One property that an override sets."""
+    """Return one property of an override."""
     return dashboard.DynamicConfigValue(id_val=name, value=value)
 
 
 def legend(calculated: list[str]) -> parts.VizLegendOptions:
-    """The series' names, with what is calculated of each as a table."""
+    """Return a legend with the series' names, and a table of the calculated values of each."""
     shown = parts.VizLegendOptions()
     shown.display_mode(common.LegendDisplayMode.TABLE if calculated else common.LegendDisplayMode.LIST)
     shown.placement(common.LegendPlacement.BOTTOM).show_legend(True).calcs(calculated)
@@ -134,7 +199,7 @@ def legend(calculated: list[str]) -> parts.VizLegendOptions:
 
 
 def tooltip() -> parts.VizTooltipOptions:
-    """All series at the pointer, the highest first."""
+    """Return a tooltip with all series at the pointer, the highest first."""
     shown = parts.VizTooltipOptions()
     shown.mode(common.TooltipDisplayMode.MULTI).sort(common.SortOrder.DESCENDING)
     return shown

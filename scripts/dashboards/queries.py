@@ -1,8 +1,8 @@
-"""Every query of the dashboards, from their JSON alone, with Grafana's variables and macros put in.
+"""All queries of the dashboards, read from their JSON, with values for Grafana's variables and macros.
 
-As Grafana does (https://grafana.com/docs/grafana/latest/dashboards/variables/): a variable with several values
-becomes a group of a regular expression; a variable's own query asks for a label of all series in the range, or for
-the result of a query at its end.
+Values are inserted as Grafana does (https://grafana.com/docs/grafana/latest/dashboards/variables/): a variable with
+several values becomes a group of a regular expression; a variable's own query asks for a label of all series in the
+range, or for the result of a query at its end.
 """
 
 import json
@@ -24,7 +24,7 @@ SPEED = "the link's speed is not known"
 BASELINE = "no run of this model and data on one node in the last 30 days"
 EVALUATION = "no epoch has ended"
 CHECKPOINT = "no checkpoint was written"
-# What may have nothing to show, and what that means: dashboard, panel, kind of query or its name. All else has data.
+# Queries that may return no data, and the meaning: dashboard, panel, kind of query or its name. All others have data.
 MAY_BE_EMPTY: Mapping[tuple[str, str, str], str] = {
     ("Cluster", "Firing alerts", "instant"): QUIET,
     ("Cluster", "Input wait", "instant"): IDLE,
@@ -51,8 +51,8 @@ MAY_BE_EMPTY: Mapping[tuple[str, str, str], str] = {
 class Query:
     """One query of a panel, an annotation or a variable, ready for Prometheus.
 
-    `kind` is how it is asked: at the range's end, or over all of it. `name` is its legend, or its column's header.
-    `may_be_empty` says what it means where there is nothing, and is empty where there must be something.
+    `kind` is "instant", at the end of the range, or "range". `name` is its legend, or its column's header.
+    `may_be_empty` is the meaning of an empty result; it is "" if the result must not be empty.
     """
 
     dashboard: str
@@ -63,25 +63,26 @@ class Query:
 
     @property
     def needs_gpu(self) -> bool:
-        """Whether it asks for what only nodes with GPUs have."""
+        """Whether it asks for data that only nodes with GPUs have."""
         return GPU_METRICS in self.expression
 
     @property
     def may_be_empty(self) -> str:
-        """See the class."""
+        """Meaning of an empty result, see the class."""
         place = (self.dashboard, self.panel)
         return MAY_BE_EMPTY.get((*place, self.kind)) or MAY_BE_EMPTY.get((*place, self.name), "")
 
 
 def boards(folder: Path = FOLDER) -> list[Board]:
-    """All dashboards, as their JSON has them, by file name."""
+    """Read all dashboards from their JSON, ordered by file name."""
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
 
 def queries(values: Mapping[str, str | Iterable[str]], folder: Path = FOLDER) -> Iterator[Query]:
-    """All queries, with `values` for the variables, and for the macros where MACROS will not do (names without $).
+    """Yield all queries, with `values` for the variables, and for macros that differ from MACROS (names without $).
 
-    Raises ValueError for a variable that has no value.
+    Raises:
+        ValueError: A variable has no value.
     """
     given = MACROS | dict(values)
     for board in boards(folder):
@@ -90,7 +91,7 @@ def queries(values: Mapping[str, str | Iterable[str]], folder: Path = FOLDER) ->
 
 
 def filled_in(expression: str, values: Mapping[str, str | Iterable[str]]) -> str:
-    """An expression with values for its variables; $1 and the like, of label_replace, stay."""
+    """Insert the values of an expression's variables; $1 and the like, of label_replace, stay."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1]

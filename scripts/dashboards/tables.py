@@ -1,4 +1,4 @@
-"""Panels of rows and columns, and curves over anything but the clock."""
+"""Panels of rows and columns, and curves over an axis other than time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +13,15 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from scripts.dashboards.panels import STEPS_OF_A_RANGE, describe, instant, legend, over_time, setting, tooltip
 from scripts.dashboards.vocabulary import COUNT, NO_COLOUR, PLAIN, Scale, nothing
 
-LEAST_WIDTH, LETTER, AROUND = 80, 8, 25  # pixels; of a column, of a letter of its header, and on both sides of that
+LEAST_WIDTH, LETTER, AROUND = 80, 8, 25  # pixels; of a column, of a letter of its header, and around the header
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its header, an instant query, unit, and scale; a link from each cell, as Grafana's URL."""
+    """A column of a table: its header, an instant query, unit and scale.
+
+    ``worded`` shows the scale's words instead of numbers.
+    """
 
     header: str
     query: str
@@ -26,12 +29,16 @@ class Column:
     scale: Scale = PLAIN
     worded: bool = False
     decimals: int | None = None
-    width: int = 0  # at least, pixels; else its header's
+    width: int = 0  # minimum, pixels; 0 for that of its header
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a table has one row for: labels of its queries and their headers, links from them, widths (pixels)."""
+    """Rows of a table.
+
+    ``headers`` are by label of the queries; ``links`` are from the labels' cells, as Grafana's URLs; ``widths`` in
+    pixels.
+    """
 
     headers: Mapping[str, str]
     links: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +48,20 @@ class Rows:
 def listing(
     title: str, says: str, rows: Rows, columns: Sequence[Column], empty: str, sort: str = "", width: int = 24
 ) -> table.Panel:
-    """One row per set of labels, one column per query; the highest of the column headed `sort` stands first."""
+    """Show a table with one row per set of labels, and one column per query.
+
+    Args:
+        title: Title of the panel.
+        says: Description of the panel.
+        rows: Labels that identify a row.
+        columns: The queries.
+        empty: Text to show if there is no data.
+        sort: Header of the column to sort by, the highest value first.
+        width: Width in the 24 columns of a row.
+
+    Returns:
+        The panel.
+    """
     panel = table.Panel()
     describe(panel, title, says, COUNT, empty)
     panel.span(width).height(8).thresholds(PLAIN.thresholds()).max_data_points(STEPS_OF_A_RANGE)
@@ -66,7 +86,21 @@ def listing(
 def curves(
     title: str, says: str, x: tuple[str, str], y: tuple[str, str], by: str, unit: str, empty: str, width: int = 12
 ) -> xychart.Panel:
-    """One curve for each value of the label `by`; `x` (seconds) and `y` are each an axis and a range query by it."""
+    """Show one curve for each value of a label.
+
+    Args:
+        title: Title of the panel.
+        says: Description of the panel.
+        x: Name of the axis and range query by the label, in seconds.
+        y: Name of the axis and range query by the label.
+        by: The label.
+        unit: Unit of y.
+        empty: Text to show if there is no data.
+        width: Width in the 24 columns of a row.
+
+    Returns:
+        The panel.
+    """
     panel = xychart.Panel()
     describe(panel, title, says, unit, empty)
     for letter, (name, query) in zip("AB", (x, y), strict=True):

@@ -1,4 +1,4 @@
-"""*Training run*: whether it starves, waits for the network or for one slow rank, and when it will be done."""
+"""*Training run*: whether it waits for input, for the network or for one slow rank, and when it will finish."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from scripts.dashboards.panels import Panel, lines, spanned, stacked, tile, verd
 from scripts.dashboards.tables import Column, Rows, listing
 
 NONE = "no run in this range"
-MARKED = ("Images per second", "Where a step's time goes", "Loss", "Top-1")  # where epochs and checkpoints show
+MARKED = ("Images per second", "Where a step's time goes", "Loss", "Top-1")  # they mark epochs and checkpoints
 NO_BASELINE = "no one-node run yet"
 NO_GPUS = "no GPUs on its nodes"
 RUN = 'run="$run"'
@@ -20,23 +20,23 @@ RANK = "rank {{rank}} on {{node}}"
 
 
 def ours(name: str, labels: str = RUN) -> str:
-    """A metric of the trainer, for this run."""
+    """Return a metric of the trainer, for this run."""
     return f"orchestrator_training_{name}{{{labels}}}"
 
 
 def rule(name: str, kind: str = "run") -> str:
-    """A recorded series, for this run."""
+    """Return a recorded series, for this run."""
     return f"{kind}:orchestrator_training_{name}{{{RUN}}}"
 
 
 def of_step(part: str) -> str:
-    """Seconds of a step that went to one part, the mean over all ranks."""
+    """Return a query for the seconds of a step that one part takes, the mean over all ranks."""
     spent, steps = ours("step_part_seconds_sum", f'{RUN}, part="{part}"'), ours("step_seconds_count")
     return f"sum(rate({spent}[$__rate_interval])) / (sum(rate({steps}[$__rate_interval])) > 0)"
 
 
 def on_its_nodes(series: str) -> str:
-    """`series` for the nodes that the run is on, while it is."""
+    """Restrict `series` to the nodes of the run, while it is on them."""
     return f"{series} and on (node) {ours('world_size')}"
 
 
@@ -45,7 +45,7 @@ IMAGES, BY_RANK = rule("images:rate30s"), rule("images:rate30s", "rank")
 INPUT, COMMUNICATION = rule("input:ratio"), rule("communication:ratio")
 STRAGGLER, OWN = rule("straggler:ratio", "rank"), rule("own_seconds:rate30s", "rank")
 EFFICIENCY = rule("scaling_efficiency:ratio")
-# By the pace of the last minutes; -1 while there is none yet, 0 once the run has ended and no scrape just failed.
+# From the pace of the last minutes; -1 until there is one, 0 once the run has ended and no scrape just failed.
 PACE = f"max(deriv({PROGRESS}[10m])) > 0"
 GOING = f"max(last_over_time({PROGRESS}[15s]))"
 LEFT = f"(1 - {GOING}) / ({PACE}) or {GOING} * 0 - 1 or max({v.last(PROGRESS)}) * 0"
@@ -54,7 +54,7 @@ ELAPSED = f"{SEEN_LAST} - min({v.last(ours('start_time_seconds'))})"
 
 
 def build() -> dashboard.Dashboard:
-    """The dashboard."""
+    """Build the dashboard."""
     sections = [
         Section("", [*_verdict(), *_state()]),
         Section("Speed", _speed()),

@@ -1,4 +1,4 @@
-"""The words that all dashboards share: colours, units, where good ends, what is often asked."""
+"""Common vocabulary of all dashboards: colours, units, scales, and frequent queries."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,14 +19,14 @@ SHARE, SECONDS, DURATION = units.PercentUnit, units.Seconds, units.DurationSecon
 BITS_PER_SECOND, BYTES, PERCENT = units.BitsPerSecondSI, units.BytesIEC, units.Percent
 CELSIUS, WATTS, HERTZ, COUNT, PACKETS = units.Celsius, units.Watt, units.Hertz, units.NoUnit, units.PacketsPerSecond
 IMAGES_PER_SECOND, TIMES, NATS = "suffix: images/s", "suffix:x", "suffix: nats"
-LEAST = {SHARE: 0.01, PACKETS: 10.0}  # that an axis spans: Grafana spans 100 where all is 0
+LEAST = {SHARE: 0.01, PACKETS: 10.0}  # minimum span of an axis: Grafana's is 100 if all values are 0
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Where one judgement ends and the next begins: one word, and one colour, more than there are limits.
+    """Judgement of a value: limits, and one word and one colour more than there are limits.
 
-    ``limits`` are in the unit of the panel and rise; ``colours`` default to green, amber, red.
+    ``limits`` are in the unit of the panel and ascend; ``colours`` default to green, amber, red.
     """
 
     limits: tuple[float, ...]
@@ -34,7 +34,7 @@ class Scale:
     colours: tuple[str, ...] = ()
 
     def thresholds(self) -> build.ThresholdsConfig:
-        """The colours, as Grafana's absolute thresholds."""
+        """Return the colours as Grafana's absolute thresholds."""
         colours = self.colours or COLOURS[len(self.words)]
         steps = zip((None, *self.limits), colours, strict=True)
         config = build.ThresholdsConfig()
@@ -43,10 +43,10 @@ class Scale:
         return config
 
     def mappings(self) -> list[dashboard.ValueMapping]:
-        """The words, as Grafana's value mappings; where a word is empty the number stays.
+        """Return the words as Grafana's value mappings; for an empty word the number stays.
 
-        The first that fits is taken: the highest stands first, so that a limit has the word above it as it has the
-        colour. Grafana takes an end that is left open for 0.
+        Grafana takes the first mapping that matches, so the highest range comes first: then a value at a limit has the
+        word above it, as it has the colour. Grafana takes an open end for 0, so the ends are very large numbers.
         """
         ranges = pairwise((-BEYOND, *self.limits, BEYOND))
         worded = enumerate(reversed(list(zip(ranges, self.words, strict=True))))
@@ -54,7 +54,7 @@ class Scale:
 
 
 def nothing(text: str, colour: str = GREY) -> dashboard.SpecialValueMap:
-    """What stands where there is no value: without this, it has the colour of the lowest."""
+    """Map a missing value to ``text``; otherwise Grafana shows it in the colour of the lowest range."""
     result = dashboard.ValueMappingResult(text=text, color=colour)
     return dashboard.SpecialValueMap(
         options=dashboard.DashboardSpecialValueMapOptions(match=dashboard.SpecialValueMatch.NULL, result=result)
@@ -70,7 +70,7 @@ PLAIN = Scale((), ("",), (BLUE,))
 ALIVE = Scale((0.5,), ("down", "alive"), (RED, GREEN))
 DOWN = Scale((0.5,), ("all alive", "down"))
 ALERTS = Scale((0.5,), ("quiet", "firing"))
-CPU = Scale((0.8, 0.95), ("room", "busy", "full"), (GREEN, BLUE, AMBER))  # full is what training on CPUs wants
+CPU = Scale((0.8, 0.95), ("room", "busy", "full"), (GREEN, BLUE, AMBER))  # training on CPUs should use all of them
 MEMORY = Scale((0.8, 0.92), ("room", "tight", "scarce"))
 DISK = Scale((0.8, 0.9), ("room", "filling", "scarce"))
 INPUT_WAIT = Scale((0.05, 0.2), ("fed", "waits at times", "starved"))
@@ -93,24 +93,24 @@ PROGRESS = Scale((1,), ("under way", "done"), (BLUE, GREEN))
 
 
 def latest(recorded: str) -> str:
-    """The last value in the dashboard's range, so that what has ended still shows; NaN is passed over."""
+    """Return a query for the last value in the dashboard's range, so that ended runs still show; NaN is skipped."""
     return f"last_over_time(({recorded} >= 0)[$__range:$__interval])"
 
 
 def average(recorded: str) -> str:
-    """The mean over the dashboard's range; NaN (a share of no step) is passed over."""
+    """Return a query for the mean over the dashboard's range; NaN (a share of no step) is skipped."""
     return f"avg_over_time(({recorded} >= 0)[$__range:$__interval])"
 
 
 def last(series: str) -> str:
-    """The last sample of a series in the dashboard's range; for gauges and counters as scraped."""
+    """Return a query for the last sample of a series in the dashboard's range; for gauges and counters as scraped."""
     return f"last_over_time({series}[$__range])"
 
 
 def pace(labels: str) -> str:
-    """Images/s of whole runs over all their steps so far, not counting the first, which traces; by run.
+    """Return a query for images/s of whole runs, over all steps but the first, which traces; by run.
 
-    From the counters as they stood last, so that a window's first and last seconds do not count as slow.
+    It uses the last values of the counters, so that the first and last seconds of a window do not count as slow.
     """
     batch, steps, spent = (
         f"{kind} by (run, model, dataset, rank) ({last(f'orchestrator_training_{name}{{{labels}}}')})"
@@ -120,7 +120,7 @@ def pace(labels: str) -> str:
 
 
 def share(part: str, labels: str) -> str:
-    """Share of the time of all steps so far that went to one part, 0 to 1; by run."""
+    """Return a query for the share of one part in the time of all steps so far, 0 to 1; by run."""
     spent = last(f'orchestrator_training_step_part_seconds_sum{{{labels}, part="{part}"}}')
     of = last(f"orchestrator_training_step_seconds_sum{{{labels}}}")
     return f"sum by (run, model, dataset) ({spent}) / (sum by (run, model, dataset) ({of}) > 0)"

@@ -107,16 +107,18 @@ resource "terraform_data" "node" {
 
 # Limits change when the machine's cores are shared among more or fewer nodes; that needs no new container.
 # One command for all nodes: the client of Docker takes as long to start as it takes to set the limits of them all.
+# The head gets more memory: Prometheus watches all nodes from there.
 resource "terraform_data" "limits" {
   triggers_replace = [
     { for name, node in terraform_data.node : name => node.id },
-    var.local.cpus, var.local.quota, var.local.memory,
+    var.local.cpus, var.local.quota, var.local.memory, var.local.head_memory,
   ]
 
   provisioner "local-exec" {
     command = <<-EOT
       docker update --cpus ${var.local.quota} --cpu-shares ${max(2, floor(1024 * var.local.cpus))} \
         --memory ${var.local.memory}m --memory-swap ${var.local.memory}m ${join(" ", keys(terraform_data.node))}
+      docker update --memory ${var.local.head_memory}m --memory-swap ${var.local.head_memory}m ${var.name}-head
     EOT
   }
 }

@@ -49,7 +49,7 @@ variable "without" {
 variable "local" {
   description = <<-EOT
     What only containers on this machine have, per node: cpus is its share of the machine in cores, quota the cores that
-    it may use at most, memory in MiB; and, for all nodes, the control group that they write.
+    it may use at most, memory in MiB, head_memory that of the head; and, for all nodes, the control group that they write.
   EOT
   type = object({
     image          = string
@@ -58,6 +58,7 @@ variable "local" {
     cpus           = number
     quota          = number
     memory         = number
+    head_memory    = number
     cgroup_parent  = string
     cgroup_volumes = list(string)
     grafana = object({

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from orchestrator import assets
-from orchestrator.engine import Engine
+from orchestrator.docker.engine import Engine
 
 IMAGE_SECONDS = 1800  # for whatever runs inside the node image
 PYTHON = "/opt/orchestrator/bin/python"

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from orchestrator import keys
 from orchestrator.config import Config
 from orchestrator.providers import local
+from orchestrator.ssh import key_pair
 from orchestrator.state import Record
 from tests.contract.conftest import Root, Said
 from tests.contract.test_terraform_local import VARIABLES
@@ -40,7 +40,7 @@ def running_node(root: Root, key: Path, inside: Sequence[str] = (), targets: Seq
         inside: A command before ssh, such as ``nsenter``.
         targets: The only resources to make; all of them if empty.
     """
-    own = {"name": CLUSTER, "id": CLUSTER, "nodes": 1, "ssh_public_key": keys.public_half(key)}
+    own = {"name": CLUSTER, "id": CLUSTER, "nodes": 1, "ssh_public_key": key_pair.public_half(key)}
     variables = local.variables(Config(name=CLUSTER, nodes=1), Record(id=CLUSTER, config={}))
     address = IPv4Network(variables["subnet"])[10]
     root.given({**VARIABLES, **own, "local": variables})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine import Engine
+from orchestrator.docker.engine import Engine
 from tests.contract.conftest import Root, Said
 from tests.contract.local_node import NODE, Shell, running_node, wait_until
 

@@ -12,7 +12,7 @@ import yaml
 from docker.models.containers import Container
 
 from orchestrator import assets
-from orchestrator.engine import Engine
+from orchestrator.docker.engine import Engine
 from tests.contract.conftest import Said
 
 ROLE = assets.directory("ansible") / "roles" / "trainer_container"

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator import cluster as clusters
-from orchestrator import images, launch
 from orchestrator.config import Local
-from orchestrator.engine import Engine
+from orchestrator.docker import context
+from orchestrator.docker.engine import Engine
+from orchestrator.runs import launch
 from tests import builders
 from tests.contract.conftest import PYTHON, Said
 
@@ -89,11 +90,11 @@ def test_horovod_can_be_imported_and_reduces(in_image: InImage) -> None:
 
 def test_the_worker_side_in_the_image_is_the_one_here(in_image: InImage) -> None:
     said = in_image(["/bin/cat", "/opt/orchestrator/digest"])
-    assert said.text.strip() == images.digest(Local().base_image)
+    assert said.text.strip() == context.digest(Local().base_image)
 
 
 def test_the_sources_in_the_image_are_byte_for_byte_those_here(in_image: InImage) -> None:
-    sources = {name: path for name, path in images.inputs() if name.startswith("orchestrator/")}
+    sources = {name: path for name, path in context.inputs() if name.startswith("orchestrator/")}
     said = in_image(["/usr/bin/sha256sum", *(f"/opt/orchestrator/src/{name}" for name in sources)])
     assert said.code == 0, said.text
     found = [line.split()[0] for line in said.text.splitlines()]

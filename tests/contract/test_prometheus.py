@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator import alerting, assets
+from orchestrator import assets
 from orchestrator import cluster as clusters
+from orchestrator.ansible.inventory import targets
 from orchestrator.config import Receiver
-from orchestrator.inventory import targets
+from orchestrator.monitoring import alertmanager
 from tests import builders
 from tests.contract.conftest import Said
 from tests.contract.test_ansible import Ansible, machines, written
@@ -108,7 +109,7 @@ def test_rules_ask_for_metrics_of_ours_that_there_are() -> None:
 
 def test_what_follows_from_an_alert_is_an_alert() -> None:
     known = {rule["alert"] for rule in rules("alerts")}
-    named = {name for cause, effects in alerting.FOLLOWS.items() for name in (cause, *effects.split("|"))}
+    named = {name for cause, effects in alertmanager.FOLLOWS.items() for name in (cause, *effects.split("|"))}
     assert named <= known
 
 
@@ -161,7 +162,7 @@ RECEIVERS: list[Sequence[dict[str, Any]]] = [
 def test_amtool_takes_alertmanagers_configuration(
     tool: Tool, tmp_path: Path, receivers: Sequence[dict[str, Any]]
 ) -> None:
-    made = alerting.configuration([Receiver(**receiver) for receiver in receivers])
+    made = alertmanager.configuration([Receiver(**receiver) for receiver in receivers])
     (tmp_path / "alertmanager.yml").write_text(json.dumps(made, indent=2))
     said = tool("amtool", "check-config", "alertmanager.yml", below=tmp_path)
     assert said.code == 0, said.text

@@ -19,9 +19,9 @@ from orchestrator.state import Home, Record
 from tests.contract.conftest import Root
 from tests.contract.providers import attributes, blocks, declared, initialised, planned, resources
 from tests.contract.test_terraform_local import keys_written_by
-from tests.unit import google_stand_in
-from tests.unit.google_stand_in_data import HERE, IMAGE, LINK, PROJECT, REGION, ZONE
-from tests.unit.google_stand_in_memory import StandIn
+from tests.stand_ins import google_stand_in
+from tests.stand_ins.google_stand_in_data import HERE, IMAGE, LINK, PROJECT, REGION, ZONE
+from tests.stand_ins.google_stand_in_memory import StandIn
 
 GOLDEN = Path(__file__).parent / "golden" / "gcp.json"
 N1 = {"machine_type": "n1-standard-8", "cpus": 8, "gpus": 0, "accelerator": None}

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from orchestrator import cluster as clusters
-from orchestrator import planning, state, terraform
+from orchestrator import state, terraform
+from orchestrator.lifecycle import plan
 from orchestrator.providers import local
 from tests.contract.conftest import Root
 from tests.contract.providers import attributes, declared, planned
@@ -24,6 +25,7 @@ LOCAL = {
     "cpus": 0.5,
     "quota": 2,
     "memory": 1024,
+    "head_memory": 2048,
     "grafana": {"image": "", "files": "", "digest": "", "password": ""},
     "cgroup_parent": "/orchestrator/demo",
     "cgroup_volumes": ["/sys/fs/cgroup/systemd:/sys/fs/cgroup/systemd:ro"],
@@ -49,7 +51,7 @@ def keys_written_by(function: Callable[..., Any]) -> Iterator[set[str]]:
 
 
 def test_the_control_side_writes_the_variables_that_the_root_declares() -> None:
-    assert list(keys_written_by(planning.variables)) == [set(declared("local"))]
+    assert list(keys_written_by(plan.variables)) == [set(declared("local"))]
     assert set(VARIABLES) == set(declared("local"))
 
 
@@ -58,7 +60,7 @@ def test_the_provider_writes_the_attributes_that_its_variable_declares() -> None
     assert list(keys_written_by(local.variables)) == [set(types)]
     assert types == {
         **dict.fromkeys(("image", "subnet", "cgroup_parent"), "string"),
-        **dict.fromkeys(("mtu", "cpus", "quota", "memory"), "number"),
+        **dict.fromkeys(("mtu", "cpus", "quota", "memory", "head_memory"), "number"),
         "cgroup_volumes": "list(string)",
         "grafana": "object",
     }

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from orchestrator import assets
-from orchestrator.engine import Engine
+from orchestrator.docker.engine import Engine
 from tests.contract.conftest import Said
 from tests.contract.test_ansible import Ansible
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import __version__, assets, images
+from orchestrator import __version__, assets
+from orchestrator.docker import context
 from tests.conftest import Missing
 
 # What the build itself needs and pip fetches: where there is no package index, nothing can be said about the wheel.
@@ -55,7 +56,10 @@ def test_the_wheel_carries_no_tests(installed: Path) -> None:
 
 
 def test_the_installed_package_reads_its_own_assets_and_makes_the_same_images(installed: Path, tmp_path: Path) -> None:
-    ask = "from orchestrator import assets, images; print(assets.directory('docker'), images.digest('x'))"
+    ask = (
+        "from orchestrator import assets; from orchestrator.docker import context; "
+        "print(assets.directory('docker'), context.digest('x'))"
+    )
     said = subprocess.run(
         [sys.executable, "-c", ask],
         cwd=tmp_path,
@@ -66,7 +70,7 @@ def test_the_installed_package_reads_its_own_assets_and_makes_the_same_images(in
     )
     directory, digest = said.stdout.split()
     assert directory == str(installed / "orchestrator" / "assets" / "docker")
-    assert digest == images.digest("x")
+    assert digest == context.digest("x")
 
 
 def test_the_installed_command_runs(installed: Path, tmp_path: Path) -> None:

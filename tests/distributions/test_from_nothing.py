@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import keys
+from orchestrator.ssh import key_pair
 from orchestrator.terraform import program
 from tests.distributions.machines import RELEASES, START, Release, make
 from tests.distributions.test_distributions import WITH_DOCKER
@@ -62,7 +62,7 @@ def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     try:
         standing.prepare()
         make(release)
-        keys.public_half(key)
+        key_pair.public_half(key)
         standing.start(name, release.image, key, WITH_DOCKER, ("sh", "-c", START))
         fetch_clone(name, directory)
         yield name

@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,26 @@ class Cli:
             words, env=self.environment, cwd=self.state, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
 
+    @contextmanager
+    def dashboard(self, cluster: str) -> "Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]":
+        """Run `orchestrator dashboard --json` as long as the context lasts.
+
+        Yields:
+            The process, which holds the tunnel, and the object that it printed.
+        """
+        with self.start("dashboard", "--json", cluster=cluster) as process:
+            try:
+                assert process.stdout
+                said = ""
+                for line in process.stdout:
+                    said += line
+                    if line.startswith("}"):
+                        break
+                assert "{" in said, said
+                yield process, json.loads(said[said.index("{") :])
+            finally:
+                process.kill()
+
     def _words(self, argv: Sequence[str], cluster: str) -> list[str]:
         named = 2 if argv[0] in GROUPS else 1
         return [*self.inside, str(COMMAND), *argv[:named], "--cluster", cluster, *argv[named:]]
@@ -51,7 +72,7 @@ class Cli:
     def processes(self, node: str) -> list[str]:
         """What runs on ``node`` for the account that runs are started as, without our own look and the exporter."""
         listing = self("ssh", node, "--", "ps", "-u", "orchestrator", "-o", "args=").stdout.splitlines()
-        exporter = "/opt/orchestrator/bin/python -m orchestrator.trainer.watching.exporter"
+        exporter = "/opt/orchestrator/bin/python -m orchestrator.trainer.telemetry.exporter"
         standing = ("ps -u", "sshd:", "bash -c ps", exporter)
         return [line for line in listing if not line.startswith(standing)]
 

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator import keys
+from orchestrator.ssh import key_pair
 from tests.e2e.command import LABEL, Cli, docker, wait_for
 
 AS_SYSTEMD_LIKES = ("--cap-add", "SYS_ADMIN", "--security-opt", "apparmor=unconfined", "--cgroupns", "private",
@@ -30,7 +30,7 @@ class Standing:
 
     def start(self, name: str, image: str, key: Path, options: Sequence[str] = (), command: Sequence[str] = ()) -> str:
         """The address of a new machine that lets in who has ``key``."""
-        given = ("--volume", f"{self.owner}:/shared", "--env", f"AUTHORIZED_KEY={keys.public_half(key)}")
+        given = ("--volume", f"{self.owner}:/shared", "--env", f"AUTHORIZED_KEY={key_pair.public_half(key)}")
         named = ("--name", name, "--hostname", name, "--network", self.owner, *self._labelled())
         docker("run", "--detach", *named, *AS_SYSTEMD_LIKES, *given, *options, image, *command)
         form = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"

@@ -60,17 +60,8 @@ def deployed(cli: Cli, settings: str, without: Any, node_image: str, tmp_path_fa
 @contextmanager
 def dashboard(cli: Cli) -> Iterator[dict[str, Any]]:
     """What `orchestrator dashboard` says, while its tunnel is open."""
-    with cli.start("dashboard", "--json", cluster=CLUSTER) as command:
-        assert command.stdout
-        said = ""
-        for line in command.stdout:
-            said += line
-            if line.startswith("}"):
-                break
-        try:
-            yield json.loads(said[said.index("{") :])
-        finally:
-            command.kill()
+    with cli.dashboard(CLUSTER) as (_, addresses):
+        yield addresses
 
 
 def get(found: dict[str, Any], path: str, secret: str) -> Any:

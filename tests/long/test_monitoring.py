@@ -23,7 +23,7 @@ CLUSTER = "e2e-watched"
 HEAD, WORKER, SECOND = (f"{CLUSTER}-{name}" for name in ("head", "worker-0", "worker-1"))
 TRAIN = ("train", "resnet20", "--dataset", "mnist", "--data", MNIST, "--epochs", "100")
 TARGETS = "/etc/orchestrator/prometheus/targets.json"
-STAND_IN = Path(__file__).parents[1] / "unit" / "nvml_stand_in.py"
+STAND_IN = Path(__file__).parents[1] / "stand_ins" / "nvml_stand_in.py"
 WEBHOOK = Path(__file__).parent / "scripts" / "webhook.py"
 # Alerts go to two servers on the head: for mail the one of its own Python, which offers no TLS.
 MAIL, POSTED = "/tmp/mail", "/tmp/posted"
@@ -95,15 +95,8 @@ def told(deployed: Any) -> None:
 
 @pytest.fixture(scope="module")
 def watch(cli: Cli, deployed: Any) -> Iterator[Watch]:
-    with cli.start("dashboard", "--json", cluster=CLUSTER) as command:
-        assert command.stdout
-        said = ""
-        for line in command.stdout:
-            said += line
-            if line.startswith("}"):
-                break
-        yield Watch(command, json.loads(said[said.index("{") :]))
-        command.kill()
+    with cli.dashboard(CLUSTER) as (process, addresses):
+        yield Watch(process, addresses)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,14 @@ def launch(
     (directory / "ranks").mkdir(parents=True, exist_ok=True)
     (directory / "program.json").write_text(json.dumps(program))
     launcher = [str(HOROVODRUN), f"--{controller}", "-np", str(ranks), "-H", f"localhost:{ranks}", "--disable-cache"]
-    command = [*launcher, *options, sys.executable, "-m", "orchestrator.trainer.supervision.rank", str(directory)]
+    command = [
+        *launcher,
+        *options,
+        sys.executable,
+        "-m",
+        "orchestrator.trainer.supervision.rank_wrapper",
+        str(directory),
+    ]
     environment = {**os.environ, "ORCHESTRATOR_RUN": directory.name, "PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
     said = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False

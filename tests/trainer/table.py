@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.trainer.data.datasets import Split
+from orchestrator.trainer.data.batches import Split
 
 ROWS, BAD = 24, 5
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.schema import Checkpoint
-from orchestrator.trainer import arithmetic, checkpoints, probe
+from orchestrator.trainer.autotune import bf16_probe, precision
+from orchestrator.trainer.checkpoints import checkpoint
 from tests import samples
 from tests.trainer import launcher
 
@@ -26,7 +27,7 @@ def test_a_run_says_what_all_its_ranks_settled_on_and_one_that_goes_on_keeps_to_
     assert used in ("bfloat16", "float32")
     kept = next((run / "checkpoints").glob("epoch-*"))
     assert Checkpoint.model_validate_json((kept / "checkpoint.json").read_text()).precision == used
-    assert checkpoints.as_before(samples.train_config(precision="auto", resume=str(kept))).precision == used
+    assert checkpoint.as_before(samples.train_config(precision="auto", resume=str(kept))).precision == used
 
 
 def test_a_cpu_that_ends_a_program_by_a_signal_is_not_asked_for_those_instructions_again(
@@ -36,10 +37,10 @@ def test_a_cpu_that_ends_a_program_by_a_signal_is_not_asked_for_those_instructio
     dying = tmp_path / "python-that-dies"
     dying.write_text(f'#!/bin/sh\n[ -n "$ONEDNN_MAX_CPU_ISA" ] || kill -ILL $$\nexec {sys.executable} "$@"\n')
     dying.chmod(0o755)
-    monkeypatch.delenv(arithmetic.LIMIT, raising=False)
+    monkeypatch.delenv(precision.LIMIT, raising=False)
     monkeypatch.setattr(sys, "executable", str(dying))
-    monkeypatch.setattr(probe, "worthwhile", lambda: True)
-    found = arithmetic._measure(1)
+    monkeypatch.setattr(bf16_probe, "worthwhile", lambda: True)
+    found = precision._measure(1)
     assert found["limited"]
     assert found["gain"] > 0
 
@@ -51,9 +52,9 @@ def test_a_program_that_takes_too_long_gains_nothing_and_is_not_started_again(
     slow.write_text(f"#!/bin/sh\necho >> {started}\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(slow))
-    monkeypatch.setattr(probe, "worthwhile", lambda: True)
-    monkeypatch.setattr(probe, "SECONDS", 0.5)
-    assert arithmetic._measure(1) == arithmetic.NOT_ASKED
+    monkeypatch.setattr(bf16_probe, "worthwhile", lambda: True)
+    monkeypatch.setattr(bf16_probe, "SECONDS", 0.5)
+    assert precision._measure(1) == precision.NOT_ASKED
     assert started.read_text() == "\n"
 
 

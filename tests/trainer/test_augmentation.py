@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.trainer.data import datasets
-from orchestrator.trainer.data.datasets import Split
+from orchestrator.trainer.data import batches as data_batches
+from orchestrator.trainer.data.batches import Split
 from tests import samples
 
 NOISE = np.random.default_rng(1).integers(1, 256, (3, 32, 32), np.uint8)  # no zero, so that padding is told from it
@@ -18,7 +18,7 @@ def noise(tmp_path: Path, **changes: object) -> Split:
     record = bytes([3]) + NOISE.tobytes()
     samples.cifar_archive(tmp_path, {"data_batch_1.bin": record * 200, "test_batch.bin": record})
     values = {"dataset": "cifar10", "data": str(tmp_path), "image_size": 32, "channels": 3, "augment": True}
-    return datasets.load(samples.train_config(**values, **changes))[0]
+    return data_batches.load(samples.train_config(**values, **changes))[0]
 
 
 @pytest.fixture
@@ -86,5 +86,5 @@ def test_whether_a_view_is_mirrored_says_nothing_about_where_it_is_from(augmente
 def test_the_test_split_is_never_augmented(tmp_path: Path) -> None:
     samples.cifar(tmp_path)
     values = {"dataset": "cifar10", "data": str(tmp_path), "image_size": 32, "channels": 3, "augment": True}
-    test = datasets.load(samples.train_config(**values))[1]
+    test = data_batches.load(samples.train_config(**values))[1]
     assert np.array_equal(views(test, [0, 1], seed=1), views(test, [0, 1], seed=2))

@@ -10,8 +10,9 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.schema import Epoch
-from orchestrator.trainer import endings, optimizers, steps
-from orchestrator.trainer.setup import Trainer
+from orchestrator.trainer import steps, stopping
+from orchestrator.trainer.optim import optimizers
+from orchestrator.trainer.rank_setup import Trainer
 from tests import samples
 from tests.trainer import launcher
 from tests.trainer.table import normalised, rows
@@ -20,8 +21,8 @@ BATCHES, BATCH = 7, 4
 # A run whose calls take at most so many steps, and as many as that once two were measured.
 PROGRAM = """
 import pathlib, sys
-from orchestrator.trainer import endings, train
-from orchestrator.trainer.watching.telemetry import Recorder
+from orchestrator.trainer import stopping, train
+from orchestrator.trainer.telemetry.recorder import Recorder
 
 taken, step = [], Recorder.step
 
@@ -30,7 +31,7 @@ def noted(self, done, rate, reducing, steps):
     step(self, done, rate, reducing, steps)
 
 Recorder.step = noted
-endings.SETTLED, endings.CALL, endings.MOST_STEPS = 2, 3600.0, int(sys.argv[2])
+stopping.SETTLED, stopping.CALL, stopping.MOST_STEPS = 2, 3600.0, int(sys.argv[2])
 train.main(pathlib.Path(sys.argv[1]))
 print("taken", taken)
 """
@@ -50,7 +51,7 @@ def trained(calls: list[int], **changes: Any) -> tuple[list[np.ndarray], int]:
     step: Any = steps.training(trainer)
     for count in calls:
         part = slice(done * BATCH, (done + count) * BATCH)
-        wishes = tf.zeros([len(endings.Wishes._fields)], tf.int32)
+        wishes = tf.zeros([len(stopping.Wishes._fields)], tf.int32)
         sums, _, _ = step(images[part], labels[part], rates[done : done + count], wishes, sums)
         done += count
     return [v.numpy() for v in [*model.variables, *optimizer.variables]] + [sums.numpy()], (

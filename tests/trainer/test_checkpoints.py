@@ -13,10 +13,10 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.schema import Checkpoint, Checkpoints, Epoch, Kept, Scores, Trained
-from orchestrator.trainer.checkpoints import Keeper
-from orchestrator.trainer.data import datasets
-from orchestrator.trainer.endings import Watch
-from orchestrator.trainer.setup import Trainer
+from orchestrator.trainer.checkpoints.checkpoint import Keeper
+from orchestrator.trainer.data import batches
+from orchestrator.trainer.rank_setup import Trainer
+from orchestrator.trainer.stopping import Watch
 from tests import samples
 
 STEPS = 4
@@ -39,7 +39,7 @@ def trainer(**changes: Any) -> Trainer:
     model = keras.Sequential([keras.Input((4,)), *inside, keras.layers.Dense(2)])
     optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
     optimizer.build(model.trainable_variables)
-    nothing = datasets.Split(0, lambda index, seed: (index, seed), 1)
+    nothing = batches.Split(0, lambda index, seed: (index, seed), 1)
     return Trainer(samples.train_config(**changes), model, optimizer, nothing, nothing, 8, STEPS, 0.0)
 
 
@@ -214,7 +214,7 @@ def test_a_run_leaves_itself_the_time_of_what_took_longest(tmp_path: Path) -> No
 
 def test_a_slow_first_step_does_not_end_a_run_as_if_all_were_as_slow(tmp_path: Path) -> None:
     made = trainer(max_time=1e6)
-    made.test_split = datasets.Split(800, lambda index, seed: (index, seed), 1)
+    made.test_split = batches.Split(800, lambda index, seed: (index, seed), 1)
     watch = Watch(tmp_path, made)
     watch._took("first", 1e5)
     assert not watch.room(*["step"] * 7)
@@ -225,7 +225,7 @@ def test_a_slow_first_step_does_not_end_a_run_as_if_all_were_as_slow(tmp_path: P
 
 
 def test_rank_0_looks_for_the_file_by_which_it_is_asked_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.trainer.endings.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("orchestrator.trainer.stopping.LOOK_SECONDS", 0.0)
     watch = Watch(tmp_path, trainer(checkpoint_every=1e-9))
     assert watch.agree() == (0, 0, 1, 1)
     (tmp_path / "stop").touch()

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.hardware import cpu
+from orchestrator.trainer import cpu
 from orchestrator.trainer.models import convolution
 from orchestrator.trainer.models.convolution import Convolution2D
 

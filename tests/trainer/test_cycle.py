@@ -8,19 +8,19 @@ import pytest
 from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.http.http_server import RendezvousServer
 
-from orchestrator.trainer import cycle
+from orchestrator.trainer.autotune import cycle_time
 from tests.trainer import launcher
 
 
 def test_ranks_find_the_cycle_that_suits_them_where_the_launch_says_that_nobody_chose_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ORCHESTRATOR_MEASURE_CYCLE", "1")  # as orchestrator/launch.py does
+    monkeypatch.setenv("ORCHESTRATOR_MEASURE_CYCLE", "1")  # as orchestrator/runs/launch.py does
     said = launcher.train(tmp_path / "run", ranks=2, options=["--cycle-time-ms", "5"], epochs=1, steps=1)
     assert said.returncode == 0, said.stdout
     used = launcher.results(tmp_path / "run").communication
     assert used
-    assert cycle.SHORTEST <= used.cycle_time <= cycle.LONGEST
+    assert cycle_time.SHORTEST <= used.cycle_time <= cycle_time.LONGEST
     assert (used.cycle_time * 2).is_integer()
 
 
@@ -29,7 +29,7 @@ def test_ranks_find_the_cycle_that_suits_them_where_the_launch_says_that_nobody_
     [(100e-6, 0.02, 5.0), (100e-6, 0.1, 1.0), (46e-6, 0.02, 2.5), (1e-3, 0.02, 25.0), (0.0, 0.02, 1.0)],
 )
 def test_a_cycle_takes_no_more_than_its_share_of_a_core(work: float, share: float, milliseconds: float) -> None:
-    assert cycle.suits(work, share) == milliseconds
+    assert cycle_time.suits(work, share) == milliseconds
 
 
 @pytest.fixture

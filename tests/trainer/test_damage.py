@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.data import datasets
-from orchestrator.trainer.data.datasets import Split
-from orchestrator.trainer.data.found import DataError
+from orchestrator.trainer.data import batches
+from orchestrator.trainer.data.batches import Split
+from orchestrator.trainer.data.inspection import DataError
 from tests import samples
 from tests.trainer import launcher, preparing
 from tests.trainer.preparing import spoil
@@ -20,7 +20,7 @@ TRAIN, BAD, WORSE = 14, "train/n1/bad.JPEG", "train/n2/worse.JPEG"
 
 def load(directory: Path, **changes: Any) -> tuple[Split, Split]:
     values = {"dataset": "imagenet", "data": str(directory), "image_size": 16, "channels": 3, "augment": True}
-    return datasets.load(samples.train_config(**{**values, **changes}))
+    return batches.load(samples.train_config(**{**values, **changes}))
 
 
 class Told(list[str]):

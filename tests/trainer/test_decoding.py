@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.data import datasets, decoding
-from orchestrator.trainer.data.datasets import Split
-from orchestrator.trainer.data.found import DataError
+from orchestrator.trainer.data import batches, decoding
+from orchestrator.trainer.data.batches import Split
+from orchestrator.trainer.data.inspection import DataError
 from tests import samples
 
 # 40 x 40 pixels in four inks, which printed are (235, 51, 51): ImageNet has some JPEGs like that.
@@ -45,7 +45,7 @@ def imagenet(tmp_path: Path) -> Path:
 
 def load_imagenet(directory: Path, size: int = 16) -> tuple[Split, Split]:
     values = {"dataset": "imagenet", "data": str(directory), "image_size": size, "channels": 3, "augment": True}
-    return datasets.load(samples.train_config(**values))
+    return batches.load(samples.train_config(**values))
 
 
 def test_imagenet_gives_views_of_the_asked_size_with_the_class_as_label(imagenet: Path) -> None:
@@ -144,6 +144,6 @@ def test_decompression_bombs_are_refused_by_their_header(form: str, decode: Call
 
 def test_a_bomb_among_the_samples_is_named(imagenet: Path) -> None:
     (imagenet / "train" / "n01" / "a.JPEG").write_bytes(huge(20_000, 30_000)["jpeg"])
-    train, _ = datasets.load(samples.train_config(dataset="imagenet", data=str(imagenet), image_size=8))
+    train, _ = batches.load(samples.train_config(dataset="imagenet", data=str(imagenet), image_size=8))
     with pytest.raises(DataError, match=r"n01/a.JPEG: .*20000x30000 pixels"):
         everything(train)

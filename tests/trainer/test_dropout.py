@@ -22,9 +22,9 @@ import sys
 from pathlib import Path
 import horovod.tensorflow as hvd
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import setup
+from orchestrator.trainer import rank_setup
 hvd.init()
-trainer = setup.build(TrainConfig.model_validate_json(Path(sys.argv[1]).read_text()))
+trainer = rank_setup.build(TrainConfig.model_validate_json(Path(sys.argv[1]).read_text()))
 print("rank", hvd.rank(), [v.numpy().tolist() for v in trainer.model.variables if "int" in v.dtype])
 """
 STATE = r"rank (\d) \[\[(\d+), 0\], \[(\d+), 0\]\]"

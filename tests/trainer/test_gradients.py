@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.schema import Scores, TrainConfig
-from orchestrator.trainer.data import datasets
+from orchestrator.trainer.data import batches as data_batches
 from tests import samples
 from tests.trainer import launcher
 
@@ -19,7 +19,7 @@ ALL_RANKS = 30  # samples that all ranks together train on in a step
 PROGRAM = """
 import pathlib, sys
 import horovod.tensorflow as hvd, numpy as np
-from orchestrator.trainer import models, setup, train
+from orchestrator.trainer import models, rank_setup, train
 from tests import samples
 from tests.trainer.test_gradients import small
 
@@ -32,7 +32,7 @@ models.build = build
 train.main(pathlib.Path(sys.argv[1]))
 if hvd.rank() == 0:
     np.savez(f"{sys.argv[1]}/weights.npz", *made[0].get_weights())
-setup.build(samples.train_config(dataset="synthetic", image_size=8, synthetic_images=hvd.size() - 1))
+rank_setup.build(samples.train_config(dataset="synthetic", image_size=8, synthetic_images=hvd.size() - 1))
 """
 
 
@@ -75,8 +75,8 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def test_the_gradient_of_all_ranks_is_that_of_one_with_their_batches_in_one(run: Run) -> None:
     """The step's learning rate is 1: what the weights have changed by is the gradient."""
-    model, (split, _) = small(), datasets.load(run.config)
-    order = datasets.epoch_order(split.size, run.config.seed, epoch=1)[:ALL_RANKS]
+    model, (split, _) = small(), data_batches.load(run.config)
+    order = data_batches.epoch_order(split.size, run.config.seed, epoch=1)[:ALL_RANKS]
     images, labels = next(iter(split.batches(order, ALL_RANKS, seed=0, drop_remainder=True)))
     before = model.get_weights()
     with tf.GradientTape() as tape:
@@ -89,7 +89,7 @@ def test_the_gradient_of_all_ranks_is_that_of_one_with_their_batches_in_one(run:
 
 
 def test_every_sample_that_is_held_out_is_counted_once(run: Run) -> None:
-    model, (_, split) = small(), datasets.load(run.config)
+    model, (_, split) = small(), data_batches.load(run.config)
     model.set_weights(run.weights)
     images, labels = next(iter(split.batches(np.arange(split.size), split.size, seed=0, drop_remainder=True)))
     logits = model(images)

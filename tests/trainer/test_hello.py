@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.schema import Hello
-from orchestrator.trainer import sizing
+from orchestrator.trainer import check_size
 from tests.trainer import launcher
 
 # Rank 1 computes for 5 ms of every 100 ms, as under a CPU quota of 0.05, once its libraries are loaded: another
@@ -27,7 +27,7 @@ os.environ["ORCHESTRATOR_RUN_DIR"], throttle, slow = sys.argv[1:]
 del sys.argv[1:]
 if os.environ["ORCHESTRATOR_RANK"].endswith(slow):
     subprocess.Popen([sys.executable, "-c", throttle, str(os.getpid())])
-runpy.run_module("orchestrator.trainer.hello", run_name="__main__")
+runpy.run_module("orchestrator.trainer.check", run_name="__main__")
 """
 
 
@@ -51,6 +51,6 @@ def test_a_slow_rank_measures_a_smaller_step(tmp_path: Path) -> None:
     found, said = check(tmp_path / "run", ":1")
     assert found.step_work < 1
     assert found.step_seconds is not None
-    assert found.step_seconds <= sizing.SECONDS
+    assert found.step_seconds <= check_size.SECONDS
     assert found.whole_step_seconds == pytest.approx(found.step_seconds / found.step_work)
     assert "of the whole: more would take too long" in said

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.trainer.supervision.record import read
+from orchestrator.trainer.supervision.rank_record import read
 from tests.trainer import launcher
 
 WORDS = ["two words", "$HOME", "${PATH}", "it's", 'a "b"', "Grüße", "*", "", "a;b|c&d", "`id`", "\\", "--verbose", "%h"]
@@ -25,13 +25,13 @@ os._exit(7)
 # Two ranks whose weights differ in one bit.
 DISAGREE = """
 import horovod.tensorflow as hvd, keras, numpy as np
-from orchestrator.trainer import agreement
+from orchestrator.trainer import global_metrics
 hvd.init()
 model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, kernel_initializer="ones")])
-assert len(set(hvd.allgather_object(agreement.digest(model)))) == 1
+assert len(set(hvd.allgather_object(global_metrics.digest(model)))) == 1
 if hvd.rank() == 1:
     model.set_weights([np.nextafter(np.ones((2, 1), np.float32), np.float32(2)), np.zeros(1)])
-agreement.digest(model)
+global_metrics.digest(model)
 """
 
 

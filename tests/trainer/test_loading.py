@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.trainer.data import datasets
-from orchestrator.trainer.data.datasets import Split
+from orchestrator.trainer.data import batches
+from orchestrator.trainer.data.batches import Split
 from tests import samples
 
 
@@ -17,7 +17,7 @@ def everything(split: Split, seed: int = 1) -> tuple[np.ndarray, list[int]]:
 
 def test_mnist_gives_its_pixels_and_labels(tmp_path: Path) -> None:
     samples.mnist(tmp_path, {"train": 12, "t10k": 3})
-    train, test = datasets.load(samples.train_config(data=str(tmp_path)))
+    train, test = batches.load(samples.train_config(data=str(tmp_path)))
     images, labels = everything(train)
     assert (images.dtype, images.shape, labels) == (np.uint8, (12, 28, 28, 1), [*range(10), 0, 1])
     assert all((image == number).all() for number, image in enumerate(images))
@@ -25,7 +25,7 @@ def test_mnist_gives_its_pixels_and_labels(tmp_path: Path) -> None:
 
 
 def test_of_mnists_test_set_alone_the_last_thousand_are_held_out() -> None:
-    train, test = datasets.load(samples.train_config(data=str(samples.MNIST)))
+    train, test = batches.load(samples.train_config(data=str(samples.MNIST)))
     assert (train.size, test.size) == (9000, 1000)
     assert everything(train)[1][:5] == [7, 2, 1, 0, 4]  # as the published labels begin
     assert everything(test)[1][-3:] == [4, 5, 6]  # and end
@@ -34,7 +34,7 @@ def test_of_mnists_test_set_alone_the_last_thousand_are_held_out() -> None:
 def test_cifar_10_gives_its_planes_as_channels(tmp_path: Path) -> None:
     samples.cifar(tmp_path, train=3, test=2)
     config = samples.train_config(dataset="cifar10", data=str(tmp_path), image_size=32, channels=3)
-    train, test = datasets.load(config)
+    train, test = batches.load(config)
     images, labels = everything(train)
     assert (images.dtype, images.shape, labels) == (np.uint8, (3, 32, 32, 3), [0, 1, 2])
     assert [image[5, 9].tolist() for image in images] == [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
@@ -46,20 +46,20 @@ def test_the_rows_of_a_cifar_10_image_stay_rows(tmp_path: Path) -> None:
     record = bytes([4]) + planes.tobytes() * 3
     samples.cifar_archive(tmp_path, {"data_batch_1.bin": record, "test_batch.bin": record})
     config = samples.train_config(dataset="cifar10", data=str(tmp_path), image_size=32, channels=3)
-    images, _ = everything(datasets.load(config)[0])
+    images, _ = everything(batches.load(config)[0])
     assert images[0, :, 17, 1].tolist() == list(range(32))
 
 
 def test_fashion_mnist_is_read_like_mnist(tmp_path: Path) -> None:
     samples.mnist(tmp_path, {"train": 12, "t10k": 3})
-    images, labels = everything(datasets.load(samples.train_config(dataset="fashion_mnist", data=str(tmp_path)))[0])
+    images, labels = everything(batches.load(samples.train_config(dataset="fashion_mnist", data=str(tmp_path)))[0])
     assert (images.dtype, images.shape, labels) == (np.uint8, (12, 28, 28, 1), [*range(10), 0, 1])
 
 
 def sdss(directory: Path, rows: list[dict[str, str]]) -> tuple[Split, Split]:
     samples.table(directory / "sky.csv", rows)
     shape = {"image_size": 1, "channels": 6, "classes": 3}
-    return datasets.load(samples.train_config(dataset="sdss", data=str(directory), augment=True, **shape))
+    return batches.load(samples.train_config(dataset="sdss", data=str(directory), augment=True, **shape))
 
 
 def test_a_table_gives_rows_that_are_standardised_by_what_is_trained_on_alone(tmp_path: Path) -> None:

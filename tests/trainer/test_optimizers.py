@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer import optimizers
+from orchestrator.trainer.optim import optimizers
 from tests import samples
 
 RATE, GRADIENT = 0.1, 2.0

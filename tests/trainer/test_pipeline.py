@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.data import datasets, pipeline
-from orchestrator.trainer.data.datasets import Split
-from orchestrator.trainer.data.found import DataError
+from orchestrator.trainer.data import batches, pipeline
+from orchestrator.trainer.data.batches import Split
+from orchestrator.trainer.data.inspection import DataError
 from tests import samples
 
 EPOCHS, WARM = 10, 10
@@ -19,7 +19,7 @@ LEFT = 2 << 20  # bytes that one epoch leaves where its data set is made anew in
 
 def load(directory: Path) -> Split:
     values = {"dataset": "imagenet", "data": str(directory), "image_size": 16, "channels": 3, "augment": True}
-    return datasets.load(samples.train_config(**values))[0]
+    return batches.load(samples.train_config(**values))[0]
 
 
 def epoch(split: Split, number: int) -> list[np.ndarray]:

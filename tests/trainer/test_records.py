@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.data import datasets, decoding, manifests, records
-from orchestrator.trainer.data.datasets import Split
-from orchestrator.trainer.data.found import DataError
-from orchestrator.trainer.data.records import Records
+from orchestrator.trainer.data import batches as data_batches
+from orchestrator.trainer.data import decoding, manifests, tfrecord_reader
+from orchestrator.trainer.data.batches import Split
+from orchestrator.trainer.data.inspection import DataError
+from orchestrator.trainer.data.tfrecord_reader import Records
 from tests import samples
 from tests.trainer import launcher
 from tests.trainer.preparing import spoil, unreadable
@@ -24,7 +25,7 @@ SIZES = [7, 0, 12, 1, 30]  # records of uneven shards
 
 def load(directory: Path, **changes: Any) -> tuple[Split, Split]:
     values = {"dataset": "imagenet", "data": str(directory), "image_size": 16, "channels": 3, "augment": True}
-    return datasets.load(samples.train_config(**{**values, **changes}))
+    return data_batches.load(samples.train_config(**{**values, **changes}))
 
 
 def everything(split: Split, seed: int = 1) -> tuple[np.ndarray, list[int]]:
@@ -102,7 +103,7 @@ def test_samples_are_mixed_among_a_few_shards_at_a_time() -> None:
     many = Records(["x"] * 20, [10] * 20, np.zeros(200), np.zeros(200), 1)
     order = many.share(1, 1, 1, 0)
     windows = [set((order[first : first + 40] // 10).tolist()) for first in range(0, 200, 40)]
-    assert [len(window) for window in windows] == [records.WINDOW] * 5
+    assert [len(window) for window in windows] == [tfrecord_reader.WINDOW] * 5
     assert order[:40].tolist() != sorted(order[:40].tolist())
 
 

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.trainer import models, steps
-from orchestrator.trainer.data.datasets import Split
-from orchestrator.trainer.setup import Trainer
+from orchestrator.trainer.data.batches import Split
+from orchestrator.trainer.rank_setup import Trainer
 from tests import samples
 
 LOGITS = tf.constant(np.random.default_rng(5).normal(size=(6, 10)), tf.float32)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from orchestrator.trainer.data import datasets
-from orchestrator.trainer.data.datasets import Split
+from orchestrator.trainer.data import batches as data_batches
+from orchestrator.trainer.data.batches import Split
 from tests import samples
 
 WORLDS = [1, 2, 3, 4, 7, 16, 100]
@@ -12,19 +12,22 @@ WORLDS = [1, 2, 3, 4, 7, 16, 100]
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_shards_are_disjoint_cover_everything_and_differ_by_one_sample_at_most(world: int) -> None:
-    order = datasets.epoch_order(101, seed=1, epoch=1)
-    shards = [datasets.shard(order, world, rank) for rank in range(world)]
+    order = data_batches.epoch_order(101, seed=1, epoch=1)
+    shards = [data_batches.shard(order, world, rank) for rank in range(world)]
     assert sorted(np.concatenate(shards).tolist()) == list(range(101))
     sizes = {len(shard) for shard in shards}
     assert max(sizes) - min(sizes) <= 1
 
 
 def test_an_epochs_order_is_the_same_wherever_it_is_made() -> None:
-    assert datasets.epoch_order(1000, seed=1, epoch=3).tolist() == datasets.epoch_order(1000, seed=1, epoch=3).tolist()
+    assert (
+        data_batches.epoch_order(1000, seed=1, epoch=3).tolist()
+        == data_batches.epoch_order(1000, seed=1, epoch=3).tolist()
+    )
 
 
 def test_orders_of_other_epochs_and_other_seeds_are_others() -> None:
-    orders = [datasets.epoch_order(1000, seed, epoch).tolist() for seed in (1, 2, 3) for epoch in (1, 2, 3)]
+    orders = [data_batches.epoch_order(1000, seed, epoch).tolist() for seed in (1, 2, 3) for epoch in (1, 2, 3)]
     assert len({tuple(order) for order in orders}) == 9
     assert all(sorted(order) == list(range(1000)) for order in orders)
 
@@ -35,14 +38,14 @@ def test_however_uneven_shards_are_every_rank_has_a_full_batch_for_every_step(wo
     """As many steps as `setup.build` plans: a rank that had one less would leave the others waiting for ever."""
     batch = min(batch, 101 // world)
     steps = 101 // (world * batch)
-    shards = [datasets.shard(np.arange(101), world, rank) for rank in range(world)]
+    shards = [data_batches.shard(np.arange(101), world, rank) for rank in range(world)]
     assert steps >= 1
     assert min(len(shard) for shard in shards) >= steps * batch
 
 
 def synthetic(count: int, **changes: object) -> Split:
     config = {"dataset": "synthetic", "synthetic_images": count, "image_size": 8, "channels": 3, **changes}
-    return datasets.load(samples.train_config(**config))[0]
+    return data_batches.load(samples.train_config(**config))[0]
 
 
 @pytest.mark.parametrize(("count", "batch", "drop", "sizes"), [(10, 4, True, [4, 4]), (10, 4, False, [4, 4, 2])])
@@ -71,7 +74,7 @@ def test_evaluation_counts_every_sample_once_whatever_the_number_of_ranks(world:
     split = synthetic(53)
     seen: list[int] = []
     for rank in range(world):
-        mine = datasets.shard(np.arange(split.size), world, rank)
+        mine = data_batches.shard(np.arange(split.size), world, rank)
         for _, labels in split.batches(mine, 8, seed=0, drop_remainder=False):
             seen += labels.numpy().tolist()
     everything = next(iter(split.batches(np.arange(53), 53, seed=0, drop_remainder=True)))[1].numpy().tolist()
@@ -80,11 +83,11 @@ def test_evaluation_counts_every_sample_once_whatever_the_number_of_ranks(world:
 
 def test_a_rank_without_a_sample_to_evaluate_has_no_batches() -> None:
     split = synthetic(5)
-    assert list(split.batches(datasets.shard(np.arange(2), 3, 2), 4, seed=0, drop_remainder=False)) == []
+    assert list(split.batches(data_batches.shard(np.arange(2), 3, 2), 4, seed=0, drop_remainder=False)) == []
 
 
 def test_synthetic_data_is_the_same_on_every_rank_and_held_out_in_part() -> None:
     config = samples.train_config(dataset="synthetic", synthetic_images=40, image_size=8, channels=3)
-    (train, test), (again, _) = datasets.load(config), datasets.load(config)
+    (train, test), (again, _) = data_batches.load(config), data_batches.load(config)
     assert (train.size, test.size) == (40, 4)
     assert np.array_equal(pixels(train, np.arange(40)), pixels(again, np.arange(40)))

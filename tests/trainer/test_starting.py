@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from orchestrator.trainer import models
-from orchestrator.trainer.models import drawing
+from orchestrator.trainer.models import initializers
 from tests.trainer import launcher
 
 # More messages than one, of two types, one variable larger than a message; and who has what afterwards.
 PROGRAM = """
 import horovod.tensorflow as hvd, tensorflow as tf
-from orchestrator.trainer import exchange
+from orchestrator.trainer.comm import compressed
 hvd.init()
-exchange.MESSAGE_BYTES = 64
+compressed.MESSAGE_BYTES = 64
 shapes = [[], [3], [40], [2, 5], [0], [7]]
 variables = [tf.Variable(tf.fill(shape, float(10 * hvd.rank() + number))) for number, shape in enumerate(shapes)]
 variables.insert(2, tf.Variable([hvd.rank() + 5, 2**40], dtype=tf.int64))
-exchange.from_first(variables)
+compressed.from_first(variables)
 expected = [float(number) for number in range(6)]
 found = [set(v.numpy().ravel().tolist()) for v in variables if v.dtype == tf.float32]
 assert found == [{0.0}, {1.0}, {2.0}, {3.0}, set(), {5.0}], found
@@ -32,7 +32,7 @@ print("as rank 0 has them:", hvd.rank())
 @pytest.mark.parametrize("name", ["resnet20", "mobilenet_v2", "lenet"])
 def test_weights_do_not_depend_on_how_many_are_drawn_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     many = models.build(name, 32, 3, 10, seed=1).get_weights()
-    monkeypatch.setattr(drawing, "THREADS", ThreadPoolExecutor(1))
+    monkeypatch.setattr(initializers, "THREADS", ThreadPoolExecutor(1))
     for one, other in zip(models.build(name, 32, 3, 10, seed=1).get_weights(), many, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -40,8 +40,8 @@ def test_weights_do_not_depend_on_how_many_are_drawn_at_once(name: str, monkeypa
 @pytest.mark.parametrize("name", ["resnet20", "mobilenet_v2", "lenet"])
 def test_every_kernel_holds_what_its_initializer_draws(name: str) -> None:
     model = models.build(name, 32, 3, 10, seed=1)
-    starts = [(layer, getattr(layer, role, None)) for layer in model.layers for role in drawing.ROLES]
-    drawn = [(layer.kernel, start.start) for layer, start in starts if isinstance(start, drawing.Drawn)]
+    starts = [(layer, getattr(layer, role, None)) for layer in model.layers for role in initializers.ROLES]
+    drawn = [(layer.kernel, start.start) for layer, start in starts if isinstance(start, initializers.Drawn)]
     assert len(drawn) == sum(len(v.shape) > 1 for v in model.trainable_variables)
     for kernel, start in drawn:
         np.testing.assert_array_equal(kernel.numpy(), start(kernel.shape, "float32"))

@@ -15,19 +15,19 @@ import pytest
 import tensorflow as tf
 from prometheus_client.parser import text_string_to_metric_families
 
-from orchestrator.explanation import explain
+from orchestrator.bottleneck import explain
 from orchestrator.schema import Epoch
-from orchestrator.trainer import reduction
-from orchestrator.trainer.watching import snapshots
+from orchestrator.trainer.comm import allreduce
+from orchestrator.trainer.telemetry import snapshots
 from tests.samples import train_config
 from tests.trainer import launcher
 
 SLOW_RANK = """
 import sys, time
 import horovod.tensorflow as hvd, tensorflow as tf
-from orchestrator.trainer import reduction
+from orchestrator.trainer.comm import allreduce
 from tests import samples
-reduction.begin()
+allreduce.begin()
 tf.config.experimental.enable_op_determinism()
 
 def work(x):
@@ -37,7 +37,7 @@ def work(x):
 @tf.function
 def step(x):
     gradient = tf.ensure_shape(tf.numpy_function(work, [x], tf.float32), [3])
-    return reduction.averages([gradient], samples.train_config())
+    return allreduce.averages([gradient], samples.train_config())
 
 for _ in range(3):
     averages, waited = step(tf.fill([3], float(hvd.rank())))
@@ -175,4 +175,4 @@ def _command(path: Path) -> str:
 
 def test_bytes_reduced_are_those_of_the_gradients() -> None:
     hvd.init()
-    assert reduction.size([tf.TensorShape([3, 4])], train_config()) == 0  # one rank gives nothing to anybody
+    assert allreduce.size([tf.TensorShape([3, 4])], train_config()) == 0  # one rank gives nothing to anybody

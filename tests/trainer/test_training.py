@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.schema import Communication
-from orchestrator.trainer import endings
-from orchestrator.trainer.data import datasets
-from orchestrator.trainer.setup import Trainer
+from orchestrator.trainer import stopping
+from orchestrator.trainer.data import batches
+from orchestrator.trainer.rank_setup import Trainer
 from tests import samples
 from tests.trainer import launcher
 from tests.trainer.launcher import results
@@ -123,9 +123,9 @@ def test_steps_that_are_reached_as_an_epoch_ends_begin_no_other(
     steps: int, step: int, ended: str | None, epochs: int
 ) -> None:
     config = samples.train_config(steps=steps, epochs=7)
-    nothing = datasets.Split(0, lambda index, seed: (index, seed), 1)
+    nothing = batches.Split(0, lambda index, seed: (index, seed), 1)
     trainer = Trainer(config, keras.Model(), keras.optimizers.SGD(), nothing, nothing, 16, 4, 0.0, epoch=1, step=step)
-    assert (endings.reason(trainer, endings.Wishes(0, 0, 0)), trainer.epochs) == (ended, epochs)
+    assert (stopping.reason(trainer, stopping.Wishes(0, 0, 0)), trainer.epochs) == (ended, epochs)
 
 
 def test_a_run_whose_loss_is_no_number_any_more_fails_on_every_rank_and_keeps_earlier_epochs(tmp_path: Path) -> None:

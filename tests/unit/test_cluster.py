@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from orchestrator import cluster as clusters
-from orchestrator import launch
 from orchestrator.errors import ConfigError, ContractError
+from orchestrator.runs import launch
 from tests import builders
 
 

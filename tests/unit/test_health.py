@@ -1,109 +1,121 @@
-"""What a node says of itself, asked as the control side asks: as a program."""
+"""How the answers of nodes are judged."""
 
-import json
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
+from typing import Any
 
 import pytest
 
+from orchestrator import health as health_checks
+from orchestrator.errors import ConfigError, NodesFailed, StateError
+from orchestrator.health import Check, Health
 from orchestrator.schema import NodeFacts
-from orchestrator.trainer.watching import health
-from tests import waiting
-from tests.unit.conftest import StandIn, Start
+from tests import builders
 
 
-def ask(address: str, shared: Path, *peers: str) -> NodeFacts:
-    command = [sys.executable, "-m", "orchestrator.trainer.watching.health", address, str(shared), *peers]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return NodeFacts.model_validate_json(said, strict=True)
+def wrong(**changes: Any) -> list[tuple[str, str]]:
+    """Names and details of the checks that fail on a node with these facts."""
+    judged = health_checks.judge(builders.facts(**changes), builders.cluster(), builders.DIGEST)
+    return [(check.name, check.detail) for check in judged if not check.ok]
 
 
-def test_a_node_reports_itself_in_the_shape_that_the_other_side_reads(tmp_path: Path) -> None:
-    facts = ask("127.0.0.1", tmp_path)
-    assert (facts.hostname, facts.interface, facts.unreachable) == (socket.gethostname(), "lo", {})
-    assert facts.load >= 0.0
+def health(**facts: NodeFacts) -> Health:
+    """The health of nodes by name, an underscore standing for the hyphen."""
+    named = {name.replace("_", "-"): found for name, found in facts.items()}
+    made = builders.cluster()
+    return Health(named, {name: health_checks.judge(found, made, builders.DIGEST) for name, found in named.items()})
 
 
-def test_an_address_of_another_machine_is_on_no_interface(tmp_path: Path) -> None:
-    assert ask("192.0.2.1", tmp_path).interface is None  # an address that is kept for documentation
+def test_a_healthy_node_passes_every_check() -> None:
+    assert wrong() == []
+    assert len(health_checks.judge(builders.facts(), builders.cluster(), builders.DIGEST)) == 7
 
 
-def test_the_shared_directory_is_tried_and_measured(tmp_path: Path) -> None:
-    facts = ask("127.0.0.1", tmp_path)
-    assert facts.shared_writable
-    assert facts.shared_free > 0
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(
+    ("changes", "name", "detail"),
+    [
+        ({"interface": None}, "address", "private address is on no interface"),
+        ({"resolves": False}, "name", "its own name demo-head does not resolve: add it to /etc/hosts"),
+        ({"digest": None}, "trainer", "trainer None instead of 0123456789ab: `orchestrator deploy --cluster demo`"),
+        ({"digest": "ffff"}, "trainer", "trainer ffff instead of"),
+        ({"shared_writable": False}, "shared", "/shared cannot be written"),
+        (
+            {"shared_free": 1 << 29},
+            "space",
+            "only 0.5 GiB free in /shared: remove old runs and data by `orchestrator ssh --cluster demo`",
+        ),
+        ({"memory_available": 100 << 20}, "memory", "only 100 MiB of memory free"),
+        ({"unreachable": {"10.0.0.11": "refused"}}, "peers", "no ssh from the head to demo-worker-0: refused"),
+    ],
+)
+def test_one_fault_fails_one_check_and_says_the_remedy(changes: dict[str, Any], name: str, detail: str) -> None:
+    found = wrong(**changes)
+    assert [check for check, _ in found] == [name]
+    assert detail in found[0][1]
 
 
-@pytest.mark.parametrize("shared", ["/proc", "/no/such/directory"])
-def test_a_shared_directory_that_cannot_be_written_is_said_to_be_so(shared: str) -> None:
-    facts = ask("127.0.0.1", Path(shared))
-    assert (facts.shared_writable, facts.shared_free) == (False, 0)
+def test_exactly_enough_is_enough() -> None:
+    assert wrong(shared_free=1 << 30, memory_available=400 << 20) == []
 
 
-def test_the_free_memory_is_no_more_than_the_machine_has(tmp_path: Path) -> None:
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert 0 < ask("127.0.0.1", tmp_path).memory_available < total
+def test_a_peer_that_is_known_to_be_gone_does_not_count_against_the_head() -> None:
+    facts = builders.facts(unreachable={"10.0.0.11": "timed out"})
+    judged = health_checks.judge(facts, builders.cluster(), builders.DIGEST, gone={"10.0.0.11"})
+    assert all(check.ok for check in judged)
 
 
-def test_a_run_on_the_node_is_reported(start: Start, tmp_path: Path) -> None:
-    run = f"run-{os.getpid()}"
-    child = start("-c", "import time; print('ready', flush=True); time.sleep(60)", ORCHESTRATOR_RUN=run)
-    assert waiting.line(child) == "ready"
-    assert run in ask("127.0.0.1", tmp_path).runs
+def test_a_cluster_with_a_failing_node_is_refused_with_its_name_and_every_reason() -> None:
+    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(resolves=False, digest="old"))
+    with pytest.raises(NodesFailed) as caught:
+        health_checks.require_healthy(found, builders.cluster())
+    assert list(caught.value.reasons) == ["demo-worker-0"]
+    assert "does not resolve" in caught.value.reasons["demo-worker-0"]
+    assert "trainer old" in caught.value.reasons["demo-worker-0"]
 
 
-def test_peers_that_ssh_refuses_are_reported_with_what_it_said(stand_in: StandIn, tmp_path: Path) -> None:
-    stand_in("ssh", 'case "$*" in *10.0.0.1\\ true) exit 0;; *10.0.0.3*) exit 7;; esac; echo refused >&2; exit 255')
-    facts = ask("127.0.0.1", tmp_path, "10.0.0.1", "10.0.0.2", "10.0.0.3")
-    assert facts.unreachable == {"10.0.0.2": "refused", "10.0.0.3": "ssh exit code 7"}
+def test_a_node_that_does_not_answer_fails() -> None:
+    found = Health({}, {"demo-head": [Check("ssh", False, "ssh: timed out")]})
+    with pytest.raises(NodesFailed, match="demo-head: ssh: timed out"):
+        health_checks.require_healthy(found, builders.cluster())
 
 
-def test_the_answer_is_one_line_of_json(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "orchestrator.trainer.watching.health", "127.0.0.1", str(tmp_path)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert len(said.splitlines()) == 1
-    assert set(json.loads(said)) == set(NodeFacts.model_fields)
+def test_a_healthy_cluster_may_start_a_run() -> None:
+    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts())
+    health_checks.require_healthy(found, builders.cluster())
+    health_checks.require_idle(found, builders.cluster())
+    assert found.failed == {}
 
 
-def test_asking_a_node_imports_little() -> None:
-    """Every node of a cluster is asked at once, and nodes may share cores."""
-    assert not imported_by("orchestrator.trainer.watching.health") & {
-        "subprocess",
-        "tempfile",
-        "concurrent",
-        "pydantic",
-    }
+def test_a_cluster_that_a_run_uses_is_refused_with_the_command_that_stops_it() -> None:
+    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(runs=["resnet20-mnist-1"]))
+    with pytest.raises(StateError, match="resnet20-mnist-1 is using the cluster") as caught:
+        health_checks.require_idle(found, builders.cluster())
+    assert "orchestrator stop resnet20-mnist-1" in caught.value.hint
 
 
-def test_the_shim_of_a_rank_imports_no_pydantic() -> None:
-    assert "pydantic" not in imported_by("orchestrator.trainer.supervision.rank")
+def test_the_interface_that_all_nodes_have_is_taken() -> None:
+    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts())
+    assert health_checks.common_interface(found, None, ["demo-head", "demo-worker-0"]) == "eth0"
 
 
-def test_helpers_of_the_launcher_import_none_of_horovod() -> None:
-    assert "horovod" not in imported_by("orchestrator.trainer.supervision.horovodrun")
+def test_interfaces_of_different_names_are_refused_with_every_nodes_own() -> None:
+    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
+    with pytest.raises(StateError, match="demo-head: eth0, demo-worker-0: ens3") as caught:
+        health_checks.common_interface(found, None, ["demo-head", "demo-worker-0"])
+    assert "launch.network_interface" in caught.value.hint
 
 
-def imported_by(module: str) -> set[str]:
-    code = f"import sys, {module}; print(*sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    return {name.partition(".")[0] for name in said.split()}
+def test_an_interface_of_ones_own_choice_is_taken_where_every_node_has_it() -> None:
+    both = ["eth0", "ib0"]
+    found = health(demo_head=builders.facts(interfaces=both), demo_worker_0=builders.facts(interfaces=both))
+    assert health_checks.common_interface(found, "ib0", ["demo-head", "demo-worker-0"]) == "ib0"
 
 
-@pytest.mark.parametrize("group", ["/", "/orchestrator.slice/orchestrator-demo.slice/docker-1.scope/"])
-def test_the_limit_of_the_own_cgroup_is_the_memory_of_the_node(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, group: str
-) -> None:
-    files = {"memory.max": "1048576", "memory.current": "4096", "memory.stat": "active_file 0\ninactive_file 0\n"}
-    for name, value in files.items():
-        file = tmp_path / "cgroup" / group.lstrip("/") / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(value)
-    (tmp_path / "first").write_text(f"0::{group}init.scope\n")
-    monkeypatch.setattr(health, "CGROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(health, "FIRST_PROCESS_CGROUP", tmp_path / "first")
-    facts = health.report("127.0.0.1", tmp_path, [])
-    assert (facts["memory"], facts["memory_available"]) == (1048576, 1048576 - 4096)
+def test_an_interface_that_a_node_lacks_is_refused_with_the_ones_it_has() -> None:
+    found = health(demo_head=builders.facts(interfaces=["eth0", "ib0"]), demo_worker_0=builders.facts())
+    with pytest.raises(ConfigError) as caught:
+        health_checks.common_interface(found, "ib0", ["demo-head", "demo-worker-0"])
+    assert caught.value.problems == ["launch.network_interface: ib0: demo-worker-0 has only lo, eth0"]
+
+
+def test_only_the_interfaces_of_the_nodes_in_use_must_agree() -> None:
+    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
+    assert health_checks.common_interface(found, None, ["demo-head"]) == "eth0"

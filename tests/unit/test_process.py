@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import endings, process
+from orchestrator import process, termination
 from orchestrator.errors import CommandFailed, PreflightError
 from tests import waiting
 
@@ -121,8 +121,8 @@ while True: time.sleep(1)
 @pytest.fixture
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The waits between signals in tenths of a second: Terraform gets a minute, a unit test does not have one."""
-    monkeypatch.setattr(endings, "INTERRUPT_SECONDS", 0.3)
-    monkeypatch.setattr(endings, "TERMINATE_SECONDS", 0.3)
+    monkeypatch.setattr(termination, "INTERRUPT_SECONDS", 0.3)
+    monkeypatch.setattr(termination, "TERMINATE_SECONDS", 0.3)
 
 
 @pytest.mark.usefixtures("short_waits")

@@ -1,4 +1,4 @@
-"""Nodes that are instances of Google Compute Engine."""
+"""Provider of nodes that are instances of Google Compute Engine."""
 
 import time
 from collections import Counter
@@ -7,15 +7,15 @@ from typing import Any
 
 from orchestrator import process
 from orchestrator.config import Config
-from orchestrator.google import Google
-from orchestrator.google.holdings import Holding, owned
-from orchestrator.google.removal import remove as remove_all
 from orchestrator.providers import Resource
-from orchestrator.providers.access import caller_addresses
+from orchestrator.providers.caller_address import caller_addresses
 from orchestrator.providers.gcp import preflight as checks
+from orchestrator.providers.gcp.api import Google
+from orchestrator.providers.gcp.api.holdings import Holding, owned
+from orchestrator.providers.gcp.api.removal import remove as remove_all
 from orchestrator.providers.gcp.site import WITH_ADDED_GPUS, Site, family
-from orchestrator.providers.machines import prepare, trainer_digest
-from orchestrator.providers.terraformed import destroy, provision, strays
+from orchestrator.providers.provisioning import destroy, provision, strays
+from orchestrator.providers.trainer_image import prepare, trainer_digest
 from orchestrator.state import Record
 
 __all__ = ["destroy", "prepare", "provision", "strays", "trainer_digest"]
@@ -27,19 +27,22 @@ NEAR = "compute.googleapis.com"
 
 
 def preflight(config: Config, record: Record | None) -> None:
-    """Credentials work, what is asked for exists and fits together, and the quotas are large enough."""
+    """Check the credentials, that requested resources exist and fit together, and that the quotas are large enough."""
     if config.gcp.iap:
         process.require("gcloud", "with gcp.iap it opens the way: https://cloud.google.com/sdk/docs/install")
     checks.require(Site(config, record))
 
 
 def callers(config: Config, record: Record | None) -> list[str]:
-    """How Google sees this machine; behind Identity-Aware Proxy nobody comes straight."""
+    """Return this machine's address as Google sees it; none with Identity-Aware Proxy, which makes the connections."""
     return [] if config.gcp.iap else caller_addresses([NEAR])
 
 
 def variables(config: Config, record: Record) -> dict[str, Any]:
-    """Names turned into links. The image stays the one that the nodes were made of as long as its name is asked for."""
+    """Return the settings with names resolved to links.
+
+    The image stays the one that the nodes were made of, as long as its configured name is the same.
+    """
     site = Site(config, record)
     return {
         "project": site.project,
@@ -58,29 +61,32 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
 
 
 def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]:
-    """The workers' GPUs, else the head's."""
+    """Return the GPUs of the workers, else of the head."""
     site = Site(config, record)
     shapes = [site.shape(role) for role in ("worker", "head")]
     return next((shape["accelerator"] for shape in shapes if shape["gpus"]), None), config.gcp.image
 
 
 def survey(record: Record) -> list[Resource]:
-    """By label, and by description where there are no labels."""
+    """Return resources of this deployment, found by label, and by description if they have no labels."""
     return [_resource(holding) for holding in _ours(record)]
 
 
 def faults(record: Record) -> dict[str, str]:
-    """Google gives its reason with the operation that failed, and Terraform passes it on."""
+    """Return nothing: Google gives the reason with the failed operation, and Terraform reports it."""
     return {}
 
 
 def strangers(config: Config) -> list[Resource]:
+    """Return every resource with the cluster's name, of any deployment."""
     return [_resource(holding) for holding in Site(config).owned]
 
 
 def lost(record: Record, recorded: Mapping[str, str]) -> list[str]:
-    """Instances without a disk to start from. What else stands still (spot instances that Google took back, instances
-    stopped by hand) Terraform starts again, with all that is on its disk, once it has come to a stop.
+    """Return instances without a disk to start from.
+
+    Terraform starts all others that do not run (spot instances that Google took back, instances stopped by hand) again,
+    with everything on their disks, once they have stopped.
     """
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
@@ -93,14 +99,14 @@ def lost(record: Record, recorded: Mapping[str, str]) -> list[str]:
 
 
 def remove(config: Config, resources: Iterable[Resource]) -> None:
-    """Their keys are paths with the project in them; what is gone already is fine."""
+    """Remove resources. Their keys are paths with the project in them; those already gone are no error."""
     things = [(resource.kind, resource.key) for resource in resources]
     if things:
         remove_all(Google(), things)
 
 
 def priced(config: Config) -> dict[str, int]:
-    """By the names of Google's price list; what Google takes back at will is priced apart."""
+    """Return the number of items by their names in Google's price list. Spot instances have prices of their own."""
     gcp, found = config.gcp, Counter[str]()
     types = [gcp.head_machine_type or gcp.machine_type, *[gcp.machine_type] * (config.nodes - 1)]
     for machine_type in types:
@@ -114,7 +120,7 @@ def priced(config: Config) -> dict[str, int]:
 
 
 def _ours(record: Record) -> list[Holding]:
-    """Nothing was made before there were variables."""
+    """Return this deployment's resources: none before it has variables."""
     project = record.variables.get("gcp", {}).get("project")
     return [h for h in owned(Google(), project, record.config["name"]) if h.id == record.id] if project else []
 

@@ -1,11 +1,11 @@
-"""What stands in the way of a deploy on Google's cloud; each check raises PreflightError."""
+"""Checks before a deploy on Google's cloud. Each one raises PreflightError."""
 
 from functools import partial
 
 from orchestrator.errors import PreflightError, gather
-from orchestrator.google import Document
-from orchestrator.providers import terraformed
-from orchestrator.providers.gcp import hardware
+from orchestrator.providers import provisioning
+from orchestrator.providers.gcp import machine_types
+from orchestrator.providers.gcp.api import Document
 from orchestrator.providers.gcp.site import Site
 
 NEEDED = (
@@ -22,7 +22,7 @@ ROLES = "roles/compute.admin, roles/iam.serviceAccountAdmin and roles/iam.servic
 
 
 def require(site: Site) -> None:
-    """Raises one PreflightError with all that is found."""
+    """Raise one PreflightError with all findings."""
     _project(site)
     told = (_same_place, _image, _in_zone) if site.can_be_listed() else ()
     gather(*(partial(check, site) for check in (_permissions, _no_strangers, *told)))
@@ -37,7 +37,7 @@ def _project(site: Site) -> None:
 
 
 def _permissions(site: Site) -> None:
-    """Where the API that knows them is off, nothing is found here, and Terraform tells."""
+    """Check the user's permissions. If the API for this is off, only Terraform reports missing ones."""
     needed = [*NEEDED, *(permission for permission, wanted in _at_times(site).items() if wanted)]
     try:
         path = f"projects/{site.project}:testIamPermissions"
@@ -61,16 +61,16 @@ def _at_times(site: Site) -> dict[str, bool]:
 
 def _same_place(site: Site) -> None:
     for key, here in (("project", site.project), ("zone", site.wanted.zone)):
-        terraformed.require_same_place(site.config, key, site.before.get(key) if site.ours else None, here)
+        provisioning.require_same_place(site.config, key, site.before.get(key) if site.ours else None, here)
 
 
 def _no_strangers(site: Site) -> None:
     others = [f"{holding.kind} {holding.name}" for holding in site.owned if holding not in site.ours]
-    terraformed.require_free_name(site.config, f"project {site.project}", others)
+    provisioning.require_free_name(site.config, f"project {site.project}", others)
 
 
 def _no_namesakes(site: Site) -> None:
-    """An instance's name is its address in the zone: two cannot share one."""
+    """Check for other instances of the same names: a name is an instance's address in the zone and must be unique."""
     there = site.google.items(
         f"projects/{site.project}/zones/{site.zone['name']}/instances",
         {"filter": f'name eq "{site.config.name}-(head|worker-[0-9]+)"'},
@@ -89,7 +89,7 @@ def _image(site: Site) -> None:
     if image and to_be_made:
         gather(partial(_usable, site, image), partial(_runs, site, image))
     elif to_be_made:
-        raise terraformed.image_gone(site.config, site.wanted.image)
+        raise provisioning.image_gone(site.config, site.wanted.image)
 
 
 def _usable(site: Site, image: Document) -> None:
@@ -115,4 +115,4 @@ def _runs(site: Site, image: Document) -> None:
 def _in_zone(site: Site) -> None:
     if site.zone.get("status", "UP") != "UP":
         raise PreflightError(f"gcp.zone: {site.wanted.zone} is {site.zone['status']} now", "choose another zone")
-    gather(partial(_no_namesakes, site), partial(hardware.require, site))
+    gather(partial(_no_namesakes, site), partial(machine_types.require, site))

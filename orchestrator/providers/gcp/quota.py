@@ -1,4 +1,4 @@
-"""How many of the nodes the project's quotas allow. What this deployment has already is among what is in use."""
+"""Number of nodes that the project's quotas allow. Resources of this deployment are part of the quotas' use."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.errors import PreflightError, gather
 from orchestrator.providers.gcp.site import Site, family
 
-SHARED_CPUS = ("e2", "f1", "g1", "n1")  # families that share the quota CPUS; each other one has its own
+SHARED_CPUS = ("e2", "f1", "g1", "n1")  # families that share the quota CPUS; every other family has its own
 DISKS = {
     "pd-standard": "DISKS_TOTAL_GB",
     "pd-balanced": "SSD_TOTAL_GB",
@@ -24,7 +24,7 @@ PAGE = "https://console.cloud.google.com/iam-admin/quotas?project="
 
 @dataclass(frozen=True)
 class Quota:
-    """``where`` it holds: a region, or the whole project."""
+    """Limit and use of a resource. ``where`` is the region, or the whole project, in which the quota holds."""
 
     limit: float
     used: float
@@ -32,28 +32,30 @@ class Quota:
 
     @property
     def free(self) -> float:
+        """Return how much is not in use."""
         return self.limit - self.used
 
 
 @dataclass(frozen=True)
 class Need:
-    """``once`` for the cluster, and ``each`` for the nodes that are still to come, in their order."""
+    """Use of a quota: ``once`` for the cluster, and ``each`` for the nodes to be made or started, in their order."""
 
     once: float
     each: list[float]
 
     @property
     def sum(self) -> float:
+        """Return the use by the cluster and all these nodes."""
         return self.once + sum(self.each)
 
     def fits(self, free: float) -> int | None:
-        """How many of the nodes still to come fit; None where not even what the cluster needs once does."""
+        """Return how many of these nodes fit; None if not even ``once`` fits."""
         sums = list(accumulate(self.each, initial=self.once))
         return sum(needed <= free for needed in sums) - 1 if self.once <= free else None
 
 
 def require(site: Site) -> None:
-    """Raises PreflightError with every quota that is too small, and how many nodes fit."""
+    """Raise PreflightError with every quota that is too small, and how many nodes fit."""
     known = quotas(site)
     short = [
         (metric, need)
@@ -65,7 +67,16 @@ def require(site: Site) -> None:
 
 
 def fitting(site: Site, need: Need, quota: Quota) -> int:
-    """How many nodes there can be, with those that there are."""
+    """Return the number of nodes that a quota allows, including the existing ones.
+
+    Args:
+        site: The project.
+        need: Use of the quota by the cluster.
+        quota: The quota.
+
+    Returns:
+        The number of nodes.
+    """
     fit = need.fits(quota.free)
     return 0 if fit is None else site.config.nodes - len(need.each) + fit
 
@@ -80,7 +91,7 @@ def _refuse(site: Site, metric: str, quota: Quota, need: Need, fewest: int) -> N
 
 
 def quotas(site: Site) -> dict[str, Quota]:
-    """By Google's name of each: the project's, and in their place the region's where both have one."""
+    """Return quotas by Google's names: the project's, replaced by the region's if both have one."""
     project = site.google.find(f"projects/{site.project}") or {}
     region = site.google.find(f"projects/{site.project}/regions/{site.region}") or {}
     places = ((f"project {site.project}", project), (site.region, region))
@@ -90,7 +101,7 @@ def quotas(site: Site) -> dict[str, Quota]:
 
 
 def needs(site: Site, known: Mapping[str, Quota]) -> dict[str, Need]:
-    """By the quota's name, of what is not there yet. A node that stands still needs its cores again."""
+    """Return what is still needed, by the quota's name. A node that does not run needs its cores again."""
     absent = [name for name in site.names if name not in site.instances]
     idle = [name for name in site.names if name in absent or site.instances[name].status != "RUNNING"]
     found = {"INSTANCES": Need(0, [1.0] * len(absent))}
@@ -107,7 +118,7 @@ def _role(name: str) -> str:
 
 
 def _takes(site: Site, role: str, known: Mapping[str, Quota]) -> dict[str, int]:
-    """What one running node takes."""
+    """Return what one running node uses, by the quota's name."""
     shape: Mapping[str, Any] = site.shape(role)
     spot = site.wanted.spot
     cpus, gpus = cpu_metric(shape["machine_type"], spot, known), gpu_metric(shape["accelerator"], spot, known)
@@ -126,12 +137,31 @@ def _once(site: Site) -> Iterator[tuple[str, float]]:
 
 
 def cpu_metric(machine_type: str, spot: bool, known: Mapping[str, Quota]) -> str:
+    """Return the name of the quota of a machine type's cores.
+
+    Args:
+        machine_type: Name of the machine type.
+        spot: Whether the instances are spot instances.
+        known: Quotas by name.
+
+    Returns:
+        The name of the quota, such as CPUS.
+    """
     kind = family(machine_type)
     return _spot("CPUS" if kind in SHARED_CPUS else f"{kind.upper()}_CPUS", "PREEMPTIBLE_CPUS", spot, known)
 
 
 def gpu_metric(accelerator: str | None, spot: bool, known: Mapping[str, Quota]) -> str | None:
-    """NVIDIA_T4_GPUS of nvidia-tesla-t4."""
+    """Return the name of the quota of a GPU type.
+
+    Args:
+        accelerator: Google's name of the GPU type, such as nvidia-tesla-t4; None without GPUs.
+        spot: Whether the instances are spot instances.
+        known: Quotas by name.
+
+    Returns:
+        The name of the quota, such as NVIDIA_T4_GPUS; None without GPUs.
+    """
     if accelerator is None:
         return None
     model = accelerator.removeprefix("nvidia-").removeprefix("tesla-").upper().replace("-", "_")
@@ -140,6 +170,6 @@ def gpu_metric(accelerator: str | None, spot: bool, known: Mapping[str, Quota]) 
 
 
 def _spot(standard: str, preemptible: str, spot: bool, known: Mapping[str, Quota]) -> str:
-    """Spot instances count against a quota of their own as soon as there is one."""
+    """Return the quota of spot instances if there is one, else the standard quota."""
     own = known.get(preemptible)
     return preemptible if spot and own and own.limit > 0 else standard

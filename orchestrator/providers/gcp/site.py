@@ -1,4 +1,4 @@
-"""A project as one request sees it: each question asked once, names turned into what they mean there."""
+"""View of a project during one command: each request is made once, and names are resolved to Google's objects."""
 
 from contextlib import suppress
 from functools import cached_property
@@ -6,19 +6,19 @@ from typing import Any
 
 from orchestrator.config import Config, nearest
 from orchestrator.errors import PreflightError
-from orchestrator.google import Document, Google, path_of
-from orchestrator.google.holdings import Holding, owned
+from orchestrator.providers.gcp.api import Document, Google, path_of
+from orchestrator.providers.gcp.api.holdings import Holding, owned
 from orchestrator.state import Record
 
 LISTED = 12
-WITH_ADDED_GPUS = "n1"  # the one machine family that GPUs are added to; others have theirs built in, or none
+WITH_ADDED_GPUS = "n1"  # the only machine family that takes added GPUs; others have GPUs built in, or none
 
 
 class Site:
-    """What ``config`` asks of Google, where ``record`` is what this deployment was told before."""
+    """Requirements of ``config`` on Google's cloud. ``record`` is the existing deployment, if there is one."""
 
     def __init__(self, config: Config, record: Record | None = None) -> None:
-        """Raises PreflightError where there are no credentials, or no project is named."""
+        """Connect to Google. Raise PreflightError if there are no credentials, or no project is named."""
         self.config, self.wanted, self.record = config, config.gcp, record
         self.google = Google()
         self.before: dict[str, Any] = record.variables.get("gcp", {}) if record else {}
@@ -30,11 +30,11 @@ class Site:
 
     @cached_property
     def owned(self) -> list[Holding]:
-        """What clusters of this name have there, whoever deployed them."""
+        """Return resources of clusters of this name, from any state directory."""
         return owned(self.google, self.project, self.config.name)
 
     def can_be_listed(self) -> bool:
-        """Whether this user may see what there is: if not, little can be told."""
+        """Tell whether this user may list resources: without that, few checks are possible."""
         try:
             return self.owned is not None
         except PreflightError:
@@ -42,23 +42,24 @@ class Site:
 
     @property
     def ours(self) -> list[Holding]:
+        """Return resources of this deployment."""
         return [holding for holding in self.owned if self.record and holding.id == self.record.id]
 
     @property
     def names(self) -> list[str]:
-        """Of all nodes, head first."""
+        """Return the names of all nodes, head first."""
         workers = [f"{self.config.name}-worker-{number}" for number in range(self.config.nodes - 1)]
         return [f"{self.config.name}-head", *workers]
 
     @property
     def instances(self) -> dict[str, Holding]:
-        """Those of this deployment in the zone that is asked for, by name."""
+        """Return this deployment's instances in the configured zone, by name."""
         here = f"projects/{self.project}/zones/{self.wanted.zone}/instances/"
         return {h.name: h for h in self.ours if h.kind == "instance" and h.key.startswith(here)}
 
     @cached_property
     def zone(self) -> Document:
-        """Raises PreflightError where there is no such zone."""
+        """Return the zone. Raise PreflightError if it does not exist."""
         found = self.google.find(f"projects/{self.project}/zones/{self.wanted.zone}")
         if found is None:
             zones = [zone["name"] for zone in self.google.items(f"projects/{self.project}/zones")]
@@ -70,17 +71,19 @@ class Site:
 
     @property
     def region(self) -> str:
+        """Return the region of the zone."""
         return str(self.zone["region"]).rpartition("/")[2]
 
     def in_zone(self, collection: str, name: str) -> Document | None:
+        """Return an object of the zone, or None if it does not exist."""
         return self.google.find(f"projects/{self.project}/zones/{self.wanted.zone}/{collection}/{name}")
 
     def type_of(self, role: str) -> str:
-        """The machine type's name, of the "head" or of a "worker"."""
+        """Return the name of the machine type of the "head" or of a "worker"."""
         return (self.wanted.head_machine_type if role == "head" else None) or self.wanted.machine_type
 
     def machine(self, role: str) -> Document:
-        """The machine type. Raises PreflightError where the zone does not have it."""
+        """Return the machine type. Raise PreflightError if the zone does not have it."""
         name = self.type_of(role)
         found = self._machines.get(name) or self.in_zone("machineTypes", name)
         if found is None:
@@ -92,7 +95,7 @@ class Site:
         return self._machines.setdefault(name, found)
 
     def shape(self, role: str) -> dict[str, Any]:
-        """Machine type, cores and GPUs of a node, as Terraform is told."""
+        """Return machine type, cores and GPUs of a node, as a variable of Terraform."""
         machine, accelerator, gpus = self.machine(role), None, 0
         for built_in in machine.get("accelerators", []):
             accelerator, gpus = built_in["guestAcceleratorType"], int(built_in["guestAcceleratorCount"])
@@ -107,7 +110,7 @@ class Site:
 
     @cached_property
     def known(self) -> dict[str, Document]:
-        """The machine type by role, where there is such a type."""
+        """Return the existing machine types by role."""
         found = {}
         for role in ("head", "worker"):
             with suppress(PreflightError):
@@ -116,13 +119,13 @@ class Site:
 
     @property
     def pinned(self) -> str | None:
-        """The image that the nodes were made of, where the configured name is still the same."""
+        """Return the image that the nodes were made of, if its configured name is the same."""
         told = self.record.config.get("gcp", {}).get("image") if self.record else None
         return self.before.get("image") if told == self.wanted.image else None
 
     @cached_property
     def image(self) -> Document | None:
-        """The pinned one, else the newest of the family. None: nodes stand, and what they were made of is gone."""
+        """Return the pinned image, else the newest of the family; None if there are nodes and their image is gone."""
         pinned = self.google.find(path_of(self.pinned)) if self.pinned else None
         if pinned or (self.pinned and self.instances):
             return pinned
@@ -138,11 +141,11 @@ class Site:
 
 
 def family(machine_type: str) -> str:
-    """n1 of n1-standard-8; custom machine types without a family are of N1."""
+    """Return the machine family: n1 of n1-standard-8. Custom machine types without a family belong to N1."""
     return machine_type.partition("-")[0].replace("custom", "n1")
 
 
 def listed(names: list[str]) -> str:
-    """What there is instead, as far as a line carries it."""
+    """Return the existing names as a hint, at most LISTED of them."""
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return f"there are {', '.join(sorted(names)[:LISTED])}{more}" if names else "there are none at all"

@@ -1,17 +1,18 @@
-"""Nodes that are machines one has already, which nothing but ssh is known of. They stay; what we put there goes."""
+"""Provider of existing machines, reached only by ssh. A teardown keeps them and removes what a deploy put on them."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from orchestrator import images, state
+from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config, expanded, stored
+from orchestrator.docker import context
 from orchestrator.errors import NodesFailed, PreflightError, gather
-from orchestrator.providers import Resource, machines
-from orchestrator.providers.hosts import adoption, findings, wanted
-from orchestrator.providers.hosts import seen as sight
+from orchestrator.providers import Resource, trainer_image
+from orchestrator.providers.hosts import adoption, requirements, selection
+from orchestrator.providers.hosts import facts as sight
 from orchestrator.providers.hosts.adoption import Given, OnLine
 from orchestrator.ssh import hostkeys
 from orchestrator.state import Home, Record
@@ -20,18 +21,18 @@ KIND = "host"
 
 
 def preflight(config: Config, record: Record | None) -> None:
-    """Every host lets us in and can be a node. One that cannot is left out where ``min_nodes`` others can."""
+    """Check that every host can be reached and be a node. Bad hosts are left out if ``min_nodes`` good ones remain."""
     if not shutil.which("ssh"):
-        return  # which is a finding of its own
+        return  # another check reports it
     identity = config.hosts.identity
     if identity and not expanded("hosts.identity", identity).is_file():
         raise PreflightError(f"hosts.identity: {identity}: no such file", "name a private key, or leave it out")
     seen = sight.look(config)
-    found = [findings.of(one, config, record.id if record else "") for one in seen]
+    found = [requirements.of(one, config, record.id if record else "") for one in seen]
     good = [one.name for one, problems in zip(seen, found, strict=True) if not problems]
     enough = seen[0].name in good and len(good) >= (config.min_nodes or config.nodes)
     problems = [] if enough else [problem for of_one in found for problem in of_one]
-    gather(*(partial(_throw, p) for p in [*findings.between(seen), *problems]), lambda: sight.account_id(seen))
+    gather(*(partial(_throw, p) for p in [*requirements.between(seen), *problems]), lambda: sight.account_id(seen))
 
 
 def _throw(error: PreflightError) -> NoReturn:
@@ -39,17 +40,17 @@ def _throw(error: PreflightError) -> NoReturn:
 
 
 def callers(config: Config, record: Record | None) -> list[str]:
-    """Whoever reaches the hosts now does so afterwards."""
+    """Return no network: the way to the hosts already exists and stays open."""
     return []
 
 
 def variables(config: Config, record: Record) -> dict[str, Any]:
-    """The hosts as they were seen, and those that are no longer wanted."""
-    return wanted.by(config, record).model_dump(mode="json")
+    """Return the hosts as they were seen, and former nodes to give back."""
+    return selection.by(config, record).model_dump(mode="json")
 
 
 def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]:
-    """The GPUs and the system of the first host that has any. What cannot be seen is for the preflight to tell."""
+    """Return the GPUs and the system of the first host with GPUs. Hosts without facts are reported by the preflight."""
     seen = [one.facts for one in sight.again(config) if one.facts]
     with_gpus = [facts for facts in seen if facts.gpus]
     systems = {facts.system for facts in with_gpus or seen}
@@ -57,26 +58,40 @@ def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]
 
 
 def prepare(record: Record, place: Home) -> None:
-    """Nothing where hosts have their trainer already."""
+    """Prepare the trainer's image, unless the hosts have the trainer installed."""
     if stored(record.config).hosts.trainer == "container":
-        machines.prepare(record, place)
+        trainer_image.prepare(record, place)
 
 
 def trainer_digest(record: Record) -> str:
+    """Return the digest of the trainer that the nodes must have."""
     if stored(record.config).hosts.trainer == "container":
-        return machines.trainer_digest(record)
-    return images.digest(stored(record.config).local.base_image)
+        return trainer_image.trainer_digest(record)
+    return context.digest(stored(record.config).local.base_image)
 
 
 def strays(place: Home, record: Record) -> Sequence[Resource]:
-    """None: the record names every host."""
+    """Return nothing: the record names every host."""
     return []
 
 
 def provision(
     place: Home, record: Record, strays: Sequence[Resource], on_line: OnLine
 ) -> tuple[Cluster, dict[str, str]]:
-    """Adopt the hosts, and give back those that are no longer wanted."""
+    """Adopt the hosts, and give back former nodes that are not wanted any more.
+
+    Args:
+        place: State directory of the cluster.
+        record: Record of the deployment.
+        strays: Always empty.
+        on_line: Receives lines of progress.
+
+    Returns:
+        The cluster, and the missing nodes with reasons.
+
+    Raises:
+        NodesFailed: The head, or too many nodes, cannot be adopted.
+    """
     given, name = Given.model_validate(record.variables["hosts"]), record.config["name"]
     if given.leaving:
         on_line(f"giving back {', '.join(map(str, given.leaving))}")
@@ -95,7 +110,7 @@ def provision(
 
 
 def _enough(record: Record, given: Given, missing: Mapping[str, str], remedy: str = "") -> Cluster:
-    """The cluster without what is ``missing``. Raises NodesFailed where that is the head, or too much."""
+    """Return the cluster without ``missing`` nodes. Raise NodesFailed if the head or too many of them are missing."""
     rest = [machine for machine in given.machines if machine.name not in missing]
     if len(rest) < record.least or rest[0].role != "head":
         raise NodesFailed("hosts that cannot be nodes", missing, remedy)
@@ -103,42 +118,49 @@ def _enough(record: Record, given: Given, missing: Mapping[str, str], remedy: st
 
 
 def destroy(place: Home, record: Record, on_line: OnLine) -> None:
-    """Undo what Ansible did and what :func:`provision` did. Of what stays, the receipt tells."""
-    given = wanted.before(record)
+    """Undo the work of Ansible and of :func:`provision`. The receipt lists what remains.
+
+    Args:
+        place: State directory of the cluster.
+        record: Record of the deployment.
+        on_line: Receives lines of progress.
+    """
+    given = selection.before(record)
     if given:
         adoption.give_back(place, record.id, given, adoption.held(given.everyone, record.id), on_line)
 
 
 def survey(record: Record) -> list[Resource]:
-    """Hosts that have our mark. One that does not answer counts: nobody knows that it has none."""
-    given = wanted.before(record)
+    """Return hosts that have this deployment's mark, and those that do not answer: they may have it."""
+    given = selection.before(record)
     held = adoption.held(given.everyone, record.id) if given else {}
     return [Resource(KIND, str(machine), machine.id, answers) for machine, answers in held.items()]
 
 
 def lost(record: Record, recorded: Mapping[str, str]) -> list[str]:
-    """Nothing: a host is not made anew."""
+    """Return nothing: a host cannot be made again."""
     return []
 
 
 def priced(config: Config) -> dict[str, int]:
+    """Return nothing: hosts have no price."""
     return {}
 
 
 def faults(record: Record) -> dict[str, str]:
-    """None but those that :func:`provision` gives."""
+    """Return nothing: :func:`provision` returns the reasons itself."""
     return {}
 
 
 def strangers(config: Config) -> list[Resource]:
-    """Hosts of the config that are nodes of a cluster of this name."""
-    return [Resource(KIND, str(machine), machine.id) for machine in wanted.marked(config)]
+    """Return hosts of the configuration that are nodes of a cluster of this name."""
+    return [Resource(KIND, str(machine), machine.id) for machine in selection.marked(config)]
 
 
 def remove(config: Config, resources: Iterable[Resource]) -> None:
-    """Give back hosts that another state directory, or one that is lost, knows as nodes of this cluster."""
+    """Give back hosts that are nodes of this cluster in another, or a lost, state directory."""
     chosen = {resource.key for resource in resources}
-    theirs = {machine: deployment for machine, deployment in wanted.marked(config).items() if machine.id in chosen}
+    theirs = {machine: deployment for machine, deployment in selection.marked(config).items() if machine.id in chosen}
     for deployment in sorted(set(theirs.values())):
         found = [machine for machine in theirs if theirs[machine] == deployment]
         given = Given(machines=found, storage=config.hosts.storage, trainer=config.hosts.trainer)

@@ -1,4 +1,4 @@
-"""What is put on hosts before Ansible gets to them, and taken away after it: an account, a key and a mark."""
+"""Adoption of hosts before Ansible runs, and its removal: an account, a key and a mark."""
 
 import getpass
 import shutil
@@ -9,15 +9,17 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from orchestrator import ansible, keys, progress, state
+from orchestrator import progress, state
+from orchestrator.ansible import runner
+from orchestrator.ansible.inventory import inventory
 from orchestrator.cluster import Cluster, Node
 from orchestrator.errors import NodesFailed
-from orchestrator.inventory import inventory
-from orchestrator.notes import noting
-from orchestrator.providers.hosts import login, seen
+from orchestrator.progress import log_errors
+from orchestrator.providers.hosts import facts as hosts_facts
+from orchestrator.providers.hosts import login
+from orchestrator.providers.hosts.facts import ACCOUNT
 from orchestrator.providers.hosts.login import Login
-from orchestrator.providers.hosts.seen import ACCOUNT
-from orchestrator.ssh import hostkeys
+from orchestrator.ssh import hostkeys, key_pair
 from orchestrator.state import Home
 
 SCRIPT_SECONDS = 120.0
@@ -26,7 +28,7 @@ OnLine = Callable[[str], None]
 
 
 class Machine(BaseModel):
-    """A host as node ``name``. Without an ``id`` it was never seen; where there is a ``problem`` it is left out."""
+    """Host as node ``name``. ``id`` is empty if the host was never seen; a host with a ``problem`` is left out."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -46,7 +48,7 @@ class Machine(BaseModel):
 
 
 class Given(BaseModel):
-    """What a deploy knows of its hosts. ``leaving`` were nodes before; ``uid`` and ``gid`` are those of our account."""
+    """Hosts as a deploy knows them. ``leaving`` are former nodes; ``uid`` and ``gid`` are the numbers of ACCOUNT."""
 
     machines: list[Machine]
     leaving: list[Machine] = []
@@ -57,11 +59,22 @@ class Given(BaseModel):
 
     @property
     def everyone(self) -> list[Machine]:
+        """Return all machines, including former nodes."""
         return [*self.machines, *self.leaving]
 
 
 def cluster_of(name: str, given: Given, machines: Sequence[Machine], slots: int | None = None) -> Cluster:
-    """The cluster of ``machines``, one of them a head. Each has a public address: none is reached through the head."""
+    """Describe the cluster of ``machines``. Each has a public address: none is reached through the head.
+
+    Args:
+        name: Name of the cluster.
+        given: Hosts as the deploy knows them.
+        machines: The nodes; one of them is the head.
+        slots: Ranks per node; default: one per GPU, or one.
+
+    Returns:
+        The cluster.
+    """
     nodes = {
         machine.name: Node(
             id=machine.id,
@@ -81,18 +94,26 @@ def cluster_of(name: str, given: Given, machines: Sequence[Machine], slots: int 
 
 
 def held(machines: Sequence[Machine], deployment: str) -> dict[Machine, bool]:
-    """Those that have something of this ``deployment``; False stands for one that does not answer."""
+    """Return machines that hold something of ``deployment``: True if marked, False if the host does not answer."""
     chosen = {machine.name: machine for machine in machines if machine.id}
     logins = {name: machine.login for name, machine in chosen.items()}
-    facts, silent = login.every(logins, lambda name: seen.ask(logins[name]))
+    facts, silent = login.every(logins, lambda name: hosts_facts.ask(logins[name]))
     marked = {name for name, found in facts.items() if found.mark_id == deployment}
     return {machine: name in marked for name, machine in chosen.items() if name in marked or name in silent}
 
 
 def adopt(name: str, deployment: str, given: Given, machines: Sequence[Machine], key: str) -> dict[str, str]:
-    """Let the holder of ``key`` (a public one) into an account of ours on each host. Gives why not, by node.
+    """Let the holder of a key into the account ACCOUNT on each host. Repeating it changes nothing.
 
-    Done again, it changes nothing.
+    Args:
+        name: Name of the cluster.
+        deployment: Id of the deployment.
+        given: Hosts as the deploy knows them.
+        machines: Hosts to adopt.
+        key: The public key.
+
+    Returns:
+        Reasons of failures, by node.
     """
     whom = f"{getpass.getuser()}@{socket.gethostname()}"
     words = {"cluster": name, "id": deployment, "by": whom, "key": " ".join(key.split()[:2])}
@@ -101,11 +122,19 @@ def adopt(name: str, deployment: str, given: Given, machines: Sequence[Machine],
 
 
 def give_back(place: Home, deployment: str, given: Given, ours: Mapping[Machine, bool], on_line: OnLine) -> None:
-    """Make nodes of that ``deployment``, as :func:`held` gives them, what they were before. What cannot be is noted."""
+    """Restore nodes to their state before the deploy. Failures are printed as notes.
+
+    Args:
+        place: State directory of the cluster.
+        deployment: Id of the deployment.
+        given: Hosts as the deploy knows them.
+        ours: Nodes of the deployment, from :func:`held`.
+        on_line: Receives lines of progress.
+    """
     machines = [machine for machine, answers in ours.items() if answers]
     kept = {machine.name: "it does not answer" for machine, answers in ours.items() if not answers}
     if machines:
-        with noting("undoing what was configured"), _aside(place) as aside:
+        with log_errors("undoing what was configured"), _aside(place) as aside:
             _unconfigure(aside, deployment, given, machines, on_line)
         kept |= _everywhere(machines, lambda m: _as_root(m, "release.sh", id=deployment))
     for name, reason in kept.items():
@@ -114,13 +143,13 @@ def give_back(place: Home, deployment: str, given: Given, ours: Mapping[Machine,
 
 @contextmanager
 def _aside(place: Home) -> Iterator[Home]:
-    """A directory with a key for a removal alone: the cluster's own may be lost. After an error the log is kept."""
+    """Yield a state directory with a key for one removal: the cluster's own key may be lost. An error keeps the log."""
     aside = Home(place.path / "aside" / place.name)
     try:
         yield aside
         shutil.rmtree(aside.path.parent)
     finally:
-        ansible.forget(aside)
+        runner.forget(aside)
         state.forget(aside)
 
 
@@ -134,18 +163,24 @@ def _everywhere(machines: Sequence[Machine], action: Callable[[Machine], str]) -
 
 
 def _unconfigure(aside: Home, deployment: str, given: Given, machines: Sequence[Machine], on_line: OnLine) -> None:
-    """Undo what Ansible did, as far as hosts let us. Raises NodesFailed, CommandFailed."""
-    refused = adopt(aside.name, deployment, given, machines, keys.public_half(aside.key))
+    """Undo the work of Ansible, as far as hosts allow.
+
+    Raises:
+        NodesFailed: Hosts refused, and stay configured.
+        CommandFailed: Ansible failed.
+    """
+    refused = adopt(aside.name, deployment, given, machines, key_pair.public_half(aside.key))
     ours = [machine for machine in machines if machine.name not in refused]
     headless = not any(machine.role == "head" for machine in ours)
     if ours:
         first, *others = sorted(ours, key=lambda machine: machine.role)
         made = cluster_of(aside.name, given, [first.model_copy(update={"role": "head"}), *others])
         pinned = hostkeys.pin(aside, made, {}, LOGIN_SECONDS)
-        known = inventory(made, aside.key, aside.known_hosts, pinned, {"jupyter": True, "monitoring": True})  # may be
+        # Jupyter and monitoring may be there: remove both in any case.
+        known = inventory(made, aside.key, aside.known_hosts, pinned, {"jupyter": True, "monitoring": True})
         groups = known["all"]["children"]
-        if headless:  # none of them has what only a head has
+        if headless:  # nothing that only a head has is to be removed
             groups |= {"head": {"hosts": {}}, "workers": {"hosts": {name: {} for name in made.nodes}}}
-        ansible.remove(aside, known, on_line)
+        runner.remove(aside, known, on_line)
     if refused:
         raise NodesFailed("left as they are configured", refused)

@@ -1,12 +1,12 @@
-"""First contact with a host: by the user's own OpenSSH client, with whatever is configured for it."""
+"""Login to a host by the user's own OpenSSH client and configuration, before the deploy has an account on it."""
 
 import base64
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from orchestrator import process, ssh
 from orchestrator.config import Config, Host, expanded
@@ -14,8 +14,9 @@ from orchestrator.errors import CommandFailed
 from orchestrator.ssh import Unreachable
 
 SECONDS = 60.0
-AT_ONCE = {False: 32, True: 8}  # through a jump host: its sshd begins to refuse at ten logins that are under way
-# Nothing that asks, and of the user's settings nothing that is for terminals.
+# By whether there is a jump host: its sshd begins to refuse at ten concurrent unauthenticated connections.
+AT_ONCE = {False: 32, True: 8}
+# No questions, and none of the user's settings that are for terminals.
 OPTIONS = {
     "BatchMode": "yes",
     "ConnectTimeout": "10",
@@ -30,34 +31,35 @@ OPTIONS = {
     "RemoteCommand": "none",
 }
 Value = TypeVar("Value")
+Word = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # arguments of programs cannot hold NUL
 
 
 class Login(BaseModel):
-    """How the user gets into a host. What is None is left to the user's ssh."""
+    """Login of the user on a host. Keys that are None are left to the user's ssh configuration."""
 
     model_config = ConfigDict(frozen=True)
 
-    address: str
-    user: str | None = None
+    address: Word
+    user: Word | None = None
     port: int | None = None
-    identity: str | None = None
-    jump: str | None = None
+    identity: Word | None = None
+    jump: Word | None = None
 
     def __str__(self) -> str:
-        """As cluster.yaml has it."""
+        """Return the login as cluster.yaml writes it."""
         return f"{self.user}@" * bool(self.user) + self.address + f":{self.port}" * bool(self.port)
 
     @property
     def words(self) -> list[str]:
-        """What the user would type behind `ssh`."""
+        """Return the arguments of `ssh`."""
         given = {"-i": self.identity, "-J": self.jump, "-p": self.port}
         options = [word for option, value in given.items() if value for word in (option, str(value))]
-        options += ["-o", "IdentitiesOnly=yes"] if self.identity else []  # a few wrong keys, and sshd hangs up
+        options += ["-o", "IdentitiesOnly=yes"] if self.identity else []  # sshd hangs up after a few wrong keys
         return [*options, f"{self.user}@{self.address}" if self.user else self.address]
 
 
 class Resolved(BaseModel):
-    """What the user's ssh makes of a login; ``proxy`` is a way that its settings alone know of."""
+    """Login as the user's ssh resolves it. ``proxy`` is a jump host or command from the user's own settings."""
 
     hostname: str
     user: str
@@ -66,18 +68,22 @@ class Resolved(BaseModel):
 
 
 def of(config: Config, host: Host) -> Login:
-    """The login of ``host``. A port that is 22 may just be the default: the user's ssh may know better."""
+    """Return the login of ``host``. Port 22 may be just the default, so it is left to the user's ssh configuration."""
     given = config.hosts.identity
     identity = given and str(expanded("hosts.identity", given).absolute())
     port = host.port if host.port != 22 else None
     jump = config.hosts.jump
     if jump and jump.rpartition("@")[2].partition(":")[0] == host.address:
-        jump = None  # the others are behind this one, and ssh refuses to go in circles
+        jump = None  # this host is the jump host, and ssh refuses to jump through the target
     return Login(address=host.address, user=host.user, port=port, identity=identity, jump=jump)
 
 
 def resolve(login: Login) -> Resolved:
-    """Ask the user's ssh; no connection is made. Raises Unreachable."""
+    """Resolve a login with the user's ssh, without connecting.
+
+    Raises:
+        Unreachable: ssh refuses the login.
+    """
     said = _ask(["ssh", "-G", *login.words], SECONDS)
     settings = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
     proxies = [settings[key] for key in ("proxyjump", "proxycommand") if settings.get(key, "none") != "none"]
@@ -85,9 +91,20 @@ def resolve(login: Login) -> Resolved:
 
 
 def run(login: Login, script: str, root: bool = False, seconds: float = SECONDS, **given: object) -> str:
-    """What ``script`` (a file beside this one) says there, told what is ``given``. Raises Unreachable.
+    """Run a script on the host, sent as one base64 word that is safe in any login shell.
 
-    It goes as one word that any shell the user may have there leaves as it is.
+    Args:
+        login: The login.
+        script: File beside this module.
+        root: Whether to run it by sudo.
+        seconds: Time limit.
+        **given: Variables of the script.
+
+    Returns:
+        The output of the script.
+
+    Raises:
+        Unreachable: The login or the script failed.
     """
     variables = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in given.items())
     text = f"{variables}{{\n{(Path(__file__).parent / script).read_text()}\n}} < /dev/null\n"
@@ -98,7 +115,7 @@ def run(login: Login, script: str, root: bool = False, seconds: float = SECONDS,
 
 
 def every(logins: Mapping[str, Login], action: Callable[[str], Value]) -> tuple[dict[str, Value], dict[str, str]]:
-    """``action(name)`` for all at once: what it gave by name, and why it failed by name."""
+    """Run ``action(name)`` for all logins in parallel. Return results and reasons of failures, both by name."""
     return ssh.at_once(list(logins), action, AT_ONCE[any(login.jump for login in logins.values())])
 
 
@@ -110,6 +127,6 @@ def _ask(argv: list[str], seconds: float) -> str:
 
 
 def _reason(failed: CommandFailed) -> str:
-    """The first thing that was said and the last: ssh tells what happened, and what came of it."""
+    """Return the first and the last line of the output: ssh prints the cause first and the consequence last."""
     said = [line.strip() for line in failed.tail if line.strip(" @") and not line.startswith("fact ")]
     return "; ".join(dict.fromkeys([*said[:1], *said[-1:]])) or failed.message.splitlines()[0]

@@ -1,33 +1,33 @@
-"""Nodes that are servers of an OpenStack cloud."""
+"""Provider of nodes that are servers of an OpenStack cloud."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.cloud import catalogue, holdings, removal
-from orchestrator.cloud.catalogue import Flavor
-from orchestrator.cloud.connection import Cloud
-from orchestrator.cloud.holdings import Holding
 from orchestrator.config import Config
 from orchestrator.providers import Resource
-from orchestrator.providers.access import caller_addresses
-from orchestrator.providers.machines import prepare, trainer_digest
+from orchestrator.providers.caller_address import caller_addresses
 from orchestrator.providers.openstack import preflight as checks
+from orchestrator.providers.openstack.api import catalogue, holdings, removal
+from orchestrator.providers.openstack.api.catalogue import Flavor
+from orchestrator.providers.openstack.api.connection import Cloud
+from orchestrator.providers.openstack.api.holdings import Holding
 from orchestrator.providers.openstack.gpus import gpus, model
 from orchestrator.providers.openstack.site import Site
-from orchestrator.providers.terraformed import destroy, provision, strays, told
+from orchestrator.providers.provisioning import destroy, provision, strays, told
+from orchestrator.providers.trainer_image import prepare, trainer_digest
 from orchestrator.state import Record
 
 __all__ = ["destroy", "prepare", "provision", "strays", "trainer_digest"]
 
 
 def preflight(config: Config, record: Record | None) -> None:
-    """Credentials work, what is asked for exists and fits together, and the quotas are large enough."""
+    """Check the credentials, that requested resources exist and fit together, and that the quotas are large enough."""
     checks.require(Site(config, record))
 
 
 def callers(config: Config, record: Record | None) -> list[str]:
-    """Found out on the way to where the nodes will be: the floating IPs, or their own network."""
+    """Return this machine's address, as seen on the way to the floating IPs or to the nodes' own network."""
     site, wanted = Site(config, record), config.openstack
     near = site.external() if wanted.floating_ip else site.network()
     places = catalogue.subnets(site.cloud, near) if near else [wanted.subnet]
@@ -35,7 +35,10 @@ def callers(config: Config, record: Record | None) -> list[str]:
 
 
 def variables(config: Config, record: Record) -> dict[str, Any]:
-    """Names turned into ids. The image stays the one that the nodes were made of as long as its name is asked for."""
+    """Return the settings with names resolved to ids.
+
+    The image stays the one that the nodes were made of, as long as its configured name is the same.
+    """
     site, wanted = Site(config, record), config.openstack
     image, network, external = site.image(), site.network(), site.external()
     return {
@@ -52,14 +55,14 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
 
 
 def _machine(config: Config, role: str, flavor: Flavor) -> dict[str, Any]:
-    """``openstack.gpus`` is about the flavor that most nodes have; a head of another one counts by itself."""
+    """Return flavor, cores and GPUs of a node. ``openstack.gpus`` does not apply to a head with another flavor."""
     own = role == "head" and config.openstack.head_flavor not in (None, config.openstack.flavor)
     told = None if own else config.openstack.gpus
     return {"flavor": flavor.id, "cpus": flavor.cpus, "gpus": gpus(flavor.properties) if told is None else told}
 
 
 def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]:
-    """The GPUs of the workers' flavor, else of the head's: its image has the same driver."""
+    """Return the GPUs of the workers' flavor, else of the head's: all nodes have the same image and driver."""
     site = Site(config, record)
     for role in ("worker", "head"):
         flavor = site.flavor(role)
@@ -69,11 +72,12 @@ def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]
 
 
 def survey(record: Record) -> list[Resource]:
-    """By tag, by metadata, and by name where there are no tags."""
+    """Return resources of this deployment, found by tag, by metadata, and by name if they have no tags."""
     return [_resource(holding) for holding in _owned(told(record)) if holding.id == record.id]
 
 
 def strangers(config: Config) -> list[Resource]:
+    """Return every resource with the cluster's name, of any deployment."""
     return [_resource(holding) for holding in _owned(config)]
 
 
@@ -82,27 +86,27 @@ def _owned(config: Config) -> list[Holding]:
 
 
 def lost(record: Record, recorded: Mapping[str, str]) -> list[str]:
-    """Servers in ERROR. One that was deleted Terraform misses by itself, and one that is shut off it starts again."""
+    """Return servers in ERROR. Terraform itself notices deleted servers and starts those that are shut off."""
     broken = {resource.key for resource in survey(record) if not resource.usable}
     return [address for address, identity in recorded.items() if identity in broken]
 
 
 def faults(record: Record) -> dict[str, str]:
-    """What Nova says of servers in ERROR: Terraform only says that they are."""
+    """Return Nova's reasons for servers in ERROR: Terraform does not report them."""
     return {
         holding.name: holding.fault for holding in _owned(told(record)) if holding.id == record.id and holding.fault
     }
 
 
 def remove(config: Config, resources: Iterable[Resource]) -> None:
-    """Servers first, networks last; waits until they are gone."""
+    """Remove servers first and networks last, and wait until they are gone."""
     things = [(resource.kind, resource.key) for resource in resources]
     if things:
         removal.remove(Cloud(config.openstack.cloud), things)
 
 
 def priced(config: Config) -> dict[str, int]:
-    """Servers by flavor."""
+    """Return the number of servers by flavor."""
     wanted = config.openstack
     flavors = [wanted.head_flavor or wanted.flavor, *[wanted.flavor] * (config.nodes - 1)]
     return dict(Counter(flavor for flavor in flavors if flavor))

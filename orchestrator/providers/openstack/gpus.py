@@ -1,9 +1,9 @@
-"""GPUs of a flavor, as its extra specs tell."""
+"""GPUs of a flavor, read from its extra specs."""
 
 import re
 from collections.abc import Mapping
 
-# Words in the alias of a passed-through device that say it is a GPU: names of sites' own choosing.
+# Words that identify a GPU in the alias of a passed-through device. Each site chooses its own aliases.
 _GPU = re.compile(
     r"gpu|cuda|nvidia|tesla|quadro|geforce|rtx|gtx|\b(gh|gb|dgx|[abhklmptv])\d{1,4}[a-z]*\b", re.IGNORECASE
 )
@@ -11,10 +11,10 @@ _RESOURCE = re.compile(r"resources\d*:[VP]GPU")
 
 
 def gpus(properties: Mapping[str, str]) -> int:
-    """How many GPUs a server of the flavor has.
+    """Return the number of GPUs of a server with this flavor.
 
-    ``pci_passthrough:alias`` "a100:2" are two where the alias reads like a GPU's (a network card's does not);
-    ``resources:VGPU`` and ``resources:PGPU`` count as they stand. What a site names otherwise, ``openstack.gpus`` says.
+    ``pci_passthrough:alias`` "a100:2" counts as two if the alias reads like a GPU's (a network card's does not);
+    ``resources:VGPU`` and ``resources:PGPU`` are counts. For all other names, the user sets ``openstack.gpus``.
     """
     passed = [alias.rpartition(":") for alias in properties.get("pci_passthrough:alias", "").split(",")]
     found = sum(_number(count) for name, _, count in passed if _GPU.search(name.replace("_", "-")))
@@ -22,7 +22,7 @@ def gpus(properties: Mapping[str, str]) -> int:
 
 
 def model(properties: Mapping[str, str]) -> str | None:
-    """What the flavor calls its GPUs, where it does."""
+    """Return the flavor's name for its GPUs, or None."""
     names = [alias.rpartition(":")[0] for alias in properties.get("pci_passthrough:alias", "").split(",")]
     return next((name for name in names if _GPU.search(name.replace("_", "-"))), None)
 

@@ -1,22 +1,22 @@
-"""What stands in the way of a deploy on this cloud; each check raises PreflightError."""
+"""Checks before a deploy on OpenStack. Each one raises PreflightError."""
 
 from functools import partial
 
-from orchestrator.cloud import catalogue
-from orchestrator.cloud.catalogue import Flavor, Image
-from orchestrator.cloud.connection import VOLUMES
 from orchestrator.config import nearest
 from orchestrator.errors import PreflightError, command, gather
-from orchestrator.providers import terraformed
+from orchestrator.providers import provisioning
 from orchestrator.providers.openstack import quota
+from orchestrator.providers.openstack.api import catalogue
+from orchestrator.providers.openstack.api.catalogue import Flavor, Image
+from orchestrator.providers.openstack.api.connection import VOLUMES
 from orchestrator.providers.openstack.site import Site, listed
 
-# States of a server that Terraform refuses to look at, and the openstack client's way out of each.
+# States of a server that Terraform cannot handle, and the openstack client's command to leave each.
 STUCK = {"SUSPENDED": "resume", "RESCUE": "unrescue", "VERIFY_RESIZE": "resize confirm"}
 
 
 def require(site: Site) -> None:
-    """Raises one PreflightError with all that is found."""
+    """Raise one PreflightError with all findings."""
     gather(*(partial(site.cloud.require, service) for service in ("compute", "network", "image")))
     checks = (_same_cloud, _free_name, _flavors, _image, _network, _zone, _volumes, _states, quota.require)
     gather(*(partial(check, site) for check in checks))
@@ -24,12 +24,12 @@ def require(site: Site) -> None:
 
 def _same_cloud(site: Site) -> None:
     here = site.cloud.entry or "that of OS_AUTH_URL"
-    terraformed.require_same_place(site.config, "cloud", site.before.get("cloud"), here)
+    provisioning.require_same_place(site.config, "cloud", site.before.get("cloud"), here)
 
 
 def _free_name(site: Site) -> None:
     others = [f"{holding.kind} {holding.name}" for holding in site.owned if holding not in site.ours]
-    terraformed.require_free_name(site.config, "this project", others)
+    provisioning.require_free_name(site.config, "this project", others)
 
 
 def _flavors(site: Site) -> None:
@@ -41,7 +41,7 @@ def _image(site: Site) -> None:
     if image:
         gather(partial(_active, site, image), *(partial(_fits, site, image, flavor) for flavor in flavors))
     elif site.missing:
-        raise terraformed.image_gone(site.config, site.wanted.image)
+        raise provisioning.image_gone(site.config, site.wanted.image)
 
 
 def _active(site: Site, image: Image) -> None:
@@ -67,7 +67,7 @@ def _network(site: Site) -> None:
 
 
 def _existing(site: Site) -> None:
-    """The named network can take nodes, and floating IPs reach into it."""
+    """Check that the named network can take nodes, and that floating IPs lead into it."""
     network = site.network()
     if network and not catalogue.subnets(site.cloud, network):
         raise PreflightError(f"openstack.network: {network.name!r} has no IPv4 subnet", "choose another network")
@@ -86,7 +86,7 @@ def _existing(site: Site) -> None:
 
 
 def _outside(site: Site) -> None:
-    """Where floating IPs come from is clear; the nodes' addresses are still the same, and not also those."""
+    """Check that floating IPs have one source, and that the nodes' subnet is unchanged and does not overlap it."""
     before = site.before.get("subnet", str(site.wanted.subnet))
     if before != str(site.wanted.subnet) and any(holding.kind == "subnet" for holding in site.ours):
         raise PreflightError(

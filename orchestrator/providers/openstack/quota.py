@@ -1,4 +1,4 @@
-"""How many of the nodes the project's quotas allow. What this deployment has already is among what is in use."""
+"""Number of nodes that the project's quotas allow. Resources of this deployment are part of the quotas' use."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
-from orchestrator.cloud.catalogue import has_volumes
-from orchestrator.cloud.quotas import Quota, quotas
 from orchestrator.errors import PreflightError, gather
+from orchestrator.providers.openstack.api.catalogue import has_volumes
+from orchestrator.providers.openstack.api.quotas import Quota, quotas
 from orchestrator.providers.openstack.site import Site
 
-RULES = 4  # of the security group, out and among the nodes; one more for each network that may connect
+RULES = 4  # of the security group: outgoing and among the nodes; one more for each network that may connect
 FLAVORED = ("core", "RAM")
 UNITS = {"RAM": (1024, " GiB"), "volume storage": (1, " GiB")}
-# What can be done without, by the quota that is too small for it.
+# By exhausted quota: how to avoid the resource.
 WITHOUT = {"floating IP": "set openstack.floating_ip: false", "network": "name an existing one with openstack.network"}
 WITHOUT |= dict.fromkeys(("router", "subnet"), WITHOUT["network"]) | {
     "server group": "leave openstack.server_group out"
@@ -23,19 +23,19 @@ WITHOUT |= dict.fromkeys(("router", "subnet"), WITHOUT["network"]) | {
 
 @dataclass(frozen=True)
 class Need:
-    """``once`` for the cluster, and ``each`` for the nodes that are to be made, in their order."""
+    """Use of a quota: ``once`` for the cluster, and ``each`` for the nodes to be made, in their order."""
 
     once: int
     each: list[int]
 
     def fits(self, free: float) -> int | None:
-        """How many of the nodes to be made fit; None where not even what the cluster needs once does."""
+        """Return how many of the nodes to be made fit; None if not even ``once`` fits."""
         sums = list(accumulate(self.each, initial=self.once))
         return sum(needed <= free for needed in sums) - 1 if self.once <= free else None
 
 
 def require(site: Site) -> None:
-    """Raises PreflightError with every quota that is too small, and how many nodes fit."""
+    """Raise PreflightError with every quota that is too small, and how many nodes fit."""
     known = quotas(site.cloud, volumes=bool(site.wanted.volume_size) and has_volumes(site.cloud))
     short = [
         (name, known[name], need)
@@ -61,17 +61,17 @@ def _refuse(site: Site, name: str, quota: Quota, need: Need, fewer: int) -> None
 
 
 def present(site: Site) -> int:
-    """How many of the nodes are there."""
+    """Return the number of existing nodes."""
     return site.config.nodes - len(site.missing)
 
 
 def needs(site: Site) -> dict[str, Need]:
-    """By the quota's name, of what is not there yet."""
+    """Return what is still needed, by the quota's name."""
     return {**dict(_per_node(site)), **dict(_once(site))}
 
 
 def _to_make(site: Site, kind: str) -> list[int]:
-    """One for each missing node, less those that are there without a server: Terraform uses them, or they go first."""
+    """Return 1 for each missing node, 0 if one without a server is left over: Terraform uses it or removes it first."""
     spare = sum(holding.kind == kind for holding in site.ours) - len(site.servers)
     return [int(number >= spare) for number in range(len(site.missing))]
 
@@ -107,5 +107,5 @@ def _once(site: Site) -> Iterator[tuple[str, Need]]:
     yield from ((name, Need(int(needed), [])) for name, needed in wanted.items())
     rules = 0 if held["security-group"] else RULES + max(1, len(set(site.config.allow_from or ())))
     yield "security group rule", Need(rules, [])
-    # A made network has a port for its router and one for DHCP.
+    # A new network has a port for its router and one for DHCP.
     yield "port", Need(2 if makes_network else 0, _to_make(site, "port"))

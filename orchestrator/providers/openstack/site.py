@@ -1,16 +1,16 @@
-"""A cloud as one request sees it: each question asked once, names turned into what they mean there."""
+"""View of a cloud during one command: each request is made once, and names are resolved to the cloud's objects."""
 
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
-from orchestrator.cloud import catalogue, holdings
-from orchestrator.cloud.catalogue import Flavor, Image, Network
-from orchestrator.cloud.connection import Cloud
-from orchestrator.cloud.holdings import Holding
 from orchestrator.config import Config, nearest
 from orchestrator.errors import PreflightError
+from orchestrator.providers.openstack.api import catalogue, holdings
+from orchestrator.providers.openstack.api.catalogue import Flavor, Image, Network
+from orchestrator.providers.openstack.api.connection import Cloud
+from orchestrator.providers.openstack.api.holdings import Holding
 from orchestrator.state import Record
 
 
@@ -26,10 +26,10 @@ LISTED = 12
 
 
 class Site:
-    """What ``config`` asks of a cloud, where ``record`` is what this deployment was told before."""
+    """Requirements of ``config`` on a cloud. ``record`` is the existing deployment, if there is one."""
 
     def __init__(self, config: Config, record: Record | None = None) -> None:
-        """Raises PreflightError where there is no such cloud."""
+        """Connect to the cloud. Raise PreflightError if there is no such cloud."""
         self.config, self.wanted, self.record = config, config.openstack, record
         self.cloud = Cloud(self.wanted.cloud)
         self.before: dict[str, Any] = record.variables.get("openstack", {}) if record else {}
@@ -44,33 +44,34 @@ class Site:
 
     @cached_property
     def owned(self) -> list[Holding]:
-        """What clusters of this name have there, whoever deployed them."""
+        """Return resources of clusters of this name, from any state directory."""
         return [holding for holding in holdings.owned(self.cloud) if holding.cluster == self.config.name]
 
     @property
     def ours(self) -> list[Holding]:
+        """Return resources of this deployment."""
         return [holding for holding in self.owned if self.record and holding.id == self.record.id]
 
     @property
     def servers(self) -> dict[str, Holding]:
-        """Those of the deployment, by name."""
+        """Return this deployment's servers by name."""
         return {holding.name: holding for holding in self.ours if holding.kind == "server"}
 
     @property
     def missing(self) -> list[str]:
-        """Names of the nodes that are to be made, head first."""
+        """Return the names of the nodes to be made, head first."""
         workers = [f"{self.config.name}-worker-{number}" for number in range(self.config.nodes - 1)]
         return [name for name in [f"{self.config.name}-head", *workers] if name not in self.servers]
 
     def flavor(self, role: str) -> Flavor:
-        """Of the "head" or of a "worker"."""
+        """Return the flavor of the "head" or of a "worker"."""
         if role == "head" and self.wanted.head_flavor:
             return one("openstack.head_flavor", "flavor", self.wanted.head_flavor, self.flavors)
         return one("openstack.flavor", "flavor", self.wanted.flavor or "", self.flavors)
 
     @cached_property
     def known_flavors(self) -> dict[str, Flavor]:
-        """By role, where there is such a flavor."""
+        """Return the existing flavors by role."""
         found = {}
         for role in ("head", "worker"):
             with suppress(PreflightError):
@@ -79,12 +80,12 @@ class Site:
 
     @property
     def pinned(self) -> str | None:
-        """The image that the nodes were made of, where the configured name is still the same."""
+        """Return the image that the nodes were made of, if its configured name is the same."""
         told = self.record.config.get("openstack", {}).get("image") if self.record else None
         return self.before.get("image") if told == self.wanted.image else None
 
     def image(self) -> Image | None:
-        """The pinned one, else the newest of the name. None: nodes stand, and what they were made of is gone."""
+        """Return the pinned image, else the newest of the name; None if there are nodes and their image is gone."""
         pinned = catalogue.image(self.cloud, self.pinned) if self.pinned else None
         if pinned or (self.pinned and self.servers):
             return pinned
@@ -95,12 +96,12 @@ class Site:
         return next((image for image in named if image.status == "active"), named[0])
 
     def network(self) -> Network | None:
-        """The existing one that the nodes shall be in."""
+        """Return the existing network for the nodes, if one is configured."""
         name = self.wanted.network
         return one("openstack.network", "network", name, self.networks) if name else None
 
     def external(self) -> Network | None:
-        """Where floating IPs come from, and where the made network's router leads to. None: neither is wanted."""
+        """Return the network of floating IPs and of the new network's router; None if neither is needed."""
         known = [network for network in self.networks if network.external]
         if self.wanted.external_network:
             return one("openstack.external_network", "external network", self.wanted.external_network, known)
@@ -119,7 +120,20 @@ class Site:
 
 
 def one(key: str, kind: str, name: str, things: Sequence[Thing]) -> Thing:
-    """That of ``things`` with this name, or with this id. Raises PreflightError where it is not exactly one."""
+    """Return the only item of ``things`` with this name or id.
+
+    Args:
+        key: Key of cluster.yaml that has the name.
+        kind: Kind of the things, for messages.
+        name: Name or id.
+        things: Existing things.
+
+    Returns:
+        The thing.
+
+    Raises:
+        PreflightError: There is no such thing, or more than one.
+    """
     found = [thing for thing in things if name in (thing.name, thing.id)]
     if len(found) == 1:
         return found[0]
@@ -131,7 +145,7 @@ def one(key: str, kind: str, name: str, things: Sequence[Thing]) -> Thing:
 
 
 def listed(kind: str, names: Sequence[str]) -> str:
-    """What there is instead, as far as a line carries it."""
+    """Return the existing names as a hint, at most LISTED of them."""
     if not names:
         return f"this project sees no {kind} at all"
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""

@@ -1,1 +1,1 @@
-"""What a rank trains on: formats, batches, shards, and what prepares and spreads them."""
+"""Training data: formats, batches, shards, and programs that prepare and distribute them."""

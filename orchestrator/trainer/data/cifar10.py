@@ -1,17 +1,17 @@
-"""CIFAR-10 in its binary version (https://www.cs.toronto.edu/~kriz/cifar.html): an archive, or what it unpacks to."""
+"""CIFAR-10 in its binary version (https://www.cs.toronto.edu/~kriz/cifar.html): an archive, or its unpacked files."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.trainer.data import reading
-from orchestrator.trainer.data.found import DataError, Found
+from orchestrator.trainer.data.inspection import DataError, Found
 
 RECORD = 1 + 3 * 32 * 32  # bytes: a label and three planes
-MAX_BYTES = 1 << 30  # of all files together: five times what is published
+MAX_BYTES = 1 << 30  # of all files together: five times the published size
 
 
 def members(directory: Path) -> "Iterator[tuple[str, bytes]]":
-    """Names and contents of the .bin files of CIFAR-10, out of its archive or of the directory it unpacks to."""
+    """Yield names and contents of the .bin files of CIFAR-10, from its archive or the directory it unpacks to."""
     archives = sorted(directory.glob("cifar-10-binary*.tar.gz"))
     if archives:
         for name, content in reading.tar_files(archives[0], ".bin", MAX_BYTES):

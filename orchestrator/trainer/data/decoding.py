@@ -1,4 +1,4 @@
-"""From the bytes of an image file to a view of it: uint8 (size, size, 3)."""
+"""Decoding of an image file's bytes to a view of it: uint8 (size, size, 3)."""
 
 from collections.abc import Callable
 
@@ -6,17 +6,26 @@ import tensorflow as tf
 
 from orchestrator.trainer.data.imagenet import JPEG_START, MAX_PIXELS
 
-PNG_SHAPE = (16, 8)  # where its width and its height stand, big-endian
+PNG_SHAPE = (16, 8)  # offset and length of width and height, big-endian
 
 
 def split_seed(seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Two seeds out of one: what is drawn from the one says nothing about what is drawn from the other."""
+    """Derive two independent seeds from one."""
     first, second = tf.unstack(tf.random.split(seed, 2))
     return first, second
 
 
 def random_view(content: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:
-    """A random crop of 8 to 100 % of the area, resized, mirrored half of the time (Szegedy et al. 2015, section 6)."""
+    """Crop 8 to 100 % of the area at random, resize, mirror half of the time (Szegedy et al. 2015, section 6).
+
+    Args:
+        content: Bytes of a JPEG or PNG file.
+        size: Height and width of the view in pixels.
+        seed: int32 (2).
+
+    Returns:
+        The view, uint8 (size, size, 3).
+    """
     crop, flip = split_seed(seed)
 
     def window(shape: tf.Tensor) -> tf.Tensor:
@@ -34,7 +43,16 @@ def random_view(content: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:
 
 
 def central_view(content: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:
-    """The central square of 7/8 of the short side, resized: 224 of 256 pixels, at any resolution."""
+    """Crop the central square of 7/8 of the short side and resize it: 224 of 256 pixels, at any resolution.
+
+    Args:
+        content: Bytes of a JPEG or PNG file.
+        size: Height and width of the view in pixels.
+        seed: Unused.
+
+    Returns:
+        The view, uint8 (size, size, 3).
+    """
 
     def window(shape: tf.Tensor) -> tf.Tensor:
         side = tf.maximum(1, tf.reduce_min(shape) * 7 // 8)
@@ -47,10 +65,10 @@ Window = Callable[[tf.Tensor], tf.Tensor]  # from height and width to top, left,
 
 
 def _view(content: tf.Tensor, size: int, window: Window) -> tf.Tensor:
-    """The pixels in ``window``, resized; of a JPEG, only these are decoded.
+    """Return the pixels in ``window``, resized; of a JPEG, only these are decoded.
 
-    The resizing of float pixels is TensorFlow's vectorised one. They stay between 0 and 255, so half a pixel more
-    before the cast, which truncates, is rounding.
+    Float pixels are used because TensorFlow's resizing of them is vectorised. They stay between 0 and 255, so adding
+    0.5 before the cast, which truncates, rounds them.
     """
     pixels = tf.cond(_is_jpeg(content), lambda: _of_jpeg(content, window), lambda: _of_png(content, window))
     return tf.cast(tf.image.resize(tf.cast(pixels, tf.float32), [size, size]) + 0.5, tf.uint8)
@@ -62,10 +80,10 @@ def _of_jpeg(content: tf.Tensor, window: Window) -> tf.Tensor:
 
 
 def _require_few(shape: tf.Tensor) -> tf.Tensor:
-    """The same shape, int32 (height, width). Raises InvalidArgumentError where it has more than MAX_PIXELS.
+    """Return ``shape``, int32 (height, width), unchanged; InvalidArgumentError if it has more than MAX_PIXELS.
 
-    By an operation without a state, which a text that is no number ends: a map with `tf.debugging.assert_less` has no
-    threads in deterministic programs.
+    The error comes from parsing a text that is no number, an operation without state: a map with
+    `tf.debugging.assert_less` has no threads in deterministic programs.
     """
     size = tf.strings.as_string(shape)
     words = tf.strings.join([size[1], "x", size[0], f" pixels, at most {MAX_PIXELS:,} are decoded"])
@@ -80,7 +98,11 @@ def _of_png(content: tf.Tensor, window: Window) -> tf.Tensor:
 
 
 def whole(content: tf.Tensor) -> tf.Tensor:
-    """All of an image, uint8 (height, width, 3). Raises InvalidArgumentError where it cannot be decoded."""
+    """Decode a whole image to uint8 (height, width, 3).
+
+    Raises:
+        InvalidArgumentError: It cannot be decoded.
+    """
     return tf.cond(_is_jpeg(content), lambda: _of_jpeg(content, _all), lambda: _png(content))
 
 

@@ -1,6 +1,6 @@
 """ImageNet's class folders (https://image-net.org/challenges/LSVRC/2012): train/ and val/, a folder per class.
 
-Or TFRecord shards of it, which orchestrator.trainer.data.shards knows.
+TFRecord shards of it are handled by orchestrator.trainer.data.tfrecord_format.
 """
 
 import io
@@ -10,25 +10,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from orchestrator.trainer.data import reading, shards
-from orchestrator.trainer.data.found import Damaged, DataError, Found
+from orchestrator.trainer.data import reading, tfrecord_format
+from orchestrator.trainer.data.inspection import Damaged, DataError, Found
 
-MAX_CLASSES = 1000  # which the networks are built for
-# How files begin and end. One published file, n02105855_2933.JPEG, is a PNG.
+MAX_CLASSES = 1000  # that the networks are built for
+# First and last bytes of files. One published file, n02105855_2933.JPEG, is a PNG.
 JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
 PNG_START, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND"
 FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # markers of frames; the others are tables
 MAX_SEGMENTS = 1000  # before the frame
-MAX_BYTES, MAX_PIXELS = 256 << 20, 89_478_485  # of an image; Pillow warns of more pixels as a decompression bomb
+MAX_BYTES, MAX_PIXELS = 256 << 20, 89_478_485  # of an image; Pillow warns of a decompression bomb above
 SUFFIXES = (".jpeg", ".jpg")
-READ_ALL_BELOW = 10_000  # images: every file is opened; above, the first of every class
+READ_ALL_BELOW = 10_000  # images: below, every file is opened; else one of every class
 
 
 Samples = list[tuple[str, int]]  # (path relative to the data set's directory, label)
 
 
 def images(directory: Path) -> tuple[list[str], Samples, Samples]:
-    """Class names, then the images in train/ and in val/."""
+    """Return class names, then the images in train/ and in val/."""
     classes = _classes(directory / "train")
     labels = {name: number for number, name in enumerate(classes)}
     train, test = (_samples(directory, split, labels) for split in ("train", "val"))
@@ -57,9 +57,14 @@ def _images(folder: Path) -> Iterator[str]:
 
 
 def inspect(directory: Path) -> Found:
-    """Raises DataError where this is no ImageNet, Damaged where it is one with images that cannot be read."""
-    if any(shards.names(directory).values()):
-        return shards.inspect(directory)
+    """Inspect the class folders or shards in ``directory``.
+
+    Raises:
+        DataError: It is not ImageNet.
+        Damaged: It is ImageNet, but some images cannot be read.
+    """
+    if any(tfrecord_format.names(directory).values()):
+        return tfrecord_format.inspect(directory)
     for split in ("train", "val"):
         if not (directory / split).is_dir():
             wanted = f"folder {split}/ with a folder of JPEGs per class"
@@ -106,12 +111,12 @@ def _fault(path: Path) -> "str | None":
 
 
 def _png_shape(file: BinaryIO) -> tuple[int, int]:
-    chunk = file.read(16)  # its length, its name, width and height
+    chunk = file.read(16)  # length, name, width and height
     return struct.unpack(">8xII", chunk) if len(chunk) == 16 and chunk[4:8] == b"IHDR" else (0, 0)
 
 
 def _jpeg_shape(file: BinaryIO) -> tuple[int, int]:
-    """Width and height as the frame's header says, 0 if there is none where one is expected (ITU-T T.81, B.2.2)."""
+    """Return width and height from the frame's header, 0 if there is none at its place (ITU-T T.81, B.2.2)."""
     file.seek(len(JPEG_START))
     for _ in range(MAX_SEGMENTS):
         header = file.read(9)

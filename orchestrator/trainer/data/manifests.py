@@ -1,4 +1,4 @@
-"""What a manifest says of TFRecord shards: made for those that have none, and by it whether a shard is whole."""
+"""Manifests of TFRecord shards: created for shards that lack one, and used to check that a shard is complete."""
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
@@ -9,22 +9,22 @@ import tensorflow as tf
 from pydantic import BaseModel, ValidationError
 
 from orchestrator.schema import Manifest, Shard, bounded
-from orchestrator.trainer.data import reading, shards
-from orchestrator.trainer.data.blame import reason_of
-from orchestrator.trainer.data.found import DataError
+from orchestrator.trainer.data import reading, tfrecord_format
+from orchestrator.trainer.data.bad_samples import reason_of
+from orchestrator.trainer.data.inspection import DataError
 
 MANIFEST = "manifest.json"
-MAX_BYTES = 256 << 20  # of a manifest: ten times that of ImageNet
+MAX_BYTES = 256 << 20  # of a manifest: ten times the size of ImageNet's
 Described = TypeVar("Described", bound=BaseModel)
-READERS = 16  # reads on their way at a time: a disk behind a network answers late, but many at once
-SAMPLED, ALL = 100, -1  # records of a shard whose labels are looked at where there is no manifest
+READERS = 16  # parallel reads: a disk behind a network has a long latency, but serves many at once
+SAMPLED, ALL = 100, -1  # records of a shard whose labels are read if there is no manifest
 CHUNK = 1 << 22
 ENCODED, LABEL = "image/encoded", "image/class/label"
 FIELDS = {ENCODED: tf.io.FixedLenFeature([], tf.string), LABEL: tf.io.FixedLenFeature([], tf.int64)}
 
 
 def is_here(directory: Path) -> bool:
-    return (directory / MANIFEST).is_file() or any(shards.names(directory).values())
+    return (directory / MANIFEST).is_file() or any(tfrecord_format.names(directory).values())
 
 
 def read(directory: Path) -> "Manifest | None":
@@ -33,9 +33,12 @@ def read(directory: Path) -> "Manifest | None":
 
 
 def parsed(path: Path, model: type[Described]) -> Described:
-    """A description of shards in a JSON file. Raises DataError where it is none.
+    """Read a description of shards from a JSON file.
 
-    Not by `bounded.read_model`, which takes 10 times as long: an ImageNet has 1.3 million records.
+    Not by `bounded.read_model`, which takes 10 times as long: ImageNet has 1.3 million records.
+
+    Raises:
+        DataError: The file is not a valid description.
     """
     try:
         return model.model_validate_json(reading.content(path, MAX_BYTES))
@@ -44,9 +47,12 @@ def parsed(path: Path, model: type[Described]) -> Described:
 
 
 def scan(directory: Path, classes: int) -> Manifest:
-    """What a manifest would say, but for checksums. Raises DataError where a shard is truncated or damaged.
+    """Create a manifest without checksums from the shards.
 
-    All labels are read where some of them do not tell whether they begin with 0 or with 1.
+    All labels are read if some of them do not tell whether labels begin with 0 or with 1.
+
+    Raises:
+        DataError: A shard is truncated or damaged.
     """
     found = describe(_look(directory, SAMPLED))
     limits = [shard.labels for several in found.shards.values() for shard in several if shard.labels]
@@ -58,12 +64,12 @@ def _look(directory: Path, most: int) -> dict[str, list[Shard]]:
     with ThreadPoolExecutor(READERS) as pool:
         return {
             split: list(pool.map(lambda name: _shard(directory / name, most), names))
-            for split, names in shards.names(directory).items()
+            for split, names in tfrecord_format.names(directory).items()
         }
 
 
 def _shard(path: Path, most: int) -> Shard:
-    lengths = shards.lengths(path)
+    lengths = tfrecord_format.lengths(path)
     try:
         labels = list(tf.data.TFRecordDataset(str(path)).take(most).map(_label).as_numpy_iterator())
     except tf.errors.OpError as error:
@@ -73,7 +79,11 @@ def _shard(path: Path, most: int) -> Shard:
 
 
 def read_through(path: Path) -> tuple[list[int], list[int]]:
-    """Lengths and labels of a shard's records, with every checksum; raises TensorFlow's error where one is wrong."""
+    """Return lengths and labels of a shard's records, and verify every checksum.
+
+    Raises:
+        tf.errors.OpError: A checksum is wrong.
+    """
     pairs = tf.data.TFRecordDataset(str(path)).map(lambda record: (tf.strings.length(record), _label(record)))
     found = list(pairs.batch(1024).as_numpy_iterator())
     lengths, labels = ([number for pair in found for number in pair[part].tolist()] for part in (0, 1))
@@ -85,7 +95,7 @@ def _label(record: tf.Tensor) -> tf.Tensor:
 
 
 def describe(found: dict[str, list[Shard]]) -> Manifest:
-    """The manifest of these shards. Labels that are widely used begin with 1, and 0 stands for none of the classes."""
+    """Create the manifest of these shards. Widely used labels begin with 1, and 0 stands for no class."""
     least = [shard.labels[0] for several in found.values() for shard in several if shard.labels]
     return Manifest(label_base=0 if 0 in least else 1, shards=found)
 
@@ -99,6 +109,6 @@ def sha256(path: Path) -> str:
 
 
 def is_whole(directory: Path, shard: Shard) -> bool:
-    """Whether ``shard`` is in ``directory`` with every byte of it."""
+    """Check that ``directory`` has ``shard`` with its size and checksum."""
     path = directory / shard.name
     return path.is_file() and path.stat().st_size == shard.bytes and sha256(path) == shard.sha256

@@ -8,12 +8,12 @@ import struct
 from pathlib import Path
 
 from orchestrator.trainer.data import reading
-from orchestrator.trainer.data.found import DataError, Found
+from orchestrator.trainer.data.inspection import DataError, Found
 
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
 KINDS = ("images-idx3-ubyte", "labels-idx1-ubyte")
 MAX_BYTES = 512 << 20  # of pixels: eleven times the published training set
-HELD_OUT = 1000  # of a directory that has only the published test set of 10 000
+HELD_OUT = 1000  # images of a directory with only the published test set of 10 000
 
 
 def inspect(directory: Path, name: str = "MNIST") -> Found:
@@ -34,9 +34,10 @@ def inspect(directory: Path, name: str = "MNIST") -> Found:
 
 
 def files(directory: Path, split: str) -> "tuple[Path, Path] | None":
-    """The images and labels of ``split`` ("train" or "t10k"), with or without .gz; None where there are neither.
+    """Return the files of images and labels of ``split`` ("train" or "t10k"), with or without .gz; None without both.
 
-    Raises DataError where one is there without the other: nobody wants to train on less than they brought.
+    Raises:
+        DataError: One is there without the other: training on less data than provided would be unexpected.
     """
     images, labels = (_file(directory, f"{split}-{kind}") for kind in KINDS)
     if images and labels:
@@ -54,7 +55,7 @@ def _file(directory: Path, name: str) -> "Path | None":
 
 
 def _count(pair: tuple[Path, Path]) -> int:
-    """The number of images. Raises DataError where they or their labels are not as published."""
+    """Return the number of images. DataError if they or their labels are not as published."""
     (images, rows, columns), _ = read_idx(pair[0], IDX_IMAGES)
     (count,), labels = read_idx(pair[1], IDX_LABELS)
     if (rows, columns) != (28, 28) or count != images:
@@ -67,7 +68,11 @@ def _count(pair: tuple[Path, Path]) -> int:
 
 
 def read_idx(path: Path, magic: int) -> "tuple[list[int], bytes]":
-    """Dimensions and bytes of an idx file. Raises DataError where it is not whole, or too large for one of images."""
+    """Return dimensions and bytes of an idx file.
+
+    Raises:
+        DataError: The file is incomplete, or too large for one of images.
+    """
     with reading.opened(path) as file:
         source = reading.Unpacked(file, path) if path.suffix == ".gz" else file
         shape = _shape(path, magic, source.read(4 + 4 * (magic & 0xFF)))

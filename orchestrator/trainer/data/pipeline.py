@@ -1,7 +1,7 @@
-"""A tf.data graph that is traced once and then fed with the samples of every epoch.
+"""tf.data graph that is traced once and then fed with the samples of every epoch.
 
-A data set made in Python is traced when it is made: each would leave a graph behind, and take the time to make it. Here
-the making itself is a compiled function of what the data set is to give.
+A data set built in Python is traced when it is built: each would leave a graph behind, and take the time to build it.
+Here the construction itself is a compiled function of the samples.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +15,10 @@ Make = Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]
 
 
 class Pipeline:
-    """``make`` turns numbers, int64 (n), and seeds, int32 (n, 2), into what is wanted of these samples, of ``size``."""
+    """Traced function of samples, out of ``size``.
+
+    ``make`` turns numbers, int64 (n), and seeds, int32 (n, 2), into a data set of these samples.
+    """
 
     def __init__(self, make: Make, size: int) -> None:
         self._make, self._size = make, size
@@ -28,7 +31,7 @@ class Pipeline:
         return tf.data.experimental.to_variant(made)
 
     def __call__(self, numbers: np.ndarray, seed: int) -> tf.data.Dataset:
-        """Of the samples ``numbers``, in that order; a sample's own seed is drawn by ``seed`` and its number."""
+        """Return the samples ``numbers`` in that order; a sample's own seed follows from ``seed`` and its number."""
         seeds = np.random.default_rng(seed).integers(2**31, size=(self._size, 2), dtype=np.int32)[numbers]
         with tf.device("CPU:0"):
             variant = self._traced(numbers.astype(np.int64), seeds)
@@ -36,7 +39,7 @@ class Pipeline:
 
 
 class Here:
-    """A batch that is where it is wanted."""
+    """Batch that is already on its device."""
 
     def __init__(self, batch: Any) -> None:
         self._batch = batch
@@ -46,10 +49,10 @@ class Here:
 
 
 def ahead(batches: Iterable[Any], device: "str | None") -> "Iterator[Future[Any] | Here]":
-    """The same batches, on their way to ``device``: the next is copied while the one before is trained on.
+    """Yield the same batches while they are copied to ``device``, the next during the training on the one before.
 
-    Each is there with its ``result()``, for which the device may first end what it does: only to ask for the next is to
-    wait for data. Without a device they are given as they come. A fault shows one batch earlier.
+    Each is available by its ``result()``, for which the device may first finish its current work: only requesting the
+    next batch waits for data. Without a device batches are passed on as they come. An error appears one batch earlier.
     """
     if device is None:
         yield from map(Here, batches)
@@ -69,14 +72,15 @@ def _copied(batch: Any, device: str) -> Any:
 
 
 def accelerator() -> "str | None":
-    """The rank's GPU, if it has one."""
+    """Return the rank's GPU, if it has one."""
     return "GPU:0" if tf.config.get_visible_devices("GPU") else None
 
 
 def options(workers: int) -> tf.data.Options:
-    """For ``workers`` threads of its own: TensorFlow's are for the training, and as few as its ops ask for.
+    """Return options for ``workers`` private threads: TensorFlow's are for training, and as few as its operations use.
 
-    All has its number of threads already, and the autotuner sleeps for seconds before it lets an epoch end.
+    The autotuner is off: every stage has its number of threads already, and it sleeps for seconds before an epoch can
+    end.
     """
     chosen = tf.data.Options()
     chosen.autotune.enabled = False

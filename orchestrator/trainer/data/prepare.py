@@ -1,8 +1,9 @@
-"""Class folders into TFRecord shards, each rank its part.
+"""Conversion of class folders into TFRecord shards, each rank its part.
 
 Run as ``python -m orchestrator.trainer.data.prepare RUN_DIRECTORY``.
 
-A shard that is described and whole is not made again. Those that the user brought are read through and described alike.
+A shard that is described and complete is not written again. Shards that the user provided are read through and
+described in the same way.
 """
 
 import os
@@ -13,24 +14,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")  # ranks that are done wait for the others, for minutes
+os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")  # finished ranks wait for the others, for minutes
 
 import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Manifest, PrepareConfig, Prepared, Shard
-from orchestrator.trainer.data import imagenet, making, manifests, shards
-from orchestrator.trainer.data.found import DataError
-from orchestrator.trainer.data.making import Task
+from orchestrator.trainer.data import imagenet, manifests, shard_writer, tfrecord_format
+from orchestrator.trainer.data.inspection import DataError
+from orchestrator.trainer.data.shard_writer import Task
 
-SEED = 0  # of the order in which images are put into shards: the same whenever it is made
+SEED = 0  # of the order of images in shards, the same in every run
 NAMED = 5
 
 
 @dataclass
 class Progress:
-    """What rank 0 says of all ranks' work, as the shared storage shows it."""
+    """Progress of all ranks, read from the shared storage and printed by rank 0.
+
+    ``left`` are the names of the shards that are not written yet, ``total`` the number of all shards, ``images`` those
+    in shards written since the start.
+    """
 
     directory: Path
     left: set[str]
@@ -40,7 +45,7 @@ class Progress:
 
     def say(self) -> None:
         if hvd.rank() == 0:
-            made = {name: found for name in self.left if (found := making.described(self.directory, name))}
+            made = {name: found for name in self.left if (found := shard_writer.described(self.directory, name))}
             self.left -= made.keys()
             self.images += sum(len(found.lengths) for found in made.values())
             rate = self.images / max(time.monotonic() - self.started, 1e-3)
@@ -72,8 +77,8 @@ def _prepare(run_directory: Path) -> None:
 
 
 def _tasks(config: PrepareConfig) -> list[Task]:
-    """Every shard of both splits, the same on every rank."""
-    brought = shards.names(Path(config.source)) if config.source == config.target else {}
+    """Return every shard of both splits, the same on every rank."""
+    brought = tfrecord_format.names(Path(config.source)) if config.source == config.target else {}
     if brought:
         return [Task(split, name, []) for split, names in brought.items() for name in names]
     _, *splits = imagenet.images(Path(config.source))
@@ -83,24 +88,29 @@ def _tasks(config: PrepareConfig) -> list[Task]:
 
 
 def _counts(config: PrepareConfig) -> dict[str, int]:
-    """Shards of each split: as many as an earlier run had begun to make, which may have had fewer ranks."""
+    """Return the number of shards of each split: that of an earlier, unfinished run, which may have had fewer ranks."""
     begun = {split: next(Path(config.target).glob(f"{split}-*-of-*.json"), None) for split in config.shards}
     return {split: int(path.stem[-5:]) if path else config.shards[split] for split, path in begun.items()}
 
 
 def _cut(split: str, samples: imagenet.Samples, count: int) -> list[Task]:
-    """The samples in an order of no meaning, so that every shard has images of all classes."""
+    """Divide shuffled samples into shards, so that every shard has images of all classes."""
     order = np.random.default_rng(SEED).permutation(len(samples))
     return [
-        Task(split, shards.name(split, number, count), [samples[i] for i in part])
+        Task(split, tfrecord_format.name(split, number, count), [samples[i] for i in part])
         for number, part in enumerate(np.array_split(order, count))
     ]
 
 
 def _work(config: PrepareConfig, tasks: list[Task], pool: ThreadPoolExecutor) -> tuple[int, list[str]]:
-    """How many shards all ranks made, and what they could not read and may not skip: those shards are not there."""
+    """Write this rank's shards.
+
+    Returns:
+        The number of shards that all ranks wrote, and the images that they could not read and may not skip: the shards
+        of those images are not written.
+    """
     target, mine = Path(config.target), tasks[hvd.rank() :: hvd.size()]
-    kept = set(pool.map(lambda task: task.name if making.is_kept(target, task.name) else "", mine)) - {""}
+    kept = set(pool.map(lambda task: task.name if shard_writer.is_kept(target, task.name) else "", mine)) - {""}
     for task in mine:
         if task.name not in kept:
             (target / f"{task.name}.json").unlink(missing_ok=True)
@@ -109,7 +119,9 @@ def _work(config: PrepareConfig, tasks: list[Task], pool: ThreadPoolExecutor) ->
     unreadable: list[str] = []
     for task in mine:
         if task.name not in kept:
-            unreadable += making.describe(target, task) if not task.samples else making.make(config, task, pool)
+            unreadable += (
+                shard_writer.describe(target, task) if not task.samples else shard_writer.make(config, task, pool)
+            )
             progress.say()
     found = [line for lines in hvd.allgather_object(unreadable) for line in lines]
     progress.say()
@@ -117,13 +129,13 @@ def _work(config: PrepareConfig, tasks: list[Task], pool: ThreadPoolExecutor) ->
 
 
 def _manifest(tasks: list[Task], directory: Path, unreadable: list[str]) -> Manifest:
-    """What all ranks made. Ends every rank's program where something is missing from it."""
+    """Collect the manifest from all ranks; ends the program of every rank if a part is missing."""
     if unreadable:
         named = "\n".join([*unreadable[:NAMED], *(["..."] if len(unreadable) > NAMED else [])])
         brought = not any(task.samples for task in tasks)
         remedy = "bring these shards again" if brought else "replace or remove them, or use --skip-unreadable"
         sys.exit(f"{len(unreadable)} files cannot be read ({remedy}):\n{named}")
-    mine = {task.name: making.described(directory, task.name) for task in tasks[hvd.rank() :: hvd.size()]}
+    mine = {task.name: shard_writer.described(directory, task.name) for task in tasks[hvd.rank() :: hvd.size()]}
     everything = {name: found for part in hvd.allgather_object(mine) for name, found in part.items()}
     found: dict[str, list[Shard]] = {}
     for task in tasks:
@@ -140,7 +152,7 @@ def _require_classes(manifest: Manifest) -> Manifest:
 
 
 def _finish(directory: Path, manifest: Manifest) -> None:
-    for left in directory.glob(".*.part"):  # by a run that was killed
+    for left in directory.glob(".*.part"):  # of a run that was killed
         left.unlink(missing_ok=True)
     manifest.write(directory / manifests.MANIFEST)
 

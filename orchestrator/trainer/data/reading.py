@@ -1,6 +1,6 @@
-"""Read files of a data set within limits, whatever they hold: a download may be cut, a page of HTML, or a bomb.
+"""Bounded reading of a data set's files, which may be truncated downloads, HTML pages or decompression bombs.
 
-Standard library alone: the control side runs it before it sends anything.
+Standard library only: the control side runs it before it sends anything.
 """
 
 import io
@@ -11,25 +11,33 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from orchestrator import files
-from orchestrator.trainer.data.found import DataError
+from orchestrator import untrusted_files
+from orchestrator.trainer.data.inspection import DataError
 
-CHUNK = 4 << 20  # bytes read at a time: a small file is one piece, which is not joined
-BLOCK = 512  # bytes of a tar header, and what members are padded to
+CHUNK = 4 << 20  # bytes read at a time: a small file is one piece, which needs no joining
+BLOCK = 512  # bytes of a tar header, and multiple to which members are padded
 MAX_PARTS = 1000  # of an archive: gzip members, files of a tar
 GZIP = 16 + zlib.MAX_WBITS  # zlib reads gzip's header and checksum
 
 
 def opened(path: Path) -> io.BufferedReader:
-    """Open a regular file. Raises DataError if there is none or it may not be read."""
+    """Open a regular file.
+
+    Raises:
+        DataError: There is none, or it may not be read.
+    """
     try:
-        return files.open_regular(path)
+        return untrusted_files.open_regular(path)
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from None
 
 
 def content(path: Path, limit: int) -> bytes:
-    """Return what a file holds. Raises DataError if it cannot be read or has more than ``limit`` bytes."""
+    """Return the content of a file.
+
+    Raises:
+        DataError: It cannot be read or has more than ``limit`` bytes.
+    """
     with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > limit:
@@ -38,14 +46,18 @@ def content(path: Path, limit: int) -> bytes:
 
 
 class Unpacked:
-    """The content of a gzip file, as much of it as is asked for at a time: it may be a thousand times the file."""
+    """Content of a gzip file, unpacked as requested: it may be a thousand times the size of the file."""
 
     def __init__(self, file: BinaryIO, path: Path, kind: str = "gzip") -> None:
         self._file, self._path, self._kind = file, path, kind
         self._part, self._packed, self._parts = zlib.decompressobj(GZIP), b"", 1
 
     def read(self, size: int) -> bytes:
-        """Return the next ``size`` bytes, fewer at the end. Raises DataError if they are damaged or cut."""
+        """Return the next ``size`` bytes, fewer at the end.
+
+        Raises:
+            DataError: They are damaged or truncated.
+        """
         pieces: list[bytes] = []
         while size > 0 and (piece := self._next(size)):
             pieces.append(piece)
@@ -84,8 +96,15 @@ class Unpacked:
 def tar_files(path: Path, suffix: str, limit: int) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the files in a .tar.gz whose names end in ``suffix``.
 
-    Only headers and these contents are held in memory. Raises DataError if one of these is a link or another thing
-    than a file, or all members together have more than ``limit`` bytes.
+    Only headers and these contents are held in memory.
+
+    Args:
+        path: The archive.
+        suffix: End of the wanted names.
+        limit: Bytes of all members together, unpacked.
+
+    Raises:
+        DataError: A wanted member is not a regular file, or the archive is damaged or exceeds ``limit``.
     """
     with opened(path) as file:
         source, total = Unpacked(file, path, "a tar.gz"), 0
@@ -110,7 +129,7 @@ def tar_files(path: Path, suffix: str, limit: int) -> Iterator[tuple[str, bytes]
 
 
 def _header(block: bytes, path: Path) -> "tarfile.TarInfo | None":
-    """The member that a header describes, None at the end of the archive."""
+    """Return the member that a header describes, None at the end of the archive."""
     if block == bytes(BLOCK):
         return None
     try:
@@ -140,6 +159,6 @@ def _skip(source: Unpacked, size: int, path: Path) -> None:
 
 
 def _require_end(source: Unpacked, path: Path) -> None:
-    """What follows the end is padding; to read it also compares the checksum."""
+    """Check that only padding follows the end; reading it also verifies the checksum."""
     if source.read(CHUNK).strip(b"\0") or source.read(1):
         raise DataError(f"{path}: more follows the end of the archive")

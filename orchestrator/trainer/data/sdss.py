@@ -1,11 +1,11 @@
-"""Stars, galaxies and quasars of the Sloan Digital Sky Survey: a table in CSV, as SkyServer's SQL search gives it.
+"""Stars, galaxies and quasars of the Sloan Digital Sky Survey: a table in CSV, as SkyServer's SQL search returns it.
 
-Features are what was measured of the object itself: its magnitudes in five bands, and its redshift. Not the rest of the
-table: objid, run, rerun, camcol, field (of the image) and specobjid, plate, mjd, fiberid (of the spectrum) number the
-survey's own work, and as plates are drilled for targets of a kind, they give classes away without saying anything of
-the sky; ra and dec say where an object stands, which makes it neither star nor quasar. The colours (u-g, g-r, r-i, i-z)
-as further features gained nothing: a network of two layers had 98.3 to 98.8 % of the held-out rows right with them,
-98.5 to 99.0 % without.
+Features are the measurements of the object itself: its magnitudes in five bands, and its redshift. The rest of the
+table is left out: objid, run, rerun, camcol, field (of the image) and specobjid, plate, mjd, fiberid (of the spectrum)
+number the survey's own work, and since plates are drilled for targets of one kind, they reveal classes without
+describing the sky; ra and dec are the object's position, which makes it neither star nor quasar. The colours (u-g, g-r,
+r-i, i-z) as further features gained nothing: a network of two layers had 98.3 to 98.8 % of the held-out rows right with
+them, 98.5 to 99.0 % without.
 """
 
 import csv
@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import TextIO
 
 from orchestrator.trainer.data import reading
-from orchestrator.trainer.data.found import DataError, Found
+from orchestrator.trainer.data.inspection import DataError, Found
 
 FEATURES = ("u", "g", "r", "i", "z", "redshift")
 CLASSES = ("STAR", "GALAXY", "QSO")
 HELD_OUT = 10  # every tenth row
-MAX_ROWS = 1_000_000  # of all tables together: they are held in memory
+MAX_ROWS = 1_000_000  # of all tables together, which are held in memory
 MAX_LINE, MAX_SHOWN = 1 << 20, 80  # characters
-NOT_MEASURED = -9999.0  # what the survey writes where it has no measurement
+NOT_MEASURED = -9999.0  # the survey's value for a missing measurement
 
-Row = tuple[list[float], int]  # features in the order of FEATURES, place in CLASSES
+Row = tuple[list[float], int]  # features in the order of FEATURES, index in CLASSES
 
 
 def inspect(directory: Path) -> Found:
@@ -39,10 +39,13 @@ def inspect(directory: Path) -> Found:
 
 
 def read(directory: Path) -> tuple[list[Row], list[Row]]:
-    """The rows to train on, and those held out: every tenth of all tables there, in the order of their names.
+    """Read the training rows and the held-out rows: every tenth of all tables, in the order of their names.
 
-    So the same rows are held out wherever and however often the tables are read, and they come from all over the
-    survey, for neighbouring rows are neighbours in the sky. Raises DataError where a table is not whole.
+    So the same rows are held out whenever and wherever the tables are read, and they come from all over the survey,
+    since neighbouring rows are neighbours in the sky.
+
+    Raises:
+        DataError: A table is incomplete.
     """
     rows: list[Row] = []
     for path in _tables(directory):
@@ -63,7 +66,7 @@ def _rows(path: Path, most: int) -> list[Row]:
     try:
         with io.TextIOWrapper(reading.opened(path), "utf-8-sig", newline="") as file:
             lines = csv.reader(_lines(path, file))
-            # The first that is no title: SkyServer writes "#Table1" above its tables.
+            # Skip titles: SkyServer writes "#Table1" above its tables.
             header = next((line for line in lines if line and not line[0].startswith("#")), [])
             places = _places(f"{path}: row {lines.line_num}", header)
             found = [
@@ -85,7 +88,7 @@ def _lines(path: Path, file: TextIO) -> Iterator[str]:
 
 
 def _places(place: str, header: list[str]) -> list[int]:
-    """Where the columns are that are read: those of FEATURES, then the class."""
+    """Return the indices of the columns of FEATURES, then of the class."""
     columns = (*FEATURES, "class")
     missing = [column for column in columns if column not in header]
     if missing:

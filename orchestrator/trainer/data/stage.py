@@ -1,8 +1,8 @@
-"""Prepared shards onto every node's own disk, by a rank per node.
+"""Copy of prepared shards to every node's own disk, by one rank per node.
 
 Run as ``python -m orchestrator.trainer.data.stage RUN_DIRECTORY``.
 
-Every byte is read once from the shared storage. Where that is a disk of the head, the head copies for itself and sends
+Every byte is read once from the shared storage. If that is a disk of the head, the head copies for itself and sends
 nothing.
 """
 
@@ -23,17 +23,17 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import Manifest, Shard, StageConfig, Staged
-from orchestrator.trainer.data import manifests, passing, staged
-from orchestrator.trainer.data.found import DataError
-from orchestrator.trainer.data.passing import Group
+from orchestrator.trainer.data import local_copy, manifests, ring_copy
+from orchestrator.trainer.data.inspection import DataError
+from orchestrator.trainer.data.ring_copy import Group
 
-SPARE = 1 << 30  # bytes that a disk keeps free
+SPARE = 1 << 30  # bytes that stay free on a disk
 PROGRESS_SECONDS = 5.0
 
 
 @dataclass
 class Progress:
-    """What is said of one data set's shards as they come."""
+    """Progress of one data set's shards; ``said`` is the time of the last line."""
 
     total: int
     shards: int = 0
@@ -73,7 +73,7 @@ def _stage_all(run_directory: Path) -> None:
     if hvd.rank() == 0:
         every = [shard for manifest in found.values() for shard in _shards(manifest)]
         Staged(
-            directories=[str(staged.LOCAL / source.name) for source in found],
+            directories=[str(local_copy.LOCAL / source.name) for source in found],
             hosts=list(hosts),
             shards=len(every),
             bytes=sum(shard.bytes for shard in every),
@@ -93,13 +93,13 @@ def _shards(manifest: Manifest) -> list[Shard]:
 
 
 def _missing(source: Path, manifest: Manifest, pool: ThreadPoolExecutor) -> list[Shard]:
-    """What this node lacks, or has damaged. Ends the program where its directory for data cannot be written."""
-    directory = staged.LOCAL / source.name
+    """Return the shards that this node lacks or has damaged; ends the program if its data directory is not writable."""
+    directory = local_copy.LOCAL / source.name
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         sys.exit(f"{directory} on {socket.gethostname()}: {error.strerror}: `orchestrator deploy` makes room for data")
-    for left in directory.glob(".*.part"):  # by a run that was killed
+    for left in directory.glob(".*.part"):  # of a run that was killed
         left.unlink()
     every = _shards(manifest)
     whole = pool.map(lambda shard: manifests.is_whole(directory, shard), every)
@@ -107,12 +107,12 @@ def _missing(source: Path, manifest: Manifest, pool: ThreadPoolExecutor) -> list
 
 
 def _require_space(missing: Sequence[Shard]) -> None:
-    """Ends every rank's program where the disk of one node has too little room."""
-    needed, free = sum(shard.bytes for shard in missing), shutil.disk_usage(staged.LOCAL).free
+    """End the program of every rank if a node's disk has too little space."""
+    needed, free = sum(shard.bytes for shard in missing), shutil.disk_usage(local_copy.LOCAL).free
     short = f"{socket.gethostname()} needs {_gib(needed + SPARE)} and has {_gib(free)}" if needed + SPARE > free else ""
     found = [line for line in hvd.allgather_object(short if missing else "") if line]
     if found:
-        sys.exit(f"{staged.LOCAL}: too little room: {'; '.join(found)} ({_gib(SPARE)} stay free)")
+        sys.exit(f"{local_copy.LOCAL}: too little room: {'; '.join(found)} ({_gib(SPARE)} stay free)")
 
 
 def _gib(size: int) -> str:
@@ -120,11 +120,14 @@ def _gib(size: int) -> str:
 
 
 def _stage(source: Path, manifest: Manifest, missing: Sequence[Shard], group: Group) -> int:
-    """Copy what any rank lacks of one data set; the manifest comes last, and goes first where something is missing.
+    """Copy the shards of one data set that any rank lacks.
 
-    Returns the bytes that this rank read from the shared storage.
+    The manifest is copied last, and removed first if shards are missing.
+
+    Returns:
+        The bytes that this rank read from the shared storage.
     """
-    target = staged.LOCAL / source.name
+    target = local_copy.LOCAL / source.name
     if missing:
         (target / manifests.MANIFEST).unlink(missing_ok=True)
     wanted, mine = group.union({shard.name for shard in missing}), {shard.name for shard in missing}
@@ -132,7 +135,7 @@ def _stage(source: Path, manifest: Manifest, missing: Sequence[Shard], group: Gr
     progress = Progress(len(rows))
     for first in range(0, len(rows), group.size):
         several = rows[first : first + group.size]
-        passing.around(source, target, several, mine, group)
+        ring_copy.around(source, target, several, mine, group)
         if group.speaks:
             progress.say(several)
     shutil.copyfile(source / manifests.MANIFEST, target / f".{manifests.MANIFEST}")

@@ -1,4 +1,4 @@
-"""The networks by name, built of Keras layers. Each module names the papers that its own are from."""
+"""Networks by name, built of Keras layers. Each module cites the papers of its networks."""
 
 from collections.abc import Callable
 
@@ -6,18 +6,18 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.models.blocks import FusedBatchNormalization
 from orchestrator.trainer.models.classic import alexnet, lenet, vgg16
-from orchestrator.trainer.models.dense import dense
-from orchestrator.trainer.models.drawing import fill
 from orchestrator.trainer.models.inception import googlenet
 from orchestrator.trainer.models.inception_v3 import inception_v3
+from orchestrator.trainer.models.initializers import fill
+from orchestrator.trainer.models.mlp import dense
 from orchestrator.trainer.models.mobilenet import mobilenet_v2
-from orchestrator.trainer.models.residual import resnet20, resnet50, resnet101
+from orchestrator.trainer.models.resnet import resnet20, resnet50, resnet101
+from orchestrator.trainer.models.shared_layers import FusedBatchNormalization
 
 __all__ = ["IMAGES", "TABLES", "FusedBatchNormalization", "build", "draw_apart"]
 
-Network = Callable[[tf.Tensor, int, int], tf.Tensor]  # (what is about of unit variance, pixels, classes) -> logits
+Network = Callable[[tf.Tensor, int, int], tf.Tensor]  # (images of about unit variance, pixels, classes) -> logits
 IMAGES: dict[str, Network] = {
     network.__name__: network
     for network in (lenet, alexnet, googlenet, vgg16, inception_v3, resnet20, resnet50, resnet101, mobilenet_v2)
@@ -26,24 +26,34 @@ TABLES: dict[str, Network] = {"dense": dense}
 
 
 def build(name: str, image_size: int, channels: int, classes: int, seed: int) -> keras.Model:
-    """The network ``name``, uint8 images (batch, size, size, channels) to float32 logits (batch, classes).
+    """Build a network from uint8 images to logits.
 
-    One for tables has float32 rows (batch, 1, 1, channels) for images, which are taken as they are. Weights and the
-    beginnings of dropout masks are drawn from ``seed`` alone, so every rank builds the same ones.
+    A network for tables takes float32 rows (batch, 1, 1, channels) as images, unscaled. Weights and the initial states
+    of dropout are drawn from ``seed`` alone, so every rank builds the same ones.
+
+    Args:
+        name: Key of IMAGES or TABLES.
+        image_size: Height and width in pixels.
+        channels: Channels of an image, or features of a table.
+        classes: Number of classes.
+        seed: Of all random numbers.
+
+    Returns:
+        Model from (batch, image_size, image_size, channels) to float32 logits (batch, classes).
     """
     keras.utils.set_random_seed(seed)
     inputs = layers.Input((image_size, image_size, channels), dtype="float32" if name in TABLES else "uint8")
     if name in TABLES:
         model = keras.Model(inputs, TABLES[name](inputs, image_size, classes), name=name)
     else:
-        x = layers.Rescaling(1 / 64.0, offset=-2.0)(inputs)  # to about unit variance, without per-data-set constants
+        x = layers.Rescaling(1 / 64.0, offset=-2.0)(inputs)  # about unit variance, without constants per data set
         model = keras.Model(inputs, IMAGES[name](x, image_size, classes), name=name)
     fill(model)
     return model
 
 
 def draw_apart(model: keras.Model, rank: int) -> None:
-    """Let each rank's dropout drop other units: after every broadcast of what rank 0 has, which is what it began with.
+    """Give each rank other dropout masks; call it after every broadcast of rank 0's variables.
 
     Keras keeps (seed, number of draws) in an integer variable per layer, and TensorFlow draws from nothing else.
     """

@@ -1,4 +1,4 @@
-"""Convolutions whose weights' gradients are matrix products where these are faster.
+"""Convolutions whose weight gradients are computed as matrix products when these are faster.
 
 TensorFlow's CPU kernels (oneDNN 3.7) compute the gradient of a convolution's weights at a fraction of the speed of the
 two other products, above all in bfloat16 with AMX. docs/performance.md has the figures.
@@ -12,10 +12,10 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.hardware import cpu
+from orchestrator.trainer import cpu
 
-PATCHED_PIXELS = 16  # of the result: above, writing every pixel's patch costs more than the product gains
-# Pixels times channels, of which oneDNN's kernel for CPUs without AVX-512 takes up to three times as long as products.
+PATCHED_PIXELS = 16  # of the result; with more, writing every pixel's patch costs more than the product gains
+# Pixels times channels from which oneDNN's kernel for CPUs without AVX-512 takes up to three times as long as products.
 SHIFTED = 1 << 15
 BESIDE = 64 << 20  # bytes of three shifts of the images that are multiplied together
 Gradient = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # of the weights, from inputs and the outputs' gradient
@@ -23,9 +23,9 @@ Gradient = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # of the weights, from i
 
 @keras.saving.register_keras_serializable(package="orchestrator")
 class Convolution2D(layers.Conv2D):
-    """Keras' layer, of the same result; on a CPU the gradient of some kernels is a product.
+    """Keras' layer with the same result; on a CPU the gradient of some kernels is a product.
 
-    Those are 1x1 kernels and those of small images, and where AVX-512 is missing 3x3 ones of large images.
+    Those are 1x1 kernels, kernels of small images, and on CPUs without AVX-512 3x3 kernels of large images.
     """
 
     def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
@@ -65,7 +65,7 @@ def _convolved(inputs: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str, 
 
 
 def _by_shifts(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
-    """Of a 3x3 kernel: a few images at a time, so that what is written for them stays small."""
+    """Compute the gradient of a 3x3 kernel for a few images at a time, so that the temporary matrices stay small."""
     images, height, width, channels = x.shape
     several = max(1, BESIDE // ((height + 1) * (width + 1) * 3 * channels * x.dtype.size))
     parts = [slice(first, first + several) for first in range(0, images, several)] if images else [slice(None)]
@@ -73,9 +73,10 @@ def _by_shifts(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
 
 
 def _of_shifts(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
-    """Pixels are rows of a matrix, with a zero before each line and a line of zeros before each image.
+    """Compute the gradient of a 3x3 kernel as products of shifted images.
 
-    So an image is shifted by leaving out rows; three shifts stand beside each other in one product.
+    Pixels are rows of a matrix, with a zero before each line and a line of zeros before each image. So leaving out rows
+    shifts an image; three shifts stand side by side in one product.
     """
     line = x.shape[2] + 1
     pixels = tf.reshape(tf.pad(x, [[0, 1], [1, 0], [1, 0], [0, 0]]), [-1, x.shape[-1]])
@@ -93,10 +94,10 @@ def _by_patches(kernel: tf.TensorShape, stride: int, padding: str, x: tf.Tensor,
 
 
 def _patches(x: tf.Tensor, kernel: tf.TensorShape, stride: int, padding: str) -> tf.Tensor:
-    """What each pixel of the result is a product of: (pixels of the batch, height * width * channels)."""
+    """Return the inputs of each pixel of the result: (pixels of the batch, height * width * channels)."""
     height, width, channels, _ = kernel
     if (height, width) == (1, 1):
-        # TensorFlow has a fast kernel for pooling, and none for slices with a stride.
+        # TensorFlow has a fast kernel for pooling, but none for slices with a stride.
         seen = tf.nn.max_pool2d(x, 1, stride, "VALID") if stride > 1 else x
     else:
         seen = tf.image.extract_patches(x, [1, height, width, 1], [1, stride, stride, 1], [1, 1, 1, 1], padding)

@@ -1,16 +1,16 @@
 """GoogLeNet: Szegedy et al. 2015, "Going Deeper with Convolutions" (CVPR), table 1.
 
-Without its two auxiliary classifiers, which Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer
-Vision" (CVPR), section 4, found to help neither convergence nor, the lower one, the result; and without local response
+It omits the two auxiliary classifiers, which Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer
+Vision" (CVPR), section 4, found to help neither convergence nor, for the lower one, the result; and local response
 normalisation (see classic.py).
 """
 
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.models.blocks import convolution, logits
+from orchestrator.trainer.models.shared_layers import convolution, logits
 
-# Filters of 1x1; of 3x3 and of the 1x1 before it; of 5x5 and of the 1x1 before it; of the 1x1 after pooling.
+# Filters of 1x1; of the 1x1 before 3x3, and of 3x3; of the 1x1 before 5x5, and of 5x5; of the 1x1 after pooling.
 STAGES = (
     ((64, 96, 128, 16, 32, 32), (128, 128, 192, 32, 96, 64)),
     (
@@ -25,6 +25,16 @@ STAGES = (
 
 
 def googlenet(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
+    """Build GoogLeNet: three stages of inception modules after three convolutions.
+
+    Args:
+        x: Images (batch, height, width, channels) of about unit variance.
+        image_size: Height and width in pixels.
+        classes: Number of classes.
+
+    Returns:
+        Logits (batch, classes).
+    """
     x = _halved(convolution(x, 64, 7, stride=2))
     x = convolution(convolution(x, 64, 1), 192, 3)
     for stage in STAGES:
@@ -40,7 +50,7 @@ def _halved(x: tf.Tensor) -> tf.Tensor:
 
 
 def _module(x: tf.Tensor, one: int, before3: int, three: int, before5: int, five: int, pooled: int) -> tf.Tensor:
-    """Four branches side by side (ibid., figure 2b)."""
+    """Build four parallel branches (ibid., figure 2b)."""
     branches = [
         convolution(x, one, 1),
         convolution(convolution(x, before3, 1), three, 3),

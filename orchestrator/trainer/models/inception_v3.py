@@ -1,18 +1,29 @@
 """Inception v3: Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer Vision" (CVPR), section 6.
 
-Filters are those that its authors published with TensorFlow (research/slim/nets/inception_v3.py in tensorflow/models),
-for the paper's table 1 does not name them all. Without the auxiliary classifier: table 3 puts its gain at 0.4 points.
+Numbers of filters are those that its authors published with TensorFlow (research/slim/nets/inception_v3.py in
+tensorflow/models), since the paper's table 1 does not give them all. The auxiliary classifier is omitted: table 3 puts
+its gain at 0.4 points.
 """
 
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.models.blocks import logits, unit
+from orchestrator.trainer.models.shared_layers import logits, unit
 
-DROPOUT = 0.2  # as published with TensorFlow; the paper names no figure
+DROPOUT = 0.2  # as published with TensorFlow; the paper gives no value
 
 
 def inception_v3(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
+    """Build the stem, nine inception modules of three kinds with two grid reductions, and dropout before the logits.
+
+    Args:
+        x: Images (batch, height, width, channels) of about unit variance.
+        image_size: Height and width in pixels.
+        classes: Number of classes.
+
+    Returns:
+        Logits (batch, classes).
+    """
     x = _stem(x)
     for pooled in (32, 64, 64):
         x = _module5(x, pooled)
@@ -33,19 +44,19 @@ def _stem(x: tf.Tensor) -> tf.Tensor:
 
 
 def _module5(x: tf.Tensor, pooled: int) -> tf.Tensor:
-    """Figure 5: one branch has two 3x3 convolutions for a 5x5 one."""
+    """Build figure 5: one branch has two 3x3 convolutions for a 5x5 one."""
     double = _unit(_unit(_unit(x, 64, 1), 96, 3), 96, 3)
     return _joined(_unit(x, 64, 1), _unit(_unit(x, 48, 1), 64, 5), double, _unit(_pooled(x), pooled, 1))
 
 
 def _reduce5(x: tf.Tensor) -> tf.Tensor:
-    """Figure 10: halves the grid by convolutions and pooling side by side."""
+    """Build figure 10: halve the grid by convolutions and pooling side by side."""
     double = _unit(_unit(_unit(x, 64, 1), 96, 3), 96, 3, stride=2, padding="valid")
     return _joined(_unit(x, 384, 3, stride=2, padding="valid"), double, layers.MaxPooling2D(3, strides=2)(x))
 
 
 def _module7(x: tf.Tensor, filters: int) -> tf.Tensor:
-    """Figure 6: 7x7 convolutions, each as a 1x7 and a 7x1 one."""
+    """Build figure 6: 7x7 convolutions, each as a 1x7 and a 7x1 one."""
     once = _unit(_unit(_unit(x, filters, 1), filters, (1, 7)), 192, (7, 1))
     twice = _unit(x, filters, 1)
     for size in ((7, 1), (1, 7), (7, 1)):
@@ -60,7 +71,7 @@ def _reduce7(x: tf.Tensor) -> tf.Tensor:
 
 
 def _wide(x: tf.Tensor) -> tf.Tensor:
-    """Figure 7: the last two branches end in a 1x3 and a 3x1 convolution side by side."""
+    """Build figure 7: the last two branches end in a 1x3 and a 3x1 convolution side by side."""
     three, double = _unit(x, 384, 1), _unit(_unit(x, 448, 1), 384, 3)
     ends = [_unit(branch, 384, size) for branch in (three, double) for size in ((1, 3), (3, 1))]
     return _joined(_unit(x, 320, 1), *ends, _unit(_pooled(x), 192, 1))

@@ -3,15 +3,25 @@
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.models.blocks import logits, normalized, unit
-from orchestrator.trainer.models.drawing import he_normal
+from orchestrator.trainer.models.initializers import he_normal
+from orchestrator.trainer.models.shared_layers import logits, normalized, unit
 
 # Expansion, filters, blocks, stride of the first block (ibid., table 2).
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
-SMALL_IMAGE = 64  # pixels; below, the first two strides of two are one, which leaves 4x4 of 32x32
+SMALL_IMAGE = 64  # pixels; for smaller images the first two strides of two are one, which leaves 4x4 of 32x32
 
 
 def mobilenet_v2(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
+    """Build seven stages of inverted residual blocks between two convolutions.
+
+    Args:
+        x: Images (batch, height, width, channels) of about unit variance.
+        image_size: Height and width in pixels.
+        classes: Number of classes.
+
+    Returns:
+        Logits (batch, classes).
+    """
     small = image_size < SMALL_IMAGE
     x = _unit(x, 32, 3, stride=1 if small else 2)
     for expansion, filters, count, first in STAGES:
@@ -23,7 +33,7 @@ def mobilenet_v2(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
 
 
 def _block(x: tf.Tensor, expansion: int, filters: int, stride: int) -> tf.Tensor:
-    """Widened, filtered map by map, narrowed without ReLU; added to what came in where shapes agree."""
+    """Widen, filter each map and narrow without ReLU; add the input if shapes agree."""
     y = x if expansion == 1 else _unit(x, expansion * x.shape[-1], 1)
     y = layers.DepthwiseConv2D(3, strides=stride, padding="same", use_bias=False, depthwise_initializer=he_normal())(y)
     y = unit(layers.ReLU(6.0)(normalized(y)), filters, 1)

@@ -1,8 +1,8 @@
-"""Horovod's launcher, whose helpers start six times as fast.
+"""Horovod's launcher with helper processes that start six times as fast.
 
 For each host and phase Horovod starts an interpreter by multiprocessing's method "spawn", which imports the main module
 again. If that is the script ``horovodrun``, all of Horovod's launcher is imported: 0.3 s of the head's CPU per host,
-and twice. Here it is this module, which imports Horovod only when it is the launcher itself.
+twice. Here the main module is this one, which imports Horovod only when it is the launcher itself.
 """
 
 import sys

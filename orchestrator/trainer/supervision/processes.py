@@ -1,9 +1,9 @@
-"""Find and end the processes of a run on this node, whatever became of their parents.
+"""Find and end the processes of a run on this node, even those whose parents are gone.
 
-A process belongs to a run when its environment says ``ORCHESTRATOR_RUN=<run>``, and to one rank of it when it says
-``ORCHESTRATOR_RANK=<run>:<rank>``. Children inherit the environment, so a helper that left its process group or its
-session is found too. One that was started without the environment (``env -i``, ``sudo``) is found where it descends
-from whoever looks: a program that adopts orphans keeps all its descendants, whatever becomes of those between.
+A process belongs to a run if its environment contains ``ORCHESTRATOR_RUN=<run>``, and to one of its ranks if it
+contains ``ORCHESTRATOR_RANK=<run>:<rank>``. Children inherit the environment, so a helper that left its process group
+or its session is found too. A process started without the environment (``env -i``, ``sudo``) is found if it descends
+from the searching program: a program that adopts orphans keeps all its descendants, even if processes in between end.
 """
 
 import contextlib
@@ -20,26 +20,30 @@ if TYPE_CHECKING:
 
 RUN = "ORCHESTRATOR_RUN"
 RANK = "ORCHESTRATOR_RANK"
-STOP = "stop"  # the file in a run's directory by which its trainer is asked to end
+STOP = "stop"  # file in a run's directory that asks its trainer to end
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 def marked(mark: str) -> set[int]:
-    """Process ids on this node whose environment holds ``mark`` ("NAME=value"), without our own line of ancestors."""
+    """Return ids of this node's processes whose environment holds ``mark`` ("NAME=value"), except own ancestors."""
     kin = _ancestors(os.getpid())
     return {pid for pid in _pids() if pid not in kin and mark.encode() in _environment(pid)}
 
 
 def adopt_orphans() -> None:
-    """From now on, a descendant whose parent ends becomes our child and not that of process 1."""
-    import ctypes  # noqa: PLC0415  who only looks needs none
+    """Become the parent, in place of process 1, of every descendant whose own parent ends."""
+    import ctypes  # noqa: PLC0415  a program that only searches needs none
 
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def reap(child: "subprocess.Popen[bytes]") -> "int | None":
-    """The exit code of ``child`` (128 + n for signal n), None while it runs; buries adopted orphans meanwhile."""
-    with contextlib.suppress(ChildProcessError):  # there is no child any more
+    """Reap ``child`` and adopted orphans.
+
+    Returns:
+        The exit code of ``child`` (128 + n for signal n), None while it runs.
+    """
+    with contextlib.suppress(ChildProcessError):  # no child is left
         while (ended := _ended_child()) and (ended != child.pid or child.returncode is not None):
             os.waitpid(ended, 0)
     code = child.poll()
@@ -52,7 +56,7 @@ def _ended_child() -> "int | None":
 
 
 def descendants(pid: int) -> set[int]:
-    """Children of ``pid``, their children and so on, without zombies."""
+    """Return the children of ``pid``, their children and so on, without zombies."""
     parents = {child: _parent(child) for child in _pids()}
     found: set[int] = set()
     generation = {pid}
@@ -63,16 +67,22 @@ def descendants(pid: int) -> set[int]:
 
 
 def active_runs() -> list[str]:
-    """Names of the runs that have a process on this node."""
+    """Return the names of the runs that have a process on this node."""
     prefix = f"{RUN}=".encode()
     values = (value for pid in _pids() for value in _environment(pid))
     return sorted({value[len(prefix) :].decode() for value in values if value.startswith(prefix)})
 
 
 def end(mark: str, grace: float = 5.0, own: bool = False) -> int:
-    """Terminate what carries ``mark`` (and our ``own`` descendants), kill what is left after ``grace`` seconds.
+    """Terminate marked processes, and kill those that are left after a grace period.
 
-    Returns how many there were.
+    Args:
+        mark: As in :func:`marked`.
+        grace: Seconds between SIGTERM and SIGKILL.
+        own: Also end this process's descendants.
+
+    Returns:
+        The number of processes found at first.
     """
 
     def left() -> set[int]:
@@ -83,7 +93,7 @@ def end(mark: str, grace: float = 5.0, own: bool = False) -> int:
     deadline = time.monotonic() + grace
     while left() and time.monotonic() < deadline:
         time.sleep(0.05)
-    for _ in range(10):  # a process that forks while we kill is found in the next round
+    for _ in range(10):  # a process that forks meanwhile is found in the next round
         _signal(left(), signal.SIGKILL)
         if not left():
             break
@@ -93,7 +103,7 @@ def end(mark: str, grace: float = 5.0, own: bool = False) -> int:
 
 def _signal(pids: Iterable[int], number: int) -> None:
     for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # root's, where a script uses sudo
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # root's, if a script uses sudo
             os.kill(pid, number)
 
 
@@ -102,7 +112,7 @@ def _pids() -> list[int]:
 
 
 def _environment(pid: int) -> list[bytes]:
-    """The environment of ``pid``; empty for a zombie, and for a process that is gone or not ours."""
+    """Return the environment of ``pid``; empty for a zombie, a process that is gone, or another user's."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -118,7 +128,7 @@ def _ancestors(pid: int) -> set[int]:
 
 
 def _parent(pid: int) -> int:
-    """The parent of ``pid``; 0 for a zombie, and for a process that is gone."""
+    """Return the parent of ``pid``; 0 for a zombie or a process that is gone."""
     try:
         state, parent = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
     except (OSError, ValueError):

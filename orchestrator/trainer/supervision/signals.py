@@ -1,4 +1,4 @@
-"""Signals that wait to be read, so that none comes at a wrong moment and none is lost."""
+"""Signals as readable events, so that none interrupts at a wrong moment and none is lost."""
 
 import os
 import select
@@ -6,7 +6,7 @@ import signal
 
 
 class Signals:
-    """From when this is made, ``numbers`` (and a child's end) interrupt nothing: they make ``descriptor`` readable."""
+    """Receiver of signals; from construction on, ``numbers`` and SIGCHLD only make ``descriptor`` readable."""
 
     def __init__(self, *numbers: int) -> None:
         self.descriptor, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -15,11 +15,11 @@ class Signals:
             signal.signal(number, _nothing)
 
     def wait(self, seconds: float) -> None:
-        """Until a signal has come, or so many seconds have passed."""
+        """Wait until a signal has arrived or ``seconds`` have passed."""
         select.select([self.descriptor], [], [], seconds)
 
     def received(self) -> set[int]:
-        """What has come since this was called last."""
+        """Return the signals that arrived since the last call."""
         try:
             return set(os.read(self.descriptor, select.PIPE_BUF))
         except BlockingIOError:
@@ -27,4 +27,4 @@ class Signals:
 
 
 def _nothing(number: int, frame: object) -> None:
-    """In the place of the default, which would end the program; not SIG_IGN, which children would inherit."""
+    """Replace the default action, which would end the program; not SIG_IGN, which children would inherit."""

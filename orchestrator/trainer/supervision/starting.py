@@ -1,35 +1,41 @@
-"""Which ranks of a run have started: each has a record once its shim runs. Says so while that takes long."""
+"""Start of a run's ranks: each has a record once its wrapper runs. Progress is printed if it takes long."""
 
 import time
 from pathlib import Path
 
-from orchestrator.trainer.supervision import record
+from orchestrator.trainer.supervision import rank_record
 
-FIRST_SECONDS, FURTHER_SECONDS = 10.0, 30.0  # after so long a start that goes on is told of, and then as often
+FIRST_SECONDS, FURTHER_SECONDS = 10.0, 30.0  # when an unfinished start is first reported, and the interval after that
 MOST_NAMED = 8
 TIME = "--start-timeout"
 
 
 class Start:
-    """The start of a run that is watched. ``hosts`` is the host of each rank."""
+    """Progress of the start of a run.
+
+    Args:
+        run_directory: Directory of the run.
+        hosts: Host of each rank.
+        seconds: Time limit of the start.
+    """
 
     def __init__(self, run_directory: Path, hosts: list[str], seconds: float) -> None:
         self.directory, self.hosts, self.seconds = run_directory, hosts, seconds
         self.began = time.monotonic()
         self._next, self._over = FIRST_SECONDS, False
-        self.late = ""  # what it was like when its time was up
+        self.late = ""  # the state of the start at its time limit
 
     def missing(self) -> list[int]:
-        """Ranks that have not started yet."""
+        """Return the ranks that have not started yet."""
         if self._over:
             return []
-        started = {found.rank for found in record.read_all(self.directory)}
+        started = {found.rank for found in rank_record.read_all(self.directory)}
         left = [rank for rank in range(len(self.hosts)) if rank not in started]
         self._over = not left
         return left
 
     def watch(self) -> None:
-        """Say how far it is if it is time to; see whether its time is up."""
+        """Print the progress if it is due, and record whether the time limit has passed."""
         passed = time.monotonic() - self.began
         left = self.missing() if min(self._next, self.seconds) <= passed else []
         if left and passed >= self._next:
@@ -39,7 +45,7 @@ class Start:
             self.late = self.late or self.said(left, passed)
 
     def said(self, left: list[int], passed: float) -> str:
-        """How many ranks have started, and which have not."""
+        """Describe how many ranks have started, and which have not."""
         count = len(self.hosts)
         named = [f"rank {rank} on {self.hosts[rank]}" for rank in left[:MOST_NAMED]]
         more = [f"{len(left) - MOST_NAMED} more"] if len(left) > MOST_NAMED else []
@@ -49,9 +55,9 @@ class Start:
 
 
 def of(run_directory: Path, command: list[str]) -> Start:
-    """The start of the run whose launcher is ``command``, which says how many ranks there are and what time they have.
+    """Create the start of a run from its launcher's ``command``, which gives the number of ranks and the time limit.
 
-    Ranks fill hosts in the order of the hostfile. A launcher that says neither is not waited for.
+    Ranks fill hosts in the order of the hostfile. Without these options nothing is waited for.
     """
     lines = [line.split(" slots=") for line in (run_directory / "hostfile").read_text().splitlines()]
     slots = [host for host, count in lines for _ in range(int(count))]

@@ -1,9 +1,9 @@
-"""The main process of a run's unit on the head: runs the launcher, leaves nothing behind, writes status.json.
+"""Main process of a run's unit on the head: runs the launcher, ends all processes of the run, writes status.json.
 
-The launcher's arguments stand in ``command.json``, where no shell and no unit file can change a word of them.
-It is stopped by SIGTERM (``systemctl stop``). Our own trainer is then first asked to end by itself, with a checkpoint:
-through a launcher, whose ssh clients just die, a signal would not reach its ranks. Whatever way the launcher ends,
-every host of the hostfile is swept for processes of the run. Nothing that it waits for can hold it up for longer than
+The launcher's arguments are read from ``command.json``, so that no shell and no unit file can change a word of them.
+The process is stopped by SIGTERM (``systemctl stop``). The trainer is then first asked to end by itself, with a
+checkpoint: through a launcher, whose ssh clients just die, a signal would not reach its ranks. However the launcher
+ends, every host of the hostfile is swept for processes of the run. Every wait has a limit, and together they stay below
 the unit's TimeoutStopSec.
 """
 
@@ -24,16 +24,16 @@ from orchestrator.trainer.supervision.signals import Signals
 
 TRAINER_GRACE = 60.0  # for a step and a checkpoint
 LAUNCHER_GRACE = 20.0
-SWEEP_SECONDS, SWEEP_SECONDS_EACH = 15.0, 0.25  # all hosts are swept at the same time
+SWEEP_SECONDS, SWEEP_SECONDS_EACH = 15.0, 0.25  # hosts are swept in parallel
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"]
 SSH_FAILED = 255
 NOT_STARTED = 127
 
 
 def main(run_directory: Path) -> int:
-    """Run the launcher to its end; returns the run's exit code, which is also the unit's."""
+    """Run the launcher to its end; return the run's exit code, which is also the unit's."""
     signals = Signals(signal.SIGTERM)
-    from orchestrator.trainer.supervision import verdict  # noqa: PLC0415  a stop may come while pydantic is being imported
+    from orchestrator.trainer.supervision import diagnosis  # noqa: PLC0415  a stop may come while pydantic is being imported
 
     started = time.time()
     processes.adopt_orphans()
@@ -41,11 +41,11 @@ def main(run_directory: Path) -> int:
     start = starting.of(run_directory, command)
     code, stopped = _launch(run_directory, command, signals, start)
     left, gone = sweep((run_directory / "hostfile").read_text(), os.environ[processes.RUN])
-    return verdict.write(run_directory, started, verdict.Ended(code, stopped, start.late, left, gone))
+    return diagnosis.write(run_directory, started, diagnosis.Ended(code, stopped, start.late, left, gone))
 
 
 def _launch(run_directory: Path, command: list[str], signals: Signals, start: starting.Start) -> tuple[int, bool]:
-    """The launcher's exit code, and whether the run was stopped."""
+    """Return the launcher's exit code, and whether the run was stopped."""
     try:
         launcher = subprocess.Popen(command, start_new_session=True)
     except OSError as error:
@@ -68,7 +68,7 @@ def _launch(run_directory: Path, command: list[str], signals: Signals, start: st
 
 
 def _ask_trainer(run_directory: Path) -> bool:
-    """Whether the ranks were asked to end: they are our trainer, and so far that a checkpoint can be written."""
+    """Ask the ranks to end, if they are the trainer and can write a checkpoint; return whether they were asked."""
     if not ((run_directory / "config.json").exists() and (run_directory / "checkpoints").is_dir()):
         return False
     try:
@@ -79,7 +79,7 @@ def _ask_trainer(run_directory: Path) -> bool:
 
 
 def _end_group(launcher: "subprocess.Popen[bytes]", deadline: float) -> None:
-    """Give what the launcher leaves in its group until ``deadline``: mpirun takes its daemons down."""
+    """Give the launcher's group until ``deadline``, since mpirun takes its daemons down; then kill it."""
     while _signal_group(launcher.pid, 0) and time.monotonic() < deadline:
         time.sleep(0.05)
         processes.reap(launcher)
@@ -87,7 +87,7 @@ def _end_group(launcher: "subprocess.Popen[bytes]", deadline: float) -> None:
 
 
 def _signal_group(leader: int, number: int) -> bool:
-    """Whether the process group of ``leader`` still has a member to signal."""
+    """Signal the process group of ``leader``; return whether it still had a member."""
     try:
         os.killpg(leader, number)
     except ProcessLookupError:
@@ -98,7 +98,8 @@ def _signal_group(leader: int, number: int) -> bool:
 def sweep(hostfile: str, run: str) -> tuple[list[str], list[str]]:
     """End the processes of ``run`` here and on every host of ``hostfile``.
 
-    Returns the hosts that were not swept in time, and those of them that are gone: they refuse a connection.
+    Returns:
+        Hosts that were not swept in time, and those of them that are gone: they refuse a connection.
     """
     processes.end(f"{processes.RUN}={run}", own=True)
     others = [host for host in (line.split()[0] for line in hostfile.splitlines()) if not _is_here(host)]
@@ -110,7 +111,7 @@ def sweep(hostfile: str, run: str) -> tuple[list[str], list[str]]:
 
 
 def _is_here(host: str) -> bool:
-    """Whether this machine has the address: only then can it be bound to."""
+    """Check that this machine has the address: only then can a socket bind to it."""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
         bound.bind((host, 0))
         return True
@@ -118,7 +119,7 @@ def _is_here(host: str) -> bool:
 
 
 def _sweep_host(host: str, run: str, seconds: float) -> "int | None":
-    """Ssh's exit code, None if it took too long. What went wrong on a host that answered is said in the log."""
+    """Sweep one host; return ssh's exit code, None if it took too long. Errors of a reachable host go to the log."""
     command = [*SSH, host, sys.executable, "-m", "orchestrator.trainer.supervision.processes", run]
     try:
         swept = subprocess.run(

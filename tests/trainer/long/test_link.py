@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.schema import Checkpoint
-from orchestrator.trainer import checkpoints, link
+from orchestrator.trainer.autotune import compression
+from orchestrator.trainer.checkpoints import checkpoint as checkpoints_checkpoint
 from tests import samples
 from tests.trainer import launcher
 
@@ -27,7 +28,7 @@ def test_gradients_of_16_bits_travel_in_16_where_that_was_measured_to_be_faster_
     auto = {"compression": "auto", "precision": "bfloat16"}
     measured = trained(tmp_path / "first", **auto)
     gain = json.loads(kept(tmp_path).read_text())["gain"]
-    assert measured.config.compression == ("bf16" if gain >= link.GAIN else "none")
+    assert measured.config.compression == ("bf16" if gain >= compression.GAIN else "none")
     for gain, used, route in ((9.0, "bf16", "exchange"), (0.5, "none", "allreduce")):
         kept(tmp_path).write_text(json.dumps({"gain": gain}))
         found = trained(tmp_path / used, **auto)
@@ -35,7 +36,7 @@ def test_gradients_of_16_bits_travel_in_16_where_that_was_measured_to_be_faster_
         checkpoint = next((tmp_path / used / "checkpoints").glob("epoch-*"))
         assert Checkpoint.model_validate_json((checkpoint / "checkpoint.json").read_text()).compression == used
         again = samples.train_config(compression="auto", resume=str(checkpoint))
-        assert checkpoints.as_before(again).compression == used
+        assert checkpoints_checkpoint.as_before(again).compression == used
 
 
 def test_gradients_of_32_bits_are_not_rounded_unasked(tmp_path: Path) -> None:
@@ -45,5 +46,5 @@ def test_gradients_of_32_bits_are_not_rounded_unasked(tmp_path: Path) -> None:
 
 def test_what_was_measured_and_cannot_be_read_is_measured_again(tmp_path: Path) -> None:
     (tmp_path / ".link-0.json").write_text("{")
-    assert link._read(tmp_path / ".link-0.json") is None
-    assert link._read(tmp_path / "missing.json") is None
+    assert compression._read(tmp_path / ".link-0.json") is None
+    assert compression._read(tmp_path / "missing.json") is None

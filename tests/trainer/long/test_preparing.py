@@ -7,18 +7,18 @@ from pathlib import Path
 import tensorflow as tf
 
 from orchestrator.schema import Manifest, PrepareConfig
-from orchestrator.trainer.data import manifests, shards
+from orchestrator.trainer.data import manifests, tfrecord_format
 from tests.trainer import launcher
 from tests.trainer.preparing import folders, jpeg, prepare, prepared, spoil, unreadable
 
 KILLED_AFTER_A_SHARD = """
 import os, pathlib
-from orchestrator.trainer.data import making, prepare
-note = making._note
+from orchestrator.trainer.data import shard_writer, prepare
+note = shard_writer._note
 def killed(*shard):
     note(*shard)
     os.kill(os.getpid(), 9)
-making._note = killed
+shard_writer._note = killed
 prepare.main(pathlib.Path({!r}))
 """
 
@@ -45,9 +45,11 @@ def test_the_manifest_describes_every_shard_with_its_checksum(made: Path) -> Non
     assert manifest.label_base == 1
     for split, count in (("train", 4), ("val", 2)):
         found = manifest.shards[split]
-        assert [shard.name for shard in found] == [shards.name(split, number, count) for number in range(count)]
+        assert [shard.name for shard in found] == [
+            tfrecord_format.name(split, number, count) for number in range(count)
+        ]
         assert all(manifests.is_whole(made / "records", shard) for shard in found)
-        assert [shard.lengths for shard in found] == [shards.lengths(made / "records" / s.name) for s in found]
+        assert [shard.lengths for shard in found] == [tfrecord_format.lengths(made / "records" / s.name) for s in found]
 
 
 def test_both_ranks_say_nothing_and_rank_0_says_how_far_all_are(made: Path) -> None:

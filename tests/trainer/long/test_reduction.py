@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer import reduction
+from orchestrator.trainer.comm import allreduce
 from tests.trainer import launcher
 
 # Every rank knows everybody's gradients, so it knows the mean. Groups are small, so that there are several.
 EVERY_WAY = """
 import hashlib, sys
 import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
-from orchestrator.trainer import reduction
+from orchestrator.trainer.comm import allreduce
 from tests import samples
 
 SHAPES = [(3, 3, 4, 8), (8,), (33, 10), (1,), (700, 3)]
-reduction.GROUP_BYTES = 4096
-reduction.begin()
+allreduce.GROUP_BYTES = 4096
+allreduce.begin()
 def of(rank):
     random = np.random.default_rng(rank)
     return [random.standard_normal(shape).astype(np.float32) for shape in SHAPES]
@@ -31,7 +31,7 @@ for compression, unit in UNIT.items():
         config = samples.train_config(compression=compression, gradient_predivide_factor=predivide)
         @tf.function
         def step():
-            return reduction.averages([tf.constant(one) for one in of(hvd.rank())], config)[0]
+            return allreduce.averages([tf.constant(one) for one in of(hvd.rank())], config)[0]
 
         for _ in range(2):
             found = [one.numpy() for one in step()]
@@ -40,16 +40,16 @@ for compression, unit in UNIT.items():
             np.testing.assert_allclose(one, mean, rtol=0, atol=2 * unit * largest)
         digests = hvd.allgather_object(hashlib.sha256(b"".join(one.tobytes() for one in found)).hexdigest())
         assert len(set(digests)) == 1, (compression, digests)
-        print(f"rank {hvd.rank()}: {compression} by {reduction.route(config)}")
+        print(f"rank {hvd.rank()}: {compression} by {allreduce.route(config)}")
 """
 # What a layer computed in bfloat16 and TensorFlow widened for its variable travels as it was computed: the same bits as
 # those of a gradient that was computed in float32, rounded before the sum and after it.
 WIDENED = """
 import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
-from orchestrator.trainer import reduction
+from orchestrator.trainer.comm import allreduce
 from tests import samples
 
-reduction.begin()
+allreduce.begin()
 config = samples.train_config(compression="bf16")
 def of(rank):
     random = np.random.default_rng(rank)
@@ -58,8 +58,8 @@ def averages(between):
     @tf.function
     def step(mine):
         wide = [between(tf.cast(one, tf.float32)) for one in mine]
-        print(f"rank {hvd.rank()}: {reduction.as_computed(wide, config)[0].dtype.name}")
-        return reduction.averages(wide, config)[0]
+        print(f"rank {hvd.rank()}: {allreduce.as_computed(wide, config)[0].dtype.name}")
+        return allreduce.averages(wide, config)[0]
     return step(of(hvd.rank()))
 widened, in_32_bits = averages(lambda one: one), averages(lambda one: one + 0.0)
 everyones = [of(rank) for rank in range(hvd.size())]
@@ -73,11 +73,11 @@ print(f"rank {hvd.rank()}: the same bits")
 JITTER = """
 import hashlib, sys, time
 import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
-from orchestrator.trainer import reduction
+from orchestrator.trainer.comm import allreduce
 from tests import samples
 
-reduction.GROUP_BYTES = 400_000
-reduction.begin()
+allreduce.GROUP_BYTES = 400_000
+allreduce.begin()
 random, moments = np.random.default_rng(hvd.rank()), np.random.default_rng([7, hvd.rank()])
 gradients = [random.standard_normal(30_000 + 777 * number).astype(np.float32) for number in range(7)]
 config = samples.train_config(compression=sys.argv[1])
@@ -87,27 +87,27 @@ def late(number):
 @tf.function
 def step():
     own = [tf.ensure_shape(tf.numpy_function(late, [n], tf.float32), gradients[n].shape) for n in range(7)]
-    return reduction.averages(own, config)[0]
+    return allreduce.averages(own, config)[0]
 digests = {hashlib.sha256(b"".join(one.numpy().tobytes() for one in step())).hexdigest() for _ in range(40)}
 print(f"rank {hvd.rank()}: {len(digests)} different results of 40")
 """
 ADASUM = """
 import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
-from orchestrator.trainer import reduction
+from orchestrator.trainer.comm import allreduce
 from tests import samples
 
-reduction.begin()
+allreduce.begin()
 config = samples.train_config(adasum=True)
 pairs = [[np.float32([3, 0]), np.float32([0, 5])], [np.float32([2, 4]), np.float32([2, 4])],
          [np.float32([1, 2, 3]), np.float32([4, -1, 0.5])]]
 @tf.function
 def step():
-    return reduction.averages([tf.constant(pair[hvd.rank()]) for pair in pairs], config)[0]
+    return allreduce.averages([tf.constant(pair[hvd.rank()]) for pair in pairs], config)[0]
 def by_the_paper(a, b):
     return (1 - a @ b / (2 * a @ a)) * a + (1 - a @ b / (2 * b @ b)) * b
 for found, pair in zip(step(), pairs, strict=True):
     np.testing.assert_allclose(found.numpy(), by_the_paper(*pair), rtol=1e-6)
-assert (reduction.route(config), reduction.scale(config)) == ("adasum", 1)
+assert (allreduce.route(config), allreduce.scale(config)) == ("adasum", 1)
 """
 
 
@@ -147,10 +147,10 @@ def test_adasum_is_that_of_the_paper_for_each_gradient(tmp_path: Path) -> None:
 
 
 def test_groups_are_filled_from_the_last_gradient_on_and_hold_one_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reduction, "GROUP_BYTES", 40)
+    monkeypatch.setattr(allreduce, "GROUP_BYTES", 40)
     shapes = [tf.TensorShape([size]) for size in (3, 20, 4, 6, 1)]
-    assert reduction.groups(shapes) == [[4, 3], [2], [1], [0]]
-    assert reduction.groups([]) == []
+    assert allreduce.groups(shapes) == [[4, 3], [2], [1], [0]]
+    assert allreduce.groups([]) == []
 
 
 @pytest.mark.parametrize(("threshold", "groups"), [("0", [[2], [1], [0]]), ("47", [[2, 1], [0]]), ("99", [[2, 1, 0]])])
@@ -158,4 +158,4 @@ def test_groups_are_as_large_as_the_fusion_threshold_that_is_given(
     monkeypatch: pytest.MonkeyPatch, threshold: str, groups: list[list[int]]
 ) -> None:
     monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", threshold)
-    assert reduction.groups([tf.TensorShape([size]) for size in (3, 4, 5)]) == groups
+    assert allreduce.groups([tf.TensorShape([size]) for size in (3, 4, 5)]) == groups

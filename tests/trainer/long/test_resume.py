@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator.explanation import explain
+from orchestrator.bottleneck import explain
 from orchestrator.schema import Checkpoint, Checkpoints, Epoch
 from orchestrator.trainer.supervision.processes import STOP
-from orchestrator.trainer.supervision.record import read, read_all
+from orchestrator.trainer.supervision.rank_record import read, read_all
 from tests import samples, waiting
 from tests.trainer import launcher
 

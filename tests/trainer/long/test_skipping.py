@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer import agreement, skipping, steps
-from orchestrator.trainer.data.datasets import epoch_order
-from orchestrator.trainer.setup import Trainer
+from orchestrator.trainer import global_metrics, steps
+from orchestrator.trainer.data.batches import epoch_order
+from orchestrator.trainer.optim import nonfinite
+from orchestrator.trainer.rank_setup import Trainer
 from tests import samples
 from tests.trainer import launcher
 from tests.trainer.table import BAD, ROWS, normalised, rows
@@ -22,11 +23,11 @@ from tests.trainer.table import BAD, ROWS, normalised, rows
 PROGRAM = """
 import pathlib, sys
 from orchestrator.trainer import models, train
-from orchestrator.trainer.data import datasets
+from orchestrator.trainer.data import batches
 from tests.trainer.table import normalised, rows
 
 models.build = lambda *_, **__: normalised()
-datasets.load = lambda config: (rows(float("nan")), rows(0.0))
+batches.load = lambda config: (rows(float("nan")), rows(0.0))
 sys.exit(train.main(pathlib.Path(sys.argv[1])))
 """
 
@@ -121,7 +122,7 @@ def test_too_many_of_them_in_a_row_end_the_run_all_the_same() -> None:
     hvd.init()
     made = trainer(keras.optimizers.SGD(0.1))
     step, nothing = steps.training(made), tf.fill([4, 1, 1, 6], float("nan"))
-    for _ in range(skipping.IN_A_ROW - 1):
+    for _ in range(nonfinite.IN_A_ROW - 1):
         stepped(step, nothing)
     made.guard.check("after step 19")
     stepped(step, nothing)
@@ -132,4 +133,4 @@ def test_too_many_of_them_in_a_row_end_the_run_all_the_same() -> None:
 def test_an_epoch_without_any_step_that_counts_ends_the_run() -> None:
     hvd.init()
     with pytest.raises(SystemExit, match=r"training: no step's loss was a number after step 0 \(epoch 0\)"):
-        agreement.scores(trainer(keras.optimizers.SGD(0.1)), tf.zeros([4]), "training")
+        global_metrics.scores(trainer(keras.optimizers.SGD(0.1)), tf.zeros([4]), "training")

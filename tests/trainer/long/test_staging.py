@@ -15,10 +15,10 @@ from tests.trainer.preparing import spoil
 # Begins a program whose rank N has DIRECTORY/nodeN for its disk.
 ON_A_NODE = """
 import os, pathlib, sys
-from orchestrator.trainer.data import passing, staged, stage
+from orchestrator.trainer.data import ring_copy, local_copy, stage
 from orchestrator.trainer import train
 directory, run = map(pathlib.Path, sys.argv[1:])
-staged.LOCAL = directory / ("node" + os.environ["HOROVOD_RANK"])
+local_copy.LOCAL = directory / ("node" + os.environ["HOROVOD_RANK"])
 """
 STAGE = "stage.main(run)\n"
 TRAIN = "train.main(run)\n"
@@ -52,7 +52,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(("ranks", "head_apart"), [(2, False), (3, True)])
 def test_every_node_gets_every_shard_as_it_is(copy: Path, ranks: int, head_apart: bool) -> None:
     """In pieces smaller than a shard, and by fewer ranks at a time than there are shards."""
-    said = stage(copy, ranks, head_apart=head_apart, before="passing.PIECES = 1000\n")
+    said = stage(copy, ranks, head_apart=head_apart, before="ring_copy.PIECES = 1000\n")
     for rank in range(ranks):
         assert contents(copy / f"node{rank}" / "records") == contents(copy / "records")
     found = staged(copy)

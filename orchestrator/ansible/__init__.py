@@ -1,0 +1,1 @@
+"""Ansible: the playbook run, and its inventory."""

@@ -1,0 +1,95 @@
+"""Build the Ansible inventory and the Prometheus targets of a Cluster. Pure: no input, no output, no clock."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from orchestrator.cluster import Cluster, Node
+from orchestrator.ssh.openssh import proxied, ssh_options, tunnel
+
+EXPORTERS = {"node": 9100, "orchestrator": 9401, "dcgm": 9400}  # ports, by the name of Prometheus' job
+WITHOUT_DCGM = (None, "none", "vgpu")  # drivers; our own exporter monitors vGPUs
+
+
+def inventory(
+    cluster: Cluster, key: Path, known_hosts: Path, host_keys: Mapping[str, str], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Build the Ansible inventory, whose groups are the feature switches.
+
+    The playbook fills the groups `settled` and `unsettled`.
+
+    Args:
+        cluster: Deployed cluster.
+        key: Path of the cluster's private key.
+        known_hosts: Path of the pinned host keys.
+        host_keys: Host keys by node id.
+        settings: Variables for every host. A true ``jupyter`` puts the head into the group of that name; a true
+            ``monitoring`` makes the head monitor every node.
+
+    Returns:
+        The inventory, as YAML or JSON inventories hold it.
+    """
+    common = {
+        "ansible_user": cluster.ssh_user,
+        "ansible_ssh_private_key_file": str(key),
+        "ansible_ssh_common_args": shlex.join(ssh_options(known_hosts)),
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "cluster_name": cluster.name,
+        **settings,
+    }
+    everyone = list(cluster.nodes)
+    members: Mapping[str, list[str]] = {
+        "head": [cluster.head],
+        "workers": everyone[1:],
+        "gpu": [name for name, node in cluster.nodes.items() if node.gpus],
+        "nfs": everyone if cluster.storage == "nfs" else [],
+        "containers": everyone if cluster.trainer == "container" else [],
+        "jupyter": [cluster.head] if settings.get("jupyter") else [],
+        "monitored": everyone if settings.get("monitoring") else [],
+        "monitoring": [cluster.head] if settings.get("monitoring") else [],
+        "unmonitored": everyone if settings.get("monitoring_state") == "absent" else [],
+        "dcgm": _with_dcgm(cluster, settings.get("gpu_driver")) if settings.get("monitoring") else [],
+        "settled": [],
+        "unsettled": [],
+    }
+    described = {name: _host(node, host_keys[node.id]) for name, node in cluster.nodes.items()}
+    if settings.get("monitoring"):
+        described[cluster.head]["monitoring_targets"] = targets(cluster, settings.get("gpu_driver"))
+    for name in everyone:
+        through = proxied(tunnel(cluster, name, key, known_hosts))
+        described[name] |= {"ansible_ssh_extra_args": shlex.join(through)} if through else {}
+    children: dict[str, Any] = {group: {"hosts": {name: {} for name in names}} for group, names in members.items()}
+    return {"all": {"vars": common, "hosts": described, "children": children}}
+
+
+def _host(node: Node, host_key: str) -> dict[str, Any]:
+    return {
+        "ansible_host": node.address,
+        "ansible_port": node.port,
+        "private_address": node.private_address,
+        "slots": node.slots,
+        "host_key": host_key,
+    }
+
+
+def targets(cluster: Cluster, gpu_driver: str | None = None) -> list[dict[str, Any]]:
+    """List the targets of Prometheus in file_sd format: each exporter of each node, with the node's name and role.
+
+    https://prometheus.io/docs/prometheus/latest/configuration/configuration/#file_sd_config
+    """
+    return [
+        {
+            "targets": [f"{node.private_address}:{port}"],
+            "labels": {"job": job, "node": name, "cluster": cluster.name, "role": node.role},
+        }
+        for job, port in EXPORTERS.items()
+        for name, node in cluster.nodes.items()
+        if job != "dcgm" or name in _with_dcgm(cluster, gpu_driver)
+    ]
+
+
+def _with_dcgm(cluster: Cluster, gpu_driver: str | None) -> list[str]:
+    """Return the nodes whose GPUs NVIDIA's exporter can monitor: it is a container, and does not support vGPUs."""
+    possible = cluster.trainer == "container" and gpu_driver not in WITHOUT_DCGM
+    return [name for name, node in cluster.nodes.items() if node.gpus and possible]

@@ -1,0 +1,190 @@
+"""The bottleneck of a training run and advice, derived from the split of its steps in results.json. Pure.
+
+A synchronous step takes equally long on every rank. A rank's own part of a step is input and compute; the rest is its
+communication, which consists of the exchange of gradients and the wait for slower ranks. The slowest rank does not wait
+for others, so its communication is the exchange itself. Shares of a step are therefore comparable, and the largest one
+names what to change:
+
+=============  =================================================  ==========
+bound by       share of a step                                    from
+=============  =================================================  ==========
+``input``      blocked on the next batch, mean over the ranks     10 %
+``straggler``  the slowest rank's own part, beyond the median of  10 %
+               the others
+``network``    communication of the slowest rank                  15 %
+``compute``    computing, mean over the ranks                     otherwise
+=============  =================================================  ==========
+
+Removing a share s makes a run 1 / (1 - s) times as fast; a gain below 1.1 is lost in the noise between two runs. Some
+exchange remains with any settings, so the threshold of the network is 15 %. Jitter from step to step does not show in
+means: it counts as exchange.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Literal, NamedTuple
+
+from orchestrator.schema import LOCAL_DATA, Epoch, Results, Unfinished
+
+Bound = Literal["input", "straggler", "network", "compute"]
+FROM: dict[Bound, float] = {"input": 0.10, "straggler": 0.10, "network": 0.15}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The bottleneck of a run.
+
+    ``share`` is the part of a step, 0 to 1, spent on the bottleneck; ``finding`` is a clause without a full stop.
+    """
+
+    bound: Bound
+    share: float
+    finding: str
+    advice: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.finding}. To try: {'; '.join(self.advice)}"
+
+
+class Split(NamedTuple):
+    """One rank's mean seconds per step."""
+
+    input: float
+    compute: float
+    communication: float
+
+    @property
+    def own(self) -> float:
+        """Seconds that the rank takes without waiting for others."""
+        return self.input + self.compute
+
+
+def explain(found: Results) -> Explanation | None:
+    """Find the bottleneck of a run.
+
+    Returns None if no step was split: results of older versions, and runs of one step.
+    """
+    ranks = split(found)
+    if not any(map(sum, ranks)):
+        return None
+    shares = _shares(ranks)
+    beyond = [bound for bound in FROM if shares[bound] >= FROM[bound]]
+    bound: Bound = max(beyond, key=lambda one: shares[one], default="compute")
+    finding, advice = EXPLAINED[bound](found, ranks, _percent(shares[bound]))
+    return Explanation(bound, shares[bound], finding, advice)
+
+
+def split(found: Results) -> list[Split]:
+    """Return the means of every rank over all steps of this run that were split; an empty list if none were."""
+    sums, counted = [[0.0] * 3] * found.world.size, 0
+    for steps, epoch in _split_epochs(found):
+        parts = zip(epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds, strict=True)
+        sums = [[s + steps * p for s, p in zip(*both, strict=True)] for both in zip(sums, parts, strict=True)]
+        counted += steps
+    return [Split(*(value / counted for value in rank)) for rank in sums] if counted else []
+
+
+def _split_epochs(found: Results) -> Iterator[tuple[int, Epoch | Unfinished]]:
+    """Yield step count and epoch for each epoch of this run that has a split for every rank.
+
+    The first step of the run is not counted.
+    """
+    before = found.steps_before + 1
+    for epoch in found.epochs:
+        if epoch.epoch > found.epochs_before:
+            steps, before = epoch.steps - before, epoch.steps
+            if steps > 0 and _is_split(epoch, found.world.size):
+                yield steps, epoch
+    if found.unfinished:
+        yield found.unfinished.steps, found.unfinished
+
+
+def _is_split(epoch: Epoch, ranks: int) -> bool:
+    return all(len(part) == ranks for part in (epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds))
+
+
+def _shares(ranks: list[Split]) -> dict[Bound, float]:
+    whole = fmean(map(sum, ranks))
+    return {
+        "input": fmean(rank.input for rank in ranks) / whole,
+        "straggler": _slowest(ranks)[1] / whole,
+        "network": min(rank.communication for rank in ranks) / whole,
+        "compute": fmean(rank.compute for rank in ranks) / whole,
+    }
+
+
+def _slowest(ranks: list[Split]) -> tuple[int, float]:
+    """Return the slowest rank and its seconds per step beyond the median of the others."""
+    slowest = max(range(len(ranks)), key=lambda rank: ranks[rank].own)
+    others = _without(ranks, slowest)
+    return slowest, ranks[slowest].own - median(rank.own for rank in others) if others else 0.0
+
+
+def _without(ranks: list[Split], one: int) -> list[Split]:
+    return ranks[:one] + ranks[one + 1 :]
+
+
+NOT_THE_BATCH = "but not a larger --batch-size, which needs as much data for every image"
+
+
+def _input(found: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
+    advice = [f"more cores per rank (each has {found.config.threads}): larger machines, or fewer slots on each"]
+    if found.config.dataset == "imagenet":
+        advice += [_reading(found), "images stored in fewer pixels, which decode faster"]
+    return f"input-bound: {share} of the step waits for data", [*advice, NOT_THE_BATCH]
+
+
+def _reading(found: Results) -> str:
+    """Advise on the storage that the run reads from."""
+    path = found.data_path or ""
+    if path.startswith(LOCAL_DATA):
+        return "faster disks where cores are idle"
+    prepare = "" if path.endswith("-records") else "`orchestrator data prepare`, then "
+    return f"where cores are idle {prepare}`orchestrator data stage`, which puts shards on every node's own disk"
+
+
+def _straggler(found: Results, ranks: list[Split], share: str) -> tuple[str, list[str]]:
+    slowest, beyond = _slowest(ranks)
+    mine, others, host = ranks[slowest], _without(ranks, slowest), found.world.hosts[slowest]
+    usual = Split(*(median(part) for part in zip(*others, strict=True)))
+    who = "the other" if len(others) == 1 else "the median of the others"
+    if mine.input - usual.input > beyond / 2:
+        does = f"waits {mine.input * 1e3:.0f} ms per step for data, {who} {usual.input * 1e3:.0f} ms"
+        advice = [f"look whether cores, disk or network of {host} are busy with something else"]
+    else:
+        does = f"computes {mine.compute / max(usual.compute, 1e-9):.1f} x as long as {who}"
+        advice = ["nodes of one kind", f"look whether something else runs on {host}, or a GPU of it is hot"]
+    return f"one rank is slow: rank {slowest} on {host} {does}; {share} of the step is spent waiting for it", advice
+
+
+def _network(found: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
+    config, passes = found.config, found.config.backward_passes_per_step
+    batch = found.effective_batch_size // found.world.size // passes
+    advice = [f"a --batch-size above {batch}, which exchanges gradients less often per image"]
+    advice += [f"where memory does not allow it, --backward-passes-per-step {2 * passes}, which does too"]
+    if config.adasum and config.compression == "none":
+        advice += ["--compression fp16, which halves what travels"]
+    elif config.compression == "none" and not (config.precision == "bfloat16" and "compression" in found.chosen):
+        advice += ["--compression bf16 on a slow network, or fp16 on GPUs: either halves what travels"]
+    advice += ["a longer --cycle-time on CPUs, such as 25", "`orchestrator check`, which measures the network"]
+    return f"network-bound: {share} of the step waits for the exchange of gradients", advice
+
+
+def _compute(found: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
+    advice = ["more nodes"]
+    if found.config.precision == "float32" and "precision" not in found.chosen:
+        advice += ["--precision bfloat16 on GPUs, and on CPUs with AVX512_BF16 (`lscpu` names it)"]
+    return f"compute-bound: {share} of the step computes, as it should be", advice
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+EXPLAINED: dict[Bound, Callable[[Results, list[Split], str], tuple[str, list[str]]]] = {
+    "input": _input,
+    "straggler": _straggler,
+    "network": _network,
+    "compute": _compute,
+}

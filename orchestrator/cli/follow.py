@@ -1,0 +1,111 @@
+"""The end of commands that start a run: follow it and show its results, or print how to follow it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from orchestrator import progress, state
+from orchestrator.cli import output, reports
+from orchestrator.cluster import Cluster
+from orchestrator.errors import RunFailed, RunStopped
+from orchestrator.errors import command as spell
+from orchestrator.runs import control, store
+from orchestrator.runs.control import Seen
+from orchestrator.runs.launch import Run
+from orchestrator.state import Home
+
+Left = TypeVar("Left", bound=BaseModel)
+Show = Callable[[Seen, Path, bool], None]  # gets a run, the directory of its fetched files, and whether to print JSON
+
+
+def follow(
+    place: Home,
+    cluster: Cluster,
+    run: Run,
+    json: bool,
+    show: Show = reports.run,
+    detach: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Follow ``run`` to its end and show its results, or print how to follow it.
+
+    The log is printed on standard output; with ``json`` or ``quiet``, on standard error.
+
+    Args:
+        place: State directory of the cluster.
+        cluster: The cluster that the run is on.
+        run: The run, already started.
+        json: Print JSON.
+        show: Prints the results.
+        detach: Return at once; the run continues.
+        quiet: Keep the log out of standard output.
+
+    Raises:
+        RunFailed: The run did not finish.
+    """
+    if detach:
+        return _detached(run, cluster, json)
+    show(_finished(place, cluster, run, json or quiet), place.runs / run.id, json)
+
+
+def left(file: str, form: type[Left], show: Callable[[Left], None]) -> Show:
+    """Return a function that shows the results of a run that leaves ``file``.
+
+    Args:
+        file: Name of the file in the run's directory.
+        form: Model of its content.
+        show: Prints the content.
+
+    Returns:
+        A function for ``show`` of :func:`follow`.
+    """
+
+    def shown(_: Seen, directory: Path, json: bool) -> None:
+        """Load the file from ``directory`` and print it."""
+        found = state.load(directory / file, form, "run it again")
+        output.as_json(found) if json else show(found)
+
+    return shown
+
+
+def _finished(place: Home, cluster: Cluster, run: Run, quiet: bool) -> Seen:
+    """Follow ``run`` to its end and fetch its files; Ctrl-C leaves it running.
+
+    Raises:
+        RunFailed: The run did not finish.
+    """
+    try:
+        output.stream(control.watch(place, cluster, run), to_stderr=quiet)
+        with control.head_session(place, cluster) as head:
+            seen = control.look(place, head, run)
+            store.collect(place, head, run)
+    except KeyboardInterrupt:
+        progress.note(f"run {run.id} goes on: {_further(run, cluster)}")
+        raise
+    if seen.state != "finished":
+        raise _failed(place, cluster, seen)
+    return seen
+
+
+def _failed(place: Home, cluster: Cluster, seen: Seen) -> RunFailed:
+    run, failure = seen.run, seen.status.failure if seen.status else None
+    cause = f"failed: {control.describe(failure, cluster)}" if failure else f"was {seen.state}"
+    hint = f"{spell(f'logs {run.id}', cluster.name)} shows everything"
+    if store.is_resumable(place, run):
+        hint += f", {spell(f'train --resume {run.id}', cluster.name)} goes on from its newest checkpoint"
+    kind = RunStopped if seen.status and seen.status.exit_code == RunStopped.exit_code else RunFailed
+    return kind(f"run {run.id} {cause}", hint)
+
+
+def _detached(run: Run, cluster: Cluster, json: bool) -> None:
+    if json:
+        return output.as_json(run)
+    output.line(run.id)
+    progress.note(_further(run, cluster))
+
+
+def _further(run: Run, cluster: Cluster) -> str:
+    watch, end = spell(f"logs -f {run.id}", cluster.name), spell(f"stop {run.id}", cluster.name)
+    return f"{watch} follows it, {end} ends it"

@@ -1,0 +1,125 @@
+"""Render monitoring data as tables: the current nodes, GPUs and runs, and a summary of a run."""
+
+from datetime import datetime, timedelta
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from orchestrator.cli import output
+from orchestrator.cli.output import NOTHING, shown
+from orchestrator.monitoring.summary import PARTS, Summary, shares
+from orchestrator.monitoring.top import Gpu, Node, RunNow, Top
+
+
+def everything(cluster: str, found: Top) -> RenderableType:
+    """Return the tables of `orchestrator top`."""
+    gpus = [(node.node, gpu) for node in found.nodes for gpu in node.gpus]
+    head = Text(f"cluster {cluster}: {len(found.nodes)} nodes, {datetime.fromtimestamp(found.time):%H:%M:%S}")
+    parts: list[RenderableType] = [head, Text(), _nodes(found.nodes)]
+    parts += [Text(), _gpus(gpus)] if gpus else []
+    parts += [Text(), _runs(found.runs) if found.runs else Text("no run within the last hour")]
+    return Group(*parts)
+
+
+def _nodes(found: list[Node]) -> RenderableType:
+    return output.columns(
+        ("node", "up", "cpu", "memory", "in", "out", "of the link", "gpu"),
+        [
+            (n.node, "yes" if n.up else "NO", _share(n.cpu), _share(n.memory), _rate(n.receive_bytes_per_second),
+             _rate(n.transmit_bytes_per_second), _share(n.network), _busy(n.gpus))
+            for n in found
+        ],
+    )  # fmt: skip
+
+
+def _busy(gpus: list[Gpu]) -> str:
+    known = [gpu.utilisation for gpu in gpus if gpu.utilisation is not None]
+    return f"{sum(known) / len(known):.0%}" if known else NOTHING
+
+
+def _gpus(found: list[tuple[str, Gpu]]) -> RenderableType:
+    return output.columns(
+        ("node", "gpu", "model", "busy", "memory", "power", "temperature"),
+        [
+            (node, g.gpu, g.model or NOTHING, _share(g.utilisation), _memory(g), _whole(g.power_watts, " W"),
+             _whole(g.temperature_celsius, " °C"))
+            for node, g in found
+        ],
+    )  # fmt: skip
+
+
+def _memory(gpu: Gpu) -> str:
+    used, whole = (shown(b, lambda b: f"{b / (1 << 30):.1f}") for b in (gpu.memory_used_bytes, gpu.memory_bytes))
+    return f"{used} of {whole} GiB"
+
+
+def _runs(found: list[RunNow]) -> RenderableType:
+    return output.columns(
+        ("run", "ranks", "images/s", "mean", "loss", "test loss", "epoch", "left", *PARTS, "slowest"),
+        [
+            (r.run, r.ranks, _whole(r.images_per_second), _whole(r.images_per_second_mean), _loss(r.loss["train"]),
+             _loss(r.loss["test"]), f"{r.epoch or NOTHING}/{r.epochs or NOTHING}", _left(r),
+             *map(_share, (r.split if r.running else shares(r.split_seconds)).values()), _slowest(r))
+            for r in found
+        ],
+    )  # fmt: skip
+
+
+def _left(run: RunNow) -> str:
+    return shown(run.eta_seconds, lambda s: str(timedelta(seconds=round(s)))) if run.running else "ended"
+
+
+def _slowest(run: RunNow) -> str:
+    return f"rank {run.slowest.rank} ({run.slowest.ratio:.2f}x)" if run.slowest else NOTHING
+
+
+def run(found: Summary) -> None:
+    """Print the summary of a run, then its ranks."""
+    output.line(f"run {found.run}: {found.model} on {found.dataset}, {found.ranks} ranks on {len(found.nodes)} nodes")
+    split = ", ".join(f"{part} {_share(share)}" for part, share in shares(found.split_seconds).items())
+    rows = {
+        "images/s": _whole(found.images_per_second),
+        "images": found.images,
+        "epochs": f"{found.epoch or NOTHING} of {found.epochs or NOTHING}",
+        "step": f"{_milliseconds(found.step_seconds)}: {split}",
+        "first step": _milliseconds(found.first_step_seconds),
+        "loss": f"train {_loss(found.loss['train'])}, test {_loss(found.loss['test'])}",
+        "top-1": f"train {_percent(found.top1['train'])}, test {_percent(found.top1['test'])}",
+        "given to allreduce": shown(found.reduced_bytes, lambda b: f"{b / 1e6:.1f} MB"),
+        "checkpoint": _milliseconds(found.checkpoint_seconds),
+        "restarts": found.restarts,
+    }
+    output.table(("what", "value"), [(what, NOTHING if value is None else value) for what, value in rows.items()])
+    output.line()
+    output.table(
+        ("rank", "node", "images/s", "step", *PARTS),
+        [
+            (r.rank, r.node or NOTHING, _whole(r.images_per_second), _milliseconds(r.step_seconds),
+             *(_milliseconds(r.split_seconds[part]) for part in PARTS))
+            for r in found.per_rank
+        ],
+    )  # fmt: skip
+
+
+def _whole(value: float | None, unit: str = "") -> str:
+    return shown(value, lambda number: f"{number:.0f}{unit}")
+
+
+def _share(value: float | None) -> str:
+    return shown(value, "{:.0%}".format)
+
+
+def _percent(value: float | None) -> str:
+    return shown(value, "{:.2%}".format)
+
+
+def _loss(value: float | None) -> str:
+    return shown(value, "{:.4f}".format)
+
+
+def _rate(value: float | None) -> str:
+    return shown(value, lambda b: f"{b / 1e6:.1f} MB/s" if b >= 1e5 else f"{b / 1e3:.1f} kB/s")
+
+
+def _milliseconds(value: float | None) -> str:
+    return shown(value, lambda s: f"{s * 1e3:.1f} ms")

@@ -1,0 +1,63 @@
+"""Model of cluster.yaml: all sections, and the keys that hold for every provider."""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Network
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, field_validator, model_validator
+
+from orchestrator.config.monitoring import Monitoring
+from orchestrator.config.providers import Gcp, Hosts, Local, OpenStack
+from orchestrator.config.sections import MAX_NODES, NAME, NAME_RULE, Gpu, Launch, Section, Train
+from orchestrator.schema.bounded import shown
+
+DEFAULT_NAME = "default"
+Provider = Literal["local", "openstack", "gcp", "hosts"]
+PROVIDERS: tuple[str, ...] = get_args(Provider)
+
+
+class Config(Section):
+    """Configuration of a cluster and of its runs."""
+
+    name: str = Field(DEFAULT_NAME, description="name of the cluster; several can stand side by side")
+    provider: Provider = Field("local", description="where nodes come from: local, openstack, gcp or hosts")
+    nodes: int = Field(2, ge=1, le=MAX_NODES, description="machines, the head among them; with hosts: all of them")
+    min_nodes: int | None = Field(
+        None, ge=1, le=MAX_NODES, description="a deploy is content with so many of them; default: all"
+    )
+    slots: int | None = Field(None, ge=1, le=64, description="ranks per node; default: one per GPU, or one")
+    allow_from: list[IPv4Network] | None = Field(
+        None, min_length=1, description="networks that may ssh into a cloud's nodes; default: this machine's address"
+    )
+    jupyter: bool = Field(False, description="JupyterLab on the head, for `orchestrator notebook`")
+    jupyter_password: str | None = Field(None, exclude=True, min_length=8, description="its password; default: made up")
+    monitoring_password: str | None = Field(
+        None, exclude=True, min_length=8, description="Grafana's password; default: made up"
+    )
+    prices: dict[str, Annotated[float, Field(ge=0)]] = Field(
+        {}, description="price per hour of flavors or machine types, for `orchestrator plan` and the start of `deploy`"
+    )
+    currency: str = Field("EUR", description="what the prices are in")
+    local: Local = Local()
+    openstack: OpenStack = OpenStack()
+    gcp: Gcp = Gcp()
+    hosts: Hosts = Hosts()
+    gpu: Gpu = Gpu()
+    monitoring: Monitoring = Monitoring()
+    launch: Launch = Launch()
+    train: Train = Train()
+
+    @field_validator("name")
+    @classmethod
+    def _hostname(cls, name: str) -> str:
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{shown(name)} is not usable: {NAME_RULE}")
+        return name
+
+    @model_validator(mode="before")
+    @classmethod
+    def _every_host(cls, values: Any) -> Any:
+        """Default ``nodes`` to the number of hosts if the provider is `hosts`."""
+        hosts = values.get("hosts") if isinstance(values, Mapping) and values.get("provider") == "hosts" else None
+        addresses = hosts.get("addresses") if isinstance(hosts, Mapping) else None
+        return {"nodes": len(addresses), **values} if isinstance(addresses, list) and addresses else values

@@ -1,0 +1,1 @@
+"""Docker: the engine, the images and their build context."""

@@ -1,0 +1,1 @@
+"""Deploy a cluster, plan it, tear it down."""

@@ -1,0 +1,78 @@
+"""Ansible's host variables other than the inventory's: trainer, driver, Jupyter and monitoring."""
+
+from pathlib import Path
+from typing import Any
+
+from orchestrator import providers, terraform
+from orchestrator.cluster import Cluster
+from orchestrator.config import Monitoring, expanded, stored
+from orchestrator.monitoring import alertmanager
+from orchestrator.providers import trainer_image
+from orchestrator.providers.local import grafana
+from orchestrator.services import jupyter
+from orchestrator.state import Home, Record
+
+
+def for_ansible(place: Home, record: Record, made: Cluster) -> dict[str, Any]:
+    """Return the variables of every host; none about the trainer if nodes come with it.
+
+    Args:
+        place: State directory of the cluster.
+        record: The deployment.
+        made: The cluster's nodes.
+
+    Returns:
+        Values by variable.
+    """
+    given = jupyter.for_ansible(place, record) | _monitoring(place, record)
+    if not terraform.has_root(record.config["provider"]):
+        given |= {"machines_stay": True}  # their owner decides how others log in
+    if made.trainer == "container":
+        given |= trainer_image.trainer(record)
+    if any(node.gpus for node in made.nodes.values()):
+        given |= _driver(record)
+    return given
+
+
+def _driver(record: Record) -> dict[str, Any]:
+    """Return the variables of the role `nvidia`."""
+    wanted, pairing = stored(record.config).gpu, record.gpu
+    return {
+        "gpu_driver": pairing.driver,
+        "gpu_auto": wanted.driver == "auto",
+        "gpu_least_driver": pairing.least_driver,
+        "gpu_packages": {system: list(names) for system, names in pairing.packages.items()},
+        "gpu_first": {system: list(names) for system, names in pairing.first.items()},
+        **{f"gpu_{name}": _found(f"gpu.{name}", getattr(wanted, name)) for name in ("vgpu_installer", "vgpu_token")},
+    }
+
+
+def _found(key: str, path: Path | None) -> str:
+    """Return an absolute path, since Ansible resolves relative ones elsewhere; "" without a path."""
+    return str(expanded(key, path).absolute()) if path else ""
+
+
+def _monitoring(place: Home, record: Record) -> dict[str, Any]:
+    """Return the monitoring variables: none if monitoring is off and never was on, so that Ansible runs no task for it.
+
+    The password file on this machine indicates that the cluster has, or may have, monitoring; it is removed once the
+    cluster has none.
+    """
+    wanted = stored(record.config).monitoring
+    if not wanted.enabled:
+        return {"monitoring": True, "monitoring_state": "absent"} if place.monitoring.exists() else {}
+    return {
+        "monitoring": True,
+        "monitoring_state": "present",
+        "monitoring_secret": str(place.monitoring),
+        "monitoring_alertmanager": str(alertmanager.kept(place)),
+        **_grafana(place, record, wanted),
+        "monitoring_retention_time": wanted.retention_time,
+        "monitoring_retention_size": wanted.retention_size,
+    }
+
+
+def _grafana(place: Home, record: Record, wanted: Monitoring) -> dict[str, Any]:
+    image = {"grafana_image": wanted.grafana_image} if wanted.grafana_image else {}
+    beside = grafana.for_ansible(place, record) if providers.of_one_machine(record) else {}
+    return {"monitoring_grafana": wanted.grafana, **image, **beside}

@@ -1,0 +1,129 @@
+"""Plan a deploy: what it would make, and whether it could succeed. Nothing is touched."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from orchestrator import gpu, process, progress, providers, state, terraform
+from orchestrator.config import Config, expanded
+from orchestrator.errors import CommandFailed, PreflightError, StateError, command, gather
+from orchestrator.gpu import Pairing
+from orchestrator.monitoring import alertmanager
+from orchestrator.providers import Provider
+from orchestrator.ssh import key_pair
+from orchestrator.state import Home, Record
+from orchestrator.terraform import Change
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Changes of resources that a deploy would make, and its number of each priced item."""
+
+    changes: list[Change]
+    priced: dict[str, int]
+
+
+def preflight(config: Config) -> Pairing:
+    """Check whether a deploy could succeed.
+
+    Returns:
+        Driver, packages and versions for the nodes' GPUs.
+
+    Raises:
+        PreflightError: It could not; it has all findings at once.
+        StateError: The cluster is deployed with another provider.
+    """
+    record = state.read(state.home(config.name))
+    if record and record.config["provider"] != config.provider:
+        raise StateError(
+            f"cluster {config.name!r} is deployed with provider {record.config['provider']}",
+            f"{command('teardown', config.name)} first, or choose another name with --cluster",
+        )
+    pairings: list[Pairing] = []
+    gather(
+        lambda: terraform.check_version() if terraform.has_root(config.provider) else None,
+        lambda: providers.get(config.provider).preflight(config, record),
+        lambda: pairings.append(_pairing(config, record)),
+        lambda: alertmanager.configuration(config.monitoring.receivers) if config.monitoring.enabled else None,
+        lambda: process.require("ssh", "install OpenSSH's client: `sudo apt-get install openssh-client`"),
+    )
+    return pairings[0]
+
+
+def _pairing(config: Config, record: Record | None) -> Pairing:
+    """Choose the driver for the nodes' GPUs.
+
+    Raises:
+        PreflightError: No driver fits, or a licence file is missing.
+    """
+    model, image = providers.get(config.provider).accelerated(config, record)
+    pairing = gpu.resolve(model, config.gpu, gpu.distribution(image))
+    licence = ("vgpu_installer", "vgpu_token") if pairing.driver == "vgpu" else ()
+    gather(*(partial(_there, f"gpu.{name}", getattr(config.gpu, name)) for name in licence))
+    return pairing
+
+
+def _there(key: str, path: Path) -> None:
+    if not expanded(key, path).is_file():
+        raise PreflightError(f"{key}: {path}: no such file", "NVIDIA's licensing portal has it: name where it is here")
+
+
+def plan(config: Config) -> Plan:
+    """Plan a deploy without touching anything."""
+    with progress.step("Checking what is asked for"):
+        preflight(config)
+    place, provider = state.home(config.name), providers.get(config.provider)
+    record = state.read(place) or state.new_record(config.model_dump(mode="json"))
+    changes: list[Change] = []
+    if terraform.has_root(config.provider):
+        with (
+            progress.step("Planning"),
+            TemporaryDirectory(prefix="orchestrator-plan-") as temporary,
+            _keeping_the_log(place),
+        ):
+            draft = Home(Path(temporary) / config.name)
+            given = variables(place if place.key.exists() else draft, config, provider, record)
+            changes = terraform.plan(draft, config.provider, given, place)
+    return Plan(changes, provider.priced(config))
+
+
+@contextmanager
+def _keeping_the_log(place: Home) -> Iterator[None]:
+    """Copy the log that an error names before the plan's temporary directory is removed."""
+    try:
+        yield
+    except CommandFailed as error:
+        if error.log and error.log.exists():
+            kept = place.log("plan")
+            shutil.copyfile(error.log, kept)
+            error.log, error.hint = kept, f"whole log: {kept}"
+        raise
+
+
+def variables(place: Home, config: Config, provider: Provider, record: Record) -> dict[str, Any]:
+    """Return the input variables for Terraform.
+
+    Args:
+        place: State directory of the cluster.
+        config: The configuration.
+        provider: The configuration's provider.
+        record: The deployment.
+
+    Returns:
+        Values by variable.
+    """
+    return {
+        "name": config.name,
+        "id": record.id,
+        "nodes": config.nodes,
+        "slots": config.slots,
+        "allow_from": [str(network) for network in config.allow_from or []] or provider.callers(config, record),
+        "without": [],
+        config.provider: provider.variables(config, record),
+        "ssh_public_key": key_pair.public_half(place.key),
+    }

@@ -1,0 +1,87 @@
+"""Connections to services on the head's loopback: Prometheus, Alertmanager, and Grafana if it runs."""
+
+import contextlib
+import math
+import time
+from collections.abc import Iterator
+
+from orchestrator import process, ssh
+from orchestrator.cluster import Cluster
+from orchestrator.errors import CommandFailed, StateError, command
+from orchestrator.monitoring.prometheus import Prometheus
+from orchestrator.process import Beside
+from orchestrator.services import tunnel
+from orchestrator.services.tunnel import Service
+from orchestrator.state import Home, Record
+
+PROMETHEUS = Service("Prometheus", 9090, "/-/ready", "prometheus")
+ALERTMANAGER = Service("Alertmanager", 9093, "/-/ready", "prometheus-alertmanager")
+GRAFANA = Service("Grafana", 3000, "/api/health", "grafana-server")
+GRAFANA_FACT, THERE = "/etc/orchestrator/grafana", "there"  # the file's content if Grafana is there, else the reason
+ANSWER_SECONDS = 120.0  # Prometheus replays its log, Grafana creates its database
+
+
+def watched(record: Record) -> bool:
+    """Tell whether the cluster was deployed with monitoring; clusters of older versions have none."""
+    return bool((record.config.get("monitoring") or {}).get("enabled"))
+
+
+def require(place: Home, record: Record) -> None:
+    """Raise StateError if the cluster was deployed without monitoring."""
+    if not watched(record):
+        makes = command("deploy --monitoring", place.name)
+        raise StateError(f"cluster {place.name!r} has no monitoring", f"{makes} starts it")
+
+
+@contextlib.contextmanager
+def asking(
+    place: Home, record: Record, cluster: Cluster, answers: float = ANSWER_SECONDS, lasts: float = math.inf
+) -> Iterator[tuple[Prometheus, Beside]]:
+    """Connect to Prometheus through a tunnel.
+
+    Args:
+        place: State directory of the cluster.
+        record: Record of the cluster.
+        cluster: Deployed cluster.
+        answers: Seconds within which Prometheus must answer first.
+        lasts: Seconds after which its client refuses further queries.
+
+    Yields:
+        The client, and the function of the tunnel that waits, as in ``process.beside``.
+
+    Raises:
+        StateError: The cluster has no monitoring.
+        CommandFailed: The tunnel cannot be opened.
+        NodesFailed: Prometheus does not answer in time.
+    """
+    require(place, record)
+    port = tunnel.free_port(None)
+    asked = Prometheus(f"http://{tunnel.HERE}:{port}", cluster.name, time.monotonic() + lasts)
+    with asked as prometheus, tunnel.opened(place, cluster, {PROMETHEUS: port}, answers) as wait:
+        yield prometheus, wait
+
+
+def grafana_lack(place: Home, record: Record, cluster: Cluster) -> str:
+    """Return why Grafana does not run on the head; "" if it does.
+
+    Args:
+        place: State directory of the cluster.
+        record: Record of the cluster.
+        cluster: Deployed cluster.
+
+    Returns:
+        The reason, or "".
+
+    Raises:
+        CommandFailed: The head does not answer.
+    """
+    if record.config["monitoring"].get("grafana") == "off":
+        return "monitoring.grafana is off"
+    asks = f"cat {GRAFANA_FACT} 2>/dev/null || true"
+    argv = ssh.client_command(place, cluster, cluster.head, [asks], ["-o", "BatchMode=yes"])
+    try:
+        said = " ".join(process.run("ask the head for Grafana", argv, seconds=ANSWER_SECONDS).split())
+    except CommandFailed as error:
+        error.hint = f"{command('status', cluster.name)} shows whether the head answers"
+        raise
+    return "" if said == THERE else said or "no deploy has put it there"

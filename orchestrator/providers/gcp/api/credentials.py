@@ -1,0 +1,72 @@
+"""Credentials, found in the environment as Terraform's provider finds them. They are never written to a file."""
+
+import json
+import os
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import google.auth
+from google.auth.credentials import Credentials
+from google.oauth2.credentials import Credentials as Token
+
+from orchestrator.errors import PreflightError
+from orchestrator.schema import bounded
+from orchestrator.schema.bounded import Unreadable
+
+SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
+PROJECT = ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT")
+LOGIN = "`gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
+
+
+def found() -> tuple[Credentials, str | None]:
+    """Return the credentials, and the project that the environment or the credentials name.
+
+    Raises:
+        PreflightError: There are no usable credentials.
+    """
+    try:
+        _require_documents()
+        credentials, project = _found()
+    except Exception as error:  # google-auth does not validate key files: any exception is possible
+        raise PreflightError(f"no usable Google credentials: {error}", LOGIN) from error
+    return credentials, next((os.environ[name] for name in PROJECT if os.environ.get(name)), project)
+
+
+def _require_documents() -> None:
+    """Raise Unreadable, with the name of the variable or file, if google-auth would not read a JSON object."""
+    given = os.environ.get("GOOGLE_CREDENTIALS", "")
+    directory = os.environ.get("CLOUDSDK_CONFIG") or os.path.expanduser("~/.config/gcloud")  # noqa: PTH111
+    files = [os.environ.get("GOOGLE_APPLICATION_CREDENTIALS"), f"{directory}/application_default_credentials.json"]
+    if given.lstrip().startswith("{"):
+        _require_object("GOOGLE_CREDENTIALS", bounded.load_json(given, "GOOGLE_CREDENTIALS"))
+    elif given:
+        files.append(given)
+    for path in filter(None, files):
+        with suppress(FileNotFoundError):
+            _require_object(str(path), bounded.read_json(Path(path)))
+
+
+def _require_object(name: str, value: Any) -> None:
+    if not isinstance(value, dict):
+        raise Unreadable(name, f"expected a JSON object with credentials, found {type(value).__name__}")
+
+
+def _found() -> tuple[Credentials, str | None]:
+    token, given = os.environ.get("GOOGLE_OAUTH_ACCESS_TOKEN"), os.environ.get("GOOGLE_CREDENTIALS")
+    if token:
+        return Token(token), None  # type: ignore[no-untyped-call]
+    if given:
+        return _loaded(given)
+    return google.auth.default(scopes=SCOPES)
+
+
+def _loaded(given: str) -> tuple[Credentials, str | None]:
+    """Load GOOGLE_CREDENTIALS, which holds the path of a key file or the content of one."""
+    inline = given.lstrip().startswith("{")
+    load: Any = google.auth.load_credentials_from_dict if inline else google.auth.load_credentials_from_file
+    with warnings.catch_warnings():  # google-auth warns of files from untrusted sources: this one is the user's own
+        warnings.simplefilter("ignore", DeprecationWarning)
+        credentials, project = load(json.loads(given) if inline else given, scopes=SCOPES)
+    return credentials, project

@@ -1,0 +1,158 @@
+"""Facts of hosts, collected before anything is changed on them."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, field_validator
+
+from orchestrator.config import Config
+from orchestrator.errors import PreflightError
+from orchestrator.providers.hosts import login
+from orchestrator.providers.hosts.login import Login, Resolved
+from orchestrator.schema import Address
+from orchestrator.ssh import Unreachable
+
+ACCOUNT = "orchestrator"
+FREE_IDS = range(700, 800)  # numbers of system accounts that no distribution assigns
+_FACT = re.compile(r"^fact (\w+) ?(.*)$", re.MULTILINE)
+
+
+class Facts(BaseModel):
+    """Output of facts.sh. ``account`` is the entry of ACCOUNT in /etc/passwd; ``mark_*`` is from a deploy's mark.
+
+    ``gpu`` is the model of the host's GPUs, ``sudo`` is "yes" or the reason why sudo does not work, ``shared`` is the
+    number of entries in /shared (None if it does not exist).
+    """
+
+    system: str
+    architecture: str
+    id: str
+    boot: str
+    cpus: int
+    gpus: int
+    gpu: str = ""
+    connection: list[Address]
+    addresses: list[Address]
+    ids: set[int]
+    sudo: str
+    account: list[str] = []
+    account_sudo: str = ""
+    mark_cluster: str = ""
+    mark_id: str = ""
+    mark_node: str = ""
+    mark_by: str = ""
+    mark_account: str = ""
+    shared: int | None = None
+    trainer: str = ""
+
+    @field_validator("connection", "addresses", "ids", mode="before")
+    @classmethod
+    def _words(cls, text: Any) -> Any:
+        return text.split() if isinstance(text, str) else text
+
+    @field_validator("account", mode="before")
+    @classmethod
+    def _entry(cls, text: Any) -> Any:
+        return text.split(":") if isinstance(text, str) else text
+
+    @property
+    def reached_at(self) -> str:
+        """Return the machine's own address to which the login connected."""
+        return self.connection[2] if len(self.connection) == 4 else ""
+
+    @property
+    def listens_on(self) -> int | None:
+        """Return the port of the machine's sshd, as seen on the machine."""
+        words = self.connection
+        return int(words[3]) if len(words) == 4 and words[3].isdecimal() else None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Host of the configuration with its facts. Without ``facts`` there is a ``reason``."""
+
+    name: str
+    login: Login
+    private_address: str | None
+    resolved: Resolved | None = None
+    facts: Facts | None = None
+    reason: str = ""
+
+    @property
+    def address(self) -> str:
+        """Return the private address: the configured one, else the one to which the login connected."""
+        return self.private_address or (self.facts.reached_at if self.facts else "")
+
+
+_last: dict[str, list[Seen]] = {}
+
+
+def node_names(cluster: str, count: int) -> list[str]:
+    """Return the names of ``count`` nodes, head first."""
+    return [f"{cluster}-head", *(f"{cluster}-worker-{number}" for number in range(count - 1))]
+
+
+def look(config: Config) -> list[Seen]:
+    """Ask all configured hosts in parallel."""
+    names = node_names(config.name, config.nodes)
+    chosen = dict(zip(names, config.hosts.addresses, strict=False))
+    logins = {name: login.of(config, host) for name, host in chosen.items()}
+    ways, lost = login.every(logins, lambda name: login.resolve(logins[name]))
+    facts, silent = login.every({name: logins[name] for name in ways}, lambda name: ask(logins[name]))
+    reasons = lost | silent
+    _last.clear()
+    _last[_key(config)] = [
+        Seen(name, logins[name], host.private_address, ways.get(name), facts.get(name), reasons.get(name, ""))
+        for name, host in chosen.items()
+    ]
+    return _last[_key(config)]
+
+
+def again(config: Config) -> list[Seen]:
+    """Return the last result of :func:`look` for the same hosts, so that a deploy asks them only once."""
+    return _last.get(_key(config)) or look(config)
+
+
+def _key(config: Config) -> str:
+    return f"{config.name} {config.nodes} {config.hosts.model_dump_json()}"
+
+
+def ask(way: Login) -> Facts:
+    """Return the facts of a host.
+
+    Raises:
+        Unreachable: The login failed, or its shell printed no facts.
+    """
+    said = dict(_FACT.findall(login.run(way, "facts.sh")))
+    try:
+        return Facts.model_validate(said)
+    except ValueError as error:
+        raise Unreachable(f"its shell gives no facts: {' '.join(str(said).split())}") from error
+
+
+def account_id(seen: list[Seen]) -> tuple[int, int]:
+    """Return user and group number of ACCOUNT: those it has on a host, else numbers that are free on all hosts.
+
+    A shared directory identifies accounts by number alone.
+
+    Raises:
+        PreflightError: Hosts have different numbers, or the numbers belong to another account on a host.
+    """
+    facts = {one.name: one.facts for one in seen if one.facts}
+    has = {name: (int(f.account[2]), int(f.account[3])) for name, f in facts.items() if f.account}
+    if len(set(has.values())) > 1:
+        listed = ", ".join(f"{uid}:{gid} on {name}" for name, (uid, gid) in has.items())
+        raise PreflightError(f"hosts.addresses: account {ACCOUNT} has different numbers: {listed}", "make them equal")
+    taken = set[int]().union(*(f.ids for name, f in facts.items() if name not in has))
+    if not has:
+        free = next(number for number in FREE_IDS if number not in taken)
+        return free, free
+    uid, gid = next(iter(has.values()))
+    if taken & {uid, gid}:
+        hosts = ", ".join(name for name, f in facts.items() if name not in has and f.ids & {uid, gid})
+        raise PreflightError(
+            f"hosts.addresses: {uid}:{gid} is account {ACCOUNT} on {next(iter(has))} and another on {hosts}",
+            "give that other account another number",
+        )
+    return uid, gid

@@ -1,0 +1,183 @@
+"""Provider of nodes that are containers on this machine's Docker Engine."""
+
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+from orchestrator import process
+from orchestrator.config import LEAST_CPUS, Config, stored
+from orchestrator.docker import build, context
+from orchestrator.docker.engine import Engine, Holding
+from orchestrator.errors import PreflightError, command, gather
+from orchestrator.providers import Resource, provisioning
+from orchestrator.providers.local import capacity, cgroups, grafana
+from orchestrator.providers.provisioning import OnLine, provision, strays
+from orchestrator.state import Home, Record
+
+__all__ = ["provision", "strays"]
+
+IMAGE = "node"
+SUBNETS = [IPv4Network((0x0AC90000 + (n << 8), 24)) for n in range(256)]  # 10.201.0.0/24 to 10.201.255.0/24
+DEFAULT_MTU = 1500
+LEAST_QUOTA = (
+    1.0  # cores: a smaller share is not enforced, since a node that briefly needs a whole core would wait for it
+)
+
+
+def preflight(config: Config, record: Record | None) -> None:
+    """Check that Docker answers, the nodes fit on this machine, and the cluster's name and network are free."""
+    docker, ours = Engine(), record.id if record else ""
+    remedy = "install Docker's command line client: https://docs.docker.com/engine/install"
+    gather(
+        lambda: process.require("docker", remedy),
+        lambda: _require_free_name(docker, config.name, ours),
+        lambda: capacity.require_room(docker, config),
+        lambda: _require_inotify(docker, config),
+        lambda: _require_free_subnet(docker, config.local.subnet, ours),
+    )
+
+
+def callers(config: Config, record: Record | None) -> list[str]:
+    """Return no network: only this machine can reach the nodes."""
+    return []
+
+
+def _require_free_name(docker: Engine, name: str, ours: str) -> None:
+    others = [r for r in docker.owned() if r.cluster == name and r.id != ours]
+    if others:
+        listed = ", ".join(f"{resource.kind} {resource.name}" for resource in others)
+        raise PreflightError(
+            f"this Docker Engine has a cluster {name!r} of another state directory: {listed}",
+            f"choose another name with --cluster; if it is yours, {command('teardown --orphans', name)} removes it",
+        )
+
+
+def _require_inotify(docker: Engine, config: Config) -> None:
+    """Check this machine's kernel, unless the nodes are on another machine's engine."""
+    if docker.is_here:
+        others = [r for r in docker.owned() if r.kind == "container" and r.running and r.cluster != config.name]
+        capacity.require_inotify(config.nodes, len(others))
+
+
+def _require_free_subnet(docker: Engine, subnet: IPv4Network | None, ours: str) -> None:
+    for other in docker.networks() if subnet else []:
+        if subnet and other.subnet.overlaps(subnet) and not (ours and other.id == ours):
+            raise PreflightError(
+                f"local.subnet: {subnet} overlaps {other.subnet} of the Docker network {other.name}",
+                "choose another, or leave it out: then a free one is taken",
+            )
+
+
+def variables(config: Config, record: Record) -> dict[str, Any]:
+    """Return the node image, each node's share of this machine, and Grafana's container."""
+    docker = Engine()
+    memory, head_memory = capacity.memory(docker, config)
+    cpus = config.local.cpus or max(LEAST_CPUS, int(100 * docker.cpus / config.nodes) / 100)
+    groups = cgroups.options(docker, config.name)
+    return {
+        "image": context.tag(IMAGE, config.local.base_image),
+        "subnet": str(config.local.subnet or _subnet(docker, config.name, record)),
+        "mtu": _mtu(),
+        "cpus": cpus,
+        "quota": cpus if config.local.cpus or cpus >= LEAST_QUOTA else docker.cpus,
+        "memory": memory,
+        "head_memory": head_memory,
+        "grafana": grafana.variables(docker, config),
+        "cgroup_parent": groups.parent,
+        "cgroup_volumes": groups.volumes,
+    }
+
+
+def _subnet(docker: Engine, name: str, record: Record) -> IPv4Network:
+    """Return the previous subnet if it is still free, else another free one."""
+    taken = [network.subnet for network in docker.networks() if network.id != record.id]
+    before = record.variables.get("local", {}).get("subnet")
+    kept = IPv4Network(before) if before else None
+    if kept and not any(kept.overlaps(other) for other in taken):
+        return kept
+    return free_subnet(name, taken)
+
+
+def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]:
+    """Return no GPU and the base image: containers use only the CPU."""
+    return None, config.local.base_image
+
+
+def prepare(record: Record, place: Home) -> None:
+    """Build the node image, and prepare Grafana's container."""
+    docker = Engine()
+    build.ensure(docker, IMAGE, stored(record.config).local.base_image, place.log("image"))
+    grafana.prepare(docker, record, place)
+
+
+def priced(config: Config) -> dict[str, int]:
+    """Return nothing: local nodes have no price."""
+    return {}
+
+
+def trainer_digest(record: Record) -> str:
+    """Return the digest of the trainer that the nodes must have."""
+    return context.digest(stored(record.config).local.base_image)
+
+
+def free_subnet(name: str, taken: list[IPv4Network]) -> IPv4Network:
+    """Return the first free subnet, starting at a position derived from ``name``: concurrent deploys seldom collide."""
+    start = sum(name.encode()) % len(SUBNETS)
+    for subnet in SUBNETS[start:] + SUBNETS[:start]:
+        if not any(subnet.overlaps(other) for other in taken):
+            return subnet
+    raise PreflightError("no free network left in 10.201.0.0/16", "set local.subnet to a free one")
+
+
+def _mtu() -> int:
+    """Return the MTU of the interface with the default route, through which packets of the nodes leave."""
+    for line in Path("/proc/net/route").read_text().splitlines()[1:]:
+        interface, destination = line.split()[:2]
+        if destination == "00000000":
+            return int(Path(f"/sys/class/net/{interface}/mtu").read_text())
+    return DEFAULT_MTU
+
+
+def destroy(place: Home, record: Record, on_line: OnLine) -> None:
+    """Destroy the cluster's resources, and remove its control group.
+
+    Args:
+        place: State directory of the cluster.
+        record: Record of the deployment.
+        on_line: Receives lines of progress.
+    """
+    provisioning.destroy(place, record, on_line)
+    cgroups.remove(Engine(), place.name)
+
+
+def survey(record: Record) -> list[Resource]:
+    """Return every resource of this deployment on the engine."""
+    return [_resource(r) for r in Engine().owned() if r.id == record.id]
+
+
+def lost(record: Record, recorded: Mapping[str, str]) -> list[str]:
+    """Return the addresses of missing and stopped resources: terraform_data does not track the containers behind it."""
+    usable = {resource.name for resource in survey(record) if resource.usable}
+    return [address for address, name in recorded.items() if name not in usable]
+
+
+def faults(record: Record) -> dict[str, str]:
+    """Return nothing: the engine reports errors at once."""
+    return {}
+
+
+def strangers(config: Config) -> list[Resource]:
+    """Return every resource on the engine with the cluster's name, of any deployment."""
+    return [_resource(r) for r in Engine().owned() if r.cluster == config.name]
+
+
+def remove(config: Config, resources: Iterable[Resource]) -> None:
+    """Remove containers first: they hold networks and volumes."""
+    docker = Engine()
+    for resource in sorted(resources, key=lambda r: r.kind):
+        docker.remove(resource.kind, resource.key)
+
+
+def _resource(holding: Holding) -> Resource:
+    return Resource(holding.kind, holding.name, holding.key, holding.running, known_as=holding.name)

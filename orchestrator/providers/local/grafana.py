@@ -1,0 +1,155 @@
+"""Grafana for local nodes: a container in the head's network namespace, because these nodes have no Docker.
+
+Its image is taken from this machine's Docker Engine, or pulled once. Terraform makes the container. Its files reach
+it in a tar archive, which holds the password and is readable only by its owner.
+"""
+
+import hashlib
+import io
+import os
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from orchestrator import assets, progress, state
+from orchestrator.config import Config, Monitoring, stored
+from orchestrator.docker.engine import Engine
+from orchestrator.services import password
+from orchestrator.services.password import Secret
+from orchestrator.state import Home, Record
+
+ACCOUNT = 472  # Grafana's account in its image
+SILENT_SECONDS = 15.0  # for a registry that does not answer
+NONE = {"image": "", "files": "", "digest": "", "password": ""}
+LACK = (
+    "this machine's Docker Engine has no image {} and cannot pull it ({}): load one by `docker load`, `docker pull` or"
+    " `docker build`, under that name or the one in monitoring.grafana_image, and deploy again"
+)
+MAX_REASON = 200  # characters of the message of a registry, or of a proxy before it
+UNUSUAL = re.compile(r"[^\w .,:/@()-]")  # a registry's message passes through JSON and Ansible's templates
+# Grafana complains about each directory of provisioning that does not exist.
+EMPTY = ("provisioning/alerting", "provisioning/notifiers", "provisioning/plugins")
+
+
+def variables(docker: Engine, config: Config) -> dict[str, str]:
+    """Return the variables of Terraform's root `local` for the container; :data:`NONE` without an image."""
+    image = _image(docker, config.monitoring) if _wanted(config.monitoring) else None
+    if image is None:
+        return NONE
+    place = state.home(config.name)
+    return {"image": image, "files": str(_archive(place)), "digest": _digest(), "password": _password_time(place)}
+
+
+def prepare(docker: Engine, record: Record, place: Home) -> None:
+    """Pull the image if the engine does not have it, and write the container's files.
+
+    A failed pull is repeated only for another image, or if ``monitoring.grafana`` is "on".
+
+    Args:
+        docker: The Docker Engine.
+        record: Record of the deployment.
+        place: State directory of the cluster.
+    """
+    wanted = stored(record.config).monitoring
+    if not _wanted(wanted):
+        return
+    if not _image(docker, wanted) and (wanted.grafana == "on" or _reference(wanted) not in _lack(place)):
+        _pull(docker, _reference(wanted), place)
+    if _image(docker, wanted):
+        _write(place)
+
+
+def for_ansible(place: Home, record: Record) -> dict[str, Any]:
+    """Return variables of the role `grafana`: the head has Grafana in a container beside it, or why it has none."""
+    if record.variables.get("local", {}).get("grafana", NONE)["image"]:
+        return {"monitoring_grafana_beside": True}
+    return {"monitoring_grafana_lack": _lack(place)} if _wanted(stored(record.config).monitoring) else {}
+
+
+def _wanted(monitoring: Monitoring) -> bool:
+    return monitoring.enabled and monitoring.grafana != "off"
+
+
+def _reference(monitoring: Monitoring) -> str:
+    return monitoring.grafana_image or (_infra() / "image").read_text().strip()
+
+
+def _image(docker: Engine, monitoring: Monitoring) -> str | None:
+    """Return the id of the image, if it exists. A manually loaded image has its name, but not its registry's digest."""
+    reference = _reference(monitoring)
+    return docker.image_id(reference) or docker.image_id(reference.partition("@")[0])
+
+
+def _pull(docker: Engine, reference: str, place: Home) -> None:
+    """Pull the image, or write down why that failed."""
+    with progress.step(f"Pulling {reference} (once)") as step:
+        reason = docker.fetch(reference, step.detail, SILENT_SECONDS)
+        step.detail(reason)
+    state.replace(_lack_file(place), LACK.format(reference, UNUSUAL.sub("", reason)[:MAX_REASON]) if reason else "")
+
+
+def _lack_file(place: Home) -> Path:
+    return place.terraform / "grafana.lack"
+
+
+def _lack(place: Home) -> str:
+    """Return why the last pull failed; "" if it succeeded or there was none."""
+    try:
+        return _lack_file(place).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _infra() -> Path:
+    return assets.directory("infra") / "grafana"
+
+
+def _archive(place: Home) -> Path:
+    return place.terraform / "grafana.tar"
+
+
+def _digest() -> str:
+    """Return twelve hexadecimal digits of a hash over the container's files, without the password."""
+    content = hashlib.sha256()
+    for path in _sources():
+        content.update(f"{path.relative_to(_infra())}\0".encode() + path.read_bytes())
+    return content.hexdigest()[:12]
+
+
+def _password_time(place: Home) -> str:
+    """Return when the password was set, which reveals nothing about it."""
+    return str(place.monitoring.stat().st_mtime_ns) if place.monitoring.exists() else ""
+
+
+def _sources() -> Iterator[Path]:
+    yield from sorted(path for path in _infra().rglob("*") if path.suffix in (".ini", ".json", ".yml"))
+
+
+def _directory(archive: tarfile.TarFile, name: str, account: int = 0) -> None:
+    member = tarfile.TarInfo(name)
+    member.type, member.mode, member.uid = tarfile.DIRTYPE, 0o755, account
+    archive.addfile(member)
+
+
+def _file(archive: tarfile.TarFile, name: str, content: bytes, account: int = 0, mode: int = 0o644) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode, member.uid = len(content), mode, account
+    archive.addfile(member, io.BytesIO(content))
+
+
+def _write(place: Home) -> None:
+    """Write the archive. Grafana's account owns its data directory and the password, root owns everything else."""
+    path = _archive(place)
+    with state.usable(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
+            _directory(archive, "data", ACCOUNT)
+            for name in EMPTY:
+                _directory(archive, name)
+            for source in _sources():
+                _file(archive, str(source.relative_to(_infra())), source.read_bytes())
+            kept = password.read(place.monitoring, Secret)
+            _file(archive, "password", kept.password.encode() if kept else b"", ACCOUNT, 0o400)

@@ -1,0 +1,116 @@
+"""Catalogue of a cloud: images, flavors, networks, zones, volume types."""
+
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from math import ceil
+from typing import Any
+
+from openstack.exceptions import NotFoundException
+
+from orchestrator.providers.openstack.api.connection import VOLUMES, Cloud, asking
+
+
+@dataclass(frozen=True)
+class Image:
+    """Image of a cloud. ``disk`` (GiB) and ``memory`` (MiB) are the minimum for a server of it."""
+
+    id: str
+    name: str
+    status: str
+    created: str
+    disk: int
+    memory: int
+
+
+@dataclass(frozen=True)
+class Flavor:
+    """Flavor: ``memory`` in MiB, ``disk`` in GiB (0: none, or as large as the image), ``properties``: extra specs."""
+
+    id: str
+    name: str
+    cpus: int
+    memory: int
+    disk: int
+    properties: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Network:
+    """Network of a cloud. ``ours``: it belongs to this project, which can therefore see its routers."""
+
+    id: str
+    name: str
+    external: bool
+    ours: bool
+
+
+def images(cloud: Cloud, name: str | None = None) -> list[Image]:
+    """Return the images with ``name``, or all, newest first."""
+    with asking("list images", "image", "list"):
+        found = [_image(image) for image in cloud.connection.image.images(**({"name": name} if name else {}))]
+    return sorted(found, key=lambda image: image.created, reverse=True)
+
+
+def image(cloud: Cloud, key: str) -> Image | None:
+    """Return the image with this id, or None if it is gone."""
+    with asking("look for an image", "image", "show", key):
+        try:
+            return _image(cloud.connection.image.get_image(key))
+        except NotFoundException:
+            return None
+
+
+def _image(found: Any) -> Image:
+    content = ceil(max(found.size or 0, found.virtual_size or 0) / 2**30)
+    least = max(found.min_disk or 0, content)
+    return Image(found.id, found.name or "", found.status, found.created_at or "", least, found.min_ram or 0)
+
+
+def flavors(cloud: Cloud) -> list[Flavor]:
+    """Return all flavors."""
+    with asking("list flavors", "flavor", "list"):
+        return [
+            Flavor(f.id, f.name, int(f.vcpus), int(f.ram), int(f.disk), dict(f.extra_specs or {}))
+            for f in cloud.connection.compute.flavors(get_extra_specs=True)
+        ]
+
+
+def networks(cloud: Cloud) -> list[Network]:
+    """Return all networks."""
+    with asking("list networks", "network", "list"):
+        return [
+            Network(n.id, n.name or "", bool(n.is_router_external), n.project_id == cloud.project)
+            for n in cloud.connection.network.networks()
+        ]
+
+
+def subnets(cloud: Cloud, network: Network) -> list[IPv4Network]:
+    """Return the IPv4 subnets of ``network`` that this project may see: often none of an external network."""
+    with asking("list subnets", "subnet", "list", "--network", network.id):
+        found = cloud.connection.network.subnets(network_id=network.id)
+        return [IPv4Network(subnet.cidr, strict=False) for subnet in found if subnet.ip_version == 4]
+
+
+def is_routed(cloud: Cloud, network: Network) -> bool:
+    """Tell whether a router of this project has an interface in ``network``."""
+    with asking("list ports", "port", "list", "--network", network.id):
+        ports = cloud.connection.network.ports(network_id=network.id)
+        return any("router" in (port.device_owner or "") for port in ports)
+
+
+def zones(cloud: Cloud) -> list[str]:
+    """Return the availability zones in which servers can be made."""
+    with asking("list availability zones", "availability", "zone", "list", "--compute"):
+        found = cloud.connection.compute.availability_zones()
+        return sorted(zone.name for zone in found if (zone.state or {}).get("available"))
+
+
+def volume_types(cloud: Cloud) -> list[str]:
+    """Return the names of all volume types."""
+    with asking("list types of volumes", "volume", "type", "list"):
+        return sorted(kind.name for kind in cloud.connection.block_storage.types())
+
+
+def has_volumes(cloud: Cloud) -> bool:
+    """Tell whether the cloud has a volume service."""
+    return cloud.endpoint(VOLUMES) is not None

@@ -1,0 +1,102 @@
+"""Credentials as openstacksdk finds them: in clouds.yaml or the environment. They are not stored anywhere else."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keystoneauth1.exceptions as trouble
+import openstack
+from openstack.config import OpenStackConfig, loader
+from openstack.connection import Connection
+from pydantic import BaseModel, ValidationError
+
+from orchestrator.config import documents, nearest
+from orchestrator.errors import PreflightError
+from orchestrator.schema.bounded import Unreadable, problems
+
+ANSWER_SECONDS = 60
+GET_ONE = "download clouds.yaml from the site's dashboard (API Access) to ~/.config/openstack/clouds.yaml"
+
+
+def clouds_file() -> Path | None:
+    """Return the clouds.yaml that openstacksdk uses. Terraform runs in another directory and must be told of it."""
+    return _file()[0]
+
+
+def entries() -> list[str]:
+    """Return the clouds that clouds.yaml names."""
+    return sorted(_file()[1])
+
+
+def connection(entry: str | None) -> Connection:
+    """Return a connection to ``entry`` of clouds.yaml, or to the cloud in the environment. Nothing is sent yet.
+
+    Raises:
+        PreflightError: The credentials are missing, incomplete or unusable.
+    """
+    wanted = entry or os.environ.get("OS_CLOUD")
+    if wanted:
+        _require_entry("openstack.cloud" if entry else "OS_CLOUD", wanted)
+    try:
+        return openstack.connect(cloud=wanted, api_timeout=ANSWER_SECONDS)
+    except trouble.MissingRequiredOptions as error:
+        hint = f"name an entry of clouds.yaml with openstack.cloud, or {GET_ONE}"
+        raise PreflightError(f"OpenStack's credentials are incomplete: {said(error)}", hint) from error
+    except Exception as error:  # the SDK and its plugins check no types: the entry may hold anything
+        where = f"{clouds_file()}: {wanted}" if wanted else "OS_* in the environment"
+        hint = "keys of a login stand under auth; cacert, verify, profile, regions and others stand beside it"
+        raise PreflightError(f"OpenStack's credentials cannot be used: {where}: {said(error)}", hint) from error
+
+
+def _require_entry(key: str, wanted: str) -> None:
+    path, known = _file()
+    if path is None:
+        raise PreflightError(f"{key}: there is no clouds.yaml, or none that can be read, to have {wanted!r}", GET_ONE)
+    if wanted not in known:
+        hint = f"it has {', '.join(sorted(known))}" if known else GET_ONE
+        raise PreflightError(f"{key}: {wanted!r} is not in {path}{nearest(wanted, list(known))}", hint)
+
+
+def _file() -> tuple[Path | None, Mapping[str, Any]]:
+    """Return the path and the entries of clouds.yaml. Raise PreflightError if such a file exists and is invalid."""
+    try:
+        for path in (os.environ.get("OS_CLIENT_CONFIG_FILE"), *loader.CONFIG_FILES, *loader.SECURE_FILES):
+            _require_entries(Path(path or ""))
+        found = OpenStackConfig(load_envvars=True)
+    except Unreadable as error:
+        raise PreflightError(str(error), f"correct it, or {GET_ONE}") from error
+    except Exception as error:  # as above
+        raise PreflightError(f"clouds.yaml cannot be used: {said(error)}", GET_ONE) from error
+    known = (found.cloud_config or {}).get("clouds") or {}
+    made_up = (found.envvar_key, "defaults")  # openstacksdk's names for clouds without an entry
+    path = found.config_filename
+    return (Path(path).absolute() if path else None), {n: e for n, e in known.items() if n not in made_up}
+
+
+class _Entry(BaseModel):
+    auth: dict[str, str | int | float | bool | None] | None = None
+    region_name: str | None = None
+    regions: list[str | dict[str, Any]] | None = None
+
+
+class _Clouds(BaseModel):
+    clouds: dict[str, _Entry] | None = None
+
+
+def _require_entries(path: Path) -> None:
+    """Raise Unreadable for a file that openstacksdk would read, skip or fail at, although it holds no clouds."""
+    if not path.is_file() and not path.is_fifo():
+        return
+    try:
+        _Clouds.model_validate(documents.read(path) or {})
+    except ValidationError as error:
+        raise Unreadable(path, problems(error, values=False)) from None  # a value may be a password
+    except Unreadable as error:
+        if not isinstance(error.__cause__, PermissionError):  # openstacksdk skips files it may not read
+            raise
+
+
+def said(error: BaseException) -> str:
+    """Return the first line of an error's message, without the number of the request."""
+    return (str(error).partition(" (Request-ID")[0].splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,143 @@
+"""Provisioning and teardown for all providers whose nodes Terraform makes."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from orchestrator import config, progress, providers, terraform
+from orchestrator.cluster import Cluster
+from orchestrator.config import Config
+from orchestrator.errors import CommandFailed, PreflightError, command
+from orchestrator.progress import log_errors
+from orchestrator.providers import Resource, unrecorded
+from orchestrator.providers.unrecorded import strays
+from orchestrator.state import Home, Record
+
+__all__ = ["destroy", "provision", "strays"]
+
+OnLine = Callable[[str], None]
+
+
+def provision(
+    place: Home, record: Record, strays: Sequence[Resource], on_line: OnLine
+) -> tuple[Cluster, dict[str, str]]:
+    """Apply. If nodes cannot be made and enough are left, continue without them.
+
+    Args:
+        place: State directory of the cluster.
+        record: Record of the deployment.
+        strays: Resources to remove first: they hold names and addresses that are needed again.
+        on_line: Receives lines of progress.
+
+    Returns:
+        The cluster, and the missing nodes with reasons.
+
+    Raises:
+        CommandFailed: Terraform failed, or too many nodes could not be made.
+    """
+    provider, name = providers.of(record), record.config["provider"]
+    provider.remove(told(record), strays)
+    lost = provider.lost(record, terraform.recorded(place, name).recorded)
+    try:
+        return terraform.apply(place, name, record.variables, lost, on_line), {}
+    except terraform.NodesNotMade as failed:
+        said = provider.faults(record)  # before the next apply, which destroys the failed nodes
+        missing = {name: said.get(name, reason) for name, reason in _tolerable(record, failed).items()}
+        return _apply_without(place, record, missing, on_line), missing
+
+
+def _tolerable(record: Record, failed: terraform.NodesNotMade) -> dict[str, str]:
+    """Return the workers to leave out, with reasons, if ``min_nodes`` allows it, else raise ``failed``.
+
+    If there was no room for the head, a worker is left out in its place.
+    """
+    if failed.others or record.config["nodes"] - len(failed.reasons) < record.least:
+        raise failed
+    head = f"{record.config['name']}-head"
+    workers = {name: reason for name, reason in failed.reasons.items() if name != head}
+    if head in failed.reasons:
+        names = [f"{record.config['name']}-worker-{number}" for number in range(record.config["nodes"] - 1)]
+        made = next(name for name in reversed(names) if name not in workers)
+        workers[made] = f"gave way to the head: {failed.reasons[head]}"
+    return workers
+
+
+def _apply_without(place: Home, record: Record, missing: Iterable[str], on_line: OnLine) -> Cluster:
+    name, without = record.config["provider"], {**record.variables, "without": sorted(missing)}
+    try:
+        return terraform.apply(place, name, without, [], on_line)
+    except terraform.NodesNotMade:  # the head may have failed before the worker that gives way to it was removed
+        return terraform.apply(place, name, without, [], on_line)
+
+
+def require_same_place(config: Config, key: str, before: str | None, here: str | None) -> None:
+    """Raise PreflightError if the cluster is deployed in another place than ``key`` says now.
+
+    Args:
+        config: Configuration of the cluster.
+        key: Key of the place in the provider's section.
+        before: Place of the deployment, if there is one.
+        here: Place that is asked for.
+
+    Raises:
+        PreflightError: The places differ.
+    """
+    if before and before != here:
+        raise PreflightError(
+            f"{config.provider}.{key}: {here} asked for, the cluster is deployed in {before}",
+            f"{command('teardown', config.name)} first, or choose another name with --cluster",
+        )
+
+
+def require_free_name(config: Config, where: str, others: Sequence[str]) -> None:
+    """Raise PreflightError if resources of another state directory carry the cluster's name.
+
+    Args:
+        config: Configuration of the cluster.
+        where: Name of the place that was searched, for the message.
+        others: Resources of another state directory with the cluster's name.
+
+    Raises:
+        PreflightError: ``others`` is not empty.
+    """
+    if others:
+        raise PreflightError(
+            f"{where} has a cluster {config.name!r} of another state directory: {', '.join(others)}",
+            "choose another name with --cluster; "
+            f"if it is yours, {command('teardown --orphans', config.name)} removes it",
+        )
+
+
+def image_gone(config: Config, image: object) -> PreflightError:
+    """Return the error for nodes to be made while the image of the existing nodes no longer exists."""
+    return PreflightError(
+        f"{config.provider}.image: the {image!r} that the nodes were made of is gone: "
+        "new nodes would be of another, and all would be made anew",
+        f"{command('teardown', config.name)} first, or stay with the nodes that there are",
+    )
+
+
+def destroy(place: Home, record: Record, on_line: OnLine) -> None:
+    """Destroy the resources in Terraform's state. If that fails, remove those that carry the cluster's labels.
+
+    Args:
+        place: State directory of the cluster.
+        record: Record of the deployment.
+        on_line: Receives lines of progress.
+    """
+    provider, settings = providers.of(record), told(record)
+    with log_errors("removing what Terraform does not know"):  # first: a stray node would hold the network
+        provider.remove(settings, unrecorded.find(place, record))
+    try:
+        terraform.destroy(place, record.config["provider"], on_line)
+    except (CommandFailed, PreflightError) as error:
+        progress.note(f"{error.message}\nremoving by label instead")
+    with log_errors("removing by label"):  # the receipt lists what remains
+        provider.remove(settings, provider.survey(record))
+
+
+def told(record: Record) -> Config:
+    """Return the configuration of a deployment, unset keys filled from its variables: defaults may have changed."""
+    settings = config.usable(record.config)
+    section, resolved = getattr(settings, settings.provider), record.variables.get(settings.provider, {})
+    silent = [key for key, value in section if value is None and isinstance(resolved.get(key), str)]
+    filled = section.model_copy(update={key: resolved[key] for key in silent})
+    return settings.model_copy(update={settings.provider: filled})

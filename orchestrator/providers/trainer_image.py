@@ -1,0 +1,61 @@
+"""The trainer's image for providers whose nodes are whole machines."""
+
+from pathlib import Path
+from typing import Any
+
+from orchestrator import lock, progress, state
+from orchestrator.cluster import SHARED
+from orchestrator.config import stored
+from orchestrator.docker import build, context
+from orchestrator.docker.engine import Engine
+from orchestrator.state import Home, Record
+
+IMAGE = "trainer"
+WAIT_SECONDS = 3600.0  # for another deploy that builds and packs the image
+
+
+def prepare(record: Record, place: Home) -> None:
+    """Build and pack the trainer's image if its archive is not on this machine.
+
+    Raises:
+        PreflightError: Docker, disk space or the base image is missing.
+        CommandFailed: The build failed.
+    """
+    path = _archive(record)
+    if path.exists():
+        return
+    with lock.waited(path.with_name("lock"), "packs the trainer's image", WAIT_SECONDS, "XDG_CACHE_HOME"):
+        if not path.exists():
+            _pack(record, place, path)
+
+
+def _pack(record: Record, place: Home, path: Path) -> None:
+    for left in path.parent.glob(".*.tar.zst.*"):  # left by a killed command
+        left.unlink()
+    engine, base = Engine(), stored(record.config).local.base_image
+    tag = build.ensure(engine, IMAGE, base, place.log("image"), record.gpu.accelerator)
+    with progress.step("Packing the trainer's image (once)") as step:
+        build.archive(engine, tag, path, lambda done: step.detail(f"{done >> 20} MiB"))
+
+
+def trainer_digest(record: Record) -> str:
+    """Return the digest of the trainer that the nodes must have."""
+    return context.digest(stored(record.config).local.base_image, record.gpu.accelerator)
+
+
+def trainer(record: Record) -> dict[str, Any]:
+    """Return the image and its local archive as variables of the Ansible role that brings it to the nodes."""
+    archive = _archive(record)
+    return {
+        "trainer_image": _tag(record),
+        "trainer_archive": str(archive),
+        "trainer_parcel": f"{SHARED}/.orchestrator/{archive.name}",
+    }
+
+
+def _tag(record: Record) -> str:
+    return context.tag(IMAGE, stored(record.config).local.base_image, record.gpu.accelerator)
+
+
+def _archive(record: Record) -> Path:
+    return state.cache() / "images" / f"{_tag(record).replace(':', '-')}.tar.zst"

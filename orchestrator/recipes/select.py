@@ -1,0 +1,77 @@
+"""Selection of a compatible model and data set, and their recipes: the model's, overridden by the user's own."""
+
+from typing import Any
+
+from orchestrator.config import Train, nearest
+from orchestrator.errors import ConfigError
+from orchestrator.recipes import validate
+from orchestrator.recipes.builtin import card, datasets, models
+
+ANY_SHAPE = ("synthetic", "imagenet")  # image size and classes of all other data sets are fixed
+
+
+def require(train: Train) -> tuple[str, str]:
+    """Return the model and the data set of ``train``.
+
+    Raises:
+        ConfigError: Holds every problem: model or data set is missing or unknown, they are incompatible, the image size
+            is wrong or too small, or the user's recipe cannot be used.
+    """
+    problems = []
+    for key, value, known in (("model", train.model, models()), ("dataset", train.dataset, list(datasets()))):
+        if value is None:
+            problems.append(f"train.{key}: missing; one of {', '.join(known)}")
+        elif value not in known:
+            problems.append(f"train.{key}: {value!r} is unknown{nearest(value, known)} (known: {', '.join(known)})")
+    try:
+        problems += _misfits(train, str(train.model), str(train.dataset)) if not problems else []
+    except ConfigError as error:
+        problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return str(train.model), str(train.dataset)
+
+
+def recipe(train: Train) -> dict[str, Any]:
+    """Return the recipe for the data set of ``train``: keys of TrainConfig and of Launch."""
+    return _merged(train, *require(train))
+
+
+def _misfits(train: Train, model: str, dataset: str) -> list[str]:
+    """Return why the model cannot be trained on the data set."""
+    table, has = bool(card(model).get("table")), datasets()[dataset]
+    if table != bool(has.get("table")):
+        others = ", ".join(name for name in models() if bool(card(name).get("table")) != table)
+        learns, are = ("tables", "images") if table else ("images", "a table")
+        return [f"train.model: {model} learns from {learns}, {dataset} is {are}: take {others}"]
+    return _wrong_shape(train, has, _merged(train, model, dataset)) or _too_small(train, model, dataset)
+
+
+def _wrong_shape(train: Train, has: dict[str, Any], said: dict[str, Any]) -> list[str]:
+    """Return image sizes and classes that were asked for and differ from those of the data set, if these are fixed."""
+    if train.dataset in ANY_SHAPE:
+        return []
+    size, changed = has["image_size"], [key for key in ("image_size", "classes") if said[key] != has[key]]
+    problems = [f"{train.recipe}: {key}: {said[key]}: {train.dataset} has {has[key]}" for key in changed]
+    if train.image_size not in (None, size):
+        whose = f"images of {train.dataset} have {size} pixels" if size > 1 else f"{train.dataset} is a table"
+        problems.append(f"train.image_size: {train.image_size}: {whose}")
+    return problems
+
+
+def _too_small(train: Train, model: str, dataset: str) -> list[str]:
+    size, least = train.image_size or _merged(train, model, dataset)["image_size"], card(model)["minimum_size"]
+    place = (
+        f"train.image_size: {size}" if train.image_size else f"train.dataset: images of {dataset} have {size} pixels"
+    )
+    return [] if size >= least else [f"{place}: {model} needs at least {least}"]
+
+
+def _merged(train: Train, model: str, dataset: str) -> dict[str, Any]:
+    """Merge the model's recipe for all data sets, its recipe for this one, then the user's recipe likewise."""
+    sections = [card(model)["common"], card(model).get(dataset, {})]
+    if train.recipe:
+        found = validate.own(train.recipe, list(datasets()))
+        sections += [found.get("common", {}), found.get(dataset, {})]
+    shape = {key: datasets()[dataset][key] for key in ("classes", "image_size", "channels")}
+    return {key: value for section in (shape, *sections) for key, value in section.items()}

@@ -1,0 +1,1 @@
+"""Runs: what they execute, and how they are launched, recorded, resumed and fetched."""

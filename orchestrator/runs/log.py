@@ -1,0 +1,56 @@
+"""Filter a run's log for display. Pure: pieces of bytes in, lines out."""
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:")
+MPI_TAG = re.compile(r"\[1,\d+\]<(?:stdout|stderr)>:")  # mpirun writes one before every piece of output
+LONGEST = 1 << 16  # characters of a line; the rest becomes the next line
+LINE_END = re.compile(r"[\r\n]")
+# TensorFlow 2.21 writes these lines at every start, at any log level. The log file keeps them.
+CHATTER = re.compile(
+    r"before absl::InitializeLog|port\.cc:\d+\] oneDNN|cpu_feature_guard\.cc|^To enable the following instructions"
+)
+# After a rank failed, horovodrun adds its own traceback, which adds nothing to the rank's.
+LAUNCHER_TRACEBACK = "Traceback (most recent call last):"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a log; not ``lasting`` if it is progress that the next line replaces."""
+
+    text: str
+    lasting: bool
+
+
+def lines(pieces: Iterable[bytes]) -> Iterator[Line]:
+    """Split a log that comes in ``pieces`` into lines; lines of ranks other than 0 start with the rank's number."""
+    in_traceback = False
+    for text, lasting in _split(pieces):
+        tag = TAG.match(text)
+        words = MPI_TAG.sub("", text[tag.end() :]) if tag else text
+        in_traceback = not tag and (in_traceback or words == LAUNCHER_TRACEBACK)
+        if words.strip() and not in_traceback and not CHATTER.search(words):
+            yield Line(f"[rank {tag[1]}] {words}" if tag and tag[1] != "0" else words, lasting)
+
+
+def _split(pieces: Iterable[bytes]) -> Iterator[tuple[str, bool]]:
+    decoder, rest = codecs.getincrementaldecoder("utf-8")(errors="replace"), ""
+    for piece in pieces:
+        rest, end = rest + decoder.decode(piece), 0
+        for match in LINE_END.finditer(rest):
+            yield rest[end : match.start()], match[0] == "\n"
+            end = match.end()
+        rest = rest[end:]
+        if len(rest) > LONGEST:
+            yield rest, True
+            rest = ""
+    if rest:
+        yield rest, True
+
+
+def without_chatter(words: Iterable[str]) -> list[str]:
+    """Drop the lines that TensorFlow writes at every start."""
+    return [line for line in words if not CHATTER.search(line)]

@@ -1,0 +1,193 @@
+"""Choose the checkpoint and the configuration with which a training run is resumed."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator import progress
+from orchestrator.cluster import Cluster
+from orchestrator.errors import ConfigError, StateError, command
+from orchestrator.runs import control, store
+from orchestrator.runs.datasets import Found
+from orchestrator.runs.launch import Run
+from orchestrator.schema import Checkpoints, Kept, TrainConfig
+from orchestrator.ssh import Session, parsed
+from orchestrator.state import Home
+
+# Kinds of runs without checkpoints, and the command that starts each of them.
+WITHOUT = {"script": "run", "check": "check", "prepare": "data prepare", "stage": "data stage"}
+MORE = "--epochs or --steps asks for more than it has made"
+
+
+def require_training(old: Run, cluster: str) -> None:
+    """Raise StateError if ``old`` is not a training run, which alone has checkpoints."""
+    kind = old.kind.partition("-")[0]
+    if kind in WITHOUT:
+        remedy = f"{command(WITHOUT[kind], cluster)} starts it anew"
+        raise StateError(f"run {old.id} is a {kind}: only what `train` started can be resumed", remedy)
+
+
+def ranks(old: Run, asked: int | None, cluster: Cluster) -> int:
+    """Return the number of ranks to continue with.
+
+    Args:
+        old: Run to continue.
+        asked: Number of ranks the user asked for; None for as many as ``old`` had.
+        cluster: Cluster to continue on.
+
+    Returns:
+        The number of ranks.
+
+    Raises:
+        StateError: The cluster has fewer slots than ``old`` had ranks, and no number was asked for.
+    """
+    if asked is None and old.np > cluster.slots:
+        remedy = f"{command('deploy', cluster.name)} with more nodes, or --np for fewer ranks from the end of an epoch"
+        raise StateError(f"run {old.id} had {old.np} ranks, and the cluster has {cluster.slots} slots", remedy)
+    return asked or old.np
+
+
+def read(place: Home, head: Session, old: Run) -> tuple[TrainConfig, Checkpoints]:
+    """Read the settings and checkpoints of ``old``; upload collected checkpoints if the cluster has none of them.
+
+    Args:
+        place: State directory of the cluster.
+        head: Session on the head.
+        old: Training run to continue.
+
+    Returns:
+        The settings and the index of checkpoints.
+
+    Raises:
+        StateError: The run is still active, or has no checkpoint.
+        ContractError: A file on the head is not valid.
+    """
+    if control.look(place, head, old).state == "running":
+        raise StateError(f"run {old.id} is still going on", f"{command(f'stop {old.id}', place.name)} stops it")
+    index = store.checkpoints_there(head, old) or _brought_back(place, head, old)
+    path = f"{old.directory}/config.json"
+    settings = head.must("read the run's settings", ["cat", path])
+    starts = f"restore it from a copy, or {command('train', place.name)} starts a new run"
+    return parsed(TrainConfig, settings, head, path, starts), index
+
+
+def _brought_back(place: Home, head: Session, old: Run) -> Checkpoints:
+    """Upload the collected checkpoints of a run of a torn-down cluster, and return their index."""
+    if store.is_resumable(place, old):
+        with progress.step(f"Placing the checkpoint of {old.id} on the shared storage"):
+            store.give_back(place, head, old)
+    found = store.checkpoints_there(head, old)
+    if not found or not found.kept:
+        raise StateError(
+            f"run {old.id} has no checkpoint", f"{command('train', place.name)} with its options starts it anew"
+        )
+    return found
+
+
+def require_same(old: Run, settings: TrainConfig, found: Found, cluster: str) -> None:
+    """Check that the local data set is the one that ``old`` trained on.
+
+    Args:
+        old: Training run to continue.
+        settings: Settings of ``old``.
+        found: Data set on this machine.
+        cluster: Name of the cluster.
+
+    Raises:
+        StateError: It is another data set, or the shards that ``old`` trained on are gone.
+    """
+    if settings.data not in (found.remote, found.records):
+        what = f"run {old.id} trained on {settings.data}, which the cluster has no more"
+        again = command(f"train --resume {old.id} --data DIR", cluster)
+        raise StateError(f"{what}, and {found.directory} holds another", f"{again} names the directory it came from")
+    if settings.data != found.remote:
+        again = command(f"data prepare {found.dataset} --data {found.directory}", cluster)
+        raise StateError(f"run {old.id} trained on shards which the cluster has no more", f"{again} makes them again")
+
+
+def continued(
+    settings: TrainConfig, index: Checkpoints, old: Run, np: int, limits: Mapping[str, Any], cluster: str
+) -> TrainConfig:
+    """Derive the configuration of a run that continues ``old``; the caller sets its ``run``.
+
+    Everything stays as it was except ``limits``. New epochs discard an earlier number of steps; new steps raise the
+    number of epochs if they need more.
+
+    Args:
+        settings: Settings of ``old``.
+        index: Checkpoints of ``old``.
+        old: Training run to continue.
+        np: Number of ranks to continue with.
+        limits: New ``epochs``, ``steps`` or ``max_time`` (seconds); may be empty.
+        cluster: Name of the cluster.
+
+    Returns:
+        The configuration, with the checkpoint to resume from.
+
+    Raises:
+        StateError: No checkpoint can be continued with ``np`` ranks.
+        ConfigError: Nothing is left to train.
+    """
+    point = choose(index, old, np, cluster)
+    changed: dict[str, Any] = {}
+    if "epochs" in limits:
+        changed = {"steps": None}
+    elif "steps" in limits:
+        changed = {"epochs": max(settings.epochs, _epochs(index, np, limits["steps"]))}
+    again = settings.model_copy(update={**changed, **limits})
+    _require_more(again, point, old, np)
+    source = f"{old.directory}/checkpoints/{point.name}"
+    return again.model_copy(update={"resume": source, "restarts": settings.restarts + 1})
+
+
+def choose(index: Checkpoints, old: Run, np: int, cluster: str) -> Kept:
+    """Choose the newest checkpoint that ``np`` ranks can continue from.
+
+    Args:
+        index: Checkpoints of ``old``.
+        old: Training run to continue.
+        np: Number of ranks to continue with.
+        cluster: Name of the cluster.
+
+    Returns:
+        The newest checkpoint if it has ``np`` ranks, else the newest at the end of an epoch.
+
+    Raises:
+        StateError: There is none.
+    """
+    newest = index.kept[-1]
+    if newest.world == np:
+        return newest
+    whole = [kept for kept in index.kept if kept.whole]
+    if not whole:
+        again = command(f"train --resume {old.id} --np {newest.world}", cluster)
+        what = f"run {old.id} stopped within its first epoch, from where {np} ranks cannot go on: it had {newest.world}"
+        raise StateError(what, f"{again}, on as many slots")
+    was = f"{np} ranks instead of {whole[-1].world}"
+    progress.note(f"{was}: goes on from the end of epoch {whole[-1].epoch}, and not bit for bit as it would have")
+    return whole[-1]
+
+
+def _epochs(index: Checkpoints, np: int, steps: int) -> int:
+    """Return an upper bound of the epochs that ``steps`` of ``np`` ranks need, by complete epochs; 0 without any."""
+    whole = [kept for kept in index.kept if kept.whole and _steps(kept, np)]
+    return min((math.ceil(steps * kept.epoch / _steps(kept, np)) for kept in whole), default=0)
+
+
+def _require_more(settings: TrainConfig, point: Kept, old: Run, np: int) -> None:
+    """Raise ConfigError if nothing is left to train."""
+    made = _steps(point, np)
+    if point.whole and point.top1 is None:  # its evaluation is left to do
+        return
+    if settings.steps is not None and made >= settings.steps:
+        of = f" of {np} ranks" if np != point.world else ""
+        raise ConfigError([f"train.steps: {settings.steps}: run {old.id} has made {made}{of}"], MORE)
+    if point.whole and point.top1 is not None and point.epoch >= settings.epochs:
+        raise ConfigError([f"train.epochs: {settings.epochs}: run {old.id} has made {point.epoch}"], MORE)
+
+
+def _steps(point: Kept, np: int) -> int:
+    """Return a lower bound of the run's steps in steps of ``np`` ranks: the images of an epoch are not known here."""
+    if np == point.world:
+        return point.step
+    return point.epoch * (point.step // point.epoch * point.world // np)

@@ -1,0 +1,196 @@
+"""Local records of runs and the files collected from them: one directory per run in the state directory."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from orchestrator import lock, state
+from orchestrator.config import nearest
+from orchestrator.errors import StateError, command
+from orchestrator.runs import fetch
+from orchestrator.runs.launch import AUTOTUNED, Run
+from orchestrator.schema import Checkpoints, RunStatus, bounded
+from orchestrator.schema.bounded import Unreadable, shown
+from orchestrator.ssh import Session, parsed
+from orchestrator.state import Home
+
+WAIT_SECONDS = 3600.0
+STATUS, INDEX, OUTPUT = "status.json", "checkpoints/index.json", "output/"
+FILES = (
+    *("config.json", "hostfile", fetch.LOG, AUTOTUNED),
+    *("results.json", "results.csv", "hello.json", "prepared.json", "staged.json"),
+)
+COLLECTING, REPLACED = ".collecting-", ".replaced-"
+
+
+def remember(place: Home, run: Run) -> None:
+    """Record a run before it starts."""
+    state.replace(place.runs / run.id / "run.json", run.model_dump_json(indent=2) + "\n")
+
+
+def collect(place: Home, head: Session, run: Run, seconds: float = WAIT_SECONDS) -> Path:
+    """Copy the results, log, newest checkpoint and best checkpoint of a run into the directory of its record.
+
+    A command that is killed leaves each file or directory either old or new. The status is written last: if it is here,
+    everything is.
+
+    Args:
+        place: State directory of the cluster.
+        head: Session on the head, which may be compromised.
+        run: Run, possibly still active.
+        seconds: Seconds to wait for another command that fetches the same run.
+
+    Returns:
+        The local directory of the run.
+
+    Raises:
+        StateError: Another command is fetching the run, or the files do not fit on this machine.
+        ContractError: The head sends something else.
+    """
+    target = place.runs / run.id
+    points = _newest_and_best(head, run)
+    sizes = fetch.sizes(head, run, [*FILES, STATUS], [OUTPUT, *(f"checkpoints/{point.name}/" for point in points.kept)])
+    if not sizes:  # the run belongs to an earlier deployment
+        return target
+    with _fetching(target, seconds) as temporary:
+        fetch.fetch(head, run, sizes, temporary)
+        if points.kept:
+            points.write(temporary / INDEX)
+        for path in sorted(temporary.iterdir(), key=lambda path: path.name == STATUS):
+            _replace(path, target / path.name)
+    return target
+
+
+@contextmanager
+def _fetching(target: Path, seconds: float) -> Iterator[Path]:
+    """Create a temporary directory for files on their way to ``target``, and lock ``target`` against other commands."""
+    with lock.waited(target / ".lock", "fetches this run", seconds):
+        _recover(target)
+        try:
+            with TemporaryDirectory(dir=target, prefix=COLLECTING) as temporary:
+                yield Path(temporary)
+        finally:
+            _recover(target)
+
+
+def _replace(new: Path, target: Path) -> None:
+    """Replace a file or a directory; an old directory is kept until the new one is in place."""
+    if target.is_dir():
+        target.rename(target.with_name(f"{REPLACED}{target.name}"))
+    new.replace(target)
+    shutil.rmtree(target.with_name(f"{REPLACED}{target.name}"), ignore_errors=True)
+
+
+def _recover(target: Path) -> None:
+    """Undo unfinished work of a killed command in ``target``, whose lock is held."""
+    for old in target.glob(f"{REPLACED}*"):
+        current = old.with_name(old.name.removeprefix(REPLACED))
+        if current.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(current)
+    for left in target.glob(f"{COLLECTING}*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _settle(target: Path) -> None:
+    """Recover ``target`` if a killed command left it half replaced."""
+    if any(target.glob(f"{REPLACED}*")):
+        with _fetching(target, WAIT_SECONDS):
+            pass
+
+
+def _newest_and_best(head: Session, run: Run) -> Checkpoints:
+    """Return the index of the newest and the best checkpoint on the cluster."""
+    index = checkpoints_there(head, run) or Checkpoints()
+    return index.model_copy(update={"kept": [p for p in index.kept if p in index.kept[-1:] or p.name == index.best]})
+
+
+def checkpoints_there(head: Session, run: Run) -> Checkpoints | None:
+    """Return the index of the checkpoints of ``run`` on the cluster; None if there is none."""
+    index = head.run(["cat", f"{run.directory}/{INDEX}"])
+    return parsed(Checkpoints, index.output, head, INDEX) if index.exit_code == 0 else None
+
+
+def is_resumable(place: Home, run: Run) -> bool:
+    """Tell whether a checkpoint was collected."""
+    _settle(place.runs / run.id)
+    return (place.runs / run.id / INDEX).is_file()
+
+
+def give_back(place: Home, head: Session, run: Run) -> None:
+    """Upload collected checkpoints to a cluster without them; the index is sent last and makes them valid.
+
+    Args:
+        place: State directory of the cluster.
+        head: Session on the head.
+        run: Collected training run.
+
+    Raises:
+        CommandFailed: The head cannot store the files.
+        ConfigError: A local file cannot be read.
+    """
+    here = place.runs / run.id
+    _settle(here)
+    points = sorted(path for path in (here / "checkpoints").glob("*/*") if path.is_file())
+    files = {str(path.relative_to(here)): path for path in [here / "config.json", *points, here / INDEX]}
+    head.must("make the run's directory", ["mkdir", "-p", run.directory])
+    head.send(files, run.directory)
+
+
+def is_collected(place: Home, run: Run) -> bool:
+    """Tell whether the run's files are here: its status is fetched last, and only after the run has ended."""
+    return status(place, run) is not None
+
+
+def known(place: Home) -> list[Run]:
+    """Return every run of this cluster with a readable record, oldest first; see :func:`damaged` for the others."""
+    return sorted((found for found in _read(place) if isinstance(found, Run)), key=lambda run: run.started)
+
+
+def damaged(place: Home) -> dict[str, str]:
+    """Return the problem of each unreadable record of a run, by the name of the run's directory."""
+    problems = (found for found in _read(place) if isinstance(found, Unreadable))
+    return dict(sorted((Path(problem.name).parent.name, str(problem)) for problem in problems))
+
+
+def _read(place: Home) -> Iterator[Run | Unreadable]:
+    for path in place.runs.glob("*/run.json"):
+        with suppress(FileNotFoundError):
+            try:
+                run = bounded.read_model(path, Run)
+                same = run.id == path.parent.name
+                yield run if same else Unreadable(path, f"is the record of another run, {shown(run.id)}")
+            except Unreadable as error:
+                yield error
+
+
+def get(place: Home, name: str | None) -> Run:
+    """Return the run called ``name``, or the newest. Raises StateError if there is none."""
+    everything = known(place)
+    for directory, problem in damaged(place).items() if name or not everything else ():
+        if not everything or directory == name:
+            raise StateError(problem, "restore it from a copy, or remove that directory")
+    if not everything:
+        remedy = f"{command('train resnet20 --dataset mnist', place.name)} makes one"
+        raise StateError(f"cluster {place.name!r} has no runs yet", remedy)
+    if name is None:
+        return everything[-1]
+    ids = [run.id for run in everything]
+    if name not in ids:
+        raise StateError(f"no run {shown(name)}{nearest(name, ids)}", f"{command('runs', place.name)} lists them")
+    return everything[ids.index(name)]
+
+
+def status(place: Home, run: Run) -> RunStatus | None:
+    """Return the fetched final status of a run; None if it was not fetched."""
+    return read_status(place.runs / run.id)
+
+
+def read_status(directory: Path) -> RunStatus | None:
+    """Read the status in the directory of a run, whose record may be damaged; None if there is none."""
+    with suppress(FileNotFoundError, Unreadable):
+        return bounded.read_model(directory / STATUS, RunStatus)
+    return None

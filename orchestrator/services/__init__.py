@@ -1,0 +1,1 @@
+"""Services on the head that this machine uses: tunnels, passwords, JupyterLab."""

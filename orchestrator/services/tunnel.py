@@ -1,0 +1,124 @@
+"""Tunnels: forward ports of this machine to the head's loopback through one ssh client, while a command runs."""
+
+import contextlib
+import http.client
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from orchestrator import process, ssh
+from orchestrator.cluster import Cluster
+from orchestrator.errors import CommandFailed, ConfigError, NodesFailed, command
+from orchestrator.process import Beside
+from orchestrator.state import Home
+
+HERE = "127.0.0.1"  # on this machine and on the head: no other machine can connect
+LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service on the head's loopback: it answers 200 at ``path`` once it is up; ``unit`` is its systemd unit."""
+
+    name: str
+    port: int
+    path: str
+    unit: str
+
+
+def free_port(wanted: int | None, usual: int = 0) -> int:
+    """Choose a free port of this machine: ``wanted``, else the ``usual`` one, else any.
+
+    Raises ConfigError if ``wanted`` is taken.
+    """
+    with _bound(wanted, usual) as probe:
+        return int(probe.getsockname()[1])
+
+
+def free_ports(services: Sequence[Service], first: int | None) -> dict[Service, int]:
+    """Choose a free port of this machine for each service, the same as on the head if it is free.
+
+    ``first`` is the port of the first service. Raises ConfigError if it is taken.
+    """
+    with contextlib.ExitStack() as stack:  # keep each port taken until the last is found
+        probes = [stack.enter_context(_bound(None if n else first, s.port)) for n, s in enumerate(services)]
+        return {s: int(probe.getsockname()[1]) for s, probe in zip(services, probes, strict=True)}
+
+
+def _bound(wanted: int | None, usual: int) -> socket.socket:
+    for candidate in [wanted] if wanted else [usual, 0]:
+        probe = socket.socket()
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HERE, candidate))
+            probe.listen()  # else another process could bind it too
+        except OSError as error:
+            probe.close()
+            reason = error.strerror
+        else:
+            return probe
+    raise ConfigError([f"--port: {wanted}: {reason}"], "choose another, or none")
+
+
+def client_command(place: Home, cluster: Cluster, ports: Mapping[int, int]) -> list[str]:
+    """Build the command of an ssh client that forwards ports for as long as its standard input is open.
+
+    With -N it would outlive a killed command.
+
+    Args:
+        place: State directory of the cluster.
+        cluster: Deployed cluster.
+        ports: Ports of the head by port of this machine.
+
+    Returns:
+        The argument list.
+    """
+    forwards = [part for here, there in ports.items() for part in ("-L", f"{HERE}:{here}:{HERE}:{there}")]
+    options = ["-o", "ExitOnForwardFailure=yes", "-o", "BatchMode=yes", *forwards]
+    return ssh.client_command(place, cluster, cluster.head, ["cat"], options)
+
+
+@contextlib.contextmanager
+def opened(place: Home, cluster: Cluster, ports: Mapping[Service, int], seconds: float) -> Iterator[Beside]:
+    """Open a tunnel to services and wait until the first of them answers.
+
+    Args:
+        place: State directory of the cluster.
+        cluster: Deployed cluster.
+        ports: Ports of this machine by service.
+        seconds: Seconds to wait for an answer.
+
+    Yields:
+        A function that waits, as in ``process.beside``.
+
+    Raises:
+        CommandFailed: The tunnel cannot be opened.
+        NodesFailed: The first service does not answer in time.
+    """
+    forwards = {here: service.port for service, here in ports.items()}
+    try:
+        with process.beside("open a tunnel", client_command(place, cluster, forwards)) as tunnel:
+            _await_answer(cluster, *next(iter(ports.items())), tunnel, seconds)
+            yield tunnel
+    except CommandFailed as error:
+        error.hint = error.hint or f"{command('status', cluster.name)} shows whether the head answers"
+        raise
+
+
+def _await_answer(cluster: Cluster, service: Service, port: int, tunnel: Beside, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not _answers(port, service.path):
+        said = tunnel(LOOK_SECONDS)
+        if time.monotonic() > deadline:
+            reason = "; ".join([f"nothing within {seconds:.0f} s", *said[-1:]])
+            why = f"`sudo journalctl --unit {service.unit}` on the head says why: {command('ssh', cluster.name)}"
+            raise NodesFailed(f"{service.name} does not answer", {cluster.head: reason}, why)
+
+
+def _answers(port: int, path: str) -> bool:
+    connection = http.client.HTTPConnection(HERE, port, timeout=5.0)
+    with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+        connection.request("GET", path)
+        return connection.getresponse().status == http.HTTPStatus.OK
+    return False

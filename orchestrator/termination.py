@@ -1,0 +1,66 @@
+"""End programs: the order of signals, and the search for programs that a killed command left behind."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+INTERRUPT_SECONDS, TERMINATE_SECONDS = 60.0, 5.0
+OWNER = "ORCHESTRATOR_STATE"
+
+
+def ways() -> list[tuple[signal.Signals, float]]:
+    """Return the signals in order of severity, each with the seconds that a program has to end."""
+    return [
+        (signal.SIGINT, INTERRUPT_SECONDS),
+        (signal.SIGTERM, TERMINATE_SECONDS),
+        (signal.SIGKILL, TERMINATE_SECONDS),
+    ]
+
+
+def keep_programs_interruptible() -> None:
+    """Let started programs receive interrupts even if this process ignores them.
+
+    In the background of a script this process ignores interrupts, and the programs it starts would inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda number, frame: None)
+
+
+def own(directory: Path) -> None:
+    """Mark every program that this process starts from now on as working for ``directory``."""
+    os.environ[OWNER] = str(directory)
+
+
+def orphans(directory: Path) -> list[psutil.Process]:
+    """Find the programs that a killed command left working for ``directory``."""
+    return [process for process in psutil.process_iter() if _works_for(process, directory)]
+
+
+@contextlib.contextmanager
+def ending_children() -> Iterator[None]:
+    """End all children if the context ends early: for a library that starts programs by itself."""
+    try:
+        yield
+    except BaseException:
+        end_all(psutil.Process().children(recursive=True))
+        raise
+
+
+def end_all(found: list[psutil.Process]) -> None:
+    """End the processes; they are interrupted first, so that Terraform records what it made."""
+    for number, seconds in ways():
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+        with contextlib.suppress(KeyboardInterrupt):
+            _, found = psutil.wait_procs(found, timeout=seconds)
+
+
+def _works_for(process: psutil.Process, directory: Path) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return process.pid != os.getpid() and process.environ().get(OWNER) == str(directory)
+    return False

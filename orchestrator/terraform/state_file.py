@@ -1,0 +1,111 @@
+"""Terraform's state: its resources, and the file to use if terraform.tfstate is lost, damaged or old."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from orchestrator import state
+
+FILE, BACKUP = "terraform.tfstate", "terraform.tfstate.backup"
+
+
+class _Instance(BaseModel):
+    index_key: str | int | None = None
+    status: str = ""
+    attributes: dict[str, Any] | None = None
+
+
+class _Resource(BaseModel):
+    mode: str = ""
+    type: str
+    name: str
+    instances: list[_Instance]
+
+
+class State(BaseModel):
+    """A state file. Every write raises ``serial``; states with the same ``lineage`` descend from each other."""
+
+    version: int
+    serial: int = 0
+    lineage: str = ""
+    resources: list[_Resource] = []
+
+    def follows(self, other: "State") -> bool:
+        """Tell whether this state is ``other`` or a successor of it."""
+        return self.lineage == other.lineage and self.serial >= other.serial
+
+    @property
+    def recorded(self) -> dict[str, str]:
+        """Return the identity of each resource by address: its id, or the name in the input of a terraform_data.
+
+        Tainted resources are left out: Terraform replaces or drops them at the next apply.
+        """
+        return {address: identity for address, identity, tainted in self._found() if not tainted}
+
+    @property
+    def identities(self) -> set[str]:
+        """Return the identities of all resources, including tainted ones."""
+        return {identity for _, identity, _ in self._found()}
+
+    def _found(self) -> Iterator[tuple[str, str, bool]]:
+        for resource in self.resources:
+            for instance in resource.instances if resource.mode != "data" else ():
+                identity = _identity(resource.type, instance.attributes or {})
+                key = "" if instance.index_key is None else f"[{json.dumps(instance.index_key)}]"
+                if identity:
+                    yield f"{resource.type}.{resource.name}{key}", identity, instance.status == "tainted"
+
+
+def load(path: Path) -> State | None:
+    """Read the state in ``path``; None if there is none that is usable."""
+    try:
+        return State.model_validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def current(root: Path, copy: Path) -> tuple[Path, State] | None:
+    """Find the newest state and its file: Terraform's own file, unless ``copy`` is newer.
+
+    Terraform's backup is from before the last apply, so it is read only if neither of the two is usable.
+    """
+    own, kept = load(root / FILE), load(copy)
+    if own and (kept is None or own.follows(kept)):
+        return root / FILE, own
+    if kept:
+        return copy, kept
+    before = load(root / BACKUP)
+    return (root / BACKUP, before) if before else None
+
+
+def settle(root: Path, copy: Path) -> Path | None:
+    """Put the newest state where Terraform reads it; return the file it was restored from, None if it was in place."""
+    found, own = current(root, copy), root / FILE
+    if found and found[0] == own:
+        return None
+    if own.exists():
+        own.replace(own.with_name(f"{FILE}.broken"))
+    if found:
+        state.replace(own, found[0].read_text())
+    return found[0] if found else None
+
+
+def keep(root: Path, copy: Path) -> None:
+    """Update ``copy`` from Terraform's own file."""
+    own = root / FILE
+    if load(own) and not (copy.exists() and copy.read_bytes() == own.read_bytes()):
+        state.replace(copy, own.read_text())
+
+
+def _identity(kind: str, attributes: Mapping[str, Any]) -> str | None:
+    found = name(attributes) if kind == "terraform_data" else attributes.get("id")
+    return found if isinstance(found, str) else None
+
+
+def name(attributes: Mapping[str, Any]) -> str | None:
+    """Return the name of a terraform_data from its input, in the form of a state or of a plan."""
+    given = attributes.get("input") or {}
+    return attributes.get("name") or (given.get("value") or given).get("name")

@@ -1,0 +1,92 @@
+"""Choice of the gradients' compression: 16 bits if the nodes and the link between them gain by it.
+
+Gradients of layers that compute in bfloat16 may travel in 16 bits, since they were rounded to as many before. Whether
+that is faster depends on the link and on the nodes, which must round and sum. It is measured once between these ranks
+and stored in the directory of all runs, so that the same run ends with the same bits every time.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from orchestrator import __version__
+from orchestrator.schema import Compression, TrainConfig
+from orchestrator.schema.file import replaced
+from orchestrator.trainer.comm import allreduce
+from orchestrator.trainer.data import pipeline
+
+PIECE = 1 << 20  # bytes of a gradient in float32; a group of these is measured
+ROUNDS, LIMIT = 6, 2.0  # trials of each kind, and the seconds after which no more begin
+GAIN = 1.15  # a smaller speedup is not worth the second rounding
+
+
+def compression(config: TrainConfig, directory: Path) -> Compression:
+    """Return the compression of the gradients: that of ``config``, or for "auto" 16 bits if exact enough and faster.
+
+    ``directory`` is the run's. A collective call, after the precision is chosen.
+    """
+    if config.compression != "auto":
+        return config.compression
+    if hvd.size() == 1 or config.adasum or config.precision != "bfloat16":
+        return "none"
+    return "bf16" if _kept(directory.parent, config.threads, lambda: gain(config)) >= GAIN else "none"
+
+
+def _kept(place: Path, threads: int, measure: Callable[[], float]) -> float:
+    """Return the speedup measured between these ranks before, or measure it now; rank 0 stores it."""
+    device = pipeline.accelerator() or f"{threads} threads"
+    ranks = hvd.allgather_object([os.uname().nodename, device, os.environ.get("HOROVOD_CONTROLLER")])
+    path = place / f".link-{__version__}-{hashlib.sha256(json.dumps(ranks).encode()).hexdigest()[:12]}.json"
+    known = hvd.broadcast_object(_read(path) if hvd.rank() == 0 else None, root_rank=0)
+    found = measure() if known is None else float(known)
+    if known is None and hvd.rank() == 0:
+        with replaced(path, 0o644) as file:
+            file.write(json.dumps({"ranks": ranks, "gain": found}).encode() + b"\n")
+    return found
+
+
+def _read(path: Path) -> "float | None":
+    try:
+        return float(json.loads(path.read_text())["gain"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def gain(config: TrainConfig) -> float:
+    """Measure the speedup of 16-bit gradients over 32-bit ones on the slowest rank; the same on every rank."""
+    exchanges = {kind: _exchange(config.model_copy(update={"compression": kind})) for kind in ("none", "bf16")}
+    gradients = [tf.ones([PIECE // 4], tf.bfloat16)] * (allreduce.GROUP_BYTES // PIECE)
+    _tried(exchanges, gradients)  # traces, and opens connections
+    tried: list[dict[str, float]] = []
+    while len(tried) < ROUNDS and sum(sum(seconds.values()) for seconds in tried) <= LIMIT:
+        tried.append(_tried(exchanges, gradients))
+    none, half = (min(seconds[kind] for seconds in tried) for kind in exchanges)  # the minimum excludes background load
+    return none / half
+
+
+def _tried(exchanges: dict[str, Callable[..., tf.Tensor]], gradients: list[tf.Tensor]) -> dict[str, float]:
+    """Return the seconds of each exchange on the slowest rank."""
+    found = {}
+    for kind, exchange in exchanges.items():
+        begun = time.perf_counter()
+        exchange(*gradients).numpy()
+        found[kind] = allreduce.slowest(time.perf_counter() - begun)
+    return found
+
+
+def _exchange(config: TrainConfig) -> Callable[..., tf.Tensor]:
+    """Compile an exchange as in a step, of gradients computed in bfloat16 and widened for the variables."""
+
+    @tf.function(autograph=False)
+    def exchange(*gradients: tf.Tensor) -> tf.Tensor:
+        widened = [tf.cast(gradient, tf.float32) for gradient in gradients]
+        found = allreduce.means(allreduce.as_computed(widened, config), config, f"link.{config.compression}")
+        return tf.add_n([mean[0] for mean in found])
+
+    return exchange

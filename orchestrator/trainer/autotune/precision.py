@@ -1,0 +1,81 @@
+"""Choice of the layers' arithmetic, by the gain on every rank's device.
+
+Layers in 16 bits keep their weights in float32 (Micikevicius et al. 2018, "Mixed Precision Training"), and in bfloat16
+reach the accuracy of float32 with the same recipe (Kalamkar et al. 2019, "A Study of BFLOAT16 for Deep Learning
+Training", arXiv 1905.12322). A GPU is judged by its compute capability. CPUs with the same instructions differ: of two
+that were measured, one was 1.7 times as fast with bfloat16, the other lost a quarter. So a separate program measures it
+once per node.
+
+Some CPUs claim AMX but kill a program that uses it with SIGILL. If that happens to the benchmark, TensorFlow is kept
+from using AMX.
+"""
+
+import json
+import os
+import subprocess
+from contextlib import suppress
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from orchestrator.schema import Precision
+from orchestrator.trainer.autotune import bf16_probe
+
+GAIN = 1.15  # speedup by bfloat16 on the slowest rank; a smaller one is not worth the rounding
+LIMIT, BEFORE_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
+NOT_ASKED: dict[str, float] = {"gain": 0.0, "limited": True}
+
+
+def settle(wanted: Precision, threads: int) -> Precision:
+    """Return the precision to train with: ``wanted``, or for "auto" a choice equal on all ranks. A collective call.
+
+    Afterwards TensorFlow uses no instructions that this CPU lacks; call it before TensorFlow runs anything.
+    """
+    gpus = tf.config.get_visible_devices("GPU")
+    found = NOT_ASKED if wanted == "float32" else _measured(threads, not gpus)
+    if wanted == "auto":
+        mine = _of_gpu(gpus[0]) if gpus else "bfloat16" if found["gain"] >= GAIN else "float32"
+        everyones = set(hvd.allgather_object(mine))
+        wanted = mine if len(everyones) == 1 else "float32"
+    if not gpus and (wanted == "float32" or found["limited"]):
+        os.environ.setdefault(LIMIT, BEFORE_AMX)
+    return wanted
+
+
+def _of_gpu(gpu: "tf.config.PhysicalDevice") -> Precision:
+    """Return the best precision of a GPU.
+
+    Tensor Cores take float16 from compute capability 7.0 on and bfloat16 from 8.0 on (CUDA programming guide).
+    """
+    capability = tf.config.experimental.get_device_details(gpu).get("compute_capability", (0, 0))
+    return "bfloat16" if capability >= (8, 0) else "float16" if capability >= (7, 0) else "float32"
+
+
+def _measured(threads: int, by_cpu: bool) -> dict[str, float]:
+    """Return the ``gain`` by bfloat16, and whether TensorFlow must be ``limited``; measured by the node's first rank.
+
+    Ranks that do not compute on their CPU only wait for the others, since nodes may differ.
+    """
+    path = bf16_probe.kept(threads)
+    if by_cpu and hvd.local_rank() == 0 and not path.exists():
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(json.dumps(_measure(threads)))
+        unfinished.replace(path)
+    with tf.device("CPU:0"):
+        hvd.allreduce(tf.zeros([]), name="measured")  # waits for the file
+    return json.loads(path.read_text()) if by_cpu else NOT_ASKED
+
+
+def _measure(threads: int) -> dict[str, float]:
+    """Run the benchmark, again without AMX if it fails.
+
+    The gain is 0 if the benchmark times out, which a limit would not repair, or if the CPU lacks bfloat16 instructions.
+    """
+    if not bf16_probe.worthwhile():
+        return NOT_ASKED
+    with suppress(subprocess.TimeoutExpired):
+        for limits in ({}, {LIMIT: BEFORE_AMX}):
+            gain = bf16_probe.said(threads, limits)
+            if gain is not None:
+                return {"gain": float(gain), "limited": bool(limits)}
+    return NOT_ASKED

@@ -1,0 +1,1 @@
+"""Content and directory of checkpoints."""

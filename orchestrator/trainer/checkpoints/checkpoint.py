@@ -1,0 +1,175 @@
+"""Checkpoints: all that a run needs to continue bit for bit as if it had never stopped.
+
+    checkpoints/index.json               Checkpoints: their names, and the best by test top-1
+    checkpoints/epoch-0002/              after training epoch 2, before its evaluation, which can be repeated
+    checkpoints/epoch-0003-step-000037/  within epoch 3, after step 37 of the run
+        state.*                          TensorFlow's: rank 0's model, the optimizer, its loss scale
+        ranks.npz                        state that differs by rank, as RANK/NAME
+        checkpoint.json                  Checkpoint: the run's position, and the results of its epochs
+
+Nothing else that a run depends on changes. The order of samples and their augmentation are functions of the seed and
+the epoch, the learning rate is one of the step; random numbers within the model come from its integer variables. State
+that differs by rank: the variables that are not trained (batch normalisation's statistics within an epoch, those
+integers), the sums of the epoch's scores, and the samples found damaged. Ranks send it to rank 0, which alone writes.
+
+`directory` stores checkpoints and decides which are kept.
+"""
+
+import os
+import shutil
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import horovod.tensorflow as hvd
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import Checkpoint, Epoch, Kept, TrainConfig, Trained
+from orchestrator.trainer.checkpoints import directory as checkpoints_directory
+from orchestrator.trainer.checkpoints.directory import Storage
+from orchestrator.trainer.comm import compressed
+from orchestrator.trainer.rank_setup import Trainer
+from orchestrator.trainer.results import say
+from orchestrator.trainer.stopping import Watch
+
+STATE, RANKS, POINT = "state", "ranks.npz", "checkpoint.json"
+SETTLED = ("precision", "compression")  # choices for "auto" that a resumed run keeps
+Arrays = dict[str, np.ndarray]
+
+
+class Keeper:
+    """The checkpoints of one run. Its methods are collective calls; only rank 0 writes."""
+
+    def __init__(self, directory: Path, trainer: Trainer, watch: Watch) -> None:
+        self.storage = Storage(directory, trainer.config.keep_checkpoints)
+        self.trainer, self.watch, self.epochs = trainer, watch, list[Epoch]()
+        if hvd.rank() == 0:
+            directory.mkdir(parents=True, exist_ok=True)  # tells the supervisor that there is a trainer to ask
+
+    def save(self, tallies: Arrays, trained: "Trained | None" = None) -> None:
+        """Write a checkpoint of the run's state.
+
+        ``tallies`` are this rank's sums of an epoch that is not ``trained`` yet. Weights that are not finite are not
+        written: the checkpoint before is worth more.
+        """
+        trainer = self.trainer
+        damaged = np.array(sorted(trainer.train_split.readable.damaged), np.int64)
+        variables = {str(n): v.numpy() for n, v in enumerate(trainer.model.non_trainable_variables)}
+        own = {**tallies, "damaged": damaged, **variables}
+        finite, everyones = zip(*hvd.allgather_object((_finite(trainer), own)), strict=True)
+        if not all(finite):
+            return say("no checkpoint: some weights are not finite numbers")
+        if hvd.rank() == 0:
+            with self.trainer.record.checkpoint(), self.watch.measured("checkpoint"):
+                self._write(everyones, trained)
+            self.watch.saved = time.monotonic()
+
+    def _write(self, everyones: "tuple[Arrays, ...]", trained: "Trained | None") -> None:
+        trainer = self.trainer
+        point = Checkpoint(
+            epoch=trainer.epoch,
+            step=trainer.step,
+            world=hvd.size(),
+            precision=trainer.config.precision,
+            compression=trainer.config.compression,
+            trained=trained,
+            epochs=self.epochs,
+        )
+
+        def fill(place: Path) -> None:
+            tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer).write(str(place / STATE))
+            np.savez(place / RANKS, **{f"{r}/{name}": v for r, own in enumerate(everyones) for name, v in own.items()})
+            point.write(place / POINT)
+
+        where = point.model_dump(include={"epoch", "step", "world"})
+        self.storage.add(Kept(name=_name(point), whole=bool(trained), **where), fill)
+
+    def close(self, epoch: Epoch) -> None:
+        """Add the evaluation's scores to the newest checkpoint if it is this epoch's."""
+        self.epochs.append(epoch)
+        newest = self.storage.newest
+        if hvd.rank() or newest is None or newest.epoch != epoch.epoch:
+            return
+        path = self.storage.directory / newest.name / POINT
+        point = Checkpoint.model_validate_json(path.read_text())
+        point.model_copy(update={"epochs": self.epochs}).write(path)
+        self.storage.name(newest.model_copy(update={"top1": epoch.test.top1}))
+
+    def restore(self) -> "tuple[Checkpoint | None, Arrays]":
+        """Restore the trainer from the checkpoint that the run resumes, if any.
+
+        Ends the program if the checkpoint cannot be read, or lies within an epoch and has another number of ranks.
+
+        Returns:
+            The checkpoint, None without one, and the rank's tallies.
+        """
+        if self.trainer.config.resume is None:
+            return None, {}
+        source = Path(self.trainer.config.resume)
+        try:
+            point = Checkpoint.model_validate_json((source / POINT).read_text())
+            tallies = self._restore(source, point)
+        except (OSError, LookupError, ValueError, AssertionError, tf.errors.OpError) as error:
+            sys.exit(f"the checkpoint {source} cannot be used: {error}")
+        if hvd.rank() == 0:
+            self._adopt(source)
+        return point, tallies
+
+    def _restore(self, source: Path, point: Checkpoint) -> Arrays:
+        trainer, same = self.trainer, point.world == hvd.size()
+        if not same and point.trained is None:
+            raise ValueError(f"it is of {point.world} ranks and within an epoch, and here are {hvd.size()}")
+        built = {str(n): v.numpy() for n, v in enumerate(trainer.model.non_trainable_variables) if _is_integer(v)}
+        if hvd.rank() == 0:
+            found = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
+            found.read(str(source / STATE)).assert_existing_objects_matched()
+        compressed.from_first([v.value for v in [*trainer.model.variables, *trainer.optimizer.variables]])
+        own = _of_rank(source, hvd.rank()) if same else built
+        for number, variable in enumerate(trainer.model.non_trainable_variables):
+            if str(number) in own:
+                variable.assign(own[str(number)])
+        trainer.train_split.readable.damaged.update(own.get("damaged", np.array([])).tolist())
+        self.epochs = list(point.epochs)
+        trainer.epoch = point.epoch if point.trained else point.epoch - 1
+        trainer.step = trainer.first = point.step if same else point.epoch * trainer.steps_per_epoch
+        return own
+
+    def _adopt(self, source: Path) -> None:
+        """Copy the checkpoint, and the best so far, by hard links, so that the resumed run can be removed."""
+        index = checkpoints_directory.read(source.parent)
+        for kept in index.kept:
+            if kept.name == source.name or (kept.name == index.best and kept.epoch <= self.trainer.epoch):
+                linked = partial(shutil.copytree, source.parent / kept.name, copy_function=os.link, dirs_exist_ok=True)
+                self.storage.add(kept, linked)
+
+
+def as_before(config: TrainConfig) -> TrainConfig:
+    """Return ``config`` with the resumed run's choices for "auto", which might be chosen differently now."""
+    unsettled = [key for key in SETTLED if getattr(config, key) == "auto"]
+    if not unsettled or config.resume is None:
+        return config
+    try:
+        point = Checkpoint.model_validate_json((Path(config.resume) / POINT).read_text())
+    except (OSError, ValueError):
+        return config  # reported later, when the whole file is validated
+    return config.model_copy(update={key: getattr(point, key) for key in unsettled})
+
+
+def _name(point: Checkpoint) -> str:
+    return f"epoch-{point.epoch:04d}" + ("" if point.trained else f"-step-{point.step:06d}")
+
+
+def _of_rank(source: Path, rank: int) -> Arrays:
+    with np.load(source / RANKS) as everyones:
+        return {name.partition("/")[2]: everyones[name] for name in everyones if name.startswith(f"{rank}/")}
+
+
+def _finite(trainer: Trainer) -> bool:
+    return all(np.isfinite(v.numpy()).all() for v in trainer.model.variables if not _is_integer(v))
+
+
+def _is_integer(variable: Any) -> bool:
+    return "int" in str(variable.dtype)

@@ -1,0 +1,1 @@
+"""Communication among ranks: allreduce, and gradients in 16 bits."""

@@ -1,0 +1,182 @@
+"""Mean of all ranks' gradients, the time that a rank waited for them, and small sums on which ranks agree meanwhile.
+
+Gradients travel in groups that are the same in every step. Horovod's own fusion depends on timing, and the position of
+a number in the buffer decides the order in which ranks add to it (a ring starts at another rank for each part): on
+three ranks and more, the same run would then end with other last bits. Groups of this size cost no more than fusion:
+few messages, the first of them while other gradients are still being computed.
+"""
+
+import os
+import time
+
+import horovod.tensorflow as hvd
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import Communication, TrainConfig
+from orchestrator.trainer.comm import compressed
+
+GROUP_BYTES = 32 << 20  # of float32 gradients, without a fusion threshold; one gradient may be larger
+DEFAULTS = {"HOROVOD_CYCLE_TIME": 1.0, "HOROVOD_FUSION_THRESHOLD": 128 << 20}  # Horovod 0.28.1: operations.cc
+
+
+def begin() -> None:
+    """Start Horovod so that it fuses no group with another one or with tensors outside groups."""
+    os.environ.setdefault("HOROVOD_DISABLE_GROUP_FUSION", "1")
+    hvd.init()
+
+
+def averages(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Return the means over all ranks, and the seconds waited for them: a float64 in the host's memory, 0 on one rank.
+
+    For compiled functions. Each group is reduced as soon as it is computed, while others are still being computed: such
+    communication costs no extra time. The measured time is the rest: from the moment when this rank has all its own
+    gradients until it has all means. It includes the wait for slower ranks.
+
+    The measurement adds no waiting on the host: the function ends after Horovod's operations, and these end on the host
+    when the network has done its part (HOROVOD_ENABLE_ASYNC_COMPLETION is off by default).
+    """
+    if hvd.size() == 1:
+        with tf.device("CPU:0"):
+            return gradients, tf.zeros([], tf.float64)
+    own = as_computed(gradients, config)
+    ready = _computed(own)
+    reduced = list(gradients)
+    for number, group in enumerate(groups([gradient.shape for gradient in gradients])):
+        averaged = means([own[index] for index in group], config, f"gradients.{number}")
+        for index, mean in zip(group, averaged, strict=True):
+            reduced[index] = mean
+    with tf.control_dependencies(reduced):
+        return reduced, _clock(_seconds_since, ready)
+
+
+def as_computed(gradients: list[tf.Tensor], config: TrainConfig) -> list[tf.Tensor]:
+    """Return gradients as :func:`means` takes them best: not widened if computed in the 16 bits they travel in."""
+    narrowed = route(config) == "exchange"
+    return [compressed.narrow(gradient, config.compression) for gradient in gradients] if narrowed else gradients
+
+
+def groups(shapes: "list[tf.TensorShape]") -> list[list[int]]:
+    """Group gradients by number into messages, the last first, since backpropagation computes these first."""
+    found: list[list[int]] = []
+    limit, room = int(os.environ.get("HOROVOD_FUSION_THRESHOLD", GROUP_BYTES)), 0
+    for number in reversed(range(len(shapes))):
+        needs = 4 * shapes[number].num_elements()
+        if not found or needs > room:
+            found.append([])
+            room = limit
+        found[-1].append(number)
+        room -= needs
+    return found
+
+
+def means(group: list[tf.Tensor], config: TrainConfig, name: str) -> list[tf.Tensor]:
+    """Compute the means over all ranks of gradients that travel together.
+
+    Args:
+        group: This rank's gradients.
+        config: Sets compression, Adasum and predivision.
+        name: Name of the operation, the same on every rank.
+
+    Returns:
+        The means, in the order of ``group``.
+    """
+    predivide = config.gradient_predivide_factor
+    if route(config) == "exchange":
+        return compressed.means(group, config.compression, predivide, name)
+    compression = hvd.Compression.fp16 if config.compression == "fp16" else hvd.Compression.none
+    if config.adasum:  # one by one: hvd.grouped_allreduce of Horovod 0.28.1 fails with it
+        return [
+            hvd.allreduce(one, op=hvd.Adasum, compression=compression, name=f"{name}.{number}")
+            for number, one in enumerate(group)
+        ]
+    scales = {"prescale_factor": 1.0 / predivide, "postscale_factor": predivide}
+    return hvd.grouped_allreduce(group, op=hvd.Average, compression=compression, name=name, **scales)
+
+
+def route(config: TrainConfig) -> str:
+    """Return how gradients travel, as in :class:`Communication`."""
+    if hvd.size() == 1:
+        return "none"
+    if config.adasum:
+        return "adasum"
+    by_nccl = config.compression == "fp16" and on_gpu()
+    return "allreduce" if config.compression == "none" or by_nccl else "exchange"
+
+
+def on_gpu() -> bool:
+    """Check that NCCL carries gradients from GPU to GPU."""
+    return bool(hvd.nccl_built()) and bool(tf.config.get_visible_devices("GPU"))
+
+
+def scale(config: TrainConfig) -> int:
+    """Return the factor on one rank's batch for the learning rate: all batches of a step, for a mean of gradients.
+
+    Adasum already adds up gradients that differ between ranks, so the number of ranks does not count, except for the
+    ranks of a node with GPUs, whose mean Horovod takes (its docs/adasum_user_guide.rst, "Key Takeaways", and
+    examples/pytorch).
+    """
+    if not config.adasum:
+        return hvd.size() * config.backward_passes_per_step
+    return (hvd.local_size() if on_gpu() else 1) * config.backward_passes_per_step
+
+
+def described(config: TrainConfig, shapes: "list[tf.TensorShape]") -> Communication:
+    """Describe how gradients travel in this run, from Horovod's settings in this rank's environment."""
+    found = {key: float(os.environ.get(key) or otherwise) for key, otherwise in DEFAULTS.items()}
+    return Communication(
+        controller=os.environ.get("HOROVOD_CONTROLLER", "mpi" if hvd.mpi_enabled() else "gloo"),
+        transport="nccl" if on_gpu() else "mpi" if hvd.mpi_enabled() else "gloo",
+        cycle_time=found["HOROVOD_CYCLE_TIME"],
+        fusion_threshold=found["HOROVOD_FUSION_THRESHOLD"] / (1 << 20),
+        autotune=os.environ.get("HOROVOD_AUTOTUNE") == "1",
+        route=route(config),
+        groups=len(groups(shapes)) if hvd.size() > 1 else 0,
+        bytes_per_step=size(shapes, config),
+    )
+
+
+def total(numbers: tf.Tensor) -> tf.Tensor:
+    """Sum int32 ``numbers`` over all ranks, in the host's memory. A collective call, in a step or between two.
+
+    In a step it costs no time: it depends on nothing that is computed, so it ends before the first gradient is ready.
+    """
+    with tf.device("CPU:0"):
+        return hvd.allreduce(numbers, op=hvd.Sum, name="total") if hvd.size() > 1 else tf.identity(numbers)
+
+
+def slowest(mine: float) -> float:
+    """Return the largest number of any rank. A collective call, between two steps."""
+    return max(hvd.allgather_object(mine))
+
+
+def _computed(tensors: list[tf.Tensor]) -> tf.Tensor:
+    """Return the time when all tensors are computed, not merely launched, as on a GPU when TensorFlow continues.
+
+    A number taken from one of them after all were launched reaches the host when the GPU has computed them: its stream
+    works in order.
+    """
+    with tf.control_dependencies(tensors):
+        number = tf.reshape(tensors[-1], [-1])[0]
+    return _clock(_now, number)
+
+
+def _clock(look: "object", after: tf.Tensor) -> tf.Tensor:
+    """Read the host's clock in Python, since tf.timestamp() is refused in deterministic mode."""
+    seconds = tf.numpy_function(look, [after], tf.float64)
+    seconds.set_shape([])
+    return seconds
+
+
+def _now(_: np.ndarray) -> np.float64:
+    return np.float64(time.perf_counter())
+
+
+def _seconds_since(earlier: np.ndarray) -> np.float64:
+    return np.float64(time.perf_counter() - earlier)
+
+
+def size(shapes: "list[tf.TensorShape]", config: TrainConfig) -> int:
+    """Return the bytes of gradients that one step reduces, for float32 variables of these shapes; 0 on one rank."""
+    elements = sum(shape.num_elements() for shape in shapes)
+    return 0 if hvd.size() == 1 else elements * (4 if config.compression == "none" else 2)

@@ -1,0 +1,216 @@
+"""Batches for one rank: selection, order, decoding and augmentation of samples."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import TrainConfig
+from orchestrator.trainer.data import decoding, imagenet, manifests, pipeline, tfrecord_reader
+from orchestrator.trainer.data import in_memory as data_in_memory
+from orchestrator.trainer.data.bad_samples import Batches, Readable, Skipped
+from orchestrator.trainer.data.decoding import central_view, random_view
+from orchestrator.trainer.data.pipeline import Pipeline
+from orchestrator.trainer.data.tfrecord_reader import Records
+
+Example = tuple[tf.Tensor, tf.Tensor]
+Make = Callable[[tf.Tensor, tf.Tensor], Example]
+
+
+@dataclass
+class Split:
+    """One split of a data set: its size, and how to make its samples.
+
+    A sample is an image uint8 (h, w, c), or a table's row float32 (1, 1, features), and its label int64.
+
+    Attributes:
+        size: Number of samples.
+        example: Makes a sample from its number, or with ``records`` from the content of its record, and its seed.
+            If the split is ``in_memory``, it makes a whole batch from all numbers and seeds.
+        workers: Threads that make samples.
+        records: TFRecord shards that hold the samples.
+        name: Names a sample by its number.
+        in_memory: Whether all samples are in memory.
+        whole: Makes a sample with its whole image, to check that it can be read: a crop may leave out the damaged part.
+    """
+
+    size: int
+    example: Make
+    workers: int
+    records: "Records | None" = None
+    name: Callable[[int], str] = "sample {}".format
+    in_memory: bool = False
+    whole: "Make | None" = None
+
+    def __post_init__(self) -> None:
+        self._pipelines: dict[tuple[int, bool, Make], Pipeline] = {}
+        looked_at = self.whole or self.example
+        self.readable = Readable(lambda one: self._pipeline(1, False, looked_at)(one, 0), self.name)
+
+    def share(self, seed: int, epoch: int, world: int, rank: int) -> np.ndarray:
+        """Return the samples that a rank trains on in this epoch.
+
+        Args:
+            seed: Seed of the run.
+            epoch: Number of the epoch, from 1.
+            world: Number of ranks.
+            rank: Number of the rank.
+
+        Returns:
+            Numbers of samples in order, int64. The shares of two ranks differ in size by one sample at most.
+        """
+        if self.records:
+            return self.records.share(seed, epoch, world, rank)
+        return shard(epoch_order(self.size, seed, epoch), world, rank)
+
+    def part(self, world: int, rank: int) -> np.ndarray:
+        """Return the samples that a rank evaluates: all ranks together evaluate each sample once."""
+        return self.records.part(world, rank) if self.records else shard(np.arange(self.size), world, rank)
+
+    def batches(
+        self, indices: np.ndarray, batch: int, seed: int, drop_remainder: bool, skipped: "Skipped | None" = None
+    ) -> Batches:
+        """Return batches of the samples ``indices`` in that order.
+
+        Args:
+            indices: Numbers of samples, int64 (n).
+            batch: Samples per batch.
+            seed: Seed of the augmentation.
+            drop_remainder: Give whole batches only.
+            skipped: Called with name and fault of each damaged sample, which is then left out, or replaced by another
+                of its batch with ``drop_remainder``. Without it, a damaged sample is an error.
+
+        Returns:
+            The batches: images and labels.
+        """
+        made = self._pipeline(batch, drop_remainder, self.example)
+        return Batches(lambda todo: made(todo, seed), indices, batch, self.readable, drop_remainder, skipped)
+
+    def _pipeline(self, batch: int, drop_remainder: bool, example: Make) -> Pipeline:
+        """Return the pipeline for these arguments, which is traced at its first use and then kept."""
+
+        def make(numbers: tf.Tensor, seeds: tf.Tensor) -> tf.data.Dataset:
+            data, found = self._found(numbers, seeds), {"num_parallel_calls": self.workers, "deterministic": True}
+            if self.in_memory:
+                data = data.batch(batch, drop_remainder=drop_remainder).map(example, **found)
+            else:
+                data = data.map(example, **found).batch(batch, drop_remainder=drop_remainder)
+            readers = self.records.readers if self.records else 0
+            return data.prefetch(2).with_options(pipeline.options(self.workers + readers))
+
+        if (batch, drop_remainder, example) not in self._pipelines:
+            self._pipelines[batch, drop_remainder, example] = Pipeline(make, self.size)
+        return self._pipelines[batch, drop_remainder, example]
+
+    def _found(self, numbers: tf.Tensor, seeds: tf.Tensor) -> tf.data.Dataset:
+        """Return the inputs of ``example``: numbers or contents of records, with the seed of each."""
+        if not self.records:
+            return tf.data.Dataset.from_tensor_slices((numbers, seeds))
+        return tf.data.Dataset.zip((self.records.contents(numbers), tf.data.Dataset.from_tensor_slices(seeds)))
+
+
+def epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:
+    """Return the permutation of all samples that all ranks share in an epoch.
+
+    Args:
+        size: Number of samples.
+        seed: Seed of the run.
+        epoch: Number of the epoch.
+
+    Returns:
+        Permutation of range(size), int64.
+    """
+    return np.random.default_rng([seed, epoch]).permutation(size)
+
+
+def shard(order: np.ndarray, world: int, rank: int) -> np.ndarray:
+    """Return every world-th sample from ``rank`` on.
+
+    Args:
+        order: Numbers of all samples.
+        world: Number of ranks.
+        rank: Number of the rank.
+
+    Returns:
+        Numbers of samples. Shards are disjoint, cover all samples, and differ in size by one at most.
+    """
+    return order[rank::world]
+
+
+def load(config: TrainConfig) -> tuple[Split, Split]:
+    """Load the training and the test split that ``config`` names."""
+    if config.dataset == "imagenet":
+        return _imagenet(config, Path(config.data or ""))
+    train, test = data_in_memory.read(config)
+    augment = config.augment and train[0].dtype == np.uint8  # a table's row cannot be cropped
+    return _in_memory(*train, config, augment), _in_memory(*test, config, False)
+
+
+def _in_memory(images: np.ndarray, labels: np.ndarray, config: TrainConfig, augment: bool) -> Split:
+    """Return a split with as many samples as ``labels``; fewer ``images`` are repeated."""
+    with tf.device("CPU:0"):
+        all_images, all_labels = tf.constant(images), tf.constant(labels)
+
+    def examples(indices: tf.Tensor, seeds: tf.Tensor) -> Example:
+        found = tf.gather(all_images, indices % len(images))
+        return (_moved(found, seeds, config) if augment else found), tf.gather(all_labels, indices)
+
+    return Split(len(labels), examples, config.threads, in_memory=True)
+
+
+def _moved(batch: tf.Tensor, seeds: tf.Tensor, config: TrainConfig) -> tf.Tensor:
+    """Crop padded images (n, h, w, c) at random, and mirror them at random (He et al. 2016, section 4.2)."""
+    pad, places = config.shift, 2 * config.shift + 1
+    _, height, width, _ = batch.shape
+    place, side = tf.unstack(seeds, axis=1)
+    rows = (place % places)[:, None] + tf.range(height)
+    columns = tf.range(width)[None]
+    if config.flip:
+        columns = tf.where((side % 2 == 0)[:, None], columns, columns[:, ::-1])
+    columns += (place // places % places)[:, None]
+    padded = tf.pad(batch, [[0, 0], [pad, pad], [pad, pad], [0, 0]])
+    return tf.gather(tf.gather(padded, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
+
+
+def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:
+    if manifests.is_here(directory):
+        found = tfrecord_reader.load(directory, config.classes)
+        return _records(found["train"], config, random_view), _records(found["val"], config, central_view)
+    _, train, test = imagenet.images(directory)
+    return _files(directory, train, config, random_view), _files(directory, test, config, central_view)
+
+
+View = Callable[[tf.Tensor, int, tf.Tensor], tf.Tensor]
+
+
+def _whole(content: tf.Tensor, *_: object) -> tf.Tensor:
+    return decoding.whole(content)
+
+
+def _records(found: Records, config: TrainConfig, view: View) -> Split:
+    def example(content: tf.Tensor, seed: tf.Tensor, view: View = view) -> Example:
+        encoded, label = found.parse(content)
+        return view(encoded, config.image_size, seed), label
+
+    whole = partial(example, view=_whole)
+    return Split(len(found), example, config.threads, found, found.name, whole=whole)
+
+
+def _files(
+    directory: Path,
+    samples: list[tuple[str, int]],
+    config: TrainConfig,
+    view: View,
+) -> Split:
+    paths = tf.constant([str(directory / path) for path, _ in samples])
+    labels = tf.constant([label for _, label in samples], tf.int64)
+
+    def example(index: tf.Tensor, seed: tf.Tensor, view: View = view) -> Example:
+        image = view(tf.io.read_file(tf.gather(paths, index)), config.image_size, seed)
+        return image, tf.gather(labels, index)
+
+    name, whole = (lambda index: str(directory / samples[index][0])), partial(example, view=_whole)
+    return Split(len(samples), example, config.threads, name=name, whole=whole)

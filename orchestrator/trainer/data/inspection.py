@@ -1,0 +1,29 @@
+"""Result of an inspection: a data set, or the reason why a directory holds none."""
+
+from dataclasses import dataclass
+
+
+class DataError(Exception):
+    """A directory does not hold the data set; the message names the fault and the expected content."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A data set in a directory: its files, relative to the directory, and the number of samples of each split.
+
+    ``shards`` is set for TFRecord shards rather than files of single images or of a whole split.
+    """
+
+    files: list[str]
+    train: int
+    test: int
+    note: str = ""
+    shards: bool = False
+
+
+class Damaged(DataError):
+    """Unreadable samples in a data set that is otherwise valid and described by ``found``."""
+
+    def __init__(self, message: str, found: Found) -> None:
+        super().__init__(message)
+        self.found = found

@@ -1,0 +1,158 @@
+"""TFRecord shards as a data set to train on: the assignment of records to ranks, and random access to records.
+
+Every record is read by itself at its offset in its shard, which the manifest gives. So samples have numbers, can be
+read in any order, and a position in that order is found again without reading the preceding records. TensorFlow's own
+reader does it, and checks the record's checksum.
+
+A rank has the same samples in every epoch, a row of whole shards except at its ends: records that its node has read
+once stay in the node's memory, and no node reads the records of others.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import LOCAL_DATA, Shard
+from orchestrator.trainer.data import manifests, tfrecord_format
+from orchestrator.trainer.data.inspection import DataError
+from orchestrator.trainer.data.manifests import ENCODED, FIELDS, LABEL, READERS
+
+WINDOW = 4  # shards whose records are mixed, and from which a rank reads at a time
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records of one split: number i has ``lengths[i]`` bytes of content at ``offsets[i]`` of its shard.
+
+    ``sizes`` are the numbers of records of the shards in ``paths``; labels begin with ``label_base``.
+    """
+
+    paths: list[str]
+    sizes: list[int]
+    offsets: np.ndarray
+    lengths: np.ndarray
+    label_base: int
+
+    @property
+    def readers(self) -> int:
+        """Threads that wait for a disk; for the node's own disk, which is mostly cached in memory, one is cheaper."""
+        return 1 if all(path.startswith(LOCAL_DATA) for path in self.paths) else READERS
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def contents(self, numbers: tf.Tensor) -> tf.data.Dataset:
+        """Return the contents of the records ``numbers``, int64 (n), in order, READERS of them ahead.
+
+        Passing a record between threads costs twice as much as reading it from memory: many threads are for slow disks.
+        """
+        places = tf.data.Dataset.from_tensor_slices(self._places(numbers))
+        if self.readers == 1:
+            return places.flat_map(self._reader()).prefetch(READERS)
+        row = {"cycle_length": self.readers, "block_length": 1, "num_parallel_calls": self.readers}
+        return places.interleave(self._reader(), deterministic=True, **row)
+
+    def _places(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return shard, offset and bytes of all records at once: one by one, this costs as much as reading them."""
+        edges = tf.constant(np.cumsum(self.sizes), tf.int64)
+        offsets, lengths = (
+            tf.constant(self.offsets, tf.int64),
+            tf.constant(self.lengths + tfrecord_format.FRAME, tf.int64),
+        )
+        return tf.searchsorted(edges, numbers, side="right"), tf.gather(offsets, numbers), tf.gather(lengths, numbers)
+
+    def _reader(self) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
+        """Return a function for `interleave` from a record's place to a data set of one string, its content.
+
+        Not to the string itself: the operation that takes it out of its data set has a state, and in deterministic
+        programs a map with one has no threads.
+        """
+        paths = tf.constant(self.paths)
+
+        def read(shard: tf.Tensor, offset: tf.Tensor, size: tf.Tensor) -> tf.data.Dataset:
+            variant = tf.raw_ops.TFRecordDatasetV2(
+                filenames=tf.reshape(tf.gather(paths, shard), [1]),
+                compression_type="",
+                buffer_size=size,
+                byte_offsets=tf.reshape(offset, [1]),
+            )
+            rest = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+            return rest.take(1)
+
+        return read
+
+    def parse(self, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the image file in a record, and the number of its class."""
+        found = tf.io.parse_single_example(record, FIELDS)
+        return found[ENCODED], found[LABEL] - self.label_base
+
+    def name(self, number: int) -> str:
+        shard = int(np.searchsorted(np.cumsum(self.sizes), number, side="right"))
+        return f"{self.paths[shard]}, record at byte {self.offsets[number]}"
+
+    def share(self, seed: int, epoch: int, world: int, rank: int) -> np.ndarray:
+        """Return the rank's samples of an epoch.
+
+        Args:
+            seed: Seed of the run.
+            epoch: Number of the epoch.
+            world: Number of ranks.
+            rank: Number of the rank.
+
+        Returns:
+            Numbers of samples: pieces of shards in random order, with records mixed among WINDOW of them.
+        """
+        random = np.random.default_rng([seed, epoch, rank])
+        pieces = self._pieces(world, rank)
+        mixed = [pieces[number] for number in random.permutation(len(pieces))]
+        windows = [np.concatenate(mixed[first : first + WINDOW]) for first in range(0, len(mixed), WINDOW)]
+        return np.concatenate([np.empty(0, np.int64), *(random.permutation(window) for window in windows)])
+
+    def part(self, world: int, rank: int) -> np.ndarray:
+        """Return the rank's samples in file order. Parts are disjoint, cover all, and differ in size by one at most."""
+        return np.concatenate([np.empty(0, np.int64), *self._pieces(world, rank)])
+
+    def _pieces(self, world: int, rank: int) -> list[np.ndarray]:
+        first, last = (len(self) * part // world for part in (rank, rank + 1))
+        edges = [0, *np.cumsum(self.sizes).tolist()]
+        cut = [(max(first, begin), min(last, end)) for begin, end in itertools.pairwise(edges)]
+        return [np.arange(begin, end) for begin, end in cut if begin < end]
+
+
+def load(directory: Path, classes: int) -> dict[str, Records]:
+    """Load the splits, "train" and "val", of the shards in ``directory``.
+
+    Raises:
+        DataError: A shard differs from its description.
+    """
+    manifest = manifests.read(directory) or manifests.scan(directory, classes)
+    if set(manifest.shards) != {"train", "val"}:
+        raise DataError(f"{directory}: shards of {sorted(manifest.shards)}, expected those of train and val")
+    return {split: _records(directory, found, manifest.label_base) for split, found in manifest.shards.items()}
+
+
+def _records(directory: Path, found: Sequence[Shard], label_base: int) -> Records:
+    for shard in found:
+        _require_size(directory / shard.name, shard)
+    lengths = [np.array(shard.lengths, np.int64) for shard in found]
+    offsets = [np.cumsum(several + tfrecord_format.FRAME) - several - tfrecord_format.FRAME for several in lengths]
+    nothing = np.empty(0, np.int64)
+    return Records(
+        paths=[str(directory / shard.name) for shard in found],
+        sizes=[len(shard.lengths) for shard in found],
+        offsets=np.concatenate([nothing, *offsets]),
+        lengths=np.concatenate([nothing, *lengths]),
+        label_base=label_base,
+    )
+
+
+def _require_size(path: Path, shard: Shard) -> None:
+    there = path.stat().st_size if path.is_file() else None
+    described = sum(shard.lengths) + tfrecord_format.FRAME * len(shard.lengths)
+    if there != shard.bytes or described != shard.bytes:
+        amiss = "missing" if there is None else f"{there} bytes instead of {shard.bytes}, with {described} in records"
+        raise DataError(f"{path}: {amiss}: `orchestrator data prepare` makes it again, `data stage` copies it again")

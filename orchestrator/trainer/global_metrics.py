@@ -1,0 +1,116 @@
+"""Values common to all ranks: scores, batch normalisation statistics, and a digest of the weights."""
+
+import hashlib
+import math
+import sys
+
+import horovod.tensorflow as hvd
+import keras
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import Scores
+from orchestrator.trainer.rank_setup import Trainer
+
+
+def scores(trainer: Trainer, sums: tf.Tensor, split: str) -> Scores:
+    """Return the means of the scores of all ranks; ends the program of every rank if there are no images to average.
+
+    Args:
+        trainer: The rank's state.
+        sums: This rank's summed loss, top-1 hits, top-5 hits and number of images, float32 (4).
+        split: "training" or "test", for messages.
+
+    Returns:
+        Means over the images of all ranks.
+    """
+    loss, top1, top5, images = total(trainer, sums, split)
+    if not images:
+        none = "no step's loss was a number" if split == "training" else "no sample could be read"
+        sys.exit(f"{split}: {none} {_place(trainer)}")
+    return Scores(loss=loss / images, top1=top1 / images, top5=top5 / images, images=int(images))
+
+
+def total(trainer: Trainer, sums: tf.Tensor, split: str) -> list[float]:
+    """Return the sums over all ranks; ends the program of every rank if the loss is not a number.
+
+    A run that skips such steps ends only after too many of them in a row.
+
+    Args:
+        trainer: The rank's state.
+        sums: This rank's sums, float32 (4), as in :func:`scores`.
+        split: "training" or "test", for messages.
+
+    Returns:
+        The four sums over all ranks.
+    """
+    _name_skipped(trainer)
+    trainer.guard.check(_place(trainer))
+    found = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{split}").numpy().tolist()
+    if not math.isfinite(found[0]):
+        what = f"{split} loss is {found[0]} {_place(trainer)}{_culprits(trainer)}"
+        sys.exit(f"{what}: a new run with a smaller --learning-rate may help, or --resume with --on-nan skip")
+    return list(found)
+
+
+def _name_skipped(trainer: Trainer) -> None:
+    """Report this rank's first skipped step since the last check."""
+    guard = trainer.guard
+    if guard.on and (bad := guard.bad) is not None:
+        skipped = f"goes on without its update ({guard.skipped} skipped so far)"
+        print(
+            f"rank {hvd.rank()}, step {trainer.first + bad}: loss is no number: {skipped}", file=sys.stderr, flush=True
+        )
+        guard.forget()
+
+
+def _culprits(trainer: Trainer) -> str:
+    """Describe the first step whose loss was not a number, and its ranks; a collective call."""
+    everyones = hvd.allgather_object(trainer.guard.bad)
+    first = min((bad for bad in everyones if bad is not None), default=None)
+    if first is None:
+        return ""
+    ranks = [str(rank) for rank, bad in enumerate(everyones) if bad == first]
+    who = "every rank" if len(ranks) == hvd.size() > 1 else f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}"
+    return f", first on {who}, step {trainer.first + first}"
+
+
+def _place(trainer: Trainer) -> str:
+    return f"after step {trainer.step} (epoch {trainer.epoch})"
+
+
+def damaged(trainer: Trainer) -> list[str]:
+    """Return the sorted samples that any rank could not read.
+
+    It is a collective call, which is skipped when on_damage is stop.
+    """
+    if trainer.config.on_damage == "stop":
+        return []
+    return sorted(set().union(*hvd.allgather_object(trainer.damaged)))
+
+
+def digest(model: keras.Model) -> str:
+    """Return the SHA-256 of all weights, equal on every rank.
+
+    Integer variables are left out: they determine which units dropout drops next, and differ between ranks.
+
+    Raises:
+        RuntimeError: The weights of two ranks differ in at least one bit.
+    """
+    content = hashlib.sha256()
+    for variable in (v for v in model.variables if keras.backend.is_float_dtype(v.dtype)):
+        content.update(np.ascontiguousarray(variable.numpy()))
+    digests = hvd.allgather_object(content.hexdigest())
+    if len(set(digests)) != 1:
+        raise RuntimeError(f"ranks disagree on the weights: {dict(enumerate(digests))}")
+    return content.hexdigest()
+
+
+def average_statistics(model: keras.Model) -> None:
+    """Average the batch normalisation statistics, which each rank gathered from its own shard, over all ranks."""
+    statistics = [v.value for v in model.non_trainable_variables if v.dtype == "float32"]
+    if statistics and hvd.size() > 1:
+        for variable, mean in zip(
+            statistics, hvd.grouped_allreduce([v.read_value() for v in statistics], op=hvd.Average), strict=False
+        ):
+            variable.assign(mean)

@@ -1,0 +1,29 @@
+"""Network for tables: fully connected layers with ReLU.
+
+Source: Glorot et al. 2011, "Deep Sparse Rectifier Neural Networks" (AISTATS).
+"""
+
+import keras
+import tensorflow as tf
+from keras import layers
+
+from orchestrator.trainer.models.shared_layers import hidden, logits
+
+UNITS = (64, 64)
+
+
+def dense(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
+    """Build two hidden layers of 64 units.
+
+    Args:
+        x: Rows (batch, 1, 1, features).
+        image_size: Unused, 1.
+        classes: Number of classes.
+
+    Returns:
+        Logits (batch, classes).
+    """
+    x = layers.Flatten()(x)
+    for units in UNITS:
+        x = hidden(x, units)
+    return logits(x, classes, keras.initializers.GlorotUniform())

@@ -1,0 +1,97 @@
+"""Residual networks: resnet20, resnet50, resnet101.
+
+Sources: He et al. 2016, "Deep Residual Learning for Image Recognition" (CVPR), section 3.3 and table 1 for the
+bottleneck networks, section 4.2 for resnet20; Goyal et al. 2017, "Accurate, Large Minibatch SGD" (arXiv 1706.02677),
+section 5.1: in the bottleneck networks the stride sits in the 3x3 convolution, the last gamma of every block starts
+at zero, and the last layer's weights with a deviation of 0.01.
+"""
+
+import keras
+import tensorflow as tf
+from keras import layers
+
+from orchestrator.trainer.models.shared_layers import logits, unit
+
+SMALL_IMAGE = 64  # pixels; for smaller images the bottleneck networks start with one 3x3 convolution and no pooling
+
+
+def resnet20(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
+    """Build three stages of three basic blocks of 16, 32 and 64 filters: 6n+2 layers with n = 3.
+
+    Args:
+        x: Images (batch, height, width, channels) of about unit variance.
+        image_size: Height and width in pixels.
+        classes: Number of classes.
+
+    Returns:
+        Logits (batch, classes).
+    """
+    x = _convolution(x, 16, 3)
+    for filters in (16, 32, 64):
+        for block in range(3):
+            stride = 2 if block == 0 and filters > 16 else 1
+            y = _convolution(x, filters, 3, stride)
+            y = _convolution(y, filters, 3, relu=False)
+            x = _add(_shortcut(x, filters, stride), y)
+    return logits(layers.GlobalAveragePooling2D()(x), classes, keras.initializers.HeNormal())
+
+
+def resnet50(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
+    """Build a bottleneck network of 3, 4, 6 and 3 blocks.
+
+    Args:
+        x: Images (batch, height, width, channels) of about unit variance.
+        image_size: Height and width in pixels.
+        classes: Number of classes.
+
+    Returns:
+        Logits (batch, classes).
+    """
+    return _bottleneck(x, image_size, classes, (3, 4, 6, 3))
+
+
+def resnet101(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
+    """Build a bottleneck network of 3, 4, 23 and 3 blocks.
+
+    Args:
+        x: Images (batch, height, width, channels) of about unit variance.
+        image_size: Height and width in pixels.
+        classes: Number of classes.
+
+    Returns:
+        Logits (batch, classes).
+    """
+    return _bottleneck(x, image_size, classes, (3, 4, 23, 3))
+
+
+def _bottleneck(x: tf.Tensor, image_size: int, classes: int, blocks: tuple[int, ...]) -> tf.Tensor:
+    """Build four stages of 1x1, 3x3, 1x1 blocks with 64 to 512 filters inside and four times as many outside."""
+    small = image_size < SMALL_IMAGE
+    x = _convolution(x, 64, 3) if small else _convolution(x, 64, 7, 2)
+    x = x if small else layers.MaxPooling2D(3, strides=2, padding="same")(x)
+    for stage, count in enumerate(blocks):
+        filters = 64 * 2**stage
+        for block in range(count):
+            stride = 2 if block == 0 and stage > 0 else 1
+            y = _convolution(x, filters, 1)
+            y = _convolution(y, filters, 3, stride)
+            y = _convolution(y, 4 * filters, 1, relu=False, gamma="zeros")
+            x = _add(_shortcut(x, 4 * filters, stride), y)
+    return logits(layers.GlobalAveragePooling2D()(x), classes)
+
+
+def _convolution(
+    x: tf.Tensor, filters: int, size: int, stride: int = 1, relu: bool = True, gamma: str = "ones"
+) -> tf.Tensor:
+    x = unit(x, filters, size, stride, gamma=gamma)
+    return layers.ReLU()(x) if relu else x
+
+
+def _shortcut(x: tf.Tensor, filters: int, stride: int) -> tf.Tensor:
+    """Return the identity if shapes agree, else a 1x1 projection (option B of He et al.)."""
+    same = stride == 1 and x.shape[-1] == filters
+    return x if same else _convolution(x, filters, 1, stride, relu=False)
+
+
+def _add(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    return layers.ReLU()(layers.Add()([x, y]))

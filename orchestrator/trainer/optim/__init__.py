@@ -1,0 +1,1 @@
+"""Optimizers, learning rates, accumulation of gradients, steps that are skipped."""

@@ -1,0 +1,106 @@
+"""Optimizers, with weight decay as an addition to the gradients."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from orchestrator.schema import TrainConfig
+
+
+def build(config: TrainConfig) -> keras.optimizers.Optimizer:
+    """Build the optimizer of ``config`` at a learning rate of 0: the schedule sets it before every step.
+
+    It adds ``weight_decay`` times the weights to the gradients of kernels, not of biases or batch normalisation, before
+    it clips them: the gradient of half the squared weights in the loss.
+    """
+    made = OPTIMIZERS[config.optimizer](config)
+    made.decay = config.weight_decay
+    return keras.optimizers.LossScaleOptimizer(made) if config.precision == "float16" else made
+
+
+class Decaying(keras.optimizers.Optimizer):
+    """Base of optimizers that add ``decay`` times the kernels to their gradients."""
+
+    decay = 0.0
+
+    def apply(self, grads: Sequence[tf.Tensor], trainable_variables: "Sequence[Any] | None" = None) -> None:
+        variables = trainable_variables or self._trainable_variables
+        super().apply([self._decayed(*pair) for pair in zip(grads, variables, strict=True)], trainable_variables)
+
+    def _decayed(self, gradient: tf.Tensor, variable: Any) -> tf.Tensor:
+        if not self._decays(variable):
+            return tf.identity(gradient)  # in the same graph as the others if updates are conditional
+        return gradient + self.decay * tf.convert_to_tensor(variable)
+
+    def _decays(self, variable: Any) -> bool:
+        return bool(self.decay) and len(variable.shape) >= 2
+
+
+class Momentum(Decaying, keras.optimizers.SGD):
+    """Keras' momentum rule as TensorFlow's fused operations, each one pass over the weights, which costs memory reads.
+
+    It updates all variables in one loop; tf.distribute's way for each of them took a sixth of the trace.
+    """
+
+    def _backend_update_step(self, grads: Sequence[tf.Tensor], variables: Sequence[Any], learning_rate: Any) -> None:
+        rate, momentum = (tf.convert_to_tensor(number, tf.float32) for number in (learning_rate, self.momentum))
+        for gradient, variable in zip(grads, variables, strict=True):
+            accumulated = self.momentums[self._get_variable_index(variable)]
+            if self._decays_at_once and self._decays(variable):
+                tf.raw_ops.ResourceApplyGradientDescent(
+                    var=accumulated.handle, alpha=rate * self.decay / momentum, delta=tf.convert_to_tensor(variable)
+                )  # the momentum multiplies it next
+            tf.raw_ops.ResourceApplyKerasMomentum(
+                var=variable.handle,
+                accum=accumulated.handle,
+                lr=rate,
+                grad=gradient,
+                momentum=momentum,
+                use_nesterov=self.nesterov,
+            )
+
+    def _decayed(self, gradient: tf.Tensor, variable: Any) -> tf.Tensor:
+        return tf.identity(gradient) if self._decays_at_once else super()._decayed(gradient, variable)
+
+    @property
+    def _decays_at_once(self) -> bool:
+        """Whether decay can go into the momentum instead of the gradient: only if nothing else reads the gradient."""
+        return not self.nesterov and self.global_clipnorm is None
+
+
+class Plain(Decaying, keras.optimizers.SGD):
+    pass
+
+
+class RMSprop(Decaying, keras.optimizers.RMSprop):
+    pass
+
+
+class Adam(Decaying, keras.optimizers.Adam):
+    pass
+
+
+def _sgd(config: TrainConfig) -> keras.optimizers.Optimizer:
+    kind = Momentum if config.momentum else Plain
+    return kind(0.0, momentum=config.momentum, nesterov=config.nesterov, global_clipnorm=config.clip_norm)
+
+
+def _rmsprop(config: TrainConfig) -> keras.optimizers.Optimizer:
+    return RMSprop(
+        0.0, rho=config.rho, momentum=config.momentum, epsilon=config.epsilon, global_clipnorm=config.clip_norm
+    )
+
+
+def _adam(config: TrainConfig) -> keras.optimizers.Optimizer:
+    return Adam(
+        0.0, beta_1=config.momentum, beta_2=config.rho, epsilon=config.epsilon, global_clipnorm=config.clip_norm
+    )
+
+
+OPTIMIZERS: dict[str, Callable[[TrainConfig], keras.optimizers.Optimizer]] = {
+    "sgd": _sgd,
+    "rmsprop": _rmsprop,
+    "adam": _adam,
+}

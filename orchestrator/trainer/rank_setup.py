@@ -1,0 +1,148 @@
+"""Setup of one rank: its device, model, optimizer and share of the data."""
+
+import math
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import horovod.tensorflow as hvd
+import keras
+import tensorflow as tf
+
+from orchestrator.schema import TrainConfig
+from orchestrator.trainer import models
+from orchestrator.trainer.autotune import compression, cycle_time
+from orchestrator.trainer.autotune import precision as autotune_precision
+from orchestrator.trainer.comm import allreduce, compressed
+from orchestrator.trainer.data import batches, local_copy
+from orchestrator.trainer.optim import optimizers
+from orchestrator.trainer.optim.nonfinite import Guard
+from orchestrator.trainer.telemetry import recorder
+
+# With one thread, sending a gradient waits for the end of backpropagation: TensorFlow's executor first follows the
+# chain that it is on. The threads within operations share the cores, so a second one takes none.
+OPERATIONS_AT_ONCE = 2
+
+
+@dataclass
+class Trainer:
+    """Model, optimizer and data of one rank for the duration of a run.
+
+    Attributes:
+        batch: Images of this rank per step, in ``passes`` parts of ``part`` images.
+        steps_per_epoch: Steps of every rank in an epoch.
+        started: Time of construction (``time.monotonic``).
+        epoch: Number of the current epoch, from 1; 0 before the first.
+        step: Steps of the run that are done.
+        first: Steps among them that were done by the run which this one continues.
+        ended: Why the run stops before its last epoch; None while it continues.
+        data_path: Directory that the data are read from.
+        damaged: Samples that this rank could not read and skipped.
+        chosen: Keys of ``config`` that were "auto".
+    """
+
+    config: TrainConfig
+    model: keras.Model
+    optimizer: keras.optimizers.Optimizer
+    train_split: batches.Split
+    test_split: batches.Split
+    batch: int
+    steps_per_epoch: int
+    started: float
+    epoch: int = 0
+    step: int = 0
+    first: int = 0
+    ended: "str | None" = None
+    data_path: "str | None" = None
+    damaged: list[str] = field(default_factory=list)
+    chosen: list[str] = field(default_factory=list)
+    _guard: "Guard | None" = None
+    _record: "recorder.Recorder | None" = None
+
+    @property
+    def passes(self) -> int:
+        return self.config.backward_passes_per_step
+
+    @property
+    def part(self) -> int:
+        """Images per forward pass."""
+        return self.batch // self.passes
+
+    @property
+    def done(self) -> int:
+        """Completed steps of the current epoch."""
+        return self.step - (self.epoch - 1) * self.steps_per_epoch
+
+    @property
+    def record(self) -> recorder.Recorder:
+        """Recorder of this training's telemetry; first accessed once ``first`` is set."""
+        self._record = self._record or recorder.Recorder(self.config, self._plan)
+        return self._record
+
+    @property
+    def guard(self) -> Guard:
+        """Guard that keeps steps whose loss is not a number from changing the model, if they are to be skipped."""
+        self._guard = self._guard or Guard(self.config.on_nan == "skip", self.model, self.optimizer)
+        return self._guard
+
+    @property
+    def epochs(self) -> int:
+        """Planned number of epochs, which ``config.steps`` may reduce; a time limit is not counted."""
+        if self.config.steps is None:
+            return self.config.epochs
+        return min(self.config.epochs, math.ceil(self.config.steps / self.steps_per_epoch))
+
+    @property
+    def _plan(self) -> recorder.Plan:
+        return recorder.Plan(
+            rank=hvd.rank(),
+            world=hvd.size(),
+            batch=self.batch,
+            epochs=self.epochs,
+            steps=min(self.config.steps or sys.maxsize, self.config.epochs * self.steps_per_epoch),
+            reduced_bytes=allreduce.size([v.shape for v in self.variables], self.config),
+            first=self.first,
+        )
+
+    @property
+    def variables(self) -> list[tf.Variable]:
+        return [variable.value for variable in self.model.trainable_variables]
+
+
+def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
+    """Set threads, GPU, determinism and precision before TensorFlow creates anything.
+
+    Return ``config`` with the precision and the compression that the ranks of the run in ``directory`` chose together.
+    """
+    tf.config.threading.set_intra_op_parallelism_threads(config.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(OPERATIONS_AT_ONCE)
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
+    tf.config.experimental.enable_op_determinism()
+    cycle_time.tune()
+    precision = autotune_precision.settle(config.precision, config.threads)
+    if precision != "float32":
+        keras.mixed_precision.set_dtype_policy(f"mixed_{precision}")
+    config = config.model_copy(update={"precision": precision})
+    return config.model_copy(update={"compression": compression.compression(config, directory)})
+
+
+def build(config: TrainConfig) -> Trainer:
+    """Build the same model and optimizer on every rank; ends the program if there are more ranks than images."""
+    data_path = local_copy.nearest(config.data)
+    train_split, test_split = batches.load(config.model_copy(update={"data": data_path}))
+    passes, share = config.backward_passes_per_step, train_split.size // hvd.size()
+    if share < passes:
+        most = train_split.size // passes
+        sys.exit(f"{train_split.size} training images for {hvd.size()} ranks: use --np {most} or fewer")
+    batch = min(config.batch_size, share // passes) * passes
+    model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    optimizer = optimizers.build(config)
+    optimizer.build(model.trainable_variables)
+    compressed.from_first([v.value for v in [*model.variables, *optimizer.variables]])
+    models.draw_apart(model, hvd.rank())
+    steps = max(1, train_split.size // (hvd.size() * batch))
+    started = time.monotonic()
+    return Trainer(config, model, optimizer, train_split, test_split, batch, steps, started, data_path=data_path)

@@ -1,0 +1,197 @@
+"""Results of a training run, and its progress output: results.json, results.csv and progress lines."""
+
+import csv
+import platform
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import horovod
+import horovod.tensorflow as hvd
+import keras
+import numpy as np
+import tensorflow as tf
+
+from orchestrator import __version__
+from orchestrator.bottleneck import explain
+from orchestrator.schema import Epoch, Results, Unfinished, World
+from orchestrator.trainer.comm import allreduce
+from orchestrator.trainer.data import local_copy
+from orchestrator.trainer.optim import schedule
+from orchestrator.trainer.rank_setup import Trainer
+
+PROGRESS_SECONDS = 1.0
+CSV_COLUMNS = ("epoch", "learning_rate", "train_loss", "train_top1", "test_loss", "test_top1", "test_top5",
+               "images_per_second", "seconds")  # fmt: skip
+
+
+def say(line: str, end: str = "\n") -> None:
+    r"""Print from rank 0 only.
+
+    Args:
+        line: Text of one line.
+        end: ``"\\r"`` marks a line that the next one replaces.
+    """
+    if hvd.rank() == 0:
+        print(line, end=end, flush=True)
+
+
+class Clock:
+    """Clock of an epoch's training steps; its rate excludes the first step of the program, which traces the graph.
+
+    The rate ends with the last step, since TensorFlow has taken up to a second to dispose of the input afterwards.
+    ``before`` is the ``timing`` of the clock of the run that this one continues within the epoch.
+    """
+
+    def __init__(self, trainer: Trainer, before: Sequence[float] = (0.0, 0.0, 0.0)) -> None:
+        self.trainer, self.before = trainer, before
+        self.begun = self.from_time = self.to_time = self.said = time.perf_counter()
+        self.from_step = trainer.step
+
+    def tick(self, sums: tf.Tensor) -> None:
+        """Record the end of a step; ``sums`` are the training step's sums over the epoch."""
+        trainer, now = self.trainer, time.perf_counter()
+        self.to_time = now
+        if trainer.step == trainer.first + 1 and trainer.done < trainer.steps_per_epoch:
+            self.from_time, self.from_step = now, trainer.step
+        if now - self.said >= PROGRESS_SECONDS:
+            self.said = now
+            loss, top1, _, images = sums.numpy()
+            trainer.record.scores("train", float(loss / images), float(top1 / images))
+            say(
+                f"epoch {trainer.epoch}/{trainer.epochs}  step {trainer.done}/{trainer.steps_per_epoch}"
+                f"  loss {loss / images:.3f}  {self.rate * hvd.size():.0f} images/s",
+                end="\r",
+            )
+
+    @property
+    def timing(self) -> tuple[float, float, float]:
+        """Seconds of training, number of steps that count for the rate, and their seconds."""
+        seconds, steps, stepping = self.before
+        return (
+            seconds + time.perf_counter() - self.begun,
+            steps + self.trainer.step - self.from_step,
+            stepping + self.to_time - self.from_time,
+        )
+
+    @property
+    def seconds(self) -> float:
+        return self.timing[0]
+
+    @property
+    def rate(self) -> float:
+        """Images per second of this rank."""
+        _, steps, seconds = self.timing
+        return steps * self.trainer.batch / max(seconds, 1e-9)
+
+
+class Writer:
+    """Writer of rank 0's results.json and results.csv, which are replaced after every epoch."""
+
+    def __init__(self, directory: Path, results: Results, trainer: Trainer) -> None:
+        self.directory, self.results = directory, results
+        self.trainer = trainer
+
+    def add(self, epoch: Epoch, damaged: list[str]) -> None:
+        self._keep({"epochs": [*self.results.epochs, epoch]}, damaged)
+        say(
+            f"epoch {epoch.epoch}/{self.trainer.epochs}  loss {epoch.train.loss:.3f}"
+            f"  top-1 {epoch.train.top1:.1%}  test loss {epoch.test.loss:.3f}  test top-1 {epoch.test.top1:.1%}"
+            f"  {epoch.images_per_second:.0f} images/s  {epoch.seconds:.1f} s"
+        )
+
+    def end(self, why: str, damaged: list[str], unfinished: "Unfinished | None") -> None:
+        """Write the end of the run and print what was skipped and what limited the speed.
+
+        Args:
+            why: Reason for the end.
+            damaged: Samples that were skipped on any rank.
+            unfinished: Time split of an epoch that is not in the results.
+        """
+        self._keep({"ended": why, "unfinished": unfinished}, damaged)
+        if left_out := skipped(self.results):
+            say(left_out)
+        if explanation := explain(self.results):
+            say(str(explanation))
+
+    def _keep(self, news: dict[str, object], damaged: list[str]) -> None:
+        met = {"damaged": damaged, "skipped_steps": self.trainer.guard.skipped}
+        self.results = self.results.model_copy(update={**news, **met})
+        if hvd.rank() == 0:
+            self.results.write(self.directory / "results.json")
+            _write_csv(self.directory / "results.csv", self.results.epochs)
+
+
+def skipped(results: Results) -> str:
+    """Describe the samples and steps that a run skipped; empty if there are none."""
+    samples, steps = len(results.damaged), results.skipped_steps
+    parts = [f"{samples} damaged sample{'s' * (samples != 1)}"] * bool(samples)
+    parts += [f"{steps} step{'s' * (steps != 1)} whose loss was no number"] * bool(steps)
+    return f"skipped {' and '.join(parts)}" if parts else ""
+
+
+def begin(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
+    """Print what is about to be trained and start its results.
+
+    Args:
+        directory: Run directory.
+        trainer: The rank's state.
+        epochs: Results of the epochs of the run that this one continues.
+
+    Returns:
+        The writer of the results.
+    """
+    config = trainer.config
+    hosts = hvd.allgather_object(socket.gethostname())
+    results = Results(
+        run=config.run,
+        config=config,
+        versions=versions(),
+        world=World(size=hvd.size(), hosts=hosts),
+        parameters=sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables),
+        effective_batch_size=trainer.batch * hvd.size(),
+        peak_learning_rate=schedule.peak(config, allreduce.scale(config)),
+        communication=allreduce.described(config, [v.shape for v in trainer.variables]),
+        epochs=epochs,
+        resumed_from=Path(config.resume).parents[1].name if config.resume else None,
+        epochs_before=trainer.epoch,
+        steps_before=trainer.first,
+        data_path=trainer.data_path,
+        chosen=trainer.chosen,
+    )
+    if trainer.data_path:
+        say(f"reading {config.dataset} from {local_copy.describe(trainer.data_path)}: {trainer.data_path}")
+    say(
+        f"{config.model} ({results.parameters:,} parameters) on {config.dataset}: {trainer.train_split.size} training "
+        f"and {trainer.test_split.size} test images, {hvd.size()} ranks x {_batches(trainer)} images, "
+        f"learning rate {results.peak_learning_rate:g}, {config.precision}"
+    )
+    if results.resumed_from:
+        say(f"goes on from {results.resumed_from}, {Path(config.resume or '').name}")
+    return Writer(directory, results, trainer)
+
+
+def _batches(trainer: Trainer) -> str:
+    return f"{trainer.passes} x {trainer.part}" if trainer.passes > 1 else str(trainer.batch)
+
+
+def versions() -> dict[str, str]:
+    return {
+        "orchestrator": __version__,
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "horovod": horovod.__version__,
+    }
+
+
+def _write_csv(path: Path, epochs: list[Epoch]) -> None:
+    unfinished = path.with_name(f".{path.name}")
+    with unfinished.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(CSV_COLUMNS)
+        for e in epochs:
+            table.writerow([e.epoch, e.learning_rate, e.train.loss, e.train.top1, e.test.loss, e.test.top1, e.test.top5,
+                            e.images_per_second, e.seconds])  # fmt: skip
+    unfinished.replace(path)

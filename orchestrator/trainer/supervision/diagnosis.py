@@ -1,0 +1,106 @@
+"""Diagnosis of a run's end: the first failure, found in the ranks' records and the log."""
+
+import re
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from orchestrator.schema import TERMINATED, Failure, RunStatus, State
+from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord, read_all
+
+LAST_LINES = 30
+# Messages of ranks that fail because another rank did; the cause lies elsewhere.
+FOLLOWERS = (
+    "HorovodInternalError",
+    "Horovod has been shut down",
+    "Connection closed by peer",
+    "Connection reset by peer",
+)
+RAISED = "Traceback (most recent call last):"
+MPI_TAG = re.compile(r"\[1,\d+\]<(?:stdout|stderr)>:")
+TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(stdout|stderr)>:(.*)$")
+
+
+class Ended(NamedTuple):
+    """How the launcher ended.
+
+    Attributes:
+        exit_code: Its exit code.
+        stopped: Whether the run was stopped.
+        late: Ranks that had not started by the time limit, as text; empty if all had.
+        left: Hosts that could not be swept.
+        gone: Hosts among ``left`` that refuse a connection.
+    """
+
+    exit_code: int
+    stopped: bool
+    late: str
+    left: list[str]
+    gone: list[str]
+
+
+def write(run_directory: Path, started: float, ended: Ended) -> int:
+    """Write status.json and return the run's exit code.
+
+    A run whose ranks ended on request counts as stopped, by the user or by a node: the launcher's own exit code only
+    says that they did not succeed.
+
+    Args:
+        run_directory: Directory of the run.
+        started: Start of the run, seconds since the epoch.
+        ended: How the launcher ended.
+
+    Returns:
+        The run's exit code.
+    """
+    records = read_all(run_directory)
+    exit_code, stopped = ended.exit_code, ended.stopped
+    if (run_directory / "config.json").exists() and any(record.exit_code == TERMINATED for record in records):
+        exit_code, stopped = TERMINATED, True
+    state: State = "stopped" if stopped else "failed" if exit_code or ended.late else "finished"
+    failure = _failure(run_directory, records, ended) if state == "failed" else None
+    times = {"started": started, "ended": time.time()}
+    status = RunStatus(state=state, exit_code=exit_code, failure=failure, left=ended.left, **times)
+    status.write(run_directory / "status.json")
+    return exit_code
+
+
+def _failure(run_directory: Path, records: Sequence[RankRecord], ended: Ended) -> Failure:
+    if ended.late and not ended.gone:
+        return Failure(reason="start", host=socket.gethostname(), lines=[ended.late])
+    log = (run_directory / "log").read_text(errors="replace").splitlines()
+    return first_failure(records, log, ended.gone)
+
+
+def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Sequence[str]) -> Failure:
+    """Find the cause of a failure: a host that is gone, else the earliest rank that did not merely follow another.
+
+    A rank that raised may take longer to exit than those that followed it, so that the launcher ends it.
+
+    Args:
+        records: Records of all ranks that started.
+        log: Lines of the run's log.
+        gone: Hosts that refuse a connection.
+
+    Returns:
+        The failure, with the last lines of the rank or of the log.
+    """
+    if gone:
+        return Failure(reason="host", host=gone[0])
+    ended = sorted((record for record in records if record.exit_code), key=lambda record: record.ended or 0.0)
+    tails = {record.rank: lines_of(log, record.rank) for record in ended}
+    own = [record for record in ended if not any(word in line for word in FOLLOWERS for line in tails[record.rank])]
+    causes = [record for record in own if not record.terminated]
+    causes += [record for record in own if record.terminated and RAISED in tails[record.rank]]
+    for record in [*causes, *(record for record in ended if not record.terminated)][:1]:
+        code = None if record.terminated and record.exit_code == ENDED_BY_LAUNCHER else record.exit_code
+        return Failure(reason="rank", host=record.host, rank=record.rank, exit_code=code, lines=tails[record.rank])
+    return Failure(reason="launcher", host=socket.gethostname(), lines=list(log[-LAST_LINES:]))
+
+
+def lines_of(log: Sequence[str], rank: int) -> list[str]:
+    """Return the last lines that ``rank`` wrote, from a log whose lines horovodrun tags ``[rank]<stream>:``."""
+    tagged = (TAG.match(line) for line in log)
+    return [MPI_TAG.sub("", match[3]) for match in tagged if match and int(match[1]) == rank][-LAST_LINES:]

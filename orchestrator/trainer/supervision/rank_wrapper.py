@@ -1,0 +1,128 @@
+"""Wrapper around one rank: writes its record, and ends it when its launcher is gone.
+
+The program of every rank is read from ``program.json``, so that no launcher's shell can change a word of it.
+
+The launcher (horovodrun, mpirun) holds the other end of this process's standard output, by a pipe or through sshd. When
+that end closes, the launcher, the connection or the head has died, and a rank that computes or waits without writing
+would never notice. So the wrapper watches for it and ends everything the rank started: processes that carry the rank's
+mark, and the wrapper's own descendants, which include adopted orphans. A wrapper that is itself killed cannot do so:
+processes that the rank started without the mark then stay on a worker; on the head the supervisor adopts them.
+
+On a worker horovodrun sends no signals: it only hangs up. A SIGTERM there comes from the node, which is about to go,
+and the trainer has some time to agree on a checkpoint with the other ranks, for as long as the launcher is there. Open
+MPI sends SIGTERM everywhere: if no rank has ended and the run is not being stopped, it is taken for the node's.
+"""
+
+import json
+import math
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from orchestrator.trainer.supervision import processes, rank_record
+from orchestrator.trainer.supervision.output_relay import Relay
+from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord
+from orchestrator.trainer.supervision.signals import Signals
+
+ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
+NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as in shells
+# Seconds for a rank's remaining processes to end by themselves: fewer than a launcher waits for the wrapper to end.
+GRACE = {"HOROVOD_RANK": 3.0, "OMPI_COMM_WORLD_RANK": 0.5}
+PARTING = 1.0  # for a rank that exits while the launcher hangs up: its exit code may be the reason
+NODE_GRACE = 25.0  # seconds for a trainer whose node is taken away: clouds give 30 and more
+
+
+def main(run_directory: Path) -> int:
+    """Run the program of the rank that the environment names; return its exit code, 128 + n for signal n."""
+    signals = Signals(*ENDING)
+    variable = _variable()
+    rank = int(os.environ[variable])
+    mark = f"{os.environ[processes.RUN]}:{rank}"
+    life = RankRecord(rank, socket.gethostname(), os.getpid(), started=time.time())
+    path = run_directory / "ranks" / f"{rank}.json"
+    life.write(path)
+    relay = Relay()
+    program = json.loads((run_directory / "program.json").read_text())
+    code, terminated = _run(program, mark, relay, signals, partial(_patience, run_directory))
+    life._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)
+    processes.end(f"{processes.RANK}={mark}", GRACE[variable], own=True)
+    relay.drain()
+    return code
+
+
+def _run(
+    program: list[str], mark: str, relay: Relay, signals: Signals, patience: Callable[[], float]
+) -> tuple[int, bool]:
+    """Return the exit code of ``program``, and whether the launcher asked it to end."""
+    processes.adopt_orphans()
+    out, err = relay.inputs
+    try:
+        child = subprocess.Popen(program, env={**os.environ, processes.RANK: mark}, stdout=out, stderr=err)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        reason = "no such command" if missing else error.strerror
+        print(f"{program[0]}: {reason} on {socket.gethostname()}", file=sys.stderr)
+        return (NOT_FOUND if missing else NOT_EXECUTABLE), False
+    relay.start()
+    return _wait(child, signals, patience)
+
+
+def _patience(run_directory: Path) -> float:
+    """Return the seconds for the rank to end by itself after SIGTERM: some for a trainer whose node goes, else 0.
+
+    A trainer has a configuration, and ssh sets a variable (ssh(1), ENVIRONMENT).
+    """
+    behind_ssh, by_mpi = bool(os.environ.get("SSH_CONNECTION")), _variable() != "HOROVOD_RANK"
+    of_node = not _ending(run_directory) if by_mpi else behind_ssh
+    return NODE_GRACE if (run_directory / "config.json").exists() and of_node else 0.0
+
+
+def _ending(run_directory: Path) -> bool:
+    """Check whether the run is being stopped, or a rank of it has ended."""
+    ended = any(found.exit_code is not None for found in rank_record.read_all(run_directory))
+    return (run_directory / processes.STOP).exists() or ended
+
+
+def _wait(child: "subprocess.Popen[bytes]", signals: Signals, patience: Callable[[], float]) -> tuple[int, bool]:
+    """Return the exit code, and whether the rank was asked to end, for which SIGTERM allows ``patience()`` seconds."""
+    poll = select.poll()
+    poll.register(signals.descriptor, select.POLLIN)
+    poll.register(sys.stdout.fileno(), 0)  # no events requested: only errors and hang-up are reported
+    deadline = math.inf
+    while True:
+        left = deadline - time.monotonic()
+        gone = sys.stdout.fileno() in [descriptor for descriptor, _ in poll.poll(_milliseconds(left))]
+        asked = signals.received()  # before reap: otherwise the signal of the child's end could be lost
+        code = processes.reap(child)
+        asked |= signals.received() if code is not None else set()
+        if asked & ENDING and deadline == math.inf:
+            grace = patience() if asked & ENDING == {signal.SIGTERM} else 0.0
+            deadline = time.monotonic() + grace
+            if grace:
+                child.terminate()
+        if gone:
+            poll.unregister(sys.stdout.fileno())
+            deadline = min(deadline, time.monotonic() + PARTING)
+        if code is not None or time.monotonic() >= deadline:
+            return (ENDED_BY_LAUNCHER if code is None else code), deadline < math.inf
+
+
+def _milliseconds(seconds: float) -> "float | None":
+    """Convert to the unit of poll; None waits without limit."""
+    return None if seconds == math.inf else max(0.0, seconds * 1000)
+
+
+def _variable() -> str:
+    """Return the variable in which the launcher, Gloo's or Open MPI's, names the rank."""
+    return next(name for name in GRACE if os.environ.get(name))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

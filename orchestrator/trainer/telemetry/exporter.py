@@ -1,0 +1,92 @@
+"""Exporter for Prometheus of the metrics of this node's ranks, its training interface, and its GPUs by NVML.
+
+``python -m orchestrator.trainer.telemetry.exporter --listen ADDRESS:PORT [--interface-of ADDRESS] [--nvml]``, as a
+service on every node. It starts before there is a rank, and no rank's file can break a scrape. It imports neither
+TensorFlow nor pydantic: it runs all the time, in memory that training could use.
+"""
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from orchestrator.trainer.telemetry import metrics, node_facts, nvml, snapshots
+
+KINDS = {metric.family: metric.kind for metric in metrics.TRAINING}
+
+
+class Ranks(Collector):
+    """Collector of the series of every rank that is alive on this node."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield one family per metric, with the samples of all ranks: the format allows a name once."""
+        merged: dict[str, Metric] = {}
+        for content in snapshots.live(self.directory):
+            for family in read(content):
+                known = merged.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                known.samples += family.samples
+        yield from merged.values()
+
+
+class Interface(Collector):
+    """Collector of the name of the network interface that carries the node's private address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the interface's name; nothing while no interface has the address."""
+        name = node_facts.interface(self.address)
+        if name is not None:
+            family = GaugeMetricFamily(metrics.INTERFACE.name, metrics.INTERFACE.help, labels=metrics.INTERFACE.labels)
+            family.add_metric([name], 1)
+            yield family
+
+
+def read(content: bytes) -> list[Metric]:
+    """Return the families of a rank's snapshot that the table of metrics contains; none if it is malformed."""
+    with contextlib.suppress(ValueError, KeyError, IndexError):
+        families = list(text_string_to_metric_families(content.decode()))
+        return [family for family in families if KINDS.get(family.name) == family.type]
+    return []
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until killed; ends the program if the address cannot be bound."""
+    parser = argparse.ArgumentParser(prog="exporter", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--listen", required=True, metavar="ADDRESS:PORT")
+    parser.add_argument("--interface-of", metavar="ADDRESS", help="the private address of this node")
+    parser.add_argument("--nvml", action="store_true", help="GPUs too, as dcgm-exporter names them")
+    parser.add_argument("--snapshots", type=Path, default=snapshots.DIRECTORY, metavar="DIRECTORY")
+    options = parser.parse_args(arguments)
+    registry = CollectorRegistry()
+    registry.register(Ranks(options.snapshots))
+    if options.interface_of:
+        registry.register(Interface(options.interface_of))
+    if options.nvml:
+        registry.register(nvml.Gpus())
+    _serve(options.listen, registry)
+
+
+def _serve(listen: str, registry: CollectorRegistry) -> None:
+    address, _, port = listen.rpartition(":")
+    if not address or not port.isdigit():
+        sys.exit(f"--listen {listen}: is not ADDRESS:PORT, as in 10.0.0.10:9401")
+    try:
+        _, thread = start_http_server(int(port), address.strip("[]"), registry)
+    except (OSError, OverflowError) as error:
+        sys.exit(f"--listen {listen}: {error}: is the address this node's, and the port free?")
+    thread.join()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,225 @@
+"""Telemetry of a rank for Prometheus while it trains, counted in memory and written to shared memory.
+
+The step loop itself writes, once a second between two steps: no thread takes the interpreter away from the loop, and a
+rank opens no port. If shared memory cannot be written, training continues without telemetry.
+"""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from orchestrator.schema import TrainConfig
+from orchestrator.trainer.telemetry import metrics, snapshots
+from orchestrator.trainer.telemetry.metrics import Metric
+
+PUBLISH_SECONDS = 1.0
+Batch = TypeVar("Batch")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Facts known before the first step.
+
+    Attributes:
+        rank: Number of this rank.
+        world: Number of ranks.
+        batch: Images per rank and step.
+        epochs: Planned epochs.
+        steps: Planned steps.
+        reduced_bytes: Bytes that one step gives to allreduce.
+        first: Steps done by a run that this one continues.
+    """
+
+    rank: int
+    world: int
+    batch: int
+    epochs: int
+    steps: int
+    reduced_bytes: int
+    first: int = 0
+
+    def progress(self, done: int) -> float:
+        return min(1.0, done / self.steps)
+
+
+@dataclass
+class Split:
+    """Seconds of training steps by activity."""
+
+    input: float = 0.0
+    compute: float = 0.0
+    communication: float = 0.0
+
+    @property
+    def whole(self) -> float:
+        return self.input + self.compute + self.communication
+
+    def __truediv__(self, steps: int) -> "Split":
+        return Split(self.input / steps, self.compute / steps, self.communication / steps)
+
+    def __add__(self, other: "Split") -> "Split":
+        return Split(self.input + other.input, self.compute + other.compute, self.communication + other.communication)
+
+
+class Recorder:
+    """Telemetry of one rank, served while its context is entered.
+
+    ``counted`` is the number of the epoch's steps that were split: all but the run's first.
+    """
+
+    def __init__(self, config: TrainConfig, plan: Plan, directory: Path = snapshots.DIRECTORY) -> None:
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.plan = plan
+        self._restarts = config.restarts
+        self._snapshot: snapshots.Snapshot | None = snapshots.Snapshot(directory, config.run, plan.rank)
+        self._registry = CollectorRegistry()
+        self._labels = {"run": config.run, "model": config.model, "dataset": config.dataset, "rank": str(plan.rank)}
+        self._made = {metric.name: _make(metric, self._registry) for metric in metrics.TRAINING}
+        self._series: dict[tuple[str, ...], Any] = {}
+        self._mark = self._published = time.perf_counter()
+        self._blocked = self._agreed = 0.0
+        self._traced = False
+        self._sum, self.counted = Split(), 0
+
+    def __enter__(self) -> "Recorder":
+        plan = self.plan
+        for metric, value in (
+            (metrics.BATCH_SIZE, plan.batch),
+            (metrics.EPOCHS, plan.epochs),
+            (metrics.WORLD_SIZE, plan.world),
+            (metrics.START_TIME, time.time()),
+            (metrics.START_PROGRESS, plan.progress(plan.first)),
+            (metrics.PROGRESS, plan.progress(plan.first)),
+        ):
+            self._of(metric).set(value)
+        self._of(metrics.RESTARTS).inc(self._restarts)
+        self.publish()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._snapshot:
+            self._snapshot.remove()
+
+    def epoch(self, number: int, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield the batches of an epoch's training, and measure the time that each was waited for."""
+        self._of(metrics.EPOCH).set(number)
+        self._sum, self.counted, self._mark = Split(), 0, time.perf_counter()
+        source = iter(batches)
+        try:
+            while True:
+                asked = time.perf_counter()
+                batch = next(source, None)
+                self._blocked = time.perf_counter() - asked
+                if batch is None:
+                    return
+                yield batch
+        finally:
+            self.publish()
+
+    @contextmanager
+    def agreeing(self) -> Iterator[None]:
+        """Measure communication of ranks between two steps."""
+        begun = time.perf_counter()
+        yield
+        self._agreed = time.perf_counter() - begun
+
+    def step(self, done: int, learning_rate: float, reducing: float, steps: int = 1) -> None:
+        """Record the end of one call.
+
+        Args:
+            done: Steps of the run that are done.
+            learning_rate: Of the last step.
+            reducing: Seconds that the steps waited for gradients of other ranks.
+            steps: Steps of the call, each of which counts as their mean.
+        """
+        now = time.perf_counter()
+        whole, self._mark = now - self._mark, now
+        self._of(metrics.IMAGES).inc(steps * self.plan.batch)
+        self._of(metrics.REDUCED_BYTES).inc(steps * self.plan.reduced_bytes)
+        self._of(metrics.LEARNING_RATE).set(learning_rate)
+        self._of(metrics.PROGRESS).set(self.plan.progress(done))
+        if self._traced:
+            self._observe(split(whole, self._blocked, reducing + self._agreed), steps)
+        else:
+            self._of(metrics.FIRST_STEP_SECONDS).set(whole)
+        if not self._traced or now - self._published >= PUBLISH_SECONDS:
+            self.publish()
+        self._traced, self._agreed = True, 0.0
+
+    def _observe(self, parts: Split, steps: int) -> None:
+        self._sum, self.counted = self._sum + parts, self.counted + steps
+        each = parts / steps
+        for _ in range(steps):
+            self._of(metrics.STEP_SECONDS).observe(each.whole)
+            for part, seconds in vars(each).items():
+                self._of(metrics.STEP_PART_SECONDS, part=part).observe(seconds)
+
+    @property
+    def mean(self) -> "Split | None":
+        """Mean split of the epoch's steps so far; None before the first step that counts."""
+        return self._sum / self.counted if self.counted else None
+
+    def scores(self, split: str, loss: float, top1: float) -> None:
+        """Set the latest scores.
+
+        Args:
+            split: "train" or "test".
+            loss: Mean loss in nats.
+            top1: Share of correct classes, 0 to 1.
+        """
+        self._of(metrics.LOSS, split=split).set(loss)
+        self._of(metrics.TOP1, split=split).set(top1)
+
+    @contextmanager
+    def checkpoint(self) -> Iterator[None]:
+        """Measure the writing of a checkpoint."""
+        with self._of(metrics.CHECKPOINT_SECONDS).time():
+            yield
+        self.publish()
+
+    def publish(self) -> None:
+        """Write the snapshot; if that fails, print a message once and stop writing."""
+        self._published = time.perf_counter()
+        if self._snapshot is None:
+            return
+        try:
+            self._snapshot.write(prometheus_client.generate_latest(self._registry))
+        except OSError as error:
+            print(f"rank {self.plan.rank} is not watched: {self._snapshot.path}: {error.strerror}", file=sys.stderr)
+            self._snapshot = None
+
+    def _of(self, metric: Metric, **labels: str) -> Any:
+        key = (metric.name, *labels.values())
+        if key not in self._series:
+            self._series[key] = self._made[metric.name].labels(**self._labels, **labels)
+        return self._series[key]
+
+
+def split(whole: float, blocked: float, communication: float) -> Split:
+    """Split a step into parts that add up to it.
+
+    Args:
+        whole: Seconds of the step.
+        blocked: Seconds blocked on input.
+        communication: Seconds of waiting for other ranks.
+
+    Returns:
+        Seconds of input, computation (the rest) and communication.
+    """
+    waited = min(max(blocked, 0.0), whole)
+    talked = min(max(communication, 0.0), whole - waited)  # by a clock that people may set
+    return Split(waited, whole - waited - talked, talked)
+
+
+def _make(metric: Metric, registry: CollectorRegistry) -> "Counter | Gauge | Histogram":
+    if metric.kind == "histogram":
+        return Histogram(metric.name, metric.help, metric.labels, registry=registry, buckets=metric.buckets)
+    kind = Counter if metric.kind == "counter" else Gauge
+    return kind(metric.name, metric.help, metric.labels, registry=registry)

@@ -1,0 +1,96 @@
+"""Snapshots of the ranks' telemetry in shared memory: one file per rank, for as long as the rank lives.
+
+A rank holds a lock (flock) on its file, which the kernel drops however the rank ends. Each new content is a new file,
+locked before it takes the name: so a reader sees complete contents, and a name whose file is unlocked belongs to a dead
+rank. Standard library only.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+DIRECTORY = Path("/dev/shm/orchestrator")  # noqa: S108  its mode is that of /tmp, and its content is not trusted
+LARGEST = 1 << 20  # bytes; a rank writes about ten thousand
+ATTEMPTS = 3  # to open a file that is being replaced
+
+
+class Snapshot:
+    """File of one rank, "<run>.<rank>.prom"."""
+
+    def __init__(self, directory: Path, run: str, rank: int) -> None:
+        self.path = directory / f"{run}.{rank}.prom"
+        self._next = self.path.with_suffix(".next")
+        self._held: int | None = None
+
+    def write(self, content: bytes) -> None:
+        """Replace the content atomically.
+
+        Raises:
+            OSError: The directory cannot be written.
+        """
+        prepare(self.path.parent)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        new = os.open(self._next, flags, 0o644)
+        try:
+            fcntl.flock(new, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.fchmod(new, 0o644)
+            with os.fdopen(new, "wb", closefd=False) as file:
+                file.write(content)
+            self._next.replace(self.path)
+        except OSError:
+            os.close(new)
+            raise
+        self._release()
+        self._held = new
+
+    def remove(self) -> None:
+        """Remove the file, when the rank ends well."""
+        if self._held is not None:
+            self.path.unlink(missing_ok=True)
+        self._release()
+
+    def _release(self) -> None:
+        if self._held is not None:
+            os.close(self._held)
+        self._held = None
+
+
+def prepare(directory: Path) -> None:
+    """Create ``directory`` if it is missing: all users may write there, and delete only their own files."""
+    if not directory.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o1777)
+
+
+def live(directory: Path) -> Iterator[bytes]:
+    """Yield the contents of living ranks, and remove dead ranks' files if permitted."""
+    for path in sorted(directory.glob("*.prom")):
+        with contextlib.suppress(OSError):
+            content = _content(path)
+            if content is not None:
+                yield content
+
+
+def _content(path: Path) -> "bytes | None":
+    """Return the content; None if the rank is dead or its file keeps changing."""
+    for _ in range(ATTEMPTS):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            if not _free(descriptor):
+                return file.read(LARGEST)
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                path.unlink()
+                path.with_suffix(".next").unlink(missing_ok=True)
+                return None
+    return None
+
+
+def _free(descriptor: int) -> bool:
+    """Check that the file is unlocked, by a shared lock, so that two readers do not take each other for a rank."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,54 @@
+"""What tests of the provider openstack begin with: a cloud to log in to, a cluster on it, what is remembered of one."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.config import Config
+from orchestrator.errors import PreflightError
+from orchestrator.providers import openstack as provider
+from orchestrator.state import Record
+from tests.stand_ins.openstack_stand_in import PASSWORD, OpenStack, listening
+
+
+@contextmanager
+def chosen(monkeypatch: pytest.MonkeyPatch, directory: Path) -> Iterator[OpenStack]:
+    """One that a clouds.yaml in ``directory`` calls "here"; nothing else in the environment names a cloud."""
+    with listening() as openstack:
+        for name in [name for name in os.environ if name.startswith("OS_")]:
+            monkeypatch.delenv(name)
+        clouds = {"clouds": {"here": {"auth": credentials(openstack.url), "region_name": "RegionOne"}}}
+        (directory / "clouds.yaml").write_text(json.dumps(clouds))
+        monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(directory / "clouds.yaml"))
+        yield openstack
+
+
+def credentials(url: str) -> dict[str, str]:
+    """What logs in."""
+    names = {"user_domain_name": "Default", "project_domain_name": "Default", "project_name": "demo"}
+    return {**names, "auth_url": f"{url}/identity/v3", "username": "demo", "password": PASSWORD}
+
+
+def config(name: str = "sdk", nodes: int = 2, **keys: Any) -> Config:
+    """A cluster on the cloud "here"; ``keys`` are of the section openstack."""
+    section = {"cloud": "here", "image": "debian-12", "flavor": "m1.tiny", **keys}
+    return Config.model_validate({"name": name, "provider": "openstack", "nodes": nodes, "openstack": section})
+
+
+def record(told: Config, deployment: str = "1a2b3c4d", **variables: Any) -> Record:
+    """What is remembered of a deployment of ``told``; ``variables`` are what Terraform was told of the cloud."""
+    return Record(id=deployment, config=told.model_dump(mode="json"), variables={"openstack": variables})
+
+
+def findings(told: Config, before: Record | None = None) -> list[tuple[str, str]]:
+    """Message and remedy of everything that the pre-flight finds."""
+    try:
+        provider.preflight(told, before)
+    except PreflightError as error:
+        return [(finding.message, finding.hint) for finding in error.findings]
+    return []

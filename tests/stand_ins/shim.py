@@ -1,0 +1,39 @@
+"""The shim around a rank, run as the launcher runs it: a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from orchestrator.trainer.supervision.rank_record import RankRecord, read
+from tests.unit.conftest import Start
+
+SLEEP = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+RANK = 3
+
+
+def directory(tmp_path: Path) -> Path:
+    """The directory of a run whose name no other test has."""
+    made = tmp_path / f"run-{os.getpid()}-{tmp_path.name}"
+    (made / "ranks").mkdir(parents=True)
+    return made
+
+
+def python(start: Start, run_directory: Path, code: str, *arguments: str, **added: str) -> "subprocess.Popen[str]":
+    """Rank 3 of a run, executing ``code``."""
+    (run_directory / "program.json").write_text(json.dumps([sys.executable, "-c", code, *arguments]))
+    given = {"ORCHESTRATOR_RUN": run_directory.name, "HOROVOD_RANK": str(RANK), **added}
+    return start("-m", "orchestrator.trainer.supervision.rank_wrapper", str(run_directory), **given)
+
+
+def finished(run_directory: Path, *program: str) -> "subprocess.CompletedProcess[str]":
+    """Rank 3 of a run, once it has executed ``program``."""
+    (run_directory / "program.json").write_text(json.dumps(program))
+    environment = {**os.environ, "ORCHESTRATOR_RUN": run_directory.name, "HOROVOD_RANK": str(RANK)}
+    command = [sys.executable, "-m", "orchestrator.trainer.supervision.rank_wrapper", str(run_directory)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def record(run_directory: Path, rank: int = RANK) -> RankRecord:
+    return read(run_directory / "ranks" / f"{rank}.json")

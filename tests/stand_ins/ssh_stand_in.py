@@ -1,0 +1,93 @@
+"""A stand-in for a head that somebody else controls: an ssh server of this machine, which may answer what it likes."""
+
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import paramiko
+
+from orchestrator import cluster as clusters
+from orchestrator import ssh, state
+from orchestrator.ssh import Session, key_pair
+from tests import builders
+
+# What it writes instead of what a command would; None lets this machine's shell run the command.
+Answer = Callable[[str], bytes | None]
+
+
+def honest(_: str) -> None:
+    return None
+
+
+@contextmanager
+def session(answer: Answer = honest) -> Iterator[Session]:
+    """A session on the head of a cluster called demo, which is this stand-in."""
+    place = state.home("demo")
+    key_pair.public_half(place.key)
+    with listening(answer) as (port, host_key):
+        output = builders.output(nodes=1)
+        output["nodes"]["demo-head"] |= {"private_address": "127.0.0.1", "port": port}
+        state.replace(place.known_hosts, f"[127.0.0.1]:{port} {host_key}\n")
+        with ssh.connect(place, clusters.read(output), "demo-head") as opened:
+            yield opened
+
+
+@contextmanager
+def listening(answer: Answer) -> Iterator[tuple[int, str]]:
+    """Its port and its host key, as known_hosts has it."""
+    key = paramiko.ECDSAKey.generate()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_serve, args=(listener, key, answer), daemon=True).start()
+        yield listener.getsockname()[1], f"{key.get_name()} {key.get_base64()}"
+
+
+def _serve(listener: socket.socket, key: paramiko.PKey, answer: Answer) -> None:
+    with suppress(OSError):  # it is closed at the end
+        while True:
+            transport = _Transport(listener.accept()[0])
+            transport.daemon = True
+            transport.add_server_key(key)
+            with suppress(EOFError, paramiko.SSHException):  # a client that only looks whether it answers
+                transport.start_server(server=_Server(answer))
+
+
+class _Transport(paramiko.Transport):
+    """Begins a command once the client knows that it was accepted: it takes no end for an answer to that."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__(connection)
+        self.accepted: list[threading.Thread] = []
+
+    def _send_user_message(self, data: paramiko.Message) -> None:
+        super()._send_user_message(data)  # type: ignore[misc]
+        while self.accepted and data.asbytes()[:1] == paramiko.common.cMSG_CHANNEL_SUCCESS:
+            self.accepted.pop().start()
+
+
+class _Server(paramiko.ServerInterface):
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        return paramiko.common.AUTH_SUCCESSFUL
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        return paramiko.common.OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        thread = threading.Thread(target=self._run, args=(channel, command.decode()), daemon=True)
+        channel.get_transport().accepted.append(thread)  # type: ignore[attr-defined]
+        return True
+
+    def _run(self, channel: paramiko.Channel, command: str) -> None:
+        said, code = self.answer(command), 0
+        if said is None:
+            finished = subprocess.run(["sh", "-c", command], capture_output=True, stdin=subprocess.DEVNULL, check=False)
+            said, code = finished.stdout, finished.returncode
+            channel.sendall_stderr(finished.stderr)
+        with suppress(OSError):  # the client has seen enough
+            channel.sendall(said)
+            channel.send_exit_status(code)
+            channel.close()

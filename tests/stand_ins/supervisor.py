@@ -1,0 +1,59 @@
+"""The main process of a run's unit, as a process, with a small program in the launcher's place."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from orchestrator.schema import RunStatus
+from tests import waiting
+from tests.stand_ins import shim
+from tests.unit.conftest import Start
+
+# A stand-in for horovodrun: starts one rank inside the shim and ends as it ends.
+LAUNCH = """
+import json, os, pathlib, subprocess, sys
+pathlib.Path(sys.argv[1], "program.json").write_text(json.dumps([sys.executable, "-c", sys.argv[2]]))
+command = [sys.executable, "-m", "orchestrator.trainer.supervision.rank_wrapper", sys.argv[1]]
+rank = subprocess.Popen(command, env={**os.environ, "HOROVOD_RANK": "0"}, stdout=subprocess.PIPE,
+                        stderr=subprocess.STDOUT, text=True)
+for line in rank.stdout:
+    print(f"[0]<stdout>:{line}", end="", flush=True)
+sys.exit(rank.wait())
+"""
+# The supervisor with less patience, so that a test need not wait for it.
+HASTY = """
+import pathlib, sys
+from orchestrator.trainer.supervision import supervise
+supervise.TRAINER_GRACE, supervise.LAUNCHER_GRACE, supervise.SWEEP_SECONDS = 0.5, 0.5, 0.5
+supervise.starting.FIRST_SECONDS = 1.0
+sys.exit(supervise.main(pathlib.Path(sys.argv[1])))
+"""
+AS_INSTALLED, IN_HASTE = ("-m", "orchestrator.trainer.supervision.supervise"), ("-c", HASTY)
+
+
+def directory(tmp_path: Path) -> Path:
+    """The directory of a run on this machine alone."""
+    made = shim.directory(tmp_path)
+    (made / "hostfile").write_text("127.0.0.1 slots=1\n")
+    (made / "log").touch()
+    return made
+
+
+def supervise(
+    start: Start, run_directory: Path, *launcher: str, by: tuple[str, str] = AS_INSTALLED
+) -> "subprocess.Popen[str]":
+    """The supervisor over a launcher that is Python with these arguments; both write to the run's log."""
+    (run_directory / "command.json").write_text(json.dumps([sys.executable, *launcher]))
+    return start(*by, str(run_directory), output=run_directory / "log", ORCHESTRATOR_RUN=run_directory.name)
+
+
+def status(run_directory: Path) -> RunStatus:
+    return RunStatus.model_validate_json((run_directory / "status.json").read_text())
+
+
+def pid_in_log(run_directory: Path) -> int:
+    """The process id that a rank has written."""
+    log = run_directory / "log"
+    assert waiting.until(lambda: log.read_text().endswith("\n"))
+    return int(log.read_text().rpartition(":")[2])

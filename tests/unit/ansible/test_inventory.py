@@ -1,0 +1,80 @@
+"""What Ansible and Prometheus are told of a Cluster."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.ansible import inventory
+from orchestrator.cluster import Cluster
+from tests import builders
+
+
+def test_the_inventory_has_the_groups_that_switch_features() -> None:
+    children = builders.inventory(builders.cluster(nodes=3))["all"]["children"]
+    members = {group: list(content["hosts"]) for group, content in children.items()}
+    assert members == {
+        "head": ["demo-head"], "workers": ["demo-worker-0", "demo-worker-1"],
+        "gpu": [], "nfs": [], "containers": [], "jupyter": [],
+        "monitored": [], "monitoring": [], "unmonitored": [], "dcgm": [], "settled": [], "unsettled": [],
+    }  # fmt: skip
+
+
+def with_gpus(trainer: str = "container") -> Cluster:
+    return builders.cluster(gpus=1).model_copy(update={"trainer": trainer})
+
+
+def test_a_watched_cluster_has_every_node_monitored_from_the_head() -> None:
+    everything = builders.inventory(builders.cluster(), monitoring=True)["all"]
+    members = {group: list(content["hosts"]) for group, content in everything["children"].items()}
+    assert (members["monitored"], members["monitoring"]) == (["demo-head", "demo-worker-0"], ["demo-head"])
+    told = [name for name, host in everything["hosts"].items() if "monitoring_targets" in host]
+    assert told == ["demo-head"]  # what a node is told and does not need would unsettle it as the cluster grows
+
+
+def test_targets_are_the_exporters_of_every_node_with_its_name_and_role() -> None:
+    labels = {"cluster": "demo", "node": "demo-worker-0", "role": "worker"}
+    targets = inventory.targets(builders.cluster())
+    assert [entry for entry in targets if entry["labels"]["role"] == "worker"] == [
+        {"targets": ["10.0.0.11:9100"], "labels": {"job": "node", **labels}},
+        {"targets": ["10.0.0.11:9401"], "labels": {"job": "orchestrator", **labels}},
+    ]
+    assert [entry["targets"] for entry in targets if entry["labels"]["role"] == "head"] == [
+        ["10.0.0.10:9100"],
+        ["10.0.0.10:9401"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trainer", "driver", "watched"),
+    [
+        ("container", "cuda-repository", 2),
+        ("container", "vgpu", 0),
+        ("container", "none", 0),
+        ("container", None, 0),
+        ("installed", "image", 0),
+    ],
+)
+def test_gpus_are_watched_by_nvidias_exporter_where_it_can(trainer: str, driver: str | None, watched: int) -> None:
+    made = with_gpus(trainer)
+    jobs = [entry["labels"]["job"] for entry in inventory.targets(made, driver)]
+    assert jobs.count("dcgm") == watched
+    children = builders.inventory(made, monitoring=True, gpu_driver=driver)["all"]["children"]
+    assert len(children["dcgm"]["hosts"]) == watched
+
+
+def test_nodes_with_gpus_are_in_the_group_gpu() -> None:
+    children = builders.inventory(builders.cluster(nodes=2, gpus=1))["all"]["children"]
+    assert list(children["gpu"]["hosts"]) == ["demo-head", "demo-worker-0"]
+
+
+def test_the_inventory_pins_every_host_key_and_checks_it() -> None:
+    made = builders.cluster()
+    everything = inventory.inventory(made, Path("k"), Path("known"), builders.host_keys(made), {})["all"]
+    assert everything["hosts"]["demo-worker-0"] == {
+        "ansible_host": "10.0.0.11",
+        "ansible_port": 22,
+        "private_address": "10.0.0.11",
+        "slots": 1,
+        "host_key": "ssh-ed25519 AAAAid-1",
+    }
+    assert "StrictHostKeyChecking=yes" in everything["vars"]["ansible_ssh_common_args"]

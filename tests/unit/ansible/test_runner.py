@@ -1,0 +1,209 @@
+"""The whole playbook by way of ansible-runner, against addresses on loopback that no node is at."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from orchestrator import lock, state, termination
+from orchestrator.ansible import runner
+from orchestrator.errors import NodesFailed
+from tests import builders, waiting
+from tests.unit.conftest import Start
+
+CONFIGURE = """
+import json, sys
+from orchestrator.ansible import runner
+from orchestrator import lock, state
+with lock.held(state.home("demo")):
+    runner.configure(state.home("demo"), json.loads(sys.argv[1]), lambda task: print(task, flush=True))
+"""
+
+
+def inventory_at(port: int) -> dict[str, Any]:
+    inventory = builders.inventory(builders.cluster())
+    for host in inventory["all"]["hosts"].values():
+        host |= {"ansible_host": "127.0.0.1", "ansible_port": port}
+    return inventory
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield unused.getsockname()[1]
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """Connections are accepted there and never answered."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_nodes_that_do_not_answer_are_named_each_with_its_reason(closed_port: int) -> None:
+    tasks: list[str] = []
+    with pytest.raises(NodesFailed) as caught:
+        runner.configure(state.home("demo"), inventory_at(closed_port), tasks.append)
+    assert list(caught.value.reasons) == ["demo-head", "demo-worker-0"]
+    assert all("Connection refused" in reason for reason in caught.value.reasons.values())
+    assert "`orchestrator deploy --cluster demo` tries again" in caught.value.hint
+    assert "One head, every node with an address" in tasks[0]
+    assert "UNREACHABLE" in state.home("demo").log("ansible").read_text()
+
+
+NOTES = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - name: Note what came of it
+      ansible.builtin.debug: {msg: "no Grafana\\n  on {{ groups['head'][0] }}"}
+      run_once: true
+    - name: Note what did not happen
+      ansible.builtin.debug: {msg: never}
+      when: false
+    - name: Note nothing
+      ansible.builtin.raw: "true"
+      changed_when: false
+"""
+
+
+def test_what_roles_note_is_handed_on_a_line_each(tmp_path: Path) -> None:
+    (tmp_path / "notes.yml").write_text(NOTES)
+    inventory = builders.inventory(builders.cluster())
+    inventory["all"]["vars"]["ansible_connection"] = "local"
+    recap = runner._run(state.home("demo"), str(tmp_path / "notes.yml"), inventory, lambda task: None, "")
+    assert recap.notes == ["no Grafana on demo-head"]
+    assert recap.changed == {"demo-head": 0, "demo-worker-0": 0}
+
+
+def test_settings_of_the_users_own_ansible_change_nothing(
+    closed_port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each of these alone would end the playbook otherwise, or take it elsewhere."""
+    (tmp_path / "ansible.cfg").write_text("[defaults]\ninventory = /dev/null\nstrategy = no_such_strategy\n")
+    monkeypatch.chdir(tmp_path)
+    settings = {"ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_STRATEGY": "no_such_strategy", "ANSIBLE_FORKS": "many"}
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(NodesFailed) as caught:
+        runner.configure(state.home("demo"), inventory_at(closed_port), lambda task: None)
+    assert list(caught.value.reasons) == ["demo-head", "demo-worker-0"]
+    assert {name: os.environ[name] for name in settings} == settings
+
+
+def works_for(place: Path) -> list[str]:
+    """Names of the programs that work for a cluster."""
+    names = []
+    for found in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            names += [found.name()] if termination._works_for(found, place) else []
+    return names
+
+
+def begun(start: Start, port: int) -> "tuple[subprocess.Popen[str], Path]":
+    """A configuration that is in the middle of reaching its nodes, and the directory for its connections."""
+    command = start("-c", CONFIGURE, json.dumps(inventory_at(port)))
+    waiting.line(command)  # the check of the inventory
+    waiting.line(command)  # the first task on the nodes
+    assert waiting.until(lambda: "ssh" in works_for(state.home("demo").path))
+    return command, runner._link(state.home("demo")).readlink()
+
+
+def test_an_interrupt_ends_the_configuration_and_every_process_of_it(silent_port: int, start: Start) -> None:
+    command, sockets = begun(start, silent_port)
+    assert sockets.is_dir()
+    command.send_signal(signal.SIGINT)
+    assert command.wait(90) == -signal.SIGINT
+    assert works_for(state.home("demo").path) == []
+    assert not sockets.exists()
+
+
+def test_a_killed_configuration_leaves_no_secret_of_the_environment(
+    silent_port: int, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "a password of the cloud"  # noqa: S105
+    for name in ("OS_PASSWORD", "GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN", "MY_TOKEN"):
+        monkeypatch.setenv(name, secret)
+    command, _ = begun(start, silent_port)
+    place = state.home("demo")
+    assert list(place.ansible.glob("artifacts/*/command"))
+    command.kill()
+    command.wait()
+    files = [path for path in place.path.rglob("*") if path.is_file()]
+    assert [path for path in files if secret in path.read_text(errors="replace")] == []
+
+
+def test_the_directory_for_sockets_has_another_name_each_time_and_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = state.home("demo")
+    place.ansible.mkdir(parents=True)
+    names = []
+    for _ in range(2):
+        with runner._connections(place) as sockets:
+            names.append(sockets)
+            assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
+    assert len(set(names)) == 2
+    assert not any(path.exists() for path in (*names, runner._link(place)))
+
+
+def test_only_a_private_directory_of_the_user_takes_the_place_of_tmp(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        for mode, expected in ((0o700, Path(short)), (0o755, Path("/tmp"))):
+            Path(short).chmod(mode)
+            monkeypatch.setenv("XDG_RUNTIME_DIR", short)
+            assert runner._runtime() == expected
+        Path(short).chmod(0o700)
+        link = tmp_path / "link"
+        link.symlink_to(short)
+        monkeypatch.setattr(runner, "LONGEST_RUNTIME", 1000)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(link))
+        assert runner._runtime() == Path("/tmp")
+
+
+def test_a_directory_for_temporary_files_with_a_long_path_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    long = tmp_path / ("x" * runner.LONGEST_RUNTIME)
+    long.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    assert runner._runtime() == Path("/tmp")
+
+
+def test_only_a_directory_of_ours_is_removed_by_way_of_the_link(tmp_path: Path) -> None:
+    place = state.home("demo")
+    place.ansible.mkdir(parents=True)
+    other = tmp_path / "documents"
+    other.mkdir()
+    (tmp_path / "orchestrator-link").symlink_to(other)
+    for target in (other, tmp_path / "orchestrator-link", tmp_path / "orchestrator-gone"):
+        runner._link(place).symlink_to(target)
+        runner.forget(place)
+        assert other.is_dir()
+        assert not runner._link(place).is_symlink()
+
+
+def test_what_a_killed_configuration_left_is_gone_after_the_next(
+    silent_port: int, closed_port: int, start: Start
+) -> None:
+    command, sockets = begun(start, silent_port)
+    command.kill()
+    command.wait()
+    (sockets / "left").touch()
+    with lock.held(state.home("demo")), pytest.raises(NodesFailed):
+        runner.configure(state.home("demo"), inventory_at(closed_port), lambda task: None)
+    assert not sockets.exists()
+    assert works_for(state.home("demo").path) == []

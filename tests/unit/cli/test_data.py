@@ -1,0 +1,125 @@
+"""`orchestrator data`: what is refused before a node is asked, and what a run of it is told."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.cli import reports
+from orchestrator.errors import ConfigError
+from orchestrator.runs import datasets
+from orchestrator.runs.datasets import Found
+from orchestrator.schema import Prepared, Staged
+from tests import builders, samples
+from tests.unit.conftest import Cli
+from tests.unit.trainer.test_inspect_tfrecord import WHOLE, write
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    return samples.imagenet(tmp_path / "images", {"train/n/a.jpg": samples.JPEG, "val/n/a.jpg": samples.JPEG})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["prepare"], "train.dataset: missing: shards are made of imagenet"),
+        (["prepare", "mnist"], "train.dataset: mnist: is read into memory whole: shards are made of imagenet"),
+        (["prepare", "imagenet"], "imagenet cannot be downloaded without an account: name its directory"),
+        (["prepare", "imagenet", "--data", "missing"], "train.data: missing: no such directory"),
+        (["stage", "imagenet", "--data", "missing"], "train.data: missing: no such directory"),
+        (
+            ["prepare", "imagenet", "--data", "images", "--np", "3"],
+            "launch.np: 3 ranks asked for, the cluster has 1 to 2",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("folders")
+def test_input_that_cannot_be_used_ends_with_2_before_a_node_is_asked(
+    cli: Cli, arguments: list[str], problem: str
+) -> None:
+    builders.deployed(nodes=2)
+    finished = cli("data", *arguments)
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert problem in finished.stderr
+
+
+@pytest.mark.parametrize("words", [["prepare", "imagenet", "--data", "images"], ["stage"]])
+@pytest.mark.usefixtures("folders")
+def test_without_a_cluster_it_ends_with_1(cli: Cli, words: list[str]) -> None:
+    finished = cli("data", *words)
+    assert finished.returncode == 1
+    assert "error: cluster 'default' is not deployed" in finished.stderr
+
+
+def found(directory: Path) -> Found:
+    made = datasets.find("imagenet", directory, lambda text: None)
+    assert made
+    return made
+
+
+def test_shards_are_made_beside_the_images_and_shards_that_were_brought_stay_where_they_are(
+    folders: Path, tmp_path: Path
+) -> None:
+    images, brought = found(folders), found(write(tmp_path / "shards", WHOLE))
+    assert images.records == f"{images.remote}-records"
+    assert brought.records == brought.remote
+
+
+@pytest.mark.parametrize(
+    ("train", "val", "gib", "ranks", "counts"),
+    [
+        (1_281_167, 50_000, 144, 8, {"train": 1109, "val": 44}),
+        (100_000, 5_000, 1, 16, {"train": 16, "val": 16}),
+        (100, 3, 0.01, 8, {"train": 8, "val": 3}),
+    ],
+)
+def test_shards_are_of_128_mib_and_one_for_every_rank_at_least(
+    train: int, val: int, gib: float, ranks: int, counts: dict[str, int]
+) -> None:
+    made = Found("imagenet", Path(), [], train, val, "")
+    made.__dict__["size"] = int(gib * 2**30)  # as it would be found
+    assert made.shard_counts(ranks) == counts
+
+
+def test_a_run_per_node_has_one_slot_on_each() -> None:
+    made = builders.cluster(nodes=3, slots=4).with_one_slot()
+    assert [node.slots for node in made.nodes.values()] == [1, 1, 1]
+
+
+def test_a_directory_of_shards_with_one_missing_is_refused(tmp_path: Path) -> None:
+    (write(tmp_path / "shards", WHOLE) / "train-00000-of-00002").unlink()
+    with pytest.raises(ConfigError, match="train-00000-of-00002 is missing"):
+        found(tmp_path / "shards")
+
+
+def test_what_was_made_and_what_was_left_out_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    values: dict[str, Any] = {
+        "directory": "/shared/data/x-records",
+        "images": {"train": 1234, "val": 20},
+        "bytes": 13_100_000,
+    }
+    left_out = ["a.JPEG: no image"]
+    reports.prepared(Prepared(**values, shards=6, made=2, unreadable=left_out, seconds=1.5))
+    said = capsys.readouterr().out
+    assert "1,234 train and 20 val images in 6 shards, 13.1 MB: /shared/data/x-records" in said
+    assert "2 shards were made now, in 1.5 s" in said
+    assert "left out: a.JPEG: no image" in said
+
+
+def test_what_every_node_has_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    values = {
+        "directories": ["/d"],
+        "hosts": ["a", "b"],
+        "shards": 3,
+        "bytes": 9,
+        "read": [0, 5_000_000],
+        "copied": [0, 9_000_000],
+        "seconds": 1,
+    }
+    reports.staged(Staged.model_validate_json(json.dumps(values)))
+    said = capsys.readouterr().out
+    assert "3 shards, 0.0 MB, on every node in 1.0 s:\n  /d\n" in said
+    assert re.search(r"b +9\.0 MB +5\.0 MB", said)

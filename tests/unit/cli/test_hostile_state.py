@@ -1,0 +1,201 @@
+"""Damaged files of the state directory: every command that meets one says which, and no run hides another."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import lock, state
+from orchestrator.errors import ConfigError
+from orchestrator.schema import RunStatus
+from orchestrator.state import Home
+from tests import builders
+from tests.stand_ins.hostile import assert_no_bug, assert_refused
+from tests.unit.conftest import Cli
+
+READERS = ("status", "inventory", "teardown", "deploy", "runs")
+DAMAGE: dict[str, Any] = {
+    "empty": b"",
+    "binary": b"\xff\x00\xfe",
+    "deep": b'{"version": 1, "config": ' + b"[" * 100_000,
+    "cut": lambda content: content[: len(content) // 2],
+    "five": b"5",
+    "null": b"null",
+    "list": b"[]",
+    "digits": b'{"version": ' + b"9" * 5000 + b"}",
+    "nan": b'{"version": NaN}',
+    "twice": lambda content: content.replace(b'"id":', b'"id": "x", "id":', 1),
+    "surrogate": lambda content: content.replace(b"1a2b3c4d", b"\\ud800"),
+    "no provider": lambda content: content.replace(b'"provider"', b'"giver"', 1),
+    "unknown provider": lambda content: content.replace(b'"local"', b'"aws"', 1),
+    "section": lambda content: content.replace(b'"variables": {', b'"variables": {"local": 5', 1),
+    "no head": lambda content: content.replace(b'"head"', b'"worker"'),
+}
+
+
+def damage(path: Path, kind: Any) -> None:
+    content = kind(path.read_bytes()) if callable(kind) else kind
+    assert not path.exists() or content != path.read_bytes()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_state_is_named_with_its_remedy(cli: Cli, kind: str, command: str) -> None:
+    place = builders.deployed()
+    damage(place.record, DAMAGE[kind])
+    assert_refused(cli(command), str(place.record), "restore it from a copy", "teardown --orphans", codes=(1,))
+
+
+def test_a_state_that_is_a_directory_is_named(cli: Cli) -> None:
+    place = builders.deployed()
+    place.record.unlink()
+    place.record.mkdir()
+    for command in READERS:
+        assert_refused(cli(command), f"{place.record}: is a directory", codes=(2,))
+
+
+HOSTS: list[Any] = [
+    *(None, 5, -1, 0, True, "", "x", [], [5], {}, {"machines": 5}, {"machines": [{}]}, {"machines": [{"login": []}]}),
+    {"machines": [{"name": "a", "role": "head", "login": {"address": "\0"}}], "storage": "nfs", "trainer": "container"},
+    {"machines": [{"name": "a", "role": "head", "login": {"address": "a"}, "port": 1e30}]},
+    {"machines": [], "leaving": {}, "storage": "nfs", "trainer": "container"},
+]
+
+
+@pytest.mark.parametrize("value", HOSTS, ids=repr)
+def test_damaged_hosts_of_a_state_are_named_at_a_teardown(cli: Cli, value: Any) -> None:
+    place = builders.deployed()
+    content = json.loads(place.record.read_text())
+    changes = {"config": {**content["config"], "provider": "hosts"}, "variables": {"hosts": value}}
+    place.record.write_text(json.dumps({**content, **changes}))
+    assert_refused(cli("teardown"), str(place.record), "variables.hosts", "restore it from a copy", codes=(1,))
+    assert state.names() == ["default"]
+
+
+def finished_run(place: Home, name: str) -> Path:
+    directory = place.runs / name
+    state.replace(directory / "run.json", builders.run(id=name).model_dump_json())
+    RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0).write(directory / "status.json")
+    (directory / "log").write_text(f"words of {name}\n")
+    return directory
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(DAMAGE[name] for name in ("empty", "binary", "deep", "cut", "five", "null", "list", "digits", "nan")),
+        lambda content: content.replace(b'"started":1.0', b'"started":1e30'),
+        lambda content: content.replace(b'"started":1.0', b'"started":1e999'),
+        lambda content: content.replace(b'"started":1.0', b'"started":-1e18'),
+        lambda content: content.replace(b'"id":"b"', b'"id":"../../b"'),
+        lambda content: content.replace(b'"np":2', b'"np":[]'),
+    ],
+)
+def test_a_damaged_record_of_a_run_hides_no_other(cli: Cli, kind: Any) -> None:
+    place = builders.deployed()
+    finished_run(place, "a")
+    damaged = finished_run(place, "b") / "run.json"
+    damage(damaged, kind)
+    listed = cli("runs")
+    assert (listed.returncode, len(listed.stdout.splitlines())) == (0, 2)
+    assert f"left out: {damaged}: " in listed.stderr
+    assert len(listed.stderr) < 1000
+    assert [run["id"] for run in json.loads(cli("runs", "--json").stdout)] == ["a"]
+    assert cli("logs", "a").stdout == cli("logs").stdout == "words of a\n"
+    assert cli("results", "a").returncode == 0
+    for command in ("logs", "results", "metrics", "stop"):
+        assert_refused(cli(command, "b"), str(damaged), codes=(1,))
+
+
+@pytest.mark.parametrize("name", ["empty", "binary", "deep", "cut", "five", "null", "list", "digits", "nan"])
+def test_a_damaged_status_of_a_run_hides_no_run(cli: Cli, name: str) -> None:
+    place = state.home("default")
+    finished_run(place, "a")
+    damage(finished_run(place, "b") / "status.json", DAMAGE[name])
+    listed = cli("runs")
+    assert (listed.returncode, len(listed.stdout.splitlines())) == (0, 3)
+    assert cli("logs", "a").stdout == "words of a\n"
+    for command in ("logs", "results", "metrics", "stop"):
+        assert_no_bug(cli(command, "b"))
+
+
+@pytest.mark.parametrize("name", ["empty", "binary", "deep", "cut", "five", "null", "list", "digits", "nan"])
+def test_damaged_results_are_named(cli: Cli, name: str) -> None:
+    directory = finished_run(state.home("default"), "a")
+    builders.results([builders.epoch(1)]).write(directory / "results.json")
+    damage(directory / "results.json", DAMAGE[name])
+    for arguments in (["results"], ["results", "--json"], ["results", "--plot", "picture.svg"]):
+        assert_refused(cli(*arguments), str(directory / "results.json"), codes=(1,))
+
+
+def test_a_log_that_is_missing_or_a_directory_is_named(cli: Cli) -> None:
+    log = finished_run(state.home("default"), "a") / "log"
+    log.unlink()
+    assert_refused(cli("logs"), f"{log} cannot be read: No such file", codes=(1,))
+    log.mkdir()
+    assert_refused(cli("logs"), f"{log} cannot be read: Is a directory", codes=(1,))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\x00" * 50, b"garbage\n" * 5, b"[x]:y ssh-rsa !!!\n", b"demo ssh-rsa AAAA\n"]
+)
+@pytest.mark.parametrize("file", [lambda place: place.known_hosts, lambda place: place.key])
+def test_a_damaged_key_or_known_hosts_ends_no_command_badly(
+    cli: Cli, file: Callable[[Home], Path], content: bytes
+) -> None:
+    place = builders.deployed()
+    state.replace(place.known_hosts, "")
+    damage(file(place), content or b"\n")
+    finished_run(place, "a")
+    for command in ("status", "check", "stop", "inventory", "runs"):
+        assert_no_bug(cli(command))
+
+
+@pytest.mark.parametrize("name", ["lock", "starting"])
+def test_a_lock_file_that_is_damaged_holds_nothing_up(name: str) -> None:
+    place = builders.deployed()
+    (place.path / name).write_bytes(b"\xff\x00" * 1000)
+    with lock.held(place):
+        pass
+
+
+def test_a_damaged_lock_file_that_is_held_is_shown_in_part(cli: Cli) -> None:
+    place = builders.deployed()
+    with lock.held(place):
+        (place.path / "lock").write_bytes(b"\xff" * 100_000)
+        assert_refused(cli("teardown"), "is locked by", codes=(1,))
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"{", b"5", b'{"password": 5}', b"[" * 100_000])
+def test_a_damaged_password_is_named_and_not_shown(cli: Cli, content: bytes) -> None:
+    place = builders.deployed()
+    for path in (place.notebook, place.monitoring):
+        damage(path, content or b" ")
+    record = builders.recorded(place)
+    state.write(place, record.model_copy(update={"config": {**record.config, "jupyter": True}}))
+    assert_refused(cli("notebook"), str(place.notebook), "holds no password", codes=(1,))
+
+
+@pytest.mark.parametrize("base", ["/proc/x", "/dev/null/x", "/dev/full"])
+def test_a_state_directory_that_cannot_be_made_is_named(monkeypatch: pytest.MonkeyPatch, base: str) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", base)
+    place = state.home("demo")
+    uses: list[Callable[[], Any]] = [
+        lambda: state.replace(place.record, "x"),
+        lambda: lock.held(place).__enter__(),
+        lambda: place.log("terraform"),
+    ]
+    for use in uses:
+        with pytest.raises(ConfigError, match=base) as caught:
+            use()
+        assert "XDG_STATE_HOME" in caught.value.hint
+
+
+def test_a_write_that_fails_leaves_nothing_beside_the_file(tmp_path: Path) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        state.replace(tmp_path / "file", "\ud800")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,43 @@
+"""Paths that the user writes with a ~."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator import config
+from orchestrator.config import Config, Receiver
+from orchestrator.errors import ConfigError
+from orchestrator.monitoring import alertmanager
+from orchestrator.providers import hosts
+from orchestrator.providers.hosts import login
+from orchestrator.recipes import validate
+from orchestrator.runs import datasets
+from tests.unit.conftest import StandIn
+
+NOBODY = Path("~nosuchuser/x")
+MAIL = Receiver(email="a@b.c", smarthost="mail:25", username="a", password_file=NOBODY)
+HOSTS = Config.model_validate({"provider": "hosts", "hosts": {"addresses": ["node1"], "identity": NOBODY}})
+
+
+def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert config.expanded("train.data", Path("~/data")) == tmp_path / "data"
+
+
+@pytest.mark.parametrize(
+    ("key", "use"),
+    [
+        ("train.recipe", lambda: validate.own(NOBODY, [])),
+        ("train.data", lambda: datasets.require("mnist", NOBODY, print)),
+        ("monitoring.receivers.0.password_file", lambda: alertmanager.configuration([MAIL])),
+        ("hosts.identity", lambda: hosts.preflight(HOSTS, None)),
+        ("hosts.identity", lambda: login.of(HOSTS, HOSTS.hosts.addresses[0])),
+    ],
+)
+def test_the_home_of_nobody_is_refused_with_its_key(stand_in: StandIn, key: str, use: Callable[[], object]) -> None:
+    stand_in("ssh", "exit 1")
+    with pytest.raises(ConfigError) as caught:
+        use()
+    assert caught.value.problems == [f"{key}: ~nosuchuser/x: no user 'nosuchuser'"]
+    assert caught.value.hint == "write the directory out"

@@ -1,0 +1,142 @@
+"""What the images are made of: when it is something else, and what goes into a build beside it."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from orchestrator import assets
+from orchestrator.docker import context
+from orchestrator.errors import PreflightError
+from tests.conftest import Missing
+
+BASE = "debian:12-slim"
+# Prints the digest of a checkout, then again after a change to each of the files it is given.
+DIGESTS = """
+import pathlib, sys
+from orchestrator.docker import context
+print(context.digest("debian:12-slim"))
+for name in sys.argv[1:]:
+    path = pathlib.Path(name)
+    path.chmod(0o755) if path.name == "node-init" else path.write_text(path.read_text() + "# changed")
+    print(context.digest("debian:12-slim"))
+"""
+
+
+def digests_of_a_copy(directory: Path, *changed: str) -> list[str]:
+    """The digests of a copy of this checkout: as it is, then after each change."""
+    for folder in (assets.PACKAGE, assets.directory("docker")):
+        shutil.copytree(folder, directory / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
+    (directory / "docker" / "node-init").chmod(0o644)
+    environment = {**os.environ, "PYTHONPATH": str(directory)}
+    command = [sys.executable, "-c", DIGESTS, *changed]
+    return subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, check=True
+    ).stdout.split()
+
+
+def test_an_image_has_every_module_of_the_worker_side() -> None:
+    inside = {path for name, path in context.inputs() if name.startswith("orchestrator/trainer/")}
+    assert inside == set((assets.PACKAGE / "trainer").rglob("*.py"))
+    assert any(path.parent.name == "models" for path in inside)
+
+
+def test_the_digest_follows_what_the_images_are_made_of_and_nothing_else(tmp_path: Path) -> None:
+    shared = ("orchestrator/bottleneck.py", "orchestrator/schema/results.py")
+    made_of = ("docker/Dockerfile", "docker/node-init", "orchestrator/trainer/supervision/rank_wrapper.py", *shared)
+    found = digests_of_a_copy(tmp_path, *made_of, "orchestrator/cluster.py", "orchestrator/recipes/resnet50.yaml")
+    of_ours = 1 + len(made_of)
+    assert len(set(found[:of_ours])) == of_ours
+    assert set(found[of_ours:]) == {found[of_ours - 1]}
+
+
+def test_another_base_image_is_another_digest() -> None:
+    assert context.digest(BASE) != context.digest("debian:12")
+    assert context.tag("node", BASE) == f"orchestrator-node:{context.digest(BASE)}"
+
+
+def test_the_image_for_gpus_is_another_one() -> None:
+    assert context.digest(BASE) == context.digest(BASE, "cpu") != context.digest(BASE, "gpu")
+    assert context.tag("trainer", BASE, "gpu") == f"orchestrator-trainer:{context.digest(BASE, 'gpu')}"
+
+
+def test_proxy_and_certificates_of_this_machine_are_no_part_of_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = context.digest(BASE)
+    for variable in ("HTTPS_PROXY", "https_proxy", "PIP_INDEX_URL", "SSL_CERT_FILE"):
+        monkeypatch.setenv(variable, "changed")
+    assert context.digest(BASE) == before
+
+
+WITHOUT_CERTIFICATES = """
+from orchestrator.docker import context
+from orchestrator.errors import PreflightError
+try:
+    context._ca_bundle()
+except PreflightError as error:
+    print(error.message, "|", error.hint)
+"""
+
+
+def test_a_machine_without_ca_certificates_is_told_to_install_them(missing: Missing) -> None:
+    """Run where /etc/ssl and /usr/lib/ssl are empty: in a mount namespace of its own."""
+    hide = "for at in /etc/ssl /usr/lib/ssl; do test ! -d $at || mount -t tmpfs none $at; done"
+    argv = ["unshare", "--map-root-user", "--mount", "sh", "-ec", f'{hide}; exec "$@"', "sh", sys.executable, "-c"]
+    if shutil.which("unshare") is None or subprocess.run([*argv, "pass"], capture_output=True, check=False).returncode:
+        missing("this machine does not let us hide /etc/ssl in a mount namespace")
+    environment = {name: value for name, value in os.environ.items() if "CERT" not in name and "CA_BUNDLE" not in name}
+    said = subprocess.run([*argv, WITHOUT_CERTIFICATES], env=environment, capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "no CA certificates on this machine | `sudo apt-get install ca-certificates`"
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+def test_certificates_that_are_not_where_the_environment_says_are_named(
+    variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(variable, str(tmp_path / "missing.pem"))
+    problem = f"{variable}: {tmp_path}/missing.pem: no such file"
+    with pytest.raises(PreflightError, match=problem) as caught, context.context():
+        pass
+    assert f"unset {variable}" in caught.value.hint
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+def test_the_certificates_that_this_machine_trusts_go_into_the_build_with_everything_else(
+    variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "company.pem").write_text("a certificate")
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path / "company.pem"))
+    with context.context() as file, tarfile.open(fileobj=file) as archive:
+        assert archive.getnames() == [*(name for name, _ in context.inputs()), "ca-bundle.crt"]
+        bundle = archive.extractfile("ca-bundle.crt")
+        assert bundle is not None
+        assert bundle.read() == b"a certificate"
+
+
+def test_the_proxy_of_this_machine_is_passed_on_in_both_spellings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*context.PASSED_ON, *context.PASSED_ON_AS_IS):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    assert context.host_settings() == {}
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:3128")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1/simple")
+    assert context.host_settings() == {
+        "HTTPS_PROXY": "http://127.0.0.1:3128",
+        "https_proxy": "http://127.0.0.1:3128",
+        "PIP_INDEX_URL": "http://127.0.0.1/simple",
+    }
+
+
+def test_everyone_can_read_what_is_built_whatever_the_umask_here_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, mode in (("private.py", 0o600), ("program", 0o700)):
+        (tmp_path / name).touch(mode)
+    monkeypatch.setattr(context, "inputs", lambda: iter((path.name, path) for path in sorted(tmp_path.iterdir())))
+    with context.context() as file, tarfile.open(fileobj=file) as archive:
+        modes = {member.name: member.mode for member in archive}
+    assert modes == {"private.py": 0o644, "program": 0o755, "ca-bundle.crt": 0o644}

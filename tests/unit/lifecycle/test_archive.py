@@ -1,0 +1,133 @@
+"""What a deploy fetches, or refuses to lose, before the head goes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from orchestrator import cluster as clusters
+from orchestrator import state
+from orchestrator.errors import StateError
+from orchestrator.lifecycle import archive
+from orchestrator.schema import RunStatus
+from orchestrator.state import Home
+from orchestrator.terraform import sources, state_file
+from tests import builders
+from tests.stand_ins import google_stand_in, google_stand_in_data
+from tests.stand_ins.google_stand_in_memory import StandIn
+from tests.unit.providers import test_gcp
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here answers after a while."""
+    monkeypatch.setattr(archive, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(archive, "PAUSE_SECONDS", 0.05)
+
+
+APPLIED = {"nodes": 2, "ssh_public_key": "key", "gcp": {"disk_size": 50, "worker": {"machine_type": "n1"}}}
+
+
+def applied(provider: str = "gcp", storage: str = "nfs") -> Home:
+    """A cluster with a run that was not fetched, and a head that does not answer."""
+    place, output = builders.deployed("demo"), builders.output()
+    for number, node in enumerate(output["nodes"].values()):
+        node["private_address"] = f"127.0.99.{number}"  # no node is there
+    made = clusters.read({**output, "storage": storage})
+    record = builders.recorded(place)
+    changes = {"cluster": made, "applied": APPLIED, "config": {**record.config, "provider": provider}}
+    state.write(place, record.model_copy(update=changes))
+    state.replace(place.known_hosts, "")
+    for name, text in sources._files("gcp").items():
+        state.replace(place.terraform / name, text)
+    state.replace(place.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
+    return place
+
+
+def changed(**gcp: Any) -> dict[str, Any]:
+    return {**APPLIED, "gcp": {**APPLIED["gcp"], **gcp}}  # type: ignore[dict-item]
+
+
+def test_a_head_that_may_be_made_anew_is_refused_while_it_has_the_only_copy_of_a_run() -> None:
+    place = applied()
+    with pytest.raises(StateError, match="1 run is not fetched\na: the head does not answer") as caught:
+        archive.before_new_head(place, builders.recorded(place), changed(disk_size=100))
+    assert caught.value.hint == (
+        "`orchestrator deploy --cluster demo` with the former settings keeps a head that works; "
+        "`orchestrator teardown --discard-runs --cluster demo` gives these runs up"
+    )
+
+
+def test_workers_come_and_go_without_a_look_at_runs() -> None:
+    place = applied()
+    archive.before_new_head(place, builders.recorded(place), {**changed(worker={"machine_type": "n2"}), "nodes": 8})
+
+
+def test_where_no_run_is_left_to_fetch_nothing_is_in_the_way() -> None:
+    place = applied()
+    (place.runs / "a" / "run.json").unlink()
+    archive.before_new_head(place, builders.recorded(place), changed(spot=True))
+
+
+@pytest.mark.parametrize(("provider", "storage"), [("hosts", "nfs"), ("local", "mounted")])
+def test_a_shared_storage_that_outlives_the_head_asks_for_nothing(provider: str, storage: str) -> None:
+    place = applied(provider, storage)
+    archive.before_new_head(place, builders.recorded(place), {"nodes": 2})
+
+
+def test_a_broken_head_is_not_replaced_while_it_has_the_only_copy_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was changed; an instance without a disk to start from would be made again."""
+    place = applied()
+    told = {"project": google_stand_in_data.PROJECT}
+    record = builders.recorded(place)
+    same = {**APPLIED, "gcp": {**APPLIED["gcp"], **told}}  # type: ignore[dict-item]
+    record = record.model_copy(update={"id": test_gcp.ID, "variables": same, "applied": same})
+    head = {"type": "google_compute_instance", "name": "node"}
+    instance = {"index_key": "demo-head", "attributes": {"id": f"{test_gcp.INSTANCES}/demo-head"}}
+    document = {"version": 4, "resources": [{**head, "instances": [instance]}]}
+    state.replace(place.terraform / "gcp" / state_file.FILE, json.dumps(document))
+    with google_stand_in.listening(there := StandIn(), monkeypatch):
+        test_gcp.node(there, "demo-head")
+        archive.before_new_head(place, record, same)
+        there.items[f"{test_gcp.INSTANCES}/demo-head"]["disks"] = []
+        with pytest.raises(StateError, match="may replace the head"):
+            archive.before_new_head(place, record, same)
+
+
+def test_a_head_that_another_root_may_replace_keeps_the_only_copy_of_a_run() -> None:
+    """After an upgrade, with nothing else changed."""
+    place = applied()
+    (place.terraform / "gcp" / "nodes.tf").write_text("# of an older version")
+    with pytest.raises(StateError, match="may replace the head"):
+        archive.before_new_head(place, builders.recorded(place), APPLIED)
+
+
+def test_a_head_that_does_not_answer_is_asked_again_for_a_while(capsys: pytest.CaptureFixture[str]) -> None:
+    place = applied()
+    assert list(archive.fetch(place, builders.recorded(place), stop=False, seconds=0.2)) == ["a"]
+    assert capsys.readouterr().err.count("trying for another") == 1
+
+
+def test_runs_that_were_given_up_are_not_asked_for_again() -> None:
+    place = applied()
+    archive.give_up(place, ["a"])
+    archive.before_new_head(place, builders.recorded(place), changed(spot=True))
+
+
+@pytest.mark.parametrize("variables", [changed(disk_size=100), changed(spot=True)])
+def test_a_deploy_refuses_to_lose_a_run_whose_record_is_damaged(variables: dict[str, Any]) -> None:
+    place = applied()
+    record = place.runs / "a" / "run.json"
+    record.write_bytes(b"\xff")
+    with pytest.raises(StateError, match=f"1 run is not fetched\na: {record}: line 1: not UTF-8 .*restore it"):
+        archive.before_new_head(place, builders.recorded(place), variables)
+
+
+def test_a_run_with_a_damaged_record_is_not_asked_for_if_fetched_or_given_up() -> None:
+    place = applied()
+    (place.runs / "a" / "run.json").write_bytes(b"5")
+    RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0).write(place.runs / "a" / "status.json")
+    state.replace(place.runs / "b" / "run.json", "5")
+    assert list(archive.fetch(place, builders.recorded(place), stop=True, seconds=0.0)) == ["b"]
+    archive.give_up(place, ["b"])
+    assert archive.fetch(place, builders.recorded(place), stop=True, seconds=0.0) == {}

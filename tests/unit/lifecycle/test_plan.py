@@ -1,0 +1,99 @@
+"""All findings at once, and what things cost."""
+
+import pytest
+
+from orchestrator import config, providers
+from orchestrator.config import Config
+from orchestrator.config.providers import OpenStack
+from orchestrator.errors import ConfigError, PreflightError, gather
+from orchestrator.lifecycle import deploy, prices
+
+
+def refuse(message: str, hint: str) -> None:
+    raise PreflightError(message, hint)
+
+
+def test_one_finding_is_an_error_with_its_remedy() -> None:
+    with pytest.raises(PreflightError) as caught:
+        gather(lambda: None, lambda: refuse("no image 'x'", "choose another"))
+    assert (caught.value.message, caught.value.hint) == ("no image 'x'", "choose another")
+
+
+def test_several_findings_are_one_error_with_all_remedies_however_they_are_nested() -> None:
+    def nested() -> None:
+        gather(lambda: refuse("b", "do b"), lambda: refuse("c", "do c"))
+
+    with pytest.raises(PreflightError) as caught:
+        gather(lambda: refuse("a", "do a"), nested)
+    assert caught.value.message.splitlines() == ["a", "    do a", "b", "    do b", "c", "    do c"]
+    assert caught.value.exit_code == 2
+
+
+def test_nothing_found_is_no_error() -> None:
+    gather(lambda: None)
+
+
+def test_a_bill_has_every_thing_that_has_a_price_and_names_those_without() -> None:
+    items = prices.bill({"gpu.a100": 7, "cpu.small": 1}, {"gpu.a100": 1.5})
+    assert [(item.name, item.sum) for item in items] == [("gpu.a100", 10.5), ("cpu.small", None)]
+    assert prices.total(items, "EUR") == "10.50 EUR per hour, and what has no price in `prices`: cpu.small"
+    assert prices.total(items[:1], "EUR") == "10.50 EUR per hour"
+
+
+def test_a_deploy_says_first_what_is_asked_for_and_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    servers = OpenStack(image="debian-12", flavor="gpu.a100", head_flavor="cpu.small")
+    wanted = Config(provider="openstack", nodes=3, openstack=servers, prices={"gpu.a100": 1.5, "cpu.small": 0.1})
+    deploy._say_what_it_costs(wanted, providers.get("openstack"))
+    assert capsys.readouterr().err == "asked for: 1 x cpu.small, 2 x gpu.a100: 3.10 EUR per hour\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "problems"),
+    [
+        (
+            {"provider": "openstack"},
+            [
+                "openstack.image: needed with provider openstack",
+                "openstack.flavor: needed with provider openstack",
+            ],
+        ),
+        ({"provider": "gcp"}, ["gcp.zone: needed with provider gcp"]),
+        ({"provider": "hosts"}, ["hosts.addresses: needed with provider hosts"]),
+        ({"nodes": 2, "min_nodes": 3}, ["min_nodes: 3 are more than the 2 nodes asked for"]),
+        (
+            {"provider": "hosts", "hosts.addresses": ["a@192.0.2.1"], "nodes": 2},
+            ["nodes: 2 asked for, hosts.addresses has 1"],
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(flags: dict[str, object], problems: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load(None, flags)
+    assert caught.value.problems == problems
+
+
+def test_a_teardown_of_orphans_needs_no_more_than_the_provider() -> None:
+    assert config.load(None, {"provider": "openstack"}, whole=False).provider == "openstack"
+
+
+def test_hosts_are_as_many_nodes_as_are_listed() -> None:
+    listed = ["a@192.0.2.1:2222", "192.0.2.2", {"address": "192.0.2.3", "user": "b"}]
+    found = config.load(None, {"provider": "hosts", "hosts.addresses": listed})
+    assert found.nodes == 3
+    assert [(h.user, h.address, h.port) for h in found.hosts.addresses] == [
+        ("a", "192.0.2.1", 2222),
+        (None, "192.0.2.2", 22),
+        ("b", "192.0.2.3", 22),
+    ]
+
+
+def test_the_password_of_the_notebook_is_in_no_dump() -> None:
+    word = "long enough"
+    found = config.load(None, {"jupyter_password": word})
+    assert found.jupyter_password == word
+    assert word not in found.model_dump_json()
+
+
+def test_of_a_configuration_that_cannot_be_used_the_rest_is_used() -> None:
+    found = config.usable({"provider": "openstack", "nodes": "many", "openstack": {"cloud": "mine", "colour": "blue"}})
+    assert (found.provider, found.openstack.cloud, found.nodes) == ("openstack", "mine", 2)

@@ -1,0 +1,176 @@
+"""Teardown where something is in its way, in front of a stand-in for Docker Engine."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import cluster as clusters
+from orchestrator import state, terraform
+from orchestrator.config import Config
+from orchestrator.errors import StateError
+from orchestrator.lifecycle import archive, teardown
+from orchestrator.state import Home
+from tests import builders, waiting
+from tests.stand_ins import docker_stand_in
+from tests.unit.conftest import StandIn, Start
+
+HOLD = """
+import sys
+from orchestrator import lock, state
+with lock.held(state.home("demo")):
+    print("held")
+    sys.stdin.read()
+"""
+OnEngine = Callable[..., None]
+
+
+@pytest.fixture
+def on_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[OnEngine]:
+    """Puts containers of the cluster demo, by deployment, on an engine that refuses to remove them."""
+    with ExitStack() as stack:
+
+        def put(**containers: str) -> None:
+            listing = [
+                {
+                    "Id": f"id-of-{name}",
+                    "Names": [f"/{name}"],
+                    "Labels": {"orchestrator.cluster": "demo", "orchestrator.id": deployment},
+                    "State": "running",
+                }
+                for name, deployment in containers.items()
+            ]
+            answers: docker_stand_in.Answers = {"/containers/json": (200, [listing])}
+            monkeypatch.setenv("DOCKER_HOST", stack.enter_context(docker_stand_in.listening(answers)))
+
+        put()
+        yield put
+
+
+def applied(**changes: Any) -> Home:
+    """A cluster whose state says that Terraform has made something of it."""
+    place = builders.deployed("demo")
+    record = state.read(place)
+    assert record is not None
+    state.write(place, record.model_copy(update=changes))
+    state.replace(place.terraform / "local" / terraform.state_file.FILE, '{"version": 4}')
+    return place
+
+
+@pytest.mark.usefixtures("on_engine")
+def test_without_terraform_what_carries_the_label_is_removed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    applied()
+    monkeypatch.setattr(terraform.command, "PROGRAMS", ("no-such-terraform",))
+    assert teardown.teardown("demo") == teardown.Receipt("demo", [], [])
+    assert state.names() == []
+    said = capsys.readouterr().err
+    assert "neither terraform nor tofu is on the PATH" in said
+    assert "removing by label instead" in said
+
+
+@pytest.mark.usefixtures("on_engine")
+@pytest.mark.parametrize("damaged", ["", "5", '{"resources": 5}', "[" * 100_000])
+def test_a_damaged_terraform_state_is_no_obstacle(stand_in: StandIn, damaged: str) -> None:
+    stand_in("terraform", "exit 1")
+    state.replace(applied().terraform / "local" / terraform.state_file.FILE, damaged)
+    assert teardown.teardown("demo") == teardown.Receipt("demo", [], [])
+    assert state.names() == []
+
+
+@pytest.mark.usefixtures("on_engine")
+def test_a_configuration_of_an_older_version_is_no_obstacle(stand_in: StandIn) -> None:
+    stand_in("terraform", "exit 0")
+    applied(config={"provider": "local", "nodes": "many", "colour": "blue"})
+    teardown.teardown("demo")
+    assert state.names() == []
+
+
+def with_a_run(monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A cluster whose head does not answer and has the only copy of three runs; two have a damaged record."""
+    monkeypatch.setattr(archive, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(archive, "PAUSE_SECONDS", 0.05)
+    output = builders.output()
+    for number, node in enumerate(output["nodes"].values()):
+        node["private_address"] = f"127.0.99.{number}"  # no node is there
+    place = applied(cluster=clusters.read(output))
+    state.replace(place.known_hosts, "")
+    state.replace(place.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
+    state.replace(place.runs / "b" / "run.json", "{")
+    (place.runs / "c" / "run.json").mkdir(parents=True)
+    return place
+
+
+def test_a_teardown_that_would_lose_a_run_is_refused_and_names_it(
+    on_engine: OnEngine, stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in("terraform", f"echo ran >> {tmp_path}/terraform-ran")
+    on_engine(**{"demo-head": "1a2b3c4d"})
+    place = with_a_run(monkeypatch)
+    with pytest.raises(StateError, match="3 runs are not fetched\na: the head does not answer") as caught:
+        teardown.teardown("demo")
+    assert caught.value.exit_code == 1
+    for run in ("b", "c"):
+        assert f"\n{run}: {place.runs / run / 'run.json'}: " in str(caught.value)
+    assert "`orchestrator teardown --discard-runs --cluster demo`" in caught.value.hint
+    assert not (tmp_path / "terraform-ran").exists()
+    assert state.names() == ["demo"]
+
+
+def test_a_teardown_that_discards_runs_goes_on_and_names_them(
+    on_engine: OnEngine, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in("terraform", "exit 0")
+    on_engine(**{"demo-head": "1a2b3c4d"})
+    with_a_run(monkeypatch)
+    receipt = teardown.teardown("demo", discard_runs=True)  # the engine of this test lets nothing go
+    assert [resource.name for resource in receipt.left] == ["demo-head"]
+    said = capsys.readouterr().err
+    assert "run a is discarded: the head does not answer" in said
+    assert "run b is discarded: " in said
+
+
+@pytest.mark.usefixtures("on_engine")
+def test_runs_of_a_cluster_that_is_gone_already_are_no_obstacle(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in("terraform", "exit 0")
+    with_a_run(monkeypatch)
+    teardown.teardown("demo")
+    assert state.names() == []
+
+
+def test_what_the_engine_does_not_let_go_stands_in_the_receipt(
+    on_engine: OnEngine, stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in("terraform", "exit 0")
+    applied()
+    on_engine(**{"demo-head": "1a2b3c4d", "demo-worker-0": "another"})
+    receipt = teardown.teardown("demo")
+    assert ([r.name for r in receipt.made], [r.name for r in receipt.left]) == (["demo-head"], ["demo-head"])
+    assert state.names() == ["demo"]
+    assert "`docker container rm id-of-demo-head` failed" in " ".join(capsys.readouterr().err.split())
+
+
+def test_orphans_are_what_carries_the_name_and_is_of_no_deployment_here(on_engine: OnEngine) -> None:
+    applied()
+    on_engine(**{"demo-head": "1a2b3c4d", "demo-worker-0": "another"})
+    assert [orphan.name for orphan in teardown.orphans(Config(name="demo"))] == ["demo-worker-0"]
+
+
+def test_orphans_that_are_gone_in_the_meantime_are_left_alone(on_engine: OnEngine) -> None:
+    on_engine(**{"demo-worker-0": "another"})
+    found = teardown.orphans(Config(name="demo"))
+    on_engine()
+    assert teardown.remove_orphans(Config(name="demo"), found).gone == found
+
+
+def test_orphans_are_not_removed_while_another_command_works_on_the_cluster(on_engine: OnEngine, start: Start) -> None:
+    on_engine(**{"demo-worker-0": "another"})
+    found = teardown.orphans(Config(name="demo"))
+    assert waiting.line(start("-c", HOLD)) == "held"
+    with pytest.raises(StateError, match="is locked by pid"):
+        teardown.remove_orphans(Config(name="demo"), found)

@@ -1,0 +1,93 @@
+"""A deploy with nothing to configure: what it compares, and what nodes must confirm."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from orchestrator import assets, state
+from orchestrator.lifecycle import unchanged
+from tests import builders
+
+SCRIPT = assets.directory("ansible") / "roles/machine/files/as_left.sh"
+
+
+def inventory(**settings: Any) -> dict[str, Any]:
+    return builders.inventory(builders.cluster(), **settings)
+
+
+def test_the_same_inventory_has_the_same_fingerprint() -> None:
+    assert unchanged.fingerprint(inventory()) == unchanged.fingerprint(inventory())
+
+
+@pytest.mark.parametrize("changes", [{"monitoring": True}, {"trainer_image": "orchestrator-trainer:2"}])
+def test_another_setting_has_another_fingerprint(changes: dict[str, Any]) -> None:
+    assert unchanged.fingerprint(inventory()) != unchanged.fingerprint(inventory(**changes))
+
+
+def test_another_password_in_a_file_has_another_fingerprint(tmp_path: Path) -> None:
+    secret = tmp_path / "monitoring.json"
+    marks = set()
+    for password in ("one", "two"):
+        secret.write_text(password)
+        marks.add(unchanged.fingerprint(inventory(monitoring_secret=str(secret))))
+    assert len(marks) == 2
+
+
+def test_a_long_sentence_with_a_slash_is_no_file() -> None:
+    lack = f"no image of grafana: {'x' * 300} at https://registry.example.org"
+    assert unchanged.fingerprint(inventory(monitoring_grafana_lack=lack))
+
+
+def test_another_role_has_another_fingerprint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(assets, "directory", lambda name: tmp_path / name)
+    role = tmp_path / "ansible" / "roles" / "ssh.yml"
+    role.parent.mkdir(parents=True)
+    marks = set()
+    for text in ("one", "two"):
+        role.write_text(text)
+        marks.add(unchanged.fingerprint(inventory()))
+    assert len(marks) == 2
+
+
+def test_nodes_that_do_not_answer_are_not_as_they_were_left() -> None:
+    place = builders.deployed("demo")
+    assert not unchanged.as_left(state.Home(place.path), builders.cluster())
+
+
+def test_the_note_is_the_one_that_the_role_writes() -> None:
+    defaults = yaml.safe_load((assets.directory("ansible") / "roles/machine/defaults/main.yml").read_text())
+    assert defaults["machine_state"] == unchanged.NOTE
+
+
+def as_left(note: Path) -> bool:
+    return subprocess.run(["sh", "-c", f"{SCRIPT.read_text()}\nas_left {note}"], check=False).returncode == 0
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Path:
+    promised, made = tmp_path / "promised", tmp_path / "note"
+    promised.write_text("as it was left")
+    sums = subprocess.run(["sha256sum", str(promised)], check=True, capture_output=True, text=True).stdout
+    made.write_text(f"# digest\n{sums}")
+    return made
+
+
+def test_a_node_with_its_files_is_as_it_was_left(note: Path) -> None:
+    assert as_left(note)
+
+
+def test_a_node_without_a_note_is_not_as_it_was_left(tmp_path: Path) -> None:
+    assert not as_left(tmp_path / "none")
+
+
+def test_a_changed_file_is_not_as_it_was_left(note: Path, tmp_path: Path) -> None:
+    (tmp_path / "promised").write_text("as someone left it")
+    assert not as_left(note)
+
+
+def test_a_unit_that_does_not_run_is_not_as_it_was_left(note: Path) -> None:
+    note.write_text(note.read_text() + "# unit no-such-unit-here.service\n")
+    assert not as_left(note)

@@ -1,0 +1,64 @@
+"""Grafana's password on this side: where it comes from, and where it is not."""
+
+from pathlib import Path
+
+from orchestrator import state
+from orchestrator.config import Config, Monitoring
+from orchestrator.monitoring import grafana_password
+from orchestrator.state import Home
+from tests import builders
+from tests.unit.conftest import Cli
+
+GIVEN, TOO_SHORT = "correct horse battery", "s3cret"
+
+
+def deploy(place: Home, enabled: bool = True, given: str | None = None) -> None:
+    """What a deploy does about the password."""
+    wanted = Config(name=place.name, monitoring=Monitoring(enabled=enabled), monitoring_password=given)
+    state.write(place, builders.recorded(place).model_copy(update={"config": wanted.model_dump(mode="json")}))
+    with grafana_password.settled(place, wanted):
+        pass
+
+
+def test_the_password_of_the_config_is_taken_and_is_in_no_other_file() -> None:
+    place = builders.deployed()
+    deploy(place, given=GIVEN)
+    holders = [path for path in place.path.rglob("*") if path.is_file() and GIVEN in path.read_text()]
+    assert holders == [place.monitoring]
+    assert grafana_password.read(place) == GIVEN
+
+
+def test_without_monitoring_there_is_none() -> None:
+    place = builders.deployed()
+    deploy(place)
+    deploy(place, enabled=False)
+    assert grafana_password.read(place) is None
+
+
+def test_a_teardown_forgets_the_password() -> None:
+    place = builders.deployed()
+    deploy(place)
+    state.forget(place)
+    assert not place.monitoring.exists()
+
+
+def test_a_deploy_takes_it_from_a_file_or_the_variable_and_prints_it_nowhere(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(f"{TOO_SHORT}\nand a second line\n")
+    from_file = cli("deploy", "--grafana-password-file", "secret")
+    from_variable = cli("deploy", ORCHESTRATOR_MONITORING_PASSWORD=TOO_SHORT)
+    for finished in (from_file, from_variable):
+        assert (finished.returncode, finished.stdout) == (2, "")
+        assert "monitoring_password: " in finished.stderr
+        assert "at least 8" in finished.stderr
+        assert TOO_SHORT not in finished.stderr
+
+
+def test_a_file_that_is_not_there_is_refused(cli: Cli) -> None:
+    finished = cli("deploy", "--grafana-password-file", "nowhere")
+    assert finished.returncode == 2
+    assert "error: --grafana-password-file: nowhere: No such file or directory" in finished.stderr
+
+
+def test_a_password_on_the_command_line_is_refused(cli: Cli) -> None:
+    assert cli("deploy", "--grafana-password", GIVEN).returncode == 2
+    assert cli("deploy", f"--grafana-password={GIVEN}").returncode == 2

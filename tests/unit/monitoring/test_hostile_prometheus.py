@@ -1,0 +1,97 @@
+"""Numbers and times of a Prometheus that someone else controls: shown or refused, never a traceback."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.cli import monitoring_view, output
+from orchestrator.errors import ContractError
+from orchestrator.monitoring import series, summary, top
+from orchestrator.monitoring.prometheus import Prometheus, Series
+from tests import builders
+from tests.stand_ins import prometheus_stand_in
+from tests.stand_ins.prometheus_stand_in import NOW, Answers, vector
+from tests.unit.monitoring import test_top
+
+RUN = builders.run(started=NOW - 60.0)
+NUMBERS = [1e30, -1e30, 1e308, 5e-324, 1e18, -1.0, 0.0, math.nan, math.inf, -math.inf]
+TIMES = [1e30, -1.0, 1e12, "1e30", None, [], 10**400]
+CLOCK = ("query", "vector(time())")
+
+
+def show(spoilt: list[Series]) -> None:
+    """Print `top`, `top --json`, `metrics` and `metrics --json` of these series."""
+    known = {**test_top.answers(spoilt, spoilt, going=True), ("query", top.NODES): vector(*spoilt)}
+    known |= {("query", top.RUNS): vector(*spoilt)}
+    with prometheus_stand_in.listening(known) as port, Prometheus(f"http://127.0.0.1:{port}") as prometheus:
+        found = top.look(prometheus, ["demo-head", "demo-worker-0"])
+    output.console.print(monitoring_view.everything("demo", found))
+    output.as_json(found)
+    for one in summary.by_run(spoilt).values():
+        monitoring_view.run(one)
+        output.as_json(one)
+
+
+def everything(values: list[float]) -> list[Series]:
+    """Series that `top` and `metrics` know, with these values in turn."""
+    known = [*test_top.NODES, *test_top.RUNS, *prometheus_stand_in.training()]
+    return [Series(one.name, one.labels, [(NOW, values[n % len(values)])]) for n, one in enumerate(known)]
+
+
+@pytest.mark.parametrize("value", NUMBERS)
+def test_a_number_that_no_cluster_has_is_shown_or_left_out(value: float, capsys: pytest.CaptureFixture[str]) -> None:
+    show(everything([value]))
+    said = capsys.readouterr().out
+    assert "nan" not in said.lower()
+    assert "inf" not in said.lower()
+    assert "-1 day" not in said
+
+
+@given(values=st.lists(st.sampled_from(NUMBERS) | st.floats(), min_size=1, max_size=100))
+def test_any_numbers_are_shown(values: list[float]) -> None:
+    with output.console.capture():
+        show(everything(values))
+
+
+def refused(answers: Answers) -> str:
+    """The message of `series.fetch`, which has to refuse these answers."""
+    known = {**prometheus_stand_in.answered(prometheus_stand_in.training()), **answers}
+    with (
+        prometheus_stand_in.listening(known) as port,
+        Prometheus(f"http://127.0.0.1:{port}") as prometheus,
+        pytest.raises(ContractError) as caught,
+    ):
+        series.fetch(prometheus, RUN, None)
+    assert len(str(caught.value)) < 2000
+    return str(caught.value)
+
+
+def sample(value: Any) -> dict[str, Any]:
+    return {"resultType": "vector", "result": [{"metric": {}, "value": value}]}
+
+
+@pytest.mark.parametrize("value", ["1e30", "NaN", "+Inf", "-1", "x", 5, None, [], 10**400])
+def test_a_clock_that_is_no_time_is_refused(value: Any) -> None:
+    refused({CLOCK: sample([NOW, value])})
+
+
+def test_a_clock_that_is_missing_is_refused() -> None:
+    refused({CLOCK: {"resultType": "vector", "result": []}})
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_a_sample_at_no_time_is_refused(time: Any) -> None:
+    name = f'count({series.MARK}{{run="{RUN.id}"}})'
+    values = [[time, "1"]] * 1000
+    said = refused({("query_range", name): {"resultType": "matrix", "result": [{"metric": {}, "values": values}]}})
+    assert "result.0.values.0" in said
+
+
+def test_a_series_without_a_sample_is_refused() -> None:
+    name = f'count({series.MARK}{{run="{RUN.id}"}})'
+    said = refused({("query_range", name): json.loads('{"result": [{"metric": {}}]}')})
+    assert "without a sample" in said

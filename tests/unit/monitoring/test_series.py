@@ -1,0 +1,162 @@
+"""All series of a run: fetched out of Prometheus, written as CSV, read back, drawn."""
+
+import csv
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.errors import ConfigError, ContractError, OrchestratorError, StateError
+from orchestrator.monitoring import series, summary
+from orchestrator.monitoring.prometheus import Prometheus, Series
+from orchestrator.plot import timeline
+from tests import builders
+from tests.stand_ins import prometheus_stand_in
+from tests.stand_ins.prometheus_stand_in import NOW, Answers, Asked
+
+RUN = builders.run(started=NOW - 60.0)
+SELECTOR = f'{{run="{RUN.id}"}}'
+LABELS = {"run": RUN.id, "model": "resnet20", "dataset": "mnist"}
+RECORDED = [
+    Series("run:orchestrator_training_images:rate30s", LABELS, [(NOW - 5.0, 500.0), (NOW, 570.0)]),
+    *(
+        Series(f"run:orchestrator_training_{part}:ratio", LABELS, [(NOW - 5.0, share), (NOW, share)])
+        for part, share in {"input": 0.2, "compute": 0.5, "communication": 0.3}.items()
+    ),
+]
+EVERYTHING = [*prometheus_stand_in.training(), *RECORDED]
+
+
+@contextmanager
+def prometheus(asked: Asked | None = None, changes: Answers | None = None) -> Iterator[Prometheus]:
+    known = {**prometheus_stand_in.answered(EVERYTHING), **(changes or {})}
+    with prometheus_stand_in.listening(known, asked) as port, Prometheus(f"http://127.0.0.1:{port}") as client:
+        yield client
+
+
+def by_identity(found: list[Series]) -> list[tuple[str, list[tuple[str, str]], list[tuple[float, float]]]]:
+    return sorted((s.name, sorted(s.labels.items()), s.samples) for s in found)
+
+
+def test_every_series_of_a_run_is_fetched_over_its_span_by_the_servers_own_clock() -> None:
+    asked = Asked()
+    with prometheus(asked) as client:
+        found = series.fetch(client, RUN, None)
+    assert by_identity(found) == by_identity(EVERYTHING)
+    spans = {(float(a["start"]), float(a["end"]), float(a["step"])) for a in asked if "step" in a}
+    assert (NOW - 10.0, NOW + 5.0, 5.0) in spans
+    assert len(spans) == 2  # the other is the look for the run's first and last sample
+    assert min(start for start, _, _ in spans) == RUN.started - series.AROUND_SECONDS
+
+
+def test_of_a_long_run_with_many_ranks_not_every_scrape_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series, "MOST_ROWS", 4)
+    asked = Asked()
+    with prometheus(asked) as client:
+        series.fetch(client, RUN, NOW)
+    steps = {a["query"].partition("{")[0]: float(a["step"]) for a in asked if "step" in a}
+    assert steps["run:orchestrator_training_images:rate30s"] == 5.0
+    assert steps["orchestrator_training_step_part_seconds_sum"] == 23.0  # six series of 15 s, in four rows
+
+
+def test_a_run_without_training_series_is_refused() -> None:
+    nothing = {("query_range", f"count({series.MARK}{SELECTOR})"): prometheus_stand_in.matrix()}
+    with (
+        prometheus(changes=nothing) as client,
+        pytest.raises(StateError, match="no training series of run resnet20-mnist-1"),
+    ):
+        series.fetch(client, RUN, None)
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    odd = Series("odd", {"what": 'a "quoted", one'}, [(NOW, math.inf), (NOW + 0.123, 1e-9)])
+    some = Series("odd", {"other": "x"}, [(NOW, 2.0)])
+    assert series.write([*EVERYTHING, odd, some], tmp_path / "new" / "csv") == len({s.name for s in EVERYTHING}) + 1
+    assert by_identity(series.read(tmp_path / "new" / "csv")) == by_identity([*EVERYTHING, odd, some])
+
+
+def test_a_file_has_a_column_per_label_between_time_and_value(tmp_path: Path) -> None:
+    series.write(EVERYTHING, tmp_path)
+    rows = list(csv.reader((tmp_path / "orchestrator_training_loss.csv").read_text().splitlines()))
+    assert rows[0] == ["time", "dataset", "model", "node", "rank", "run", "split", "value"]
+    assert rows[2] == [str(NOW), "mnist", "resnet20", "demo-head", "0", RUN.id, "train", "0.5"]
+    assert len(rows) == 1 + 2 * 2 * 2  # ranks, splits, samples
+    assert (tmp_path / "run.orchestrator_training_images.rate30s.csv").exists()
+
+
+@pytest.mark.parametrize("text", ["", "time,value\nnow,1\n", "time,rank,value\n1\n"])
+def test_a_file_that_is_no_series_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "up.csv").write_text(text)
+    with pytest.raises(StateError, match=r"up\.csv cannot be read"):
+        series.read(tmp_path)
+
+
+def test_series_are_kept_all_or_none() -> None:
+    place = builders.deployed()
+    (place.runs / RUN.id).mkdir(parents=True)
+    broken = {("query_range", f"orchestrator_training_loss{SELECTOR}"): {"result": [{"metric": 1}]}}
+    with prometheus(changes=broken) as client, pytest.raises(OrchestratorError):
+        series.keep(place, client, RUN, NOW)
+    assert list((place.runs / RUN.id).iterdir()) == []
+    with prometheus() as client:
+        series.keep(place, client, RUN, NOW)
+    assert by_identity(series.read(series.directory(place, RUN))) == by_identity(EVERYTHING)
+    assert [path.name for path in (place.runs / RUN.id).iterdir()] == ["metrics"]
+
+
+@pytest.mark.parametrize("name", ["../../stolen", "/tmp/stolen", "", ".hidden", "a/b", "a" * 300, "a\n", "\x1b[2J"])
+def test_a_metric_whose_name_is_none_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        series.write([Series(name, {}, [(NOW, 1.0)])], tmp_path / "csv")
+    assert repr(name[:200]) in caught.value.message
+    hostile = [{"__name__": name, "run": RUN.id}]
+    asked = ("series", SELECTOR)
+    with prometheus(changes={asked: hostile}) as client, pytest.raises(ContractError, match="has a metric called"):
+        series.fetch(client, RUN, None)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_more_metrics_than_a_run_can_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series, "MOST_METRICS", 2)
+    with prometheus() as client, pytest.raises(ContractError, match="at most 2 are kept"):
+        series.fetch(client, RUN, None)
+
+
+def test_an_answer_without_end_is_not_read_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.monitoring.prometheus.ANSWER_BYTES", 1 << 20)
+    endless = {("query", "up"): {"result": [], "junk": "x" * (2 << 20)}}
+    with prometheus(changes=endless) as client, pytest.raises(ContractError, match="more than 1 MiB"):
+        client.query("up")
+
+
+def test_a_picture_shows_speed_loss_and_where_the_time_goes_over_minutes() -> None:
+    panels: list[Any] = timeline.picture(EVERYTHING, RUN.id).axes
+    images, loss, split = panels
+    [line] = images.get_lines()
+    assert [float(x) for x in line.get_xdata()] == pytest.approx([0.0, 5.0 / 60.0])
+    assert [float(y) for y in line.get_ydata()] == [500.0, 570.0]
+    assert [line.get_label() for line in loss.get_lines()] == ["train", "test"]
+    assert split.get_legend_handles_labels()[1] == ["input", "compute", "communication"]
+    tops = [max(float(y) for _, y in area.get_paths()[0].vertices) for area in split.collections]
+    assert tops == pytest.approx([0.2, 0.7, 1.0])
+
+
+def test_a_picture_is_written_in_the_format_of_its_name(tmp_path: Path) -> None:
+    timeline.draw(EVERYTHING, RUN.id, tmp_path / "run.png")
+    timeline.draw([], RUN.id, tmp_path / "empty.svg")
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG\r\n")
+    assert "<svg" in (tmp_path / "empty.svg").read_text()
+    with pytest.raises(ConfigError, match=r"run\.txt: a picture ends with \.png, \.svg, \.pdf"):
+        timeline.draw(EVERYTHING, RUN.id, tmp_path / "run.txt")
+    with pytest.raises(ConfigError, match="No such file or directory"):
+        timeline.draw(EVERYTHING, RUN.id, tmp_path / "nowhere" / "run.png")
+
+
+@pytest.mark.parametrize("rank", ["", "x", "-1", "1.5", "9" * 5000, "\x1b[2J"])
+def test_a_rank_that_is_no_number_is_an_error_that_names_it(rank: str) -> None:
+    hostile = [Series(one.name, {**one.labels, "rank": rank}, one.samples) for one in prometheus_stand_in.training()]
+    with pytest.raises(ContractError, match="a series of rank"):
+        summary.by_run(hostile)

@@ -1,0 +1,139 @@
+"""What `orchestrator top` makes of Prometheus' answers: rows of nodes and runs, as numbers."""
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from orchestrator.monitoring import summary, top
+from orchestrator.monitoring.prometheus import Prometheus, Series
+from orchestrator.monitoring.top import Gpu, Slowest, Top
+from tests.stand_ins import prometheus_stand_in
+from tests.stand_ins.prometheus_stand_in import NOW, Answers, vector
+
+RUN = {"run": "resnet20-mnist-1", "model": "resnet20", "dataset": "mnist"}
+PROGRESS = "orchestrator_training_progress_ratio"
+
+
+def one(name: str, value: float, **labels: str) -> Series:
+    return Series(name, labels, [(NOW, value)])
+
+
+NODES = [
+    one("up", 1.0, job="node", node="demo-head"),
+    one("up", 0.0, job="node", node="demo-worker-0"),
+    one("up", 1.0, job="orchestrator", node="demo-worker-0"),
+    one("node:node_cpu:ratio", 0.75, node="demo-head"),
+    one("node:node_memory:ratio", 0.5, node="demo-head"),
+    one("node:node_network_receive_bytes:rate30s", 2e6, node="demo-head"),
+    one("node:node_network_transmit_bytes:rate30s", 1e6, node="demo-head"),
+    one("node:node_network_utilisation:ratio", math.nan, node="demo-head"),
+    *(
+        one(f"DCGM_FI_DEV_{name}", value, node="demo-head", gpu="0", modelName="NVIDIA A100")
+        for name, value in {"GPU_UTIL": 90.0, "FB_USED": 1024.0, "FB_FREE": 3072.0, "POWER_USAGE": 250.0}.items()
+    ),
+    one("DCGM_FI_DEV_GPU_UTIL", 10.0, node="demo-head", gpu="10"),
+    one("DCGM_FI_DEV_GPU_UTIL", 20.0, node="demo-head", gpu="2"),
+]
+RUNS = [
+    one("run:orchestrator_training_images:rate30s", 570.0, **RUN),
+    one("run:orchestrator_training_input:ratio", 0.2, **RUN),
+    one("run:orchestrator_training_compute:ratio", 0.5, **RUN),
+    one("run:orchestrator_training_communication:ratio", 0.3, **RUN),
+    one("rank:orchestrator_training_straggler:ratio", 0.9, **RUN, rank="0", node="demo-head"),
+    one("rank:orchestrator_training_straggler:ratio", 1.1, **RUN, rank="1", node="demo-worker-0"),
+]
+
+
+def answers(minute: Sequence[Series], hour: Sequence[Series], going: bool) -> Answers:
+    return {
+        ("query", top.NODES): vector(*NODES),
+        ("query", top.RUNS): vector(*RUNS),
+        ("query", top.TRAINING % top.RUNNING): vector(*minute),
+        ("query", top.TRAINING % top.RECENT): vector(*hour),
+        ("query", top.GOING): vector(*(s for s in minute if s.name == PROGRESS and going)),
+    }
+
+
+def look(minute: Sequence[Series] = (), hour: Sequence[Series] = (), going: bool = True) -> Top:
+    known = answers(minute, hour, going)
+    with prometheus_stand_in.listening(known) as port, Prometheus(f"http://127.0.0.1:{port}") as prometheus:
+        return top.look(prometheus, ["demo-head", "demo-worker-0"])
+
+
+def test_every_node_has_a_row_and_one_that_is_down_says_so() -> None:
+    head, worker = look().nodes
+    assert (head.node, head.up, head.cpu, head.memory) == ("demo-head", True, 0.75, 0.5)
+    assert (head.receive_bytes_per_second, head.transmit_bytes_per_second, head.network) == (2e6, 1e6, None)
+    assert (worker.node, worker.up, worker.cpu, worker.gpus) == ("demo-worker-0", False, None, [])
+
+
+def test_gpus_are_in_the_order_of_their_numbers_and_in_plain_units() -> None:
+    first, second, third = look().nodes[0].gpus
+    assert first == Gpu("0", "NVIDIA A100", 0.9, float(1 << 30), float(4 << 30), 250.0, None)
+    assert [(gpu.gpu, gpu.utilisation) for gpu in (second, third)] == [("2", 0.2), ("10", 0.1)]
+
+
+def test_a_run_that_goes_on_has_its_speed_now_and_so_far_and_what_is_left_of_it() -> None:
+    [run] = look(prometheus_stand_in.training()).runs
+    assert (run.run, run.running, run.ranks, run.nodes) == ("resnet20-mnist-1", True, 2, 2)
+    assert run.images_per_second == 570.0
+    assert run.images_per_second_mean == pytest.approx(32 / 0.1 + 32 / 0.125)
+    assert (run.epoch, run.epochs, run.progress) == (2, 4, 0.25)
+    assert run.eta_seconds == pytest.approx(180.0)  # a quarter took a minute
+    assert run.loss == {"train": 0.5, "test": 0.75}
+    assert run.split == {"input": 0.2, "compute": 0.5, "communication": 0.3}
+    assert run.slowest == Slowest(1, "demo-worker-0", 1.1)
+
+
+def test_of_a_run_that_continues_another_only_its_own_steps_count_for_what_is_left() -> None:
+    before = one("orchestrator_training_start_progress_ratio", 0.15, **RUN, rank="0", node="demo-head")
+    [run] = look([*prometheus_stand_in.training(), before]).runs
+    assert run.eta_seconds == pytest.approx(450.0)  # a tenth took a minute
+    at_first = Series(before.name, before.labels, [(NOW, 0.25)])
+    [run] = look([*prometheus_stand_in.training(), at_first]).runs
+    assert run.eta_seconds is None
+
+
+def test_the_parts_of_a_step_add_up_to_it() -> None:
+    [run] = look(prometheus_stand_in.training()).runs
+    assert run.step_seconds == pytest.approx(0.1125)
+    assert sum(part or 0.0 for part in run.split_seconds.values()) == pytest.approx(run.step_seconds)
+    assert summary.shares(run.split_seconds)["compute"] == pytest.approx(0.5)
+
+
+def test_a_run_that_has_ended_keeps_its_mean_and_has_nothing_of_now() -> None:
+    [run] = look(hour=prometheus_stand_in.training(), going=False).runs
+    assert (run.running, run.images_per_second, run.eta_seconds, run.slowest) == (False, None, None, None)
+    assert run.images_per_second_mean == pytest.approx(576.0)
+    assert set(run.split.values()) == {None}
+
+
+def test_of_the_runs_that_ended_the_newest_is_shown() -> None:
+    older = [s for s in prometheus_stand_in.training("z-older") if "start_time" not in s.name]
+    found = look(hour=[*prometheus_stand_in.training(), *older])
+    assert [run.run for run in found.runs] == ["resnet20-mnist-1"]
+
+
+def test_a_cluster_that_trains_nothing_has_no_runs() -> None:
+    assert look().runs == []
+
+
+def test_a_run_of_one_step_and_one_whose_loss_is_no_number_have_gaps_and_no_error() -> None:
+    labels = {**RUN, "rank": "0", "node": "demo-head"}
+    series = [one("orchestrator_training_loss", math.nan, **labels, split="train"), one(PROGRESS, 0.0, **labels)]
+    series += [one(f"orchestrator_training_step_seconds_{name}", 0.0, **labels) for name in ("count", "sum")]
+    [run] = look(series).runs
+    assert (run.images_per_second_mean, run.step_seconds, run.eta_seconds) == (None, None, None)
+    assert run.loss == {"train": None, "test": None}
+
+
+def test_a_rank_that_went_on_elsewhere_is_one_rank() -> None:
+    moved = [Series(s.name, {**s.labels, "node": "demo-worker-0"}, s.samples) for s in _of_rank_0()]
+    whole = summary.by_run([*prometheus_stand_in.training(), *moved])["resnet20-mnist-1"]
+    assert [rank.rank for rank in whole.per_rank] == [0, 1]
+    assert whole.images_per_second == pytest.approx(576.0)
+
+
+def _of_rank_0() -> list[Series]:
+    return [s for s in prometheus_stand_in.training() if s.labels["rank"] == "0"]

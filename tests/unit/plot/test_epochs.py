@@ -1,0 +1,154 @@
+"""A training run as a picture over its epochs: drawn from numbers that two ranks of resnet20 gave on MNIST."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.bottleneck import explain
+from orchestrator.errors import ConfigError, StateError
+from orchestrator.plot import epochs
+from orchestrator.schema import Epoch, Results, Scores
+from tests import builders
+
+# Loss and top-1 of training and test, images/s, milliseconds of input, compute and communication of both ranks.
+MEASURED = [
+    (0.8481, 0.7357, 0.6853, 0.823, 622.6, (2.07, 2.22), (180.8, 185.4), (22.8, 17.9)),
+    (0.1113, 0.9661, 0.4159, 0.876, 765.3, (1.30, 1.75), (147.8, 149.5), (17.1, 17.1)),
+    (0.0681, 0.9792, 0.1177, 0.968, 723.6, (1.28, 1.06), (165.4, 161.6), (9.8, 14.8)),
+    (0.0406, 0.9881, 0.0397, 0.988, 702.4, (1.49, 1.27), (169.9, 166.2), (10.4, 15.2)),
+    (0.0195, 0.9942, 0.0360, 0.988, 533.4, (1.95, 2.23), (214.3, 213.1), (22.9, 25.5)),
+    (0.0148, 0.9967, 0.0346, 0.989, 713.6, (1.59, 1.70), (162.1, 163.8), (14.9, 14.7)),
+]
+
+
+def epoch(number: int, row: tuple[Any, ...]) -> Epoch:
+    loss, top1, test_loss, test_top1, rate, *parts = row
+    names = ("input_seconds", "compute_seconds", "communication_seconds")
+    split = {name: [ms / 1e3 for ms in part] for name, part in zip(names, parts, strict=True)}
+    scores = {
+        "train": Scores(loss=loss, top1=top1, top5=1.0, images=8960),
+        "test": Scores(loss=test_loss, top1=test_top1, top5=1.0, images=1000),
+    }
+    return builders.epoch(number, steps=70 * number, images_per_second=rate, **scores, **split)
+
+
+RUN = builders.results([epoch(number, row) for number, row in enumerate(MEASURED, start=1)])
+FIRST = RUN.model_copy(update={"epochs": RUN.epochs[:1]})
+
+
+def panels(found: Results) -> list[Any]:
+    return list(epochs.picture(found).axes)
+
+
+def points(line: Any) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]
+
+
+def test_loss_accuracy_and_speed_are_drawn_over_epochs_with_their_units() -> None:
+    loss, top1, speed, _ = panels(RUN)
+    train, test = loss.get_lines()
+    assert points(train) == [(number, row[0]) for number, row in enumerate(MEASURED, start=1)]
+    assert points(test)[-1] == (6, 0.0346)
+    assert [points(line)[-1][1] for line in top1.get_lines()] == pytest.approx([99.67, 98.9])
+    assert [y for _, y in points(speed.get_lines()[0])] == [row[4] for row in MEASURED]
+    assert [panel.get_ylabel() for panel in (loss, top1, speed)] == ["nats", "top-1, %", "images/s"]
+    assert {panel.get_xlabel() for panel in (loss, top1, speed)} == {"epoch"}
+
+
+def test_legends_say_what_people_read_off() -> None:
+    labels = [panel.get_legend_handles_labels()[1] for panel in panels(RUN)]
+    assert labels[0] == ["train: 0.0148 at the end", "test: 0.0346 at the end"]
+    assert labels[1] == ["train: 99.7 % at best", "test: 98.9 % at best"]
+    assert labels[2] == ["all ranks together: 677 on average"]
+    assert labels[3] == ["input 1 %", "compute 90 %", "communication 9 %"]
+
+
+def test_each_epoch_has_a_bar_of_the_parts_of_a_step_in_milliseconds() -> None:
+    *_, split = panels(RUN)
+    tops = [bar.get_y() + bar.get_height() for bar in split.patches[-6:]]
+    assert tops == pytest.approx([sum(map(sum, row[5:])) / 2 for row in MEASURED])
+    assert split.get_ylabel() == "ms, mean over ranks"
+
+
+def test_axes_begin_at_zero_where_a_part_of_the_whole_is_read() -> None:
+    loss, _, speed, split = panels(RUN)
+    assert [panel.get_ylim()[0] for panel in (loss, speed, split)] == [0.0, 0.0, 0.0]
+
+
+def test_a_run_of_one_epoch_is_points_at_a_whole_number() -> None:
+    loss, top1, *_ = drawn = panels(FIRST)
+    assert [line.get_marker() for panel in (loss, top1) for line in panel.get_lines()] == ["o"] * 4
+    assert {tuple(panel.get_xticks()) for panel in drawn} == {(1,)}
+    assert top1.get_ylim() == (0.0, 100.0)
+    assert loss.get_ylim()[1] > MEASURED[0][0]
+
+
+def test_below_it_stands_what_held_the_run_up() -> None:
+    said = epochs.picture(RUN).get_supxlabel()
+    assert "2 ranks on 2 nodes, 32 images per rank and step, float32" in said
+    assert said.endswith("compute-bound: 90 % of the step computes, as it should be")
+
+
+def test_results_of_older_versions_have_no_bars_and_say_so() -> None:
+    *_, split = panels(builders.results([builders.epoch(1), builders.epoch(2)]))
+    assert list(split.patches) == []
+    assert [text.get_text() for text in split.texts] == ["not in these results"]
+
+
+class Page(HTMLParser):
+    """What a page holds: opened and closed elements, addresses, text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+        self.said = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open += [] if tag == "meta" else [tag]
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.said += data
+
+
+def test_a_page_holds_its_picture_and_the_facts_and_needs_nothing_else(tmp_path: Path) -> None:
+    run = builders.results(RUN.epochs, run="<b>&run")
+    epochs.draw(run, tmp_path / "run.html")
+    text = (tmp_path / "run.html").read_text()
+    page = Page(text)
+    assert page.open == []
+    assert text.count("<svg") == 1
+    assert [address for address in page.addresses if not address.startswith("#")] == []
+    assert not re.search(r"url\((?!#)|<script|<b>", text)
+    for said in ("<b>&run", "8,960 training images per epoch", "test top-1 98.90%", str(explain(RUN)), "schedule step"):
+        assert said in page.said
+
+
+@pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG\r\n"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF"),
+                                              ("a.html", b"<!doctype html>")])  # fmt: skip
+def test_a_picture_has_the_format_of_its_name(tmp_path: Path, name: str, begins: bytes) -> None:
+    epochs.draw(FIRST, tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(begins)
+
+
+def test_the_same_results_are_the_same_picture(tmp_path: Path) -> None:
+    for name in ("one.svg", "two.svg"):
+        epochs.draw(FIRST, tmp_path / name)
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
+def test_what_cannot_be_drawn_or_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"run\.gif: a picture ends with \.png, \.svg, \.pdf, \.html"):
+        epochs.draw(RUN, tmp_path / "run.gif")
+    with pytest.raises(ConfigError, match="No such file or directory"):
+        epochs.draw(FIRST, tmp_path / "nowhere" / "run.png")
+    with pytest.raises(StateError, match="has no epoch to draw"):
+        epochs.draw(builders.results([]), tmp_path / "run.png")

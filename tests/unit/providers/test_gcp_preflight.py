@@ -1,0 +1,282 @@
+"""What the preflight of provider `gcp` finds, in a stand-in for Google's API: all at once, each with its remedy."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.config.sections import Gpu
+from orchestrator.errors import PreflightError
+from orchestrator.lifecycle import plan
+from orchestrator.providers import gcp
+from orchestrator.providers.gcp.preflight import NEEDED
+from orchestrator.state import Record
+from tests.stand_ins import google_stand_in
+from tests.stand_ins.google_stand_in_data import HERE, IMAGE, REGION, ZONE, refusal
+from tests.stand_ins.google_stand_in_memory import StandIn
+from tests.unit.providers.test_gcp import INSTANCES, config, deployed, marked, node, record
+
+PLACE, T4 = f"{HERE}/regions/{REGION}", "nvidia-tesla-t4"
+
+
+@pytest.fixture
+def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    with google_stand_in.listening(StandIn(), monkeypatch) as stand_in:
+        yield stand_in
+
+
+def findings(record: Record | None = None, nodes: int = 2, **changes: Any) -> list[PreflightError]:
+    try:
+        gcp.preflight(config(nodes, **changes), record)
+    except PreflightError as error:
+        return error.findings
+    return []
+
+
+def test_what_google_has_is_granted(there: StandIn) -> None:
+    assert findings(accelerator=T4) == []
+    assert findings(machine_type="g2-standard-8", compact=True) == []
+    assert findings(machine_type="g2-standard-8", accelerator="nvidia-l4", spot=True) == []
+    deployed(there)
+    assert findings(record()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "hint"),
+    [
+        ({"project": "other"}, "gcp.project: there is no project 'other', or not for you", "projects list"),
+        (
+            {"zone": "europe-west4-x"},
+            "gcp.zone: there is no zone 'europe-west4-x', did you mean europe-west4-a?",
+            "there are europe-west4-a",
+        ),
+        (
+            {"image": "debian-cloud/debian-21"},
+            "gcp.image: project 'debian-cloud' has neither a family nor an image 'debian-21'",
+            "images list",
+        ),
+        (
+            {"image": "mine"},
+            "gcp.image: project 'demo-project' has neither a family nor an image 'mine'",
+            "PROJECT/FAMILY",
+        ),
+        (
+            {"machine_type": "n9-huge"},
+            "gcp.machine_type: zone europe-west4-a has no machine type 'n9-huge'",
+            "machine-types list",
+        ),
+        (
+            {"head_machine_type": "n9-huge"},
+            "gcp.head_machine_type: zone europe-west4-a has no machine type 'n9-huge'",
+            "machine-types list",
+        ),
+        (
+            {"machine_type": "t2a-standard-4"},
+            "gcp.image: debian-12-bookworm-v20261010 is for X86_64, machine type t2a-standard-4 is ARM64",
+            "choose another image",
+        ),
+        (
+            {"accelerator": "nvidia-tesla-t5"},
+            "gcp.accelerator: zone europe-west4-a has no 'nvidia-tesla-t5', did you mean nvidia-tesla-t4?",
+            "there are nvidia-l4, nvidia-tesla-t4",
+        ),
+        (
+            {"accelerator": T4, "accelerators": 8, "machine_type": "e2-standard-4"},
+            "gcp.accelerator: nvidia-tesla-t4 asked for, e2-standard-4 takes no GPUs",
+            "an n1 machine type",
+        ),
+        (
+            {"accelerator": T4, "machine_type": "g2-standard-8"},
+            "gcp.accelerator: nvidia-tesla-t4 asked for, g2-standard-8 has nvidia-l4 built in",
+            "leave gcp.accelerator out",
+        ),
+        (
+            {"accelerator": T4, "accelerators": 8},
+            "gcp.accelerators: 8 asked for, an instance takes 4 nvidia-tesla-t4",
+            "ask for 4 or fewer",
+        ),
+        ({"compact": True}, "gcp.compact: n1-standard-8 cannot be placed compactly", "gcp.compact: false"),
+    ],
+)
+def test_what_google_does_not_have_is_refused_with_the_key_the_value_and_a_remedy(
+    there: StandIn, changes: dict[str, Any], message: str, hint: str
+) -> None:
+    listed = findings(**changes)
+    found = {finding.message: finding.hint for finding in listed}
+    assert hint in found[message]
+    assert len(listed) == len(found)  # nothing is said twice
+
+
+def test_all_that_is_wrong_is_found_at_once(there: StandIn) -> None:
+    there.granted = ["compute.instances.create"]
+    there.limit(PLACE, CPUS=(8, 0))
+    there.items[IMAGE]["diskSizeGb"] = "200"
+    node(there, "demo-worker-0", **marked("other"))
+    found = [finding.message.partition(":")[0] for finding in findings(accelerator="nvidia-x", compact=True)]
+    assert found == [
+        "gcp.project",
+        "gcp.disk_size",
+        "zone europe-west4-a has instances of these names that are not ours",
+        "gcp.compact",
+        "gcp.accelerator",
+        "1 of 2 nodes fit",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "changes", "quotas", "message"),
+    [
+        (
+            8,
+            {},
+            {"CPUS": (64, 16)},
+            "6 of 8 nodes fit: CPUS quota of europe-west4 64, in use 16, needed 64",
+        ),
+        (
+            2,
+            {"machine_type": "n2-standard-8"},
+            {"N2_CPUS": (8, 8)},
+            "0 of 2 nodes fit: N2_CPUS quota of europe-west4 8, in use 8, needed 16",
+        ),
+        (
+            3,
+            {"accelerator": T4, "accelerators": 2},
+            {"NVIDIA_T4_GPUS": (4, 0)},
+            "2 of 3 nodes fit: NVIDIA_T4_GPUS quota of europe-west4 4, in use 0, needed 6",
+        ),
+        (
+            2,
+            {"accelerator": T4, "spot": True},
+            {},
+            "1 of 2 nodes fit: PREEMPTIBLE_NVIDIA_T4_GPUS quota of europe-west4 1, in use 0, needed 2",
+        ),
+        (
+            2,
+            {"spot": True},
+            {"PREEMPTIBLE_CPUS": (8, 0)},
+            "1 of 2 nodes fit: PREEMPTIBLE_CPUS quota of europe-west4 8, in use 0, needed 16",
+        ),
+        (
+            2,
+            {"spot": True},
+            {"CPUS": (24, 16)},
+            "1 of 2 nodes fit: CPUS quota of europe-west4 24, in use 16, needed 16",
+        ),
+        (
+            4,
+            {"disk_size": 100},
+            {"SSD_TOTAL_GB": (500, 250)},
+            "2 of 4 nodes fit: SSD_TOTAL_GB quota of europe-west4 500, in use 250, needed 400",
+        ),
+        (2, {}, {"INSTANCES": (3, 3)}, "0 of 2 nodes fit: INSTANCES quota of europe-west4 3, in use 3, needed 2"),
+        (
+            2,
+            {},
+            {"IN_USE_ADDRESSES": (4, 4)},
+            "0 of 2 nodes fit: IN_USE_ADDRESSES quota of europe-west4 4, in use 4, needed 1",
+        ),
+    ],
+)
+def test_a_quota_that_is_too_small_is_refused_with_how_many_nodes_fit(
+    there: StandIn, nodes: int, changes: dict[str, Any], quotas: dict[str, tuple[int, int]], message: str
+) -> None:
+    there.limit(PLACE, **quotas)
+    there.limit(HERE, GPUS_ALL_REGIONS=(100, 0))
+    [found] = findings(nodes=nodes, **changes)
+    assert found.message == message
+    assert "iam-admin/quotas?project=demo-project" in found.hint
+
+
+def test_quotas_of_the_whole_project_count_too(there: StandIn) -> None:
+    there.limit(HERE, NETWORKS=(5, 5), CPUS_ALL_REGIONS=(20, 8))
+    assert [finding.message for finding in findings()] == [
+        "1 of 2 nodes fit: CPUS_ALL_REGIONS quota of project demo-project 20, in use 8, needed 16",
+        "0 of 2 nodes fit: NETWORKS quota of project demo-project 5, in use 5, needed 1",
+    ]
+    there.limit(HERE, NETWORKS=(5, 4))
+    assert "`--nodes 1`" in findings()[0].hint
+
+
+def test_what_is_there_already_needs_no_quota_and_what_stands_still_needs_its_cores(there: StandIn) -> None:
+    deployed(there)
+    there.limit(PLACE, CPUS=(16, 16), INSTANCES=(2, 2), IN_USE_ADDRESSES=(1, 1), STATIC_ADDRESSES=(1, 1))
+    there.limit(HERE, NETWORKS=(1, 1), FIREWALLS=(2, 1))
+    assert findings(record()) == []
+    there.items[f"{INSTANCES}/demo-worker-0"]["status"] = "TERMINATED"
+    assert [f.message for f in findings(record())] == [
+        "1 of 2 nodes fit: CPUS quota of europe-west4 16, in use 16, needed 8"
+    ]
+
+
+def test_a_cluster_of_the_name_that_another_state_directory_has_is_refused(there: StandIn) -> None:
+    deployed(there)
+    [found] = findings()
+    assert "instance demo-head" in found.message
+    assert "teardown --orphans --cluster demo" in found.hint
+
+
+def test_another_zone_than_the_deployed_one_is_refused(there: StandIn) -> None:
+    deployed(there)
+    there.put(f"{HERE}/zones/europe-west4-b", region=there.items[f"{HERE}/zones/{ZONE}"]["region"])
+    there.put(f"{HERE}/zones/europe-west4-b/machineTypes/n1-standard-8", guestCpus=8)
+    found = [finding.message for finding in findings(record(), zone="europe-west4-b")]
+    assert found == ["gcp.zone: europe-west4-b asked for, the cluster is deployed in europe-west4-a"]
+
+
+def test_the_gone_image_of_standing_nodes_matters_only_where_nodes_are_to_be_made(there: StandIn) -> None:
+    deployed(there)
+    del there.items[IMAGE]
+    assert findings(record()) == []
+    assert gcp.variables(config(), record())["image"].endswith(IMAGE)
+    [found] = findings(record(), nodes=3)
+    assert "that the nodes were made of is gone" in found.message
+
+
+@pytest.mark.parametrize(
+    ("state", "problem"), [({"status": "FAILED"}, "no longer"), ({"deprecated": {"state": "OBSOLETE"}}, "no longer")]
+)
+def test_an_image_that_cannot_be_used_is_refused(there: StandIn, state: dict[str, Any], problem: str) -> None:
+    there.items[IMAGE].update(state)
+    assert problem in findings()[0].message
+
+
+def test_missing_permissions_are_named_and_where_they_cannot_be_asked_for_nothing_is_said(there: StandIn) -> None:
+    there.granted = []
+    [found] = findings()
+    assert "iam.serviceAccounts.create" in found.message
+    assert "roles/compute.admin" in found.hint
+    there.refused["testIamPermissions"] = refusal(403, "API has not been used", "accessNotConfigured")
+    assert findings() == []
+
+
+def test_no_permission_is_asked_for_that_the_deploy_does_not_use(there: StandIn) -> None:
+    there.granted = [one for one in NEEDED if one != "compute.disks.create"]
+    assert (
+        "you lack permissions in demo-project: compute.addresses.create, compute.disks.create" in findings()[0].message
+    )
+    behind = findings(iap=True, compact=True, machine_type="g2-standard-8")[0].message
+    assert behind.endswith("compute.disks.create, compute.resourcePolicies.create")
+
+
+def test_what_this_user_may_not_list_is_said_once(there: StandIn) -> None:
+    there.refused["serviceAccounts"] = refusal(403, "Permission iam.serviceAccounts.list denied", "forbidden")
+    there.granted = []
+    found = [finding.message for finding in findings(record(), machine_type="n9-huge")]
+    assert [message.partition(":")[0] for message in found] == ["gcp.project", "Google refuses this to you"]
+
+
+def test_a_zone_that_is_down_is_refused(there: StandIn) -> None:
+    there.items[f"{HERE}/zones/{ZONE}"]["status"] = "DOWN"
+    assert [finding.message for finding in findings()] == ["gcp.zone: europe-west4-a is DOWN now"]
+
+
+def test_the_files_of_a_licence_are_looked_for_before_money_is_spent(there: StandIn, tmp_path: Path) -> None:
+    token = tmp_path / "client.tok"
+    token.touch()
+    licence = {"vgpu_installer": "guest.run", "vgpu_token": str(token)}
+    asked = config(accelerator="nvidia-tesla-t4-vws").model_copy(update={"gpu": Gpu.model_validate(licence)})
+    with pytest.raises(PreflightError) as caught:
+        plan.preflight(asked)
+    found = [one.message for one in caught.value.findings if one.message.startswith("gpu.")]
+    assert found == ["gpu.vgpu_installer: guest.run: no such file"]

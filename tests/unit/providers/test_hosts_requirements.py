@@ -1,0 +1,178 @@
+"""What of a host stands against its being a node, and what would put it right."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from orchestrator.config import Config
+from orchestrator.errors import PreflightError
+from orchestrator.providers.hosts import facts as hosts_facts
+from orchestrator.providers.hosts import requirements
+from orchestrator.providers.hosts.facts import Facts, Seen
+from orchestrator.providers.hosts.login import Login, Resolved
+
+OURS = "1a2b3c4d"
+
+
+def config(**hosts: Any) -> Config:
+    return Config.model_validate({"name": "demo", "provider": "hosts", "hosts": {"addresses": ["10.0.0.10"], **hosts}})
+
+
+def facts(**changes: Any) -> Facts:
+    """Those of a fresh Debian that a cluster can be made of."""
+    said = {
+        "system": "debian 12",
+        "architecture": "x86_64",
+        "id": "id-of-10",
+        "boot": "first",
+        "cpus": 8,
+        "gpus": 0,
+        "connection": "10.0.0.1 50000 10.0.0.10 22",
+        "addresses": "10.0.0.10 192.168.7.10 fe80::1",
+        "ids": "0 1 1000",
+        "sudo": "yes",
+    }
+    return Facts.model_validate(said | changes)
+
+
+def host(name: str = "demo-head", private_address: str | None = None, **changes: Any) -> Seen:
+    resolved = Resolved(hostname="10.0.0.10", user="lab", port=22)
+    return Seen(name, Login(address="10.0.0.10", user="lab"), private_address, resolved, facts(**changes))
+
+
+def found(one: Seen, wanted: Config | None = None) -> list[str]:
+    return [finding.message for finding in requirements.of(one, wanted or config(), OURS)]
+
+
+def test_nothing_stands_against_a_fresh_host() -> None:
+    assert found(host()) == []
+    assert found(host(private_address="192.168.7.10")) == []
+    assert host().address == "10.0.0.10"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem", "remedy"),
+    [
+        ({"sudo": "sudo: a password is required"}, "sudo does not work without a password: sudo: a pass", "NOPASSWD"),
+        ({"architecture": "aarch64"}, "its architecture is aarch64", "x86_64 is needed"),
+        ({"system": "fedora 43"}, "its system is fedora 43", "ubuntu 24.04"),
+        ({"system": " "}, "its system is unknown", "ubuntu 24.04"),
+        ({"account": "orchestrator:x:1000:1000::/home/o:/bin/bash"}, "cannot sudo without a password", "NOPASSWD"),
+        (
+            {"account": "orchestrator:x:9:9::/:/usr/sbin/nologin", "account_sudo": "yes"},
+            "has the shell /usr/sbin/nologin",
+            "usermod --shell",
+        ),
+        (
+            {"mark_id": "another", "mark_cluster": "lab", "mark_by": "user@desk"},
+            "it is a node of cluster 'lab' (deployment another, by user@desk)",
+            "`orchestrator teardown --cluster lab` where that was deployed",
+        ),
+        ({"connection": "::1 50000 fd00::10 22"}, "its private address 'fd00::10' is no IPv4", "set `private_address`"),
+        (
+            {"addresses": "10.0.0.11 fe80::1"},
+            "10.0.0.10 is on none of its interfaces (there are 10.0.0.11)",
+            "set `pri",
+        ),
+        ({"connection": "10.0.0.1 50000 10.0.0.10 2022"}, "port 22 leads to its port 2022", "hosts.jump"),
+        ({"shared": 3}, "its /shared is not empty", "hosts.storage: mounted"),
+    ],
+)
+def test_what_stands_against_a_host_is_said_with_its_remedy(changes: dict[str, Any], problem: str, remedy: str) -> None:
+    [finding] = requirements.of(host(**changes), config(), OURS)
+    assert finding.message.startswith("hosts.addresses: lab@10.0.0.10: ")
+    assert problem in finding.message
+    assert remedy in finding.hint
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mark_id": OURS, "mark_cluster": "demo", "shared": 3},
+        {"account": "orchestrator:x:700:700::/home/orchestrator:/bin/bash", "account_sudo": "yes"},
+        {"shared": 0},
+    ],
+)
+def test_what_is_ours_or_of_use_is_welcome(changes: dict[str, Any]) -> None:
+    assert found(host(**changes)) == []
+
+
+def test_a_host_that_has_its_storage_and_trainer_may_be_of_any_system_but_must_have_them() -> None:
+    prepared = config(storage="mounted", trainer="installed")
+    assert found(host(system="fedora 43", shared=3, trainer="yes"), prepared) == []
+    assert [text.split(": ")[-1] for text in found(host(system="fedora 43"), prepared)] == [
+        "it has no /shared",
+        "it has no /opt/orchestrator/bin/python",
+    ]
+
+
+def test_an_account_that_goes_at_teardown_is_not_one_to_log_in_with() -> None:
+    account = {"account": "orchestrator:x:700:700::/home/o:/bin/bash", "account_sudo": "yes"}
+    one = host(**account, mark_id=OURS, mark_account="made")
+    ours = Seen(one.name, one.login, None, Resolved(hostname="10.0.0.10", user="orchestrator", port=22), one.facts)
+    assert "account orchestrator is removed at teardown" in found(ours)[0]
+    assert found(one) == []
+
+
+def test_a_way_that_only_the_users_ssh_knows_is_no_way_for_nodes() -> None:
+    resolved = Resolved(hostname="10.0.0.10", user="lab", port=22, proxy="gateway")
+    [finding] = requirements.of(Seen("demo-head", Login(address="inner"), None, resolved, facts()), config(), OURS)
+    assert "through `gateway`" in finding.message
+    assert "hosts.jump" in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("reason", "remedy"),
+    [
+        ("Permission denied (publickey).", "`ssh -p 2222 lab@10.0.0.10 true` must work without a question"),
+        ("Host key verification failed.", "by hand, shows its host key"),
+    ],
+)
+def test_a_host_that_does_not_let_us_in_is_named_with_what_to_try(reason: str, remedy: str) -> None:
+    login = Login(address="10.0.0.10", user="lab", port=2222)
+    [finding] = requirements.of(Seen("demo-head", login, None, reason=reason), config(), OURS)
+    assert finding.message == f"hosts.addresses: lab@10.0.0.10:2222 cannot be reached: {reason}"
+    assert remedy in finding.hint
+
+
+def test_one_machine_under_two_names_and_two_machines_with_one_address_are_found() -> None:
+    same = requirements.between([host(), host("demo-worker-0")])
+    assert ["are the same machine" in finding.message for finding in same] == [True]
+    clones = requirements.between([host(), host("demo-worker-0", boot="second")])
+    assert ["have the same private address 10.0.0.10" in finding.message for finding in clones] == [True]
+    apart = host("demo-worker-0", private_address="192.168.7.10", id="id-of-11")
+    assert requirements.between([host(), apart]) == []
+
+
+def account(number: int) -> str:
+    return f"orchestrator:x:{number}:{number}::/home/orchestrator:/bin/bash"
+
+
+def test_our_account_has_one_number_on_all_hosts() -> None:
+    assert hosts_facts.account_id([host(), host("demo-worker-0")]) == (700, 700)
+    assert hosts_facts.account_id([host(ids="700 701"), host("demo-worker-0", ids="702")]) == (703, 703)
+    assert hosts_facts.account_id([host(account=account(1000), ids="1000"), host("demo-worker-0", ids="0")]) == (
+        1000,
+        1000,
+    )
+
+
+def test_hosts_that_cannot_agree_on_the_number_of_our_account_are_named() -> None:
+    with pytest.raises(PreflightError, match="1000:1000 on demo-head, 1001:1001 on demo-worker-0"):
+        hosts_facts.account_id([host(account=account(1000)), host("demo-worker-0", account=account(1001))])
+    with pytest.raises(PreflightError, match="1000:1000 is account orchestrator on demo-head and another on demo-wor"):
+        hosts_facts.account_id([host(account=account(1000)), host("demo-worker-0", ids="0 1000")])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"connection": "10.0.0.1 50000 {{lookup('pipe','id>/tmp/x')}} 22"},
+        {"addresses": "10.0.0.1 {{lookup('pipe','id')}}"},
+    ],
+)
+def test_a_host_that_gives_a_template_for_an_address_gives_no_facts(said: dict[str, str]) -> None:
+    """Ansible would evaluate it on this machine."""
+    with pytest.raises(ValidationError, match="pattern"):
+        facts(**said)

@@ -1,0 +1,219 @@
+"""The provider `local`: what of it needs no engine, and what its preflight refuses."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import state
+from orchestrator.config import Config
+from orchestrator.docker.engine import Engine
+from orchestrator.errors import PreflightError
+from orchestrator.providers import local
+from orchestrator.providers.local import cgroups
+from orchestrator.state import Record
+from tests import builders
+from tests.stand_ins import docker_stand_in
+from tests.unit.conftest import StandIn
+
+
+def container(name: str, cluster: str, deployment: str, running: str = "running") -> dict[str, Any]:
+    labels = {"orchestrator.cluster": cluster, "orchestrator.id": deployment}
+    return {"Id": f"id-of-{name}", "Names": [f"/{name}"], "Labels": labels, "State": running}
+
+
+def network(name: str, subnet: str, deployment: str) -> dict[str, Any]:
+    labels = {"orchestrator.cluster": "any", "orchestrator.id": deployment}
+    return {"Id": f"id-of-{name}", "Name": name, "Labels": labels, "IPAM": {"Config": [{"Subnet": subnet}]}}
+
+
+@pytest.fixture(autouse=True)
+def engine(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn) -> Iterator[None]:
+    """An engine with 4 cores and 8 GiB, and with two deployments called demo, one of them half down."""
+    containers = [
+        container("demo-head", "demo", "1a2b3c4d"),
+        container("demo-worker-0", "demo", "1a2b3c4d", running="exited"),
+        container("demo-worker-1", "demo", "another"),
+    ]
+    stand_in("docker", "exit 1")
+    with docker_stand_in.listening({"/containers/json": (200, [containers])}) as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        yield
+
+
+def record(name: str = "demo") -> Record:
+    found = state.read(builders.deployed(name))
+    assert found is not None
+    return found
+
+
+def test_networks_are_free_in_turn_from_a_place_that_the_name_gives() -> None:
+    first = local.free_subnet("demo", [])
+    assert first.subnet_of(IPv4Network("10.201.0.0/16"))
+    assert local.free_subnet("demo", []) == first
+    assert local.free_subnet("demo", [first]) != first
+
+
+def test_a_network_that_overlaps_a_taken_one_is_not_free() -> None:
+    first = local.free_subnet("demo", [])
+    assert not local.free_subnet("demo", [first.supernet(new_prefix=20)]).overlaps(first.supernet(new_prefix=20))
+
+
+def test_where_every_network_is_taken_the_key_that_names_another_is_said() -> None:
+    with pytest.raises(PreflightError) as caught:
+        local.free_subnet("demo", [IPv4Network("10.201.0.0/16")])
+    assert "local.subnet" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ({"cpus": 5}, "local.cpus: 5 asked for, this machine has 4"),
+        ({"memory": 9}, "local.memory: 9 GiB asked for on each of 2 nodes, this machine has 8.0"),
+        ({"memory": 4.5}, "local.memory: 4.5 GiB asked for on each of 2 nodes, this machine has 8.0"),
+    ],
+)
+def test_what_this_machine_cannot_give_is_refused_with_the_key_and_the_value(
+    asked: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(PreflightError, match=problem):
+        local.preflight(Config.model_validate({"name": "free", "local": asked}), None)
+
+
+def test_exactly_what_the_machine_has_is_granted() -> None:
+    local.preflight(Config.model_validate({"name": "free", "local": {"cpus": 4, "memory": 4}}), None)
+
+
+@pytest.mark.parametrize(("owner", "kept"), [("1a2b3c4d", True), ("another", False), ("", False)])
+def test_a_subnet_of_before_is_kept_until_another_network_has_it(
+    monkeypatch: pytest.MonkeyPatch, owner: str, kept: bool
+) -> None:
+    before = record().model_copy(update={"variables": {"local": {"subnet": "10.201.7.0/24"}}})
+    with docker_stand_in.listening({"/networks": (200, [[network("there", "10.201.7.0/24", owner)]])}) as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        found = local.variables(Config(name="demo"), before)["subnet"]
+    assert (found == "10.201.7.0/24") == kept
+
+
+def test_a_subnet_that_another_network_has_is_refused_and_one_s_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    networks = [network("office", "172.17.0.0/16", "another"), network("mine", "10.201.7.0/24", record().id)]
+    with docker_stand_in.listening({"/networks": (200, [networks])}) as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        local.preflight(Config.model_validate({"local": {"subnet": "10.201.7.0/24"}}), record())
+        with pytest.raises(PreflightError, match=r"172\.17\.128\.0/24 overlaps 172\.17\.0\.0/16 of .* network office"):
+            local.preflight(Config.model_validate({"local": {"subnet": "172.17.128.0/24"}}), record())
+        with pytest.raises(PreflightError, match="of the Docker network mine"):
+            local.preflight(Config.model_validate({"local": {"subnet": "10.201.7.0/24"}}), None)
+
+
+def test_without_dockers_command_line_client_nothing_is_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PreflightError, match="docker is not on the PATH"):
+        local.preflight(Config(name="free"), None)
+
+
+def test_a_name_that_another_deployment_has_on_the_engine_is_refused_with_what_it_has() -> None:
+    with pytest.raises(PreflightError, match="container demo-worker-1") as caught:
+        local.preflight(Config(name="demo"), record())
+    assert "container demo-head" not in caught.value.message
+    assert "teardown --orphans --cluster demo" in caught.value.hint
+
+
+def test_a_survey_lists_this_deployment_alone() -> None:
+    found = [(str(resource), resource.usable) for resource in local.survey(record())]
+    assert found == [("container demo-head", True), ("container demo-worker-0", False)]
+
+
+def test_what_is_gone_or_stands_still_is_lost() -> None:
+    recorded = {"node[head]": "demo-head", "node[w0]": "demo-worker-0", "network": "demo-network"}
+    assert local.lost(record(), recorded) == ["node[w0]", "network"]
+
+
+def test_strangers_are_all_that_carry_the_name() -> None:
+    found = local.strangers(Config(name="demo"))
+    assert [resource.name for resource in found] == ["demo-head", "demo-worker-0", "demo-worker-1"]
+    assert local.strangers(Config(name="other")) == []
+
+
+def test_more_nodes_than_the_memory_of_this_machine_carries_are_refused_with_how_many_fit() -> None:
+    local.preflight(Config(name="free", nodes=24), None)
+    with pytest.raises(PreflightError, match=r"nodes: 25: each would have 0\.29 of this machine's 8\.0 GiB") as caught:
+        local.preflight(Config(name="free", nodes=25), None)
+    assert caught.value.hint == "at most 24 nodes fit"
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"nodes": 2}, (2.0, 2.0)),
+        ({"nodes": 4}, (1.0, 1.0)),
+        ({"nodes": 8}, (0.5, 4.0)),
+        ({"nodes": 8, "local": {"cpus": 0.25}}, (0.25, 0.25)),
+    ],
+)
+def test_a_share_below_one_core_is_no_limit_unless_it_was_asked_for(
+    asked: dict[str, Any], expected: tuple[float, float]
+) -> None:
+    given = local.variables(Config.model_validate({"name": "demo", **asked}), record())
+    assert (given["cpus"], given["quota"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("facts", "parent", "hierarchy", "written"),
+    [
+        ({}, "/orchestrator/a-b", "/sys/fs/cgroup/systemd", "/orchestrator/a-b"),
+        (
+            {"CgroupVersion": "2", "CgroupDriver": "cgroupfs"},
+            "/orchestrator/a-b",
+            "/sys/fs/cgroup",
+            "/orchestrator/a-b",
+        ),
+        (
+            {"CgroupVersion": "2", "CgroupDriver": "systemd"},
+            "orchestrator-a_b.slice",
+            "/sys/fs/cgroup",
+            "/orchestrator.slice/orchestrator-a_b.slice",
+        ),
+    ],
+)
+def test_nodes_write_only_the_control_group_of_their_cluster(
+    monkeypatch: pytest.MonkeyPatch, facts: dict[str, str], parent: str, hierarchy: str, written: str
+) -> None:
+    info = {"NCPU": 4, "MemTotal": 8 << 30, "DockerRootDir": "/nowhere", **facts}
+    with docker_stand_in.listening({"/info": (200, [info])}) as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        found = cgroups.options(Engine(), "a-b")
+    path = hierarchy + written
+    assert found == (parent, [f"{hierarchy}:{hierarchy}:ro", f"{path}:{path}"])
+
+
+def test_only_an_empty_control_group_of_the_cluster_is_removed(tmp_path: Path) -> None:
+    root = tmp_path / "cgroup"
+    for path in (
+        "orchestrator/demo",
+        "cpu/orchestrator/demo/node",
+        "pids/orchestrator/demo",
+        "pids/orchestrator/other",
+    ):
+        (root / path).mkdir(parents=True)
+    cgroups.remove_empty("demo", root)
+    left = {str(path.relative_to(root)) for path in root.rglob("*") if not any(path.iterdir())}
+    assert left == {"cpu/orchestrator/demo/node", "pids/orchestrator/other"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"nodes": 2}, (3686, 3686)),
+        ({"nodes": 8}, (921, 1331)),
+        ({"nodes": 24}, (307, 716)),
+        ({"nodes": 8, "local": {"memory": 0.5}}, (512, 512)),
+    ],
+)
+def test_a_head_with_a_small_share_gets_more_memory_unless_it_is_set(
+    asked: dict[str, Any], expected: tuple[int, int]
+) -> None:
+    given = local.variables(Config.model_validate({"name": "demo", **asked}), record())
+    assert (given["memory"], given["head_memory"]) == expected

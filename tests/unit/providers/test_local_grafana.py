@@ -1,0 +1,170 @@
+"""Grafana beside local nodes: where its image comes from, what its files are, and what is said if there is none."""
+
+import os
+import stat
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import state
+from orchestrator.config import Config
+from orchestrator.docker.engine import Engine
+from orchestrator.lifecycle import host_vars
+from orchestrator.monitoring import grafana_password
+from orchestrator.providers.local import grafana
+from orchestrator.state import Home, Record
+from tests import builders
+from tests.stand_ins import docker_stand_in
+from tests.stand_ins.docker_stand_in import STALLS
+
+BY_HAND = "grafana-by-hand:1"
+IMAGE = {f"/images/{BY_HAND}/json": (200, [{"Id": "sha256:1234"}])}
+Connect = Callable[..., Engine]
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect]:
+    """A connection to an engine that gives these answers."""
+    with ExitStack() as stack:
+
+        def connect(answers: docker_stand_in.Answers | None = None) -> Engine:
+            monkeypatch.setenv("DOCKER_HOST", stack.enter_context(docker_stand_in.listening(answers or {})))
+            return Engine()
+
+        yield connect
+
+
+def config(**monitoring: Any) -> Config:
+    return Config.model_validate({"name": "demo", "monitoring": {"grafana_image": BY_HAND, **monitoring}})
+
+
+def prepared(docker: Engine, wanted: Config) -> tuple[Home, Record]:
+    """The cluster's state directory and record as a deploy that got as far as to Terraform has them."""
+    place = state.home("demo")
+    with grafana_password.settled(place, wanted):
+        record = state.new_record(wanted.model_dump(mode="json"))
+        grafana.prepare(docker, record, place)
+        variables = {"local": {"grafana": grafana.variables(docker, wanted)}}
+    return place, record.model_copy(update={"variables": variables})
+
+
+def said(place: Home, record: Record) -> dict[str, Any]:
+    """What Ansible is told of it."""
+    told = host_vars.for_ansible(place, record, builders.cluster())
+    return {key: value for key, value in told.items() if key.startswith("monitoring_grafana_")}
+
+
+def test_an_image_loaded_by_hand_is_used_by_its_id(engine: Connect) -> None:
+    place, record = prepared(engine(IMAGE), config())
+    assert record.variables["local"]["grafana"]["image"] == "sha256:1234"
+    assert said(place, record) == {"monitoring_grafana_beside": True}
+
+
+def test_an_image_loaded_by_hand_has_no_digest_of_a_registry(engine: Connect) -> None:
+    pinned = f"{BY_HAND}@sha256:{'0' * 64}"
+    _, record = prepared(engine(IMAGE), config(grafana_image=pinned))
+    assert record.variables["local"]["grafana"]["image"] == "sha256:1234"
+
+
+def test_without_an_image_one_line_names_it_the_reason_and_the_remedy(engine: Connect) -> None:
+    place, record = prepared(engine(), config())
+    assert record.variables["local"]["grafana"] == grafana.NONE
+    (lack,) = said(place, record).values()
+    assert f"no image {BY_HAND} and cannot pull it (manifest unknown)" in lack
+    assert "docker load" in lack
+    assert "monitoring.grafana_image" in lack
+    assert "\n" not in lack
+
+
+def test_a_pull_that_failed_is_repeated_only_if_asked_for(engine: Connect) -> None:
+    prepared(engine(), config())
+    busy = {"/images/create": (500, [{"message": "busy"}])}
+    assert "manifest unknown" in str(said(*prepared(engine(busy), config())))
+    assert "busy" in str(said(*prepared(engine(busy), config(grafana="on"))))
+    other = config(grafana_image="another:2")
+    assert "no image another:2" in str(said(*prepared(engine(busy), other)))
+
+
+def test_words_of_a_registry_are_no_template_and_no_json(engine: Connect) -> None:
+    hostile = {"/images/create": (500, [{"message": 'x {{ lookup("pipe", "id") }}\n"\\ {% y %}' + "z" * 1000}])}
+    (lack,) = said(*prepared(engine(hostile), config())).values()
+    assert not set('{}%"\\\n') & set(lack)
+    assert len(lack) < 500
+
+
+def test_a_registry_that_does_not_answer_is_given_up(engine: Connect) -> None:
+    reason = engine({"/images/create": (200, [{"status": "Pulling"}, STALLS])}).fetch(BY_HAND, print, 0.2)
+    assert reason.startswith("no answer for 0 s")
+
+
+def test_an_error_in_the_middle_of_a_pull_is_the_reason(engine: Connect) -> None:
+    reason = engine({"/images/create": (200, [{"status": "Pulling"}, {"error": "disk full"}])}).fetch(BY_HAND, print, 5)
+    assert reason == "disk full"
+
+
+def test_a_pull_that_ends_gives_no_reason(engine: Connect) -> None:
+    heard: list[str] = []
+    docker = engine({"/images/create": (200, [{"status": "Pulling"}, {"status": "Pulled"}])})
+    assert docker.fetch(BY_HAND, heard.append, 5) == ""
+    assert heard == ["Pulling", "Pulled"]
+
+
+@pytest.mark.parametrize("monitoring", [{"enabled": False}, {"grafana": "off"}])
+def test_without_monitoring_or_grafana_nothing_is_asked(engine: Connect, monitoring: dict[str, Any]) -> None:
+    place, record = prepared(engine(IMAGE), config(**monitoring))
+    assert record.variables["local"]["grafana"] == grafana.NONE
+    assert said(place, record) == {}
+
+
+def members(path: Path) -> dict[str, tuple[int, int]]:
+    with tarfile.open(path) as archive:
+        return {member.name: (member.uid, member.mode) for member in archive}
+
+
+def test_its_files_are_for_their_owner_alone(engine: Connect) -> None:
+    place, record = prepared(engine(IMAGE), config())
+    path = Path(record.variables["local"]["grafana"]["files"])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    found = members(path)
+    assert found["password"] == (grafana.ACCOUNT, 0o400)
+    assert found["data"] == (grafana.ACCOUNT, 0o755)
+    assert found["grafana.ini"] == found["provisioning/datasources/prometheus.yml"] == (0, 0o644)
+    assert sum(name.startswith("dashboards/") for name in found) == 5
+    with tarfile.open(path) as archive:
+        content = archive.extractfile("password")
+        assert content is not None
+        secret = content.read().decode()
+    assert secret == grafana_password.read(place)
+    assert secret not in record.model_dump_json()
+
+
+def test_another_password_makes_another_container(engine: Connect) -> None:
+    docker = engine(IMAGE)
+    place, record = prepared(docker, config())
+    assert prepared(docker, config())[1].variables == record.variables
+    os.utime(place.monitoring, ns=(1, 1))
+    assert prepared(docker, config())[1].variables != record.variables
+
+
+@pytest.mark.parametrize(
+    ("head", "usable"), [("2026-11-23T20:00:00Z", True), ("2026-11-23T21:00:00.12Z", False), (None, False)]
+)
+def test_a_head_that_was_restarted_has_left_grafana_behind(engine: Connect, head: str | None, usable: bool) -> None:
+    """It listens in the network namespace that the head had before."""
+    labels = {"orchestrator.cluster": "demo", "orchestrator.id": "1"}
+    running = {"Labels": labels, "State": "running"}
+    listed = [
+        {"Id": "h", "Names": ["/demo-head"], **running},
+        {"Id": "g", "Names": ["/demo-grafana"], "HostConfig": {"NetworkMode": "container:h"}, **running},
+    ]
+    started: docker_stand_in.Answers = {
+        "/containers/g/json": (200, [{"State": {"StartedAt": "2026-11-23T21:00:00.1Z"}}])
+    }
+    gone = (404, [{"message": "no such container"}])
+    started["/containers/h/json"] = (200, [{"State": {"StartedAt": head}}]) if head else gone
+    found = engine({"/containers/json": (200, [listed]), **started}).owned()
+    assert {holding.name: holding.running for holding in found} == {"demo-head": True, "demo-grafana": usable}

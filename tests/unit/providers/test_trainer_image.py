@@ -1,0 +1,52 @@
+"""The trainer's image for machines: packed by one command at a time."""
+
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from orchestrator import state
+from orchestrator.errors import PreflightError
+from orchestrator.providers import trainer_image
+from orchestrator.state import Record
+from tests import builders, waiting
+from tests.unit.conftest import Start
+
+PREPARE = """
+from orchestrator import state
+from orchestrator.providers import trainer_image
+place = state.home("demo")
+trainer_image.prepare(state.read(place), place)
+print("done")
+"""
+NO_ENGINE = "unix:///nowhere/docker.sock"
+
+
+@pytest.fixture
+def record() -> Record:
+    return builders.recorded(builders.deployed("demo"))
+
+
+def test_a_second_deploy_waits_for_the_image_that_the_first_one_packs(
+    record: Record, start: Start, tmp_path: Path
+) -> None:
+    path, said = trainer_image._archive(record), tmp_path / "said"
+    path.parent.mkdir(parents=True)
+    with path.with_name("lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        second = start("-c", PREPARE, output=said, DOCKER_HOST=NO_ENGINE)
+        assert waiting.until(lambda: "Waiting for another command that packs the trainer's image" in said.read_text())
+        path.touch()
+    assert second.wait() == 0
+    assert said.read_text().endswith("done\n")
+
+
+def test_what_a_killed_deploy_left_of_an_image_is_removed(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = trainer_image._archive(record)
+    path.parent.mkdir(parents=True)
+    left = path.with_name(f".{path.name}.abc")
+    left.touch()
+    monkeypatch.setenv("DOCKER_HOST", NO_ENGINE)
+    with pytest.raises(PreflightError):
+        trainer_image.prepare(record, state.home("demo"))
+    assert not left.exists()

@@ -1,0 +1,119 @@
+"""Data sets on the control side: found where they are, refused where they are not whole."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import ConfigError
+from orchestrator.runs import datasets
+from tests import samples
+
+IMAGES, LABELS = "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"
+
+
+def nothing(text: str) -> None:
+    pass
+
+
+@pytest.fixture
+def mnist(tmp_path: Path) -> Path:
+    """A copy of the published test set that a test may spoil."""
+    return Path(shutil.copytree(samples.MNIST, tmp_path / "mnist"))
+
+
+def test_the_published_test_set_is_split_and_the_user_is_told() -> None:
+    found = datasets.find("mnist", samples.MNIST, nothing)
+    assert found is not None
+    assert (found.train, found.test, found.files) == (9000, 1000, [IMAGES, LABELS])
+    assert "its last 1000 images are held out" in found.note
+
+
+def test_nothing_is_imported_from_the_directory_that_the_user_stands_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mnist: Path
+) -> None:
+    for name in ("tarfile", "csv", "gzip", "json", "struct", "orchestrator/__init__"):
+        (tmp_path / f"{name}.py").parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write({name!r})\n")
+    monkeypatch.chdir(tmp_path)
+    found = datasets.find("mnist", Path("mnist"), nothing)
+    assert found is not None
+    assert not (tmp_path / "imported").exists()
+
+
+def test_synthetic_data_needs_no_files() -> None:
+    assert datasets.find("synthetic", None, nothing) is None
+
+
+def test_a_directory_below_the_home_directory_is_found(monkeypatch: pytest.MonkeyPatch, mnist: Path) -> None:
+    monkeypatch.setenv("HOME", str(mnist.parent))
+    found = datasets.find("mnist", Path("~/mnist"), nothing)
+    assert found is not None
+    assert found.directory == mnist
+
+
+def truncate(directory: Path) -> None:
+    path = directory / IMAGES
+    path.write_bytes(path.read_bytes()[:100_000])
+
+
+def remove_labels(directory: Path) -> None:
+    (directory / LABELS).unlink()
+
+
+def swap(directory: Path) -> None:
+    (directory / IMAGES).rename(directory / "x")
+    (directory / LABELS).rename(directory / IMAGES)
+    (directory / "x").rename(directory / LABELS)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (shutil.rmtree, "no such directory"),
+        (lambda directory: [path.unlink() for path in directory.iterdir()], "empty"),
+        (truncate, "truncated or not gzip"),
+        (remove_labels, "t10k-labels-idx1-ubyte.gz is missing beside it"),
+        (swap, "not an idx file of images"),
+    ],
+)
+def test_a_directory_that_does_not_hold_the_data_set_is_refused(
+    mnist: Path, spoil: Callable[[Path], object], problem: str
+) -> None:
+    spoil(mnist)
+    with pytest.raises(ConfigError) as caught:
+        datasets.find("mnist", mnist, nothing)
+    assert caught.value.message.startswith(f"train.data: {mnist}")
+    assert problem in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("dataset", "problem"),
+    [("cifar10", "no CIFAR-10 here"), ("sdss", "no SDSS table here"), ("imagenet", "no ImageNet here: folder train/")],
+)
+def test_another_data_set_in_the_directory_is_refused(dataset: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        datasets.find(dataset, samples.MNIST, nothing)
+
+
+def remote(directory: Path) -> str:
+    found = datasets.find("mnist", directory, nothing)
+    assert found is not None
+    return found.remote
+
+
+def test_the_place_on_the_nodes_has_a_name_that_changes_with_the_files(mnist: Path) -> None:
+    before = remote(mnist)
+    assert before.startswith("/shared/data/mnist-")
+    assert remote(mnist) == before
+    status = (mnist / LABELS).stat()
+    os.utime(mnist / LABELS, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    assert remote(mnist) != before
+
+
+def test_the_place_on_the_nodes_does_not_depend_on_the_place_here(mnist: Path) -> None:
+    before = remote(mnist)
+    moved = mnist.rename(mnist.with_name("elsewhere"))
+    assert remote(moved) == before

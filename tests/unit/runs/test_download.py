@@ -1,0 +1,145 @@
+"""Downloads from a real web server on loopback."""
+
+import hashlib
+import http.server
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import recipes, state
+from orchestrator.errors import ConfigError, PreflightError
+from orchestrator.runs import datasets
+
+CONTENT = {"images": b"pixels" * 1000, "labels": b"digits"}
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves files; "/cut" announces a chunk and closes the connection in the middle of it, as a dying proxy does."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if self.path != "/cut":
+            return super().do_GET()
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.write(b"64\r\nonly a part")
+        self.close_connection = True
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[str]:
+    """The address of a web server that has the files of CONTENT."""
+    for name, content in CONTENT.items():
+        (tmp_path / name).write_bytes(content)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def entry(site: str) -> Iterator[dict[str, Any]]:
+    """A data set "tiny" among the known ones while a test lasts, published at that server."""
+    checksums = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
+    made = recipes.datasets()["tiny"] = {"site": site, "files": checksums, "bytes": sum(map(len, CONTENT.values()))}
+    yield made
+    del recipes.datasets()["tiny"]
+
+
+def download() -> Path:
+    return datasets.download("tiny", lambda text: None)
+
+
+def cached() -> list[str]:
+    return sorted(path.name for path in (state.cache() / "datasets" / "tiny").iterdir())
+
+
+def test_the_published_files_are_downloaded_into_the_cache(entry: dict[str, Any]) -> None:
+    said: list[str] = []
+    directory = datasets.download("tiny", said.append)
+    assert directory == state.cache() / "datasets" / "tiny"
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == CONTENT
+    assert said == ["downloading images", "downloading labels"]
+
+
+def test_what_is_in_the_cache_is_not_downloaded_again(entry: dict[str, Any]) -> None:
+    download()
+    entry["site"] = "http://127.0.0.1:1"  # no one listens there
+    assert cached() == ["images", "labels"]
+    assert download() == state.cache() / "datasets" / "tiny"
+
+
+def test_a_file_with_another_checksum_is_refused_and_not_kept(entry: dict[str, Any]) -> None:
+    entry["files"]["labels"] = "0" * 64
+    with pytest.raises(PreflightError, match=r"/labels has SHA-256 .*, expected 0000") as caught:
+        download()
+    assert cached() == ["images"]
+    assert "--data DIR" in caught.value.hint
+
+
+def test_a_file_that_the_site_does_not_have_is_named(entry: dict[str, Any]) -> None:
+    entry["files"]["missing"] = "0" * 64
+    with pytest.raises(PreflightError, match="/missing cannot be downloaded: File not found"):
+        download()
+
+
+def test_a_site_that_does_not_answer_is_named_with_the_way_without_it(entry: dict[str, Any]) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        entry["site"] = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    with pytest.raises(PreflightError, match=r"cannot be downloaded.*refused") as caught:
+        download()
+    assert (caught.value.exit_code, "--data DIR" in caught.value.hint) == (2, True)
+
+
+def test_a_connection_that_breaks_in_the_middle_is_no_bug_of_ours(entry: dict[str, Any]) -> None:
+    entry["files"]["cut"] = "0" * 64
+    with pytest.raises(PreflightError, match="/cut cannot be downloaded"):
+        download()
+
+
+def test_a_download_that_was_cut_off_is_begun_anew(entry: dict[str, Any]) -> None:
+    directory = state.cache() / "datasets" / "tiny"
+    directory.mkdir(parents=True)
+    (directory / ".images.half").write_bytes(b"half of it")
+    os.utime(directory / ".images.half", (0, 0))
+    download()
+    assert cached() == ["images", "labels"]
+
+
+def test_imagenet_is_not_downloadable_and_must_be_named() -> None:
+    with pytest.raises(ConfigError, match="imagenet cannot be downloaded without an account"):
+        datasets.download("imagenet", lambda text: None)
+
+
+def test_every_downloadable_data_set_has_a_checksum_for_each_file() -> None:
+    downloadable = [found for found in recipes.datasets().values() if "site" in found]
+    checksums = [checksum for found in downloadable for checksum in found["files"].values()]
+    assert len(checksums) == 9
+    assert all(len(bytes.fromhex(checksum)) == 32 for checksum in checksums)
+
+
+def test_the_published_test_set_that_we_carry_has_the_published_checksums() -> None:
+    published = recipes.datasets()["mnist"]["files"]
+    carried = Path(__file__).parents[2] / "data" / "mnist"
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in carried.glob("*.gz")}
+    assert len(found) == 2
+    assert found.items() <= published.items()
+
+
+def test_a_file_without_an_end_is_not_taken(entry: dict[str, Any]) -> None:
+    entry["bytes"] = 5000
+    with pytest.raises(PreflightError, match=r"/images cannot be downloaded: it has more than 5,000 bytes"):
+        download()

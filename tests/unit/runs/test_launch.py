@@ -1,0 +1,150 @@
+"""How a run is started: argument lists, compared whole."""
+
+import json
+from typing import Any
+
+import pytest
+
+from orchestrator.runs import launch
+from tests import builders
+
+HOROVODRUN = [
+    "/opt/orchestrator/bin/python",
+    "-m",
+    "orchestrator.trainer.supervision.horovodrun",
+    "--gloo",
+    "-np",
+    "2",
+    "--hostfile",
+    "/shared/runs/resnet20-mnist-1/hostfile",
+    "--network-interfaces",
+    "eth0",
+    "--start-timeout",
+    "128",
+    "--gloo-timeout-seconds",
+    "128",
+    "--cycle-time-ms",
+    "5",
+    "--disable-cache",
+    "/opt/orchestrator/bin/python",
+    "-m",
+    "orchestrator.trainer.supervision.rank_wrapper",
+    "/shared/runs/resnet20-mnist-1",
+]
+ENVIRONMENT = {
+    "PATH": "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "PYTHONUNBUFFERED": "1",
+    "OMP_NUM_THREADS": "2",
+    "TF_NUM_INTRAOP_THREADS": "2",
+    "ORCHESTRATOR_RUN": "resnet20-mnist-1",
+    "ORCHESTRATOR_RUN_DIR": "/shared/runs/resnet20-mnist-1",
+    "ORCHESTRATOR_OUTPUT": "/shared/runs/resnet20-mnist-1/output",
+}
+
+
+def test_horovodrun_is_launched_over_gloo() -> None:
+    assert launch.launch_command(builders.run()) == HOROVODRUN
+
+
+def test_horovodrun_is_launched_over_mpi() -> None:
+    at = HOROVODRUN.index("--gloo-timeout-seconds")
+    expected = ["--mpi" if word == "--gloo" else word for word in HOROVODRUN[:at] + HOROVODRUN[at + 2 :]]
+    assert launch.launch_command(builders.run(controller="mpi")) == expected
+
+
+def test_a_fraction_of_a_millisecond_is_a_cycle_time() -> None:
+    command = launch.launch_command(builders.run(cycle_time=0.5))
+    assert command[command.index("--cycle-time-ms") + 1] == "0.5"
+
+
+LOG = "/shared/runs/resnet20-mnist-1/autotune.csv"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ["--cycle-time-ms", "5"]),
+        ({"fusion_threshold": 0}, ["--cycle-time-ms", "5", "--fusion-threshold-mb", "0"]),
+        ({"autotune": True, "cycle_time": None}, ["--autotune", "--autotune-log-file", LOG]),
+        (
+            {"autotune": True, "fusion_threshold": 64},
+            ["--cycle-time-ms", "5", "--fusion-threshold-mb", "64", "--autotune", "--autotune-log-file", LOG],
+        ),
+    ],
+)
+def test_horovod_is_told_what_is_set_and_tunes_the_rest_into_a_log_of_the_run(
+    changes: dict[str, Any], words: list[str]
+) -> None:
+    at = HOROVODRUN.index("--cycle-time-ms")
+    assert launch.launch_command(builders.run(**changes)) == [*HOROVODRUN[:at], *words, *HOROVODRUN[at + 2 :]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "autotune", "measured"),
+    [(None, False, True), (None, True, False), (25.0, False, False), (25.0, True, False), (0.0, False, False)],
+)
+def test_a_cycle_time_that_is_neither_set_nor_tuned_is_ours_until_ranks_have_measured(
+    asked: float | None, autotune: bool, measured: bool
+) -> None:
+    run = builders.run(cycle_time=asked, autotune=autotune)
+    assert ("ORCHESTRATOR_MEASURE_CYCLE" in launch.environment(run)) == measured
+    command = launch.launch_command(run)
+    given = command[command.index("--cycle-time-ms") + 1] if "--cycle-time-ms" in command else None
+    assert given == ("5" if measured else None if asked is None else f"{asked:g}")
+
+
+def test_a_run_of_an_older_version_is_remembered() -> None:
+    """Which knew neither a fusion threshold nor tuning."""
+    older = builders.run().model_dump(exclude={"fusion_threshold", "autotune"})
+    assert launch.Run.model_validate(older) == builders.run()
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_the_unit_on_the_head_outlives_the_connection_and_supervises_the_launcher(controller: str) -> None:
+    run = builders.run(controller=controller)
+    log = "append:/shared/runs/resnet20-mnist-1/log"
+    assert launch.unit_command(builders.cluster(), run) == [
+        *("sudo", "systemd-run", "--quiet", "--collect", "--unit", "orchestrator-resnet20-mnist-1"),
+        *("--uid", "orchestrator"),
+        *("--property", "WorkingDirectory=/shared/runs/resnet20-mnist-1"),
+        *("--property", f"StandardOutput={log}"),
+        *("--property", f"StandardError={log}"),
+        *("--property", "KillMode=mixed"),
+        *("--property", "TimeoutStopSec=150"),
+        *("--property", "OOMPolicy=continue"),
+        *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", f"{name}={value}")),
+        *("--", "/opt/orchestrator/bin/python", "-m", "orchestrator.trainer.supervision.supervise"),
+        "/shared/runs/resnet20-mnist-1",
+    ]
+
+
+def test_what_is_launched_stands_in_files_that_no_shell_and_no_systemd_expands() -> None:
+    words = ["python", "train.py", "--price", "$5 %h 'é'"]
+    files = launch.files(builders.cluster(), builders.run(command=words))
+    assert json.loads(files["command.json"]) == HOROVODRUN
+    assert json.loads(files["program.json"]) == words
+    assert files["hostfile"] == "10.0.0.10 slots=1\n10.0.0.11 slots=1\n"
+
+
+def test_the_environment_of_ranks_holds_these_names_and_no_other() -> None:
+    assert launch.environment(builders.run()) == ENVIRONMENT
+
+
+def test_nothing_of_our_own_environment_reaches_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_PASSWORD", "hunter2")
+    words = launch.unit_command(builders.cluster(), builders.run())
+    assert not any("hunter2" in word or "OS_PASSWORD" in word for word in words)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "slots", "threads"), [(8.0, 2, 4), (2.0, 1, 2), (1.0, 4, 1), (0.5, 1, 1), (7.9, 2, 3)]
+)
+def test_ranks_share_the_cores_of_their_node_and_have_one_at_least(cpus: float, slots: int, threads: int) -> None:
+    assert launch.threads(builders.cluster(slots=slots, cpus=cpus)) == threads
+
+
+def test_the_poorest_node_says_how_many_threads_a_rank_has() -> None:
+    made = builders.cluster(cpus=8.0)
+    poor = made.nodes["demo-worker-0"].model_copy(update={"cpus": 3.0})
+    assert launch.threads(made.model_copy(update={"nodes": {**made.nodes, "demo-worker-0": poor}})) == 3

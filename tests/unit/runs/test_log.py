@@ -1,0 +1,86 @@
+"""A run's log as a person sees it."""
+
+import pytest
+
+from orchestrator.runs import log as runs_log
+from orchestrator.runs.log import Line
+
+
+def shown(*pieces: bytes) -> list[str]:
+    return [line.text for line in runs_log.lines(pieces)]
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (b"plain words\n", "plain words"),
+        (b"[0]<stdout>:epoch 1\n", "epoch 1"),
+        (b"[3]<stderr>:warning\n", "[rank 3] warning"),
+        (b"[1,0]<stdout>:epoch 1\n", "epoch 1"),
+        (b"[1,12]<stderr>:warning\n", "[rank 12] warning"),
+        (b"[1,1]<stdout>:half [1,1]<stdout>:a line\n", "[rank 1] half a line"),
+        (b"[2024] not a tag\n", "[2024] not a tag"),
+    ],
+)
+def test_rank_0_speaks_plainly_and_the_others_behind_their_number(written: bytes, text: str) -> None:
+    assert shown(written) == [text]
+
+
+def test_a_letter_that_is_split_across_pieces_stays_whole() -> None:
+    written = "Größe: 3 µs ✓\n".encode()
+    assert shown(*(bytes([byte]) for byte in written)) == ["Größe: 3 µs ✓"]
+
+
+def test_a_tag_that_is_split_across_pieces_is_still_a_tag() -> None:
+    assert shown(b"[1", b"]<std", b"out>:hel", b"lo\n") == ["[rank 1] hello"]
+
+
+def test_bytes_that_are_no_text_are_replaced() -> None:
+    assert shown(b"broken \xff\xfe\n") == ["broken ��"]
+
+
+def test_a_carriage_return_ends_a_line_that_does_not_last() -> None:
+    assert list(runs_log.lines([b"step 1\rstep 2\repoch 1\n"])) == [
+        Line("step 1", lasting=False),
+        Line("step 2", lasting=False),
+        Line("epoch 1", lasting=True),
+    ]
+
+
+def test_the_last_line_is_shown_without_its_end() -> None:
+    assert list(runs_log.lines([b"first\nlast"])) == [Line("first", lasting=True), Line("last", lasting=True)]
+
+
+def test_empty_lines_are_left_out() -> None:
+    assert shown(b"\n\n[0]<stdout>:\n[1]<stdout>:  \nwords\n") == ["words"]
+
+
+@pytest.mark.parametrize(
+    "chatter",
+    [
+        b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
+        b"[1]<stderr>:2026-01-01 00:00:00.0: I tensorflow/core/util/port.cc:153] oneDNN custom operations are on.",
+        b"I tensorflow/core/platform/cpu_feature_guard.cc:227] This TensorFlow binary is optimized",
+        b"[1,0]<stderr>:To enable the following instructions: AVX2, in other operations, rebuild TensorFlow",
+    ],
+)
+def test_what_tensorflow_says_at_every_start_is_hidden(chatter: bytes) -> None:
+    assert shown(chatter + b"\nepoch 1\n") == ["epoch 1"]
+    assert runs_log.without_chatter([chatter.decode().partition(">:")[2] or chatter.decode(), "epoch 1"]) == ["epoch 1"]
+
+
+def test_the_launchers_own_traceback_is_hidden_up_to_the_next_word_of_a_rank() -> None:
+    log = (
+        b"[1]<stderr>:Traceback (most recent call last):\n"
+        b"[1]<stderr>:ValueError: the cause\n"
+        b"Traceback (most recent call last):\n"
+        b'  File "horovod/runner/launch.py", line 1, in run\n'
+        b"RuntimeError: Horovod detected that one or more processes exited\n"
+        b"[0]<stderr>:ended\n"
+    )
+    assert shown(log) == ["[rank 1] Traceback (most recent call last):", "[rank 1] ValueError: the cause", "ended"]
+
+
+def test_a_line_without_end_is_shown_in_parts() -> None:
+    long = b"x" * (runs_log.LONGEST + 1)
+    assert shown(long, long, b"end\n") == [long.decode(), long.decode(), "end"]

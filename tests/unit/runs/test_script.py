@@ -1,0 +1,240 @@
+"""A script of the user's own: what is sent, and the command as it reads on the nodes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import ConfigError
+from orchestrator.runs import script, secret_files
+from orchestrator.runs.script import Source
+from tests.unit.conftest import Cli
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a script, a module and what no one wants to send."""
+    root = tmp_path / "project"
+    for name in ("train.py", "model/net.py", ".git/config", ".env", ".venv/bin/python", "model/__pycache__/net.pyc"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("pass\n")
+    monkeypatch.chdir(root)
+    return root
+
+
+def test_a_script_is_sent_with_its_directory_and_named_from_inside_it(project: Path) -> None:
+    argv = ["python", "train.py", "--lr", "0.1"]
+    assert script.locate(argv) == (project, argv)
+
+
+def test_a_script_elsewhere_is_named_without_its_directory(project: Path) -> None:
+    assert script.locate(["python", "model/net.py", "-v"]) == (project / "model", ["python", "net.py", "-v"])
+
+
+def test_a_program_that_is_a_file_here_is_run_from_its_directory(project: Path) -> None:
+    (project / "go").touch(mode=0o755)
+    assert script.locate(["./go", "fast"]) == (project, ["./go", "fast"])
+
+
+def test_a_module_is_run_from_the_directory_one_stands_in(project: Path) -> None:
+    argv = ["python", "-m", "model.net"]
+    assert script.locate(argv) == (project, argv)
+
+
+@pytest.mark.parametrize(
+    ("argv", "problem"),
+    [
+        (["python", "trian.py"], "run: trian.py: no such file"),
+        (["missing.py"], "run: missing.py: no such file"),
+        (["./train.py"], "run: ./train.py: is not executable: `orchestrator run -- python ./train.py`"),
+        (["python", "--version"], "run: no script in `python --version`"),
+        (["python", "-c", "1;" * 2000], "run: no script in `python -c 1;1;"),
+        ([], "run: nothing to run"),
+    ],
+)
+def test_a_command_without_a_script_that_is_there_is_refused(argv: list[str], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        script.locate(argv)
+    assert caught.value.problems[0].startswith(problem)
+
+
+def gather(config: Path | None = None) -> Source:
+    return script.gather(["python", "train.py"], config)
+
+
+def test_sources_are_sent_without_caches_environments_and_history(project: Path) -> None:
+    assert sorted(gather().files) == ["model/net.py", "train.py"]
+
+
+CREDENTIALS = (
+    *("clouds.yaml", "model/secure.yaml", "clouds-public.yml", "demo-openrc-v3.sh", "cluster.yaml", "id_rsa"),
+    *("server.pem", "tls.KEY", "bundle.p12", "credentials.json", "application_default_credentials.json", "id_work"),
+    *("terraform.tfstate", "terraform.tfstate.backup", "prod.tfvars", "_netrc", "prod.env", "secrets.toml"),
+    *("kubeconfig", "kaggle.json"),
+)
+CONTENTS = {
+    "openssh": "# mine\n-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaA==\n",
+    "rsa": "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n",
+    "encrypted": "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIE\n",
+    "pgp": "-----BEGIN PGP PRIVATE KEY BLOCK-----\n",
+    "putty": "PuTTY-User-Key-File-3: ssh-ed25519\n",
+    "google": '{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----\\nMII"}',
+    "login": '{"client_id": "x", "client_secret": "y", "refresh_token": "z", "type": "authorized_user"}',
+    "openstack": "clouds:\n  site:\n    auth:\n      auth_url: https://x\n      password: y\n",
+    "aws": "[default]\naws_access_key_id = A\naws_secret_access_key = B\n",
+    "kubernetes": "apiVersion: v1\nkind: Config\nusers:\n- user:\n    client-key-data: LS0t\n",
+    "state": '{"version": 4, "terraform_version": "1.5", "lineage": "x"}',
+}
+
+
+def test_files_named_as_credentials_are_not_sent_and_named(project: Path) -> None:
+    harmless = ("environment.yaml", "id_rsa.pub", "id_table.csv", "keys.py")
+    for name in (*CREDENTIALS, *harmless):
+        (project / name).write_text("x\n")
+    found = gather()
+    assert sorted(found.files) == [*harmless, "model/net.py", "train.py"]
+    assert set(found.left_out) == set(CREDENTIALS)
+
+
+@pytest.mark.parametrize("text", CONTENTS.values(), ids=CONTENTS)
+def test_a_file_that_holds_credentials_is_not_sent_whatever_its_name(project: Path, text: str) -> None:
+    (project / "notes.txt").write_text(text)
+    assert "notes.txt" not in gather().files
+    assert gather().left_out["notes.txt"].startswith("it holds ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'KEY = re.compile(rb"-----BEGIN (?:RSA )?PRIVATE KEY-----")\n',
+        "-----BEGIN CERTIFICATE-----\nMIIE\n",
+        "-----BEGIN PUBLIC KEY-----\nMIIE\n",
+        "lr: 0.1\npassword: none\n",
+        '{"private_key": null}',
+    ],
+)
+def test_a_file_that_only_speaks_of_keys_is_sent(project: Path, text: str) -> None:
+    (project / "notes.txt").write_text(text)
+    assert "notes.txt" in gather().files
+
+
+def test_files_that_the_environment_or_config_names_are_not_sent(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mine.yaml", "lab.yaml", "key.json", "other.json"):
+        (project / name).touch()
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(project / "mine.yaml"))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "key.json")
+    monkeypatch.setenv("GOOGLE_CREDENTIALS", '{"type": "service_account"}' * 200)  # the contents, not a path
+    assert sorted(gather(Path("lab.yaml")).files) == ["model/net.py", "other.json", "train.py"]
+
+
+def test_links_are_followed_within_the_directory_but_not_in_a_circle(project: Path) -> None:
+    (project / "again").symlink_to("model")
+    (project / "copy.py").symlink_to("train.py")
+    (project / "round").symlink_to(project)
+    (project / "loop").symlink_to("loop")
+    (project / "nothing").symlink_to("gone")
+    found = gather()
+    assert sorted(found.files) == ["again/net.py", "copy.py", "model/net.py", "train.py"]
+    assert found.left_out == {}
+
+
+def test_no_link_is_followed_out_of_the_directory(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "shared.py").touch()
+    (tmp_path / "project-2").write_text("a name that only begins alike")
+    (project / "linked").symlink_to(tmp_path / "library")
+    (project / "model" / "file.txt").symlink_to("../../library/shared.py")
+    (project / "beside").symlink_to(tmp_path / "project-2")
+    found = gather()
+    assert sorted(found.files) == ["model/net.py", "train.py"]
+    assert found.left_out["linked"] == f"it is a link out of the directory, to {tmp_path / 'library'}"
+    assert sorted(found.left_out) == ["beside", "linked", "model/file.txt"]
+
+
+def test_a_link_to_what_is_not_sent_is_not_sent_either(project: Path) -> None:
+    (project / "key.pem").write_text("x")
+    for name, target in {"a.txt": ".env", "b": ".git", "c.txt": "key.pem"}.items():
+        (project / name).symlink_to(target)
+    assert sorted(gather().left_out) == ["a.txt", "b", "c.txt", "key.pem"]
+
+
+def test_a_command_that_names_a_file_which_is_not_sent_is_refused(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.py").touch()
+    (project / "link.py").symlink_to(tmp_path / "elsewhere.py")
+    with pytest.raises(ConfigError, match=r"run: link.py: is not sent: it is a link out of the directory, to .*elsew"):
+        script.gather(["python", "link.py"])
+    (project / "my.key").touch()
+    with pytest.raises(ConfigError, match=r"run: \./my.key: is not sent: files of this name hold credentials"):
+        script.gather(["python", "train.py", "./my.key"])
+
+
+def test_files_are_ignored_as_orchestratorignore_says(project: Path) -> None:
+    for name in ("data/big.bin", "data/keep.csv", "model/notes.md", "a.log", "deep/b.log"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).touch()
+    (project / ".orchestratorignore").write_text("# large\n*.log\n/data/*\n!data/keep.csv\n*.md\n")
+    assert sorted(gather().files) == ["data/keep.csv", "model/net.py", "train.py"]
+    assert gather().left_out == {}
+
+
+def test_orchestratorignore_never_lets_credentials_pass(project: Path) -> None:
+    (project / "server.pem").touch()
+    (project / ".orchestratorignore").write_text("!server.pem\n")
+    assert "server.pem" not in gather().files
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"!\n"])
+def test_an_orchestratorignore_that_cannot_be_read_is_named(project: Path, content: bytes) -> None:
+    (project / ".orchestratorignore").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"run: .*\.orchestratorignore"):
+        gather()
+
+
+def test_a_dry_run_lists_what_would_be_sent_and_starts_nothing(project: Path, tmp_path: Path, cli: Cli) -> None:
+    (project / "server.pem").touch()
+    finished = cli("run", "--dry-run", "--", "python", str(project / "train.py"))
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert [line.rstrip() for line in finished.stdout.splitlines()[1:]] == [
+        "5      model/net.py",
+        "5      train.py",
+        "not sent: server.pem: files of this name hold credentials",
+        f"2 files, 10 bytes, of {project}",
+    ]
+    told = json.loads(cli("run", "--dry-run", "--json", "--", "python", str(project / "train.py")).stdout)
+    assert told["files"] == [{"name": "model/net.py", "bytes": 5}, {"name": "train.py", "bytes": 5}]
+    assert (told["bytes"], told["directory"], list(told["left_out"])) == (10, str(project), ["server.pem"])
+
+
+def test_a_script_behind_a_link_is_sent_with_the_directory_of_the_link(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.py").touch()
+    (project / "link.py").symlink_to(tmp_path / "elsewhere.py")
+    assert script.locate(["python", "link.py"]) == (project, ["python", "link.py"])
+
+
+def test_a_script_that_is_a_program_is_run_as_one(project: Path) -> None:
+    (project / "train.py").chmod(0o755)
+    assert script.locate(["./train.py"]) == (project, ["./train.py"])
+
+
+def test_a_program_that_cannot_be_executed_is_refused_with_what_makes_it_one(project: Path) -> None:
+    (project / "go").touch(mode=0o644)
+    with pytest.raises(ConfigError) as caught:
+        script.locate(["./go"])
+    assert caught.value.problems == ["run: ./go: is not executable: `chmod +x ./go`"]
+
+
+def test_a_file_that_is_gone_while_it_is_looked_at_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = project / "gone"
+    gone.touch()
+    monkeypatch.setattr(secret_files, "found", lambda path: gone.unlink() if path == gone else "")
+    with pytest.raises(ConfigError, match=f"run: {gone}: No such file"):
+        gather()
+
+
+def test_a_directory_with_more_than_a_scripts_worth_is_refused_with_the_limit(project: Path) -> None:
+    with (project / "weights").open("wb") as file:
+        file.truncate(script.MOST + 1)  # without taking the space
+    with pytest.raises(ConfigError, match=r"more than 200 MiB: .* \.orchestratorignore"):
+        gather()

@@ -1,0 +1,60 @@
+"""Files that cross between the two sides."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from orchestrator.schema import RunStatus, TrainConfig
+from orchestrator.trainer.supervision import rank_record
+from tests import builders, samples
+
+
+def test_a_file_is_replaced_whole_and_every_account_may_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "0.json"
+    builders.rank(0, exit_code=None).write(path)
+    with path.open() as reader:
+        builders.rank(0, exit_code=7).write(path)
+        assert '"exit_code": null' in reader.read()
+    assert rank_record.read(path) == builders.rank(0, exit_code=7)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed, path, fsync = [], tmp_path / "0.json", os.fsync
+
+    def flush(descriptor: int) -> None:
+        flushed.append((path.exists(), Path(f"/proc/self/fd/{descriptor}").read_text()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0).write(path)
+    assert flushed == [(False, path.read_text())]
+
+
+def test_a_resolved_configuration_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    config = samples.train_config(max_time=90.0, milestones=[0.5, 0.75])
+    config.write(tmp_path / "config.json")
+    assert type(config).model_validate_json((tmp_path / "config.json").read_text()) == config
+
+
+@pytest.mark.parametrize(("older", "compression"), [(True, "fp16"), (False, "none")])
+def test_the_configuration_of_an_older_version_says_its_compression(older: bool, compression: str) -> None:
+    values = samples.train_config().model_dump(exclude={"compression", "backward_passes_per_step", "adasum"})
+    text = json.dumps({**values, "fp16_allreduce": older})
+    assert TrainConfig.model_validate_json(text) == samples.train_config(compression=compression)
+
+
+def test_keys_that_a_newer_version_adds_are_read_over() -> None:
+    text = '{"state": "finished", "exit_code": 0, "started": 1, "ended": 2, "mood": "good"}'
+    assert RunStatus.model_validate_json(text).state == "finished"
+
+
+@pytest.mark.parametrize("text", ["{}", '{"state": "asleep", "exit_code": 0, "started": 1, "ended": 2}'])
+def test_a_file_that_lacks_a_key_or_holds_another_word_is_refused(text: str) -> None:
+    with pytest.raises(ValidationError):
+        RunStatus.model_validate_json(text)

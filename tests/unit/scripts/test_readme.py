@@ -1,0 +1,60 @@
+"""README and documentation name what is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from orchestrator import assets
+
+ROOT = assets.PACKAGE.parent
+README = (ROOT / "README.md").read_text()
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+TROUBLES = (ROOT / "docs" / "troubleshooting.md").read_text()
+TARGETS = set(re.findall(r"^([a-z0-9-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+SYMPTOMS = re.findall(r"^### `(.+)`$", TROUBLES, re.MULTILINE)
+
+
+def test_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 130
+
+
+def test_links_of_the_readme_lead_to_files() -> None:
+    links = {link.partition("#")[0] for link in re.findall(r"[^!]\[[^]]+\]\(([^)]+)\)", README)}
+    assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    pages = [README, (ROOT / "CONTRIBUTING.md").read_text(), *(page.read_text() for page in DOCS)]
+    named = {name for page in pages for name in re.findall(r"`make ([a-z0-9-]+)|^    make ([a-z0-9-]+)", page, re.M)}
+    assert {"".join(name) for name in named} <= TARGETS
+
+
+def test_every_target_of_tests_and_benchmarks_is_listed() -> None:
+    listed = set(re.findall(r"^\| `make ([a-z0-9-]+)", (ROOT / "docs" / "targets.md").read_text(), re.MULTILINE))
+    assert TARGETS - listed <= {"help", "setup", "clean"}
+
+
+def test_troubleshooting_has_many_symptoms() -> None:
+    assert len(SYMPTOMS) > 25
+
+
+@pytest.mark.parametrize("symptom", SYMPTOMS)
+def test_symptom_is_what_the_code_prints(symptom: str, sources: str) -> None:
+    """Words in capitals stand for values; the longest part between them is looked for in the sources."""
+    parts = [part.strip(" :") for part in re.split(r"\b[A-Z]{1,}\b|…", symptom)]
+    assert max(parts, key=len) in sources
+
+
+@pytest.fixture(scope="module")
+def sources() -> str:
+    files = [path for path in Path(assets.PACKAGE).rglob("*") if path.suffix in (".py", ".sh")]
+    text = "".join(path.read_text() for path in files)
+    return re.sub(r'"\s*f?"', "", re.sub(r"\{[^{}]*\}", "VALUE", text))
+
+
+def test_decision_records_are_numbered_without_gaps_and_complete() -> None:
+    records = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+    assert [int(path.name[:4]) for path in records] == list(range(1, len(records) + 1))
+    parts = ["Context", "Decision", "Consequences", "Refused"]
+    assert [path.name for path in records if re.findall(r"^## (.+)$", path.read_text(), re.M) != parts] == []

@@ -1,0 +1,156 @@
+"""JupyterLab as far as this side goes: the password and its hash, what the role is told, the tunnel, the notebook."""
+
+import ast
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
+from orchestrator import assets, state
+from orchestrator.config import Config
+from orchestrator.errors import NodesFailed
+from orchestrator.services import jupyter as services_jupyter
+from orchestrator.services import tunnel
+from orchestrator.state import Home
+from tests import builders
+from tests.unit.conftest import Cli, StandIn
+
+GIVEN = "correct horse battery"
+DOCUMENTS = assets.PACKAGE.parent / "docs" / "notebooks"
+GUIDE = DOCUMENTS.parent / "guide" / "notebooks.md"
+
+
+def deploy(place: Home, jupyter: bool = True, password: str | None = None, fails: bool = False) -> dict[str, Any]:
+    """What a deploy does about the notebook server; returns what Ansible is told."""
+    wanted = Config(name=place.name, jupyter=jupyter, jupyter_password=password)
+    state.write(place, builders.recorded(place).model_copy(update={"config": wanted.model_dump(mode="json")}))
+    with services_jupyter.settled(place, wanted):
+        told = services_jupyter.for_ansible(place, builders.recorded(place))
+        if fails:
+            raise NodesFailed("configuration failed", {"default-head": "no"})
+    return told
+
+
+def kept(place: Home) -> services_jupyter.Secret:
+    return services_jupyter.Secret.model_validate_json(place.notebook.read_text())
+
+
+def unpadded(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4))
+
+
+def verifies(password: str, hashed: str) -> bool:
+    """By the parameters that the hash itself names, as whoever checks it goes by."""
+    kind, version, costs, salt, made = hashed.removeprefix("argon2:$").split("$")
+    assert (kind, version) == ("argon2id", "v=19")
+    memory, passes, lanes = (int(cost.partition("=")[2]) for cost in costs.split(","))
+    derive = Argon2id(salt=unpadded(salt), length=32, iterations=passes, lanes=lanes, memory_cost=memory)
+    return derive.derive(password.encode()) == unpadded(made)
+
+
+def test_the_password_of_the_config_is_taken_and_is_in_no_other_file() -> None:
+    place = builders.deployed()
+    deploy(place, password=GIVEN)
+    holders = [path for path in place.path.rglob("*") if path.is_file() and GIVEN in path.read_text()]
+    assert holders == [place.notebook]
+    assert services_jupyter.password(place, builders.recorded(place)) == GIVEN
+
+
+def test_the_hash_is_the_passwords_and_salted() -> None:
+    hashed = services_jupyter.hashed(GIVEN)
+    assert verifies(GIVEN, hashed)
+    assert not verifies(GIVEN + "!", hashed)
+    assert services_jupyter.hashed(GIVEN) != hashed
+
+
+def test_the_hash_is_kept_with_the_password_and_changes_with_it_alone() -> None:
+    place = builders.deployed()
+    deploy(place)
+    first = kept(place)
+    assert verifies(first.password, first.hashed)
+    deploy(place)
+    assert kept(place) == first
+    deploy(place, password=GIVEN)
+    assert verifies(GIVEN, kept(place).hashed)
+
+
+def test_ansible_is_told_nothing_where_there_is_no_notebook_server() -> None:
+    assert deploy(builders.deployed(), jupyter=False) == {}
+
+
+def test_ansible_is_told_of_the_file_and_neither_password_nor_hash() -> None:
+    place = builders.deployed()
+    told = deploy(place)
+    assert told == {"jupyter": True, "jupyter_state": "present", "jupyter_secret": str(place.notebook)}
+    inventory = json.dumps(builders.inventory(builders.cluster(), **told))
+    assert kept(place).password not in inventory
+    assert kept(place).hashed not in inventory
+    assert json.loads(inventory)["all"]["children"]["jupyter"] == {"hosts": {"demo-head": {}}}
+
+
+def test_once_off_it_is_removed_by_the_next_deploy_that_works_and_costs_nothing_after_it() -> None:
+    place = builders.deployed()
+    deploy(place)
+    with pytest.raises(NodesFailed):
+        deploy(place, jupyter=False, fails=True)
+    assert deploy(place, jupyter=False)["jupyter_state"] == "absent"
+    assert not place.notebook.exists()
+    assert deploy(place, jupyter=False) == {}
+
+
+def test_a_teardown_forgets_the_password() -> None:
+    place = builders.deployed()
+    deploy(place)
+    state.forget(place)
+    assert not place.notebook.exists()
+
+
+def test_the_command_without_jupyterlab_says_how_to_get_it(cli: Cli) -> None:
+    deploy(builders.deployed(), jupyter=False)
+    finished = cli("notebook")
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert "error: cluster 'default' has no JupyterLab\n`orchestrator deploy --jupyter` starts it" in finished.stderr
+
+
+def test_a_jupyterlab_that_does_not_answer_is_given_up_on(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services_jupyter, "ANSWER_SECONDS", 0.5)
+    stand_in("ssh", "echo connect failed: Connection refused >&2; read line")
+    with (
+        pytest.raises(NodesFailed, match="demo-head: nothing within 0 s; connect failed: Connection refused") as caught,
+        services_jupyter.opened(builders.deployed(), builders.cluster(), tunnel.free_port(None)),
+    ):
+        pass
+    assert "journalctl --unit notebook" in caught.value.hint
+
+
+NOTEBOOKS = sorted(DOCUMENTS.glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: str(path.stem))
+def test_a_notebook_is_one_as_it_is_before_it_ran(path: Path) -> None:
+    content = json.loads(path.read_text())
+    assert (content["nbformat"], content["nbformat_minor"] >= 5) == (4, True)
+    assert content["metadata"]["kernelspec"]["name"] == "python3"
+    ids = [cell["id"] for cell in content["cells"]]
+    assert len(set(ids)) == len(ids)
+    for cell in content["cells"]:
+        run: dict[str, Any] = {"execution_count": None, "outputs": []} if cell["cell_type"] == "code" else {}
+        assert {key: value for key, value in cell.items() if key in ("execution_count", "outputs")} == run
+        assert all(line.endswith("\n") for line in cell["source"][:-1])
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: str(path.stem))
+def test_every_cell_and_the_script_that_one_writes_are_python(path: Path) -> None:
+    sources = ["".join(c["source"]) for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
+    scripts = [source.split("\n", 1) for source in sources if source.startswith("%%writefile ")]
+    assert [first for first, _ in scripts] == [f"%%writefile {path.stem}.py"]
+    for source in [*(script for _, script in scripts), *(s for s in sources if not s.startswith("%%"))]:
+        ast.parse(source)
+
+
+def test_the_guide_names_every_notebook() -> None:
+    assert NOTEBOOKS
+    assert [path.name for path in NOTEBOOKS if f"notebooks/{path.name})" not in GUIDE.read_text()] == []

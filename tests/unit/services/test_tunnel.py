@@ -1,0 +1,114 @@
+"""A tunnel to services on the head: its ports here, how long it is waited for, and that it ends with the command."""
+
+import signal
+import socket
+import sys
+from contextlib import ExitStack
+from itertools import pairwise
+
+import pytest
+
+from orchestrator.errors import CommandFailed, ConfigError, NodesFailed
+from orchestrator.services import tunnel
+from orchestrator.services.tunnel import Service
+from tests import builders, waiting
+from tests.stand_ins import echo_stand_in, tunnel_stand_in
+from tests.unit.conftest import StandIn, Start
+
+SERVER, OTHER = Service("Server", 8888, "/api", "server"), Service("Other", 9999, "/", "other")
+
+
+def taken(stack: ExitStack) -> int:
+    """A port of this machine that somebody listens on."""
+    return int(stack.enter_context(socket.create_server((tunnel.HERE, 0))).getsockname()[1])
+
+
+def test_a_port_that_is_taken_is_refused_when_asked_for_and_passed_over_when_not() -> None:
+    with ExitStack() as stack:
+        port = taken(stack)
+        with pytest.raises(ConfigError, match=f"--port: {port}: Address already in use"):
+            tunnel.free_port(port)
+        assert tunnel.free_port(None, usual=port) not in (0, port)
+    assert tunnel.free_port(port) == port
+
+
+def test_no_two_services_get_the_same_port_here() -> None:
+    with ExitStack() as stack:
+        first, second = taken(stack), taken(stack)
+    same = [SERVER, Service("Same", first, "/", "same"), Service("Too", first, "/", "too"), OTHER]
+    ports = tunnel.free_ports(same, first)
+    assert ports[SERVER] == first
+    assert len(set(ports.values())) == len(same)
+    assert tunnel.free_ports([SERVER], second) == {SERVER: second}
+
+
+def test_the_tunnel_listens_here_alone_and_ends_in_the_heads_own_loopback() -> None:
+    argv = tunnel.client_command(builders.deployed(), builders.cluster(), {7777: 8888, 7778: 9999})
+    forwards = [value for option, value in pairwise(argv) if option == "-L"]
+    assert forwards == ["127.0.0.1:7777:127.0.0.1:8888", "127.0.0.1:7778:127.0.0.1:9999"]
+    assert "ExitOnForwardFailure=yes" in argv
+    assert argv[-2:] == ["orchestrator@10.0.0.10", "cat"]
+
+
+def test_a_tunnel_that_cannot_be_made_says_why(stand_in: StandIn) -> None:
+    stand_in("ssh", "echo no route to it >&2; exit 255")
+    with (
+        pytest.raises(
+            CommandFailed, match=r"open a tunnel: .* failed \(exit code 255\):\n    no route to it"
+        ) as caught,
+        tunnel.opened(builders.deployed(), builders.cluster(), {SERVER: tunnel.free_port(None)}, 5.0),
+    ):
+        pass
+    assert caught.value.hint == "`orchestrator status --cluster demo` shows whether the head answers"
+
+
+def test_a_tunnel_is_open_once_its_first_service_answers_and_closed_with_its_context(stand_in: StandIn) -> None:
+    ports = tunnel.free_ports([SERVER, OTHER], None)
+    with echo_stand_in.listening("hello") as address:
+        tunnel_stand_in.on_path(stand_in, {SERVER.port: int(address.rpartition(":")[2])})
+        with tunnel.opened(builders.deployed(), builders.cluster(), ports, waiting.DEADLINE) as wait:
+            assert wait(0.0) == []
+            assert tunnel._answers(ports[SERVER], "/")
+            assert not tunnel._answers(ports[OTHER], "/")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((tunnel.HERE, ports[SERVER]))
+
+
+def test_a_service_that_does_not_answer_is_given_up_on_with_what_the_client_said(stand_in: StandIn) -> None:
+    tunnel_stand_in.on_path(stand_in, {})
+    ports = tunnel.free_ports([SERVER], None)
+    with (
+        pytest.raises(NodesFailed, match=r"Server does not answer: demo-head\n .*: nothing within 2 s; .*refu"),
+        tunnel.opened(builders.deployed(), builders.cluster(), ports, 2.0),
+    ):
+        pass
+
+
+def test_an_answer_that_is_an_error_is_none(stand_in: StandIn) -> None:
+    ports = tunnel.free_ports([SERVER], None)
+    with echo_stand_in.listening("not yet", status=503) as address:
+        tunnel_stand_in.on_path(stand_in, {SERVER.port: int(address.rpartition(":")[2])})
+        with (
+            pytest.raises(NodesFailed, match="nothing within 1 s") as caught,
+            tunnel.opened(builders.deployed(), builders.cluster(), ports, 1.0),
+        ):
+            pass
+    assert "journalctl --unit server" in caught.value.hint
+
+
+def test_a_tunnel_does_not_outlive_a_command_that_is_killed(start: Start, stand_in: StandIn) -> None:
+    ports = tunnel.free_ports([SERVER], None)
+    with echo_stand_in.listening("hello") as address:
+        tunnel_stand_in.on_path(stand_in, {SERVER.port: int(address.rpartition(":")[2])})
+        code = f"""
+from orchestrator.services import tunnel
+from tests import builders
+server = tunnel.Service("Server", {SERVER.port}, "/api", "server")
+with tunnel.opened(builders.deployed(), builders.cluster(), {{server: {ports[SERVER]}}}, 20.0) as wait:
+    print("open")
+    wait(None)
+"""
+        parent = start("-c", code, PYTHONPATH=":".join(sys.path))
+        assert waiting.line(parent) == "open"
+        parent.send_signal(signal.SIGKILL)
+        assert waiting.until(lambda: not tunnel._answers(ports[SERVER], "/"))

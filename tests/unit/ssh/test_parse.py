@@ -1,0 +1,93 @@
+"""What a head answers that is no such file: refused with the node, the file, the value and the remedy."""
+
+import pytest
+
+from orchestrator import health, ssh, state
+from orchestrator.cluster import hostfile
+from orchestrator.errors import ContractError
+from orchestrator.runs import check, resume
+from orchestrator.schema import Checkpoints, RunStatus
+from orchestrator.state import Home
+from tests import builders
+from tests.stand_ins import ssh_stand_in
+from tests.stand_ins.ssh_stand_in import Answer
+
+DAMAGED = {
+    "empty": "",
+    "cut": "{",
+    "deep": "[" * 100_000,
+    "list": "[]",
+    "twice": '{"a": 1, "a": 2}',
+    "nan": '{"np": NaN}',
+    "digits": f'{{"np": {"9" * 5000}}}',
+    "large": " " * (16 << 20) + "{}",
+}
+RUN = builders.run(id="a", np=1)
+
+
+def answering(word: str, said: str) -> Answer:
+    """A head that says this to a command that holds ``word``, and what an idle head would say to any other."""
+
+    def answer(command: str) -> bytes:
+        if word in command:
+            return said.encode()
+        if command.endswith("hostfile"):
+            return hostfile(builders.cluster(1), 1).encode()
+        return b""
+
+    return answer
+
+
+def ended() -> Home:
+    """The state directory with a run that has ended, so that the head is not asked for its state."""
+    place = state.home("demo")
+    status = RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0)
+    state.replace(place.runs / RUN.id / "status.json", status.model_dump_json())
+    return place
+
+
+def refused(caught: "pytest.ExceptionInfo[ContractError]", name: str, remedy: str) -> None:
+    assert caught.value.message.startswith(f"demo-head: {name}: ")
+    assert len(caught.value.message) < 2000
+    assert remedy in caught.value.hint
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_facts_of_a_node_that_are_damaged_are_refused(kind: str) -> None:
+    made = builders.cluster(1)
+    with (
+        ssh_stand_in.session(answering("watching.health", DAMAGED[kind])) as head,
+        pytest.raises(ContractError) as caught,
+    ):
+        health.facts(head, made, made.nodes["demo-head"])
+    refused(caught, "facts of the node", "`orchestrator deploy --cluster demo`")
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_damaged_measurement_is_refused(kind: str) -> None:
+    place = ended()
+    with (
+        ssh_stand_in.session(answering("hello.json", DAMAGED[kind])) as head,
+        pytest.raises(ContractError) as caught,
+    ):
+        check._step(place, head, RUN, builders.cluster(1))
+    refused(caught, f"{RUN.directory}/hello.json", "`orchestrator check --cluster demo`")
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_damaged_configuration_of_a_run_is_refused(kind: str) -> None:
+    place = ended()
+    index = Checkpoints().model_dump_json()
+    answer = answering("config.json", DAMAGED[kind])
+    with (
+        ssh_stand_in.session(lambda c: index.encode() if "index.json" in c else answer(c)) as head,
+        pytest.raises(ContractError) as caught,
+    ):
+        resume.read(place, head, RUN)
+    refused(caught, f"{RUN.directory}/config.json", "restore it from a copy")
+
+
+def test_an_error_names_the_key_and_its_value() -> None:
+    text = builders.facts().model_dump_json().replace('"resolves":true', '"resolves":"perhaps"')
+    with ssh_stand_in.session() as head, pytest.raises(ContractError, match="a file: resolves: 'perhaps': "):
+        ssh.parsed(type(builders.facts()), text, head, "a file")

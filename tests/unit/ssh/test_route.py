@@ -1,0 +1,112 @@
+"""The way to nodes that are behind the head, or behind a machine of the user's own."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import cluster as clusters
+from orchestrator import process, ssh, state
+from orchestrator.cluster import Cluster
+from orchestrator.ssh import openssh
+from tests import builders
+
+KEY, KNOWN = Path("k"), Path("known")
+
+
+def behind_the_head(**changes: Any) -> Cluster:
+    values = builders.output(nodes=3)
+    values["nodes"]["demo-head"]["public_address"] = "198.51.100.7"
+    return clusters.read({**values, **changes})
+
+
+def test_only_workers_without_an_address_outside_are_behind_the_head() -> None:
+    made = behind_the_head()
+    assert [name for name in made.nodes if made.behind(name)] == ["demo-worker-0", "demo-worker-1"]
+    assert not any(builders.cluster(nodes=3).behind(name) for name in builders.cluster(nodes=3).nodes)
+
+
+def test_a_node_that_can_be_reached_straight_needs_no_tunnel() -> None:
+    assert openssh.tunnel(behind_the_head(), "demo-head", KEY, KNOWN) == []
+    assert openssh.tunnel(builders.cluster(), "demo-worker-0", KEY, KNOWN) == []
+
+
+def test_a_worker_is_reached_through_the_head_with_the_key_of_the_cluster_and_pinned_host_keys() -> None:
+    command = openssh.tunnel(behind_the_head(), "demo-worker-0", KEY, KNOWN)
+    assert command[:3] == ["ssh", "-i", "k"]
+    assert "StrictHostKeyChecking=yes" in command
+    assert command[-3:] == ["-W", "10.0.0.11:22", "orchestrator@198.51.100.7"]
+
+
+def test_a_machine_of_the_users_own_is_reached_with_their_own_settings_and_the_others_through_both() -> None:
+    made = behind_the_head(jump="me@gate.example.org:2222")
+    first = openssh.tunnel(made, "demo-head", KEY, KNOWN)
+    assert first == [
+        *("ssh", "-o", "BatchMode=yes", "-p", "2222"),
+        *("-W", "198.51.100.7:22", "me@gate.example.org"),
+    ]
+    second = openssh.tunnel(made, "demo-worker-0", KEY, KNOWN)
+    assert f"ProxyCommand={shlex.join(first)}" in second
+
+
+def test_through_googles_proxy_every_node_is_reached_by_its_name() -> None:
+    made = clusters.read({**builders.output(), "jump": "iap:my-project/europe-west4-a"})
+    assert openssh.tunnel(made, "demo-worker-0", KEY, KNOWN) == [
+        *("gcloud", "compute", "start-iap-tunnel", "demo-worker-0", "22", "--listen-on-stdin"),
+        *("--project", "my-project", "--zone", "europe-west4-a"),
+    ]
+
+
+def test_a_percent_sign_in_a_path_is_not_taken_for_a_token() -> None:
+    assert openssh.proxied(["ssh", "-i", "50%/k"]) == ["-o", "ProxyCommand=ssh -i 50%%/k"]
+
+
+def test_ansible_goes_the_same_way() -> None:
+    hosts = builders.inventory(behind_the_head())["all"]["hosts"]
+    assert "ansible_ssh_extra_args" not in hosts["demo-head"]
+    extra = shlex.split(hosts["demo-worker-0"]["ansible_ssh_extra_args"])
+    assert extra[0] == "-o"
+    assert extra[1].startswith("ProxyCommand=ssh ")
+
+
+def test_the_port_of_a_node_is_used_everywhere() -> None:
+    values = builders.output()
+    values["nodes"]["demo-head"]["port"] = 2222
+    made = clusters.read(values)
+    command = ssh.client_command(state.home("demo"), made, "demo-head")
+    assert command[command.index("-p") + 1] == "2222"
+    assert builders.inventory(made)["all"]["hosts"]["demo-head"]["ansible_port"] == 2222
+
+
+def test_a_program_in_between_is_a_socket() -> None:
+    echo = "import sys; sys.stdout.write(sys.stdin.readline().upper())"
+    connection, said = process.connected([sys.executable, "-c", echo])
+    with connection:
+        connection.sendall(b"hello\n")
+        assert connection.recv(100) == b"HELLO\n"
+        assert connection.recv(100) == b""
+    assert said() == ""
+
+
+def test_what_a_program_in_between_complains_of_is_the_reason() -> None:
+    complains = "import sys; sys.exit('no route to the head')"
+    connection, said = process.connected([sys.executable, "-c", complains])
+    with connection:
+        assert connection.recv(100) == b""
+    assert said() == "no route to the head"
+
+
+def test_a_cluster_without_some_workers_keeps_the_others_in_order() -> None:
+    made = builders.cluster(nodes=4).without(["demo-worker-1"])
+    assert list(made.nodes) == ["demo-head", "demo-worker-0", "demo-worker-2"]
+
+
+@pytest.mark.parametrize(("storage", "trainer"), [("nfs", "container"), ("mounted", "installed")])
+def test_what_nodes_lack_are_groups_of_the_inventory(storage: str, trainer: str) -> None:
+    made = clusters.read({**builders.output(), "storage": storage, "trainer": trainer})
+    children = builders.inventory(made)["all"]["children"]
+    everyone = ["demo-head", "demo-worker-0"]
+    assert list(children["nfs"]["hosts"]) == (everyone if storage == "nfs" else [])
+    assert list(children["containers"]["hosts"]) == (everyone if trainer == "container" else [])

@@ -1,0 +1,164 @@
+"""Any cut of, and any value in, the files that we write: an error with the file's name, and no run hides another."""
+
+import contextlib
+import io
+import json
+from pathlib import Path
+
+import paramiko
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator import providers, ssh, state, terraform
+from orchestrator.cli import reports
+from orchestrator.errors import StateError
+from orchestrator.monitoring import series
+from orchestrator.providers.hosts import selection
+from orchestrator.providers.hosts.adoption import Given, Machine
+from orchestrator.providers.hosts.login import Login
+from orchestrator.runs import store
+from orchestrator.runs.control import Seen
+from orchestrator.schema import RunStatus
+from orchestrator.services import password
+from orchestrator.services.jupyter import Secret
+from orchestrator.ssh import key_pair
+from orchestrator.state import Home
+from tests import builders
+from tests.stand_ins import fuzz
+
+RUN = builders.run(id="b").model_dump_json().encode()
+STATUS = RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0).model_dump_json().encode()
+RESULTS = builders.results([builders.epoch(1)]).model_dump_json().encode()
+TFSTATE = json.dumps(
+    {
+        "version": 4,
+        "serial": 3,
+        "lineage": "x",
+        "outputs": {},
+        "resources": [
+            {
+                "mode": "managed",
+                "type": "terraform_data",
+                "name": "node",
+                "instances": [{"index_key": "demo-head", "attributes": {"input": {"value": {"name": "demo-head"}}}}],
+            }
+        ],
+    }
+).encode()
+
+
+@pytest.fixture
+def place() -> Home:
+    return builders.deployed()
+
+
+RECORD = (
+    state.Record(id="1a2b3c4d", config={"name": "default", "provider": "local"}, cluster=builders.cluster())
+    .model_dump_json()
+    .encode()
+)
+
+
+@given(content=fuzz.damaged_json(RECORD))
+def test_any_state_is_read_or_refused_with_its_name(place: Home, content: bytes) -> None:
+    place.record.write_bytes(content)
+    with fuzz.refused(StateError, str(place.record)):
+        found = state.read(place)
+        assert found is not None
+        assert providers.of(found)
+
+
+@given(content=fuzz.damaged_json(RUN))
+def test_any_record_of_a_run_hides_no_other(place: Home, content: bytes) -> None:
+    state.replace(place.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
+    (place.runs / "b").mkdir(parents=True, exist_ok=True)
+    (place.runs / "b" / "run.json").write_bytes(content)
+    found = store.known(place)
+    assert "a" in [run.id for run in found]
+    assert len(found) + len(store.damaged(place)) == 2
+    with contextlib.redirect_stdout(io.StringIO()):
+        reports.runs_table([Seen(run, "finished", None) for run in found])
+
+
+@given(content=fuzz.damaged_json(STATUS))
+def test_any_status_of_a_run_is_read_or_none(place: Home, content: bytes) -> None:
+    (place.runs / "a").mkdir(parents=True, exist_ok=True)
+    (place.runs / "a" / "status.json").write_bytes(content)
+    found = store.status(place, builders.run(id="a"))
+    assert found is None or isinstance(found, RunStatus)
+
+
+@given(content=fuzz.damaged_json(RESULTS))
+def test_any_results_are_shown_or_refused_with_their_name(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "results.json").write_bytes(content)
+    with contextlib.redirect_stdout(io.StringIO()):
+        for as_json in (False, True):
+            with fuzz.refused(StateError, str(tmp_path / "results.json")):
+                reports.run(Seen(builders.run(), "finished", None), tmp_path, as_json)
+
+
+@given(content=fuzz.damaged_json(TFSTATE))
+def test_any_state_of_terraform_is_read_as_what_can_be_used_of_it(place: Home, content: bytes) -> None:
+    root = place.terraform / "local"
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "terraform.tfstate").write_bytes(content)
+    terraform.recorded(place, "local")
+
+
+@given(content=fuzz.damaged(b"10.0.0.1 ssh-ed25519 " + b"A" * 68 + b"\n[10.0.0.1]:22 ssh-rsa AAAA\n"))
+def test_any_known_hosts_are_loaded_or_unreachable(place: Home, content: bytes) -> None:
+    state.replace(place.known_hosts, "")
+    place.known_hosts.write_bytes(content)
+    with fuzz.refused(ssh.Unreachable, str(place.known_hosts)):
+        ssh._load_host_keys(paramiko.SSHClient(), place, builders.cluster())
+
+
+@given(data=st.data())
+def test_any_key_is_read_or_refused_with_its_name(place: Home, data: st.DataObject) -> None:
+    place.key.unlink(missing_ok=True)
+    key_pair.public_half(place.key)
+    place.key.write_bytes(data.draw(fuzz.damaged(place.key.read_bytes())))
+    with fuzz.refused(StateError, str(place.key)):
+        key_pair.public_half(place.key)
+    with fuzz.refused(ssh.Unreachable, str(place.key)):
+        ssh._key(place)
+
+
+@given(content=fuzz.damaged_json(Secret.of("hunter22").model_dump_json().encode()))
+def test_any_password_file_is_read_or_refused_without_showing_it(place: Home, content: bytes) -> None:
+    place.notebook.write_bytes(content)
+    with fuzz.refused(StateError, str(place.notebook), never="hunter22"):
+        assert isinstance(password.read(place.notebook, Secret), Secret)
+
+
+@given(content=fuzz.damaged(b"time,rank,value\n1.0,0,2.5\n2.0,0,nan\n"))
+def test_any_series_are_read_or_refused_with_their_name(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "loss.csv").write_bytes(content)
+    with fuzz.refused(StateError, str(tmp_path / "loss.csv")):
+        series.read(tmp_path)
+
+
+LOGIN = Login(address="10.0.0.10", user="me", port=22, identity="/key", jump="gate")
+HOSTS = Given(
+    machines=[Machine(name="demo-head", role="head", login=LOGIN, id="x")],
+    leaving=[Machine(name="demo-worker-0", role="worker", login=LOGIN)],
+    storage="mounted",
+    trainer="installed",
+)
+ON_HOSTS = state.Record(
+    id="1a2b3c4d",
+    config={"name": "default", "provider": "hosts"},
+    variables={"hosts": HOSTS.model_dump()},
+    cluster=builders.cluster(),
+)
+
+
+@given(content=fuzz.damaged_json(ON_HOSTS.model_dump_json().encode()))
+def test_any_hosts_of_a_state_are_words_for_ssh_or_refused(place: Home, content: bytes) -> None:
+    place.record.write_bytes(content)
+    with fuzz.refused(StateError, str(place.record)):
+        found = state.read(place)
+        assert found is not None
+        given = selection.before(found)
+        assert not any("\0" in word for machine in (given.everyone if given else []) for word in machine.login.words)

@@ -1,0 +1,93 @@
+"""What is measured before TensorFlow is there, with a program of a line in place of the one that measures."""
+
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from orchestrator.trainer import cpu
+from orchestrator.trainer.autotune import bf16_probe
+from tests import samples
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with a line for each time that the program was started; it dies where nothing is limited."""
+    program, log = tmp_path / "python", tmp_path / "started"
+    program.write_text(f'#!/bin/sh\necho >> {log}\n[ "$LIMITED" ] || kill -ILL $$\necho gain 1.5\n')
+    program.chmod(0o755)
+    log.touch()
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(bf16_probe, "_begun", [])
+    monkeypatch.setattr(bf16_probe, "GPU", tmp_path / "none")
+    monkeypatch.setattr(cpu, "CPUINFO", cpuinfo(tmp_path, "fpu avx512f avx512_bf16 amx_tile"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return log
+
+
+def cpuinfo(directory: Path, flags: str) -> Path:
+    """What Linux says of a processor with these."""
+    (directory / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+    return directory / "cpuinfo"
+
+
+def begin(directory: Path, **changes: object) -> int:
+    """How many programs run then."""
+    samples.train_config(**changes).write(directory / "config.json")
+    bf16_probe.begin(directory)
+    return len(bf16_probe._begun)
+
+
+def test_what_was_begun_is_not_started_again(started: Path, tmp_path: Path) -> None:
+    assert begin(tmp_path, precision="auto") == 1
+    assert bf16_probe.said(1, {}) is None
+    assert bf16_probe.said(1, {"LIMITED": "yes"}) == "1.5"
+    assert started.read_text() == "\n\n"
+
+
+def test_a_program_that_takes_too_long_is_ended(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(sys.executable).write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(bf16_probe, "SECONDS", 0.2)
+    slow = bf16_probe._start(1, {})
+    bf16_probe._begun.append(slow)
+    with pytest.raises(subprocess.TimeoutExpired):
+        bf16_probe.said(1, {})
+    assert slow.returncode == -signal.SIGKILL
+
+
+def test_only_a_rank_that_will_ask_begins(started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert begin(tmp_path, precision="float32") == 0
+    assert begin(tmp_path, precision="auto", resume="/shared/runs/r/checkpoints/epoch-0001") == 0
+    monkeypatch.setenv("HOROVOD_LOCAL_RANK", "1")
+    assert begin(tmp_path, precision="auto") == 0
+    monkeypatch.setenv("HOROVOD_LOCAL_RANK", "0")
+    bf16_probe.kept(samples.train_config().threads).touch()
+    assert begin(tmp_path, precision="auto") == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "programs"),
+    [("fpu avx2 fma avx512f avx512_vnni", 0), ("fpu avx2 avx_ne_convert", 1), ("fpu amx_bf16 amx_tile", 1)],
+)
+def test_a_cpu_without_instructions_for_it_is_not_asked(
+    started: Path, tmp_path: Path, flags: str, programs: int
+) -> None:
+    cpuinfo(tmp_path, flags)
+    assert begin(tmp_path, precision="auto") == programs
+
+
+def test_where_the_kernel_says_nothing_of_the_cpu_it_is_measured(
+    started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu, "CPUINFO", tmp_path / "nowhere")
+    assert begin(tmp_path, precision="auto") == 1
+
+
+def test_a_configuration_that_cannot_be_read_is_left_to_others_to_name(started: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("[")
+    bf16_probe.begin(tmp_path)
+    bf16_probe.begin(tmp_path / "nowhere")
+    assert bf16_probe._begun == []

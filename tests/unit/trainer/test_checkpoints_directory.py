@@ -1,0 +1,73 @@
+"""The directory of a run's checkpoints, as a kill at any moment leaves it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.schema import Kept
+from orchestrator.trainer.checkpoints import directory as checkpoints_directory
+from orchestrator.trainer.checkpoints.directory import Storage
+
+
+def kept(name: str, step: int, top1: float | None = None) -> Kept:
+    return Kept(name=name, epoch=1, step=step, world=2, whole=True, top1=top1)
+
+
+def filled(text: str) -> Callable[[Path], object]:
+    return lambda place: (place / "state").write_text(text)
+
+
+class Killed(BaseException):
+    """What a test ends a write with, as a kill would."""
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Storage:
+    there = Storage(tmp_path, most=2)
+    there.add(kept("epoch-0001", 10), filled("first"))
+    return there
+
+
+def named(directory: Path) -> list[str]:
+    """What the checkpoints hold that the index on the disk names."""
+    return [(directory / point.name / "state").read_text() for point in checkpoints_directory.read(directory).kept]
+
+
+@pytest.mark.parametrize("last", ["fill", "flush", "rename", "index"])
+def test_a_checkpoint_stays_until_its_successor_of_the_same_name_counts(
+    written: Storage, monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    def killed(*arguments: object, **options: object) -> None:
+        raise Killed
+
+    fill = killed if last == "fill" else filled("second")
+    if last == "flush":
+        monkeypatch.setattr(checkpoints_directory, "_flush", killed)
+    if last == "rename":
+        monkeypatch.setattr(Path, "rename", killed)
+    if last == "index":
+        monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(Killed):
+        written.add(kept("epoch-0001", 10), fill)
+    monkeypatch.undo()
+    assert named(written.directory) == ["first"]
+
+
+def test_a_checkpoint_written_again_takes_the_place_of_the_other(written: Storage) -> None:
+    for text in ("second", "third"):
+        written.add(kept("epoch-0001", 10), filled(text))
+        assert named(written.directory) == [text]
+        assert [p.is_dir() for p in written.directory.iterdir()].count(True) == 1
+    assert written.newest == kept("epoch-0001", 10)
+    written.add(kept("epoch-0002", 20, top1=0.5), filled("later"))
+    assert named(written.directory) == ["third", "later"]
+
+
+def test_what_the_evaluation_gave_is_added_to_a_checkpoint_written_again(written: Storage) -> None:
+    written.add(kept("epoch-0001", 10), filled("second"))
+    assert written.newest
+    written.name(written.newest.model_copy(update={"top1": 0.9}))
+    index = checkpoints_directory.read(written.directory)
+    assert (len(index.kept), index.kept[0].top1, index.best) == (1, 0.9, index.kept[0].name)
+    assert named(written.directory) == ["second"]

@@ -1,0 +1,82 @@
+"""The first thing that went wrong, looked up among ranks' records and the log."""
+
+import socket
+
+import pytest
+
+from orchestrator.trainer.supervision import diagnosis
+from tests import builders
+
+LOG = [
+    "[0]<stdout>:epoch 1",
+    "[1]<stderr>:Traceback (most recent call last):",
+    "[1]<stderr>:ValueError: negative weight",
+    "[0]<stderr>:horovod.common.exceptions.HorovodInternalError: Horovod has been shut down",
+    "a line without a rank",
+]
+
+
+def test_the_rank_that_failed_first_is_the_cause() -> None:
+    records = [builders.rank(0, exit_code=1, ended=5.0), builders.rank(1, exit_code=3, ended=4.0), builders.rank(2)]
+    failure = diagnosis.first_failure(records, LOG, gone=[])
+    assert (failure.reason, failure.rank, failure.host, failure.exit_code) == ("rank", 1, "host-1", 3)
+    assert failure.lines == ["Traceback (most recent call last):", "ValueError: negative weight"]
+
+
+def test_a_rank_that_merely_followed_another_is_not_the_cause_even_if_it_ended_earlier() -> None:
+    records = [builders.rank(0, exit_code=1, ended=4.0), builders.rank(1, exit_code=3, ended=5.0)]
+    assert diagnosis.first_failure(records, LOG, gone=[]).rank == 1
+
+
+@pytest.mark.parametrize("words", diagnosis.FOLLOWERS)
+def test_what_followers_say_is_known(words: str) -> None:
+    log = [f"[0]<stderr>:error: {words}.", "[1]<stderr>:the cause"]
+    records = [builders.rank(0, exit_code=1, ended=1.0), builders.rank(1, exit_code=1, ended=9.0)]
+    assert diagnosis.first_failure(records, log, gone=[]).rank == 1
+
+
+def test_where_all_ranks_followed_the_earliest_is_named() -> None:
+    log = [f"[{rank}]<stderr>:Connection reset by peer" for rank in range(2)]
+    records = [builders.rank(0, exit_code=1, ended=5.0), builders.rank(1, exit_code=1, ended=4.0)]
+    assert diagnosis.first_failure(records, log, gone=[]).rank == 1
+
+
+def test_a_rank_that_the_launcher_ended_is_not_the_cause() -> None:
+    records = [builders.rank(0, exit_code=143, ended=1.0, terminated=True), builders.rank(1, exit_code=1, ended=2.0)]
+    assert diagnosis.first_failure(records, [], gone=[]).rank == 1
+
+
+def test_a_rank_that_raised_is_the_cause_though_one_that_followed_it_was_quicker_to_exit() -> None:
+    records = [builders.rank(0, exit_code=1, ended=1.0), builders.rank(1, exit_code=143, ended=2.0, terminated=True)]
+    log = ["[0]<stderr>:Horovod has been shut down", "[1]<stderr>:Traceback (most recent call last):",
+           "[1]<stderr>:ValueError: no"]  # fmt: skip
+    found = diagnosis.first_failure(records, log, [])
+    assert (found.rank, found.exit_code, found.lines[-1]) == (1, None, "ValueError: no")
+
+
+def test_a_host_that_is_gone_is_the_cause_before_any_rank() -> None:
+    failure = diagnosis.first_failure([builders.rank(0, exit_code=1)], LOG, gone=["10.0.0.11", "10.0.0.12"])
+    assert (failure.reason, failure.host, failure.rank) == ("host", "10.0.0.11", None)
+
+
+@pytest.mark.parametrize("records", [[], [builders.rank(0)], [builders.rank(0, exit_code=None)]])
+def test_where_no_rank_failed_the_launcher_did_and_its_last_lines_are_shown(records: list[object]) -> None:
+    log = [f"line {number}" for number in range(100)]
+    failure = diagnosis.first_failure(records, log, gone=[])  # type: ignore[arg-type]
+    assert (failure.reason, failure.host) == ("launcher", socket.gethostname())
+    assert failure.lines == [f"line {number}" for number in range(70, 100)]
+
+
+def test_the_lines_of_a_rank_are_its_own_and_the_last_thirty() -> None:
+    log = [f"[{number % 2}]<stdout>:line {number}" for number in range(100)]
+    assert diagnosis.lines_of(log, 1) == [f"line {number}" for number in range(41, 100, 2)]
+
+
+def test_the_lines_of_a_rank_are_known_by_the_tags_of_open_mpi_too() -> None:
+    log = ["[1,0]<stdout>:zero", "[1,1]<stdout>:half [1,1]<stdout>:a line", "[1,11]<stderr>:eleven"]
+    assert diagnosis.lines_of(log, 1) == ["half a line"]
+    assert diagnosis.lines_of(log, 11) == ["eleven"]
+
+
+def test_a_rank_that_wrote_nothing_has_no_lines() -> None:
+    assert diagnosis.lines_of(LOG, 7) == []

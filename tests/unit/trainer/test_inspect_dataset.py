@@ -1,0 +1,77 @@
+"""Looking into directories that somebody named: what is said, whatever the data set."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.trainer.data import inspect_dataset
+from orchestrator.trainer.data.inspection import DataError, Found
+from tests import samples
+
+IMAGES = "t10k-images-idx3-ubyte"
+NOBODY = 65534
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (Path.mkdir, "data: empty"),
+        (Path.touch, "data is a file: name the directory it is in"),
+        (lambda path: None, "data: no such directory"),
+    ],
+)
+def test_a_path_that_holds_nothing_is_refused(tmp_path: Path, make: Callable[[Path], None], problem: str) -> None:
+    make(tmp_path / "data")
+    with pytest.raises(DataError, match=problem):
+        inspect_dataset.inspect("mnist", tmp_path / "data")
+
+
+@pytest.mark.parametrize("closed", ["", "data", f"data/{IMAGES}.gz"])
+def test_what_may_not_be_read_is_named(ordinary_user: None, tmp_path: Path, closed: str) -> None:
+    samples.mnist(tmp_path / "data", {"t10k": 1200})
+    (tmp_path / closed).chmod(0)
+    with pytest.raises(DataError, match=r"Permission denied$") as raised:
+        inspect_dataset.inspect("mnist", tmp_path / "data")
+    assert str(tmp_path / (closed or "data")) in str(raised.value)
+    (tmp_path / closed).chmod(0o700)
+
+
+@pytest.fixture
+def ordinary_user(tmp_path: Path) -> Iterator[None]:
+    """Whoever runs the tests, but not root, who may read everything."""
+    if os.geteuid():
+        yield
+        return
+    at, above = tmp_path, [path for path in tmp_path.parents if path.is_relative_to(tempfile.gettempdir())]
+    modes = {path: path.stat().st_mode for path in above}
+    for path in above:
+        path.chmod(path.stat().st_mode | 0o011)
+    os.chown(at, NOBODY, NOBODY)
+    os.seteuid(NOBODY)
+    yield
+    os.seteuid(0)
+    for path, mode in modes.items():
+        path.chmod(mode)
+
+
+def ask(directory: Path) -> dict[str, object]:
+    """The program's answer, as the control side reads it."""
+    command = [sys.executable, "-m", "orchestrator.trainer.data.inspect_dataset", "mnist", str(directory)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    answer: dict[str, object] = json.loads(said)
+    return answer
+
+
+def test_the_program_answers_in_json_what_it_found(tmp_path: Path) -> None:
+    samples.mnist(tmp_path, {"train": 2, "t10k": 1})
+    assert Found(**ask(tmp_path)) == inspect_dataset.inspect("mnist", tmp_path)  # type: ignore[arg-type]
+
+
+def test_the_program_answers_in_json_what_is_wrong(tmp_path: Path) -> None:
+    assert ask(tmp_path) == {"error": f"{tmp_path}: empty", "damaged": False}

@@ -1,0 +1,111 @@
+"""ImageNet's class folders of JPEGs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.trainer.data import imagenet, inspect_dataset
+from orchestrator.trainer.data.inspection import DataError
+from tests import samples
+from tests.samples import JPEG
+
+PNG = imagenet.PNG_START + b"not decodable, but whole" + bytes(4) + imagenet.PNG_END + bytes(4)
+WHOLE = {"train/n02/b.JPEG": JPEG, "train/n01/a.jpg": JPEG, "train/n01/c.JPG": JPEG, "val/n02/d.jpeg": JPEG}
+
+
+def test_images_are_counted_and_listed_split_by_split(tmp_path: Path) -> None:
+    found = inspect_dataset.inspect("imagenet", samples.imagenet(tmp_path, WHOLE))
+    assert (found.train, found.test) == (3, 1)
+    assert found.files == ["train/n01/a.jpg", "train/n01/c.JPG", "train/n02/b.JPEG", "val/n02/d.jpeg"]
+
+
+def test_labels_are_the_places_of_the_class_names_in_order(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, WHOLE)
+    assert imagenet.images(tmp_path) == (
+        ["n01", "n02"],
+        [("train/n01/a.jpg", 0), ("train/n01/c.JPG", 0), ("train/n02/b.JPEG", 1)],
+        [("val/n02/d.jpeg", 1)],
+    )
+
+
+def test_files_that_are_no_images_are_read_over(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, {**WHOLE, "train/n01/readme.txt": b"", "train/list.csv": b"", "labels.json": b"{}"})
+    assert inspect_dataset.inspect("imagenet", tmp_path).train == 3
+
+
+def adding(**images: bytes) -> Callable[[Path], object]:
+    """A whole data set with these beside it, "__" standing for "/"."""
+    added = {f"{name.replace('__', '/')}.jpg": content for name, content in images.items()}
+    return lambda directory: samples.imagenet(directory, {**WHOLE, **added})
+
+
+def only(*names: str) -> Callable[[Path], object]:
+    return lambda directory: samples.imagenet(directory, dict.fromkeys(names, JPEG))
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (adding(train__n01__x=JPEG[:-2]), "train/n01/x.jpg: truncated JPEG"),
+        (adding(val__n01__x=b"\x89PNG" + JPEG), "val/n01/x.jpg: not a JPEG"),
+        (adding(train__n01__x=PNG[:-12]), "train/n01/x.jpg: truncated PNG"),
+        (
+            adding(**{f"train__extra{number}__x": JPEG for number in range(999)}),
+            "train/ has 1001 classes, at most 1000",
+        ),
+        (adding(train__n01__x=b""), "train/n01/x.jpg: not a JPEG"),
+        (adding(val__n03__x=JPEG, val__n04__x=JPEG), "val/ has classes that train/ lacks: n03, n04"),
+        (only("train/n01/a.jpg"), "folder val/ with a folder of JPEGs per class is missing"),
+        (only("val/n01/a.jpg"), "folder train/ with a folder"),
+        (only("train/n01/a.png", "val/n01/a.jpg"), "no JPEG in train"),
+        (only("train/n01/a.jpg", "val/n01/a.png"), "no JPEG in val"),
+    ],
+)
+def test_a_data_set_that_is_not_whole_is_refused(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:
+    make(tmp_path)
+    with pytest.raises(DataError, match=problem):
+        inspect_dataset.inspect("imagenet", tmp_path)
+
+
+def test_bytes_after_the_end_of_a_jpeg_do_no_harm(tmp_path: Path) -> None:
+    """Some published images of ImageNet have a few."""
+    samples.imagenet(tmp_path, {**WHOLE, "train/n01/padded.JPEG": JPEG + bytes(10)})
+    assert inspect_dataset.inspect("imagenet", tmp_path).train == 4
+
+
+def test_a_class_that_only_train_has_does_no_harm(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, {**WHOLE, "train/n03/x.jpg": JPEG})
+    assert inspect_dataset.inspect("imagenet", tmp_path).train == 4
+
+
+def test_a_png_with_a_jpegs_name_does_no_harm(tmp_path: Path) -> None:
+    """ImageNet has one, published as n02105855_2933.JPEG."""
+    samples.imagenet(tmp_path, {**WHOLE, "train/n01/png.JPEG": PNG})
+    assert inspect_dataset.inspect("imagenet", tmp_path).train == 4
+
+
+def test_a_thousand_classes_are_taken(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, {**WHOLE, **{f"train/extra{number}/x.jpg": JPEG for number in range(998)}})
+    assert inspect_dataset.inspect("imagenet", tmp_path).train == 1001
+
+
+def test_where_only_images_cannot_be_read_they_are_named_and_the_rest_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adding(train__n01__x=JPEG[:-2], val__n02__y=b"")(tmp_path)
+    said = {}
+    for skip in (False, True):
+        inspect_dataset.main("imagenet", tmp_path, skip)
+        said[skip] = json.loads(capsys.readouterr().out)
+    what = f"{tmp_path}/train/n01/x.jpg: truncated JPEG, and 1 more that cannot be read"
+    assert said[False] == {"error": what, "damaged": True}
+    assert (said[True]["train"], said[True]["test"]) == (4, 2)
+    assert said[True]["note"] == f"what cannot be read will be skipped: {what}"
+
+
+def test_what_is_no_data_set_is_not_to_be_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    only("train/n01/a.jpg")(tmp_path)
+    inspect_dataset.main("imagenet", tmp_path, True)
+    assert not json.loads(capsys.readouterr().out)["damaged"]

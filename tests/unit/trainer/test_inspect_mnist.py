@@ -1,0 +1,126 @@
+"""MNIST as published: idx files, gzipped or not."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.trainer.data import inspect_dataset, mnist
+from orchestrator.trainer.data.inspection import DataError
+from tests import samples
+
+IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
+
+
+def test_both_splits_are_counted(tmp_path: Path) -> None:
+    samples.mnist(tmp_path, {"train": 7, "t10k": 3})
+    found = inspect_dataset.inspect("mnist", tmp_path)
+    assert (found.train, found.test, found.note, len(found.files)) == (7, 3, "", 4)
+
+
+def test_of_the_test_set_alone_a_thousand_images_are_held_out(tmp_path: Path) -> None:
+    samples.mnist(tmp_path, {"t10k": 1200})
+    found = inspect_dataset.inspect("mnist", tmp_path)
+    assert (found.train, found.test, found.files) == (200, 1000, [f"{IMAGES}.gz", f"{LABELS}.gz"])
+    assert "its last 1000 images are held out" in found.note
+
+
+@pytest.mark.parametrize("spelling", [IMAGES, IMAGES.replace("-idx", ".idx")])
+def test_files_that_were_unpacked_are_taken_in_either_spelling(tmp_path: Path, spelling: str) -> None:
+    (tmp_path / spelling).write_bytes(samples.images_idx(1100))
+    (tmp_path / spelling.replace("images", "labels").replace("3", "1")).write_bytes(samples.labels_idx(1100))
+    assert inspect_dataset.inspect("mnist", tmp_path).train == 100
+
+
+def test_other_files_in_the_directory_are_left_alone(tmp_path: Path) -> None:
+    samples.mnist(tmp_path, {"train": 2, "t10k": 2})
+    (tmp_path / "README").touch()
+    assert "README" not in inspect_dataset.inspect("mnist", tmp_path).files
+
+
+def test_fashion_mnist_has_the_same_files_and_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "README").touch()
+    with pytest.raises(DataError, match="no Fashion-MNIST here: t10k-images-idx3-ubyte"):
+        inspect_dataset.inspect("fashion_mnist", tmp_path)
+    samples.mnist(tmp_path, {"train": 7, "t10k": 3})
+    assert inspect_dataset.inspect("fashion_mnist", tmp_path) == inspect_dataset.inspect("mnist", tmp_path)
+
+
+def test_pixels_and_labels_are_read_as_they_were_written(tmp_path: Path) -> None:
+    (tmp_path / "i").write_bytes(samples.images_idx(3))
+    (tmp_path / "l").write_bytes(samples.labels_idx(12))
+    shape, pixels = mnist.read_idx(tmp_path / "i", mnist.IDX_IMAGES)
+    assert (shape, pixels) == ([3, 28, 28], bytes(784) + b"\x01" * 784 + b"\x02" * 784)
+    assert mnist.read_idx(tmp_path / "l", mnist.IDX_LABELS) == ([12], bytes([*range(10), 0, 1]))
+
+
+def spoilt(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    """Changes what the image file holds once it is unpacked."""
+
+    def spoil(directory: Path) -> None:
+        path = directory / f"{IMAGES}.gz"
+        path.write_bytes(gzip.compress(change(gzip.decompress(path.read_bytes()))))
+
+    return spoil
+
+
+def cut_archive(directory: Path) -> None:
+    path = directory / f"{IMAGES}.gz"
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def not_an_archive(directory: Path) -> None:
+    (directory / f"{IMAGES}.gz").write_bytes(b"<html>not found</html>")
+
+
+def label_of_another_data_set(directory: Path) -> None:
+    """EMNIST has letters too."""
+    (directory / f"{LABELS}.gz").write_bytes(gzip.compress(samples.labels_idx(1200)[:-1] + bytes([25])))
+
+
+def only_training_set(directory: Path) -> None:
+    for path in directory.iterdir():
+        path.unlink()
+    samples.mnist(directory, {"train": 3})
+
+
+def training_images_alone(directory: Path) -> None:
+    """Nobody who brings them wants to train on the test set."""
+    samples.mnist(directory, {"train": 3})
+    (directory / "train-labels-idx1-ubyte.gz").unlink()
+
+
+def corrupt_archive(directory: Path) -> None:
+    path = directory / f"{IMAGES}.gz"
+    content = bytearray(path.read_bytes())
+    content[20] ^= 0xFF
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (cut_archive, "truncated or not gzip"),
+        (not_an_archive, "truncated or not gzip"),
+        (corrupt_archive, "truncated or not gzip"),
+        (spoilt(lambda content: content[:-1]), "truncated: 940799 bytes of data, its header says 940800"),
+        (spoilt(lambda content: b""), "not an idx file of images"),
+        (spoilt(lambda content: content[:10]), "truncated"),
+        (spoilt(lambda content: samples.labels_idx(1200)), "magic number 00000801, expected 00000803"),
+        (spoilt(lambda content: samples.images_idx(1200, size=32)), "1200 images of 32x32"),
+        (spoilt(lambda content: samples.images_idx(1199)), "1199 images of 28x28 and 1200 labels"),
+        (spoilt(lambda content: samples.images_idx(0)), "0 images of 28x28 and 1200 labels"),
+        (lambda directory: samples.mnist(directory, {"t10k": 0}), "images-idx3-ubyte.gz: holds no image"),
+        (lambda directory: samples.mnist(directory, {"t10k": 1000}), "it has 1000 images, of which 1000 would be held"),
+        (label_of_another_data_set, f"{LABELS}.gz: holds the label 25, expected 0 to 9"),
+        (lambda directory: (directory / f"{LABELS}.gz").unlink(), f"{IMAGES}.gz: {LABELS}.gz is missing beside it"),
+        (lambda directory: (directory / f"{IMAGES}.gz").unlink(), f"{LABELS}.gz: {IMAGES}.gz is missing beside it"),
+        (only_training_set, "no MNIST here: t10k-images-idx3-ubyte.gz and its labels are missing"),
+        (training_images_alone, "train-images-idx3-ubyte.gz: train-labels-idx1-ubyte.gz is missing beside it"),
+    ],
+)
+def test_a_data_set_that_is_not_whole_is_refused(tmp_path: Path, spoil: Callable[[Path], object], problem: str) -> None:
+    spoil(samples.mnist(tmp_path, {"t10k": 1200}))
+    with pytest.raises(DataError, match=problem):
+        inspect_dataset.inspect("mnist", tmp_path)

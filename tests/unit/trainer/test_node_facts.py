@@ -1,0 +1,109 @@
+"""What a node says of itself, asked as the control side asks: as a program."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.schema import NodeFacts
+from orchestrator.trainer.telemetry import node_facts
+from tests import waiting
+from tests.unit.conftest import StandIn, Start
+
+
+def ask(address: str, shared: Path, *peers: str) -> NodeFacts:
+    command = [sys.executable, "-m", "orchestrator.trainer.telemetry.node_facts", address, str(shared), *peers]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return NodeFacts.model_validate_json(said, strict=True)
+
+
+def test_a_node_reports_itself_in_the_shape_that_the_other_side_reads(tmp_path: Path) -> None:
+    facts = ask("127.0.0.1", tmp_path)
+    assert (facts.hostname, facts.interface, facts.unreachable) == (socket.gethostname(), "lo", {})
+    assert facts.load >= 0.0
+
+
+def test_an_address_of_another_machine_is_on_no_interface(tmp_path: Path) -> None:
+    assert ask("192.0.2.1", tmp_path).interface is None  # an address that is kept for documentation
+
+
+def test_the_shared_directory_is_tried_and_measured(tmp_path: Path) -> None:
+    facts = ask("127.0.0.1", tmp_path)
+    assert facts.shared_writable
+    assert facts.shared_free > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("shared", ["/proc", "/no/such/directory"])
+def test_a_shared_directory_that_cannot_be_written_is_said_to_be_so(shared: str) -> None:
+    facts = ask("127.0.0.1", Path(shared))
+    assert (facts.shared_writable, facts.shared_free) == (False, 0)
+
+
+def test_the_free_memory_is_no_more_than_the_machine_has(tmp_path: Path) -> None:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < ask("127.0.0.1", tmp_path).memory_available < total
+
+
+def test_a_run_on_the_node_is_reported(start: Start, tmp_path: Path) -> None:
+    run = f"run-{os.getpid()}"
+    child = start("-c", "import time; print('ready', flush=True); time.sleep(60)", ORCHESTRATOR_RUN=run)
+    assert waiting.line(child) == "ready"
+    assert run in ask("127.0.0.1", tmp_path).runs
+
+
+def test_peers_that_ssh_refuses_are_reported_with_what_it_said(stand_in: StandIn, tmp_path: Path) -> None:
+    stand_in("ssh", 'case "$*" in *10.0.0.1\\ true) exit 0;; *10.0.0.3*) exit 7;; esac; echo refused >&2; exit 255')
+    facts = ask("127.0.0.1", tmp_path, "10.0.0.1", "10.0.0.2", "10.0.0.3")
+    assert facts.unreachable == {"10.0.0.2": "refused", "10.0.0.3": "ssh exit code 7"}
+
+
+def test_the_answer_is_one_line_of_json(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "orchestrator.trainer.telemetry.node_facts", "127.0.0.1", str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert len(said.splitlines()) == 1
+    assert set(json.loads(said)) == set(NodeFacts.model_fields)
+
+
+def test_asking_a_node_imports_little() -> None:
+    """Every node of a cluster is asked at once, and nodes may share cores."""
+    assert not imported_by("orchestrator.trainer.telemetry.node_facts") & {
+        "subprocess",
+        "tempfile",
+        "concurrent",
+        "pydantic",
+    }
+
+
+def test_the_shim_of_a_rank_imports_no_pydantic() -> None:
+    assert "pydantic" not in imported_by("orchestrator.trainer.supervision.rank_wrapper")
+
+
+def test_helpers_of_the_launcher_import_none_of_horovod() -> None:
+    assert "horovod" not in imported_by("orchestrator.trainer.supervision.horovodrun")
+
+
+def imported_by(module: str) -> set[str]:
+    code = f"import sys, {module}; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return {name.partition(".")[0] for name in said.split()}
+
+
+@pytest.mark.parametrize("group", ["/", "/orchestrator.slice/orchestrator-demo.slice/docker-1.scope/"])
+def test_the_limit_of_the_own_cgroup_is_the_memory_of_the_node(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, group: str
+) -> None:
+    files = {"memory.max": "1048576", "memory.current": "4096", "memory.stat": "active_file 0\ninactive_file 0\n"}
+    for name, value in files.items():
+        file = tmp_path / "cgroup" / group.lstrip("/") / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(value)
+    (tmp_path / "first").write_text(f"0::{group}init.scope\n")
+    monkeypatch.setattr(node_facts, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(node_facts, "FIRST_PROCESS_CGROUP", tmp_path / "first")
+    facts = node_facts.report("127.0.0.1", tmp_path, [])
+    assert (facts["memory"], facts["memory_available"]) == (1048576, 1048576 - 4096)

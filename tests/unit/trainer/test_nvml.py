@@ -1,0 +1,103 @@
+"""GPUs as dcgm-exporter names them, by our real collector, from a stand-in for NVML."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from orchestrator.trainer.telemetry import nvml, nvml_fields
+from tests.stand_ins import nvml_stand_in
+
+# dcgm-exporter 4.5.3-4.8.2, etc/default-counters.csv: what is on by default, without profiling and NVLink.
+DEFAULTS = {"SM_CLOCK", "MEM_CLOCK", "MEMORY_TEMP", "GPU_TEMP", "POWER_USAGE", "TOTAL_ENERGY_CONSUMPTION",
+            "PCIE_REPLAY_COUNTER", "GPU_UTIL", "MEM_COPY_UTIL", "ENC_UTIL", "DEC_UTIL", "XID_ERRORS", "FB_FREE",
+            "FB_USED", "FB_RESERVED", "VGPU_LICENSE_STATUS", "UNCORRECTABLE_REMAPPED_ROWS",
+            "CORRECTABLE_REMAPPED_ROWS", "ROW_REMAP_FAILURE"}  # fmt: skip
+
+
+@pytest.fixture
+def gpus() -> Iterator[nvml.Gpus]:
+    yield nvml.Gpus(nvml_stand_in)
+    nvml_stand_in.driver["loaded"] = True
+    nvml_stand_in.lost.clear()
+
+
+def values(gpus: nvml.Gpus, gpu: int) -> dict[str, float]:
+    """What is served of a GPU, by DCGM's names without their beginning."""
+    return {
+        name.removeprefix("DCGM_FI_DEV_"): value for name, labels, value in served(gpus) if labels["gpu"] == str(gpu)
+    }
+
+
+def served(gpus: nvml.Gpus) -> list[tuple[str, dict[str, str], float]]:
+    registry = CollectorRegistry()
+    registry.register(gpus)
+    families = text_string_to_metric_families(generate_latest(registry).decode())
+    return [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
+
+
+def test_every_counter_that_dcgm_exporter_has_by_default_is_served_but_profiling_and_nvlink(gpus: nvml.Gpus) -> None:
+    assert set(values(gpus, 0)) >= DEFAULTS
+    assert set(values(gpus, 0)) == {field.name.removeprefix("DCGM_FI_DEV_") for field in nvml_fields.FIELDS}
+
+
+def test_units_are_dcgms(gpus: nvml.Gpus) -> None:
+    found = values(gpus, 0)
+    assert found["POWER_USAGE"] == 312.5  # watts; NVML says milliwatts
+    assert (found["FB_FREE"], found["FB_USED"], found["FB_RESERVED"]) == (30 << 10, 9 << 10, 1 << 10)  # MiB
+    assert found["TOTAL_ENERGY_CONSUMPTION"] == 987_654_321  # millijoules
+    assert (found["GPU_UTIL"], found["MEMORY_TEMP"], found["ECC_SBE_VOL_TOTAL"]) == (93, 55, 3)
+
+
+def test_labels_are_dcgm_exporters(gpus: nvml.Gpus) -> None:
+    assert served(gpus)[0][1] == {
+        "gpu": "0",
+        "UUID": "GPU-stand-in-1000",
+        "pci_bus_id": "00000000:00:04.0",
+        "device": "nvidia0",
+        "modelName": "NVIDIA A100-SXM4-40GB",
+        "DCGM_FI_DRIVER_VERSION": "550.90.07",
+    }
+
+
+def test_what_a_guest_does_not_support_is_left_out_and_not_zero(gpus: nvml.Gpus) -> None:
+    found = values(gpus, 1)
+    assert found["VGPU_LICENSE_STATUS"] == 1
+    assert (found["FB_FREE"], found["FB_USED"]) == (6 << 10, 4 << 10)
+    left_out = {"GPU_TEMP", "MEMORY_TEMP", "POWER_USAGE", "FB_RESERVED", "ECC_DBE_VOL_TOTAL", "XID_ERRORS"}
+    assert left_out & set(found) == set()
+
+
+def test_an_xid_error_is_served_even_of_a_gpu_that_has_fallen_off_the_bus(gpus: nvml.Gpus) -> None:
+    assert values(gpus, 0)["XID_ERRORS"] == 0
+    nvml_stand_in.xid(0, 79)
+    nvml_stand_in.lost.add(nvml_stand_in.WHOLE)
+    assert eventually(lambda: values(gpus, 0) == {"XID_ERRORS": 79})
+    assert values(gpus, 1)["GPU_UTIL"] == 12
+
+
+def test_gpus_come_back_with_their_driver_and_its_absence_is_said_once(
+    gpus: nvml.Gpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nvml_stand_in.driver["loaded"] = False
+    assert served(gpus) == served(gpus) == []
+    assert capsys.readouterr().err == "no GPU is seen: NVML: stand-in error 9\n"
+    nvml_stand_in.driver["loaded"] = True
+    assert values(gpus, 0)["GPU_UTIL"] == 93
+
+
+def test_the_driver_is_asked_to_start_once_and_not_at_every_scrape(gpus: nvml.Gpus) -> None:
+    served(gpus)
+    begun = len(nvml_stand_in.starts)
+    served(gpus)
+    assert len(nvml_stand_in.starts) == begun
+
+
+def eventually(happened: Any) -> bool:
+    deadline = time.monotonic() + 10
+    while not happened() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(happened())

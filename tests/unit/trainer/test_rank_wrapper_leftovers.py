@@ -1,0 +1,199 @@
+"""Nothing of a rank outlives it, or whoever launched it."""
+
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from orchestrator.trainer.supervision.rank_record import RankRecord
+from orchestrator.trainer.supervision.rank_wrapper import GRACE
+from tests import waiting
+from tests.stand_ins import shim
+from tests.unit.conftest import Start
+
+# A rank with a helper in a session of its own; both say their process id and then nothing any more.
+WITH_A_DAEMON = f"""
+import os, subprocess, sys, time
+command = [sys.executable, "-c", {shim.SLEEP!r}]
+daemon = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True)
+print(os.getpid(), daemon.stdout.readline(), flush=True)
+time.sleep(60)
+"""
+# A helper whose environment says nothing of the run, in a session of its own, without a parent; it holds the output.
+WITH_AN_ESCAPED_PROCESS = f"""
+import subprocess, sys
+command = ["env", "-i", "setsid", "--fork", sys.executable, "-u", "-c", {shim.SLEEP!r}]
+subprocess.run(command, check=True)
+sys.stdin.read()
+"""
+# A process outside of the rank that gets the rank's standard output over a socket, and keeps it.
+KEEP = """
+import socket, sys, time
+with socket.socket(socket.AF_UNIX) as server:
+    server.bind("\\0" + sys.argv[1])
+    server.listen()
+    print("listening", flush=True)
+    kept = socket.recv_fds(server.accept()[0], 1, 1)
+    time.sleep(60)
+"""
+HAND_OVER = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as client:
+    client.connect("\\0" + sys.argv[1])
+    socket.send_fds(client, [b"x"], [1])
+print("handed over")
+"""
+
+
+@pytest.fixture
+def run_directory(tmp_path: Path) -> Path:
+    return shim.directory(tmp_path)
+
+
+def test_a_launcher_that_is_gone_ends_the_rank_and_its_daemon(start: Start, run_directory: Path) -> None:
+    child = shim.python(start, run_directory, WITH_A_DAEMON)
+    rank, daemon = map(int, waiting.line(child).split())
+    assert child.stdout is not None
+    child.stdout.close()
+    assert waiting.ends(rank)
+    assert waiting.ends(daemon)
+    assert child.wait() == 143
+    assert shim.record(run_directory).terminated
+
+
+def test_a_rank_that_ends_as_the_launcher_hangs_up_keeps_its_exit_code(start: Start, run_directory: Path) -> None:
+    child = shim.python(start, run_directory, "import time; print('here', flush=True); time.sleep(0.5); exit(7)")
+    assert waiting.line(child) == "here"
+    assert child.stdout is not None
+    child.stdout.close()
+    assert child.wait() == shim.record(run_directory).exit_code == 7
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_launcher_that_asks_for_the_end_gets_it(start: Start, run_directory: Path, number: int) -> None:
+    child = shim.python(start, run_directory, WITH_A_DAEMON)
+    rank, daemon = map(int, waiting.line(child).split())
+    child.send_signal(number)
+    assert child.wait() == 143
+    assert waiting.ends(rank)
+    assert waiting.ends(daemon)
+    assert shim.record(run_directory).terminated
+
+
+def test_a_daemon_does_not_outlive_the_rank_that_ends_by_itself(start: Start, run_directory: Path) -> None:
+    child = shim.python(start, run_directory, WITH_A_DAEMON.replace("time.sleep(60)\n", ""))
+    _, daemon = map(int, waiting.line(child).split())
+    assert child.wait() == 0
+    assert waiting.ends(daemon)
+
+
+def test_a_process_that_shed_its_mark_its_session_and_its_parent_is_ended_with_the_rank(
+    start: Start, run_directory: Path
+) -> None:
+    child = shim.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
+    escaped = int(waiting.line(child))
+    assert child.stdin is not None
+    child.stdin.close()
+    assert child.wait() == 0
+    assert waiting.ends(escaped)
+
+
+def test_a_process_that_shed_its_mark_is_ended_when_the_launcher_is_gone(start: Start, run_directory: Path) -> None:
+    child = shim.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
+    escaped = int(waiting.line(child))
+    assert child.stdout is not None
+    child.stdout.close()
+    assert child.wait() == 143
+    assert waiting.ends(escaped)
+
+
+def test_whoever_holds_a_ranks_output_does_not_hold_the_launchers(start: Start, run_directory: Path) -> None:
+    """Even where it cannot be found: another process was handed the rank's end of the pipe."""
+    keeper = start("-c", KEEP, run_directory.name)
+    waiting.line(keeper)
+    child = shim.python(start, run_directory, HAND_OVER, run_directory.name)
+    assert child.communicate(timeout=waiting.DEADLINE)[0] == "handed over\n"
+    assert waiting.runs(keeper.pid)
+
+
+def test_orphans_that_end_are_buried_while_the_rank_runs(start: Start, run_directory: Path) -> None:
+    code = "import subprocess, time; subprocess.run(['setsid', '--fork', 'true']); print('done'); time.sleep(60)"
+    child = shim.python(start, run_directory, code)
+    waiting.line(child)
+    shim_process = psutil.Process(child.pid)
+    assert waiting.until(lambda: len(shim_process.children(recursive=True)) == 1)
+
+
+def test_what_does_not_heed_the_end_is_killed_before_open_mpi_kills_the_shim(start: Start, run_directory: Path) -> None:
+    """It has one second, of which this takes half; the launcher for Gloo gives five."""
+    code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
+    child = shim.python(start, run_directory, code, HOROVOD_RANK="", OMPI_COMM_WORLD_RANK="3")
+    stubborn = int(waiting.line(child))
+    child.terminate()
+    child.wait(60)
+    assert waiting.ends(stubborn)
+    assert GRACE["OMPI_COMM_WORLD_RANK"] < 1.0
+
+
+SAVES = """
+import signal, time
+def save(*_):
+    time.sleep(1)
+    raise SystemExit(75)
+signal.signal(signal.SIGTERM, save)
+print("training", flush=True)
+time.sleep(60)
+"""
+
+
+OF_OPEN_MPI = {"HOROVOD_RANK": "", "OMPI_COMM_WORLD_RANK": "3"}
+
+
+@pytest.mark.parametrize(
+    ("ours", "added", "exit_code"),
+    [
+        (True, {"SSH_CONNECTION": "10.0.0.10 1 10.0.0.11 22"}, 75),
+        (False, {"SSH_CONNECTION": "10.0.0.10 1 10.0.0.11 22"}, 143),
+        (True, {"SSH_CONNECTION": "x", **OF_OPEN_MPI}, 75),
+        (False, {"SSH_CONNECTION": "x", **OF_OPEN_MPI}, 143),
+        (True, {"SSH_CONNECTION": ""}, 143),
+    ],
+)
+def test_a_trainer_whose_node_goes_may_end_by_itself_and_a_script_may_not(
+    start: Start, run_directory: Path, ours: bool, added: dict[str, str], exit_code: int
+) -> None:
+    """Nor a rank beside horovodrun, which sends signals to those of its own node."""
+    if ours:
+        (run_directory / "config.json").touch()
+    child = shim.python(start, run_directory, SAVES, **added)
+    assert waiting.line(child) == "training"
+    child.terminate()
+    assert child.wait(60) == exit_code
+    assert (shim.record(run_directory).exit_code, shim.record(run_directory).terminated) == (exit_code, True)
+
+
+@pytest.mark.parametrize("asks", ["stop", "ranks/0.json"])
+def test_open_mpi_that_ends_a_run_itself_has_no_patience(start: Start, run_directory: Path, asks: str) -> None:
+    """Where the run is stopped, or a rank has ended: only then mpirun sends the signal."""
+    (run_directory / "config.json").touch()
+    child = shim.python(start, run_directory, SAVES, **OF_OPEN_MPI)
+    assert waiting.line(child) == "training"
+    ended = RankRecord(rank=0, host="x", pid=1, started=1.0, ended=2.0, exit_code=1)
+    ended.write(run_directory / asks)
+    child.terminate()
+    assert child.wait(60) == 143
+
+
+def test_a_trainer_that_was_asked_to_end_has_no_time_left_when_the_launcher_is_gone(
+    start: Start, run_directory: Path
+) -> None:
+    (run_directory / "config.json").touch()
+    code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
+    child = shim.python(start, run_directory, code, SSH_CONNECTION="x")
+    stubborn = int(waiting.line(child))
+    child.terminate()
+    assert child.stdout is not None
+    child.stdout.close()
+    assert child.wait(GRACE["HOROVOD_RANK"] + 10) == 143
+    assert waiting.ends(stubborn)

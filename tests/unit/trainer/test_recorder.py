@@ -1,0 +1,182 @@
+"""What a rank says of its training, as Prometheus would read it; without TensorFlow."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from orchestrator.trainer.telemetry import metrics, snapshots
+from orchestrator.trainer.telemetry import recorder as telemetry_recorder
+from orchestrator.trainer.telemetry.recorder import Plan, Recorder, Split
+from tests import samples
+
+RUN = {"run": "resnet20-mnist-1", "model": "resnet20", "dataset": "mnist", "rank": "1"}
+
+
+def recorder(directory: Path, **changes: Any) -> Recorder:
+    values = {"rank": 1, "world": 2, "batch": 32, "epochs": 2, "steps": 10, "reduced_bytes": 1000, **changes}
+    return Recorder(samples.train_config(restarts=3), Plan(**values), directory)
+
+
+def families(directory: Path) -> dict[str, Metric]:
+    (content,) = snapshots.live(directory)
+    return {family.name: family for family in text_string_to_metric_families(content.decode())}
+
+
+def value(directory: Path, name: str, **labels: str) -> float:
+    found = [
+        sample.value
+        for family in families(directory).values()
+        for sample in family.samples
+        if sample.name == f"orchestrator_training_{name}" and sample.labels == {**RUN, **labels}
+    ]
+    assert len(found) == 1, name
+    return float(found[0])
+
+
+def slow(steps: int, seconds: float) -> Iterator[int]:
+    for number in range(steps):
+        time.sleep(seconds)
+        yield number
+
+
+def epoch(record: Recorder, steps: int, seconds: float = 0.02, reducing: float = 0.01) -> None:
+    """So many steps, each of which waits as long for its input as it works."""
+    for number, _ in enumerate(record.epoch(1, slow(steps, seconds)), 1):
+        time.sleep(seconds)
+        record.step(number, 0.1, reducing)
+
+
+def test_every_step_of_a_call_counts_as_long_as_their_mean(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        for batch, (done, steps) in enumerate(((1, 1), (5, 4))):
+            for _ in record.epoch(1, [batch]):
+                time.sleep(0.04)
+                record.step(done, 0.1, 0.01, steps)
+        record.publish()
+        assert value(tmp_path, "step_seconds_count") == 4
+        assert 0.04 <= value(tmp_path, "step_seconds_sum") < 0.08
+        assert value(tmp_path, "images_total") == 5 * 32
+        assert record.mean
+        assert record.mean.communication == pytest.approx(0.01 / 4)
+
+
+def test_what_is_known_beforehand_is_there_before_the_first_step(tmp_path: Path) -> None:
+    with recorder(tmp_path):
+        assert [value(tmp_path, name) for name in ("world_size", "batch_size", "epochs")] == [2, 32, 2]
+        assert value(tmp_path, "restarts_total") == 3
+        assert value(tmp_path, "progress_ratio") == 0
+        assert value(tmp_path, "start_time_seconds") == pytest.approx(time.time(), abs=60)
+
+
+def test_a_run_that_goes_on_begins_where_the_other_stopped(tmp_path: Path) -> None:
+    with recorder(tmp_path, first=6) as record:
+        assert [value(tmp_path, name) for name in ("start_progress_ratio", "progress_ratio")] == [0.6, 0.6]
+        for _ in record.epoch(1, [0]):
+            record.step(7, 0.1, 0.0)
+        assert [value(tmp_path, name) for name in ("start_progress_ratio", "progress_ratio")] == [0.6, 0.7]
+
+
+def test_a_rank_that_ends_takes_its_series_with_it_however_it_ends(tmp_path: Path) -> None:
+    def run() -> None:
+        with recorder(tmp_path):
+            raise SystemExit("loss is nan")
+
+    with pytest.raises(SystemExit):
+        run()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_steps_are_counted_and_timed_but_for_the_one_that_traces(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        epoch(record, 5)
+        assert value(tmp_path, "images_total") == 5 * 32
+        assert value(tmp_path, "reduced_bytes_total") == 5 * 1000
+        assert value(tmp_path, "progress_ratio") == 0.5
+        assert value(tmp_path, "learning_rate") == 0.1
+        assert value(tmp_path, "step_seconds_count") == 4
+        assert value(tmp_path, "first_step_seconds") >= 0.04
+
+
+def test_the_parts_of_a_step_add_up_to_it(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        epoch(record, 5)
+        parts = {
+            part: value(tmp_path, "step_part_seconds_sum", part=part) for part in ("input", "compute", "communication")
+        }
+        assert sum(parts.values()) == pytest.approx(value(tmp_path, "step_seconds_sum"))
+        assert parts["input"] >= 4 * 0.02
+        assert parts["communication"] == pytest.approx(4 * 0.01)
+        assert parts["compute"] >= 4 * 0.005
+        assert record.mean is not None
+        assert record.mean.input == pytest.approx(parts["input"] / 4)
+
+
+def test_what_ranks_tell_each_other_between_steps_is_communication(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        for number, _ in enumerate(record.epoch(1, range(3)), 1):
+            with record.agreeing():
+                time.sleep(0.02)
+            record.step(number, 0.1, 0.0)
+        assert value(tmp_path, "step_part_seconds_sum", part="communication") >= 2 * 0.02
+
+
+def test_a_step_is_split_without_remainder_even_by_clocks_that_jump() -> None:
+    assert telemetry_recorder.split(1.0, 0.25, 0.5) == Split(0.25, 0.25, 0.5)
+    assert telemetry_recorder.split(1.0, 0.25, 3600.0) == Split(0.25, 0.0, 0.75)
+    assert telemetry_recorder.split(1.0, 0.25, -3600.0) == Split(0.25, 0.75, 0.0)
+
+
+def test_an_epoch_without_a_step_but_the_first_has_no_mean(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        epoch(record, 1)
+        assert record.mean is None
+
+
+def test_the_mean_is_of_the_epoch_alone(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        epoch(record, 3, seconds=0.05)
+        epoch(record, 3, seconds=0.001, reducing=0.0)
+        assert record.mean is not None
+        assert record.mean.input < 0.03
+
+
+def test_scores_and_checkpoints_are_there_once_they_are_known(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        assert families(tmp_path)["orchestrator_training_loss"].samples == []
+        record.scores("test", 0.5, 0.9)
+        with record.checkpoint():
+            time.sleep(0.01)
+        assert (value(tmp_path, "loss", split="test"), value(tmp_path, "top1_ratio", split="test")) == (0.5, 0.9)
+        assert value(tmp_path, "checkpoint_seconds_count") == 1
+        assert value(tmp_path, "checkpoint_seconds_sum") >= 0.01
+
+
+def test_every_metric_of_the_table_is_written_and_nothing_else(tmp_path: Path) -> None:
+    with recorder(tmp_path):
+        assert set(families(tmp_path)) == {metric.family for metric in metrics.TRAINING}
+
+
+def test_a_rank_that_cannot_write_trains_on_and_says_so_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a directory")
+    with recorder(blocked) as record:
+        epoch(record, 3)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"rank 1 is not watched: {blocked}/resnet20-mnist-1.1.prom: ")
+
+
+def test_a_long_epoch_is_written_down_while_it_goes_on(tmp_path: Path) -> None:
+    with recorder(tmp_path, steps=100) as record:
+        seen = set()
+        for number, _ in enumerate(record.epoch(1, range(30)), 1):
+            time.sleep(0.05)
+            record.step(number, 0.1, 0.0)
+            seen.add(value(tmp_path, "images_total"))
+    assert len(seen) >= 2

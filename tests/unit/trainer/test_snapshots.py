@@ -1,0 +1,99 @@
+"""Ranks' files in shared memory, with real processes and the kernel's locks."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+from orchestrator.trainer.telemetry import snapshots
+from orchestrator.trainer.telemetry.snapshots import Snapshot
+
+HOLD = (
+    "import sys, time; from pathlib import Path; from orchestrator.trainer.telemetry.snapshots import Snapshot;"
+    "held = Snapshot(Path(sys.argv[1]), 'run', 0); held.write(b'a rank\\n'); print(flush=True); time.sleep(600)"
+)
+
+
+def rank(directory: Path) -> "subprocess.Popen[bytes]":
+    """A process that has written its file and holds it."""
+    held = subprocess.Popen([sys.executable, "-c", HOLD, str(directory)], stdout=subprocess.PIPE)
+    assert held.stdout is not None
+    held.stdout.readline()
+    return held
+
+
+def kill(process: "subprocess.Popen[bytes]") -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def test_what_a_living_rank_wrote_last_is_read_whole(tmp_path: Path) -> None:
+    mine = Snapshot(tmp_path, "run", 3)
+    for content in (b"first, and longer\n", b"second\n"):
+        mine.write(content)
+        assert list(snapshots.live(tmp_path)) == [content]
+    mine.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_rank_is_read_no_more_and_its_file_goes(tmp_path: Path) -> None:
+    held = rank(tmp_path)
+    assert list(snapshots.live(tmp_path)) == [b"a rank\n"]
+    kill(held)
+    (tmp_path / "run.0.next").write_bytes(b"it died while it wrote")
+    assert list(snapshots.live(tmp_path)) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rank_whose_file_somebody_deleted_is_back_with_its_next_content(tmp_path: Path) -> None:
+    mine = Snapshot(tmp_path, "run", 0)
+    mine.write(b"one\n")
+    mine.path.unlink()
+    mine.write(b"two\n")
+    assert list(snapshots.live(tmp_path)) == [b"two\n"]
+    mine.remove()
+
+
+def test_a_rank_started_again_takes_the_place_of_the_one_that_died(tmp_path: Path) -> None:
+    kill(rank(tmp_path))
+    again = Snapshot(tmp_path, "run", 0)
+    again.write(b"again\n")
+    assert list(snapshots.live(tmp_path)) == [b"again\n"]
+    again.remove()
+
+
+def test_a_reader_that_was_about_to_read_what_is_replaced_meanwhile_takes_no_living_rank_for_dead(
+    tmp_path: Path,
+) -> None:
+    """Thousands of replacements under the eyes of a reader: the file never goes, and is never half."""
+    command = HOLD.replace("time.sleep(600)", "[held.write(b'a rank\\n' * n) for n in range(1, 4000)]; time.sleep(600)")
+    held = subprocess.Popen([sys.executable, "-c", command, str(tmp_path)], stdout=subprocess.PIPE)
+    assert held.stdout is not None
+    held.stdout.readline()
+    sizes = [len(content) for _ in range(2000) for content in snapshots.live(tmp_path)]
+    assert (tmp_path / "run.0.prom").exists()
+    assert {size % len(b"a rank\n") for size in sizes} == {0}
+    assert sizes == sorted(sizes)
+    assert len(sizes) > 1000
+    kill(held)
+
+
+def test_everybody_may_write_in_the_directory_and_read_but_delete_only_their_own(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    mine = Snapshot(tmp_path / "made", "run", 0)
+    mine.write(b"")
+    os.umask(before)
+    assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o1777
+    assert stat.S_IMODE(mine.path.stat().st_mode) == 0o644
+    mine.remove()
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "run.0.prom").symlink_to(tmp_path / "secret")
+    assert list(snapshots.live(tmp_path)) == []
+    assert (tmp_path / "secret").exists()

@@ -1,0 +1,59 @@
+"""A launch that is slow is not a node that is dead: what is said of ranks that have not started."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from orchestrator.runs.launch import START_SECONDS, launch_command
+from orchestrator.trainer.supervision import starting
+from orchestrator.trainer.supervision.starting import Start
+from tests import builders
+from tests.stand_ins import supervisor
+from tests.unit.conftest import Start as Process
+
+
+@pytest.fixture
+def run_directory(tmp_path: Path) -> Path:
+    made = supervisor.directory(tmp_path)
+    (made / "hostfile").write_text("127.0.0.1 slots=1\n127.0.0.2 slots=2\n")
+    return made
+
+
+def started(run_directory: Path, *ranks: int) -> None:
+    for rank in ranks:
+        builders.rank(rank).write(run_directory / "ranks" / f"{rank}.json")
+
+
+def test_ranks_without_a_record_are_named_with_their_hosts(run_directory: Path) -> None:
+    start = starting.of(run_directory, ["horovodrun", "-np", "3"])
+    started(run_directory, 1)
+    assert start.said(start.missing(), 12.0) == (
+        "1 of 3 ranks have started after 12 s; not yet: rank 0 on 127.0.0.1, rank 2 on 127.0.0.2"
+    )
+
+
+def test_of_many_ranks_only_some_are_named(run_directory: Path) -> None:
+    start = Start(run_directory, [f"10.0.0.{number}" for number in range(64)], 9.0)
+    said = start.said(start.missing(), 12.0)
+    assert said.startswith("0 of 64 ranks")
+    assert said.endswith("rank 7 on 10.0.0.7, 56 more")
+
+
+def test_the_time_allowed_grows_with_the_ranks() -> None:
+    few, many = (launch_command(builders.run(np=np)) for np in (2, 64))
+    seconds = [int(words[words.index("--start-timeout") + 1]) for words in (few, many)]
+    assert seconds[0] < seconds[1]
+    assert seconds[1] >= START_SECONDS + 64 * 3
+
+
+def test_a_slow_start_is_told_and_a_late_one_fails_as_such(start: Process, run_directory: Path) -> None:
+    started(run_directory, 0, 2)
+    options = ["-np", "3", "--start-timeout", "2"]
+    launcher = ["-c", "import time; time.sleep(60)", *options]
+    assert supervisor.supervise(start, run_directory, *launcher, by=supervisor.IN_HASTE).wait(timeout=30) != 0
+    kept = supervisor.status(run_directory)
+    assert kept.failure
+    assert (kept.failure.reason, kept.failure.host) == ("start", socket.gethostname())
+    assert "2 of 3 ranks have started after 2 s; not yet: rank 1 on 127.0.0.2" in kept.failure.lines[0]
+    assert "2 of 3 ranks have started after 1 s" in (run_directory / "log").read_text()

@@ -1,0 +1,67 @@
+"""How a run ends: what its supervisor makes of the launcher's end."""
+
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.stand_ins import supervisor
+from tests.unit.conftest import Start
+
+
+@pytest.fixture
+def run_directory(tmp_path: Path) -> Path:
+    return supervisor.directory(tmp_path)
+
+
+def test_a_run_whose_ranks_end_well_has_finished(start: Start, run_directory: Path) -> None:
+    assert (
+        supervisor.supervise(
+            start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), "print('trained')"
+        ).wait()
+        == 0
+    )
+    kept = supervisor.status(run_directory)
+    assert (kept.state, kept.exit_code, kept.failure, kept.left) == ("finished", 0, None, [])
+    assert kept.started <= kept.ended
+    assert (run_directory / "log").read_text() == "[0]<stdout>:trained\n"
+
+
+def test_a_run_whose_rank_fails_has_failed_for_that_ranks_reason(start: Start, run_directory: Path) -> None:
+    code = "raise SystemExit('no such file: weights')"
+    assert supervisor.supervise(start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), code).wait() == 1
+    kept = supervisor.status(run_directory)
+    assert (kept.state, kept.exit_code) == ("failed", 1)
+    assert kept.failure is not None
+    assert (kept.failure.reason, kept.failure.rank, kept.failure.host) == ("rank", 0, socket.gethostname())
+    assert kept.failure.lines == ["no such file: weights"]
+
+
+def test_a_launcher_that_fails_by_itself_is_told_from_a_rank_that_fails(start: Start, run_directory: Path) -> None:
+    assert supervisor.supervise(start, run_directory, "-c", "raise SystemExit('cannot reach 10.0.0.9')").wait() == 1
+    kept = supervisor.status(run_directory)
+    assert kept.failure is not None
+    assert (kept.failure.reason, kept.failure.lines) == ("launcher", ["cannot reach 10.0.0.9"])
+
+
+def test_a_launcher_that_is_killed_gives_128_and_its_signal(start: Start, run_directory: Path) -> None:
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    assert supervisor.supervise(start, run_directory, "-c", code).wait() == 128 + signal.SIGKILL
+    assert supervisor.status(run_directory).state == "failed"
+
+
+def test_a_launcher_that_is_not_there_is_a_failure_of_the_launcher(start: Start, run_directory: Path) -> None:
+    (run_directory / "command.json").write_text('["/no/such/horovodrun"]')
+    log = run_directory / "log"
+    process = start(*supervisor.AS_INSTALLED, str(run_directory), output=log, ORCHESTRATOR_RUN=run_directory.name)
+    assert process.wait() == 127
+    failure = supervisor.status(run_directory).failure
+    assert failure is not None
+    assert (failure.reason, failure.lines) == ("launcher", ["/no/such/horovodrun: No such file or directory"])
+
+
+def test_the_launcher_gets_its_arguments_as_they_were_written(start: Start, run_directory: Path) -> None:
+    words = ["two words", "$HOME", "${ORCHESTRATOR_RUN}", "it's", "Grüße", "%n", ""]
+    supervisor.supervise(start, run_directory, "-c", "import sys; print(ascii(sys.argv[1:]))", *words).wait()
+    assert (run_directory / "log").read_text() == f"{words!a}\n"

@@ -1,0 +1,162 @@
+"""A run that is stopped or ends leaves nothing behind, in bounded time."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from orchestrator.runs import launch
+from orchestrator.trainer.supervision import supervise
+from tests import waiting
+from tests.stand_ins import shim, supervisor
+from tests.unit.conftest import StandIn, Start
+
+END_SECONDS = 5.0  # processes.end()
+LEAVE_A_DAEMON = f"""
+import subprocess, sys
+command = [sys.executable, "-c", {shim.SLEEP!r}]
+daemon = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True)
+print(daemon.stdout.readline(), end="")
+"""
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
+# A rank that ends by itself once it is asked to, as our trainer does.
+HEEDS = """
+import os, pathlib, sys, time
+print(os.getpid(), flush=True)
+while not pathlib.Path(os.environ["RUN_DIRECTORY"], "stop").exists():
+    time.sleep(0.05)
+sys.exit(75)
+"""
+LEAVE_AN_UNMARKED_PROCESS = f"""
+import subprocess, sys
+daemon = subprocess.run(["env", "-i", "setsid", "--fork", sys.executable, "-u", "-c", {shim.SLEEP!r}], check=True)
+"""
+
+
+@pytest.fixture
+def run_directory(tmp_path: Path) -> Path:
+    return supervisor.directory(tmp_path)
+
+
+def test_a_run_that_is_stopped_leaves_no_process_and_has_no_failure(start: Start, run_directory: Path) -> None:
+    process = supervisor.supervise(start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), shim.SLEEP)
+    rank = supervisor.pid_in_log(run_directory)
+    process.terminate()
+    process.wait()
+    kept = supervisor.status(run_directory)
+    assert (kept.state, kept.failure) == ("stopped", None)
+    assert waiting.ends(rank)
+
+
+@pytest.fixture
+def training(run_directory: Path) -> Path:
+    """The directory of a run of our trainer that has begun."""
+    (run_directory / "config.json").touch()
+    (run_directory / "checkpoints").mkdir()
+    return run_directory
+
+
+def test_a_trainer_that_is_stopped_may_write_a_checkpoint_before(
+    start: Start, training: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUN_DIRECTORY", str(training))
+    process = supervisor.supervise(start, training, "-c", supervisor.LAUNCH, str(training), HEEDS)
+    supervisor.pid_in_log(training)
+    process.terminate()
+    assert process.wait() == 75
+    kept = supervisor.status(training)
+    assert (kept.state, kept.exit_code, kept.failure) == ("stopped", 75, None)
+    assert not shim.record(training, 0).terminated
+
+
+def test_a_trainer_that_does_not_end_by_itself_is_ended(start: Start, training: Path) -> None:
+    process = supervisor.supervise(
+        start, training, "-c", supervisor.LAUNCH, str(training), shim.SLEEP, by=supervisor.IN_HASTE
+    )
+    rank = supervisor.pid_in_log(training)
+    process.terminate()
+    process.wait()
+    assert waiting.ends(rank)
+    assert supervisor.status(training).state == "stopped"
+    assert (training / "stop").exists()
+
+
+def test_a_run_whose_nodes_are_taken_away_has_been_stopped_and_has_not_failed(start: Start, training: Path) -> None:
+    """Ranks then end with a checkpoint and an exit code of their own, and the launcher with another."""
+    code = f"{supervisor.LAUNCH.replace('rank.wait()', 'rank.wait() and 1')}"
+    process = supervisor.supervise(start, training, "-c", code, str(training), "raise SystemExit(75)")
+    assert process.wait() == 75
+    assert (supervisor.status(training).state, supervisor.status(training).failure) == ("stopped", None)
+
+
+def test_a_script_that_ends_with_the_trainers_exit_code_has_failed(start: Start, run_directory: Path) -> None:
+    code = "raise SystemExit(75)"
+    supervisor.supervise(start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), code).wait()
+    assert supervisor.status(run_directory).state == "failed"
+
+
+def test_all_that_a_stop_waits_for_fits_into_the_time_of_the_unit() -> None:
+    given = supervise.TRAINER_GRACE + supervise.LAUNCHER_GRACE + END_SECONDS + supervise.SWEEP_SECONDS
+    assert given < launch.STOP_SECONDS
+
+
+@pytest.mark.parametrize("exit_code", [0, 3])
+def test_what_a_launcher_leaves_in_sessions_of_its_own_is_swept(
+    start: Start, run_directory: Path, exit_code: int
+) -> None:
+    process = supervisor.supervise(start, run_directory, "-c", f"{LEAVE_A_DAEMON}\nsys.exit({exit_code})")
+    assert process.wait() == exit_code
+    assert waiting.ends(supervisor.pid_in_log(run_directory))
+
+
+def test_a_process_without_the_runs_mark_is_swept_on_the_head_too(start: Start, run_directory: Path) -> None:
+    code = f"{LEAVE_AN_UNMARKED_PROCESS}\ninput()"
+    process = supervisor.supervise(start, run_directory, "-c", code)
+    escaped = supervisor.pid_in_log(run_directory)
+    process.terminate()
+    process.wait()
+    assert waiting.ends(escaped)
+    assert supervisor.status(run_directory).state == "stopped"
+
+
+def test_a_launcher_that_does_not_heed_the_stop_is_killed(start: Start, run_directory: Path) -> None:
+    process = supervisor.supervise(start, run_directory, "-c", STUBBORN, by=supervisor.IN_HASTE)
+    launcher = supervisor.pid_in_log(run_directory)
+    process.terminate()
+    assert process.wait() == 128 + signal.SIGKILL
+    assert not waiting.runs(launcher)
+    assert supervisor.status(run_directory).state == "stopped"
+
+
+def test_a_run_that_is_stopped_at_its_very_beginning_has_been_stopped(start: Start, run_directory: Path) -> None:
+    """As soon as the signal does not simply end Python: before the launcher is there."""
+    process = supervisor.supervise(start, run_directory, "-c", shim.SLEEP)
+    assert waiting.until(lambda: catches_termination(process.pid))
+    process.terminate()
+    process.wait()
+    assert supervisor.status(run_directory).state == "stopped"
+
+
+def catches_termination(pid: int) -> bool:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next(line.split()[1] for line in lines if line.startswith("SigCgt"))
+    return bool(int(caught, 16) & 1 << (signal.SIGTERM - 1))
+
+
+@pytest.mark.parametrize("here", [["127.0.0.1"], []])
+def test_a_host_is_lost_where_ssh_fails_and_not_where_the_sweep_fails_or_is_slow(
+    start: Start, stand_in: StandIn, run_directory: Path, here: list[str]
+) -> None:
+    """Also where the head, which has no ranks then, is not among the hosts."""
+    stand_in(
+        "ssh",
+        'case "$*" in *10.0.0.4*) exit 255;; *10.0.0.3*) echo no room >&2; exit 1;; *.2*) exec /bin/sleep 60; esac',
+    )
+    hosts = [*here, *(f"10.0.0.{number}" for number in range(2, 5))]
+    (run_directory / "hostfile").write_text("".join(f"{host} slots=1\n" for host in hosts))
+    assert supervisor.supervise(start, run_directory, "-c", "raise SystemExit(1)", by=supervisor.IN_HASTE).wait() == 1
+    kept = supervisor.status(run_directory)
+    assert kept.left == ["10.0.0.2", "10.0.0.4"]
+    assert kept.failure is not None
+    assert (kept.failure.reason, kept.failure.host) == ("host", "10.0.0.4")
+    assert "processes of the run may be left on 10.0.0.3: no room" in (run_directory / "log").read_text()
