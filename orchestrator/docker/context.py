@@ -46,8 +46,8 @@ def digest(base_image: str, accelerator: str = "cpu") -> str:
 def inputs() -> Iterator[tuple[str, Path]]:
     """Yield (name in the build context, local file) of all inputs of the images, in a fixed order."""
     docker = assets.directory("docker")
-    for path in sorted(docker.iterdir()):
-        yield path.name, path
+    for path in sorted(path for path in docker.rglob("*") if path.is_file() and path.suffix != ".pyc"):
+        yield str(path.relative_to(docker)), path
     for name in ("__init__", *SHARED, "trainer"):
         module = assets.PACKAGE / f"{name}.py"
         for path in [module] if module.exists() else sorted(module.with_suffix("").rglob("*.py")):

@@ -1,0 +1,81 @@
+"""Patches of Horovod: small, with a header, numbered, and applied exactly or not at all."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from orchestrator import assets
+from tests.conftest import Missing
+
+PATCHES = sorted(assets.directory("docker").joinpath("horovod").glob("*.patch"))
+HEADER = re.compile(r"What: .+?\nWhy: .+?\nUpstream: .+?\n\n(?=--- a/)", re.DOTALL)
+ONE = """What: Answer yes.
+Why: A test.
+Upstream: none
+
+--- a/answer.py
++++ b/answer.py
+@@ -2 +2 @@
+-no
++yes
+"""
+
+
+def apply(directory: Path, source: str) -> "subprocess.CompletedProcess[str]":
+    """Apply ONE, beside a copy of apply.sh, to a directory with this answer.py."""
+    patches, sources = directory / "patches", directory / "sources"
+    for made in (patches, sources):
+        made.mkdir()
+    shutil.copy(PATCHES[0].with_name("apply.sh"), patches)
+    (patches / "0001-one.patch").write_text(ONE)
+    (sources / "answer.py").write_text(source)
+    return subprocess.run(
+        ["sh", patches / "apply.sh", sources], capture_output=True, text=True, check=False, cwd=directory
+    )
+
+
+@pytest.fixture(autouse=True)
+def needs_patch(missing: Missing) -> None:
+    if shutil.which("patch") is None:
+        missing("this machine has no patch")
+
+
+def test_no_two_patches_have_the_same_number() -> None:
+    numbers = [int(path.name[:4]) for path in PATCHES]
+    assert len(set(numbers)) == len(numbers) > 0
+
+
+@pytest.mark.parametrize("path", PATCHES, ids=lambda path: str(path.stem))
+def test_the_page_of_changes_has_a_row_for_a_patch(path: Path) -> None:
+    page = assets.PACKAGE.parent / "docs" / "horovod.md"
+    assert f"| `{path.stem}` |" in page.read_text()
+
+
+@pytest.mark.parametrize("path", PATCHES, ids=lambda path: str(path.stem))
+def test_a_patch_says_what_why_and_where_it_was_reported(path: Path) -> None:
+    assert HEADER.match(path.read_text())
+
+
+@pytest.mark.parametrize("path", PATCHES, ids=lambda path: str(path.stem))
+def test_a_patch_names_no_line_that_it_does_not_change(path: Path) -> None:
+    body = path.read_text().partition("\n--- a/")[2].splitlines()[1:]
+    assert [line for line in body if not line.startswith(("+", "-", "@@"))] == []
+
+
+def test_a_patch_that_fits_changes_the_sources(tmp_path: Path) -> None:
+    said = apply(tmp_path, "maybe\nno\n")
+    assert (said.returncode, (tmp_path / "sources" / "answer.py").read_text()) == (0, "maybe\nyes\n")
+
+
+def test_a_patch_that_does_not_fit_ends_the_build_and_is_named(tmp_path: Path) -> None:
+    said = apply(tmp_path, "maybe\nnot\n")
+    assert said.returncode == 1
+    assert "0001-one.patch does not apply" in said.stderr
+
+
+def test_a_patch_that_was_applied_before_ends_the_build(tmp_path: Path) -> None:
+    said = apply(tmp_path, "maybe\nyes\n")
+    assert said.returncode == 1
