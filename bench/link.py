@@ -14,7 +14,7 @@ import subprocess
 from bench.harness import Bench, Row, bench, interleaved, machine, paired, write
 from bench.train_ours import HOROVODS_CYCLE
 from orchestrator.runs.check import CONTROLLERS
-from orchestrator.schema import Hello
+from orchestrator.schema import CheckResult
 
 NODES = ("bench-head", "bench-worker-0")
 TRAIN = ("train", "resnet50", "--dataset", "synthetic", "--batch-size", "32")
@@ -45,7 +45,9 @@ def trained(b: Bench, *options: str) -> float:
 
 def step(b: Bench, controller: str) -> float:
     """Return the steps/s that `check` measures to choose between controllers."""
-    return 1 / (Hello.model_validate_json(b.run("check", "--controller", controller, "--json")).whole_step_seconds or 0)
+    return 1 / (
+        CheckResult.model_validate_json(b.run("check", "--controller", controller, "--json")).whole_step_seconds or 0
+    )
 
 
 def rows(b: Bench, rate: str, rounds: int, asked: tuple[str, ...]) -> list[Row]:

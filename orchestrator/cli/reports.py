@@ -17,7 +17,7 @@ from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
 from orchestrator.runs.control import Seen
 from orchestrator.runs.script import Source
-from orchestrator.schema import Hello, HelloRank, Prepared, Results, Staged
+from orchestrator.schema import CheckRank, CheckResult, Prepared, Results, Staged
 from orchestrator.terraform import Change
 
 
@@ -132,7 +132,7 @@ def _training(found: Results) -> None:
         output.line(str(explanation))
 
 
-def hello(found: Hello) -> None:
+def check_result(found: CheckResult) -> None:
     """Print the ranks that answered, their allreduce results, and its cost by message size."""
     output.table(
         ("rank", "host", "local rank", "allreduce"),
@@ -173,7 +173,7 @@ def staged(found: Staged) -> None:
     )
 
 
-def _proof(rank: HelloRank, found: Hello) -> str:
+def _proof(rank: CheckRank, found: CheckResult) -> str:
     right = rank.allreduce_sum == found.expected_sum
     return f"{rank.allreduce_sum:g} (right)" if right else f"{rank.allreduce_sum:g} instead of {found.expected_sum:g}"
 

@@ -15,7 +15,7 @@ from orchestrator.runs import check as runs_check
 from orchestrator.runs import jobs, script, store
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs.launch import Run
-from orchestrator.schema import Hello
+from orchestrator.schema import CheckResult
 from orchestrator.state import Home
 
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Start it and return.")]
@@ -36,7 +36,7 @@ Resume = Annotated[
     ),
 ]
 AS_BEFORE = ("controller", "cycle_time", "fusion_threshold", "autotune")  # kept when a run is resumed, unless given
-LIMITS = ("epochs", "steps", "max_time", "on_damage", "on_nan")  # may be changed when a run is resumed
+LIMITS = ("epochs", "steps", "max_time", "on_bad_sample", "on_nan")  # may be changed when a run is resumed
 BESIDE_RESUME = (*LIMITS, "data")  # where the data is on this machine, in case the cluster no longer has it
 WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
 
@@ -59,7 +59,7 @@ def check(
     """Prove the cluster: health of every node, then an allreduce over all ranks, by value and by speed."""
     config = options.load(config_file, name, launched(np, controller, network_interface, cycle_time))
     place, cluster, digest = deployed(config)
-    shown = follow.left(runs_check.MEASURED, Hello, reports.hello)
+    shown = follow.left(runs_check.MEASURED, CheckResult, reports.check_result)
     follow.follow(place, cluster, runs_check.start(place, cluster, digest, config.launch), json, shown, quiet=True)
 
 
@@ -84,7 +84,7 @@ def train(
     adasum: Annotated[bool | None, key("train.adasum", "--adasum/--no-adasum")] = None,
     checkpoint_every: Annotated[str | None, key("train.checkpoint_every")] = None,
     keep_checkpoints: Annotated[int | None, key("train.keep_checkpoints")] = None,
-    on_damage: Annotated[str | None, key("train.on_damage")] = None,
+    on_bad_sample: Annotated[str | None, key("train.on_bad_sample")] = None,
     on_nan: Annotated[str | None, key("train.on_nan")] = None,
     resume: Resume = None,
     np: Np = None,
@@ -109,7 +109,7 @@ def train(
         "train.backward_passes_per_step": backward_passes_per_step, "train.adasum": adasum,
         "train.gradient_predivide_factor": gradient_predivide_factor,
         "train.checkpoint_every": checkpoint_every, "train.keep_checkpoints": keep_checkpoints,
-        "train.on_damage": on_damage, "train.on_nan": on_nan,
+        "train.on_bad_sample": on_bad_sample, "train.on_nan": on_nan,
         **launched(np, controller, network_interface, cycle_time, fusion_threshold, autotune),
     }  # fmt: skip
     if resume:

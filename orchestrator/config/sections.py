@@ -141,7 +141,7 @@ class Train(Section):
     keep_checkpoints: int = Field(
         3, ge=1, le=1000, description="how many of the newest checkpoints are kept, beside the best"
     )
-    on_damage: Otherwise = Field(
+    on_bad_sample: Otherwise = Field(
         "stop", description="what a run does about samples that cannot be read: stop, or skip them by name"
     )
     on_nan: Otherwise = Field(

@@ -11,11 +11,11 @@ from orchestrator.config import Launch
 from orchestrator.errors import OrchestratorError, command
 from orchestrator.runs import control, launch, log, store
 from orchestrator.runs.launch import Run
-from orchestrator.schema import Hello
+from orchestrator.schema import CheckResult
 from orchestrator.ssh import Session
 from orchestrator.state import Home
 
-KIND, MEASURED = "check", "hello.json"
+KIND, MEASURED = "check", "check.json"
 CONTROLLERS = ("gloo", "mpi")
 GAIN = 1.1  # MPI must be this many times as fast: with other users on the machine, one program varies by as much
 
@@ -128,7 +128,7 @@ def _step(place: Home, head: Session, run: Run, cluster: Cluster) -> Step | None
     answer = head.run(["cat", path])
     if answer.exit_code:
         return None
-    found = ssh.parsed(Hello, answer.output, head, path, f"{command('check', cluster.name)} measures again")
+    found = ssh.parsed(CheckResult, answer.output, head, path, f"{command('check', cluster.name)} measures again")
     return Step(found.whole_step_seconds, found.step_work) if found.whole_step_seconds else None
 
 

@@ -45,7 +45,7 @@ def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
     options = recipes.communication.launched(config.train, config.launch)
     _require_exchange(recipes.communication.settings(config.train), cluster, options)
     with progress.step(f"Checking data set {dataset}") as step:
-        remedy = None if config.train.on_damage == "skip" else "--on-damage skip goes on without what cannot be read"
+        remedy = None if config.train.on_bad_sample == "skip" else "use --on-bad-sample skip to train without them"
         found = datasets.find(dataset, config.train.data, step.detail, remedy)
     if found and found.note:
         progress.note(f"{dataset}: {found.note}")

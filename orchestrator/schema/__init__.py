@@ -12,7 +12,7 @@ directory
 ``checkpoints/…``   rank 0              :class:`Checkpoints`, :class:`Checkpoint`
 ``status.json``     the supervisor      :class:`RunStatus`
 ``results.json``    rank 0              :class:`Results`
-``hello.json``      rank 0              :class:`Hello`
+``check.json``      rank 0              :class:`CheckResult`
 ``prepared.json``   rank 0              :class:`Prepared`
 ``staged.json``     rank 0              :class:`Staged`
 ==================  ==================  ==============================================
@@ -37,13 +37,25 @@ from orchestrator.schema.results import (
     Unfinished,
     World,
 )
-from orchestrator.schema.runs import TERMINATED, Failure, Hello, HelloRank, HelloSize, NodeFacts, RunStatus, State
+from orchestrator.schema.runs import (
+    TERMINATED,
+    CheckMessage,
+    CheckRank,
+    CheckResult,
+    Failure,
+    NodeFacts,
+    RunStatus,
+    State,
+)
 from orchestrator.schema.training import Compression, Optimizer, Otherwise, Precision, Schedule, TrainConfig
 
 __all__ = [
     "LOCAL_DATA",
     "TERMINATED",
     "Address",
+    "CheckMessage",
+    "CheckRank",
+    "CheckResult",
     "Checkpoint",
     "Checkpoints",
     "Communication",
@@ -51,9 +63,6 @@ __all__ = [
     "Epoch",
     "Failure",
     "FileName",
-    "Hello",
-    "HelloRank",
-    "HelloSize",
     "Kept",
     "Manifest",
     "MetricName",

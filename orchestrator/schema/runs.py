@@ -53,7 +53,7 @@ class NodeFacts(File):
     unreachable: dict[str, str]
 
 
-class HelloRank(File):
+class CheckRank(File):
     """Rank of a check: its host, its number on that host, and the sum that its allreduce returned."""
 
     rank: int
@@ -62,7 +62,7 @@ class HelloRank(File):
     allreduce_sum: float
 
 
-class HelloSize(File):
+class CheckMessage(File):
     """Measurements of one message size.
 
     ``latency_seconds`` is the median of an allreduce, ``bus_bandwidth`` is in bytes/s per rank pair of links as
@@ -74,7 +74,7 @@ class HelloSize(File):
     bus_bandwidth: float
 
 
-class Hello(File):
+class CheckResult(File):
     """Measurements of ``orchestrator check``: ranks, the sum that proves the allreduce, latency by message size.
 
     ``sizes`` lacks large messages, and ``step_work`` is less than 1, if measuring them would have taken too long.
@@ -84,8 +84,8 @@ class Hello(File):
 
     size: int
     expected_sum: float
-    ranks: list[HelloRank]
-    sizes: list[HelloSize]
+    ranks: list[CheckRank]
+    sizes: list[CheckMessage]
     step_seconds: float | None = None
     step_work: float = Field(1.0, gt=0.0, le=1.0)
 

@@ -43,10 +43,11 @@ class TrainConfig(File):
     the number of ranks, except with the ranks of one node with GPUs, of which Horovod takes the mean (its
     docs/adasum_user_guide.rst finds 2 to 2.5 times the rate of one rank good on CPUs: set that with ``learning_rate``).
 
-    ``on_damage`` and ``on_nan`` say whether a run ends ("stop") or continues ("skip"). ``on_damage``: a sample cannot
-    be read, or its record does not match the checksum stored with it. In training, the first readable sample of its
-    batch replaces it, so that all ranks make as many steps of as many images as without the damage, and the same ones
-    when the run is resumed; a batch without any readable sample ends the run. In evaluation the sample is left out.
+    ``on_bad_sample`` and ``on_nan`` say whether a run ends ("stop") or continues ("skip"). ``on_bad_sample``: a sample
+    cannot be read, or its record does not match the checksum stored with it. In training, the first readable sample of
+    its batch replaces it, so that all ranks make as many steps of as many images as without the damage, and the same
+    ones when the run is resumed; a batch without any readable sample ends the run. In evaluation the sample is left
+    out.
     ``on_nan``: in a step, a rank's loss or a gradient is not a number. No rank applies the update of that step, and its
     images are not counted; too many such steps in a row end the run.
     """
@@ -93,7 +94,7 @@ class TrainConfig(File):
     keep_checkpoints: int = 3
     checkpoint_every: float | None = None
     resume: str | None = None
-    on_damage: Otherwise = "stop"
+    on_bad_sample: Otherwise = "stop"
     on_nan: Otherwise = "stop"
 
     @model_validator(mode="before")

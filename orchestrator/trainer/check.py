@@ -20,7 +20,7 @@ if os.environ.get("ORCHESTRATOR_RANK", "").endswith(":0"):
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from orchestrator.schema import Hello, HelloRank, HelloSize
+from orchestrator.schema import CheckMessage, CheckRank, CheckResult
 from orchestrator.trainer import check_size
 from orchestrator.trainer.check_size import MESSAGE_SIZES
 
@@ -43,21 +43,21 @@ def main(run_directory: Path, most_work: float) -> None:
         tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
     total = float(hvd.allreduce(tf.constant(float(hvd.rank() + 1)), op=hvd.Sum, name="proof"))
     print(f"rank {hvd.rank()} of {hvd.size()} on {socket.gethostname()}: allreduce gives {total:g}", flush=True)
-    mine = HelloRank(rank=hvd.rank(), host=socket.gethostname(), local_rank=hvd.local_rank(), allreduce_sum=total)
+    mine = CheckRank(rank=hvd.rank(), host=socket.gethostname(), local_rank=hvd.local_rank(), allreduce_sum=total)
     ranks = hvd.allgather_object(mine)
     clock = Clock()
     sizes = _messages(clock)
     side, step_seconds = _step(clock, check_size.side(most_work))
     expected = hvd.size() * (hvd.size() + 1) / 2
     if hvd.rank() == 0:
-        Hello(
+        CheckResult(
             size=hvd.size(),
             expected_sum=expected,
             ranks=ranks,
             sizes=sizes,
             step_seconds=step_seconds,
             step_work=check_size.work(side),
-        ).write(run_directory / "hello.json")
+        ).write(run_directory / "check.json")
     if total != expected:
         sys.exit(f"rank {hvd.rank()}: the allreduce of 1 to {hvd.size()} gave {total:g}, expected {expected:g}")
 
@@ -72,10 +72,10 @@ def say(text: str) -> None:
         print(text, flush=True)
 
 
-def _messages(clock: Clock) -> list[HelloSize]:
+def _messages(clock: Clock) -> list[CheckMessage]:
     """Measure message sizes in ascending order for as long as MESSAGE_SECONDS allow."""
     say(f"measuring messages of up to {MESSAGE_SIZES[-1] >> 20} MiB, for up to {check_size.MESSAGE_SECONDS:g} s")
-    found: list[HelloSize] = []
+    found: list[CheckMessage] = []
     for size in MESSAGE_SIZES:
         longest = check_size.next_message([one.latency_seconds for one in found])
         if clock.seconds() + 2 * longest > check_size.MESSAGE_SECONDS:
@@ -85,12 +85,12 @@ def _messages(clock: Clock) -> list[HelloSize]:
     return found
 
 
-def _measure(size: int) -> HelloSize:
+def _measure(size: int) -> CheckMessage:
     message = tf.zeros([size // 4], tf.float32)
     first = slowest(_sent(message))  # negotiates and allocates
     latency = slowest(statistics.median(_sent(message) for _ in range(check_size.repeats(first))))
     moved = 2 * (hvd.size() - 1) / hvd.size() * size
-    return HelloSize(bytes=size, latency_seconds=latency, bus_bandwidth=moved / latency)
+    return CheckMessage(bytes=size, latency_seconds=latency, bus_bandwidth=moved / latency)
 
 
 def _sent(message: tf.Tensor) -> float:

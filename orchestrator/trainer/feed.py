@@ -55,7 +55,7 @@ class Feed:
 
     def _skipped(self) -> "Skipped | None":
         """Return the callback for unreadable samples if the run skips them, else None."""
-        return self._name_damaged if self.trainer.config.on_damage == "skip" else None
+        return self._name_damaged if self.trainer.config.on_bad_sample == "skip" else None
 
     def _name_damaged(self, sample: str, reason: str) -> None:
         trainer = self.trainer

@@ -82,9 +82,9 @@ def _place(trainer: Trainer) -> str:
 def damaged(trainer: Trainer) -> list[str]:
     """Return the sorted samples that any rank could not read.
 
-    It is a collective call, which is skipped when on_damage is stop.
+    It is a collective call, which is skipped when on_bad_sample is stop.
     """
-    if trainer.config.on_damage == "stop":
+    if trainer.config.on_bad_sample == "stop":
         return []
     return sorted(set().union(*hvd.allgather_object(trainer.damaged)))
 

@@ -94,6 +94,6 @@ def test_an_image_that_cannot_be_decoded_is_named_and_may_be_skipped(cli: Cli, i
     assert f"{bad}: truncated JPEG" in said.stderr
     assert "--skip-unreadable leaves out" in said.stderr
     assert len(cli.json(*words, "--skip-unreadable", cluster=NAME)["unreadable"]) == 1
-    assert "--on-damage skip goes on without" in cli(*TRAIN, str(images), code=2, cluster=NAME).stderr
-    found = cli.json(*TRAIN, str(images), "--on-damage", "skip", cluster=NAME)
+    assert "--on-bad-sample skip" in cli(*TRAIN, str(images), code=2, cluster=NAME).stderr
+    found = cli.json(*TRAIN, str(images), "--on-bad-sample", "skip", cluster=NAME)
     assert (found["ended"], found["data_path"].endswith("-records")) == ("epochs", True)

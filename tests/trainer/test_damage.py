@@ -111,7 +111,7 @@ def test_an_image_that_is_cut_off_is_named_though_a_crop_of_it_can_be_decoded(tm
 def test_a_run_goes_on_after_damage_and_counts_it(tmp_path: Path, ranks: int) -> None:
     data = preparing.unreadable(tmp_path)
     (data / "val/n0/held.JPEG").write_bytes(samples.JPEG)
-    values: dict[str, Any] = {"dataset": "imagenet", "image_size": 32, "channels": 3, "on_damage": "skip"}
+    values: dict[str, Any] = {"dataset": "imagenet", "image_size": 32, "channels": 3, "on_bad_sample": "skip"}
     said = launcher.train(tmp_path / "run", ranks, data=str(data), batch_size=6 // ranks, **values)
     assert said.returncode == 0, said.stdout
     found = launcher.results(tmp_path / "run")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.schema import Hello
+from orchestrator.schema import CheckResult
 from orchestrator.trainer import check_size
 from tests.trainer import launcher
 
@@ -31,10 +31,10 @@ runpy.run_module("orchestrator.trainer.check", run_name="__main__")
 """
 
 
-def check(directory: Path, slow: str) -> tuple[Hello, str]:
+def check(directory: Path, slow: str) -> tuple[CheckResult, str]:
     said = launcher.launch(directory, [sys.executable, "-c", CHECK, str(directory), THROTTLE, slow])
     assert said.returncode == 0, said.stdout
-    return Hello.model_validate_json((directory / "hello.json").read_text()), said.stdout
+    return CheckResult.model_validate_json((directory / "check.json").read_text()), said.stdout
 
 
 def test_check_says_what_it_measures(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ class Batches:
 
     def _describe(self, found: dict[int, str], suspects: int) -> str:
         named = "; ".join(f"{self.readable.name(index)}: {reason}" for index, reason in list(found.items())[:NAMED])
-        remedy = "; --on-damage skip goes on without" if self.skipped is None else ""
+        remedy = "; use --on-bad-sample skip to train without them" if self.skipped is None else ""
         return f"{len(found)} of {suspects} samples cannot be read: {named}{remedy}"
 
 

@@ -8,7 +8,7 @@ import pytest
 from orchestrator.config import Config, Launch, Train
 from orchestrator.recipes import communication
 from orchestrator.runs import check, launch, store
-from orchestrator.schema import Hello
+from orchestrator.schema import CheckResult
 from tests import builders
 
 
@@ -31,9 +31,9 @@ def test_mpi_is_chosen_where_steps_were_a_tenth_faster_by_it(seconds: dict[str, 
 def test_steps_of_different_work_are_compared_per_work() -> None:
     """A slow node ran a tenth of the step; a file of an older version has no share in it, and was of the whole."""
     measured: dict[str, Any] = {"size": 2, "expected_sum": 3.0, "ranks": [], "sizes": []}
-    tenth, whole = Hello(**measured, step_seconds=1.0, step_work=0.1), Hello(**measured, step_seconds=9.5)
+    tenth, whole = CheckResult(**measured, step_seconds=1.0, step_work=0.1), CheckResult(**measured, step_seconds=9.5)
     assert (tenth.whole_step_seconds, whole.whole_step_seconds) == (10.0, 9.5)
-    assert Hello(**measured).whole_step_seconds is None
+    assert CheckResult(**measured).whole_step_seconds is None
 
 
 @pytest.mark.parametrize(

@@ -67,11 +67,11 @@ def test_facts_of_a_node_that_are_damaged_are_refused(kind: str) -> None:
 def test_a_damaged_measurement_is_refused(kind: str) -> None:
     place = ended()
     with (
-        ssh_stand_in.session(answering("hello.json", DAMAGED[kind])) as head,
+        ssh_stand_in.session(answering("check.json", DAMAGED[kind])) as head,
         pytest.raises(ContractError) as caught,
     ):
         check._step(place, head, RUN, builders.cluster(1))
-    refused(caught, f"{RUN.directory}/hello.json", "`orchestrator check --cluster demo`")
+    refused(caught, f"{RUN.directory}/check.json", "`orchestrator check --cluster demo`")
 
 
 @pytest.mark.parametrize("kind", DAMAGED)

@@ -1,4 +1,4 @@
-"""A node that is shut down, as a cloud does that takes it back, takes its run to a checkpoint first."""
+"""A node that is shut down, as a cloud does when it reclaims a machine, makes its run write a checkpoint first."""
 
 import time
 
@@ -6,7 +6,7 @@ from tests.e2e.command import Cli, docker
 from tests.e2e.training import TRAIN, WORKER
 
 
-def test_a_run_whose_node_is_shut_down_leaves_a_checkpoint_and_goes_on_when_the_node_is_back(cli: Cli) -> None:
+def test_shutdown_of_a_node_leaves_a_checkpoint_to_resume(cli: Cli) -> None:
     cli("deploy", "--nodes", "2", "--no-monitoring")
     with cli.start(*TRAIN, "--epochs", "100") as training:
         assert training.stdout
