@@ -156,7 +156,7 @@ def prepared(found: Prepared) -> None:
     """Print the shards that were made, and the samples that were left out."""
     images = " and ".join(f"{count:,} {split}" for split, count in found.images.items())
     output.line(f"{images} images in {found.shards} shards, {found.bytes / 1e6:,.1f} MB: {found.directory}")
-    output.line(f"{found.made} shards were made now, in {found.seconds:.1f} s; the others were there and whole")
+    output.line(f"{found.written} shards were made now, in {found.seconds:.1f} s; the others were there and whole")
     for unreadable in found.unreadable:
         output.line(f"left out: {unreadable}")
 

@@ -10,7 +10,7 @@ from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.runs import control, store
 from orchestrator.runs.datasets import Found
 from orchestrator.runs.launch import Run
-from orchestrator.schema import Checkpoints, Kept, TrainConfig
+from orchestrator.schema import CheckpointEntry, Checkpoints, TrainConfig
 from orchestrator.ssh import Session, parsed
 from orchestrator.state import Home
 
@@ -77,7 +77,7 @@ def _brought_back(place: Home, head: Session, old: Run) -> Checkpoints:
         with progress.step(f"Placing the checkpoint of {old.id} on the shared storage"):
             store.give_back(place, head, old)
     found = store.checkpoints_there(head, old)
-    if not found or not found.kept:
+    if not found or not found.entries:
         raise StateError(
             f"run {old.id} has no checkpoint", f"{command('train', place.name)} with its options starts it anew"
         )
@@ -140,7 +140,7 @@ def continued(
     return again.model_copy(update={"resume": source, "restarts": settings.restarts + 1})
 
 
-def choose(index: Checkpoints, old: Run, np: int, cluster: str) -> Kept:
+def choose(index: Checkpoints, old: Run, np: int, cluster: str) -> CheckpointEntry:
     """Choose the newest checkpoint that ``np`` ranks can continue from.
 
     Args:
@@ -155,10 +155,10 @@ def choose(index: Checkpoints, old: Run, np: int, cluster: str) -> Kept:
     Raises:
         StateError: There is none.
     """
-    newest = index.kept[-1]
+    newest = index.entries[-1]
     if newest.world == np:
         return newest
-    whole = [kept for kept in index.kept if kept.whole]
+    whole = [kept for kept in index.entries if kept.whole]
     if not whole:
         again = command(f"train --resume {old.id} --np {newest.world}", cluster)
         what = f"run {old.id} stopped within its first epoch, from where {np} ranks cannot go on: it had {newest.world}"
@@ -170,11 +170,11 @@ def choose(index: Checkpoints, old: Run, np: int, cluster: str) -> Kept:
 
 def _epochs(index: Checkpoints, np: int, steps: int) -> int:
     """Return an upper bound of the epochs that ``steps`` of ``np`` ranks need, by complete epochs; 0 without any."""
-    whole = [kept for kept in index.kept if kept.whole and _steps(kept, np)]
+    whole = [kept for kept in index.entries if kept.whole and _steps(kept, np)]
     return min((math.ceil(steps * kept.epoch / _steps(kept, np)) for kept in whole), default=0)
 
 
-def _require_more(settings: TrainConfig, point: Kept, old: Run, np: int) -> None:
+def _require_more(settings: TrainConfig, point: CheckpointEntry, old: Run, np: int) -> None:
     """Raise ConfigError if nothing is left to train."""
     made = _steps(point, np)
     if point.whole and point.top1 is None:  # its evaluation is left to do
@@ -186,7 +186,7 @@ def _require_more(settings: TrainConfig, point: Kept, old: Run, np: int) -> None
         raise ConfigError([f"train.epochs: {settings.epochs}: run {old.id} has made {point.epoch}"], MORE)
 
 
-def _steps(point: Kept, np: int) -> int:
+def _steps(point: CheckpointEntry, np: int) -> int:
     """Return a lower bound of the run's steps in steps of ``np`` ranks: the images of an epoch are not known here."""
     if np == point.world:
         return point.step

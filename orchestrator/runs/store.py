@@ -51,12 +51,14 @@ def collect(place: Home, head: Session, run: Run, seconds: float = WAIT_SECONDS)
     """
     target = place.runs / run.id
     points = _newest_and_best(head, run)
-    sizes = fetch.sizes(head, run, [*FILES, STATUS], [OUTPUT, *(f"checkpoints/{point.name}/" for point in points.kept)])
+    sizes = fetch.sizes(
+        head, run, [*FILES, STATUS], [OUTPUT, *(f"checkpoints/{point.name}/" for point in points.entries)]
+    )
     if not sizes:  # the run belongs to an earlier deployment
         return target
     with _fetching(target, seconds) as temporary:
         fetch.fetch(head, run, sizes, temporary)
-        if points.kept:
+        if points.entries:
             points.write(temporary / INDEX)
         for path in sorted(temporary.iterdir(), key=lambda path: path.name == STATUS):
             _replace(path, target / path.name)
@@ -105,7 +107,9 @@ def _settle(target: Path) -> None:
 def _newest_and_best(head: Session, run: Run) -> Checkpoints:
     """Return the index of the newest and the best checkpoint on the cluster."""
     index = checkpoints_there(head, run) or Checkpoints()
-    return index.model_copy(update={"kept": [p for p in index.kept if p in index.kept[-1:] or p.name == index.best]})
+    return index.model_copy(
+        update={"entries": [p for p in index.entries if p in index.entries[-1:] or p.name == index.best]}
+    )
 
 
 def checkpoints_there(head: Session, run: Run) -> Checkpoints | None:

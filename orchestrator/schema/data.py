@@ -49,12 +49,12 @@ class Manifest(File):
 
 
 class Prepared(File):
-    """Result of ``orchestrator data prepare``: images by split. This run ``made`` so many of the ``shards``."""
+    """Result of ``orchestrator data prepare``: images by split, ``shards``, and those ``written`` by this run."""
 
     directory: str
     images: dict[str, int]
     shards: int
-    made: int
+    written: int
     bytes: int
     unreadable: list[str]
     seconds: float

@@ -120,7 +120,7 @@ class Results(File):
     chosen: list[str] = Field([])
 
 
-class Kept(File):
+class CheckpointEntry(File):
     """Checkpoint ``name`` of ``world`` ranks: after the run's step ``step``, within or at the end of ``epoch``.
 
     ``whole``: the epoch's training was complete, so any number of ranks can resume from it; otherwise only the same
@@ -141,7 +141,7 @@ class Checkpoints(File):
     A directory beside the index that it does not name is incomplete, or about to be removed.
     """
 
-    kept: list[Kept] = Field([])
+    entries: list[CheckpointEntry] = Field([])
     best: FileName | None = None
 
 

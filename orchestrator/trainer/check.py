@@ -32,10 +32,10 @@ class Clock:
         self._started = time.perf_counter()
 
     def seconds(self) -> float:
-        return slowest(time.perf_counter() - self._started)
+        return allreduce_max(time.perf_counter() - self._started)
 
 
-def main(run_directory: Path, most_work: float) -> None:
+def main(run_directory: Path, max_work: float) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(2)  # as in the trainer: one computes, one sends
     hvd.init()
     gpus = tf.config.list_physical_devices("GPU")
@@ -46,8 +46,8 @@ def main(run_directory: Path, most_work: float) -> None:
     mine = CheckRank(rank=hvd.rank(), host=socket.gethostname(), local_rank=hvd.local_rank(), allreduce_sum=total)
     ranks = hvd.allgather_object(mine)
     clock = Clock()
-    sizes = _messages(clock)
-    side, step_seconds = _step(clock, check_size.side(most_work))
+    sizes = _measure_messages(clock)
+    side, step_seconds = _measure_step(clock, check_size.side(max_work))
     expected = hvd.size() * (hvd.size() + 1) / 2
     if hvd.rank() == 0:
         CheckResult(
@@ -62,7 +62,7 @@ def main(run_directory: Path, most_work: float) -> None:
         sys.exit(f"rank {hvd.rank()}: the allreduce of 1 to {hvd.size()} gave {total:g}, expected {expected:g}")
 
 
-def slowest(seconds: float) -> float:
+def allreduce_max(seconds: float) -> float:
     with tf.device("CPU:0"):
         return float(hvd.allreduce(tf.constant(seconds), op=hvd.Max, name="slowest"))
 
@@ -72,60 +72,60 @@ def say(text: str) -> None:
         print(text, flush=True)
 
 
-def _messages(clock: Clock) -> list[CheckMessage]:
+def _measure_messages(clock: Clock) -> list[CheckMessage]:
     """Measure message sizes in ascending order for as long as MESSAGE_SECONDS allow."""
     say(f"measuring messages of up to {MESSAGE_SIZES[-1] >> 20} MiB, for up to {check_size.MESSAGE_SECONDS:g} s")
-    found: list[CheckMessage] = []
+    messages: list[CheckMessage] = []
     for size in MESSAGE_SIZES:
-        longest = check_size.next_message([one.latency_seconds for one in found])
+        longest = check_size.next_message_seconds([message.latency_seconds for message in messages])
         if clock.seconds() + 2 * longest > check_size.MESSAGE_SECONDS:
             say(f"messages of {size:,} bytes and more are left out: one takes up to {longest:.1f} s")
             break
-        found.append(_measure(size))
-    return found
+        messages.append(_measure_message(size))
+    return messages
 
 
-def _measure(size: int) -> CheckMessage:
+def _measure_message(size: int) -> CheckMessage:
     message = tf.zeros([size // 4], tf.float32)
-    first = slowest(_sent(message))  # negotiates and allocates
-    latency = slowest(statistics.median(_sent(message) for _ in range(check_size.repeats(first))))
+    first = allreduce_max(_allreduce_seconds(message))  # negotiates and allocates
+    latency = allreduce_max(statistics.median(_allreduce_seconds(message) for _ in range(check_size.repeats(first))))
     moved = 2 * (hvd.size() - 1) / hvd.size() * size
     return CheckMessage(bytes=size, latency_seconds=latency, bus_bandwidth=moved / latency)
 
 
-def _sent(message: tf.Tensor) -> float:
+def _allreduce_seconds(message: tf.Tensor) -> float:
     started = time.perf_counter()
     hvd.allreduce(message, op=hvd.Sum, name=f"message.{message.shape[0]}").numpy()
     return time.perf_counter() - started
 
 
-def _step(clock: Clock, largest_side: int) -> tuple[int, float]:
+def _measure_step(clock: Clock, largest_side: int) -> tuple[int, float]:
     """Return side and seconds of a step on the slowest rank: the minimum of several, since background load varies."""
     left = check_size.SECONDS - clock.seconds()
     say(f"measuring a step that computes while its gradients travel, for up to {left:.1f} s")
-    side, first = check_size.grow(_timed, left / check_size.STEPS, largest_side)
-    say(f"{_described(side)}: {first:.3f} s")
+    side, first = check_size.grow(_step_seconds, left / check_size.STEPS, largest_side)
+    say(f"{_describe_step(side)}: {first:.3f} s")
     steps = [first]
     while len(steps) <= check_size.REPEATS and clock.seconds() + steps[-1] < check_size.SECONDS:
-        steps.append(_timed(side))
+        steps.append(_step_seconds(side))
     return side, min(steps)
 
 
-def _described(side: int) -> str:
+def _describe_step(side: int) -> str:
     flops, sent, share = 8 * side**3, check_size.GROUPS * check_size.group_bytes(side), check_size.work(side)
     why = f" ({share:.2%} of the whole: more would take too long)" if share < 1 else ""
     return f"a step of {flops / 1e9:.3g} GFLOP and {sent / 1e6:.3g} MB{why}"
 
 
-def _timed(side: int) -> float:
+def _step_seconds(side: int) -> float:
     matrix, gradient = tf.fill([side, side], 1.0 / side), tf.zeros([check_size.group_bytes(side) // 4])
     started = time.perf_counter()
-    _computed_and_sent(matrix, gradient).numpy()
-    return slowest(time.perf_counter() - started)
+    _compute_and_send(matrix, gradient).numpy()
+    return allreduce_max(time.perf_counter() - started)
 
 
 @tf.function(input_signature=[tf.TensorSpec([None, None]), tf.TensorSpec([None])], autograph=False)
-def _computed_and_sent(matrix: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
+def _compute_and_send(matrix: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
     """Compute a chain of matrix products, and send a group of gradients after each while the next is computed.
 
     It is traced once for steps of any size. The square of a matrix whose entries are all 1/side is the matrix itself.

@@ -24,7 +24,7 @@ def work(of_side: int) -> float:
 def side(share: float) -> int:
     """Return the largest side whose :func:`work` is at most ``share``."""
     sides = range(LEAST_SIDE, SIDE + 1, LEAST_SIDE)
-    return max((one for one in sides if work(one) <= share * 1.001), default=LEAST_SIDE)
+    return max((candidate for candidate in sides if work(candidate) <= share * 1.001), default=LEAST_SIDE)
 
 
 def group_bytes(side: int) -> int:
@@ -32,7 +32,7 @@ def group_bytes(side: int) -> int:
     return max(4, round(GROUP_BYTES * work(side)) // 4 * 4)
 
 
-def grown(side: int, seconds: float, target: float, most: int = SIDE) -> int:
+def next_side(side: int, seconds: float, target: float, max_side: int = SIDE) -> int:
     """Return the side of the next step, ``side`` itself if a larger step could take longer than ``target`` seconds.
 
     Args:
@@ -40,34 +40,34 @@ def grown(side: int, seconds: float, target: float, most: int = SIDE) -> int:
         seconds: Duration on the slowest rank. It is scaled with the work, which bounds that of other sides from above:
             parts that do not grow with the work are counted as if they did.
         target: Seconds that a step may take.
-        most: Largest side, for a step that is compared with one of that side.
+        max_side: Largest side, for a step that is compared with one of that side.
 
     Returns:
         A side between ``side`` and twice that.
     """
-    sides = range(side, min(2 * side, most) + 1, LEAST_SIDE)
+    sides = range(side, min(2 * side, max_side) + 1, LEAST_SIDE)
     return max((larger for larger in sides if seconds * work(larger) / work(side) <= target), default=side)
 
 
-def grow(step: Callable[[int], float], target: float, most: int = SIDE) -> tuple[int, float]:
+def grow(step: Callable[[int], float], target: float, max_side: int = SIDE) -> tuple[int, float]:
     """Find the largest step that takes at most ``target`` seconds.
 
     Args:
         step: Runs a step of a given side and returns its seconds on the slowest rank.
-        target: As in :func:`grown`.
-        most: As in :func:`grown`.
+        target: As in :func:`next_side`.
+        max_side: As in :func:`next_side`.
 
     Returns:
         Side of the step, and the seconds that it took.
     """
     step(LEAST_SIDE)  # traces, and connects the ranks
     side, seconds = LEAST_SIDE, step(LEAST_SIDE)
-    while (larger := grown(side, seconds, target, most)) > side:
+    while (larger := next_side(side, seconds, target, max_side)) > side:
         side, seconds = larger, step(larger)
     return side, seconds
 
 
-def next_message(latencies: Sequence[float]) -> float:
+def next_message_seconds(latencies: Sequence[float]) -> float:
     """Return an upper bound in seconds for a message of the next size, from the ``latencies`` of all smaller sizes.
 
     The next message is 16 times as long, so the increase from the last size counts 16 times. A message of 4 bytes is

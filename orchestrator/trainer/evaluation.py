@@ -13,39 +13,39 @@ from orchestrator.schema import Scores
 from orchestrator.trainer import global_metrics
 from orchestrator.trainer.rank_setup import Trainer
 from orchestrator.trainer.steps import TestStep
-from orchestrator.trainer.stopping import LOOK_SECONDS, Watch
+from orchestrator.trainer.stopping import POLL_SECONDS, StopControl
 
 
-def scores(trainer: Trainer, watch: Watch, evaluate: TestStep, batches: Iterator[Any]) -> "Scores | None":
+def scores(trainer: Trainer, stop_control: StopControl, evaluate: TestStep, batches: Iterator[Any]) -> "Scores | None":
     """Evaluate this rank's ``batches`` and combine the scores of all ranks.
 
     Ranks agree on ending about once a second, after equal numbers of batches, though their own numbers may differ.
 
     Args:
         trainer: The rank's model and data.
-        watch: Collects and combines requests to end.
+        stop_control: Collects and combines requests to end.
         evaluate: Compiled step of evaluation.
         batches: Images and labels of this rank's share of the test split.
 
     Returns:
         Means over the test split; None if a rank was asked to end before the evaluation was complete.
     """
-    sums, left, several = tf.zeros([4]), _most(trainer), 1
+    sums, left, batches_at_once = tf.zeros([4]), _max_batches(trainer), 1
     while True:
         begun = time.monotonic()
-        for images, labels in itertools.islice(batches, several):
+        for images, labels in itertools.islice(batches, batches_at_once):
             sums += evaluate(images, labels)
         sums.numpy()  # waits for the batches
-        left -= several
+        left -= batches_at_once
         if left <= 0:
             return global_metrics.scores(trainer, sums, "test")
-        each = max(time.monotonic() - begun, 1e-9) / several
-        asked = watch.agree(max(1, min(left, int(LOOK_SECONDS / each))))
-        if asked.terminate and trainer.ended != "steps":  # a run ended by --steps is not resumed to make up for it
+        seconds_per_batch = max(time.monotonic() - begun, 1e-9) / batches_at_once
+        votes = stop_control.agree(max(1, min(left, int(POLL_SECONDS / seconds_per_batch))))
+        if votes.terminate and trainer.ended != "steps":  # a run ended by --steps is not resumed to make up for it
             return None
-        several = asked.steps
+        batches_at_once = votes.steps
 
 
-def _most(trainer: Trainer) -> int:
+def _max_batches(trainer: Trainer) -> int:
     """Return the number of batches of the rank with the most."""
-    return math.ceil(math.ceil(trainer.test_split.size / hvd.size()) / trainer.part)
+    return math.ceil(math.ceil(trainer.test_split.size / hvd.size()) / trainer.images_per_pass)

@@ -9,7 +9,7 @@ import numpy as np
 
 from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.data import pipeline
-from orchestrator.trainer.data.bad_samples import Skipped
+from orchestrator.trainer.data.bad_samples import OnSkip
 from orchestrator.trainer.optim import schedule
 from orchestrator.trainer.rank_setup import Trainer
 
@@ -42,23 +42,23 @@ class Feed:
         """Return the batches of this rank's share of the test split."""
         trainer = self.trainer
         mine = trainer.test_split.part(hvd.size(), hvd.rank())
-        return iter(trainer.test_split.batches(mine, trainer.part, 0, False, self._skipped()))
+        return iter(trainer.test_split.batches(mine, trainer.images_per_pass, 0, False, self._on_skip()))
 
     def _batches(self, steps: int) -> Iterator[Any]:
         """Return the remaining batches of this rank's epoch, ``steps`` at once; fewer at the end."""
         trainer, config = self.trainer, self.trainer.config
         mine = trainer.train_split.share(config.seed, trainer.epoch, hvd.size(), hvd.rank())
-        last = min(trainer.steps_per_epoch, trainer.done + (config.steps or sys.maxsize) - trainer.step)
-        todo, seed = mine[trainer.done * trainer.batch : last * trainer.batch], config.seed + trainer.epoch
-        found = trainer.train_split.batches(todo, steps * trainer.batch, seed, steps == 1, self._skipped())
-        return pipeline.ahead(found, pipeline.accelerator())
+        last = min(trainer.steps_per_epoch, trainer.epoch_step + (config.steps or sys.maxsize) - trainer.step)
+        indices, seed = mine[trainer.epoch_step * trainer.batch : last * trainer.batch], config.seed + trainer.epoch
+        batches = trainer.train_split.batches(indices, steps * trainer.batch, seed, steps == 1, self._on_skip())
+        return pipeline.prefetch_to_device(batches, pipeline.accelerator())
 
-    def _skipped(self) -> "Skipped | None":
+    def _on_skip(self) -> "OnSkip | None":
         """Return the callback for unreadable samples if the run skips them, else None."""
-        return self._name_damaged if self.trainer.config.on_bad_sample == "skip" else None
+        return self._report_skipped if self.trainer.config.on_bad_sample == "skip" else None
 
-    def _name_damaged(self, sample: str, reason: str) -> None:
+    def _report_skipped(self, sample: str, reason: str) -> None:
         trainer = self.trainer
         trainer.damaged.append(sample)
-        place = f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch})"
-        print(f"{place}: goes on without {sample}: {reason}", file=sys.stderr, flush=True)
+        position = f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch})"
+        print(f"{position}: goes on without {sample}: {reason}", file=sys.stderr, flush=True)

@@ -24,14 +24,14 @@ def scores(trainer: Trainer, sums: tf.Tensor, split: str) -> Scores:
     Returns:
         Means over the images of all ranks.
     """
-    loss, top1, top5, images = total(trainer, sums, split)
+    loss, top1, top5, images = sum_scores(trainer, sums, split)
     if not images:
-        none = "no step's loss was a number" if split == "training" else "no sample could be read"
-        sys.exit(f"{split}: {none} {_place(trainer)}")
+        problem = "no step's loss was a number" if split == "training" else "no sample could be read"
+        sys.exit(f"{split}: {problem} {_position(trainer)}")
     return Scores(loss=loss / images, top1=top1 / images, top5=top5 / images, images=int(images))
 
 
-def total(trainer: Trainer, sums: tf.Tensor, split: str) -> list[float]:
+def sum_scores(trainer: Trainer, sums: tf.Tensor, split: str) -> list[float]:
     """Return the sums over all ranks; ends the program of every rank if the loss is not a number.
 
     A run that skips such steps ends only after too many of them in a row.
@@ -44,42 +44,44 @@ def total(trainer: Trainer, sums: tf.Tensor, split: str) -> list[float]:
     Returns:
         The four sums over all ranks.
     """
-    _name_skipped(trainer)
-    trainer.guard.check(_place(trainer))
-    found = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{split}").numpy().tolist()
-    if not math.isfinite(found[0]):
-        what = f"{split} loss is {found[0]} {_place(trainer)}{_culprits(trainer)}"
-        sys.exit(f"{what}: a new run with a smaller --learning-rate may help, or --resume with --on-nan skip")
-    return list(found)
+    _report_skipped(trainer)
+    trainer.guard.check(_position(trainer))
+    sums = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{split}").numpy().tolist()
+    if not math.isfinite(sums[0]):
+        problem = f"{split} loss is {sums[0]} {_position(trainer)}{_describe_bad_ranks(trainer)}"
+        sys.exit(f"{problem}: a new run with a smaller --learning-rate may help, or --resume with --on-nan skip")
+    return list(sums)
 
 
-def _name_skipped(trainer: Trainer) -> None:
+def _report_skipped(trainer: Trainer) -> None:
     """Report this rank's first skipped step since the last check."""
     guard = trainer.guard
-    if guard.on and (bad := guard.bad) is not None:
+    if guard.on and (step := guard.first_bad_step) is not None:
         skipped = f"goes on without its update ({guard.skipped} skipped so far)"
         print(
-            f"rank {hvd.rank()}, step {trainer.first + bad}: loss is no number: {skipped}", file=sys.stderr, flush=True
+            f"rank {hvd.rank()}, step {trainer.steps_before + step}: loss is no number: {skipped}",
+            file=sys.stderr,
+            flush=True,
         )
-        guard.forget()
+        guard.reset_bad_step()
 
 
-def _culprits(trainer: Trainer) -> str:
+def _describe_bad_ranks(trainer: Trainer) -> str:
     """Describe the first step whose loss was not a number, and its ranks; a collective call."""
-    everyones = hvd.allgather_object(trainer.guard.bad)
-    first = min((bad for bad in everyones if bad is not None), default=None)
+    bad_steps = hvd.allgather_object(trainer.guard.first_bad_step)
+    first = min((step for step in bad_steps if step is not None), default=None)
     if first is None:
         return ""
-    ranks = [str(rank) for rank, bad in enumerate(everyones) if bad == first]
-    who = "every rank" if len(ranks) == hvd.size() > 1 else f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}"
-    return f", first on {who}, step {trainer.first + first}"
+    ranks = [str(rank) for rank, step in enumerate(bad_steps) if step == first]
+    culprits = "every rank" if len(ranks) == hvd.size() > 1 else f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}"
+    return f", first on {culprits}, step {trainer.steps_before + first}"
 
 
-def _place(trainer: Trainer) -> str:
+def _position(trainer: Trainer) -> str:
     return f"after step {trainer.step} (epoch {trainer.epoch})"
 
 
-def damaged(trainer: Trainer) -> list[str]:
+def damaged_samples(trainer: Trainer) -> list[str]:
     """Return the sorted samples that any rank could not read.
 
     It is a collective call, which is skipped when on_bad_sample is stop.

@@ -30,12 +30,12 @@ class Trainer:
     """Model, optimizer and data of one rank for the duration of a run.
 
     Attributes:
-        batch: Images of this rank per step, in ``passes`` parts of ``part`` images.
+        batch: Images of this rank per step, in ``passes`` passes of ``images_per_pass`` images.
         steps_per_epoch: Steps of every rank in an epoch.
         started: Time of construction (``time.monotonic``).
         epoch: Number of the current epoch, from 1; 0 before the first.
         step: Steps of the run that are done.
-        first: Steps among them that were done by the run which this one continues.
+        steps_before: Steps among them that were done by the run which this one continues.
         ended: Why the run stops before its last epoch; None while it continues.
         data_path: Directory that the data are read from.
         damaged: Samples that this rank could not read and skipped.
@@ -52,33 +52,33 @@ class Trainer:
     started: float
     epoch: int = 0
     step: int = 0
-    first: int = 0
+    steps_before: int = 0
     ended: "str | None" = None
     data_path: "str | None" = None
     damaged: list[str] = field(default_factory=list)
     chosen: list[str] = field(default_factory=list)
     _guard: "Guard | None" = None
-    _record: "recorder.Recorder | None" = None
+    _telemetry: "recorder.Recorder | None" = None
 
     @property
     def passes(self) -> int:
         return self.config.backward_passes_per_step
 
     @property
-    def part(self) -> int:
+    def images_per_pass(self) -> int:
         """Images per forward pass."""
         return self.batch // self.passes
 
     @property
-    def done(self) -> int:
+    def epoch_step(self) -> int:
         """Completed steps of the current epoch."""
         return self.step - (self.epoch - 1) * self.steps_per_epoch
 
     @property
-    def record(self) -> recorder.Recorder:
-        """Recorder of this training's telemetry; first accessed once ``first`` is set."""
-        self._record = self._record or recorder.Recorder(self.config, self._plan)
-        return self._record
+    def telemetry(self) -> recorder.Recorder:
+        """Recorder of this training's telemetry; first accessed once ``steps_before`` is set."""
+        self._telemetry = self._telemetry or recorder.Recorder(self.config, self._plan)
+        return self._telemetry
 
     @property
     def guard(self) -> Guard:
@@ -102,7 +102,7 @@ class Trainer:
             epochs=self.epochs,
             steps=min(self.config.steps or sys.maxsize, self.config.epochs * self.steps_per_epoch),
             reduced_bytes=allreduce.size([v.shape for v in self.variables], self.config),
-            first=self.first,
+            steps_before=self.steps_before,
         )
 
     @property
@@ -122,11 +122,11 @@ def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
         tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
     tf.config.experimental.enable_op_determinism()
     cycle_time.tune()
-    precision = autotune_precision.settle(config.precision, config.threads)
+    precision = autotune_precision.choose(config.precision, config.threads)
     if precision != "float32":
         keras.mixed_precision.set_dtype_policy(f"mixed_{precision}")
     config = config.model_copy(update={"precision": precision})
-    return config.model_copy(update={"compression": compression.compression(config, directory)})
+    return config.model_copy(update={"compression": compression.choose(config, directory)})
 
 
 def build(config: TrainConfig) -> Trainer:
@@ -141,8 +141,8 @@ def build(config: TrainConfig) -> Trainer:
     model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)
-    compressed.from_first([v.value for v in [*model.variables, *optimizer.variables]])
-    models.draw_apart(model, hvd.rank())
+    compressed.broadcast_variables([v.value for v in [*model.variables, *optimizer.variables]])
+    models.offset_dropout_seeds(model, hvd.rank())
     steps = max(1, train_split.size // (hvd.size() * batch))
     started = time.monotonic()
     return Trainer(config, model, optimizer, train_split, test_split, batch, steps, started, data_path=data_path)

@@ -46,21 +46,21 @@ class Clock:
 
     def __init__(self, trainer: Trainer, before: Sequence[float] = (0.0, 0.0, 0.0)) -> None:
         self.trainer, self.before = trainer, before
-        self.begun = self.from_time = self.to_time = self.said = time.perf_counter()
+        self.started = self.from_time = self.to_time = self.last_print = time.perf_counter()
         self.from_step = trainer.step
 
     def tick(self, sums: tf.Tensor) -> None:
         """Record the end of a step; ``sums`` are the training step's sums over the epoch."""
         trainer, now = self.trainer, time.perf_counter()
         self.to_time = now
-        if trainer.step == trainer.first + 1 and trainer.done < trainer.steps_per_epoch:
+        if trainer.step == trainer.steps_before + 1 and trainer.epoch_step < trainer.steps_per_epoch:
             self.from_time, self.from_step = now, trainer.step
-        if now - self.said >= PROGRESS_SECONDS:
-            self.said = now
+        if now - self.last_print >= PROGRESS_SECONDS:
+            self.last_print = now
             loss, top1, _, images = sums.numpy()
-            trainer.record.scores("train", float(loss / images), float(top1 / images))
+            trainer.telemetry.scores("train", float(loss / images), float(top1 / images))
             say(
-                f"epoch {trainer.epoch}/{trainer.epochs}  step {trainer.done}/{trainer.steps_per_epoch}"
+                f"epoch {trainer.epoch}/{trainer.epochs}  step {trainer.epoch_step}/{trainer.steps_per_epoch}"
                 f"  loss {loss / images:.3f}  {self.rate * hvd.size():.0f} images/s",
                 end="\r",
             )
@@ -70,7 +70,7 @@ class Clock:
         """Seconds of training, number of steps that count for the rate, and their seconds."""
         seconds, steps, stepping = self.before
         return (
-            seconds + time.perf_counter() - self.begun,
+            seconds + time.perf_counter() - self.started,
             steps + self.trainer.step - self.from_step,
             stepping + self.to_time - self.from_time,
         )
@@ -94,7 +94,7 @@ class Writer:
         self.trainer = trainer
 
     def add(self, epoch: Epoch, damaged: list[str]) -> None:
-        self._keep({"epochs": [*self.results.epochs, epoch]}, damaged)
+        self._update({"epochs": [*self.results.epochs, epoch]}, damaged)
         say(
             f"epoch {epoch.epoch}/{self.trainer.epochs}  loss {epoch.train.loss:.3f}"
             f"  top-1 {epoch.train.top1:.1%}  test loss {epoch.test.loss:.3f}  test top-1 {epoch.test.top1:.1%}"
@@ -109,21 +109,21 @@ class Writer:
             damaged: Samples that were skipped on any rank.
             unfinished: Time split of an epoch that is not in the results.
         """
-        self._keep({"ended": why, "unfinished": unfinished}, damaged)
-        if left_out := skipped(self.results):
+        self._update({"ended": why, "unfinished": unfinished}, damaged)
+        if left_out := describe_skipped(self.results):
             say(left_out)
         if explanation := explain(self.results):
             say(str(explanation))
 
-    def _keep(self, news: dict[str, object], damaged: list[str]) -> None:
-        met = {"damaged": damaged, "skipped_steps": self.trainer.guard.skipped}
-        self.results = self.results.model_copy(update={**news, **met})
+    def _update(self, changes: dict[str, object], damaged: list[str]) -> None:
+        skipped = {"damaged": damaged, "skipped_steps": self.trainer.guard.skipped}
+        self.results = self.results.model_copy(update={**changes, **skipped})
         if hvd.rank() == 0:
             self.results.write(self.directory / "results.json")
             _write_csv(self.directory / "results.csv", self.results.epochs)
 
 
-def skipped(results: Results) -> str:
+def describe_skipped(results: Results) -> str:
     """Describe the samples and steps that a run skipped; empty if there are none."""
     samples, steps = len(results.damaged), results.skipped_steps
     parts = [f"{samples} damaged sample{'s' * (samples != 1)}"] * bool(samples)
@@ -131,7 +131,7 @@ def skipped(results: Results) -> str:
     return f"skipped {' and '.join(parts)}" if parts else ""
 
 
-def begin(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
+def start(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
     """Print what is about to be trained and start its results.
 
     Args:
@@ -152,11 +152,11 @@ def begin(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
         parameters=sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables),
         effective_batch_size=trainer.batch * hvd.size(),
         peak_learning_rate=schedule.peak(config, allreduce.scale(config)),
-        communication=allreduce.described(config, [v.shape for v in trainer.variables]),
+        communication=allreduce.describe(config, [v.shape for v in trainer.variables]),
         epochs=epochs,
         resumed_from=Path(config.resume).parents[1].name if config.resume else None,
         epochs_before=trainer.epoch,
-        steps_before=trainer.first,
+        steps_before=trainer.steps_before,
         data_path=trainer.data_path,
         chosen=trainer.chosen,
     )
@@ -173,7 +173,7 @@ def begin(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
 
 
 def _batches(trainer: Trainer) -> str:
-    return f"{trainer.passes} x {trainer.part}" if trainer.passes > 1 else str(trainer.batch)
+    return f"{trainer.passes} x {trainer.images_per_pass}" if trainer.passes > 1 else str(trainer.batch)
 
 
 def versions() -> dict[str, str]:

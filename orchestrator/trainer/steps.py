@@ -12,27 +12,29 @@ from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.optim import accumulation
 from orchestrator.trainer.rank_setup import Trainer
 
-# (images and labels of some batches, learning rates, wishes, sums) -> (sums, seconds waited, wishes of all ranks)
+# (images and labels of some batches, learning rates, votes, sums) -> (sums, seconds waited, votes of all ranks)
 TrainStep = Callable[[tf.Tensor, tf.Tensor, np.ndarray, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
 TestStep = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 Step = Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
-REST = [(None, tf.float32), (None, tf.int32), (4, tf.float32)]  # learning rates, wishes, sums
+STEP_INPUTS = [(None, tf.float32), (None, tf.int32), (4, tf.float32)]  # learning rates, votes, sums
 
 
 def training(trainer: Trainer) -> TrainStep:
     """Compile a function that runs several steps per call, with the same bits however many steps a call has.
 
-    It takes the images of all batches, their labels, the learning rate of each step, the wishes of this rank and the
+    It takes the images of all batches, their labels, the learning rate of each step, the votes of this rank and the
     sums of scores. It returns the sums with those of its steps added, float32: (summed loss, top-1 hits, top-5 hits,
-    images); the seconds that the steps waited for the gradients of other ranks, float64; and the summed wishes of all
+    images); the seconds that the steps waited for the gradients of other ranks, float64; and the summed votes of all
     ranks, int32. The last two are in the host's memory.
     """
     model, optimizer = trainer.model, trainer.optimizer
     step = _step(trainer)
 
-    @tf.function(input_signature=[*_given(model), *(tf.TensorSpec([n], t) for n, t in REST)], autograph=False)
+    @tf.function(
+        input_signature=[*_input_signature(model), *(tf.TensorSpec([n], t) for n, t in STEP_INPUTS)], autograph=False
+    )
     def steps(
-        images: tf.Tensor, labels: tf.Tensor, rates: tf.Tensor, wishes: tf.Tensor, sums: tf.Tensor
+        images: tf.Tensor, labels: tf.Tensor, rates: tf.Tensor, votes: tf.Tensor, sums: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         batches = [tf.reshape(whole, [-1, trainer.batch, *whole.shape[1:]]) for whole in (images, labels)]
 
@@ -44,15 +46,15 @@ def training(trainer: Trainer) -> TrainStep:
             return number + 1, sums + scores, waited
 
         with tf.device("CPU:0"):
-            nothing = tf.zeros([], tf.float64)
-        count, begin = tf.shape(rates)[0], (tf.constant(0), sums, nothing)
+            no_wait = tf.zeros([], tf.float64)
+        count, begin = tf.shape(rates)[0], (tf.constant(0), sums, no_wait)
         _, sums, waited = tf.while_loop(lambda number, *_: number < count, more, begin, parallel_iterations=1)
-        return sums, waited, allreduce.total(wishes)
+        return sums, waited, allreduce.allreduce_sum(votes)
 
     return steps
 
 
-def _given(model: keras.Model) -> list[tf.TensorSpec]:
+def _input_signature(model: keras.Model) -> list[tf.TensorSpec]:
     """Return the signature of images and labels of any batch size, since an evaluation's last batch is shorter."""
     (images,) = model.inputs
     return [tf.TensorSpec(images.shape, images.dtype), tf.TensorSpec([None], tf.int64)]
@@ -71,9 +73,9 @@ def _step(trainer: Trainer) -> Step:
     passes = tf.function(backward, jit_compile=True, autograph=False) if config.xla else backward
 
     def step(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        before = guard.before()
-        own, own_scores = accumulation.means(passes, trainer.passes, trainer.variables, images, labels)
-        gradients, waited = allreduce.averages(own, config)
+        before = guard.save_statistics()
+        own, own_scores = accumulation.mean_gradients(passes, trainer.passes, trainer.variables, images, labels)
+        gradients, waited = allreduce.allreduce_mean(own, config)
         update = partial(optimizer.apply, gradients, model.trainable_variables)
         return guard.apply(update, own_scores, gradients, before), waited
 
@@ -83,7 +85,7 @@ def _step(trainer: Trainer) -> Step:
 def evaluation(trainer: Trainer) -> TestStep:
     """Compile a step that returns the scores of its batch, as :func:`scores`."""
 
-    @tf.function(input_signature=_given(trainer.model), autograph=False)
+    @tf.function(input_signature=_input_signature(trainer.model), autograph=False)
     def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return scores(labels, trainer.model(images, training=False))
 

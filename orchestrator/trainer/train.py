@@ -16,7 +16,7 @@ from orchestrator.trainer.autotune import bf16_probe
 
 if __name__ == "__main__":
     gc.disable()  # saves a sixth of TensorFlow's import time: it creates many objects and hardly any garbage
-    bf16_probe.begin(Path(sys.argv[1]))
+    bf16_probe.start_in_background(Path(sys.argv[1]))
 
 import horovod.tensorflow as hvd
 
@@ -33,13 +33,13 @@ def main(run_directory: Path) -> int:
     config = TrainConfig.model_validate_json((run_directory / "config.json").read_text())
     allreduce.begin()
     results.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
-    chosen = [key for key in checkpoint.SETTLED if getattr(config, key) == "auto"]
-    trainer = _built(rank_setup.prepare(checkpoint.as_before(config), run_directory))
+    chosen = [key for key in checkpoint.AUTO_KEYS if getattr(config, key) == "auto"]
+    trainer = _build_trainer(rank_setup.prepare(checkpoint.with_resumed_choices(config), run_directory))
     trainer.chosen = chosen
     gc.freeze()  # the objects of the imports stay
     gc.enable()
     training = Training(run_directory, trainer, steps.training(trainer), steps.evaluation(trainer))
-    with trainer.record:
+    with trainer.telemetry:
         try:
             ended = training.run()
         except DataError as error:
@@ -47,7 +47,7 @@ def main(run_directory: Path) -> int:
     return TERMINATED if ended == "terminated" else 0
 
 
-def _built(config: TrainConfig) -> rank_setup.Trainer:
+def _build_trainer(config: TrainConfig) -> rank_setup.Trainer:
     try:
         return rank_setup.build(config)
     except DataError as error:

@@ -50,9 +50,9 @@ def test_staging_what_was_not_prepared_is_refused_with_the_command_that_prepares
 def test_both_nodes_make_shards_once(cli: Cli, images: Path) -> None:
     words = ("data", "prepare", "imagenet", "--data", str(images))
     first = cli.json(*words, cluster=NAME)
-    assert (first["images"], first["shards"], first["made"]) == ({"train": 100, "val": 20}, 4, 4)
+    assert (first["images"], first["shards"], first["written"]) == ({"train": 100, "val": 20}, 4, 4)
     again = cli.json(*words, cluster=NAME)
-    assert (again["made"], again["directory"]) == (0, first["directory"])
+    assert (again["written"], again["directory"]) == (0, first["directory"])
 
 
 def test_training_reads_the_shards_from_the_shared_storage_before_they_are_staged(cli: Cli, images: Path) -> None:

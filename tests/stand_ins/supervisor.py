@@ -26,7 +26,7 @@ HASTY = """
 import pathlib, sys
 from orchestrator.trainer.supervision import supervise
 supervise.TRAINER_GRACE, supervise.LAUNCHER_GRACE, supervise.SWEEP_SECONDS = 0.5, 0.5, 0.5
-supervise.starting.FIRST_SECONDS = 1.0
+supervise.starting.FIRST_REPORT_SECONDS = 1.0
 sys.exit(supervise.main(pathlib.Path(sys.argv[1])))
 """
 AS_INSTALLED, IN_HASTE = ("-m", "orchestrator.trainer.supervision.supervise"), ("-c", HASTY)

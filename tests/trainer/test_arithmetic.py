@@ -27,7 +27,7 @@ def test_a_run_says_what_all_its_ranks_settled_on_and_one_that_goes_on_keeps_to_
     assert used in ("bfloat16", "float32")
     kept = next((run / "checkpoints").glob("epoch-*"))
     assert Checkpoint.model_validate_json((kept / "checkpoint.json").read_text()).precision == used
-    assert checkpoint.as_before(samples.train_config(precision="auto", resume=str(kept))).precision == used
+    assert checkpoint.with_resumed_choices(samples.train_config(precision="auto", resume=str(kept))).precision == used
 
 
 def test_a_cpu_that_ends_a_program_by_a_signal_is_not_asked_for_those_instructions_again(
@@ -37,9 +37,9 @@ def test_a_cpu_that_ends_a_program_by_a_signal_is_not_asked_for_those_instructio
     dying = tmp_path / "python-that-dies"
     dying.write_text(f'#!/bin/sh\n[ -n "$ONEDNN_MAX_CPU_ISA" ] || kill -ILL $$\nexec {sys.executable} "$@"\n')
     dying.chmod(0o755)
-    monkeypatch.delenv(precision.LIMIT, raising=False)
+    monkeypatch.delenv(precision.ISA_VARIABLE, raising=False)
     monkeypatch.setattr(sys, "executable", str(dying))
-    monkeypatch.setattr(bf16_probe, "worthwhile", lambda: True)
+    monkeypatch.setattr(bf16_probe, "may_have_bfloat16", lambda: True)
     found = precision._measure(1)
     assert found["limited"]
     assert found["gain"] > 0
@@ -52,9 +52,9 @@ def test_a_program_that_takes_too_long_gains_nothing_and_is_not_started_again(
     slow.write_text(f"#!/bin/sh\necho >> {started}\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(slow))
-    monkeypatch.setattr(bf16_probe, "worthwhile", lambda: True)
+    monkeypatch.setattr(bf16_probe, "may_have_bfloat16", lambda: True)
     monkeypatch.setattr(bf16_probe, "SECONDS", 0.5)
-    assert precision._measure(1) == precision.NOT_ASKED
+    assert precision._measure(1) == precision.NO_GAIN
     assert started.read_text() == "\n"
 
 

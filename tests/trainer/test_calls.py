@@ -31,7 +31,7 @@ def noted(self, done, rate, reducing, steps):
     step(self, done, rate, reducing, steps)
 
 Recorder.step = noted
-stopping.SETTLED, stopping.CALL, stopping.MOST_STEPS = 2, 3600.0, int(sys.argv[2])
+stopping.MEASURED_CALLS, stopping.CALL_SECONDS, stopping.MOST_STEPS = 2, 3600.0, int(sys.argv[2])
 train.main(pathlib.Path(sys.argv[1]))
 print("taken", taken)
 """
@@ -51,7 +51,7 @@ def trained(calls: list[int], **changes: Any) -> tuple[list[np.ndarray], int]:
     step: Any = steps.training(trainer)
     for count in calls:
         part = slice(done * BATCH, (done + count) * BATCH)
-        wishes = tf.zeros([len(stopping.Wishes._fields)], tf.int32)
+        wishes = tf.zeros([len(stopping.StopVotes._fields)], tf.int32)
         sums, _, _ = step(images[part], labels[part], rates[done : done + count], wishes, sums)
         done += count
     return [v.numpy() for v in [*model.variables, *optimizer.variables]] + [sums.numpy()], (

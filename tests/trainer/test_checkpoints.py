@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.schema import Checkpoint, Checkpoints, Epoch, Kept, Scores, Trained
-from orchestrator.trainer.checkpoints.checkpoint import Keeper
+from orchestrator.schema import Checkpoint, CheckpointEntry, Checkpoints, Epoch, Scores, Trained
+from orchestrator.trainer.checkpoints.checkpoint import CheckpointManager
 from orchestrator.trainer.data import batches
 from orchestrator.trainer.rank_setup import Trainer
-from orchestrator.trainer.stopping import Watch
+from orchestrator.trainer.stopping import StopControl
 from tests import samples
 
 STEPS = 4
@@ -25,7 +25,7 @@ SCORES = Scores(loss=1.0, top1=0.5, top5=0.9, images=8)
 
 @pytest.fixture(autouse=True)
 def termination() -> Iterator[None]:
-    """A Watch takes SIGTERM to itself."""
+    """A StopControl takes SIGTERM to itself."""
     hvd.init()
     before = signal.getsignal(signal.SIGTERM)
     yield
@@ -43,8 +43,8 @@ def trainer(**changes: Any) -> Trainer:
     return Trainer(samples.train_config(**changes), model, optimizer, nothing, nothing, 8, STEPS, 0.0)
 
 
-def keeper(directory: Path, made: Trainer) -> Keeper:
-    return Keeper(directory / "run" / "checkpoints", made, Watch(directory, made))
+def keeper(directory: Path, made: Trainer) -> CheckpointManager:
+    return CheckpointManager(directory / "run" / "checkpoints", made, StopControl(directory, made))
 
 
 def step(made: Trainer) -> None:
@@ -64,18 +64,18 @@ def trained(made: Trainer) -> Trained:
     return Trained(**where, **rates, train=SCORES, peak_memory_per_rank=[1])
 
 
-def epoch(kept: Keeper, made: Trainer, top1: float) -> None:
+def epoch(kept: CheckpointManager, made: Trainer, top1: float) -> None:
     """An epoch that reaches ``top1``."""
     made.epoch += 1
     made.step = made.epoch * STEPS
     kept.save({}, trained(made))
     test = SCORES.model_copy(update={"top1": top1})
-    kept.close(Epoch(**trained(made).model_dump(), test=test, test_seconds=1.0, weights_sha256="00"))
+    kept.add_evaluation(Epoch(**trained(made).model_dump(), test=test, test_seconds=1.0, weights_sha256="00"))
 
 
-def left(kept: Keeper) -> list[str]:
+def left(kept: CheckpointManager) -> list[str]:
     names = sorted(path.name for path in kept.storage.directory.iterdir() if path.is_dir())
-    assert names == sorted(one.name for one in kept.storage.index.kept)
+    assert names == sorted(one.name for one in kept.storage.index.entries)
     return names
 
 
@@ -87,7 +87,7 @@ def test_everything_that_changes_is_brought_back(tmp_path: Path) -> None:
     for _ in range(2):
         step(before)
     before.optimizer.dynamic_scale.assign(16.0)
-    before.train_split.readable.damaged.update({7, 3})
+    before.train_split.checker.damaged.update({7, 3})
     tallies = {"sums": np.array([1, 2, 3, 4], np.float32), "timing": np.array([5.0, 6.0, 7.0])}
     keeper(tmp_path / "before", before).save(tallies)
     point = tmp_path / "before" / "run" / "checkpoints" / "epoch-0002-step-000006"
@@ -99,8 +99,8 @@ def test_everything_that_changes_is_brought_back(tmp_path: Path) -> None:
     assert unchanged <= {"learning_rate", "iteration"}  # of the outer optimizer, which counts no steps
     assert all((a == b).all() for a, b in zip(values(after), values(before), strict=True))
     assert {name: own[name].tolist() for name in tallies} == {k: v.tolist() for k, v in tallies.items()}
-    assert after.train_split.readable.damaged == {3, 7}
-    assert (found is not None and found.trained, after.epoch, after.step, after.first) == (None, 1, 6, 6)
+    assert after.train_split.checker.damaged == {3, 7}
+    assert (found is not None and found.trained, after.epoch, after.step, after.steps_before) == (None, 1, 6, 6)
 
 
 def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_the_index_is_on_the_disk_before_what_it_does_not_name_is_removed(
         fsync(descriptor)
         if Path(f"/proc/self/fd/{descriptor}").resolve() == kept.storage.directory:
             index = Checkpoints.model_validate_json((kept.storage.directory / "index.json").read_text())
-            seen.append(([one.name for one in index.kept], (kept.storage.directory / "epoch-0001").exists()))
+            seen.append(([one.name for one in index.entries], (kept.storage.directory / "epoch-0001").exists()))
 
     monkeypatch.setattr(os, "fsync", flush)
     epoch(kept, made, 0.9)
@@ -152,9 +152,9 @@ def test_the_best_stays_though_it_had_more_steps_by_fewer_ranks(tmp_path: Path) 
     kept = keeper(tmp_path / "old", made)
     for top1 in (0.1, 0.9, 0.3):
         epoch(kept, made, top1)
-    best, newest = kept.storage.index.kept
+    best, newest = kept.storage.index.entries
     fewer = best.model_copy(update={"step": 10 * newest.step})
-    kept.storage.index.model_copy(update={"kept": [fewer, newest]}).write(kept.storage.directory / "index.json")
+    kept.storage.index.model_copy(update={"entries": [fewer, newest]}).write(kept.storage.directory / "index.json")
     resumed = keeper(tmp_path / "new", trainer(keep_checkpoints=1, resume=str(kept.storage.directory / newest.name)))
     resumed.restore()
     assert (left(resumed), resumed.storage.index.best) == (["epoch-0002", "epoch-0003"], "epoch-0002")
@@ -197,42 +197,44 @@ def test_a_checkpoint_that_is_being_written_is_none_yet(tmp_path: Path) -> None:
     (kept.storage.directory / "epoch-0001").mkdir()
     epoch(kept, made, 0.5)
     assert left(kept) == ["epoch-0001"]
-    assert kept.storage.index.kept == [Kept(name="epoch-0001", epoch=1, step=4, world=1, whole=True, top1=0.5)]
+    assert kept.storage.index.entries == [
+        CheckpointEntry(name="epoch-0001", epoch=1, step=4, world=1, whole=True, top1=0.5)
+    ]
 
 
 def test_a_run_leaves_itself_the_time_of_what_took_longest(tmp_path: Path) -> None:
-    watch = Watch(tmp_path, trainer(max_time=1e6))
-    assert watch.room("step", "checkpoint", "evaluation")
-    with watch.measured("evaluation"):
+    watch = StopControl(tmp_path, trainer(max_time=1e6))
+    assert watch.has_time_for("step", "checkpoint", "evaluation")
+    with watch.measure("evaluation"):
         pass
-    watch._took("checkpoint", 1e6)
-    watch._took("checkpoint", 1.0)
-    assert watch.room("step", "evaluation")
-    assert not watch.room("checkpoint")
-    assert watch.wishes().numpy().tolist() == [0, 1, 0, 1]
+    watch._record_longest("checkpoint", 1e6)
+    watch._record_longest("checkpoint", 1.0)
+    assert watch.has_time_for("step", "evaluation")
+    assert not watch.has_time_for("checkpoint")
+    assert watch.votes().numpy().tolist() == [0, 1, 0, 1]
 
 
 def test_a_slow_first_step_does_not_end_a_run_as_if_all_were_as_slow(tmp_path: Path) -> None:
     made = trainer(max_time=1e6)
     made.test_split = batches.Split(800, lambda index, seed: (index, seed), 1)
-    watch = Watch(tmp_path, made)
-    watch._took("first", 1e5)
-    assert not watch.room(*["step"] * 7)
-    assert watch.room("step", "step", "evaluation")
-    watch._took("step", 1e4)
-    assert watch.room("step", "step")
-    assert not watch.room("evaluation")
+    watch = StopControl(tmp_path, made)
+    watch._record_longest("first", 1e5)
+    assert not watch.has_time_for(*["step"] * 7)
+    assert watch.has_time_for("step", "step", "evaluation")
+    watch._record_longest("step", 1e4)
+    assert watch.has_time_for("step", "step")
+    assert not watch.has_time_for("evaluation")
 
 
 def test_rank_0_looks_for_the_file_by_which_it_is_asked_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.trainer.stopping.LOOK_SECONDS", 0.0)
-    watch = Watch(tmp_path, trainer(checkpoint_every=1e-9))
+    monkeypatch.setattr("orchestrator.trainer.stopping.POLL_SECONDS", 0.0)
+    watch = StopControl(tmp_path, trainer(checkpoint_every=1e-9))
     assert watch.agree() == (0, 0, 1, 1)
     (tmp_path / "stop").touch()
     assert watch.agree() == (1, 0, 1, 1)
 
 
 def test_a_signal_is_a_wish_and_interrupts_nothing(tmp_path: Path) -> None:
-    watch = Watch(tmp_path, trainer())
+    watch = StopControl(tmp_path, trainer())
     signal.raise_signal(signal.SIGTERM)
     assert watch.agree() == (1, 0, 0, 1)

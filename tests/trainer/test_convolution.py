@@ -64,7 +64,7 @@ def test_without_avx_512_gradients_of_large_images_are_products_of_shifts(
 
     monkeypatch.setattr(convolution, "_by_shifts", watched)
     monkeypatch.setattr(convolution, "SHIFTED", 320)  # 64 pixels of 5 channels
-    monkeypatch.setattr(convolution, "BESIDE", at_once)
+    monkeypatch.setattr(convolution, "SHIFTS_BYTES", at_once)
     theirs = gradients(layers.Conv2D, size, stride, pixels, padding)
     for known in ({"avx2"}, {"avx2", "avx512f"}):
         monkeypatch.setattr(cpu, "instructions", lambda known=known: known)

@@ -29,7 +29,7 @@ def test_ranks_find_the_cycle_that_suits_them_where_the_launch_says_that_nobody_
     [(100e-6, 0.02, 5.0), (100e-6, 0.1, 1.0), (46e-6, 0.02, 2.5), (1e-3, 0.02, 25.0), (0.0, 0.02, 1.0)],
 )
 def test_a_cycle_takes_no_more_than_its_share_of_a_core(work: float, share: float, milliseconds: float) -> None:
-    assert cycle_time.suits(work, share) == milliseconds
+    assert cycle_time.cycle_for(work, share) == milliseconds
 
 
 @pytest.fixture

@@ -115,14 +115,14 @@ def is_mirrored(view: np.ndarray) -> bool:
 def test_where_a_view_lies_and_whether_it_is_mirrored_are_drawn_from_seeds_of_their_own() -> None:
     """What the sample's own seed would draw for the mirror says nothing about the view."""
     content, marks = tf.io.encode_png(gradient(60, 200)), tf.constant([[[0.0], [1.0]]])
-    agreeing = 0
+    matching = 0
     for number in range(200):
         seed = tf.constant([1, number])
         crop, flip = decoding.split_seed(seed)
         assert len({tuple(each.numpy().tolist()) for each in (seed, crop, flip)}) == 3
         drawn = bool(tf.image.stateless_random_flip_left_right(marks, seed)[0, 0, 0])
-        agreeing += drawn == is_mirrored(decoding.random_view(content, 8, seed).numpy())
-    assert 60 < agreeing < 140
+        matching += drawn == is_mirrored(decoding.random_view(content, 8, seed).numpy())
+    assert 60 < matching < 140
 
 
 def huge(width: int, height: int) -> dict[str, bytes]:

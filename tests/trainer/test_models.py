@@ -145,7 +145,7 @@ def masked(rank: int, seed: int = 1) -> np.ndarray:
     images = keras.Input((100,))
     keras.utils.set_random_seed(seed)
     model = keras.Model(images, keras.layers.Dropout(0.5)(images))
-    models.draw_apart(model, rank)
+    models.offset_dropout_seeds(model, rank)
     draws = [model(np.ones((1, 100), np.float32), training=True) for _ in range(2)]
     assert not np.array_equal(*draws)
     return np.array(draws[1])

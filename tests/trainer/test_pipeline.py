@@ -74,10 +74,10 @@ def test_batches_for_a_device_are_one_ahead_and_otherwise_the_same() -> None:
             taken.append(number)
             yield tf.constant(number), number
 
-    seen = [(*map(int, batch.result()), len(taken)) for batch in pipeline.ahead(source(), "CPU:0")]
+    seen = [(*map(int, batch.result()), len(taken)) for batch in pipeline.prefetch_to_device(source(), "CPU:0")]
     assert seen == [(0, 0, 2), (1, 1, 3), (2, 2, 4), (3, 3, 4)]
-    assert list(pipeline.ahead(iter([]), "CPU:0")) == []
-    assert [batch.result() for batch in pipeline.ahead(iter([1, 2]), None)] == [1, 2]
+    assert list(pipeline.prefetch_to_device(iter([]), "CPU:0")) == []
+    assert [batch.result() for batch in pipeline.prefetch_to_device(iter([1, 2]), None)] == [1, 2]
 
 
 def test_a_fault_in_a_batch_for_a_device_is_met_where_the_next_is_asked_for() -> None:
@@ -86,7 +86,7 @@ def test_a_fault_in_a_batch_for_a_device_is_met_where_the_next_is_asked_for() ->
         raise DataError("broken")
 
     with pytest.raises(DataError, match="broken"):
-        next(pipeline.ahead(source(), "CPU:0"))
+        next(pipeline.prefetch_to_device(source(), "CPU:0"))
 
 
 def test_no_samples_make_no_batch() -> None:

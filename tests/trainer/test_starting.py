@@ -20,7 +20,7 @@ compressed.MESSAGE_BYTES = 64
 shapes = [[], [3], [40], [2, 5], [0], [7]]
 variables = [tf.Variable(tf.fill(shape, float(10 * hvd.rank() + number))) for number, shape in enumerate(shapes)]
 variables.insert(2, tf.Variable([hvd.rank() + 5, 2**40], dtype=tf.int64))
-compressed.from_first(variables)
+compressed.broadcast_variables(variables)
 expected = [float(number) for number in range(6)]
 found = [set(v.numpy().ravel().tolist()) for v in variables if v.dtype == tf.float32]
 assert found == [{0.0}, {1.0}, {2.0}, {3.0}, set(), {5.0}], found
@@ -41,7 +41,9 @@ def test_weights_do_not_depend_on_how_many_are_drawn_at_once(name: str, monkeypa
 def test_every_kernel_holds_what_its_initializer_draws(name: str) -> None:
     model = models.build(name, 32, 3, 10, seed=1)
     starts = [(layer, getattr(layer, role, None)) for layer in model.layers for role in initializers.ROLES]
-    drawn = [(layer.kernel, start.start) for layer, start in starts if isinstance(start, initializers.Drawn)]
+    drawn = [
+        (layer.kernel, start.start) for layer, start in starts if isinstance(start, initializers.ParallelInitializer)
+    ]
     assert len(drawn) == sum(len(v.shape) > 1 for v in model.trainable_variables)
     for kernel, start in drawn:
         np.testing.assert_array_equal(kernel.numpy(), start(kernel.shape, "float32"))

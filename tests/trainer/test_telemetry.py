@@ -37,7 +37,7 @@ def work(x):
 @tf.function
 def step(x):
     gradient = tf.ensure_shape(tf.numpy_function(work, [x], tf.float32), [3])
-    return allreduce.averages([gradient], samples.train_config())
+    return allreduce.allreduce_mean([gradient], samples.train_config())
 
 for _ in range(3):
     averages, waited = step(tf.fill([3], float(hvd.rank())))

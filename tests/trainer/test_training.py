@@ -125,7 +125,7 @@ def test_steps_that_are_reached_as_an_epoch_ends_begin_no_other(
     config = samples.train_config(steps=steps, epochs=7)
     nothing = batches.Split(0, lambda index, seed: (index, seed), 1)
     trainer = Trainer(config, keras.Model(), keras.optimizers.SGD(), nothing, nothing, 16, 4, 0.0, epoch=1, step=step)
-    assert (stopping.reason(trainer, stopping.Wishes(0, 0, 0)), trainer.epochs) == (ended, epochs)
+    assert (stopping.stop_reason(trainer, stopping.StopVotes(0, 0, 0)), trainer.epochs) == (ended, epochs)
 
 
 def test_a_run_whose_loss_is_no_number_any_more_fails_on_every_rank_and_keeps_earlier_epochs(tmp_path: Path) -> None:

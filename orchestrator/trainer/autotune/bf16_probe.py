@@ -18,21 +18,21 @@ from orchestrator.trainer import cpu
 SECONDS = 120  # to import TensorFlow and run two layers
 GPU = Path("/dev/nvidiactl")  # with a GPU, the CPU's speedup does not matter
 LOCAL_RANK = ("HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
-_begun: list["subprocess.Popen[str]"] = []
+_started: list["subprocess.Popen[str]"] = []
 
 
-def kept(threads: int) -> Path:
+def result_path(threads: int) -> Path:
     """Return the file in which the node's first rank stores the result."""
     return Path(tempfile.gettempdir()) / f"orchestrator-arithmetic-{__version__}-{threads}.json"
 
 
-def worthwhile() -> bool:
+def may_have_bfloat16() -> bool:
     """Check that the CPU has, or may have, bfloat16 instructions: AMX_BF16, AVX512_BF16, AVX-NE-CONVERT, Arm's BF16."""
-    known = cpu.instructions()
-    return not known or any("bf16" in word or word == "avx_ne_convert" for word in known)
+    flags = cpu.instructions()
+    return not flags or any("bf16" in flag or flag == "avx_ne_convert" for flag in flags)
 
 
-def begin(run_directory: Path) -> None:
+def start_in_background(run_directory: Path) -> None:
     """Start the benchmark if this is the node's first rank and the run needs the result."""
     try:
         config = json.loads((run_directory / "config.json").read_text())
@@ -40,17 +40,17 @@ def begin(run_directory: Path) -> None:
     except (OSError, ValueError, LookupError, TypeError):
         return  # reported later, when the whole file is validated
     first = next((os.environ[name] for name in LOCAL_RANK if name in os.environ), "0") == "0"
-    if asks and first and worthwhile() and not GPU.exists() and not kept(threads).exists():
-        _begun.append(_start(threads, {}))
+    if asks and first and may_have_bfloat16() and not GPU.exists() and not result_path(threads).exists():
+        _started.append(_popen(threads, {}))
 
 
-def said(threads: int, limits: Mapping[str, str]) -> "str | None":
+def run_benchmark(threads: int, limits: Mapping[str, str]) -> "str | None":
     """Return the last word that the benchmark prints in an environment with ``limits``; None if it fails.
 
     Raises:
         TimeoutExpired: The benchmark takes longer than SECONDS.
     """
-    with _begun.pop() if _begun and not limits else _start(threads, limits) as running:
+    with _started.pop() if _started and not limits else _popen(threads, limits) as running:
         try:
             output, _ = running.communicate(timeout=SECONDS)
         finally:
@@ -58,7 +58,7 @@ def said(threads: int, limits: Mapping[str, str]) -> "str | None":
     return output.split()[-1] if running.returncode == 0 else None
 
 
-def _start(threads: int, limits: Mapping[str, str]) -> "subprocess.Popen[str]":
+def _popen(threads: int, limits: Mapping[str, str]) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "orchestrator.trainer.autotune.bf16_benchmark", str(threads)]
     environment = {**os.environ, **limits}
     return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

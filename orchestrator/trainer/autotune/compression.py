@@ -26,7 +26,7 @@ ROUNDS, LIMIT = 6, 2.0  # trials of each kind, and the seconds after which no mo
 GAIN = 1.15  # a smaller speedup is not worth the second rounding
 
 
-def compression(config: TrainConfig, directory: Path) -> Compression:
+def choose(config: TrainConfig, directory: Path) -> Compression:
     """Return the compression of the gradients: that of ``config``, or for "auto" 16 bits if exact enough and faster.
 
     ``directory`` is the run's. A collective call, after the precision is chosen.
@@ -35,20 +35,20 @@ def compression(config: TrainConfig, directory: Path) -> Compression:
         return config.compression
     if hvd.size() == 1 or config.adasum or config.precision != "bfloat16":
         return "none"
-    return "bf16" if _kept(directory.parent, config.threads, lambda: gain(config)) >= GAIN else "none"
+    return "bf16" if _stored_gain(directory.parent, config.threads, lambda: measure_gain(config)) >= GAIN else "none"
 
 
-def _kept(place: Path, threads: int, measure: Callable[[], float]) -> float:
+def _stored_gain(directory: Path, threads: int, measure: Callable[[], float]) -> float:
     """Return the speedup measured between these ranks before, or measure it now; rank 0 stores it."""
     device = pipeline.accelerator() or f"{threads} threads"
     ranks = hvd.allgather_object([os.uname().nodename, device, os.environ.get("HOROVOD_CONTROLLER")])
-    path = place / f".link-{__version__}-{hashlib.sha256(json.dumps(ranks).encode()).hexdigest()[:12]}.json"
-    known = hvd.broadcast_object(_read(path) if hvd.rank() == 0 else None, root_rank=0)
-    found = measure() if known is None else float(known)
-    if known is None and hvd.rank() == 0:
+    path = directory / f".link-{__version__}-{hashlib.sha256(json.dumps(ranks).encode()).hexdigest()[:12]}.json"
+    stored = hvd.broadcast_object(_read(path) if hvd.rank() == 0 else None, root_rank=0)
+    gain = measure() if stored is None else float(stored)
+    if stored is None and hvd.rank() == 0:
         with replaced(path, 0o644) as file:
-            file.write(json.dumps({"ranks": ranks, "gain": found}).encode() + b"\n")
-    return found
+            file.write(json.dumps({"ranks": ranks, "gain": gain}).encode() + b"\n")
+    return gain
 
 
 def _read(path: Path) -> "float | None":
@@ -58,26 +58,28 @@ def _read(path: Path) -> "float | None":
         return None
 
 
-def gain(config: TrainConfig) -> float:
+def measure_gain(config: TrainConfig) -> float:
     """Measure the speedup of 16-bit gradients over 32-bit ones on the slowest rank; the same on every rank."""
     exchanges = {kind: _exchange(config.model_copy(update={"compression": kind})) for kind in ("none", "bf16")}
     gradients = [tf.ones([PIECE // 4], tf.bfloat16)] * (allreduce.GROUP_BYTES // PIECE)
-    _tried(exchanges, gradients)  # traces, and opens connections
-    tried: list[dict[str, float]] = []
-    while len(tried) < ROUNDS and sum(sum(seconds.values()) for seconds in tried) <= LIMIT:
-        tried.append(_tried(exchanges, gradients))
-    none, half = (min(seconds[kind] for seconds in tried) for kind in exchanges)  # the minimum excludes background load
+    _run_trial(exchanges, gradients)  # traces, and opens connections
+    trials: list[dict[str, float]] = []
+    while len(trials) < ROUNDS and sum(sum(seconds.values()) for seconds in trials) <= LIMIT:
+        trials.append(_run_trial(exchanges, gradients))
+    none, half = (
+        min(seconds[kind] for seconds in trials) for kind in exchanges
+    )  # the minimum excludes background load
     return none / half
 
 
-def _tried(exchanges: dict[str, Callable[..., tf.Tensor]], gradients: list[tf.Tensor]) -> dict[str, float]:
+def _run_trial(exchanges: dict[str, Callable[..., tf.Tensor]], gradients: list[tf.Tensor]) -> dict[str, float]:
     """Return the seconds of each exchange on the slowest rank."""
-    found = {}
+    seconds = {}
     for kind, exchange in exchanges.items():
         begun = time.perf_counter()
         exchange(*gradients).numpy()
-        found[kind] = allreduce.slowest(time.perf_counter() - begun)
-    return found
+        seconds[kind] = allreduce.allreduce_max(time.perf_counter() - begun)
+    return seconds
 
 
 def _exchange(config: TrainConfig) -> Callable[..., tf.Tensor]:
@@ -86,7 +88,7 @@ def _exchange(config: TrainConfig) -> Callable[..., tf.Tensor]:
     @tf.function(autograph=False)
     def exchange(*gradients: tf.Tensor) -> tf.Tensor:
         widened = [tf.cast(gradient, tf.float32) for gradient in gradients]
-        found = allreduce.means(allreduce.as_computed(widened, config), config, f"link.{config.compression}")
-        return tf.add_n([mean[0] for mean in found])
+        means = allreduce.means(allreduce.before_upcast(widened, config), config, f"link.{config.compression}")
+        return tf.add_n([mean[0] for mean in means])
 
     return exchange

@@ -22,27 +22,27 @@ from orchestrator.schema import Precision
 from orchestrator.trainer.autotune import bf16_probe
 
 GAIN = 1.15  # speedup by bfloat16 on the slowest rank; a smaller one is not worth the rounding
-LIMIT, BEFORE_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
-NOT_ASKED: dict[str, float] = {"gain": 0.0, "limited": True}
+ISA_VARIABLE, ISA_WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
+NO_GAIN: dict[str, float] = {"gain": 0.0, "limited": True}
 
 
-def settle(wanted: Precision, threads: int) -> Precision:
+def choose(wanted: Precision, threads: int) -> Precision:
     """Return the precision to train with: ``wanted``, or for "auto" a choice equal on all ranks. A collective call.
 
     Afterwards TensorFlow uses no instructions that this CPU lacks; call it before TensorFlow runs anything.
     """
     gpus = tf.config.get_visible_devices("GPU")
-    found = NOT_ASKED if wanted == "float32" else _measured(threads, not gpus)
+    measured = NO_GAIN if wanted == "float32" else _node_gain(threads, not gpus)
     if wanted == "auto":
-        mine = _of_gpu(gpus[0]) if gpus else "bfloat16" if found["gain"] >= GAIN else "float32"
-        everyones = set(hvd.allgather_object(mine))
-        wanted = mine if len(everyones) == 1 else "float32"
-    if not gpus and (wanted == "float32" or found["limited"]):
-        os.environ.setdefault(LIMIT, BEFORE_AMX)
+        own = _gpu_precision(gpus[0]) if gpus else "bfloat16" if measured["gain"] >= GAIN else "float32"
+        choices = set(hvd.allgather_object(own))
+        wanted = own if len(choices) == 1 else "float32"
+    if not gpus and (wanted == "float32" or measured["limited"]):
+        os.environ.setdefault(ISA_VARIABLE, ISA_WITHOUT_AMX)
     return wanted
 
 
-def _of_gpu(gpu: "tf.config.PhysicalDevice") -> Precision:
+def _gpu_precision(gpu: "tf.config.PhysicalDevice") -> Precision:
     """Return the best precision of a GPU.
 
     Tensor Cores take float16 from compute capability 7.0 on and bfloat16 from 8.0 on (CUDA programming guide).
@@ -51,19 +51,19 @@ def _of_gpu(gpu: "tf.config.PhysicalDevice") -> Precision:
     return "bfloat16" if capability >= (8, 0) else "float16" if capability >= (7, 0) else "float32"
 
 
-def _measured(threads: int, by_cpu: bool) -> dict[str, float]:
+def _node_gain(threads: int, by_cpu: bool) -> dict[str, float]:
     """Return the ``gain`` by bfloat16, and whether TensorFlow must be ``limited``; measured by the node's first rank.
 
     Ranks that do not compute on their CPU only wait for the others, since nodes may differ.
     """
-    path = bf16_probe.kept(threads)
+    path = bf16_probe.result_path(threads)
     if by_cpu and hvd.local_rank() == 0 and not path.exists():
         unfinished = path.with_suffix(f".{os.getpid()}")
         unfinished.write_text(json.dumps(_measure(threads)))
         unfinished.replace(path)
     with tf.device("CPU:0"):
         hvd.allreduce(tf.zeros([]), name="measured")  # waits for the file
-    return json.loads(path.read_text()) if by_cpu else NOT_ASKED
+    return json.loads(path.read_text()) if by_cpu else NO_GAIN
 
 
 def _measure(threads: int) -> dict[str, float]:
@@ -71,11 +71,11 @@ def _measure(threads: int) -> dict[str, float]:
 
     The gain is 0 if the benchmark times out, which a limit would not repair, or if the CPU lacks bfloat16 instructions.
     """
-    if not bf16_probe.worthwhile():
-        return NOT_ASKED
+    if not bf16_probe.may_have_bfloat16():
+        return NO_GAIN
     with suppress(subprocess.TimeoutExpired):
-        for limits in ({}, {LIMIT: BEFORE_AMX}):
-            gain = bf16_probe.said(threads, limits)
+        for limits in ({}, {ISA_VARIABLE: ISA_WITHOUT_AMX}):
+            gain = bf16_probe.run_benchmark(threads, limits)
             if gain is not None:
                 return {"gain": float(gain), "limited": bool(limits)}
-    return NOT_ASKED
+    return NO_GAIN

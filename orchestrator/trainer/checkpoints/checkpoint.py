@@ -27,47 +27,47 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.schema import Checkpoint, Epoch, Kept, TrainConfig, Trained
+from orchestrator.schema import Checkpoint, CheckpointEntry, Epoch, TrainConfig, Trained
 from orchestrator.trainer.checkpoints import directory as checkpoints_directory
 from orchestrator.trainer.checkpoints.directory import Storage
 from orchestrator.trainer.comm import compressed
 from orchestrator.trainer.rank_setup import Trainer
 from orchestrator.trainer.results import say
-from orchestrator.trainer.stopping import Watch
+from orchestrator.trainer.stopping import StopControl
 
-STATE, RANKS, POINT = "state", "ranks.npz", "checkpoint.json"
-SETTLED = ("precision", "compression")  # choices for "auto" that a resumed run keeps
+STATE_FILE, RANKS_FILE, CHECKPOINT_FILE = "state", "ranks.npz", "checkpoint.json"
+AUTO_KEYS = ("precision", "compression")  # choices for "auto" that a resumed run keeps
 Arrays = dict[str, np.ndarray]
 
 
-class Keeper:
+class CheckpointManager:
     """The checkpoints of one run. Its methods are collective calls; only rank 0 writes."""
 
-    def __init__(self, directory: Path, trainer: Trainer, watch: Watch) -> None:
+    def __init__(self, directory: Path, trainer: Trainer, stop_control: StopControl) -> None:
         self.storage = Storage(directory, trainer.config.keep_checkpoints)
-        self.trainer, self.watch, self.epochs = trainer, watch, list[Epoch]()
+        self.trainer, self.stop_control, self.epochs = trainer, stop_control, list[Epoch]()
         if hvd.rank() == 0:
             directory.mkdir(parents=True, exist_ok=True)  # tells the supervisor that there is a trainer to ask
 
-    def save(self, tallies: Arrays, trained: "Trained | None" = None) -> None:
+    def save(self, epoch_progress: Arrays, trained: "Trained | None" = None) -> None:
         """Write a checkpoint of the run's state.
 
-        ``tallies`` are this rank's sums of an epoch that is not ``trained`` yet. Weights that are not finite are not
-        written: the checkpoint before is worth more.
+        ``epoch_progress`` holds this rank's sums and times of an epoch that is not ``trained`` yet. No checkpoint is
+        written if weights are not finite: the one before is worth more.
         """
         trainer = self.trainer
-        damaged = np.array(sorted(trainer.train_split.readable.damaged), np.int64)
+        damaged = np.array(sorted(trainer.train_split.checker.damaged), np.int64)
         variables = {str(n): v.numpy() for n, v in enumerate(trainer.model.non_trainable_variables)}
-        own = {**tallies, "damaged": damaged, **variables}
-        finite, everyones = zip(*hvd.allgather_object((_finite(trainer), own)), strict=True)
+        rank_state = {**epoch_progress, "damaged": damaged, **variables}
+        finite, rank_states = zip(*hvd.allgather_object((_weights_are_finite(trainer), rank_state)), strict=True)
         if not all(finite):
             return say("no checkpoint: some weights are not finite numbers")
         if hvd.rank() == 0:
-            with self.trainer.record.checkpoint(), self.watch.measured("checkpoint"):
-                self._write(everyones, trained)
-            self.watch.saved = time.monotonic()
+            with self.trainer.telemetry.checkpoint(), self.stop_control.measure("checkpoint"):
+                self._write(rank_states, trained)
+            self.stop_control.last_checkpoint = time.monotonic()
 
-    def _write(self, everyones: "tuple[Arrays, ...]", trained: "Trained | None") -> None:
+    def _write(self, rank_states: "tuple[Arrays, ...]", trained: "Trained | None") -> None:
         trainer = self.trainer
         point = Checkpoint(
             epoch=trainer.epoch,
@@ -79,24 +79,29 @@ class Keeper:
             epochs=self.epochs,
         )
 
-        def fill(place: Path) -> None:
-            tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer).write(str(place / STATE))
-            np.savez(place / RANKS, **{f"{r}/{name}": v for r, own in enumerate(everyones) for name, v in own.items()})
-            point.write(place / POINT)
+        def fill(directory: Path) -> None:
+            tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer).write(str(directory / STATE_FILE))
+            np.savez(
+                directory / RANKS_FILE,
+                **{
+                    f"{rank}/{name}": v for rank, rank_state in enumerate(rank_states) for name, v in rank_state.items()
+                },
+            )
+            point.write(directory / CHECKPOINT_FILE)
 
-        where = point.model_dump(include={"epoch", "step", "world"})
-        self.storage.add(Kept(name=_name(point), whole=bool(trained), **where), fill)
+        position = point.model_dump(include={"epoch", "step", "world"})
+        self.storage.add(CheckpointEntry(name=_name(point), whole=bool(trained), **position), fill)
 
-    def close(self, epoch: Epoch) -> None:
+    def add_evaluation(self, epoch: Epoch) -> None:
         """Add the evaluation's scores to the newest checkpoint if it is this epoch's."""
         self.epochs.append(epoch)
         newest = self.storage.newest
         if hvd.rank() or newest is None or newest.epoch != epoch.epoch:
             return
-        path = self.storage.directory / newest.name / POINT
+        path = self.storage.directory / newest.name / CHECKPOINT_FILE
         point = Checkpoint.model_validate_json(path.read_text())
         point.model_copy(update={"epochs": self.epochs}).write(path)
-        self.storage.name(newest.model_copy(update={"top1": epoch.test.top1}))
+        self.storage.publish(newest.model_copy(update={"top1": epoch.test.top1}))
 
     def restore(self) -> "tuple[Checkpoint | None, Arrays]":
         """Restore the trainer from the checkpoint that the run resumes, if any.
@@ -104,70 +109,72 @@ class Keeper:
         Ends the program if the checkpoint cannot be read, or lies within an epoch and has another number of ranks.
 
         Returns:
-            The checkpoint, None without one, and the rank's tallies.
+            The checkpoint, None without one, and the rank's sums and times of the epoch that it lies in.
         """
         if self.trainer.config.resume is None:
             return None, {}
         source = Path(self.trainer.config.resume)
         try:
-            point = Checkpoint.model_validate_json((source / POINT).read_text())
-            tallies = self._restore(source, point)
+            point = Checkpoint.model_validate_json((source / CHECKPOINT_FILE).read_text())
+            epoch_progress = self._restore(source, point)
         except (OSError, LookupError, ValueError, AssertionError, tf.errors.OpError) as error:
             sys.exit(f"the checkpoint {source} cannot be used: {error}")
         if hvd.rank() == 0:
-            self._adopt(source)
-        return point, tallies
+            self._link_from(source)
+        return point, epoch_progress
 
     def _restore(self, source: Path, point: Checkpoint) -> Arrays:
-        trainer, same = self.trainer, point.world == hvd.size()
-        if not same and point.trained is None:
+        trainer, same_world = self.trainer, point.world == hvd.size()
+        if not same_world and point.trained is None:
             raise ValueError(f"it is of {point.world} ranks and within an epoch, and here are {hvd.size()}")
-        built = {str(n): v.numpy() for n, v in enumerate(trainer.model.non_trainable_variables) if _is_integer(v)}
+        initial_integers = {
+            str(n): v.numpy() for n, v in enumerate(trainer.model.non_trainable_variables) if _is_integer(v)
+        }
         if hvd.rank() == 0:
-            found = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
-            found.read(str(source / STATE)).assert_existing_objects_matched()
-        compressed.from_first([v.value for v in [*trainer.model.variables, *trainer.optimizer.variables]])
-        own = _of_rank(source, hvd.rank()) if same else built
+            state = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
+            state.read(str(source / STATE_FILE)).assert_existing_objects_matched()
+        compressed.broadcast_variables([v.value for v in [*trainer.model.variables, *trainer.optimizer.variables]])
+        rank_state = _load_rank_state(source, hvd.rank()) if same_world else initial_integers
         for number, variable in enumerate(trainer.model.non_trainable_variables):
-            if str(number) in own:
-                variable.assign(own[str(number)])
-        trainer.train_split.readable.damaged.update(own.get("damaged", np.array([])).tolist())
+            if str(number) in rank_state:
+                variable.assign(rank_state[str(number)])
+        trainer.train_split.checker.damaged.update(rank_state.get("damaged", np.array([])).tolist())
         self.epochs = list(point.epochs)
         trainer.epoch = point.epoch if point.trained else point.epoch - 1
-        trainer.step = trainer.first = point.step if same else point.epoch * trainer.steps_per_epoch
-        return own
+        trainer.step = trainer.steps_before = point.step if same_world else point.epoch * trainer.steps_per_epoch
+        return rank_state
 
-    def _adopt(self, source: Path) -> None:
+    def _link_from(self, source: Path) -> None:
         """Copy the checkpoint, and the best so far, by hard links, so that the resumed run can be removed."""
         index = checkpoints_directory.read(source.parent)
-        for kept in index.kept:
-            if kept.name == source.name or (kept.name == index.best and kept.epoch <= self.trainer.epoch):
-                linked = partial(shutil.copytree, source.parent / kept.name, copy_function=os.link, dirs_exist_ok=True)
-                self.storage.add(kept, linked)
+        for entry in index.entries:
+            if entry.name == source.name or (entry.name == index.best and entry.epoch <= self.trainer.epoch):
+                link = partial(shutil.copytree, source.parent / entry.name, copy_function=os.link, dirs_exist_ok=True)
+                self.storage.add(entry, link)
 
 
-def as_before(config: TrainConfig) -> TrainConfig:
+def with_resumed_choices(config: TrainConfig) -> TrainConfig:
     """Return ``config`` with the resumed run's choices for "auto", which might be chosen differently now."""
-    unsettled = [key for key in SETTLED if getattr(config, key) == "auto"]
-    if not unsettled or config.resume is None:
+    auto_keys = [key for key in AUTO_KEYS if getattr(config, key) == "auto"]
+    if not auto_keys or config.resume is None:
         return config
     try:
-        point = Checkpoint.model_validate_json((Path(config.resume) / POINT).read_text())
+        point = Checkpoint.model_validate_json((Path(config.resume) / CHECKPOINT_FILE).read_text())
     except (OSError, ValueError):
         return config  # reported later, when the whole file is validated
-    return config.model_copy(update={key: getattr(point, key) for key in unsettled})
+    return config.model_copy(update={key: getattr(point, key) for key in auto_keys})
 
 
 def _name(point: Checkpoint) -> str:
     return f"epoch-{point.epoch:04d}" + ("" if point.trained else f"-step-{point.step:06d}")
 
 
-def _of_rank(source: Path, rank: int) -> Arrays:
-    with np.load(source / RANKS) as everyones:
-        return {name.partition("/")[2]: everyones[name] for name in everyones if name.startswith(f"{rank}/")}
+def _load_rank_state(source: Path, rank: int) -> Arrays:
+    with np.load(source / RANKS_FILE) as rank_states:
+        return {name.partition("/")[2]: rank_states[name] for name in rank_states if name.startswith(f"{rank}/")}
 
 
-def _finite(trainer: Trainer) -> bool:
+def _weights_are_finite(trainer: Trainer) -> bool:
     return all(np.isfinite(v.numpy()).all() for v in trainer.model.variables if not _is_integer(v))
 
 

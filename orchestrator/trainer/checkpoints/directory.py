@@ -9,10 +9,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.schema import Checkpoints, Kept
+from orchestrator.schema import CheckpointEntry, Checkpoints
 
 INDEX, UNFINISHED = "index.json", ".unfinished"
-AGAIN = "-again"  # suffix of a name that the index has already
+REPEATED_SUFFIX = "-again"  # suffix of a name that the index has already
 
 
 def read(directory: Path) -> Checkpoints:
@@ -26,22 +26,22 @@ def read(directory: Path) -> Checkpoints:
 
 
 class Storage:
-    """The checkpoints in ``directory``: the newest ``most`` of them, and the best by test top-1."""
+    """The checkpoints in ``directory``: the newest ``limit`` of them, and the best by test top-1."""
 
-    def __init__(self, directory: Path, most: int) -> None:
-        self.directory, self.most, self.index = directory, most, Checkpoints()
+    def __init__(self, directory: Path, limit: int) -> None:
+        self.directory, self.limit, self.index = directory, limit, Checkpoints()
 
     @property
-    def newest(self) -> "Kept | None":
-        return self.index.kept[-1] if self.index.kept else None
+    def newest(self) -> "CheckpointEntry | None":
+        return self.index.entries[-1] if self.index.entries else None
 
-    def add(self, new: Kept, fill: Callable[[Path], object]) -> None:
+    def add(self, new: CheckpointEntry, fill: Callable[[Path], object]) -> None:
         """Store a checkpoint, which ``fill`` writes into the empty directory that it is given.
 
         A checkpoint of the same name stays until the index lists the new one.
         """
-        if new.name in {kept.name for kept in self.index.kept}:
-            new = new.model_copy(update={"name": f"{new.name}{AGAIN}"})
+        if new.name in {entry.name for entry in self.index.entries}:
+            new = new.model_copy(update={"name": f"{new.name}{REPEATED_SUFFIX}"})
         unfinished, finished = self.directory / UNFINISHED, self.directory / new.name
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
@@ -51,25 +51,26 @@ class Storage:
             _flush(path)
         unfinished.rename(finished)
         _flush(self.directory)
-        self.name(new)
+        self.publish(new)
 
-    def name(self, new: Kept) -> None:
+    def publish(self, new: CheckpointEntry) -> None:
         """List ``new`` as the newest, in place of a checkpoint of the same name, and remove those no longer kept."""
-        known = [*(kept for kept in self.index.kept if _position(kept) != _position(new)), new]
-        evaluated = [kept for kept in known if kept.top1 is not None]
-        best = max(evaluated, key=lambda kept: kept.top1 or 0.0).name if evaluated else None
-        newest = known[-self.most :]
-        self.index = Checkpoints(kept=[kept for kept in known if kept in newest or kept.name == best], best=best)
+        entries = [*(entry for entry in self.index.entries if _base_name(entry) != _base_name(new)), new]
+        evaluated = [entry for entry in entries if entry.top1 is not None]
+        best = max(evaluated, key=lambda entry: entry.top1 or 0.0).name if evaluated else None
+        newest = entries[-self.limit :]
+        wanted = [entry for entry in entries if entry in newest or entry.name == best]
+        self.index = Checkpoints(entries=wanted, best=best)
         self.index.write(self.directory / INDEX)
         _flush(self.directory)
         for path in self.directory.iterdir():
-            if path.is_dir() and path.name not in {kept.name for kept in self.index.kept}:
+            if path.is_dir() and path.name not in {entry.name for entry in self.index.entries}:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _position(kept: Kept) -> str:
+def _base_name(entry: CheckpointEntry) -> str:
     """Return the name without the suffix for a repeated write."""
-    return kept.name.removesuffix(AGAIN)
+    return entry.name.removesuffix(REPEATED_SUFFIX)
 
 
 def _flush(path: Path) -> None:

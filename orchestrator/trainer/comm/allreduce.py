@@ -26,7 +26,7 @@ def begin() -> None:
     hvd.init()
 
 
-def averages(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[list[tf.Tensor], tf.Tensor]:
+def allreduce_mean(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Return the means over all ranks, and the seconds waited for them: a float64 in the host's memory, 0 on one rank.
 
     For compiled functions. Each group is reduced as soon as it is computed, while others are still being computed: such
@@ -39,35 +39,35 @@ def averages(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[list[tf.T
     if hvd.size() == 1:
         with tf.device("CPU:0"):
             return gradients, tf.zeros([], tf.float64)
-    own = as_computed(gradients, config)
-    ready = _computed(own)
+    own = before_upcast(gradients, config)
+    ready = _ready_time(own)
     reduced = list(gradients)
     for number, group in enumerate(groups([gradient.shape for gradient in gradients])):
         averaged = means([own[index] for index in group], config, f"gradients.{number}")
         for index, mean in zip(group, averaged, strict=True):
             reduced[index] = mean
     with tf.control_dependencies(reduced):
-        return reduced, _clock(_seconds_since, ready)
+        return reduced, _read_clock(_seconds_since, ready)
 
 
-def as_computed(gradients: list[tf.Tensor], config: TrainConfig) -> list[tf.Tensor]:
+def before_upcast(gradients: list[tf.Tensor], config: TrainConfig) -> list[tf.Tensor]:
     """Return gradients as :func:`means` takes them best: not widened if computed in the 16 bits they travel in."""
     narrowed = route(config) == "exchange"
-    return [compressed.narrow(gradient, config.compression) for gradient in gradients] if narrowed else gradients
+    return [compressed.undo_upcast(gradient, config.compression) for gradient in gradients] if narrowed else gradients
 
 
 def groups(shapes: "list[tf.TensorShape]") -> list[list[int]]:
     """Group gradients by number into messages, the last first, since backpropagation computes these first."""
-    found: list[list[int]] = []
+    messages: list[list[int]] = []
     limit, room = int(os.environ.get("HOROVOD_FUSION_THRESHOLD", GROUP_BYTES)), 0
     for number in reversed(range(len(shapes))):
-        needs = 4 * shapes[number].num_elements()
-        if not found or needs > room:
-            found.append([])
+        size = 4 * shapes[number].num_elements()
+        if not messages or size > room:
+            messages.append([])
             room = limit
-        found[-1].append(number)
-        room -= needs
-    return found
+        messages[-1].append(number)
+        room -= size
+    return messages
 
 
 def means(group: list[tf.Tensor], config: TrainConfig, name: str) -> list[tf.Tensor]:
@@ -87,8 +87,8 @@ def means(group: list[tf.Tensor], config: TrainConfig, name: str) -> list[tf.Ten
     compression = hvd.Compression.fp16 if config.compression == "fp16" else hvd.Compression.none
     if config.adasum:  # one by one: hvd.grouped_allreduce of Horovod 0.28.1 fails with it
         return [
-            hvd.allreduce(one, op=hvd.Adasum, compression=compression, name=f"{name}.{number}")
-            for number, one in enumerate(group)
+            hvd.allreduce(gradient, op=hvd.Adasum, compression=compression, name=f"{name}.{number}")
+            for number, gradient in enumerate(group)
         ]
     scales = {"prescale_factor": 1.0 / predivide, "postscale_factor": predivide}
     return hvd.grouped_allreduce(group, op=hvd.Average, compression=compression, name=name, **scales)
@@ -121,14 +121,14 @@ def scale(config: TrainConfig) -> int:
     return (hvd.local_size() if on_gpu() else 1) * config.backward_passes_per_step
 
 
-def described(config: TrainConfig, shapes: "list[tf.TensorShape]") -> Communication:
+def describe(config: TrainConfig, shapes: "list[tf.TensorShape]") -> Communication:
     """Describe how gradients travel in this run, from Horovod's settings in this rank's environment."""
-    found = {key: float(os.environ.get(key) or otherwise) for key, otherwise in DEFAULTS.items()}
+    settings = {key: float(os.environ.get(key) or default) for key, default in DEFAULTS.items()}
     return Communication(
         controller=os.environ.get("HOROVOD_CONTROLLER", "mpi" if hvd.mpi_enabled() else "gloo"),
         transport="nccl" if on_gpu() else "mpi" if hvd.mpi_enabled() else "gloo",
-        cycle_time=found["HOROVOD_CYCLE_TIME"],
-        fusion_threshold=found["HOROVOD_FUSION_THRESHOLD"] / (1 << 20),
+        cycle_time=settings["HOROVOD_CYCLE_TIME"],
+        fusion_threshold=settings["HOROVOD_FUSION_THRESHOLD"] / (1 << 20),
         autotune=os.environ.get("HOROVOD_AUTOTUNE") == "1",
         route=route(config),
         groups=len(groups(shapes)) if hvd.size() > 1 else 0,
@@ -136,7 +136,7 @@ def described(config: TrainConfig, shapes: "list[tf.TensorShape]") -> Communicat
     )
 
 
-def total(numbers: tf.Tensor) -> tf.Tensor:
+def allreduce_sum(numbers: tf.Tensor) -> tf.Tensor:
     """Sum int32 ``numbers`` over all ranks, in the host's memory. A collective call, in a step or between two.
 
     In a step it costs no time: it depends on nothing that is computed, so it ends before the first gradient is ready.
@@ -145,12 +145,12 @@ def total(numbers: tf.Tensor) -> tf.Tensor:
         return hvd.allreduce(numbers, op=hvd.Sum, name="total") if hvd.size() > 1 else tf.identity(numbers)
 
 
-def slowest(mine: float) -> float:
+def allreduce_max(mine: float) -> float:
     """Return the largest number of any rank. A collective call, between two steps."""
     return max(hvd.allgather_object(mine))
 
 
-def _computed(tensors: list[tf.Tensor]) -> tf.Tensor:
+def _ready_time(tensors: list[tf.Tensor]) -> tf.Tensor:
     """Return the time when all tensors are computed, not merely launched, as on a GPU when TensorFlow continues.
 
     A number taken from one of them after all were launched reaches the host when the GPU has computed them: its stream
@@ -158,12 +158,12 @@ def _computed(tensors: list[tf.Tensor]) -> tf.Tensor:
     """
     with tf.control_dependencies(tensors):
         number = tf.reshape(tensors[-1], [-1])[0]
-    return _clock(_now, number)
+    return _read_clock(_now, number)
 
 
-def _clock(look: "object", after: tf.Tensor) -> tf.Tensor:
+def _read_clock(clock: "object", after: tf.Tensor) -> tf.Tensor:
     """Read the host's clock in Python, since tf.timestamp() is refused in deterministic mode."""
-    seconds = tf.numpy_function(look, [after], tf.float64)
+    seconds = tf.numpy_function(clock, [after], tf.float64)
     seconds.set_shape([])
     return seconds
 

@@ -9,38 +9,38 @@ import tensorflow as tf
 
 from orchestrator.trainer.data.inspection import DataError
 
-NAMED = 5
+MAX_NAMED = 5
 Make = Callable[[np.ndarray], tf.data.Dataset]
-Skipped = Callable[[str, str], None]
+OnSkip = Callable[[str, str], None]
 
 
 @dataclass
-class Readable:
-    """Knowledge of which samples of a split can be read.
+class SampleChecker:
+    """Check which samples of a split can be read, and remember those that cannot.
 
     Attributes:
-        one: Makes a data set of one sample, which raises if the sample cannot be read.
+        load_one: Makes a data set of one sample, which raises if the sample cannot be read.
         name: Names the file of a sample.
         damaged: Numbers of the samples known to be unreadable.
     """
 
-    one: Make
+    load_one: Make
     name: Callable[[int], str]
     damaged: set[int] = field(default_factory=set)
 
-    def look(self, suspects: np.ndarray) -> dict[int, str]:
+    def find_faults(self, suspects: np.ndarray) -> dict[int, str]:
         """Return the fault of each of the ``suspects`` that cannot be read."""
         reasons = {int(index): self._fault(int(index)) for index in suspects}
         return {index: reason for index, reason in reasons.items() if reason}
 
     def _fault(self, index: int) -> "str | None":
         try:
-            list(self.one(np.array([index])))
+            list(self.load_one(np.array([index])))
         except tf.errors.OpError as error:
             return reason_of(error)
         return None
 
-    def without(self, indices: np.ndarray, batch: int, whole: bool) -> np.ndarray:
+    def exclude_damaged(self, indices: np.ndarray, batch: int, whole: bool) -> np.ndarray:
         """Remove damaged samples, or replace them if batches must stay ``whole``.
 
         The first readable sample of its batch takes the place of a damaged one. So the replacement depends on the batch
@@ -57,12 +57,12 @@ class Readable:
         bad = np.isin(indices, list(self.damaged))
         if not whole:
             return indices[~bad]
-        parts = zip(_parts(indices, batch), _parts(bad, batch), strict=True)
+        parts = zip(_chunks(indices, batch), _chunks(bad, batch), strict=True)
         replaced = [np.where(b, part[int(np.argmin(b))], part) for part, b in parts] if bad.any() else [indices]
         return np.concatenate(replaced)
 
 
-def _parts(values: np.ndarray, size: int) -> list[np.ndarray]:
+def _chunks(values: np.ndarray, size: int) -> list[np.ndarray]:
     return [values[first : first + size] for first in range(0, len(values), size)]
 
 
@@ -70,17 +70,17 @@ def _parts(values: np.ndarray, size: int) -> list[np.ndarray]:
 class Batches:
     """Batches of the samples ``indices``, ``batch`` at a time, by ``make``.
 
-    If ``make`` fails, the samples of that batch are tried one by one. With ``skipped``, which is called with the name
-    and the fault of each unreadable sample, the batches continue without them (:meth:`Readable.without`); else they end
-    with DataError.
+    If ``make`` fails, the samples of that batch are tried one by one. With ``on_skip``, which is called with the name
+    and the fault of each unreadable sample, the batches continue without them
+    (:meth:`SampleChecker.exclude_damaged`); else they end with DataError.
     """
 
     make: Make
     indices: np.ndarray
     batch: int
-    readable: Readable
+    checker: SampleChecker
     whole: bool
-    skipped: "Skipped | None" = None
+    on_skip: "OnSkip | None" = None
 
     def __iter__(self) -> Iterator[Any]:
         """Yield batches.
@@ -88,35 +88,35 @@ class Batches:
         Raises:
             DataError: A sample cannot be read or decoded; the message names the files.
         """
-        todo = self._usable(self.indices)
+        remaining = self._usable(self.indices)
         while True:
             done = 0
             try:
-                for batch in self.make(todo):
+                for batch in self.make(remaining):
                     yield batch
                     done += 1
                 return
             except tf.errors.OpError as error:
-                rest = todo[done * self.batch :]
-                self._judge(rest[: self.batch], error)
-                todo = self._usable(rest)
+                rest = remaining[done * self.batch :]
+                self._handle_error(rest[: self.batch], error)
+                remaining = self._usable(rest)
 
     def _usable(self, indices: np.ndarray) -> np.ndarray:
-        return self.readable.without(indices, self.batch, self.whole)
+        return self.checker.exclude_damaged(indices, self.batch, self.whole)
 
-    def _judge(self, suspects: np.ndarray, error: tf.errors.OpError) -> None:
+    def _handle_error(self, suspects: np.ndarray, error: tf.errors.OpError) -> None:
         """Raise DataError if unreadable samples end the batches; else report and remember them."""
-        found = self.readable.look(np.unique(suspects))
-        if self.skipped is None or not found or (self.whole and len(found) == len(np.unique(suspects))):
-            raise DataError(self._describe(found, len(suspects)) if found else reason_of(error)) from None
-        for index, reason in found.items():
-            self.readable.damaged.add(index)
-            self.skipped(self.readable.name(index), reason)
+        faults = self.checker.find_faults(np.unique(suspects))
+        if self.on_skip is None or not faults or (self.whole and len(faults) == len(np.unique(suspects))):
+            raise DataError(self._describe(faults, len(suspects)) if faults else reason_of(error)) from None
+        for index, reason in faults.items():
+            self.checker.damaged.add(index)
+            self.on_skip(self.checker.name(index), reason)
 
-    def _describe(self, found: dict[int, str], suspects: int) -> str:
-        named = "; ".join(f"{self.readable.name(index)}: {reason}" for index, reason in list(found.items())[:NAMED])
-        remedy = "; use --on-bad-sample skip to train without them" if self.skipped is None else ""
-        return f"{len(found)} of {suspects} samples cannot be read: {named}{remedy}"
+    def _describe(self, faults: dict[int, str], suspects: int) -> str:
+        named = "; ".join(f"{self.checker.name(index)}: {reason}" for index, reason in list(faults.items())[:MAX_NAMED])
+        remedy = "; use --on-bad-sample skip to train without them" if self.on_skip is None else ""
+        return f"{len(faults)} of {suspects} samples cannot be read: {named}{remedy}"
 
 
 def reason_of(error: tf.errors.OpError) -> str:

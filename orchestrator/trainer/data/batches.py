@@ -11,7 +11,7 @@ import tensorflow as tf
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data import decoding, imagenet, manifests, pipeline, tfrecord_reader
 from orchestrator.trainer.data import in_memory as data_in_memory
-from orchestrator.trainer.data.bad_samples import Batches, Readable, Skipped
+from orchestrator.trainer.data.bad_samples import Batches, OnSkip, SampleChecker
 from orchestrator.trainer.data.decoding import central_view, random_view
 from orchestrator.trainer.data.pipeline import Pipeline
 from orchestrator.trainer.data.tfrecord_reader import Records
@@ -47,8 +47,8 @@ class Split:
 
     def __post_init__(self) -> None:
         self._pipelines: dict[tuple[int, bool, Make], Pipeline] = {}
-        looked_at = self.whole or self.example
-        self.readable = Readable(lambda one: self._pipeline(1, False, looked_at)(one, 0), self.name)
+        decode = self.whole or self.example
+        self.checker = SampleChecker(lambda indices: self._pipeline(1, False, decode)(indices, 0), self.name)
 
     def share(self, seed: int, epoch: int, world: int, rank: int) -> np.ndarray:
         """Return the samples that a rank trains on in this epoch.
@@ -71,7 +71,7 @@ class Split:
         return self.records.part(world, rank) if self.records else shard(np.arange(self.size), world, rank)
 
     def batches(
-        self, indices: np.ndarray, batch: int, seed: int, drop_remainder: bool, skipped: "Skipped | None" = None
+        self, indices: np.ndarray, batch: int, seed: int, drop_remainder: bool, on_skip: "OnSkip | None" = None
     ) -> Batches:
         """Return batches of the samples ``indices`` in that order.
 
@@ -80,24 +80,26 @@ class Split:
             batch: Samples per batch.
             seed: Seed of the augmentation.
             drop_remainder: Give whole batches only.
-            skipped: Called with name and fault of each damaged sample, which is then left out, or replaced by another
+            on_skip: Called with name and fault of each damaged sample, which is then left out, or replaced by another
                 of its batch with ``drop_remainder``. Without it, a damaged sample is an error.
 
         Returns:
             The batches: images and labels.
         """
-        made = self._pipeline(batch, drop_remainder, self.example)
-        return Batches(lambda todo: made(todo, seed), indices, batch, self.readable, drop_remainder, skipped)
+        make_batches = self._pipeline(batch, drop_remainder, self.example)
+        return Batches(
+            lambda indices_left: make_batches(indices_left, seed), indices, batch, self.checker, drop_remainder, on_skip
+        )
 
     def _pipeline(self, batch: int, drop_remainder: bool, example: Make) -> Pipeline:
         """Return the pipeline for these arguments, which is traced at its first use and then kept."""
 
         def make(numbers: tf.Tensor, seeds: tf.Tensor) -> tf.data.Dataset:
-            data, found = self._found(numbers, seeds), {"num_parallel_calls": self.workers, "deterministic": True}
+            data, options = self._inputs(numbers, seeds), {"num_parallel_calls": self.workers, "deterministic": True}
             if self.in_memory:
-                data = data.batch(batch, drop_remainder=drop_remainder).map(example, **found)
+                data = data.batch(batch, drop_remainder=drop_remainder).map(example, **options)
             else:
-                data = data.map(example, **found).batch(batch, drop_remainder=drop_remainder)
+                data = data.map(example, **options).batch(batch, drop_remainder=drop_remainder)
             readers = self.records.readers if self.records else 0
             return data.prefetch(2).with_options(pipeline.options(self.workers + readers))
 
@@ -105,7 +107,7 @@ class Split:
             self._pipelines[batch, drop_remainder, example] = Pipeline(make, self.size)
         return self._pipelines[batch, drop_remainder, example]
 
-    def _found(self, numbers: tf.Tensor, seeds: tf.Tensor) -> tf.data.Dataset:
+    def _inputs(self, numbers: tf.Tensor, seeds: tf.Tensor) -> tf.data.Dataset:
         """Return the inputs of ``example``: numbers or contents of records, with the seed of each."""
         if not self.records:
             return tf.data.Dataset.from_tensor_slices((numbers, seeds))
@@ -155,32 +157,32 @@ def _in_memory(images: np.ndarray, labels: np.ndarray, config: TrainConfig, augm
         all_images, all_labels = tf.constant(images), tf.constant(labels)
 
     def examples(indices: tf.Tensor, seeds: tf.Tensor) -> Example:
-        found = tf.gather(all_images, indices % len(images))
-        return (_moved(found, seeds, config) if augment else found), tf.gather(all_labels, indices)
+        batch = tf.gather(all_images, indices % len(images))
+        return (_shift_and_flip(batch, seeds, config) if augment else batch), tf.gather(all_labels, indices)
 
     return Split(len(labels), examples, config.threads, in_memory=True)
 
 
-def _moved(batch: tf.Tensor, seeds: tf.Tensor, config: TrainConfig) -> tf.Tensor:
+def _shift_and_flip(batch: tf.Tensor, seeds: tf.Tensor, config: TrainConfig) -> tf.Tensor:
     """Crop padded images (n, h, w, c) at random, and mirror them at random (He et al. 2016, section 4.2)."""
-    pad, places = config.shift, 2 * config.shift + 1
+    pad, positions = config.shift, 2 * config.shift + 1
     _, height, width, _ = batch.shape
-    place, side = tf.unstack(seeds, axis=1)
-    rows = (place % places)[:, None] + tf.range(height)
+    position, side = tf.unstack(seeds, axis=1)
+    rows = (position % positions)[:, None] + tf.range(height)
     columns = tf.range(width)[None]
     if config.flip:
         columns = tf.where((side % 2 == 0)[:, None], columns, columns[:, ::-1])
-    columns += (place // places % places)[:, None]
+    columns += (position // positions % positions)[:, None]
     padded = tf.pad(batch, [[0, 0], [pad, pad], [pad, pad], [0, 0]])
     return tf.gather(tf.gather(padded, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
 
 
 def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:
-    if manifests.is_here(directory):
-        found = tfrecord_reader.load(directory, config.classes)
-        return _records(found["train"], config, random_view), _records(found["val"], config, central_view)
+    if manifests.has_shards(directory):
+        splits = tfrecord_reader.load(directory, config.classes)
+        return _record_split(splits["train"], config, random_view), _record_split(splits["val"], config, central_view)
     _, train, test = imagenet.images(directory)
-    return _files(directory, train, config, random_view), _files(directory, test, config, central_view)
+    return _file_split(directory, train, config, random_view), _file_split(directory, test, config, central_view)
 
 
 View = Callable[[tf.Tensor, int, tf.Tensor], tf.Tensor]
@@ -190,16 +192,16 @@ def _whole(content: tf.Tensor, *_: object) -> tf.Tensor:
     return decoding.whole(content)
 
 
-def _records(found: Records, config: TrainConfig, view: View) -> Split:
+def _record_split(records: Records, config: TrainConfig, view: View) -> Split:
     def example(content: tf.Tensor, seed: tf.Tensor, view: View = view) -> Example:
-        encoded, label = found.parse(content)
+        encoded, label = records.parse(content)
         return view(encoded, config.image_size, seed), label
 
     whole = partial(example, view=_whole)
-    return Split(len(found), example, config.threads, found, found.name, whole=whole)
+    return Split(len(records), example, config.threads, records, records.name, whole=whole)
 
 
-def _files(
+def _file_split(
     directory: Path,
     samples: list[tuple[str, int]],
     config: TrainConfig,

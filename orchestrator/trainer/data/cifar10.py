@@ -36,6 +36,6 @@ def inspect(directory: Path) -> Found:
     if not (counts["data"] and counts["test"]):
         raise DataError(f"{directory}: no CIFAR-10 here: cifar-10-binary.tar.gz or data_batch_*.bin and test_batch.bin")
     patterns = ("cifar-10-binary*.tar.gz", "cifar-10-batches-bin/*.bin", "*.bin")
-    files = next(found for found in (sorted(directory.glob(pattern)) for pattern in patterns) if found)
+    files = next(paths for paths in (sorted(directory.glob(pattern)) for pattern in patterns) if paths)
     files = files[:1] if files[0].suffix == ".gz" else files
     return Found([str(path.relative_to(directory)) for path in files], counts["data"], counts["test"])

@@ -70,16 +70,18 @@ def _view(content: tf.Tensor, size: int, window: Window) -> tf.Tensor:
     Float pixels are used because TensorFlow's resizing of them is vectorised. They stay between 0 and 255, so adding
     0.5 before the cast, which truncates, rounds them.
     """
-    pixels = tf.cond(_is_jpeg(content), lambda: _of_jpeg(content, window), lambda: _of_png(content, window))
+    pixels = tf.cond(
+        _is_jpeg(content), lambda: _decode_jpeg(content, window), lambda: _decode_png_window(content, window)
+    )
     return tf.cast(tf.image.resize(tf.cast(pixels, tf.float32), [size, size]) + 0.5, tf.uint8)
 
 
-def _of_jpeg(content: tf.Tensor, window: Window) -> tf.Tensor:
-    shape = _require_few(tf.image.extract_jpeg_shape(content)[:2])
+def _decode_jpeg(content: tf.Tensor, window: Window) -> tf.Tensor:
+    shape = _require_pixel_limit(tf.image.extract_jpeg_shape(content)[:2])
     return tf.image.decode_and_crop_jpeg(content, window(shape), channels=3)
 
 
-def _require_few(shape: tf.Tensor) -> tf.Tensor:
+def _require_pixel_limit(shape: tf.Tensor) -> tf.Tensor:
     """Return ``shape``, int32 (height, width), unchanged; InvalidArgumentError if it has more than MAX_PIXELS.
 
     The error comes from parsing a text that is no number, an operation without state: a map with
@@ -91,8 +93,8 @@ def _require_few(shape: tf.Tensor) -> tf.Tensor:
     return shape + tf.strings.to_number(tf.where(few, "0", words), tf.int32)
 
 
-def _of_png(content: tf.Tensor, window: Window) -> tf.Tensor:
-    image = _png(content)
+def _decode_png_window(content: tf.Tensor, window: Window) -> tf.Tensor:
+    image = _decode_png(content)
     top, left, height, width = tf.unstack(window(tf.shape(image)[:2]))
     return image[top : top + height, left : left + width]
 
@@ -103,10 +105,10 @@ def whole(content: tf.Tensor) -> tf.Tensor:
     Raises:
         InvalidArgumentError: It cannot be decoded.
     """
-    return tf.cond(_is_jpeg(content), lambda: _of_jpeg(content, _all), lambda: _png(content))
+    return tf.cond(_is_jpeg(content), lambda: _decode_jpeg(content, _whole_window), lambda: _decode_png(content))
 
 
-def _all(shape: tf.Tensor) -> tf.Tensor:
+def _whole_window(shape: tf.Tensor) -> tf.Tensor:
     return tf.concat([[0, 0], shape], 0)
 
 
@@ -114,7 +116,7 @@ def _is_jpeg(content: tf.Tensor) -> tf.Tensor:
     return tf.strings.substr(content, 0, len(JPEG_START)) == JPEG_START
 
 
-def _png(content: tf.Tensor) -> tf.Tensor:
+def _decode_png(content: tf.Tensor) -> tf.Tensor:
     shape = tf.io.decode_raw(tf.strings.substr(content, *PNG_SHAPE), tf.int32, little_endian=False)[::-1]
-    with tf.control_dependencies([_require_few(tf.reshape(shape, [2]))]):
+    with tf.control_dependencies([_require_pixel_limit(tf.reshape(shape, [2]))]):
         return tf.image.decode_png(content, channels=3)

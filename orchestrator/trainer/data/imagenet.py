@@ -84,9 +84,9 @@ def inspect(directory: Path) -> Found:
 
 def _check_classes(directory: Path) -> None:
     train, test = (_classes(directory / split) for split in ("train", "val"))
-    strangers = sorted(set(test) - set(train))
-    if strangers:
-        raise DataError(f"{directory}: val/ has classes that train/ lacks: {', '.join(strangers[:3])}")
+    unknown_classes = sorted(set(test) - set(train))
+    if unknown_classes:
+        raise DataError(f"{directory}: val/ has classes that train/ lacks: {', '.join(unknown_classes[:3])}")
     if len(train) > MAX_CLASSES:
         raise DataError(f"{directory}: train/ has {len(train)} classes, at most {MAX_CLASSES} can be trained on")
 
@@ -96,7 +96,7 @@ def _to_open(paths: list[str]) -> list[str]:
 
 
 def _fault(path: Path) -> "str | None":
-    with reading.opened(path) as file:
+    with reading.open_file(path) as file:
         start = file.read(len(PNG_START))
         if not start.startswith((JPEG_START, PNG_START)):
             return f"{path}: not a JPEG"

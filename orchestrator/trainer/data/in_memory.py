@@ -30,8 +30,8 @@ def _synthetic(config: TrainConfig) -> tuple[Arrays, Arrays]:
     shape = (min(DISTINCT, config.synthetic_images), config.image_size, config.image_size, config.channels)
     images = random.integers(0, 256, shape, np.uint8)
     labels = random.integers(0, config.classes, config.synthetic_images, np.int64)
-    held = max(1, config.synthetic_images // 10)
-    return (images, labels), (images, labels[:held])
+    held_out = max(1, config.synthetic_images // 10)
+    return (images, labels), (images, labels[:held_out])
 
 
 def _mnist(config: TrainConfig) -> tuple[Arrays, Arrays]:
@@ -39,8 +39,8 @@ def _mnist(config: TrainConfig) -> tuple[Arrays, Arrays]:
     test = _read_idx(directory, "t10k")
     if mnist.files(directory, "train"):
         return _read_idx(directory, "train"), test
-    held = mnist.HELD_OUT
-    return (test[0][:-held], test[1][:-held]), (test[0][-held:], test[1][-held:])
+    held_out = mnist.HELD_OUT
+    return (test[0][:-held_out], test[1][:-held_out]), (test[0][-held_out:], test[1][-held_out:])
 
 
 def _read_idx(directory: Path, split: str) -> Arrays:
@@ -67,8 +67,8 @@ def _read_records(contents: list[bytes]) -> Arrays:
 def _sdss(config: TrainConfig) -> tuple[Arrays, Arrays]:
     """Standardise features to mean 0 and deviation 1 over the training rows, without using held-out rows."""
     train, test = sdss.read(Path(config.data or ""))
-    known = np.array([features for features, _ in train])
-    mean, deviation = known.mean(axis=0), known.std(axis=0)
+    training_values = np.array([features for features, _ in train])
+    mean, deviation = training_values.mean(axis=0), training_values.std(axis=0)
     scale = np.where(deviation > 0, deviation, 1.0)
     return _standardised(train, mean, scale), _standardised(test, mean, scale)
 

@@ -33,9 +33,9 @@ def inspect(dataset: str, directory: Path) -> Found:
     """
     try:
         _require_content(directory)
-        found = INSPECTORS[dataset](directory)
-        _require_names(directory, found)
-        return found
+        info = INSPECTORS[dataset](directory)
+        _require_names(directory, info)
+        return info
     except OSError as error:  # permissions, or a failing disk
         raise DataError(f"{error.filename or directory}: {error.strerror or error}") from None
 
@@ -49,12 +49,12 @@ def _require_content(directory: Path) -> None:
         raise DataError(f"{directory}: empty")
 
 
-def _require_names(directory: Path, found: Found) -> None:
+def _require_names(directory: Path, info: Found) -> None:
     """Check that names are UTF-8, since they travel in JSON and over ssh."""
     try:
-        "".join(found.files).encode()
+        "".join(info.files).encode()
     except UnicodeEncodeError as error:
-        name = next(name for name in found.files if error.object[error.start] in name)
+        name = next(name for name in info.files if error.object[error.start] in name)
         raise DataError(f"{directory}: the name of {name!a} is not UTF-8: rename it") from None
 
 

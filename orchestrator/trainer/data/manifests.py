@@ -23,16 +23,16 @@ ENCODED, LABEL = "image/encoded", "image/class/label"
 FIELDS = {ENCODED: tf.io.FixedLenFeature([], tf.string), LABEL: tf.io.FixedLenFeature([], tf.int64)}
 
 
-def is_here(directory: Path) -> bool:
+def has_shards(directory: Path) -> bool:
     return (directory / MANIFEST).is_file() or any(tfrecord_format.names(directory).values())
 
 
 def read(directory: Path) -> "Manifest | None":
     path = directory / MANIFEST
-    return parsed(path, Manifest) if path.is_file() else None
+    return read_description(path, Manifest) if path.is_file() else None
 
 
-def parsed(path: Path, model: type[Described]) -> Described:
+def read_description(path: Path, model: type[Described]) -> Described:
     """Read a description of shards from a JSON file.
 
     Not by `bounded.read_model`, which takes 10 times as long: ImageNet has 1.3 million records.
@@ -54,13 +54,13 @@ def scan(directory: Path, classes: int) -> Manifest:
     Raises:
         DataError: A shard is truncated or damaged.
     """
-    found = describe(_look(directory, SAMPLED))
-    limits = [shard.labels for several in found.shards.values() for shard in several if shard.labels]
-    known = found.label_base == 0 or any(greatest >= classes for _, greatest in limits)
-    return found if known else describe(_look(directory, ALL))
+    manifest = describe(_scan_shards(directory, SAMPLED))
+    limits = [shard.labels for shards in manifest.shards.values() for shard in shards if shard.labels]
+    known = manifest.label_base == 0 or any(greatest >= classes for _, greatest in limits)
+    return manifest if known else describe(_scan_shards(directory, ALL))
 
 
-def _look(directory: Path, most: int) -> dict[str, list[Shard]]:
+def _scan_shards(directory: Path, most: int) -> dict[str, list[Shard]]:
     with ThreadPoolExecutor(READERS) as pool:
         return {
             split: list(pool.map(lambda name: _shard(directory / name, most), names))
@@ -78,15 +78,15 @@ def _shard(path: Path, most: int) -> Shard:
     return Shard(name=path.name, bytes=path.stat().st_size, sha256="", lengths=lengths, labels=limits)
 
 
-def read_through(path: Path) -> tuple[list[int], list[int]]:
+def read_all_records(path: Path) -> tuple[list[int], list[int]]:
     """Return lengths and labels of a shard's records, and verify every checksum.
 
     Raises:
         tf.errors.OpError: A checksum is wrong.
     """
-    pairs = tf.data.TFRecordDataset(str(path)).map(lambda record: (tf.strings.length(record), _label(record)))
-    found = list(pairs.batch(1024).as_numpy_iterator())
-    lengths, labels = ([number for pair in found for number in pair[part].tolist()] for part in (0, 1))
+    dataset = tf.data.TFRecordDataset(str(path)).map(lambda record: (tf.strings.length(record), _label(record)))
+    pairs = list(dataset.batch(1024).as_numpy_iterator())
+    lengths, labels = ([number for pair in pairs for number in pair[part].tolist()] for part in (0, 1))
     return lengths, labels
 
 
@@ -94,10 +94,10 @@ def _label(record: tf.Tensor) -> tf.Tensor:
     return tf.io.parse_single_example(record, {LABEL: FIELDS[LABEL]})[LABEL]
 
 
-def describe(found: dict[str, list[Shard]]) -> Manifest:
+def describe(shards: dict[str, list[Shard]]) -> Manifest:
     """Create the manifest of these shards. Widely used labels begin with 1, and 0 stands for no class."""
-    least = [shard.labels[0] for several in found.values() for shard in several if shard.labels]
-    return Manifest(label_base=0 if 0 in least else 1, shards=found)
+    least = [shard.labels[0] for split_shards in shards.values() for shard in split_shards if shard.labels]
+    return Manifest(label_base=0 if 0 in least else 1, shards=shards)
 
 
 def sha256(path: Path) -> str:

@@ -73,8 +73,8 @@ def read_idx(path: Path, magic: int) -> "tuple[list[int], bytes]":
     Raises:
         DataError: The file is incomplete, or too large for one of images.
     """
-    with reading.opened(path) as file:
-        source = reading.Unpacked(file, path) if path.suffix == ".gz" else file
+    with reading.open_file(path) as file:
+        source = reading.GzipReader(file, path) if path.suffix == ".gz" else file
         shape = _shape(path, magic, source.read(4 + 4 * (magic & 0xFF)))
         size = math.prod(shape)
         if size > MAX_BYTES:

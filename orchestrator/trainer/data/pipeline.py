@@ -26,9 +26,9 @@ class Pipeline:
         self._traced = tf.function(self._variant, input_signature=[numbers, seeds], autograph=False)
 
     def _variant(self, numbers: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
-        made = self._make(numbers, seeds)
-        self._spec = made.element_spec
-        return tf.data.experimental.to_variant(made)
+        dataset = self._make(numbers, seeds)
+        self._spec = dataset.element_spec
+        return tf.data.experimental.to_variant(dataset)
 
     def __call__(self, numbers: np.ndarray, seed: int) -> tf.data.Dataset:
         """Return the samples ``numbers`` in that order; a sample's own seed follows from ``seed`` and its number."""
@@ -38,7 +38,7 @@ class Pipeline:
             return tf.data.experimental.from_variant(variant, self._spec)
 
 
-class Here:
+class ReadyBatch:
     """Batch that is already on its device."""
 
     def __init__(self, batch: Any) -> None:
@@ -48,17 +48,17 @@ class Here:
         return self._batch
 
 
-def ahead(batches: Iterable[Any], device: "str | None") -> "Iterator[Future[Any] | Here]":
+def prefetch_to_device(batches: Iterable[Any], device: "str | None") -> "Iterator[Future[Any] | ReadyBatch]":
     """Yield the same batches while they are copied to ``device``, the next during the training on the one before.
 
     Each is available by its ``result()``, for which the device may first finish its current work: only requesting the
     next batch waits for data. Without a device batches are passed on as they come. An error appears one batch earlier.
     """
     if device is None:
-        yield from map(Here, batches)
+        yield from map(ReadyBatch, batches)
         return
     with ThreadPoolExecutor(1) as pool:
-        copied = (pool.submit(_copied, batch, device) for batch in batches)
+        copied = (pool.submit(_copy_to, batch, device) for batch in batches)
         current = next(copied, None)
         while current is not None:
             following = next(copied, None)
@@ -66,7 +66,7 @@ def ahead(batches: Iterable[Any], device: "str | None") -> "Iterator[Future[Any]
             current = following
 
 
-def _copied(batch: Any, device: str) -> Any:
+def _copy_to(batch: Any, device: str) -> Any:
     with tf.device(device):
         return tf.nest.map_structure(tf.identity, batch)
 

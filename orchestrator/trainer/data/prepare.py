@@ -26,30 +26,32 @@ from orchestrator.trainer.data.inspection import DataError
 from orchestrator.trainer.data.shard_writer import Task
 
 SEED = 0  # of the order of images in shards, the same in every run
-NAMED = 5
+MAX_NAMED = 5
 
 
 @dataclass
 class Progress:
     """Progress of all ranks, read from the shared storage and printed by rank 0.
 
-    ``left`` are the names of the shards that are not written yet, ``total`` the number of all shards, ``images`` those
-    in shards written since the start.
+    ``unwritten`` are the names of the shards that are not written yet, ``total`` is the number of all shards, and
+    ``images`` the number of images in shards written since the start.
     """
 
     directory: Path
-    left: set[str]
+    unwritten: set[str]
     total: int
     images: int = 0
     started: float = field(default_factory=time.monotonic)
 
     def say(self) -> None:
         if hvd.rank() == 0:
-            made = {name: found for name in self.left if (found := shard_writer.described(self.directory, name))}
-            self.left -= made.keys()
-            self.images += sum(len(found.lengths) for found in made.values())
+            written = {
+                name: shard for name in self.unwritten if (shard := shard_writer.read_description(self.directory, name))
+            }
+            self.unwritten -= written.keys()
+            self.images += sum(len(shard.lengths) for shard in written.values())
             rate = self.images / max(time.monotonic() - self.started, 1e-3)
-            done = self.total - len(self.left)
+            done = self.total - len(self.unwritten)
             print(f"shards {done}/{self.total}, {self.images:,} images, {rate:.0f} images/s", flush=True)
 
 
@@ -69,22 +71,22 @@ def _prepare(run_directory: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     tasks = _tasks(config)
     with ThreadPoolExecutor(config.threads) as pool:
-        made, unreadable = _work(config, tasks, pool)
+        written, unreadable = _write_shards(config, tasks, pool)
     manifest = _manifest(tasks, target, unreadable)
     if hvd.rank() == 0:
         _finish(target, manifest)
-        _summary(target, manifest, made, time.monotonic() - started).write(run_directory / "prepared.json")
+        _summarise(target, manifest, written, time.monotonic() - started).write(run_directory / "prepared.json")
 
 
 def _tasks(config: PrepareConfig) -> list[Task]:
     """Return every shard of both splits, the same on every rank."""
-    brought = tfrecord_format.names(Path(config.source)) if config.source == config.target else {}
-    if brought:
-        return [Task(split, name, []) for split, names in brought.items() for name in names]
+    provided = tfrecord_format.names(Path(config.source)) if config.source == config.target else {}
+    if provided:
+        return [Task(split, name, []) for split, names in provided.items() for name in names]
     _, *splits = imagenet.images(Path(config.source))
     counts = hvd.broadcast_object(_counts(config) if hvd.rank() == 0 else None, root_rank=0)
     samples = dict(zip(("train", "val"), splits, strict=True))
-    return [task for split, count in counts.items() for task in _cut(split, samples[split], count)]
+    return [task for split, count in counts.items() for task in _divide(split, samples[split], count)]
 
 
 def _counts(config: PrepareConfig) -> dict[str, int]:
@@ -93,7 +95,7 @@ def _counts(config: PrepareConfig) -> dict[str, int]:
     return {split: int(path.stem[-5:]) if path else config.shards[split] for split, path in begun.items()}
 
 
-def _cut(split: str, samples: imagenet.Samples, count: int) -> list[Task]:
+def _divide(split: str, samples: imagenet.Samples, count: int) -> list[Task]:
     """Divide shuffled samples into shards, so that every shard has images of all classes."""
     order = np.random.default_rng(SEED).permutation(len(samples))
     return [
@@ -102,7 +104,7 @@ def _cut(split: str, samples: imagenet.Samples, count: int) -> list[Task]:
     ]
 
 
-def _work(config: PrepareConfig, tasks: list[Task], pool: ThreadPoolExecutor) -> tuple[int, list[str]]:
+def _write_shards(config: PrepareConfig, tasks: list[Task], pool: ThreadPoolExecutor) -> tuple[int, list[str]]:
     """Write this rank's shards.
 
     Returns:
@@ -110,41 +112,43 @@ def _work(config: PrepareConfig, tasks: list[Task], pool: ThreadPoolExecutor) ->
         of those images are not written.
     """
     target, mine = Path(config.target), tasks[hvd.rank() :: hvd.size()]
-    kept = set(pool.map(lambda task: task.name if shard_writer.is_kept(target, task.name) else "", mine)) - {""}
+    complete = set(pool.map(lambda task: task.name if shard_writer.is_complete(target, task.name) else "", mine)) - {""}
     for task in mine:
-        if task.name not in kept:
+        if task.name not in complete:
             (target / f"{task.name}.json").unlink(missing_ok=True)
-    everywhere = set().union(*hvd.allgather_object(kept))
-    progress = Progress(target, {task.name for task in tasks} - everywhere, len(tasks))
+    complete_anywhere = set().union(*hvd.allgather_object(complete))
+    progress = Progress(target, {task.name for task in tasks} - complete_anywhere, len(tasks))
     unreadable: list[str] = []
     for task in mine:
-        if task.name not in kept:
+        if task.name not in complete:
             unreadable += (
-                shard_writer.describe(target, task) if not task.samples else shard_writer.make(config, task, pool)
+                shard_writer.describe_provided(target, task)
+                if not task.samples
+                else shard_writer.write(config, task, pool)
             )
             progress.say()
-    found = [line for lines in hvd.allgather_object(unreadable) for line in lines]
+    all_unreadable = [line for lines in hvd.allgather_object(unreadable) for line in lines]
     progress.say()
-    return len(tasks) - len(everywhere), found
+    return len(tasks) - len(complete_anywhere), all_unreadable
 
 
 def _manifest(tasks: list[Task], directory: Path, unreadable: list[str]) -> Manifest:
     """Collect the manifest from all ranks; ends the program of every rank if a part is missing."""
     if unreadable:
-        named = "\n".join([*unreadable[:NAMED], *(["..."] if len(unreadable) > NAMED else [])])
-        brought = not any(task.samples for task in tasks)
-        remedy = "bring these shards again" if brought else "replace or remove them, or use --skip-unreadable"
+        named = "\n".join([*unreadable[:MAX_NAMED], *(["..."] if len(unreadable) > MAX_NAMED else [])])
+        provided = not any(task.samples for task in tasks)
+        remedy = "bring these shards again" if provided else "replace or remove them, or use --skip-unreadable"
         sys.exit(f"{len(unreadable)} files cannot be read ({remedy}):\n{named}")
-    mine = {task.name: shard_writer.described(directory, task.name) for task in tasks[hvd.rank() :: hvd.size()]}
-    everything = {name: found for part in hvd.allgather_object(mine) for name, found in part.items()}
-    found: dict[str, list[Shard]] = {}
+    own = {task.name: shard_writer.read_description(directory, task.name) for task in tasks[hvd.rank() :: hvd.size()]}
+    described = {name: shard for part in hvd.allgather_object(own) for name, shard in part.items()}
+    shards: dict[str, list[Shard]] = {}
     for task in tasks:
-        found.setdefault(task.split, []).append(everything[task.name])
-    return _require_classes(manifests.describe(found))
+        shards.setdefault(task.split, []).append(described[task.name])
+    return _require_classes(manifests.describe(shards))
 
 
 def _require_classes(manifest: Manifest) -> Manifest:
-    labels = [shard.labels for several in manifest.shards.values() for shard in several if shard.labels]
+    labels = [shard.labels for shards in manifest.shards.values() for shard in shards if shard.labels]
     greatest = max((last for _, last in labels), default=0)
     if greatest - manifest.label_base >= imagenet.MAX_CLASSES:
         sys.exit(f"the shards have labels up to {greatest}: at most {imagenet.MAX_CLASSES} classes can be trained on")
@@ -152,20 +156,20 @@ def _require_classes(manifest: Manifest) -> Manifest:
 
 
 def _finish(directory: Path, manifest: Manifest) -> None:
-    for left in directory.glob(".*.part"):  # of a run that was killed
-        left.unlink(missing_ok=True)
+    for part in directory.glob(".*.part"):  # of a run that was killed
+        part.unlink(missing_ok=True)
     manifest.write(directory / manifests.MANIFEST)
 
 
-def _summary(directory: Path, manifest: Manifest, made: int, seconds: float) -> Prepared:
-    every = [shard for several in manifest.shards.values() for shard in several]
+def _summarise(directory: Path, manifest: Manifest, written: int, seconds: float) -> Prepared:
+    shards = [shard for split_shards in manifest.shards.values() for shard in split_shards]
     return Prepared(
         directory=str(directory),
-        images={split: sum(len(s.lengths) for s in several) for split, several in manifest.shards.items()},
-        shards=len(every),
-        made=made,
-        bytes=sum(shard.bytes for shard in every),
-        unreadable=[line for shard in every for line in shard.unreadable],
+        images={split: sum(len(s.lengths) for s in split_shards) for split, split_shards in manifest.shards.items()},
+        shards=len(shards),
+        written=written,
+        bytes=sum(shard.bytes for shard in shards),
+        unreadable=[line for shard in shards for line in shard.unreadable],
         seconds=seconds,
     )
 

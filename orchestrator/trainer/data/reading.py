@@ -20,7 +20,7 @@ MAX_PARTS = 1000  # of an archive: gzip members, files of a tar
 GZIP = 16 + zlib.MAX_WBITS  # zlib reads gzip's header and checksum
 
 
-def opened(path: Path) -> io.BufferedReader:
+def open_file(path: Path) -> io.BufferedReader:
     """Open a regular file.
 
     Raises:
@@ -38,14 +38,14 @@ def content(path: Path, limit: int) -> bytes:
     Raises:
         DataError: It cannot be read or has more than ``limit`` bytes.
     """
-    with opened(path) as file:
+    with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > limit:
             raise DataError(f"{path}: {size:,} bytes, expected at most {limit:,}")
         return file.read(limit)
 
 
-class Unpacked:
+class GzipReader:
     """Content of a gzip file, unpacked as requested: it may be a thousand times the size of the file."""
 
     def __init__(self, file: BinaryIO, path: Path, kind: str = "gzip") -> None:
@@ -106,8 +106,8 @@ def tar_files(path: Path, suffix: str, limit: int) -> Iterator[tuple[str, bytes]
     Raises:
         DataError: A wanted member is not a regular file, or the archive is damaged or exceeds ``limit``.
     """
-    with opened(path) as file:
-        source, total = Unpacked(file, path, "a tar.gz"), 0
+    with open_file(path) as file:
+        source, total = GzipReader(file, path, "a tar.gz"), 0
         for _ in range(MAX_PARTS):
             member = _header(source.read(BLOCK), path)
             if member is None:
@@ -123,7 +123,7 @@ def tar_files(path: Path, suffix: str, limit: int) -> Iterator[tuple[str, bytes]
                 continue
             if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
                 raise DataError(f"{path}: {member.name!r} is a link or another thing, expected a file")
-            yield member.name, _exactly(source, member.size, path)
+            yield member.name, _read_exactly(source, member.size, path)
             _skip(source, padded - member.size, path)
         raise DataError(f"{path}: more than {MAX_PARTS} members: another archive")
 
@@ -146,19 +146,19 @@ _ABOUT_OTHERS = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHD
                  tarfile.SOLARIS_XHDTYPE)  # fmt: skip
 
 
-def _exactly(source: Unpacked, size: int, path: Path) -> bytes:
-    found = source.read(size)
-    if len(found) < size:
+def _read_exactly(source: GzipReader, size: int, path: Path) -> bytes:
+    content = source.read(size)
+    if len(content) < size:
         raise DataError(f"{path}: truncated or not a tar.gz (it ends inside a file)")
-    return found
+    return content
 
 
-def _skip(source: Unpacked, size: int, path: Path) -> None:
+def _skip(source: GzipReader, size: int, path: Path) -> None:
     while size > 0:
-        size -= len(_exactly(source, min(size, CHUNK), path))
+        size -= len(_read_exactly(source, min(size, CHUNK), path))
 
 
-def _require_end(source: Unpacked, path: Path) -> None:
+def _require_end(source: GzipReader, path: Path) -> None:
     """Check that only padding follows the end; reading it also verifies the checksum."""
     if source.read(CHUNK).strip(b"\0") or source.read(1):
         raise DataError(f"{path}: more follows the end of the archive")

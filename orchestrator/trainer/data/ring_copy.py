@@ -21,7 +21,7 @@ PIECES = 64 << 20  # bytes of all ranks' pieces together, which a rank holds in 
 
 
 class Group:
-    """Ranks that read from the shared storage together; ``turn`` is this rank's position among ``size``."""
+    """Ranks that read from the shared storage together; ``index`` is this rank's position among ``size``."""
 
     def __init__(self, head_apart: bool) -> None:
         others = list(range(1, hvd.size()))
@@ -31,8 +31,8 @@ class Group:
             self._ranks = hvd.add_process_set(others)
         alone = apart and (hvd.rank() == 0 or len(others) == 1)
         self.size = 1 if alone else hvd.size() - apart
-        self.turn = 0 if alone else hvd.rank() - apart
-        self.speaks = hvd.rank() == apart
+        self.index = 0 if alone else hvd.rank() - apart
+        self.prints_progress = hvd.rank() == apart
 
     def union(self, names: set[str]) -> set[str]:
         """Return the union of all ranks' ``names``."""
@@ -71,18 +71,18 @@ class Copy:
         self._unfinished.replace(self.path)
 
 
-def around(source: Path, target: Path, several: Sequence[Shard], mine: set[str], group: Group) -> None:
+def copy_shards(source: Path, target: Path, shards: Sequence[Shard], mine: set[str], group: Group) -> None:
     """Read shards together and write those that this node lacks.
 
     Args:
         source: Directory on the shared storage.
         target: Directory on this node's disk.
-        several: Shards to read, at most one per rank.
+        shards: Shards to read, at most one per rank.
         mine: Names of the shards to write.
         group: Ranks that read together.
     """
-    copies = [Copy(target, shard, source / shard.name) if shard.name in mine else None for shard in several]
-    for pieces in _exchanged(source, several, group):
+    copies = [Copy(target, shard, source / shard.name) if shard.name in mine else None for shard in shards]
+    for pieces in _exchange_pieces(source, shards, group):
         for copy, piece in zip(copies, pieces, strict=False):
             if copy:
                 copy.write(piece)
@@ -90,23 +90,23 @@ def around(source: Path, target: Path, several: Sequence[Shard], mine: set[str],
         copy.end()
 
 
-def _exchanged(source: Path, several: Sequence[Shard], group: Group) -> Iterator[list[memoryview]]:
+def _exchange_pieces(source: Path, shards: Sequence[Shard], group: Group) -> Iterator[list[memoryview]]:
     """Yield the pieces of these shards, one of each at a time; this rank reads the shard of its own turn."""
     most = max(PIECES // group.size, 1 << 16)
-    mine = several[group.turn] if group.turn < len(several) else None
+    mine = shards[group.index] if group.index < len(shards) else None
     reading = _pieces(source / mine.name, mine.bytes, most) if mine else iter(())
-    for first in range(0, max(shard.bytes for shard in several), most):
-        sizes = [max(0, min(most, shard.bytes - first)) for shard in several]
+    for first in range(0, max(shard.bytes for shard in shards), most):
+        sizes = [max(0, min(most, shard.bytes - first)) for shard in shards]
         yield group.exchange(next(reading, b""), [*sizes, *[0] * (group.size - len(sizes))])
 
 
 def _pieces(path: Path, size: int, most: int) -> Iterator[bytes]:
     """Yield a file in pieces; the next is read while one is sent."""
-    there = path.stat().st_size if path.is_file() else 0
-    if there != size:
-        sys.exit(f"{path}: {there} bytes instead of {size}: `orchestrator data prepare` makes it again")
+    size_on_disk = path.stat().st_size if path.is_file() else 0
+    if size_on_disk != size:
+        sys.exit(f"{path}: {size_on_disk} bytes instead of {size}: `orchestrator data prepare` makes it again")
     with ThreadPoolExecutor(1) as reader, path.open("rb") as file:
-        coming = reader.submit(file.read, most)
-        while piece := coming.result():
-            coming = reader.submit(file.read, most)
+        next_piece = reader.submit(file.read, most)
+        while piece := next_piece.result():
+            next_piece = reader.submit(file.read, most)
             yield piece

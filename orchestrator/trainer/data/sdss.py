@@ -62,22 +62,22 @@ def _tables(directory: Path) -> list[Path]:
     return tables
 
 
-def _rows(path: Path, most: int) -> list[Row]:
+def _rows(path: Path, max_rows: int) -> list[Row]:
     try:
-        with io.TextIOWrapper(reading.opened(path), "utf-8-sig", newline="") as file:
+        with io.TextIOWrapper(reading.open_file(path), "utf-8-sig", newline="") as file:
             lines = csv.reader(_lines(path, file))
             # Skip titles: SkyServer writes "#Table1" above its tables.
             header = next((line for line in lines if line and not line[0].startswith("#")), [])
-            places = _places(f"{path}: row {lines.line_num}", header)
-            found = [
-                _row(f"{path}: row {lines.line_num}", line, places, len(header))
-                for line in itertools.islice(filter(None, lines), most + 1)
+            indices = _column_indices(f"{path}: row {lines.line_num}", header)
+            rows = [
+                _row(f"{path}: row {lines.line_num}", line, indices, len(header))
+                for line in itertools.islice(filter(None, lines), max_rows + 1)
             ]
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: not a table in CSV ({error})") from None
-    if len(found) > most:
+    if len(rows) > max_rows:
         raise DataError(f"{path}: the tables have more than {MAX_ROWS:,} rows: leave some out")
-    return found
+    return rows
 
 
 def _lines(path: Path, file: TextIO) -> Iterator[str]:
@@ -87,37 +87,37 @@ def _lines(path: Path, file: TextIO) -> Iterator[str]:
         yield line
 
 
-def _places(place: str, header: list[str]) -> list[int]:
+def _column_indices(position: str, header: list[str]) -> list[int]:
     """Return the indices of the columns of FEATURES, then of the class."""
     columns = (*FEATURES, "class")
     missing = [column for column in columns if column not in header]
     if missing:
-        raise DataError(f"{place}: no column {', '.join(missing)} in the header")
-    twice = [column for column in columns if header.count(column) > 1]
-    if twice:
-        raise DataError(f"{place}: column {', '.join(twice)} occurs more than once in the header")
+        raise DataError(f"{position}: no column {', '.join(missing)} in the header")
+    duplicates = [column for column in columns if header.count(column) > 1]
+    if duplicates:
+        raise DataError(f"{position}: column {', '.join(duplicates)} occurs more than once in the header")
     return [header.index(column) for column in columns]
 
 
-def _row(place: str, values: list[str], places: list[int], cells: int) -> Row:
+def _row(position: str, values: list[str], indices: list[int], cells: int) -> Row:
     if len(values) != cells:
-        raise DataError(f"{place}: {len(values)} cells, expected {cells} as in the header: mend or remove the row")
-    name = values[places[-1]]
+        raise DataError(f"{position}: {len(values)} cells, expected {cells} as in the header: mend or remove the row")
+    name = values[indices[-1]]
     if name not in CLASSES:
-        raise DataError(f"{place}, column class: {_shown(name)} is none of {', '.join(CLASSES)}")
-    numbers = zip(FEATURES, places[:-1], strict=True)
-    return [_number(place, column, values[at]) for column, at in numbers], CLASSES.index(name)
+        raise DataError(f"{position}, column class: {_shorten(name)} is none of {', '.join(CLASSES)}")
+    numbers = zip(FEATURES, indices[:-1], strict=True)
+    return [_number(position, column, values[index]) for column, index in numbers], CLASSES.index(name)
 
 
-def _number(place: str, column: str, text: str) -> float:
+def _number(position: str, column: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or value == NOT_MEASURED:
-        raise DataError(f"{place}, column {column}: {_shown(text)} is no measurement: mend or remove the row")
+        raise DataError(f"{position}, column {column}: {_shorten(text)} is no measurement: mend or remove the row")
     return value
 
 
-def _shown(text: str) -> str:
+def _shorten(text: str) -> str:
     return repr(text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…")

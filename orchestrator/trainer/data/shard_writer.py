@@ -27,19 +27,19 @@ class Task:
     samples: imagenet.Samples
 
 
-def is_kept(directory: Path, name: str) -> bool:
-    found = described(directory, name)
-    return found is not None and manifests.is_whole(directory, found)
+def is_complete(directory: Path, name: str) -> bool:
+    shard = read_description(directory, name)
+    return shard is not None and manifests.is_whole(directory, shard)
 
 
-def described(directory: Path, name: str) -> "Shard | None":
+def read_description(directory: Path, name: str) -> "Shard | None":
     try:
-        return manifests.parsed(directory / f"{name}.json", Shard)
+        return manifests.read_description(directory / f"{name}.json", Shard)
     except DataError:
         return None
 
 
-def make(config: PrepareConfig, task: Task, pool: ThreadPoolExecutor) -> list[str]:
+def write(config: PrepareConfig, task: Task, pool: ThreadPoolExecutor) -> list[str]:
     """Write one shard, unless it has unreadable images that may not be skipped.
 
     Args:
@@ -53,7 +53,7 @@ def make(config: PrepareConfig, task: Task, pool: ThreadPoolExecutor) -> list[st
     path = Path(config.target) / task.name
     unfinished = path.with_name(f".{task.name}.part")
     lengths, labels, unreadable = [], [], []
-    images = pool.map(lambda sample: _image(Path(config.source) / sample[0]), task.samples)
+    images = pool.map(lambda sample: _read_image(Path(config.source) / sample[0]), task.samples)
     with tf.io.TFRecordWriter(str(unfinished)) as writer:
         for (name, number), image in zip(task.samples, images, strict=True):
             if isinstance(image, str):
@@ -68,11 +68,11 @@ def make(config: PrepareConfig, task: Task, pool: ThreadPoolExecutor) -> list[st
         unfinished.unlink()
         return unreadable
     unfinished.replace(path)
-    _note(path, lengths, labels, unreadable)
+    _write_description(path, lengths, labels, unreadable)
     return []
 
 
-def _image(path: Path) -> "tuple[bytes, int, int] | str":
+def _read_image(path: Path) -> "tuple[bytes, int, int] | str":
     """Return an image file with its height and width, or the reason if it cannot be decoded."""
     try:
         content = reading.content(path, imagenet.MAX_BYTES)
@@ -100,19 +100,19 @@ def _record(content: bytes, height: int, width: int, name: str, label: int) -> b
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString(deterministic=True)
 
 
-def describe(directory: Path, task: Task) -> list[str]:
+def describe_provided(directory: Path, task: Task) -> list[str]:
     """Read a shard that the user provided, verify every checksum and describe it; return its faults."""
     path = directory / task.name
     try:
-        lengths, labels = manifests.read_through(path)
+        lengths, labels = manifests.read_all_records(path)
     except tf.errors.OpError as error:
         print(f"damaged: {path}: {reason_of(error)}", flush=True)
         return [f"{path}: {reason_of(error)}"]
-    _note(path, lengths, labels, [])
+    _write_description(path, lengths, labels, [])
     return []
 
 
-def _note(path: Path, lengths: list[int], labels: list[int], unreadable: list[str]) -> None:
+def _write_description(path: Path, lengths: list[int], labels: list[int], unreadable: list[str]) -> None:
     """Write a shard's description into its directory. The checksum is of the written file, as it is read back."""
     Shard(
         name=path.name,

@@ -33,20 +33,20 @@ PROGRESS_SECONDS = 5.0
 
 @dataclass
 class Progress:
-    """Progress of one data set's shards; ``said`` is the time of the last line."""
+    """Progress of one data set's shards; ``last_print`` is the time of the last line."""
 
     total: int
     shards: int = 0
     bytes: int = 0
     started: float = field(default_factory=time.monotonic)
-    said: float = field(default_factory=time.monotonic)
+    last_print: float = field(default_factory=time.monotonic)
 
-    def say(self, come: Sequence[Shard]) -> None:
+    def say(self, copied: Sequence[Shard]) -> None:
         now = time.monotonic()
-        self.shards += len(come)
-        self.bytes += sum(shard.bytes for shard in come)
-        if now - self.said >= PROGRESS_SECONDS or self.shards == self.total:
-            self.said, rate = now, self.bytes / 1e6 / max(now - self.started, 1e-3)
+        self.shards += len(copied)
+        self.bytes += sum(shard.bytes for shard in copied)
+        if now - self.last_print >= PROGRESS_SECONDS or self.shards == self.total:
+            self.last_print, rate = now, self.bytes / 1e6 / max(now - self.started, 1e-3)
             print(f"shards {self.shards}/{self.total}, {self.bytes / 1e6:,.0f} MB, {rate:.0f} MB/s", flush=True)
 
 
@@ -63,20 +63,20 @@ def _stage_all(run_directory: Path) -> None:
     tf.config.set_visible_devices([], "GPU")
     started = time.monotonic()
     group = Group(config.head_apart)
-    found = {Path(source): _manifest(Path(source)) for source in config.sources}
+    manifests_by_source = {Path(source): _manifest(Path(source)) for source in config.sources}
     with ThreadPoolExecutor(config.threads) as pool:
-        missing = {source: _missing(source, manifest, pool) for source, manifest in found.items()}
-    _require_space([shard for several in missing.values() for shard in several])
-    read = sum(_stage(source, manifest, missing[source], group) for source, manifest in found.items())
-    copied = sum(shard.bytes for several in missing.values() for shard in several)
+        missing = {source: _missing(source, manifest, pool) for source, manifest in manifests_by_source.items()}
+    _require_space([shard for shards in missing.values() for shard in shards])
+    read = sum(_stage(source, manifest, missing[source], group) for source, manifest in manifests_by_source.items())
+    copied = sum(shard.bytes for shards in missing.values() for shard in shards)
     hosts, reads, copies = zip(*hvd.allgather_object((socket.gethostname(), read, copied)), strict=True)
     if hvd.rank() == 0:
-        every = [shard for manifest in found.values() for shard in _shards(manifest)]
+        all_shards = [shard for manifest in manifests_by_source.values() for shard in _shards(manifest)]
         Staged(
-            directories=[str(local_copy.LOCAL / source.name) for source in found],
+            directories=[str(local_copy.LOCAL / source.name) for source in manifests_by_source],
             hosts=list(hosts),
-            shards=len(every),
-            bytes=sum(shard.bytes for shard in every),
+            shards=len(all_shards),
+            bytes=sum(shard.bytes for shard in all_shards),
             read=list(reads),
             copied=list(copies),
             seconds=time.monotonic() - started,
@@ -84,8 +84,8 @@ def _stage_all(run_directory: Path) -> None:
 
 
 def _manifest(source: Path) -> Manifest:
-    found = manifests.read(source)
-    return found or sys.exit(f"{source}: no {manifests.MANIFEST}: `orchestrator data prepare` makes it")
+    manifest = manifests.read(source)
+    return manifest or sys.exit(f"{source}: no {manifests.MANIFEST}: `orchestrator data prepare` makes it")
 
 
 def _shards(manifest: Manifest) -> list[Shard]:
@@ -99,20 +99,22 @@ def _missing(source: Path, manifest: Manifest, pool: ThreadPoolExecutor) -> list
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         sys.exit(f"{directory} on {socket.gethostname()}: {error.strerror}: `orchestrator deploy` makes room for data")
-    for left in directory.glob(".*.part"):  # of a run that was killed
-        left.unlink()
-    every = _shards(manifest)
-    whole = pool.map(lambda shard: manifests.is_whole(directory, shard), every)
-    return [shard for shard, is_whole in zip(every, whole, strict=True) if not is_whole]
+    for part in directory.glob(".*.part"):  # of a run that was killed
+        part.unlink()
+    shards = _shards(manifest)
+    whole = pool.map(lambda shard: manifests.is_whole(directory, shard), shards)
+    return [shard for shard, is_whole in zip(shards, whole, strict=True) if not is_whole]
 
 
 def _require_space(missing: Sequence[Shard]) -> None:
     """End the program of every rank if a node's disk has too little space."""
     needed, free = sum(shard.bytes for shard in missing), shutil.disk_usage(local_copy.LOCAL).free
-    short = f"{socket.gethostname()} needs {_gib(needed + SPARE)} and has {_gib(free)}" if needed + SPARE > free else ""
-    found = [line for line in hvd.allgather_object(short if missing else "") if line]
-    if found:
-        sys.exit(f"{local_copy.LOCAL}: too little room: {'; '.join(found)} ({_gib(SPARE)} stay free)")
+    shortage = (
+        f"{socket.gethostname()} needs {_gib(needed + SPARE)} and has {_gib(free)}" if needed + SPARE > free else ""
+    )
+    shortages = [line for line in hvd.allgather_object(shortage if missing else "") if line]
+    if shortages:
+        sys.exit(f"{local_copy.LOCAL}: too little room: {'; '.join(shortages)} ({_gib(SPARE)} stay free)")
 
 
 def _gib(size: int) -> str:
@@ -130,17 +132,17 @@ def _stage(source: Path, manifest: Manifest, missing: Sequence[Shard], group: Gr
     target = local_copy.LOCAL / source.name
     if missing:
         (target / manifests.MANIFEST).unlink(missing_ok=True)
-    wanted, mine = group.union({shard.name for shard in missing}), {shard.name for shard in missing}
-    rows = [shard for shard in _shards(manifest) if shard.name in wanted]
-    progress = Progress(len(rows))
-    for first in range(0, len(rows), group.size):
-        several = rows[first : first + group.size]
-        ring_copy.around(source, target, several, mine, group)
-        if group.speaks:
-            progress.say(several)
+    wanted, missing_names = group.union({shard.name for shard in missing}), {shard.name for shard in missing}
+    shards = [shard for shard in _shards(manifest) if shard.name in wanted]
+    progress = Progress(len(shards))
+    for first in range(0, len(shards), group.size):
+        shards_at_once = shards[first : first + group.size]
+        ring_copy.copy_shards(source, target, shards_at_once, missing_names, group)
+        if group.prints_progress:
+            progress.say(shards_at_once)
     shutil.copyfile(source / manifests.MANIFEST, target / f".{manifests.MANIFEST}")
     (target / f".{manifests.MANIFEST}").replace(target / manifests.MANIFEST)
-    return sum(shard.bytes for shard in rows[group.turn :: group.size])
+    return sum(shard.bytes for shard in shards[group.index :: group.size])
 
 
 if __name__ == "__main__":

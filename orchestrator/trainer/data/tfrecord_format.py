@@ -29,12 +29,12 @@ def names(directory: Path) -> dict[str, list[str]]:
     Raises:
         DataError: A shard is missing.
     """
-    found: dict[str, list[str]] = {"train": [], "val": []}
+    names: dict[str, list[str]] = {"train": [], "val": []}
     for match in sorted(filter(None, (NAME.fullmatch(path.name) for path in directory.iterdir())), key=lambda m: m[0]):
-        found[SPLITS[match[1]]].append(match[0])
-    for shards in found.values():
+        names[SPLITS[match[1]]].append(match[0])
+    for shards in names.values():
         _require_all(directory, shards)
-    return found
+    return names
 
 
 def name(split: str, number: int, count: int) -> str:
@@ -55,11 +55,11 @@ def _require_all(directory: Path, shards: list[str]) -> None:
     parts = [match.groups() for match in map(NAME.fullmatch, shards) if match]
     if len({(split, count, suffix) for split, _, count, suffix in parts}) > 1:
         raise DataError(f"{directory}: shards of several data sets: {shards[0]} and {shards[-1]}")
-    there = {int(number) for _, number, _, _ in parts}
-    missing = sorted(set(range(int(parts[0][2]))) - there) if parts else []
+    present = {int(number) for _, number, _, _ in parts}
+    missing = sorted(set(range(int(parts[0][2]))) - present) if parts else []
     if missing:
-        wanted = f"{name(parts[0][0], missing[0], int(parts[0][2]))}{parts[0][3] or ''}"
-        raise DataError(f"{directory}: {wanted} is missing, and {len(missing) - 1} more shards")
+        first_missing = f"{name(parts[0][0], missing[0], int(parts[0][2]))}{parts[0][3] or ''}"
+        raise DataError(f"{directory}: {first_missing} is missing, and {len(missing) - 1} more shards")
 
 
 def inspect(directory: Path) -> Found:
@@ -68,27 +68,27 @@ def inspect(directory: Path) -> Found:
     Raises:
         DataError: Shards are missing, damaged or empty.
     """
-    found = names(directory)
-    for split, shards in found.items():
+    shard_names = names(directory)
+    for split, shards in shard_names.items():
         if not shards:
             raise DataError(
                 f"{directory}: shards of {'val' if split == 'train' else 'train'} alone: {split}-* is missing"
             )
-    counts = {split: sum(_count(directory / shard) for shard in shards) for split, shards in found.items()}
+    counts = {split: sum(_count(directory / shard) for shard in shards) for split, shards in shard_names.items()}
     for split, count in counts.items():
         if not count:
             raise DataError(f"{directory}: the {split} shards hold no record")
-    return Found([*found["train"], *found["val"]], counts["train"], counts["val"], shards=True)
+    return Found([*shard_names["train"], *shard_names["val"]], counts["train"], counts["val"], shards=True)
 
 
 def _count(path: Path) -> int:
-    found = lengths(path)
-    with reading.opened(path) as file:
-        first = file.read(found[0] + FRAME) if found else b""
-    lacking = [field.decode() for field in FIELDS if field not in first] if found else []
-    if lacking:
-        raise DataError(f"{path}: its records have no {lacking[0]}")
-    return len(found)
+    record_lengths = lengths(path)
+    with reading.open_file(path) as file:
+        first = file.read(record_lengths[0] + FRAME) if record_lengths else b""
+    missing_fields = [field.decode() for field in FIELDS if field not in first] if record_lengths else []
+    if missing_fields:
+        raise DataError(f"{path}: its records have no {missing_fields[0]}")
+    return len(record_lengths)
 
 
 def lengths(path: Path) -> list[int]:
@@ -97,9 +97,9 @@ def lengths(path: Path) -> list[int]:
     Raises:
         DataError: A frame is damaged, or the file ends inside one.
     """
-    found: list[int] = []
+    record_lengths: list[int] = []
     position = 0
-    with reading.opened(path) as file:
+    with reading.open_file(path) as file:
         descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
         while header := os.pread(descriptor, HEADER.size, position):
             if len(header) == HEADER.size:
@@ -108,12 +108,12 @@ def lengths(path: Path) -> list[int]:
                     raise DataError(f"{path}: no TFRecord at byte {position}: another format, or damaged")
             if len(header) < HEADER.size or position + length + FRAME > size:
                 raise DataError(f"{path}: truncated: it ends inside the record at byte {position}")
-            if length > MAX_RECORD or len(found) == MAX_RECORDS:
+            if length > MAX_RECORD or len(record_lengths) == MAX_RECORDS:
                 limits = f"expected at most {MAX_RECORDS:,} records of up to {MAX_RECORD:,} bytes"
                 raise DataError(f"{path}: the record at byte {position} has {length:,} bytes, {limits}")
-            found.append(length)
+            record_lengths.append(length)
             position += length + FRAME
-    return found
+    return record_lengths
 
 
 def masked_crc(content: bytes) -> int:
@@ -125,10 +125,10 @@ def masked_crc(content: bytes) -> int:
     return (((crc >> 15) | (crc << 17)) + MASK_DELTA) & 0xFFFFFFFF
 
 
-def _entry(byte: int) -> int:
+def _crc_entry(byte: int) -> int:
     for _ in range(8):
         byte = (byte >> 1) ^ (CASTAGNOLI if byte & 1 else 0)
     return byte
 
 
-TABLE = [_entry(byte) for byte in range(256)]
+TABLE = [_crc_entry(byte) for byte in range(256)]

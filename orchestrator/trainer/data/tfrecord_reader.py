@@ -50,13 +50,13 @@ class Records:
 
         Passing a record between threads costs twice as much as reading it from memory: many threads are for slow disks.
         """
-        places = tf.data.Dataset.from_tensor_slices(self._places(numbers))
+        locations = tf.data.Dataset.from_tensor_slices(self._locations(numbers))
         if self.readers == 1:
-            return places.flat_map(self._reader()).prefetch(READERS)
-        row = {"cycle_length": self.readers, "block_length": 1, "num_parallel_calls": self.readers}
-        return places.interleave(self._reader(), deterministic=True, **row)
+            return locations.flat_map(self._reader()).prefetch(READERS)
+        options = {"cycle_length": self.readers, "block_length": 1, "num_parallel_calls": self.readers}
+        return locations.interleave(self._reader(), deterministic=True, **options)
 
-    def _places(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _locations(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return shard, offset and bytes of all records at once: one by one, this costs as much as reading them."""
         edges = tf.constant(np.cumsum(self.sizes), tf.int64)
         offsets, lengths = (
@@ -80,15 +80,15 @@ class Records:
                 buffer_size=size,
                 byte_offsets=tf.reshape(offset, [1]),
             )
-            rest = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
-            return rest.take(1)
+            records = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+            return records.take(1)
 
         return read
 
     def parse(self, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the image file in a record, and the number of its class."""
-        found = tf.io.parse_single_example(record, FIELDS)
-        return found[ENCODED], found[LABEL] - self.label_base
+        fields = tf.io.parse_single_example(record, FIELDS)
+        return fields[ENCODED], fields[LABEL] - self.label_base
 
     def name(self, number: int) -> str:
         shard = int(np.searchsorted(np.cumsum(self.sizes), number, side="right"))
@@ -132,27 +132,30 @@ def load(directory: Path, classes: int) -> dict[str, Records]:
     manifest = manifests.read(directory) or manifests.scan(directory, classes)
     if set(manifest.shards) != {"train", "val"}:
         raise DataError(f"{directory}: shards of {sorted(manifest.shards)}, expected those of train and val")
-    return {split: _records(directory, found, manifest.label_base) for split, found in manifest.shards.items()}
+    return {split: _records(directory, shards, manifest.label_base) for split, shards in manifest.shards.items()}
 
 
-def _records(directory: Path, found: Sequence[Shard], label_base: int) -> Records:
-    for shard in found:
+def _records(directory: Path, shards: Sequence[Shard], label_base: int) -> Records:
+    for shard in shards:
         _require_size(directory / shard.name, shard)
-    lengths = [np.array(shard.lengths, np.int64) for shard in found]
-    offsets = [np.cumsum(several + tfrecord_format.FRAME) - several - tfrecord_format.FRAME for several in lengths]
-    nothing = np.empty(0, np.int64)
+    lengths = [np.array(shard.lengths, np.int64) for shard in shards]
+    offsets = [
+        np.cumsum(shard_lengths + tfrecord_format.FRAME) - shard_lengths - tfrecord_format.FRAME
+        for shard_lengths in lengths
+    ]
+    empty = np.empty(0, np.int64)
     return Records(
-        paths=[str(directory / shard.name) for shard in found],
-        sizes=[len(shard.lengths) for shard in found],
-        offsets=np.concatenate([nothing, *offsets]),
-        lengths=np.concatenate([nothing, *lengths]),
+        paths=[str(directory / shard.name) for shard in shards],
+        sizes=[len(shard.lengths) for shard in shards],
+        offsets=np.concatenate([empty, *offsets]),
+        lengths=np.concatenate([empty, *lengths]),
         label_base=label_base,
     )
 
 
 def _require_size(path: Path, shard: Shard) -> None:
-    there = path.stat().st_size if path.is_file() else None
+    size = path.stat().st_size if path.is_file() else None
     described = sum(shard.lengths) + tfrecord_format.FRAME * len(shard.lengths)
-    if there != shard.bytes or described != shard.bytes:
-        amiss = "missing" if there is None else f"{there} bytes instead of {shard.bytes}, with {described} in records"
-        raise DataError(f"{path}: {amiss}: `orchestrator data prepare` makes it again, `data stage` copies it again")
+    if size != shard.bytes or described != shard.bytes:
+        problem = "missing" if size is None else f"{size} bytes instead of {shard.bytes}, with {described} in records"
+        raise DataError(f"{path}: {problem}: `orchestrator data prepare` makes it again, `data stage` copies it again")

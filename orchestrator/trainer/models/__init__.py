@@ -9,13 +9,13 @@ from keras import layers
 from orchestrator.trainer.models.classic import alexnet, lenet, vgg16
 from orchestrator.trainer.models.inception import googlenet
 from orchestrator.trainer.models.inception_v3 import inception_v3
-from orchestrator.trainer.models.initializers import fill
+from orchestrator.trainer.models.initializers import assign_initial_weights
 from orchestrator.trainer.models.mlp import dense
 from orchestrator.trainer.models.mobilenet import mobilenet_v2
 from orchestrator.trainer.models.resnet import resnet20, resnet50, resnet101
 from orchestrator.trainer.models.shared_layers import FusedBatchNormalization
 
-__all__ = ["IMAGES", "TABLES", "FusedBatchNormalization", "build", "draw_apart"]
+__all__ = ["IMAGES", "TABLES", "FusedBatchNormalization", "build", "offset_dropout_seeds"]
 
 Network = Callable[[tf.Tensor, int, int], tf.Tensor]  # (images of about unit variance, pixels, classes) -> logits
 IMAGES: dict[str, Network] = {
@@ -48,11 +48,11 @@ def build(name: str, image_size: int, channels: int, classes: int, seed: int) ->
     else:
         x = layers.Rescaling(1 / 64.0, offset=-2.0)(inputs)  # about unit variance, without constants per data set
         model = keras.Model(inputs, IMAGES[name](x, image_size, classes), name=name)
-    fill(model)
+    assign_initial_weights(model)
     return model
 
 
-def draw_apart(model: keras.Model, rank: int) -> None:
+def offset_dropout_seeds(model: keras.Model, rank: int) -> None:
     """Give each rank other dropout masks; call it after every broadcast of rank 0's variables.
 
     Keras keeps (seed, number of draws) in an integer variable per layer, and TensorFlow draws from nothing else.

@@ -17,7 +17,7 @@ from orchestrator.trainer import cpu
 PATCHED_PIXELS = 16  # of the result; with more, writing every pixel's patch costs more than the product gains
 # Pixels times channels from which oneDNN's kernel for CPUs without AVX-512 takes up to three times as long as products.
 SHIFTED = 1 << 15
-BESIDE = 64 << 20  # bytes of three shifts of the images that are multiplied together
+SHIFTS_BYTES = 64 << 20  # bytes of three shifts of the images that are multiplied together
 Gradient = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # of the weights, from inputs and the outputs' gradient
 
 
@@ -43,8 +43,8 @@ class Convolution2D(layers.Conv2D):
 
 def _gains_by_shifts(kernel: tf.Tensor, pixels: int) -> bool:
     large = kernel.shape[:2] == (3, 3) and pixels * min(kernel.shape[2:]) >= SHIFTED
-    known = cpu.instructions() if large else set()
-    return kernel.dtype == tf.float32 and "avx2" in known and "avx512f" not in known
+    flags = cpu.instructions() if large else set()
+    return kernel.dtype == tf.float32 and "avx2" in flags and "avx512f" not in flags
 
 
 def _convolved(inputs: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str, to_weights: Gradient) -> tf.Tensor:
@@ -67,8 +67,12 @@ def _convolved(inputs: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str, 
 def _by_shifts(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
     """Compute the gradient of a 3x3 kernel for a few images at a time, so that the temporary matrices stay small."""
     images, height, width, channels = x.shape
-    several = max(1, BESIDE // ((height + 1) * (width + 1) * 3 * channels * x.dtype.size))
-    parts = [slice(first, first + several) for first in range(0, images, several)] if images else [slice(None)]
+    images_at_once = max(1, SHIFTS_BYTES // ((height + 1) * (width + 1) * 3 * channels * x.dtype.size))
+    parts = (
+        [slice(first, first + images_at_once) for first in range(0, images, images_at_once)]
+        if images
+        else [slice(None)]
+    )
     return tf.add_n([_of_shifts(x[part], upstream[part]) for part in parts])
 
 
@@ -82,8 +86,8 @@ def _of_shifts(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
     pixels = tf.reshape(tf.pad(x, [[0, 1], [1, 0], [1, 0], [0, 0]]), [-1, x.shape[-1]])
     changes = tf.reshape(tf.pad(upstream, [[0, 0], [1, 0], [1, 0], [0, 0]]), [-1, upstream.shape[-1]])[line + 1 :]
     rows = tf.shape(changes)[0]
-    beside = tf.concat([pixels[column : column + rows + 2 * line] for column in range(3)], 1)
-    shifted = [beside[row * line : row * line + rows] for row in range(3)]
+    side_by_side = tf.concat([pixels[column : column + rows + 2 * line] for column in range(3)], 1)
+    shifted = [side_by_side[row * line : row * line + rows] for row in range(3)]
     products = [tf.matmul(shift, changes, transpose_a=True) for shift in shifted]
     return tf.reshape(tf.stack(products), [3, 3, x.shape[-1], upstream.shape[-1]])
 
@@ -98,7 +102,7 @@ def _patches(x: tf.Tensor, kernel: tf.TensorShape, stride: int, padding: str) ->
     height, width, channels, _ = kernel
     if (height, width) == (1, 1):
         # TensorFlow has a fast kernel for pooling, but none for slices with a stride.
-        seen = tf.nn.max_pool2d(x, 1, stride, "VALID") if stride > 1 else x
+        patches = tf.nn.max_pool2d(x, 1, stride, "VALID") if stride > 1 else x
     else:
-        seen = tf.image.extract_patches(x, [1, height, width, 1], [1, stride, stride, 1], [1, 1, 1, 1], padding)
-    return tf.reshape(seen, [-1, height * width * channels])
+        patches = tf.image.extract_patches(x, [1, height, width, 1], [1, stride, stride, 1], [1, 1, 1, 1], padding)
+    return tf.reshape(patches, [-1, height * width * channels])

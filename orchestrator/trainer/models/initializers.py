@@ -15,7 +15,7 @@ THREADS = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="drawing")
 ROLES = ("kernel_initializer", "depthwise_initializer")
 
 
-class Drawn(keras.Initializer):
+class ParallelInitializer(keras.Initializer):
     """Initializer of one kernel with the numbers of ``start``: zeros until :func:`fill` assigns them."""
 
     def __init__(self, start: keras.Initializer) -> None:
@@ -27,18 +27,18 @@ class Drawn(keras.Initializer):
         return tf.zeros(shape, dtype)
 
 
-def he_normal() -> Drawn:
+def he_normal() -> ParallelInitializer:
     """Return the initializer of He et al. 2015, "Delving Deep into Rectifiers" (arXiv 1502.01852), equation 10.
 
     The distribution is cut off at two deviations.
     """
-    return Drawn(keras.initializers.HeNormal())
+    return ParallelInitializer(keras.initializers.HeNormal())
 
 
-def fill(model: keras.Model) -> None:
+def assign_initial_weights(model: keras.Model) -> None:
     """Wait for all numbers requested while ``model`` was built, and assign them."""
     for layer in model.layers:
         for start in (getattr(layer, role, None) for role in ROLES):
-            if isinstance(start, Drawn) and start.numbers:
+            if isinstance(start, ParallelInitializer) and start.numbers:
                 layer.kernel.assign(start.numbers.result())
                 start.numbers = None

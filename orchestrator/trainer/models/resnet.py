@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.models.shared_layers import logits, unit
+from orchestrator.trainer.models.shared_layers import conv_bn, logits
 
 SMALL_IMAGE = 64  # pixels; for smaller images the bottleneck networks start with one 3x3 convolution and no pooling
 
@@ -83,7 +83,7 @@ def _bottleneck(x: tf.Tensor, image_size: int, classes: int, blocks: tuple[int, 
 def _convolution(
     x: tf.Tensor, filters: int, size: int, stride: int = 1, relu: bool = True, gamma: str = "ones"
 ) -> tf.Tensor:
-    x = unit(x, filters, size, stride, gamma=gamma)
+    x = conv_bn(x, filters, size, stride, gamma=gamma)
     return layers.ReLU()(x) if relu else x
 
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras import layers
 
 from orchestrator.trainer.models.convolution import Convolution2D
-from orchestrator.trainer.models.initializers import Drawn, he_normal
+from orchestrator.trainer.models.initializers import ParallelInitializer, he_normal
 
 
 @keras.saving.register_keras_serializable(package="orchestrator")
@@ -61,7 +61,7 @@ def normalized(x: tf.Tensor, gamma: str = "ones", momentum: float = 0.9, epsilon
     return FusedBatchNormalization(momentum=momentum, epsilon=epsilon, gamma_initializer=gamma)(x)
 
 
-def unit(
+def conv_bn(
     x: tf.Tensor,
     filters: int,
     size: "int | tuple[int, int]",
@@ -128,4 +128,4 @@ def logits(x: tf.Tensor, classes: int, start: "keras.Initializer | None" = None)
         Logits (batch, classes).
     """
     start = start or keras.initializers.RandomNormal(stddev=0.01)
-    return layers.Dense(classes, kernel_initializer=Drawn(start), dtype="float32")(x)
+    return layers.Dense(classes, kernel_initializer=ParallelInitializer(start), dtype="float32")(x)

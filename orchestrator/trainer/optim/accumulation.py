@@ -8,7 +8,7 @@ import tensorflow as tf
 Backward = Callable[[tf.Tensor, tf.Tensor], tuple[list[tf.Tensor], tf.Tensor]]
 
 
-def means(
+def mean_gradients(
     backward: Backward, passes: int, variables: list[tf.Variable], images: tf.Tensor, labels: tf.Tensor
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Average gradients over several passes. For compiled functions.
@@ -31,8 +31,8 @@ def means(
     parts = [tf.reshape(whole, [passes, -1, *whole.shape[1:]]) for whole in (images, labels)]
 
     def more(number: tf.Tensor, gradients: list[tf.Tensor], sums: tf.Tensor) -> "tuple[object, ...]":
-        found, counted = backward(*(tf.gather(part, number) for part in parts))
-        return number + 1, [a + b for a, b in zip(gradients, found, strict=True)], sums + counted
+        part_gradients, part_sums = backward(*(tf.gather(part, number) for part in parts))
+        return number + 1, [a + b for a, b in zip(gradients, part_gradients, strict=True)], sums + part_sums
 
     nothing = tf.constant(0), [tf.zeros(v.shape, v.dtype) for v in variables], tf.zeros([4])
     _, gradients, sums = tf.while_loop(lambda number, *_: number < passes, more, nothing, parallel_iterations=1)

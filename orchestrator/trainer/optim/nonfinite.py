@@ -17,7 +17,7 @@ import horovod.tensorflow as hvd
 import keras
 import tensorflow as tf
 
-IN_A_ROW = 20  # by then the weights are bad, and the next step fails too
+MAX_SKIPPED_IN_A_ROW = 20  # by then the weights are bad, and the next step fails too
 NEVER = 2**62
 
 
@@ -28,9 +28,9 @@ class Guard:
         self.on, self.optimizer = on, optimizer
         self._statistics = [v.value for v in model.non_trainable_variables if v.dtype == "float32"]
         self._counts = tf.Variable([0, 0], trainable=False, dtype=tf.int64)  # all, and the latest in a row
-        self._made, self._bad = (tf.Variable(n, trainable=False, dtype=tf.int64) for n in (0, NEVER))
+        self._steps, self._first_bad = (tf.Variable(n, trainable=False, dtype=tf.int64) for n in (0, NEVER))
 
-    def before(self) -> list[tf.Tensor]:
+    def save_statistics(self) -> list[tf.Tensor]:
         """Return copies of the statistics that a forward pass changes."""
         return [tf.identity(variable) for variable in self._statistics] if self.on else []
 
@@ -48,27 +48,29 @@ class Guard:
         Returns:
             ``scores``, or zeros if the step is skipped.
         """
-        self._note(scores[0])
+        self._record_bad_step(scores[0])
         if not self.on:
             update()
             return scores
         usable = self._usable(scores[0], gradients)
-        tf.cond(usable, lambda: _done(update), tf.no_op)
+        tf.cond(usable, lambda: _run(update), tf.no_op)
         for variable, old in zip(self._statistics, before, strict=True):
             variable.assign(tf.where(usable, variable.read_value(), old))
         skipped = tf.cast(tf.logical_not(usable), tf.int64)
         self._counts.assign(skipped * (self._counts + 1) + (1 - skipped) * self._counts * [1, 0])
         return tf.where(usable, scores, tf.zeros_like(scores))
 
-    def _note(self, loss: tf.Tensor) -> None:
-        number = self._made.assign_add(1)
-        self._bad.assign(tf.minimum(self._bad, tf.where(tf.math.is_finite(loss), tf.constant(NEVER, tf.int64), number)))
+    def _record_bad_step(self, loss: tf.Tensor) -> None:
+        number = self._steps.assign_add(1)
+        self._first_bad.assign(
+            tf.minimum(self._first_bad, tf.where(tf.math.is_finite(loss), tf.constant(NEVER, tf.int64), number))
+        )
 
     def _usable(self, loss: tf.Tensor, gradients: list[tf.Tensor]) -> tf.Tensor:
         bad = tf.cast(tf.logical_not(tf.math.is_finite(loss)), tf.int32)
         with tf.device("CPU:0"):
-            anyones = hvd.allreduce(bad, op=hvd.Sum, name="unusable") if hvd.size() > 1 else tf.identity(bad)
-        usable = tf.equal(anyones, 0)
+            bad_ranks = hvd.allreduce(bad, op=hvd.Sum, name="unusable") if hvd.size() > 1 else tf.identity(bad)
+        usable = tf.equal(bad_ranks, 0)
         if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
             return usable
         return tf.reduce_all([usable, *(tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients)])
@@ -79,21 +81,21 @@ class Guard:
         return int(self._counts[0]) if self.on else 0
 
     @property
-    def bad(self) -> "int | None":
+    def first_bad_step(self) -> "int | None":
         """First of this rank's steps, from 1, whose own loss was not a number; waits for the last step."""
-        return number if (number := int(self._bad)) < NEVER else None
+        return number if (number := int(self._first_bad)) < NEVER else None
 
-    def forget(self) -> None:
+    def reset_bad_step(self) -> None:
         """Reset :attr:`bad`."""
-        self._bad.assign(NEVER)
+        self._first_bad.assign(NEVER)
 
-    def check(self, place: str) -> None:
+    def check(self, position: str) -> None:
         """End the program of every rank if too many steps in a row were skipped."""
-        if self.on and int(self._counts[1]) >= IN_A_ROW:
-            what = f"the loss was no number in the last {int(self._counts[1])} steps, {place}"
-            sys.exit(f"{what}: a new run with a smaller --learning-rate may do better")
+        if self.on and int(self._counts[1]) >= MAX_SKIPPED_IN_A_ROW:
+            problem = f"the loss was no number in the last {int(self._counts[1])} steps, {position}"
+            sys.exit(f"{problem}: a new run with a smaller --learning-rate may do better")
 
 
-def _done(update: Callable[[], object]) -> tf.Operation:
+def _run(update: Callable[[], object]) -> tf.Operation:
     update()
     return tf.no_op()

@@ -15,9 +15,9 @@ def build(config: TrainConfig) -> keras.optimizers.Optimizer:
     It adds ``weight_decay`` times the weights to the gradients of kernels, not of biases or batch normalisation, before
     it clips them: the gradient of half the squared weights in the loss.
     """
-    made = OPTIMIZERS[config.optimizer](config)
-    made.decay = config.weight_decay
-    return keras.optimizers.LossScaleOptimizer(made) if config.precision == "float16" else made
+    optimizer = OPTIMIZERS[config.optimizer](config)
+    optimizer.decay = config.weight_decay
+    return keras.optimizers.LossScaleOptimizer(optimizer) if config.precision == "float16" else optimizer
 
 
 class Decaying(keras.optimizers.Optimizer):

@@ -30,10 +30,10 @@ def learning_rate(config: TrainConfig, batches: int, steps_per_epoch: int, step:
     top, epoch = peak(config, batches), step / steps_per_epoch
     if epoch < config.warmup_epochs:
         return config.learning_rate + (top - config.learning_rate) * epoch / config.warmup_epochs
-    return top * _part(config, epoch)
+    return top * _share_of_peak(config, epoch)
 
 
-def _part(config: TrainConfig, epoch: float) -> float:
+def _share_of_peak(config: TrainConfig, epoch: float) -> float:
     """Return the share of the peak that is left after ``epoch`` epochs.
 
     "step" divides by ten at every milestone, a share of all epochs; "cosine" is Loshchilov and Hutter 2017;

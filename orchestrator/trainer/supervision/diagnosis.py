@@ -23,7 +23,7 @@ MPI_TAG = re.compile(r"\[1,\d+\]<(?:stdout|stderr)>:")
 TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(stdout|stderr)>:(.*)$")
 
 
-class Ended(NamedTuple):
+class LauncherEnd(NamedTuple):
     """How the launcher ended.
 
     Attributes:
@@ -41,7 +41,7 @@ class Ended(NamedTuple):
     gone: list[str]
 
 
-def write(run_directory: Path, started: float, ended: Ended) -> int:
+def write(run_directory: Path, started: float, ended: LauncherEnd) -> int:
     """Write status.json and return the run's exit code.
 
     A run whose ranks ended on request counts as stopped, by the user or by a node: the launcher's own exit code only
@@ -67,7 +67,7 @@ def write(run_directory: Path, started: float, ended: Ended) -> int:
     return exit_code
 
 
-def _failure(run_directory: Path, records: Sequence[RankRecord], ended: Ended) -> Failure:
+def _failure(run_directory: Path, records: Sequence[RankRecord], ended: LauncherEnd) -> Failure:
     if ended.late and not ended.gone:
         return Failure(reason="start", host=socket.gethostname(), lines=[ended.late])
     log = (run_directory / "log").read_text(errors="replace").splitlines()

@@ -26,8 +26,8 @@ PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 def marked(mark: str) -> set[int]:
     """Return ids of this node's processes whose environment holds ``mark`` ("NAME=value"), except own ancestors."""
-    kin = _ancestors(os.getpid())
-    return {pid for pid in _pids() if pid not in kin and mark.encode() in _environment(pid)}
+    ancestors = _ancestors(os.getpid())
+    return {pid for pid in _pids() if pid not in ancestors and mark.encode() in _environment(pid)}
 
 
 def adopt_orphans() -> None:
@@ -58,12 +58,12 @@ def _ended_child() -> "int | None":
 def descendants(pid: int) -> set[int]:
     """Return the children of ``pid``, their children and so on, without zombies."""
     parents = {child: _parent(child) for child in _pids()}
-    found: set[int] = set()
+    pids: set[int] = set()
     generation = {pid}
     while generation:
         generation = {child for child, parent in parents.items() if parent in generation}
-        found |= generation
-    return found
+        pids |= generation
+    return pids
 
 
 def active_runs() -> list[str]:
@@ -88,8 +88,8 @@ def end(mark: str, grace: float = 5.0, own: bool = False) -> int:
     def left() -> set[int]:
         return marked(mark) | (descendants(os.getpid()) if own else set())
 
-    found = left()
-    _signal(found, signal.SIGTERM)
+    pids = left()
+    _signal(pids, signal.SIGTERM)
     deadline = time.monotonic() + grace
     while left() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -98,7 +98,7 @@ def end(mark: str, grace: float = 5.0, own: bool = False) -> int:
         if not left():
             break
         time.sleep(0.05)
-    return len(found)
+    return len(pids)
 
 
 def _signal(pids: Iterable[int], number: int) -> None:
@@ -120,11 +120,11 @@ def _environment(pid: int) -> list[bytes]:
 
 
 def _ancestors(pid: int) -> set[int]:
-    found = set()
+    pids = set()
     while pid > 0:
-        found.add(pid)
+        pids.add(pid)
         pid = _parent(pid)
-    return found
+    return pids
 
 
 def _parent(pid: int) -> int:

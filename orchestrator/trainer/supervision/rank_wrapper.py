@@ -45,20 +45,20 @@ def main(run_directory: Path) -> int:
     variable = _variable()
     rank = int(os.environ[variable])
     mark = f"{os.environ[processes.RUN]}:{rank}"
-    life = RankRecord(rank, socket.gethostname(), os.getpid(), started=time.time())
+    record = RankRecord(rank, socket.gethostname(), os.getpid(), started=time.time())
     path = run_directory / "ranks" / f"{rank}.json"
-    life.write(path)
+    record.write(path)
     relay = Relay()
     program = json.loads((run_directory / "program.json").read_text())
-    code, terminated = _run(program, mark, relay, signals, partial(_patience, run_directory))
-    life._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)
+    code, terminated = _run(program, mark, relay, signals, partial(_end_grace, run_directory))
+    record._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)
     processes.end(f"{processes.RANK}={mark}", GRACE[variable], own=True)
     relay.drain()
     return code
 
 
 def _run(
-    program: list[str], mark: str, relay: Relay, signals: Signals, patience: Callable[[], float]
+    program: list[str], mark: str, relay: Relay, signals: Signals, end_grace: Callable[[], float]
 ) -> tuple[int, bool]:
     """Return the exit code of ``program``, and whether the launcher asked it to end."""
     processes.adopt_orphans()
@@ -71,26 +71,26 @@ def _run(
         print(f"{program[0]}: {reason} on {socket.gethostname()}", file=sys.stderr)
         return (NOT_FOUND if missing else NOT_EXECUTABLE), False
     relay.start()
-    return _wait(child, signals, patience)
+    return _wait(child, signals, end_grace)
 
 
-def _patience(run_directory: Path) -> float:
+def _end_grace(run_directory: Path) -> float:
     """Return the seconds for the rank to end by itself after SIGTERM: some for a trainer whose node goes, else 0.
 
     A trainer has a configuration, and ssh sets a variable (ssh(1), ENVIRONMENT).
     """
     behind_ssh, by_mpi = bool(os.environ.get("SSH_CONNECTION")), _variable() != "HOROVOD_RANK"
-    of_node = not _ending(run_directory) if by_mpi else behind_ssh
+    of_node = not _run_is_ending(run_directory) if by_mpi else behind_ssh
     return NODE_GRACE if (run_directory / "config.json").exists() and of_node else 0.0
 
 
-def _ending(run_directory: Path) -> bool:
+def _run_is_ending(run_directory: Path) -> bool:
     """Check whether the run is being stopped, or a rank of it has ended."""
-    ended = any(found.exit_code is not None for found in rank_record.read_all(run_directory))
+    ended = any(record.exit_code is not None for record in rank_record.read_all(run_directory))
     return (run_directory / processes.STOP).exists() or ended
 
 
-def _wait(child: "subprocess.Popen[bytes]", signals: Signals, patience: Callable[[], float]) -> tuple[int, bool]:
+def _wait(child: "subprocess.Popen[bytes]", signals: Signals, end_grace: Callable[[], float]) -> tuple[int, bool]:
     """Return the exit code, and whether the rank was asked to end, for which SIGTERM allows ``patience()`` seconds."""
     poll = select.poll()
     poll.register(signals.descriptor, select.POLLIN)
@@ -103,7 +103,7 @@ def _wait(child: "subprocess.Popen[bytes]", signals: Signals, patience: Callable
         code = processes.reap(child)
         asked |= signals.received() if code is not None else set()
         if asked & ENDING and deadline == math.inf:
-            grace = patience() if asked & ENDING == {signal.SIGTERM} else 0.0
+            grace = end_grace() if asked & ENDING == {signal.SIGTERM} else 0.0
             deadline = time.monotonic() + grace
             if grace:
                 child.terminate()

@@ -5,9 +5,12 @@ from pathlib import Path
 
 from orchestrator.trainer.supervision import rank_record
 
-FIRST_SECONDS, FURTHER_SECONDS = 10.0, 30.0  # when an unfinished start is first reported, and the interval after that
-MOST_NAMED = 8
-TIME = "--start-timeout"
+FIRST_REPORT_SECONDS, REPORT_INTERVAL_SECONDS = (
+    10.0,
+    30.0,
+)  # when an unfinished start is first reported, and the interval after that
+MAX_NAMED = 8
+TIMEOUT_OPTION = "--start-timeout"
 
 
 class Start:
@@ -22,47 +25,49 @@ class Start:
     def __init__(self, run_directory: Path, hosts: list[str], seconds: float) -> None:
         self.directory, self.hosts, self.seconds = run_directory, hosts, seconds
         self.began = time.monotonic()
-        self._next, self._over = FIRST_SECONDS, False
+        self._next, self._complete = FIRST_REPORT_SECONDS, False
         self.late = ""  # the state of the start at its time limit
 
     def missing(self) -> list[int]:
         """Return the ranks that have not started yet."""
-        if self._over:
+        if self._complete:
             return []
-        started = {found.rank for found in rank_record.read_all(self.directory)}
+        started = {record.rank for record in rank_record.read_all(self.directory)}
         left = [rank for rank in range(len(self.hosts)) if rank not in started]
-        self._over = not left
+        self._complete = not left
         return left
 
-    def watch(self) -> None:
+    def report_progress(self) -> None:
         """Print the progress if it is due, and record whether the time limit has passed."""
         passed = time.monotonic() - self.began
         left = self.missing() if min(self._next, self.seconds) <= passed else []
         if left and passed >= self._next:
-            self._next = passed + FURTHER_SECONDS
-            print(self.said(left, passed), flush=True)
+            self._next = passed + REPORT_INTERVAL_SECONDS
+            print(self.describe(left, passed), flush=True)
         if left and passed >= self.seconds:
-            self.late = self.late or self.said(left, passed)
+            self.late = self.late or self.describe(left, passed)
 
-    def said(self, left: list[int], passed: float) -> str:
+    def describe(self, left: list[int], passed: float) -> str:
         """Describe how many ranks have started, and which have not."""
         count = len(self.hosts)
-        named = [f"rank {rank} on {self.hosts[rank]}" for rank in left[:MOST_NAMED]]
-        more = [f"{len(left) - MOST_NAMED} more"] if len(left) > MOST_NAMED else []
+        named = [f"rank {rank} on {self.hosts[rank]}" for rank in left[:MAX_NAMED]]
+        more = [f"{len(left) - MAX_NAMED} more"] if len(left) > MAX_NAMED else []
         return f"{count - len(left)} of {count} ranks have started after {passed:.0f} s; not yet: " + ", ".join(
             [*named, *more]
         )
 
 
-def of(run_directory: Path, command: list[str]) -> Start:
+def from_command(run_directory: Path, command: list[str]) -> Start:
     """Create the start of a run from its launcher's ``command``, which gives the number of ranks and the time limit.
 
     Ranks fill hosts in the order of the hostfile. Without these options nothing is waited for.
     """
     lines = [line.split(" slots=") for line in (run_directory / "hostfile").read_text().splitlines()]
     slots = [host for host, count in lines for _ in range(int(count))]
-    return Start(run_directory, slots[: int(_option(command, "-np", "0"))], float(_option(command, TIME, "inf")))
+    return Start(
+        run_directory, slots[: int(_option(command, "-np", "0"))], float(_option(command, TIMEOUT_OPTION, "inf"))
+    )
 
 
-def _option(command: list[str], name: str, otherwise: str) -> str:
-    return command[command.index(name) + 1] if name in command else otherwise
+def _option(command: list[str], name: str, default: str) -> str:
+    return command[command.index(name) + 1] if name in command else default

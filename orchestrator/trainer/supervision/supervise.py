@@ -38,10 +38,10 @@ def main(run_directory: Path) -> int:
     started = time.time()
     processes.adopt_orphans()
     command = json.loads((run_directory / "command.json").read_text())
-    start = starting.of(run_directory, command)
+    start = starting.from_command(run_directory, command)
     code, stopped = _launch(run_directory, command, signals, start)
     left, gone = sweep((run_directory / "hostfile").read_text(), os.environ[processes.RUN])
-    return diagnosis.write(run_directory, started, diagnosis.Ended(code, stopped, start.late, left, gone))
+    return diagnosis.write(run_directory, started, diagnosis.LauncherEnd(code, stopped, start.late, left, gone))
 
 
 def _launch(run_directory: Path, command: list[str], signals: Signals, start: starting.Start) -> tuple[int, bool]:
@@ -56,7 +56,7 @@ def _launch(run_directory: Path, command: list[str], signals: Signals, start: st
         signals.wait(1.0)
         if signal.SIGTERM in signals.received() and patience == math.inf:
             patience = time.monotonic() + (TRAINER_GRACE if _ask_trainer(run_directory) else 0.0)
-        start.watch()
+        start.report_progress()
         if (time.monotonic() >= patience or start.late) and deadline == math.inf:
             deadline = time.monotonic() + LAUNCHER_GRACE
             _signal_group(launcher.pid, signal.SIGTERM)  # horovodrun, and the shell and mpirun that it becomes

@@ -78,8 +78,8 @@ def _writable(directory: Path) -> bool:
 
 
 def _free(directory: Path) -> int:
-    found = os.statvfs(directory)
-    return found.f_bavail * found.f_frsize
+    statistics = os.statvfs(directory)
+    return statistics.f_bavail * statistics.f_frsize
 
 
 def _memory() -> int:
@@ -102,8 +102,8 @@ def _limited() -> "list[tuple[Path, str, str]]":
     """Return folder, limit and use of the node's own cgroup, if it has a limit; by the kernel's version 2 or 1."""
     version_2 = (_own_cgroup(), "memory.max", "memory.current")
     version_1 = (CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
-    there = [files for files in (version_2, version_1) if (files[0] / files[1]).exists()][:1]
-    return [files for files in there if (files[0] / files[1]).read_text().strip() != "max"]
+    existing = [files for files in (version_2, version_1) if (files[0] / files[1]).exists()][:1]
+    return [files for files in existing if (files[0] / files[1]).read_text().strip() != "max"]
 
 
 def _own_cgroup() -> Path:
@@ -127,8 +127,8 @@ def _unreachable(peers: list[str]) -> dict[str, str]:
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  the head's alone
 
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        said = dict(zip(peers, pool.map(_ssh, peers), strict=True))
-    return {peer: words for peer, words in said.items() if words is not None}
+        messages = dict(zip(peers, pool.map(_ssh, peers), strict=True))
+    return {peer: message for peer, message in messages.items() if message is not None}
 
 
 def _ssh(peer: str) -> "str | None":

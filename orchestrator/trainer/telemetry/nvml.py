@@ -33,21 +33,21 @@ class Gpus(Collector):
 
     def __init__(self, nvml: Any = None) -> None:
         self._nvml = nvml or importlib.import_module("pynvml")
-        self._found: list[Gpu] = []
+        self._gpus: list[Gpu] = []
         self._xids: Xids | None = None
-        self._said = ""
+        self._last_message = ""
 
     def collect(self) -> Iterator[Metric]:
         """Yield a family for each of DCGM's fields that a GPU of this node supports."""
         try:
-            self._look()
+            self._find_gpus()
         except self._nvml.NVMLError as error:
-            self._say(f"no GPU is seen: NVML: {error}")
+            self._print_once(f"no GPU is seen: NVML: {error}")
             return
         for field in FIELDS:
             yield from self._family(field)
 
-    def _look(self) -> None:
+    def _find_gpus(self) -> None:
         """Find the GPUs, at first and after the driver was away.
 
         Raises:
@@ -57,10 +57,10 @@ class Gpus(Collector):
             with suppress(self._nvml.NVMLError):
                 self._nvml.nvmlDeviceGetCount()
                 return
-        self._xids, self._found = None, []
+        self._xids, self._gpus = None, []
         self._nvml.nvmlInit()
         devices = [self._nvml.nvmlDeviceGetHandleByIndex(i) for i in range(self._nvml.nvmlDeviceGetCount())]
-        self._found = [Gpu(device, self._labels(index, device)) for index, device in enumerate(devices)]
+        self._gpus = [Gpu(device, self._labels(index, device)) for index, device in enumerate(devices)]
         self._xids = Xids(self._nvml, devices)
 
     def _labels(self, index: int, device: Any) -> dict[str, str]:
@@ -76,7 +76,7 @@ class Gpus(Collector):
     def _family(self, field: Field) -> Iterator[Metric]:
         # The library would add "_total" to a counter's name, which DCGM's names lack: so counters have no type.
         family = Metric(field.name, field.help, field.kind if field.kind == "gauge" else "unknown")
-        for gpu in self._found:
+        for gpu in self._gpus:
             with suppress(self._nvml.NVMLError):
                 value = field.read(self._nvml, gpu.device) if field.read else self._xid(gpu)
                 if value is not None:
@@ -87,11 +87,11 @@ class Gpus(Collector):
     def _xid(self, gpu: Gpu) -> "int | None":
         return self._xids.last(gpu.device) if self._xids else None
 
-    def _say(self, words: str) -> None:
+    def _print_once(self, message: str) -> None:
         """Print a message once, not at every scrape."""
-        if words != self._said:
-            print(words, file=sys.stderr, flush=True)
-        self._said = words
+        if message != self._last_message:
+            print(message, file=sys.stderr, flush=True)
+        self._last_message = message
 
 
 class Xids:

@@ -60,9 +60,9 @@ def _violation(policy: str) -> Read:
 
 def _license(nvml: Any, device: Any) -> float:
     """Read the vGPU license as DcgmCacheManager.cpp does: 1 if the feature is licensed, 0 if it is not."""
-    found = nvml.nvmlDeviceGetGridLicensableFeatures(device)
-    count = found.licensableFeaturesCount if found.isGridLicenseSupported else 0
-    features = [found.gridLicensableFeatures[number] for number in range(count)]
+    licenses = nvml.nvmlDeviceGetGridLicensableFeatures(device)
+    count = licenses.licensableFeaturesCount if licenses.isGridLicenseSupported else 0
+    features = [licenses.gridLicensableFeatures[number] for number in range(count)]
     states = [f.featureState for f in features if f.featureCode == nvml.NVML_GRID_LICENSE_FEATURE_CODE_VGPU]
     return float(any(state > 0 for state in states))
 

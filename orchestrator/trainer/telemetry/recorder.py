@@ -34,7 +34,7 @@ class Plan:
         epochs: Planned epochs.
         steps: Planned steps.
         reduced_bytes: Bytes that one step gives to allreduce.
-        first: Steps done by a run that this one continues.
+        steps_before: Steps done by a run that this one continues.
     """
 
     rank: int
@@ -43,14 +43,14 @@ class Plan:
     epochs: int
     steps: int
     reduced_bytes: int
-    first: int = 0
+    steps_before: int = 0
 
     def progress(self, done: int) -> float:
         return min(1.0, done / self.steps)
 
 
 @dataclass
-class Split:
+class StepTimes:
     """Seconds of training steps by activity."""
 
     input: float = 0.0
@@ -61,11 +61,13 @@ class Split:
     def whole(self) -> float:
         return self.input + self.compute + self.communication
 
-    def __truediv__(self, steps: int) -> "Split":
-        return Split(self.input / steps, self.compute / steps, self.communication / steps)
+    def __truediv__(self, steps: int) -> "StepTimes":
+        return StepTimes(self.input / steps, self.compute / steps, self.communication / steps)
 
-    def __add__(self, other: "Split") -> "Split":
-        return Split(self.input + other.input, self.compute + other.compute, self.communication + other.communication)
+    def __add__(self, other: "StepTimes") -> "StepTimes":
+        return StepTimes(
+            self.input + other.input, self.compute + other.compute, self.communication + other.communication
+        )
 
 
 class Recorder:
@@ -81,12 +83,12 @@ class Recorder:
         self._snapshot: snapshots.Snapshot | None = snapshots.Snapshot(directory, config.run, plan.rank)
         self._registry = CollectorRegistry()
         self._labels = {"run": config.run, "model": config.model, "dataset": config.dataset, "rank": str(plan.rank)}
-        self._made = {metric.name: _make(metric, self._registry) for metric in metrics.TRAINING}
+        self._metrics = {metric.name: _make(metric, self._registry) for metric in metrics.TRAINING}
         self._series: dict[tuple[str, ...], Any] = {}
-        self._mark = self._published = time.perf_counter()
-        self._blocked = self._agreed = 0.0
+        self._step_started = self._published = time.perf_counter()
+        self._blocked = self._agreement_seconds = 0.0
         self._traced = False
-        self._sum, self.counted = Split(), 0
+        self._sum, self.counted = StepTimes(), 0
 
     def __enter__(self) -> "Recorder":
         plan = self.plan
@@ -95,11 +97,11 @@ class Recorder:
             (metrics.EPOCHS, plan.epochs),
             (metrics.WORLD_SIZE, plan.world),
             (metrics.START_TIME, time.time()),
-            (metrics.START_PROGRESS, plan.progress(plan.first)),
-            (metrics.PROGRESS, plan.progress(plan.first)),
+            (metrics.START_PROGRESS, plan.progress(plan.steps_before)),
+            (metrics.PROGRESS, plan.progress(plan.steps_before)),
         ):
-            self._of(metric).set(value)
-        self._of(metrics.RESTARTS).inc(self._restarts)
+            self._metric(metric).set(value)
+        self._metric(metrics.RESTARTS).inc(self._restarts)
         self.publish()
         return self
 
@@ -109,14 +111,14 @@ class Recorder:
 
     def epoch(self, number: int, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the batches of an epoch's training, and measure the time that each was waited for."""
-        self._of(metrics.EPOCH).set(number)
-        self._sum, self.counted, self._mark = Split(), 0, time.perf_counter()
-        source = iter(batches)
+        self._metric(metrics.EPOCH).set(number)
+        self._sum, self.counted, self._step_started = StepTimes(), 0, time.perf_counter()
+        iterator = iter(batches)
         try:
             while True:
-                asked = time.perf_counter()
-                batch = next(source, None)
-                self._blocked = time.perf_counter() - asked
+                started = time.perf_counter()
+                batch = next(iterator, None)
+                self._blocked = time.perf_counter() - started
                 if batch is None:
                     return
                 yield batch
@@ -124,11 +126,11 @@ class Recorder:
             self.publish()
 
     @contextmanager
-    def agreeing(self) -> Iterator[None]:
+    def measure_agreement(self) -> Iterator[None]:
         """Measure communication of ranks between two steps."""
         begun = time.perf_counter()
         yield
-        self._agreed = time.perf_counter() - begun
+        self._agreement_seconds = time.perf_counter() - begun
 
     def step(self, done: int, learning_rate: float, reducing: float, steps: int = 1) -> None:
         """Record the end of one call.
@@ -140,29 +142,29 @@ class Recorder:
             steps: Steps of the call, each of which counts as their mean.
         """
         now = time.perf_counter()
-        whole, self._mark = now - self._mark, now
-        self._of(metrics.IMAGES).inc(steps * self.plan.batch)
-        self._of(metrics.REDUCED_BYTES).inc(steps * self.plan.reduced_bytes)
-        self._of(metrics.LEARNING_RATE).set(learning_rate)
-        self._of(metrics.PROGRESS).set(self.plan.progress(done))
+        whole, self._step_started = now - self._step_started, now
+        self._metric(metrics.IMAGES).inc(steps * self.plan.batch)
+        self._metric(metrics.REDUCED_BYTES).inc(steps * self.plan.reduced_bytes)
+        self._metric(metrics.LEARNING_RATE).set(learning_rate)
+        self._metric(metrics.PROGRESS).set(self.plan.progress(done))
         if self._traced:
-            self._observe(split(whole, self._blocked, reducing + self._agreed), steps)
+            self._observe(split_step(whole, self._blocked, reducing + self._agreement_seconds), steps)
         else:
-            self._of(metrics.FIRST_STEP_SECONDS).set(whole)
+            self._metric(metrics.FIRST_STEP_SECONDS).set(whole)
         if not self._traced or now - self._published >= PUBLISH_SECONDS:
             self.publish()
-        self._traced, self._agreed = True, 0.0
+        self._traced, self._agreement_seconds = True, 0.0
 
-    def _observe(self, parts: Split, steps: int) -> None:
+    def _observe(self, parts: StepTimes, steps: int) -> None:
         self._sum, self.counted = self._sum + parts, self.counted + steps
         each = parts / steps
         for _ in range(steps):
-            self._of(metrics.STEP_SECONDS).observe(each.whole)
+            self._metric(metrics.STEP_SECONDS).observe(each.whole)
             for part, seconds in vars(each).items():
-                self._of(metrics.STEP_PART_SECONDS, part=part).observe(seconds)
+                self._metric(metrics.STEP_PART_SECONDS, part=part).observe(seconds)
 
     @property
-    def mean(self) -> "Split | None":
+    def mean(self) -> "StepTimes | None":
         """Mean split of the epoch's steps so far; None before the first step that counts."""
         return self._sum / self.counted if self.counted else None
 
@@ -174,13 +176,13 @@ class Recorder:
             loss: Mean loss in nats.
             top1: Share of correct classes, 0 to 1.
         """
-        self._of(metrics.LOSS, split=split).set(loss)
-        self._of(metrics.TOP1, split=split).set(top1)
+        self._metric(metrics.LOSS, split=split).set(loss)
+        self._metric(metrics.TOP1, split=split).set(top1)
 
     @contextmanager
     def checkpoint(self) -> Iterator[None]:
         """Measure the writing of a checkpoint."""
-        with self._of(metrics.CHECKPOINT_SECONDS).time():
+        with self._metric(metrics.CHECKPOINT_SECONDS).time():
             yield
         self.publish()
 
@@ -195,14 +197,14 @@ class Recorder:
             print(f"rank {self.plan.rank} is not watched: {self._snapshot.path}: {error.strerror}", file=sys.stderr)
             self._snapshot = None
 
-    def _of(self, metric: Metric, **labels: str) -> Any:
+    def _metric(self, metric: Metric, **labels: str) -> Any:
         key = (metric.name, *labels.values())
         if key not in self._series:
-            self._series[key] = self._made[metric.name].labels(**self._labels, **labels)
+            self._series[key] = self._metrics[metric.name].labels(**self._labels, **labels)
         return self._series[key]
 
 
-def split(whole: float, blocked: float, communication: float) -> Split:
+def split_step(whole: float, blocked: float, communication: float) -> StepTimes:
     """Split a step into parts that add up to it.
 
     Args:
@@ -214,8 +216,8 @@ def split(whole: float, blocked: float, communication: float) -> Split:
         Seconds of input, computation (the rest) and communication.
     """
     waited = min(max(blocked, 0.0), whole)
-    talked = min(max(communication, 0.0), whole - waited)  # by a clock that people may set
-    return Split(waited, whole - waited - talked, talked)
+    communicated = min(max(communication, 0.0), whole - waited)  # by a clock that people may set
+    return StepTimes(waited, whole - waited - communicated, communicated)
 
 
 def _make(metric: Metric, registry: CollectorRegistry) -> "Counter | Gauge | Histogram":

@@ -22,7 +22,7 @@ class Snapshot:
     def __init__(self, directory: Path, run: str, rank: int) -> None:
         self.path = directory / f"{run}.{rank}.prom"
         self._next = self.path.with_suffix(".next")
-        self._held: int | None = None
+        self._descriptor: int | None = None
 
     def write(self, content: bytes) -> None:
         """Replace the content atomically.
@@ -43,18 +43,18 @@ class Snapshot:
             os.close(new)
             raise
         self._release()
-        self._held = new
+        self._descriptor = new
 
     def remove(self) -> None:
         """Remove the file, when the rank ends well."""
-        if self._held is not None:
+        if self._descriptor is not None:
             self.path.unlink(missing_ok=True)
         self._release()
 
     def _release(self) -> None:
-        if self._held is not None:
-            os.close(self._held)
-        self._held = None
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = None
 
 
 def prepare(directory: Path) -> None:
@@ -78,7 +78,7 @@ def _content(path: Path) -> "bytes | None":
     for _ in range(ATTEMPTS):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
-            if not _free(descriptor):
+            if not _is_unlocked(descriptor):
                 return file.read(LARGEST)
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 path.unlink()
@@ -87,7 +87,7 @@ def _content(path: Path) -> "bytes | None":
     return None
 
 
-def _free(descriptor: int) -> bool:
+def _is_unlocked(descriptor: int) -> bool:
     """Check that the file is unlocked, by a shared lock, so that two readers do not take each other for a rank."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -36,7 +36,7 @@ def test_gradients_of_16_bits_travel_in_16_where_that_was_measured_to_be_faster_
         checkpoint = next((tmp_path / used / "checkpoints").glob("epoch-*"))
         assert Checkpoint.model_validate_json((checkpoint / "checkpoint.json").read_text()).compression == used
         again = samples.train_config(compression="auto", resume=str(checkpoint))
-        assert checkpoints_checkpoint.as_before(again).compression == used
+        assert checkpoints_checkpoint.with_resumed_choices(again).compression == used
 
 
 def test_gradients_of_32_bits_are_not_rounded_unasked(tmp_path: Path) -> None:

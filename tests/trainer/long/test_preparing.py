@@ -14,18 +14,18 @@ from tests.trainer.preparing import folders, jpeg, prepare, prepared, spoil, unr
 KILLED_AFTER_A_SHARD = """
 import os, pathlib
 from orchestrator.trainer.data import shard_writer, prepare
-note = shard_writer._note
+note = shard_writer._write_description
 def killed(*shard):
     note(*shard)
     os.kill(os.getpid(), 9)
-shard_writer._note = killed
+shard_writer._write_description = killed
 prepare.main(pathlib.Path({!r}))
 """
 
 
 def test_every_image_is_in_one_record_with_the_fields_that_are_widely_used(made: Path) -> None:
     found = prepared(made)
-    assert (found.images, found.shards, found.made, found.unreadable) == ({"train": 40, "val": 9}, 6, 6, [])
+    assert (found.images, found.shards, found.written, found.unreadable) == ({"train": 40, "val": 9}, 6, 6, [])
     names = []
     for path in sorted((made / "records").glob("train-*-of-00004")):
         for record in tf.data.TFRecordDataset(str(path)):
@@ -68,7 +68,7 @@ def test_what_is_there_and_whole_is_not_made_again_and_the_rest_is(copy: Path) -
     kept = {path.name: path.stat().st_mtime_ns for path in made.iterdir()}
     said = prepare(copy, copy / "folders", ranks=1, shards={"train": 1, "val": 1})  # fewer ranks would make fewer
     assert "shards 6/6, " in said
-    assert prepared(copy).made == 2
+    assert prepared(copy).written == 2
     assert (made / "manifest.json").read_bytes() == before
     touched = {path.name for path in made.iterdir() if kept.get(path.name) != path.stat().st_mtime_ns}
     names = ("train-00002-of-00004", "val-00001-of-00002")
@@ -85,7 +85,7 @@ def test_a_run_that_was_killed_is_gone_on_with(tmp_path: Path) -> None:
     assert launcher.launch(tmp_path / "run", [sys.executable, "-c", program], 1).returncode != 0
     assert not (tmp_path / "records" / "manifest.json").exists()
     prepare(tmp_path, source, ranks=1)
-    assert prepared(tmp_path).made == 5
+    assert prepared(tmp_path).written == 5
 
 
 def test_images_that_cannot_be_decoded_are_named_and_counted_and_may_be_skipped(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_shards_that_the_user_brought_are_described_and_damage_in_them_is_named(
     for path in brought.glob("*.json"):
         path.unlink()
     prepare(copy, brought, ranks=1)
-    assert (prepared(copy).made, prepared(copy).images) == (6, {"train": 40, "val": 9})
+    assert (prepared(copy).written, prepared(copy).images) == (6, {"train": 40, "val": 9})
     assert len(list(brought.glob("*.json"))) == 7
     spoil(brought / "train-00000-of-00004", 60)
     said = prepare(copy, brought, ranks=1, fails=True)

@@ -31,7 +31,7 @@ for compression, unit in UNIT.items():
         config = samples.train_config(compression=compression, gradient_predivide_factor=predivide)
         @tf.function
         def step():
-            return allreduce.averages([tf.constant(one) for one in of(hvd.rank())], config)[0]
+            return allreduce.allreduce_mean([tf.constant(one) for one in of(hvd.rank())], config)[0]
 
         for _ in range(2):
             found = [one.numpy() for one in step()]
@@ -58,8 +58,8 @@ def averages(between):
     @tf.function
     def step(mine):
         wide = [between(tf.cast(one, tf.float32)) for one in mine]
-        print(f"rank {hvd.rank()}: {allreduce.as_computed(wide, config)[0].dtype.name}")
-        return allreduce.averages(wide, config)[0]
+        print(f"rank {hvd.rank()}: {allreduce.before_upcast(wide, config)[0].dtype.name}")
+        return allreduce.allreduce_mean(wide, config)[0]
     return step(of(hvd.rank()))
 widened, in_32_bits = averages(lambda one: one), averages(lambda one: one + 0.0)
 everyones = [of(rank) for rank in range(hvd.size())]
@@ -87,7 +87,7 @@ def late(number):
 @tf.function
 def step():
     own = [tf.ensure_shape(tf.numpy_function(late, [n], tf.float32), gradients[n].shape) for n in range(7)]
-    return allreduce.averages(own, config)[0]
+    return allreduce.allreduce_mean(own, config)[0]
 digests = {hashlib.sha256(b"".join(one.numpy().tobytes() for one in step())).hexdigest() for _ in range(40)}
 print(f"rank {hvd.rank()}: {len(digests)} different results of 40")
 """
@@ -102,7 +102,7 @@ pairs = [[np.float32([3, 0]), np.float32([0, 5])], [np.float32([2, 4]), np.float
          [np.float32([1, 2, 3]), np.float32([4, -1, 0.5])]]
 @tf.function
 def step():
-    return allreduce.averages([tf.constant(pair[hvd.rank()]) for pair in pairs], config)[0]
+    return allreduce.allreduce_mean([tf.constant(pair[hvd.rank()]) for pair in pairs], config)[0]
 def by_the_paper(a, b):
     return (1 - a @ b / (2 * a @ a)) * a + (1 - a @ b / (2 * b @ b)) * b
 for found, pair in zip(step(), pairs, strict=True):

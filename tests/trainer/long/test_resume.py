@@ -24,7 +24,7 @@ SAME = {"epoch", "steps", "learning_rate", "train", "test", "weights_sha256"}
 def train(directory: Path, code: int = 0, ranks: int = 2, before: Path | None = None, **changes: Any) -> Path:
     """A run that ends like this, from the newest checkpoint of the run in ``before``."""
     if before:
-        changes |= {"resume": str(before / "checkpoints" / index(before).kept[-1].name)}
+        changes |= {"resume": str(before / "checkpoints" / index(before).entries[-1].name)}
     values = {"run": directory.name, "epochs": EPOCHS, "batch_size": 8, "augment": True, "warmup_epochs": 1, **changes}
     said = launcher.train(directory, ranks, **values)
     assert (said.returncode == 0) == (code == 0), said.stdout
@@ -81,7 +81,7 @@ def straight(place: Path) -> Path:
 def killed(place: Path) -> Path:
     """The same, of which rank 1 is killed once its second epoch is there."""
     killed = place / "killed"
-    interrupted(killed, lambda: any(kept.epoch == 2 for kept in index(killed).kept), signal.SIGKILL)
+    interrupted(killed, lambda: any(kept.epoch == 2 for kept in index(killed).entries), signal.SIGKILL)
     return killed
 
 
@@ -97,7 +97,7 @@ def test_a_run_that_was_killed_goes_on_bit_for_bit(place: Path, straight: Path, 
 def test_another_number_of_ranks_goes_on_from_the_end_of_an_epoch(place: Path, killed: Path) -> None:
     alone = train(place / "alone", ranks=1, before=killed)
     found = launcher.results(alone).epochs
-    done = index(killed).kept[-1].epoch
+    done = index(killed).entries[-1].epoch
     assert [epoch.epoch for epoch in found] == [1, 2, 3, 4]
     assert [epoch.steps for epoch in found] == [*range(4, 4 * done + 1, 4), *range(8 * done + 8, 33, 8)]
     before = launcher.results(alone)
@@ -106,7 +106,7 @@ def test_another_number_of_ranks_goes_on_from_the_end_of_an_epoch(place: Path, k
 
 def test_fewer_ranks_that_have_all_the_steps_that_were_asked_for_make_none(place: Path, killed: Path) -> None:
     enough = launcher.results(train(place / "enough", ranks=1, before=killed, steps=10))
-    assert (enough.ended, len(enough.epochs)) == ("steps", index(killed).kept[-1].epoch)
+    assert (enough.ended, len(enough.epochs)) == ("steps", index(killed).entries[-1].epoch)
 
 
 def test_a_run_that_is_stopped_within_an_epoch_and_again_goes_on_bit_for_bit(place: Path) -> None:
@@ -114,14 +114,14 @@ def test_a_run_that_is_stopped_within_an_epoch_and_again_goes_on_bit_for_bit(pla
     low: dict[str, Any] = {"precision": "bfloat16"}
     straight = train(place / "straight-16", **low)
     first = train(place / "first-16", steps=6, **low)
-    assert [kept.name for kept in index(first).kept] == ["epoch-0001", "epoch-0002-step-000006"]
+    assert [kept.name for kept in index(first).entries] == ["epoch-0001", "epoch-0002-step-000006"]
     assert [epoch.train.images for epoch in launcher.results(first).epochs] == [64, 32]
     (place / "second-16").mkdir()
     (place / "second-16" / STOP).touch()
     second = train(place / "second-16", code=75, before=first, **low)
     assert (launcher.results(second).ended, epochs(second)[:1]) == ("terminated", epochs(straight)[:1])
     assert 75 in exit_codes(second)
-    assert index(second).kept[-1].step > 6
+    assert index(second).entries[-1].step > 6
     third = train(place / "third-16", before=second, **low)
     assert epochs(third) == epochs(straight)
 
@@ -138,32 +138,32 @@ def test_the_epochs_time_is_that_of_both_runs(place: Path) -> None:
 
 def test_a_rank_that_is_terminated_takes_all_to_a_checkpoint_and_an_exit_code_of_its_own(place: Path) -> None:
     run = place / "terminated"
-    interrupted(run, lambda: index(run).kept, signal.SIGTERM, epochs=500, keep_checkpoints=2)
+    interrupted(run, lambda: index(run).entries, signal.SIGTERM, epochs=500, keep_checkpoints=2)
     found = launcher.results(run)
     assert found.ended == "terminated"
     assert 75 in exit_codes(run)
-    kept = index(run).kept[-1]
+    kept = index(run).entries[-1]
     assert kept.epoch in (len(found.epochs), len(found.epochs) + 1)
-    assert len(index(run).kept) <= 3  # two, and the best
+    assert len(index(run).entries) <= 3  # two, and the best
     names = {path.name for path in (run / "checkpoints").iterdir()}
-    assert names == {"index.json", *(kept.name for kept in index(run).kept)}
+    assert names == {"index.json", *(kept.name for kept in index(run).entries)}
     assert "`train --resume terminated` goes on" in (run / "log").read_text()
 
 
 def test_over_open_mpi_too_a_rank_whose_node_goes_takes_all_to_a_checkpoint(place: Path) -> None:
     run = place / "terminated-mpi"
-    interrupted(run, lambda: index(run).kept, signal.SIGTERM, by_shim=True, controller="mpi", epochs=500)
+    interrupted(run, lambda: index(run).entries, signal.SIGTERM, by_shim=True, controller="mpi", epochs=500)
     assert launcher.results(run).ended == "terminated"
     assert 75 in exit_codes(run)
-    assert index(run).kept[-1].epoch >= len(launcher.results(run).epochs)
+    assert index(run).entries[-1].epoch >= len(launcher.results(run).epochs)
 
 
 def test_a_run_that_is_terminated_while_it_evaluates_does_not_go_on_to_the_end_of_it(place: Path) -> None:
     run, data = place / "evaluating", samples.mnist(place / "held-out", {"train": 70, "t10k": 20000})
-    interrupted(run, lambda: index(run).kept, signal.SIGTERM, data=str(data))
+    interrupted(run, lambda: index(run).entries, signal.SIGTERM, data=str(data))
     found = launcher.results(run)
     assert (found.ended, found.epochs, 75 in exit_codes(run)) == ("terminated", [], True)
-    assert [(kept.name, kept.top1) for kept in index(run).kept] == [("epoch-0001", None)]
+    assert [(kept.name, kept.top1) for kept in index(run).entries] == [("epoch-0001", None)]
 
 
 def test_a_run_that_is_stopped_within_its_first_epoch_says_what_held_it_up(place: Path) -> None:
@@ -173,11 +173,11 @@ def test_a_run_that_is_stopped_within_its_first_epoch_says_what_held_it_up(place
     found = launcher.results(train(run, code=75))
     assert (found.epochs, found.ended) == ([], "terminated")
     assert found.unfinished is not None
-    assert found.unfinished.steps == index(run).kept[-1].step - 1
+    assert found.unfinished.steps == index(run).entries[-1].step - 1
     assert f"[0]<stdout>:{explain(found)}" in (run / "log").read_text().splitlines()
 
 
 def test_a_run_whose_time_is_up_leaves_a_checkpoint_and_has_ended_well(place: Path) -> None:
     run = train(place / "short", epochs=500, max_time=1.0)
     assert launcher.results(run).ended == "max-time"
-    assert [kept.name for kept in index(run).kept] == ["epoch-0001-step-000001"]
+    assert [kept.name for kept in index(run).entries] == ["epoch-0001-step-000001"]

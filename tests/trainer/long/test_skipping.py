@@ -122,7 +122,7 @@ def test_too_many_of_them_in_a_row_end_the_run_all_the_same() -> None:
     hvd.init()
     made = trainer(keras.optimizers.SGD(0.1))
     step, nothing = steps.training(made), tf.fill([4, 1, 1, 6], float("nan"))
-    for _ in range(nonfinite.IN_A_ROW - 1):
+    for _ in range(nonfinite.MAX_SKIPPED_IN_A_ROW - 1):
         stepped(step, nothing)
     made.guard.check("after step 19")
     stepped(step, nothing)

@@ -102,7 +102,7 @@ def test_what_was_made_and_what_was_left_out_is_shown(capsys: pytest.CaptureFixt
         "bytes": 13_100_000,
     }
     left_out = ["a.JPEG: no image"]
-    reports.prepared(Prepared(**values, shards=6, made=2, unreadable=left_out, seconds=1.5))
+    reports.prepared(Prepared(**values, shards=6, written=2, unreadable=left_out, seconds=1.5))
     said = capsys.readouterr().out
     assert "1,234 train and 20 val images in 6 shards, 13.1 MB: /shared/data/x-records" in said
     assert "2 shards were made now, in 1.5 s" in said

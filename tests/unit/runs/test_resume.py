@@ -10,19 +10,21 @@ from orchestrator import state
 from orchestrator.errors import ConfigError, OrchestratorError, StateError
 from orchestrator.runs import resume
 from orchestrator.runs.datasets import Found
-from orchestrator.schema import Checkpoints, Kept, TrainConfig
+from orchestrator.schema import CheckpointEntry, Checkpoints, TrainConfig
 from tests import builders, samples
 from tests.unit.conftest import Cli
 
 OLD = builders.run(id="resnet20-mnist-1", np=2)
-FIRST = Kept(name="epoch-0001", epoch=1, step=4, world=2, whole=True, top1=0.5)
-WITHIN = Kept(name="epoch-0002-step-000006", epoch=2, step=6, world=2, whole=False)
-LAST = Kept(name="epoch-0002", epoch=2, step=8, world=2, whole=True, top1=0.6)
+FIRST = CheckpointEntry(name="epoch-0001", epoch=1, step=4, world=2, whole=True, top1=0.5)
+WITHIN = CheckpointEntry(name="epoch-0002-step-000006", epoch=2, step=6, world=2, whole=False)
+LAST = CheckpointEntry(name="epoch-0002", epoch=2, step=8, world=2, whole=True, top1=0.6)
 
 
-def continued(*kept: Kept, np: int = 2, limits: Mapping[str, Any] | None = None, **settings: Any) -> TrainConfig:
+def continued(
+    *kept: CheckpointEntry, np: int = 2, limits: Mapping[str, Any] | None = None, **settings: Any
+) -> TrainConfig:
     config = samples.train_config(run=OLD.id, data="/shared/data/mnist", **settings)
-    return resume.continued(config, Checkpoints(kept=list(kept)), OLD, np, limits or {}, "default")
+    return resume.continued(config, Checkpoints(entries=list(kept)), OLD, np, limits or {}, "default")
 
 
 def test_a_run_goes_on_as_it_was_from_its_newest_checkpoint() -> None:
@@ -86,7 +88,7 @@ def test_another_data_set_is_refused_and_shards_are_to_be_made_first(
     ],
 )
 def test_a_run_that_has_made_all_it_was_asked_for_is_refused(
-    kept: Kept, settings: dict[str, Any], problem: str
+    kept: CheckpointEntry, settings: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem) as caught:
         continued(FIRST, kept, **settings)

@@ -13,7 +13,7 @@ from orchestrator import state
 from orchestrator.errors import ContractError, StateError
 from orchestrator.runs import fetch, launch, store
 from orchestrator.runs.launch import Run
-from orchestrator.schema import Checkpoints, Kept, RunStatus
+from orchestrator.schema import CheckpointEntry, Checkpoints, RunStatus
 from tests import builders, waiting
 from tests.stand_ins import ssh_stand_in
 from tests.stand_ins.ssh_stand_in import Answer
@@ -56,8 +56,8 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(directory, {"log": "a line\n", "hostfile": "x slots=1\n", "output/deep/file": "result", "src/x.py": "pass"})
     for name in ("epoch-0001", "epoch-0002", "epoch-0003"):
         write(directory / "checkpoints" / name, {"state": name})
-    kept = [Kept(name=f"epoch-000{n}", epoch=n, step=n, world=1, whole=True) for n in (1, 2, 3)]
-    Checkpoints(kept=kept, best="epoch-0001").write(directory / "checkpoints" / "index.json")
+    kept = [CheckpointEntry(name=f"epoch-000{n}", epoch=n, step=n, world=1, whole=True) for n in (1, 2, 3)]
+    Checkpoints(entries=kept, best="epoch-0001").write(directory / "checkpoints" / "index.json")
     STATUS.write(directory / "status.json")
     return directory
 
@@ -84,7 +84,7 @@ def test_a_run_is_fetched_with_its_newest_checkpoint_and_its_best(there: Path) -
     names = {"log", "hostfile", "status.json", "output/deep/file", "checkpoints/index.json"}
     assert set(found) == {*names, "checkpoints/epoch-0001/state", "checkpoints/epoch-0003/state"}
     index = Checkpoints.model_validate_json(found["checkpoints/index.json"])
-    assert [point.name for point in index.kept] == ["epoch-0001", "epoch-0003"]
+    assert [point.name for point in index.entries] == ["epoch-0001", "epoch-0003"]
     assert found["output/deep/file"] == "result"
 
 
@@ -160,10 +160,10 @@ def test_a_head_that_sends_a_name_that_was_not_requested_changes_nothing(
 @pytest.mark.parametrize(
     "index",
     [
-        '{"kept": [{"name": "../../../../stolen", "epoch": 1, "step": 1, "world": 1, "whole": true}]}',
-        '{"kept": [{"name": "--to-command=sh", "epoch": 1, "step": 1, "world": 1, "whole": true}]}',
-        '{"kept": [{"name": "a/b", "epoch": 1, "step": 1, "world": 1, "whole": true}]}',
-        '{"kept": [], "best": "../x"}',
+        '{"entries": [{"name": "../../../../stolen", "epoch": 1, "step": 1, "world": 1, "whole": true}]}',
+        '{"entries": [{"name": "--to-command=sh", "epoch": 1, "step": 1, "world": 1, "whole": true}]}',
+        '{"entries": [{"name": "a/b", "epoch": 1, "step": 1, "world": 1, "whole": true}]}',
+        '{"entries": [], "best": "../x"}',
         "5",
         "{",
     ],

@@ -79,6 +79,6 @@ def test_leftovers_of_former_versions_go_and_other_hidden_files_stay(tmp_path: P
     for name in (".index.json.abcd_123", ".index.json.lock.info", ".other.json.abcd_123", ".index.json"):
         (tmp_path / name).touch()
     Checkpoints().write(path)
-    assert json.loads(path.read_text())["kept"] == []
+    assert json.loads(path.read_text())["entries"] == []
     left = sorted(p.name for p in tmp_path.iterdir())
     assert left == [".index.json", ".index.json.lock.info", ".other.json.abcd_123", "index.json"]

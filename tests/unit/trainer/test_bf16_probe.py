@@ -21,7 +21,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     log.touch()
     monkeypatch.setattr(sys, "executable", str(program))
-    monkeypatch.setattr(bf16_probe, "_begun", [])
+    monkeypatch.setattr(bf16_probe, "_started", [])
     monkeypatch.setattr(bf16_probe, "GPU", tmp_path / "none")
     monkeypatch.setattr(cpu, "CPUINFO", cpuinfo(tmp_path, "fpu avx512f avx512_bf16 amx_tile"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -37,24 +37,24 @@ def cpuinfo(directory: Path, flags: str) -> Path:
 def begin(directory: Path, **changes: object) -> int:
     """How many programs run then."""
     samples.train_config(**changes).write(directory / "config.json")
-    bf16_probe.begin(directory)
-    return len(bf16_probe._begun)
+    bf16_probe.start_in_background(directory)
+    return len(bf16_probe._started)
 
 
 def test_what_was_begun_is_not_started_again(started: Path, tmp_path: Path) -> None:
     assert begin(tmp_path, precision="auto") == 1
-    assert bf16_probe.said(1, {}) is None
-    assert bf16_probe.said(1, {"LIMITED": "yes"}) == "1.5"
+    assert bf16_probe.run_benchmark(1, {}) is None
+    assert bf16_probe.run_benchmark(1, {"LIMITED": "yes"}) == "1.5"
     assert started.read_text() == "\n\n"
 
 
 def test_a_program_that_takes_too_long_is_ended(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path(sys.executable).write_text("#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr(bf16_probe, "SECONDS", 0.2)
-    slow = bf16_probe._start(1, {})
-    bf16_probe._begun.append(slow)
+    slow = bf16_probe._popen(1, {})
+    bf16_probe._started.append(slow)
     with pytest.raises(subprocess.TimeoutExpired):
-        bf16_probe.said(1, {})
+        bf16_probe.run_benchmark(1, {})
     assert slow.returncode == -signal.SIGKILL
 
 
@@ -64,7 +64,7 @@ def test_only_a_rank_that_will_ask_begins(started: Path, tmp_path: Path, monkeyp
     monkeypatch.setenv("HOROVOD_LOCAL_RANK", "1")
     assert begin(tmp_path, precision="auto") == 0
     monkeypatch.setenv("HOROVOD_LOCAL_RANK", "0")
-    bf16_probe.kept(samples.train_config().threads).touch()
+    bf16_probe.result_path(samples.train_config().threads).touch()
     assert begin(tmp_path, precision="auto") == 0
 
 
@@ -88,6 +88,6 @@ def test_where_the_kernel_says_nothing_of_the_cpu_it_is_measured(
 
 def test_a_configuration_that_cannot_be_read_is_left_to_others_to_name(started: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("[")
-    bf16_probe.begin(tmp_path)
-    bf16_probe.begin(tmp_path / "nowhere")
-    assert bf16_probe._begun == []
+    bf16_probe.start_in_background(tmp_path)
+    bf16_probe.start_in_background(tmp_path / "nowhere")
+    assert bf16_probe._started == []

@@ -64,7 +64,7 @@ def test_a_step_is_no_larger_than_the_one_it_is_compared_with(most: int) -> None
     [([], 0.0), ([0.1], 0.1), ([0.1, 0.1], 0.1), ([0.1, 0.2], 1.8), ([0.3, 0.2], 0.2), ([1.0, 0.01, 0.17], 2.73)],
 )
 def test_a_message_takes_what_came_on_top_sixteen_times(latencies: list[float], seconds: float) -> None:
-    assert check_size.next_message(latencies) == pytest.approx(seconds)
+    assert check_size.next_message_seconds(latencies) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(("seconds", "repeats"), [(0.001, 7), (0.1, 5), (0.3, 1), (30.0, 1)])

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.schema import Kept
+from orchestrator.schema import CheckpointEntry
 from orchestrator.trainer.checkpoints import directory as checkpoints_directory
 from orchestrator.trainer.checkpoints.directory import Storage
 
 
-def kept(name: str, step: int, top1: float | None = None) -> Kept:
-    return Kept(name=name, epoch=1, step=step, world=2, whole=True, top1=top1)
+def kept(name: str, step: int, top1: float | None = None) -> CheckpointEntry:
+    return CheckpointEntry(name=name, epoch=1, step=step, world=2, whole=True, top1=top1)
 
 
 def filled(text: str) -> Callable[[Path], object]:
@@ -24,14 +24,14 @@ class Killed(BaseException):
 
 @pytest.fixture
 def written(tmp_path: Path) -> Storage:
-    there = Storage(tmp_path, most=2)
+    there = Storage(tmp_path, limit=2)
     there.add(kept("epoch-0001", 10), filled("first"))
     return there
 
 
 def named(directory: Path) -> list[str]:
     """What the checkpoints hold that the index on the disk names."""
-    return [(directory / point.name / "state").read_text() for point in checkpoints_directory.read(directory).kept]
+    return [(directory / point.name / "state").read_text() for point in checkpoints_directory.read(directory).entries]
 
 
 @pytest.mark.parametrize("last", ["fill", "flush", "rename", "index"])
@@ -67,7 +67,7 @@ def test_a_checkpoint_written_again_takes_the_place_of_the_other(written: Storag
 def test_what_the_evaluation_gave_is_added_to_a_checkpoint_written_again(written: Storage) -> None:
     written.add(kept("epoch-0001", 10), filled("second"))
     assert written.newest
-    written.name(written.newest.model_copy(update={"top1": 0.9}))
+    written.publish(written.newest.model_copy(update={"top1": 0.9}))
     index = checkpoints_directory.read(written.directory)
-    assert (len(index.kept), index.kept[0].top1, index.best) == (1, 0.9, index.kept[0].name)
+    assert (len(index.entries), index.entries[0].top1, index.best) == (1, 0.9, index.entries[0].name)
     assert named(written.directory) == ["second"]

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from orchestrator.trainer.telemetry import metrics, snapshots
 from orchestrator.trainer.telemetry import recorder as telemetry_recorder
-from orchestrator.trainer.telemetry.recorder import Plan, Recorder, Split
+from orchestrator.trainer.telemetry.recorder import Plan, Recorder, StepTimes
 from tests import samples
 
 RUN = {"run": "resnet20-mnist-1", "model": "resnet20", "dataset": "mnist", "rank": "1"}
@@ -74,7 +74,7 @@ def test_what_is_known_beforehand_is_there_before_the_first_step(tmp_path: Path)
 
 
 def test_a_run_that_goes_on_begins_where_the_other_stopped(tmp_path: Path) -> None:
-    with recorder(tmp_path, first=6) as record:
+    with recorder(tmp_path, steps_before=6) as record:
         assert [value(tmp_path, name) for name in ("start_progress_ratio", "progress_ratio")] == [0.6, 0.6]
         for _ in record.epoch(1, [0]):
             record.step(7, 0.1, 0.0)
@@ -119,16 +119,16 @@ def test_the_parts_of_a_step_add_up_to_it(tmp_path: Path) -> None:
 def test_what_ranks_tell_each_other_between_steps_is_communication(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         for number, _ in enumerate(record.epoch(1, range(3)), 1):
-            with record.agreeing():
+            with record.measure_agreement():
                 time.sleep(0.02)
             record.step(number, 0.1, 0.0)
         assert value(tmp_path, "step_part_seconds_sum", part="communication") >= 2 * 0.02
 
 
 def test_a_step_is_split_without_remainder_even_by_clocks_that_jump() -> None:
-    assert telemetry_recorder.split(1.0, 0.25, 0.5) == Split(0.25, 0.25, 0.5)
-    assert telemetry_recorder.split(1.0, 0.25, 3600.0) == Split(0.25, 0.0, 0.75)
-    assert telemetry_recorder.split(1.0, 0.25, -3600.0) == Split(0.25, 0.75, 0.0)
+    assert telemetry_recorder.split_step(1.0, 0.25, 0.5) == StepTimes(0.25, 0.25, 0.5)
+    assert telemetry_recorder.split_step(1.0, 0.25, 3600.0) == StepTimes(0.25, 0.0, 0.75)
+    assert telemetry_recorder.split_step(1.0, 0.25, -3600.0) == StepTimes(0.25, 0.75, 0.0)
 
 
 def test_an_epoch_without_a_step_but_the_first_has_no_mean(tmp_path: Path) -> None:

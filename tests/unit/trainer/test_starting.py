@@ -26,16 +26,16 @@ def started(run_directory: Path, *ranks: int) -> None:
 
 
 def test_ranks_without_a_record_are_named_with_their_hosts(run_directory: Path) -> None:
-    start = starting.of(run_directory, ["horovodrun", "-np", "3"])
+    start = starting.from_command(run_directory, ["horovodrun", "-np", "3"])
     started(run_directory, 1)
-    assert start.said(start.missing(), 12.0) == (
+    assert start.describe(start.missing(), 12.0) == (
         "1 of 3 ranks have started after 12 s; not yet: rank 0 on 127.0.0.1, rank 2 on 127.0.0.2"
     )
 
 
 def test_of_many_ranks_only_some_are_named(run_directory: Path) -> None:
     start = Start(run_directory, [f"10.0.0.{number}" for number in range(64)], 9.0)
-    said = start.said(start.missing(), 12.0)
+    said = start.describe(start.missing(), 12.0)
     assert said.startswith("0 of 64 ranks")
     assert said.endswith("rank 7 on 10.0.0.7, 56 more")
 
