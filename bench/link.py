@@ -13,7 +13,7 @@ import subprocess
 
 from bench.harness import Bench, Row, bench, interleaved, machine, paired, write
 from bench.train_ours import HOROVODS_CYCLE
-from orchestrator.runs.check import CONTROLLERS
+from orchestrator.runs.controller import CONTROLLERS
 from orchestrator.schema import CheckResult
 
 NODES = ("bench-head", "bench-worker-0")

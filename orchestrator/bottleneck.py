@@ -60,44 +60,44 @@ class Split(NamedTuple):
         return self.input + self.compute
 
 
-def explain(found: Results) -> Explanation | None:
+def explain(results: Results) -> Explanation | None:
     """Find the bottleneck of a run.
 
     Returns None if no step was split: results of older versions, and runs of one step.
     """
-    ranks = split(found)
+    ranks = split(results)
     if not any(map(sum, ranks)):
         return None
     shares = _shares(ranks)
     beyond = [bound for bound in FROM if shares[bound] >= FROM[bound]]
     bound: Bound = max(beyond, key=lambda one: shares[one], default="compute")
-    finding, advice = EXPLAINED[bound](found, ranks, _percent(shares[bound]))
+    finding, advice = EXPLAINED[bound](results, ranks, _percent(shares[bound]))
     return Explanation(bound, shares[bound], finding, advice)
 
 
-def split(found: Results) -> list[Split]:
+def split(results: Results) -> list[Split]:
     """Return the means of every rank over all steps of this run that were split; an empty list if none were."""
-    sums, counted = [[0.0] * 3] * found.world.size, 0
-    for steps, epoch in _split_epochs(found):
+    sums, counted = [[0.0] * 3] * results.world.size, 0
+    for steps, epoch in _split_epochs(results):
         parts = zip(epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds, strict=True)
         sums = [[s + steps * p for s, p in zip(*both, strict=True)] for both in zip(sums, parts, strict=True)]
         counted += steps
     return [Split(*(value / counted for value in rank)) for rank in sums] if counted else []
 
 
-def _split_epochs(found: Results) -> Iterator[tuple[int, Epoch | Unfinished]]:
+def _split_epochs(results: Results) -> Iterator[tuple[int, Epoch | Unfinished]]:
     """Yield step count and epoch for each epoch of this run that has a split for every rank.
 
     The first step of the run is not counted.
     """
-    before = found.steps_before + 1
-    for epoch in found.epochs:
-        if epoch.epoch > found.epochs_before:
+    before = results.steps_before + 1
+    for epoch in results.epochs:
+        if epoch.epoch > results.epochs_before:
             steps, before = epoch.steps - before, epoch.steps
-            if steps > 0 and _is_split(epoch, found.world.size):
+            if steps > 0 and _is_split(epoch, results.world.size):
                 yield steps, epoch
-    if found.unfinished:
-        yield found.unfinished.steps, found.unfinished
+    if results.unfinished:
+        yield results.unfinished.steps, results.unfinished
 
 
 def _is_split(epoch: Epoch, ranks: int) -> bool:
@@ -128,25 +128,25 @@ def _without(ranks: list[Split], one: int) -> list[Split]:
 NOT_THE_BATCH = "but not a larger --batch-size, which needs as much data for every image"
 
 
-def _input(found: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
-    advice = [f"more cores per rank (each has {found.config.threads}): larger machines, or fewer slots on each"]
-    if found.config.dataset == "imagenet":
-        advice += [_reading(found), "images stored in fewer pixels, which decode faster"]
+def _input(results: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
+    advice = [f"more cores per rank (each has {results.config.threads}): larger machines, or fewer slots on each"]
+    if results.config.dataset == "imagenet":
+        advice += [_reading(results), "images stored in fewer pixels, which decode faster"]
     return f"input-bound: {share} of the step waits for data", [*advice, NOT_THE_BATCH]
 
 
-def _reading(found: Results) -> str:
+def _reading(results: Results) -> str:
     """Advise on the storage that the run reads from."""
-    path = found.data_path or ""
+    path = results.data_path or ""
     if path.startswith(LOCAL_DATA):
         return "faster disks where cores are idle"
     prepare = "" if path.endswith("-records") else "`orchestrator data prepare`, then "
     return f"where cores are idle {prepare}`orchestrator data stage`, which puts shards on every node's own disk"
 
 
-def _straggler(found: Results, ranks: list[Split], share: str) -> tuple[str, list[str]]:
+def _straggler(results: Results, ranks: list[Split], share: str) -> tuple[str, list[str]]:
     slowest, beyond = _slowest(ranks)
-    mine, others, host = ranks[slowest], _without(ranks, slowest), found.world.hosts[slowest]
+    mine, others, host = ranks[slowest], _without(ranks, slowest), results.world.hosts[slowest]
     usual = Split(*(median(part) for part in zip(*others, strict=True)))
     who = "the other" if len(others) == 1 else "the median of the others"
     if mine.input - usual.input > beyond / 2:
@@ -158,22 +158,22 @@ def _straggler(found: Results, ranks: list[Split], share: str) -> tuple[str, lis
     return f"one rank is slow: rank {slowest} on {host} {does}; {share} of the step is spent waiting for it", advice
 
 
-def _network(found: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
-    config, passes = found.config, found.config.backward_passes_per_step
-    batch = found.effective_batch_size // found.world.size // passes
+def _network(results: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
+    config, passes = results.config, results.config.backward_passes_per_step
+    batch = results.effective_batch_size // results.world.size // passes
     advice = [f"a --batch-size above {batch}, which exchanges gradients less often per image"]
     advice += [f"where memory does not allow it, --backward-passes-per-step {2 * passes}, which does too"]
     if config.adasum and config.compression == "none":
         advice += ["--compression fp16, which halves what travels"]
-    elif config.compression == "none" and not (config.precision == "bfloat16" and "compression" in found.chosen):
+    elif config.compression == "none" and not (config.precision == "bfloat16" and "compression" in results.chosen):
         advice += ["--compression bf16 on a slow network, or fp16 on GPUs: either halves what travels"]
     advice += ["a longer --cycle-time on CPUs, such as 25", "`orchestrator check`, which measures the network"]
     return f"network-bound: {share} of the step waits for the exchange of gradients", advice
 
 
-def _compute(found: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
+def _compute(results: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
     advice = ["more nodes"]
-    if found.config.precision == "float32" and "precision" not in found.chosen:
+    if results.config.precision == "float32" and "precision" not in results.chosen:
         advice += ["--precision bfloat16 on GPUs, and on CPUs with AVX512_BF16 (`lscpu` names it)"]
     return f"compute-bound: {share} of the step computes, as it should be", advice
 

@@ -74,13 +74,13 @@ class Cluster(BaseModel):
         return any(node.gpus for node in self.nodes.values())
 
     @property
-    def working(self) -> dict[str, Node]:
+    def rank_nodes(self) -> dict[str, Node]:
         """Nodes that run ranks: those with GPUs if there are any, since Horovod cannot mix GPUs and CPUs; else all."""
         return {name: node for name, node in self.nodes.items() if node.gpus} or self.nodes
 
     @property
     def slots(self) -> int:
-        return sum(node.slots for node in self.working.values())
+        return sum(node.slots for node in self.rank_nodes.values())
 
     def behind(self, name: str) -> bool:
         """Return whether node ``name`` is reached through the head because only the head has a public address."""
@@ -89,8 +89,8 @@ class Cluster(BaseModel):
 
     def without(self, names: Container[str]) -> "Cluster":
         """Return this cluster without the named workers."""
-        kept = {name: node for name, node in self.nodes.items() if name not in names}
-        return self.model_copy(update={"nodes": kept})
+        rest = {name: node for name, node in self.nodes.items() if name not in names}
+        return self.model_copy(update={"nodes": rest})
 
     def with_one_slot(self) -> "Cluster":
         """Return this cluster with one slot on each node, for a run that works once per node."""
@@ -129,8 +129,8 @@ def hosts(cluster: Cluster, np: int | None = None) -> list[str]:
     wanted = cluster.slots if np is None else np
     if not 1 <= wanted <= cluster.slots:
         raise ConfigError([f"launch.np: {wanted} ranks asked for, the cluster has 1 to {cluster.slots} slots"])
-    before = accumulate((node.slots for node in cluster.working.values()), initial=0)
-    return [name for name, slots in zip(cluster.working, before, strict=False) if slots < wanted]
+    before = accumulate((node.slots for node in cluster.rank_nodes.values()), initial=0)
+    return [name for name, slots in zip(cluster.rank_nodes, before, strict=False) if slots < wanted]
 
 
 def require_a_gpu_each(cluster: Cluster) -> None:

@@ -66,14 +66,14 @@ def gather(*checks: Callable[[], object]) -> None:
     Raises:
         PreflightError: Some checks failed; it has each finding once, with its own remedy.
     """
-    found: list[PreflightError] = []
+    problems: list[PreflightError] = []
     for check in checks:
         try:
             check()
         except PreflightError as error:
-            found += [one for one in error.findings if one.message not in {other.message for other in found}]
-    if found:
-        raise PreflightError(found[0].message, found[0].hint, found[1:])
+            problems += [one for one in error.findings if one.message not in {other.message for other in problems}]
+    if problems:
+        raise PreflightError(problems[0].message, problems[0].hint, problems[1:])
 
 
 class StateError(OrchestratorError):

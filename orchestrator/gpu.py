@@ -142,8 +142,8 @@ def _driver(model: str, wanted: Gpu, least: str, guests: Mapping[str, Any]) -> s
 
 
 def _licence(model: str, wanted: Gpu) -> None:
-    given = {"gpu.vgpu_installer": wanted.vgpu_installer, "gpu.vgpu_token": wanted.vgpu_token}
-    missing = [key for key, value in given.items() if value is None]
+    licence = {"gpu.vgpu_installer": wanted.vgpu_installer, "gpu.vgpu_token": wanted.vgpu_token}
+    missing = [key for key, value in licence.items() if value is None]
     if missing:
         raise PreflightError(
             f"gpu: {model} as a licensed vGPU needs {' and '.join(missing)}",
@@ -153,15 +153,15 @@ def _licence(model: str, wanted: Gpu) -> None:
 
 def _with_own_driver(name: str, least: str, guests: Mapping[str, Any]) -> dict[str, Any]:
     """Select the ``guests`` whose own driver is new enough. Raises PreflightError if there are none."""
-    found = {guest: about for guest, about in guests.items() if _new_enough(about, least)}
-    if not found:
+    usable = {guest: about for guest, about in guests.items() if _new_enough(about, least)}
+    if not usable:
         own = ", ".join(f"{guest} has {about['driver']}" for guest, about in guests.items())
         others = [guest for guest, about in _table()["distributions"].items() if _new_enough(about, least)]
         raise PreflightError(
             f"gpu.driver: distro: {name} needs driver {least} or newer, {own}",
             f"`gpu.driver: cuda-repository`, or an image of {', '.join(others)}",
         )
-    return found
+    return usable
 
 
 def _new_enough(about: Mapping[str, Any], least: str) -> bool:

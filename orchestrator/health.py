@@ -8,7 +8,7 @@ from orchestrator.cluster import MIN_SHARED_FREE, PYTHON, SHARED, Cluster, Node
 from orchestrator.errors import ConfigError, NodesFailed, StateError, command
 from orchestrator.schema import NodeFacts
 from orchestrator.ssh import Session, Unreachable
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 MIN_MEMORY = 200 << 20
 
@@ -36,13 +36,13 @@ class Health:
         return {name: detail for name, detail in wrong.items() if detail}
 
 
-def health(place: Home, cluster: Cluster, digest: str) -> Health:
+def health(state_dir: StateDir, cluster: Cluster, digest: str) -> Health:
     """Collect the facts of all nodes at once and judge them.
 
     A node that does not answer has a single check, "ssh", which failed.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: The nodes to ask.
         digest: Digest of the trainer that every node must have.
 
@@ -51,7 +51,7 @@ def health(place: Home, cluster: Cluster, digest: str) -> Health:
     """
 
     def ask(name: str) -> NodeFacts:
-        with ssh.connect(place, cluster, name) as session:
+        with ssh.connect(state_dir, cluster, name) as session:
             return facts(session, cluster, cluster.nodes[name])
 
     answers, reasons = ssh.on_every_node(cluster, ask)
@@ -99,13 +99,13 @@ def judge(facts: NodeFacts, cluster: Cluster, digest: str, gone: Container[str] 
     """
     refused = {cluster.named(a): why for a, why in facts.unreachable.items() if a not in gone}
     strangers = "; ".join(f"no ssh from the head to {name}: {why}" for name, why in refused.items())
-    free, memory, name, found = facts.shared_free, facts.memory_available, facts.hostname, facts.digest
+    free, memory, name, installed = facts.shared_free, facts.memory_available, facts.hostname, facts.digest
     deploy = command("deploy", cluster.name)
     small = f"only {free / 2**30:.1f} GiB free in {SHARED}: remove old runs and data by {command('ssh', cluster.name)}"
     return [
         _check("address", facts.interface, f"on {facts.interface}", "its private address is on no interface"),
         _check("name", facts.resolves, name, f"its own name {name} does not resolve: add it to /etc/hosts"),
-        _check("trainer", found == digest, digest, f"trainer {found} instead of {digest}: {deploy}"),
+        _check("trainer", installed == digest, digest, f"trainer {installed} instead of {digest}: {deploy}"),
         _check("shared", facts.shared_writable, SHARED, f"{SHARED} cannot be written: {deploy}"),
         _check("space", free >= MIN_SHARED_FREE, f"{free / 2**30:.0f} GiB free", small),
         _check(

@@ -11,7 +11,7 @@ from typing import IO
 
 from orchestrator import progress, termination
 from orchestrator.errors import StateError
-from orchestrator.state import Home, usable
+from orchestrator.state import StateDir, usable
 
 ROUNDS = 3  # a program may start another while it is being ended
 LOOK_SECONDS = 0.1
@@ -19,7 +19,7 @@ MOST_SHOWN = 100  # characters of a lock file, which may be damaged
 
 
 @contextlib.contextmanager
-def held(place: Home) -> Iterator[None]:
+def held(state_dir: StateDir) -> Iterator[None]:
     """Hold the cluster's lock, and end programs that a killed holder left running.
 
     The kernel drops the lock when the process ends, in whatever way.
@@ -27,25 +27,25 @@ def held(place: Home) -> Iterator[None]:
     Raises:
         StateError: Another process holds the lock, or is starting a run.
     """
-    with _locked(place, "lock"), _locked(place, "starting"):
+    with _locked(state_dir, "lock"), _locked(state_dir, "starting"):
         for _ in range(ROUNDS):
-            left = termination.orphans(place.path)
+            left = termination.orphans(state_dir.path)
             if not left:
                 break
             with progress.step("Ending what a killed command left"):
                 termination.end_all(left)
-        termination.own(place.path)
+        termination.own(state_dir.path)
         yield
 
 
 @contextlib.contextmanager
-def starting(place: Home) -> Iterator[None]:
+def starting(state_dir: StateDir) -> Iterator[None]:
     """Hold the right to start a run, from copying its data until its unit runs on the head.
 
     Raises:
         StateError: Another process holds it.
     """
-    with _locked(place, "starting"):
+    with _locked(state_dir, "starting"):
         yield
 
 
@@ -89,16 +89,16 @@ def _taken(file: IO[str]) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(place: Home, name: str) -> Iterator[None]:
-    with usable(place.path):
-        place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = (place.path / name).open("a+", encoding="utf-8", errors="replace")
+def _locked(state_dir: StateDir, name: str) -> Iterator[None]:
+    with usable(state_dir.path):
+        state_dir.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = (state_dir.path / name).open("a+", encoding="utf-8", errors="replace")
     with file:
-        with usable(place.path / name):
+        with usable(state_dir.path / name):
             if not _taken(file):
                 file.seek(0)
                 holder = " ".join(file.read(MOST_SHOWN).split()) or "another process"
-                raise StateError(f"cluster {place.name!r} is locked by {holder}", "wait for it")
+                raise StateError(f"cluster {state_dir.name!r} is locked by {holder}", "wait for it")
         with contextlib.suppress(OSError):  # a full disk does not stop a teardown
             os.ftruncate(file.fileno(), 0)
             os.write(file.fileno(), f"pid {os.getpid()} since {datetime.now():%Y-%m-%d %H:%M:%S}".encode())

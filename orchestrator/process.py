@@ -23,7 +23,7 @@ LOOK_SECONDS = 0.05  # between two looks at what a program has written
 CHUNK = 1 << 16
 
 Line = Callable[[str], None]
-Beside = Callable[[float | None], list[str]]
+Background = Callable[[float | None], list[str]]
 Item = TypeVar("Item")
 
 
@@ -64,8 +64,8 @@ def run(
             if child.returncode is None:
                 raise CommandFailed(step, argv, f"no end within {seconds:.0f} s", lines[-LAST_LINES:], log)
         if child.returncode:
-            said = [line.rstrip() for line in [*lines, *(_aside(errors) if log is None else [])] if line.strip()]
-            raise CommandFailed(step, argv, f"exit code {child.returncode}", said[-LAST_LINES:], log)
+            last = [line.rstrip() for line in [*lines, *(_error_lines(errors) if log is None else [])] if line.strip()]
+            raise CommandFailed(step, argv, f"exit code {child.returncode}", last[-LAST_LINES:], log)
     return "" if log else "\n".join(lines)
 
 
@@ -121,7 +121,7 @@ def _follow(
     child: "subprocess.Popen[bytes]", file: IO[bytes], position: int, on_line: Line | None, deadline: float
 ) -> list[str]:
     """Return the lines in ``file`` from ``position`` until ``child`` ends, then the rest after the last newline."""
-    rest, said, ended = b"", list[str](), False
+    rest, written, ended = b"", list[str](), False
     while not ended and time.monotonic() < deadline:
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(LOOK_SECONDS)
@@ -130,13 +130,13 @@ def _follow(
             position += len(piece)
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
-                said.append(line.decode(errors="replace"))
+                written.append(line.decode(errors="replace"))
                 if on_line:
-                    on_line(said[-1])
-    return [*said, rest.decode(errors="replace")]
+                    on_line(written[-1])
+    return [*written, rest.decode(errors="replace")]
 
 
-def _aside(errors: IO[bytes]) -> list[str]:
+def _error_lines(errors: IO[bytes]) -> list[str]:
     errors.seek(0)
     return errors.read().decode(errors="replace").splitlines()
 
@@ -146,7 +146,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     if child.poll() is not None:
         return
     progress.note("ending what is under way: this can take a minute")
-    for number, seconds in termination.ways():
+    for number, seconds in termination.signal_sequence():
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             if child.poll() is None:
                 child.send_signal(number)
@@ -155,7 +155,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
         os.killpg(child.pid, signal.SIGKILL)
 
 
-def watched(items: Iterable[Item], seconds: float, on_silence: Callable[[float], None]) -> Iterator[Item]:
+def with_silence_timeout(items: Iterable[Item], seconds: float, on_silence: Callable[[float], None]) -> Iterator[Item]:
     """Yield ``items`` as they come, and report silence.
 
     Args:
@@ -192,7 +192,7 @@ def watched(items: Iterable[Item], seconds: float, on_silence: Callable[[float],
         yield item[0]
 
 
-def connected(argv: Sequence[str]) -> tuple[socket.socket, Callable[[], str]]:
+def open_socket(argv: Sequence[str]) -> tuple[socket.socket, Callable[[], str]]:
     """Open a socket that is both standard input and output of ``argv``.
 
     Returns:
@@ -202,19 +202,19 @@ def connected(argv: Sequence[str]) -> tuple[socket.socket, Callable[[], str]]:
     with theirs:
         ends = theirs.fileno()
         child = subprocess.Popen(argv, stdin=ends, stdout=ends, stderr=subprocess.PIPE, start_new_session=True)
-    said: list[bytes] = []
-    reader = threading.Thread(target=lambda: said.append(child.communicate()[1]), daemon=True)
+    errors: list[bytes] = []
+    reader = threading.Thread(target=lambda: errors.append(child.communicate()[1]), daemon=True)
     reader.start()
 
     def words() -> str:
         reader.join(1.0)
-        return " ".join(b"".join(said).decode(errors="replace").split())
+        return " ".join(b"".join(errors).decode(errors="replace").split())
 
     return ours, words
 
 
 @contextlib.contextmanager
-def beside(step: str, argv: Sequence[str]) -> Iterator[Beside]:
+def background(step: str, argv: Sequence[str]) -> Iterator[Background]:
     """Run ``argv`` in the background while the context lasts.
 
     Its standard input stays open until this process ends, in whatever way: `cat` would then end, too. Yields a function
@@ -228,7 +228,7 @@ def beside(step: str, argv: Sequence[str]) -> Iterator[Beside]:
             def wait(seconds: float | None) -> list[str]:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(seconds)
-                    raise CommandFailed(step, argv, f"exit code {child.returncode}", _aside(errors)[-LAST_LINES:])
+                    raise CommandFailed(step, argv, f"exit code {child.returncode}", _error_lines(errors)[-LAST_LINES:])
                 return os.pread(errors.fileno(), CHUNK, 0).decode(errors="replace").splitlines()
 
             try:

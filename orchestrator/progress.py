@@ -52,8 +52,8 @@ class Terminal(Console):
 def _forget_unusable_widths() -> None:
     """Remove unusable widths from the environment: Rich and Typer accept any digits, and pad every line to them."""
     for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
-        given = os.environ.get(name)
-        if given is not None and not (re.fullmatch("[0-9]{1,4}", given) and int(given) >= NARROWEST):
+        width = os.environ.get(name)
+        if width is not None and not (re.fullmatch("[0-9]{1,4}", width) and int(width) >= NARROWEST):
             del os.environ[name]
 
 

@@ -12,7 +12,7 @@ INTERRUPT_SECONDS, TERMINATE_SECONDS = 60.0, 5.0
 OWNER = "ORCHESTRATOR_STATE"
 
 
-def ways() -> list[tuple[signal.Signals, float]]:
+def signal_sequence() -> list[tuple[signal.Signals, float]]:
     """Return the signals in order of severity, each with the seconds that a program has to end."""
     return [
         (signal.SIGINT, INTERRUPT_SECONDS),
@@ -50,14 +50,14 @@ def ending_children() -> Iterator[None]:
         raise
 
 
-def end_all(found: list[psutil.Process]) -> None:
+def end_all(processes: list[psutil.Process]) -> None:
     """End the processes; they are interrupted first, so that Terraform records what it made."""
-    for number, seconds in ways():
-        for process in found:
+    for number, seconds in signal_sequence():
+        for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
         with contextlib.suppress(KeyboardInterrupt):
-            _, found = psutil.wait_procs(found, timeout=seconds)
+            _, processes = psutil.wait_procs(processes, timeout=seconds)
 
 
 def _works_for(process: psutil.Process, directory: Path) -> bool:

@@ -10,7 +10,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.runs.launch import Run
 from orchestrator.schema import Epoch, NodeFacts, Results, Scores, World
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 from orchestrator.trainer.supervision.rank_record import RankRecord
 from tests import samples
 
@@ -68,17 +68,17 @@ def run(**changes: Any) -> Run:
     return Run(**{**values, **changes})
 
 
-def deployed(name: str = "default", nodes: int = 2, provider: str = "local") -> Home:
+def deployed(name: str = "default", nodes: int = 2, provider: str = "local") -> StateDir:
     """A state directory that says a cluster is deployed, as a deploy would have left it."""
-    place, made = state.home(name), cluster(nodes)
+    state_dir, made = state.for_cluster(name), cluster(nodes)
     values = {**Config(name=name, nodes=nodes).model_dump(mode="json"), "provider": provider}
-    state.write(place, Record(id="1a2b3c4d", config=values, cluster=made, host_keys=host_keys(made)))
-    return place
+    state.write(state_dir, Record(id="1a2b3c4d", config=values, cluster=made, host_keys=host_keys(made)))
+    return state_dir
 
 
-def recorded(place: Home) -> Record:
+def recorded(state_dir: StateDir) -> Record:
     """The record of what :func:`deployed` gave, as it is now."""
-    record = state.read(place)
+    record = state.read(state_dir)
     assert record is not None
     return record
 

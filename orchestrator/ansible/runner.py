@@ -18,7 +18,7 @@ import ansible_runner
 
 from orchestrator import assets, process, state, termination
 from orchestrator.errors import CommandFailed, NodesFailed, command
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 FORKS = 32
 SECONDS = 3600
@@ -42,11 +42,11 @@ class Recap:
     notes: list[str]
 
 
-def configure(place: Home, inventory: Mapping[str, Any], on_task: Callable[[str], None]) -> Recap:
+def configure(state_dir: StateDir, inventory: Mapping[str, Any], on_task: Callable[[str], None]) -> Recap:
     """Run site.yml over ``inventory``.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         inventory: Ansible inventory.
         on_task: Called with the name of each task that starts.
 
@@ -57,14 +57,14 @@ def configure(place: Home, inventory: Mapping[str, Any], on_task: Callable[[str]
         NodesFailed: Hosts failed, each with its own reason.
         CommandFailed: Ansible failed otherwise.
     """
-    return _run(place, "site.yml", inventory, on_task, f"{command('deploy', place.name)} tries again")
+    return _run(state_dir, "site.yml", inventory, on_task, f"{command('deploy', state_dir.name)} tries again")
 
 
-def remove(place: Home, inventory: Mapping[str, Any], on_task: Callable[[str], None]) -> None:
+def remove(state_dir: StateDir, inventory: Mapping[str, Any], on_task: Callable[[str], None]) -> None:
     """Undo :func:`configure` on machines that stay.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         inventory: Ansible inventory.
         on_task: Called with the name of each task that starts.
 
@@ -72,17 +72,17 @@ def remove(place: Home, inventory: Mapping[str, Any], on_task: Callable[[str], N
         NodesFailed: Hosts failed, each with its own reason.
         CommandFailed: Ansible failed otherwise.
     """
-    _run(place, "remove.yml", inventory, on_task, f"{command('teardown', place.name)} tries again")
+    _run(state_dir, "remove.yml", inventory, on_task, f"{command('teardown', state_dir.name)} tries again")
 
 
 def _run(
-    place: Home, playbook: str, inventory: Mapping[str, Any], on_task: Callable[[str], None], remedy: str
+    state_dir: StateDir, playbook: str, inventory: Mapping[str, Any], on_task: Callable[[str], None], remedy: str
 ) -> Recap:
-    state.replace(place.ansible / "inventory.json", json.dumps(inventory, indent=2) + "\n")
+    state.replace(state_dir.ansible / "inventory.json", json.dumps(inventory, indent=2) + "\n")
     watch = _Watch(on_task)
-    with _connections(place) as sockets:
-        result = _play(place, playbook, _environment(place, sockets), watch)
-    log = place.log("ansible")
+    with _connections(state_dir) as sockets:
+        result = _play(state_dir, playbook, _environment(state_dir, sockets), watch)
+    log = state_dir.log("ansible")
     shutil.copyfile(result.config.artifact_dir + "/stdout", log)
     if watch.reasons:
         in_order = [*(host for host in inventory["all"]["hosts"] if host in watch.reasons), *watch.reasons]
@@ -112,13 +112,13 @@ class _Watch:
         return True
 
 
-def _play(place: Home, playbook: str, environment: Mapping[str, str], watch: _Watch) -> Any:
+def _play(state_dir: StateDir, playbook: str, environment: Mapping[str, str], watch: _Watch) -> Any:
     with _needed_variables(), termination.ending_children():
         return ansible_runner.run(
-            private_data_dir=str(place.ansible),
+            private_data_dir=str(state_dir.ansible),
             project_dir=str(assets.directory("ansible")),
             playbook=playbook,
-            inventory=str(place.ansible / "inventory.json"),
+            inventory=str(state_dir.ansible / "inventory.json"),
             envvars=dict(environment),
             suppress_env_files=True,  # else it keeps and prefers the first deploy's environment
             event_handler=watch,
@@ -144,11 +144,11 @@ def _needed_variables() -> Iterator[None]:
 
 
 @contextmanager
-def _connections(place: Home) -> Iterator[Path]:
+def _connections(state_dir: StateDir) -> Iterator[Path]:
     """Create a directory for the sockets of ssh connections that tasks share; close the connections at the end."""
-    forget(place)  # leftovers of a killed deploy
+    forget(state_dir)  # leftovers of a killed deploy
     directory = _runtime() / f"{SOCKETS}{secrets.token_hex(4)}"  # another account cannot guess it and create it first
-    _link(place).symlink_to(directory)
+    _link(state_dir).symlink_to(directory)
     directory.mkdir(mode=0o700)
     try:
         yield directory
@@ -158,44 +158,44 @@ def _connections(place: Home) -> Iterator[Path]:
                 process.run(
                     "close a connection", ["ssh", "-F", os.devnull, "-O", "exit", "-o", f"ControlPath={socket}", "node"]
                 )
-        forget(place)
+        forget(state_dir)
 
 
 def _runtime() -> Path:
     """Return a directory for temporary files with a short path: ssh limits the path of a socket to 104 bytes."""
-    given = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
-    private = given.is_absolute() and _is_ours(given) and not stat.S_IMODE(given.stat().st_mode) & 0o077
-    usual = [*([given] if private else []), Path(tempfile.gettempdir())]
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    private = runtime.is_absolute() and _is_ours(runtime) and not stat.S_IMODE(runtime.stat().st_mode) & 0o077
+    usual = [*([runtime] if private else []), Path(tempfile.gettempdir())]
     return next((path for path in usual if len(os.fsencode(path)) <= LONGEST_RUNTIME), Path("/tmp"))  # noqa: S108
 
 
 def _is_ours(path: Path) -> bool:
     """Tell whether ``path`` is a directory of this user, and not a link."""
     with suppress(OSError):
-        found = path.lstat()
-        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+        status = path.lstat()
+        return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
     return False
 
 
-def _link(place: Home) -> Path:
+def _link(state_dir: StateDir) -> Path:
     """Return the path of the link to the directory for sockets, by which the next command finds it."""
-    return place.ansible / "sockets"
+    return state_dir.ansible / "sockets"
 
 
-def forget(place: Home) -> None:
+def forget(state_dir: StateDir) -> None:
     """Remove leftovers of a killed deploy: sockets outside the state directory, and the stored environment."""
-    for written in (place.ansible / "artifacts").glob("*/command"):  # it may contain a proxy's password
+    for written in (state_dir.ansible / "artifacts").glob("*/command"):  # it may contain a proxy's password
         written.unlink(missing_ok=True)
-    if _link(place).is_symlink():
-        directory = _link(place).readlink()
+    if _link(state_dir).is_symlink():
+        directory = _link(state_dir).readlink()
         if directory.name.startswith(SOCKETS) and _is_ours(directory):
             shutil.rmtree(directory, ignore_errors=True)
-        _link(place).unlink()
+        _link(state_dir).unlink()
 
 
-def _environment(place: Home, sockets: Path) -> dict[str, str]:
+def _environment(state_dir: StateDir, sockets: Path) -> dict[str, str]:
     ours = str(Path(sys.executable).parent)  # ansible-playbook is installed there, whatever the PATH
-    settings = place.ansible / "ansible.cfg"
+    settings = state_dir.ansible / "ansible.cfg"
     state.replace(settings, "# Empty, so that no other file with settings is looked for.\n")
     return {
         "PATH": os.pathsep.join([ours, os.environ.get("PATH", os.defpath)]),
@@ -206,8 +206,8 @@ def _environment(place: Home, sockets: Path) -> dict[str, str]:
         "ANSIBLE_GATHERING": "explicit",
         "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s",
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(sockets),
-        "ANSIBLE_LOCAL_TEMP": str(place.ansible / "tmp"),
-        "ANSIBLE_HOME": str(place.ansible / "home"),
+        "ANSIBLE_LOCAL_TEMP": str(state_dir.ansible / "tmp"),
+        "ANSIBLE_HOME": str(state_dir.ansible / "home"),
         "ANSIBLE_TIMEOUT": "60",  # sudo's prompt may take that long on a machine that installs packages
         "ANSIBLE_NOCOLOR": "true",
         "ANSIBLE_RETRY_FILES_ENABLED": "false",
@@ -218,5 +218,7 @@ def _environment(place: Home, sockets: Path) -> dict[str, str]:
 def _reason(data: Mapping[str, Any]) -> str:
     """Return one line: the task, and the host's message about it."""
     result = data.get("res", {})
-    said = next((result[key] for key in ("stderr", "msg", "module_stderr", "stdout") if result.get(key)), "no message")
-    return f"{data['task']}: {' '.join(str(said).split())}"
+    message = next(
+        (result[key] for key in ("stderr", "msg", "module_stderr", "stdout") if result.get(key)), "no message"
+    )
+    return f"{data['task']}: {' '.join(str(message).split())}"

@@ -17,15 +17,15 @@ def register(app: typer.Typer) -> None:
 
 def list_models(json: Json = False) -> None:
     """List the models: parameters, input, and the accuracy that others reached with them, or we."""
-    found = [_model(name) for name in recipes.models()]
+    models = [_model(name) for name in recipes.models()]
     if json:
-        return output.as_json(found)
+        return output.as_json(models)
     output.table(
         ("model", "parameters", "input", "at least", "top-1", "of", "according to"),
         [
             (m["model"], f"{m['parameters']:,}", _shape(m["input"]), _pixels(m), f"{told['top1']:g} %", dataset,
              told["source"])
-            for m in found
+            for m in models
             for dataset, told in m["expected"].items()
         ],
     )  # fmt: skip
@@ -33,15 +33,15 @@ def list_models(json: Json = False) -> None:
 
 def list_datasets(json: Json = False) -> None:
     """List the data sets: what is in them, and where they come from."""
-    found = [_dataset(name) for name in recipes.datasets()]
+    datasets = [_dataset(name) for name in recipes.datasets()]
     if json:
-        return output.as_json(found)
+        return output.as_json(datasets)
     output.table(
         ("data set", "kind", "classes", "sample", "training", "test", "download", "from"),
         [
             (d["dataset"], d["kind"], d["classes"], _shape(d["sample"]), _count(d["train"]), _count(d["test"]),
              _megabytes(d["bytes"]), d["source"])
-            for d in found
+            for d in datasets
         ],
     )  # fmt: skip
 
@@ -53,11 +53,11 @@ def _model(name: str) -> dict[str, Any]:
 
 
 def _dataset(name: str) -> dict[str, Any]:
-    said = recipes.datasets()[name]
-    kind = "table" if said.get("table") else "noise" if name == "synthetic" else "images"
-    sample = {key: said[key] for key in ("image_size", "channels")}
-    counts = {key: said.get(key) for key in ("train", "test", "bytes", "source")}
-    return {"dataset": name, "kind": kind, "classes": said["classes"], "sample": sample, **counts}
+    dataset = recipes.datasets()[name]
+    kind = "table" if dataset.get("table") else "noise" if name == "synthetic" else "images"
+    sample = {key: dataset[key] for key in ("image_size", "channels")}
+    counts = {key: dataset.get(key) for key in ("train", "test", "bytes", "source")}
+    return {"dataset": name, "kind": kind, "classes": dataset["classes"], "sample": sample, **counts}
 
 
 def _shape(of: dict[str, int]) -> str:

@@ -64,11 +64,11 @@ def plan(
 ) -> None:
     """Check what a deploy needs, and show what it would make and what that costs. Touches nothing."""
     wanted = options.load(config_file, name, {"nodes": nodes, "provider": provider, "slots": slots})
-    found = lifecycle_plan.plan(wanted)
-    bill = prices.bill(found.priced, wanted.prices)
+    planned = lifecycle_plan.plan(wanted)
+    bill = prices.bill(planned.priced, wanted.prices)
     if json:
-        return output.as_json({"changes": found.changes, "prices": bill, "currency": wanted.currency})
-    reports.plan(wanted, found.changes)
+        return output.as_json({"changes": planned.changes, "prices": bill, "currency": wanted.currency})
+    reports.plan(wanted, planned.changes)
     reports.bill(bill, wanted.currency)
 
 
@@ -100,14 +100,16 @@ def deploy(
         "local.base_image": base_image,
     }  # fmt: skip
     wanted = options.load(config_file, name, flags)
-    made = lifecycle_deploy.deploy(wanted)
+    deployment = lifecycle_deploy.deploy(wanted)
     if json:
-        return output.as_json(made)
-    changes = ", ".join(f"{node} changed={count}" for node, count in made.changed.items())
-    output.line(f"cluster {made.cluster.name}: {len(made.cluster.nodes)} nodes, {made.cluster.slots} slots ({changes})")
-    reports.missing(made.missing)
+        return output.as_json(deployment)
+    changes = ", ".join(f"{node} changed={count}" for node, count in deployment.changed.items())
+    cluster = deployment.cluster
+    output.line(f"cluster {cluster.name}: {len(cluster.nodes)} nodes, {cluster.slots} slots ({changes})")
+    reports.missing(deployment.missing)
     output.line(
-        f"took {sum(made.seconds.values()):.1f} s: " + ", ".join(f"{k} {v:.1f}" for k, v in made.seconds.items())
+        f"took {sum(deployment.seconds.values()):.1f} s: "
+        + ", ".join(f"{k} {v:.1f}" for k, v in deployment.seconds.items())
     )
     if wanted.monitoring.enabled:
         progress.note(f"{spell('top', wanted.name)} and {spell('dashboard', wanted.name)} look into it")
@@ -115,15 +117,17 @@ def deploy(
 
 def status(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """Show nodes, roles, addresses, slots, health and runs."""
-    place, record, made = options.deployed(config_file, name)
-    health = health_checks.health(place, made, providers.of(record).trainer_digest(record))
-    seen = control.overview(place, made)
+    state_dir, record, cluster = options.deployed(config_file, name)
+    health = health_checks.health(state_dir, cluster, providers.of(record).trainer_digest(record))
+    seen = control.overview(state_dir, cluster)
     if json:
         listing = [reports.as_record(one) for one in seen]
-        found = {"cluster": made, "missing": record.missing, "health": health.checks, "runs": listing}
-        return output.as_json(found)
-    output.line(f"cluster {made.name} ({record.config['provider']}): {len(made.nodes)} nodes, {made.slots} slots")
-    reports.nodes(made, health)
+        report = {"cluster": cluster, "missing": record.missing, "health": health.checks, "runs": listing}
+        return output.as_json(report)
+    output.line(
+        f"cluster {cluster.name} ({record.config['provider']}): {len(cluster.nodes)} nodes, {cluster.slots} slots"
+    )
+    reports.nodes(cluster, health)
     reports.missing(record.missing)
     if seen:
         output.line()
@@ -141,7 +145,7 @@ def teardown(
     json: Json = False,
 ) -> None:
     """Remove the cluster; runs, their results and their series stay. Prints a receipt."""
-    chosen = options.place(config_file, name).name
+    chosen = options.state_dir(config_file, name).name
     if orphans:
         receipt = _orphans(options.load(config_file, chosen, {"provider": provider}, whole=False), yes)
     else:
@@ -166,8 +170,8 @@ def _wanted(config_file: Path | None, name: str, provider: str | None) -> Config
 
 
 def _orphans(wanted: Config, yes: bool) -> lifecycle_teardown.Receipt:
-    found = lifecycle_teardown.orphans(wanted)
-    if found and not yes:
-        progress.note("\n".join(map(str, found)))
-        typer.confirm(f"remove these {len(found)}?", abort=True, err=True)
-    return lifecycle_teardown.remove_orphans(wanted, found)
+    resources = lifecycle_teardown.orphans(wanted)
+    if resources and not yes:
+        progress.note("\n".join(map(str, resources)))
+        typer.confirm(f"remove these {len(resources)}?", abort=True, err=True)
+    return lifecycle_teardown.remove_orphans(wanted, resources)

@@ -13,8 +13,8 @@ from orchestrator.schema import Prepared, Staged
 
 Dataset = Annotated[str | None, completed(HELP["train.dataset"], lambda: list(jobs.SHARDED))]
 Data = Annotated[Path | None, key("train.data")]
-PREPARED = follow.left("prepared.json", Prepared, reports.prepared)
-STAGED = follow.left("staged.json", Staged, reports.staged)
+PREPARED = follow.show_file("prepared.json", Prepared, reports.prepared)
+STAGED = follow.show_file("staged.json", Staged, reports.staged)
 
 
 def register(app: typer.Typer) -> None:
@@ -41,11 +41,11 @@ def prepare(
 ) -> None:
     """Make TFRecord shards of a data set, each rank its part. Run it again to go on, or to check and repair them."""
     flags = {"train.dataset": dataset, "train.data": data}
-    launch = training.launched(np, controller, network_interface, cycle_time)
+    launch = training.launch_options(np, controller, network_interface, cycle_time)
     config = options.load(config_file, name, {**flags, **launch})
-    place, cluster, digest = training.deployed(config)
-    run = jobs.prepare(place, cluster, digest, config, skip_unreadable)
-    follow.follow(place, cluster, run, json, PREPARED, detach)
+    state_dir, cluster, digest = training.deployed(config)
+    run = jobs.prepare(state_dir, cluster, digest, config, skip_unreadable)
+    follow.follow(state_dir, cluster, run, json, PREPARED, detach)
 
 
 def stage(
@@ -61,8 +61,8 @@ def stage(
 ) -> None:
     """Copy prepared shards to every node's own disk, from node to node. Without --data: all that are prepared."""
     flags = {"train.dataset": dataset, "train.data": data}
-    launch = training.launched(None, controller, network_interface, cycle_time)
+    launch = training.launch_options(None, controller, network_interface, cycle_time)
     config = options.load(config_file, name, {**flags, **launch})
-    place, cluster, digest = training.deployed(config)
-    run = jobs.stage(place, cluster, digest, config)
-    follow.follow(place, cluster, run, json, STAGED, detach)
+    state_dir, cluster, digest = training.deployed(config)
+    run = jobs.stage(state_dir, cluster, digest, config)
+    follow.follow(state_dir, cluster, run, json, STAGED, detach)

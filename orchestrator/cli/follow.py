@@ -12,16 +12,18 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import RunFailed, RunStopped
 from orchestrator.errors import command as spell
 from orchestrator.runs import control, store
-from orchestrator.runs.control import Seen
+from orchestrator.runs.control import RunState
 from orchestrator.runs.launch import Run
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
-Left = TypeVar("Left", bound=BaseModel)
-Show = Callable[[Seen, Path, bool], None]  # gets a run, the directory of its fetched files, and whether to print JSON
+Content = TypeVar("Content", bound=BaseModel)
+Show = Callable[
+    [RunState, Path, bool], None
+]  # gets a run, the directory of its fetched files, and whether to print JSON
 
 
 def follow(
-    place: Home,
+    state_dir: StateDir,
     cluster: Cluster,
     run: Run,
     json: bool,
@@ -34,7 +36,7 @@ def follow(
     The log is printed on standard output; with ``json`` or ``quiet``, on standard error.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: The cluster that the run is on.
         run: The run, already started.
         json: Print JSON.
@@ -47,10 +49,10 @@ def follow(
     """
     if detach:
         return _detached(run, cluster, json)
-    show(_finished(place, cluster, run, json or quiet), place.runs / run.id, json)
+    show(_finished(state_dir, cluster, run, json or quiet), state_dir.runs / run.id, json)
 
 
-def left(file: str, form: type[Left], show: Callable[[Left], None]) -> Show:
+def show_file(file: str, form: type[Content], show: Callable[[Content], None]) -> Show:
     """Return a function that shows the results of a run that leaves ``file``.
 
     Args:
@@ -62,38 +64,38 @@ def left(file: str, form: type[Left], show: Callable[[Left], None]) -> Show:
         A function for ``show`` of :func:`follow`.
     """
 
-    def shown(_: Seen, directory: Path, json: bool) -> None:
+    def shown(_: RunState, directory: Path, json: bool) -> None:
         """Load the file from ``directory`` and print it."""
-        found = state.load(directory / file, form, "run it again")
-        output.as_json(found) if json else show(found)
+        content = state.load(directory / file, form, "run it again")
+        output.as_json(content) if json else show(content)
 
     return shown
 
 
-def _finished(place: Home, cluster: Cluster, run: Run, quiet: bool) -> Seen:
+def _finished(state_dir: StateDir, cluster: Cluster, run: Run, quiet: bool) -> RunState:
     """Follow ``run`` to its end and fetch its files; Ctrl-C leaves it running.
 
     Raises:
         RunFailed: The run did not finish.
     """
     try:
-        output.stream(control.watch(place, cluster, run), to_stderr=quiet)
-        with control.head_session(place, cluster) as head:
-            seen = control.look(place, head, run)
-            store.collect(place, head, run)
+        output.stream(control.watch(state_dir, cluster, run), to_stderr=quiet)
+        with control.head_session(state_dir, cluster) as head:
+            seen = control.get_state(state_dir, head, run)
+            store.collect(state_dir, head, run)
     except KeyboardInterrupt:
         progress.note(f"run {run.id} goes on: {_further(run, cluster)}")
         raise
     if seen.state != "finished":
-        raise _failed(place, cluster, seen)
+        raise _failed(state_dir, cluster, seen)
     return seen
 
 
-def _failed(place: Home, cluster: Cluster, seen: Seen) -> RunFailed:
+def _failed(state_dir: StateDir, cluster: Cluster, seen: RunState) -> RunFailed:
     run, failure = seen.run, seen.status.failure if seen.status else None
     cause = f"failed: {control.describe(failure, cluster)}" if failure else f"was {seen.state}"
     hint = f"{spell(f'logs {run.id}', cluster.name)} shows everything"
-    if store.is_resumable(place, run):
+    if store.is_resumable(state_dir, run):
         hint += f", {spell(f'train --resume {run.id}', cluster.name)} goes on from its newest checkpoint"
     kind = RunStopped if seen.status and seen.status.exit_code == RunStopped.exit_code else RunFailed
     return kind(f"run {run.id} {cause}", hint)

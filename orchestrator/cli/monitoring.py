@@ -21,7 +21,7 @@ from orchestrator.runs.launch import Run
 from orchestrator.schema.bounded import shown
 from orchestrator.services import tunnel
 from orchestrator.services.tunnel import Service
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 LONGEST_PAUSE = 24 * 3600.0  # seconds
 
@@ -45,17 +45,19 @@ def show_top(
 ) -> None:
     """Show what nodes and runs do now, until Ctrl-C."""
     pause = _pause(interval)
-    place, record, made = options.deployed(config_file, name)
-    with connection.asking(place, record, made) as (prometheus, wait):
-        found = top.look(prometheus, list(made.nodes))
+    state_dir, record, cluster = options.deployed(config_file, name)
+    with connection.connect(state_dir, record, cluster) as (prometheus, wait):
+        now = top.query_top(prometheus, list(cluster.nodes))
         if json:
-            return output.as_json(found)
+            return output.as_json(now)
         if once or not output.console.is_terminal:
-            return output.console.print(monitoring_view.everything(made.name, found))
-        with Live(monitoring_view.everything(made.name, found), console=output.console, screen=True) as live:
+            return output.console.print(monitoring_view.tables(cluster.name, now))
+        with Live(monitoring_view.tables(cluster.name, now), console=output.console, screen=True) as live:
             while True:
                 wait(pause)
-                live.update(monitoring_view.everything(made.name, top.look(prometheus, list(made.nodes))), refresh=True)
+                live.update(
+                    monitoring_view.tables(cluster.name, top.query_top(prometheus, list(cluster.nodes))), refresh=True
+                )
 
 
 def _pause(text: str) -> float:
@@ -69,36 +71,37 @@ def dashboard(
     port: Port = None, browser: Open = False, config_file: ConfigFile = None, name: Name = None, json: Json = False
 ) -> None:
     """Open a tunnel to Grafana, Prometheus and Alertmanager, and print their addresses; Ctrl-C closes it."""
-    place, record, made = options.deployed(config_file, name)
-    connection.require(place, record)
-    lack = connection.grafana_lack(place, record, made)
+    state_dir, record, cluster = options.deployed(config_file, name)
+    connection.require(state_dir, record)
+    lack = connection.grafana_lack(state_dir, record, cluster)
     services = [*([] if lack else [connection.GRAFANA]), connection.PROMETHEUS, connection.ALERTMANAGER]
     ports = tunnel.free_ports(services, port)
     addresses = {service.name: f"http://{tunnel.HERE}:{here}" for service, here in ports.items()}
-    with tunnel.opened(place, made, ports, connection.ANSWER_SECONDS) as open_tunnel:
+    with tunnel.open_tunnel(state_dir, cluster, ports, connection.ANSWER_SECONDS) as open_tunnel:
         if json:
-            output.as_json(_described(place, addresses, lack))
+            output.as_json(_described(state_dir, addresses, lack))
         else:
-            _say(place, addresses, lack)
+            _say(state_dir, addresses, lack)
         hold(open_tunnel, addresses[services[0].name] if browser else None)
 
 
-def _described(place: Home, addresses: dict[str, str], lack: str) -> dict[str, object]:
+def _described(state_dir: StateDir, addresses: dict[str, str], lack: str) -> dict[str, object]:
     names: tuple[Service, ...] = (connection.GRAFANA, connection.PROMETHEUS, connection.ALERTMANAGER)
-    found = {service.name.lower(): addresses.get(service.name) for service in names}
-    login = {"user": grafana_password.USER, "password_file": place.monitoring} if not lack else {"grafana_lack": lack}
-    return {**found, **login}
+    urls = {service.name.lower(): addresses.get(service.name) for service in names}
+    login = (
+        {"user": grafana_password.USER, "password_file": state_dir.monitoring} if not lack else {"grafana_lack": lack}
+    )
+    return {**urls, **login}
 
 
-def _say(place: Home, addresses: dict[str, str], lack: str) -> None:
+def _say(state_dir: StateDir, addresses: dict[str, str], lack: str) -> None:
     if lack:
         output.line(f"Grafana: none: {lack}")
     for service, address in addresses.items():
         output.line(f"{service}: {address}")
         if service == connection.GRAFANA.name:
-            output.line(
-                f"user: {grafana_password.USER}\npassword: {grafana_password.read(place)} (kept in {place.monitoring})"
-            )
+            password = grafana_password.read(state_dir)
+            output.line(f"user: {grafana_password.USER}\npassword: {password} (kept in {state_dir.monitoring})")
 
 
 def metrics(
@@ -112,38 +115,38 @@ def metrics(
     """Show what the series of a run say in short, also after a teardown; write them as CSV, or as a picture."""
     if plot_file:
         plot.require(plot_file)
-    place = options.place(config_file, name)
-    chosen = store.get(place, run)
-    found = _series(place, chosen)
+    state_dir = options.state_dir(config_file, name)
+    chosen = store.get(state_dir, run)
+    samples = _series(state_dir, chosen)
     if csv:
-        progress.note(f"wrote {_written(found, csv)} files to {csv}")
+        progress.note(f"wrote {_written(samples, csv)} files to {csv}")
     if plot_file:
-        timeline.draw(found, chosen.id, plot_file)
+        timeline.draw(samples, chosen.id, plot_file)
         progress.note(f"wrote {plot_file}")
-    told = summary.by_run(found).get(chosen.id)
-    if told is None:
+    training = summary.by_run(samples).get(chosen.id)
+    if training is None:
         raise StateError(
-            f"run {chosen.id} has no training series", f"{command('results', place.name)} shows what it left"
+            f"run {chosen.id} has no training series", f"{command('results', state_dir.name)} shows what it left"
         )
-    output.as_json(told) if json else monitoring_view.run(told)
+    output.as_json(training) if json else monitoring_view.run(training)
 
 
-def _written(found: list[Series], csv: Path) -> int:
+def _written(samples: list[Series], csv: Path) -> int:
     try:
-        return series.write(found, csv)
+        return series.write(samples, csv)
     except OSError as error:
         raise ConfigError([f"--csv: {csv}: {error.strerror}"], "name a directory") from error
 
 
-def _series(place: Home, run: Run) -> list[Series]:
+def _series(state_dir: StateDir, run: Run) -> list[Series]:
     """Read the saved series of a run, else fetch them from Prometheus."""
-    kept = series.directory(place, run)
-    if kept.is_dir():
-        return series.read(kept)
-    record = state.read(place)
+    saved = series.directory(state_dir, run)
+    if saved.is_dir():
+        return series.read(saved)
+    record = state.read(state_dir)
     if record is None or record.cluster is None:
         hint = "a teardown keeps them where there is monitoring, and no --discard-metrics"
         raise StateError(f"no series of run {run.id} were kept, and its cluster is gone", hint)
-    status = store.status(place, run)
-    with connection.asking(place, record, record.cluster) as (prometheus, _):
+    status = store.status(state_dir, run)
+    with connection.connect(state_dir, record, record.cluster) as (prometheus, _):
         return series.fetch(prometheus, run, status.ended if status else None)

@@ -8,26 +8,26 @@ from rich.text import Text
 from orchestrator.cli import output
 from orchestrator.cli.output import NOTHING, shown
 from orchestrator.monitoring.summary import PARTS, Summary, shares
-from orchestrator.monitoring.top import Gpu, Node, RunNow, Top
+from orchestrator.monitoring.top import Gpu, Node, RunningRun, Top
 
 
-def everything(cluster: str, found: Top) -> RenderableType:
+def tables(cluster: str, now: Top) -> RenderableType:
     """Return the tables of `orchestrator top`."""
-    gpus = [(node.node, gpu) for node in found.nodes for gpu in node.gpus]
-    head = Text(f"cluster {cluster}: {len(found.nodes)} nodes, {datetime.fromtimestamp(found.time):%H:%M:%S}")
-    parts: list[RenderableType] = [head, Text(), _nodes(found.nodes)]
+    gpus = [(node.node, gpu) for node in now.nodes for gpu in node.gpus]
+    head = Text(f"cluster {cluster}: {len(now.nodes)} nodes, {datetime.fromtimestamp(now.time):%H:%M:%S}")
+    parts: list[RenderableType] = [head, Text(), _nodes(now.nodes)]
     parts += [Text(), _gpus(gpus)] if gpus else []
-    parts += [Text(), _runs(found.runs) if found.runs else Text("no run within the last hour")]
+    parts += [Text(), _runs(now.runs) if now.runs else Text("no run within the last hour")]
     return Group(*parts)
 
 
-def _nodes(found: list[Node]) -> RenderableType:
+def _nodes(nodes: list[Node]) -> RenderableType:
     return output.columns(
         ("node", "up", "cpu", "memory", "in", "out", "of the link", "gpu"),
         [
             (n.node, "yes" if n.up else "NO", _share(n.cpu), _share(n.memory), _rate(n.receive_bytes_per_second),
              _rate(n.transmit_bytes_per_second), _share(n.network), _busy(n.gpus))
-            for n in found
+            for n in nodes
         ],
     )  # fmt: skip
 
@@ -37,13 +37,13 @@ def _busy(gpus: list[Gpu]) -> str:
     return f"{sum(known) / len(known):.0%}" if known else NOTHING
 
 
-def _gpus(found: list[tuple[str, Gpu]]) -> RenderableType:
+def _gpus(gpus: list[tuple[str, Gpu]]) -> RenderableType:
     return output.columns(
         ("node", "gpu", "model", "busy", "memory", "power", "temperature"),
         [
             (node, g.gpu, g.model or NOTHING, _share(g.utilisation), _memory(g), _whole(g.power_watts, " W"),
              _whole(g.temperature_celsius, " °C"))
-            for node, g in found
+            for node, g in gpus
         ],
     )  # fmt: skip
 
@@ -53,41 +53,42 @@ def _memory(gpu: Gpu) -> str:
     return f"{used} of {whole} GiB"
 
 
-def _runs(found: list[RunNow]) -> RenderableType:
+def _runs(runs: list[RunningRun]) -> RenderableType:
     return output.columns(
         ("run", "ranks", "images/s", "mean", "loss", "test loss", "epoch", "left", *PARTS, "slowest"),
         [
             (r.run, r.ranks, _whole(r.images_per_second), _whole(r.images_per_second_mean), _loss(r.loss["train"]),
              _loss(r.loss["test"]), f"{r.epoch or NOTHING}/{r.epochs or NOTHING}", _left(r),
              *map(_share, (r.split if r.running else shares(r.split_seconds)).values()), _slowest(r))
-            for r in found
+            for r in runs
         ],
     )  # fmt: skip
 
 
-def _left(run: RunNow) -> str:
+def _left(run: RunningRun) -> str:
     return shown(run.eta_seconds, lambda s: str(timedelta(seconds=round(s)))) if run.running else "ended"
 
 
-def _slowest(run: RunNow) -> str:
+def _slowest(run: RunningRun) -> str:
     return f"rank {run.slowest.rank} ({run.slowest.ratio:.2f}x)" if run.slowest else NOTHING
 
 
-def run(found: Summary) -> None:
+def run(training: Summary) -> None:
     """Print the summary of a run, then its ranks."""
-    output.line(f"run {found.run}: {found.model} on {found.dataset}, {found.ranks} ranks on {len(found.nodes)} nodes")
-    split = ", ".join(f"{part} {_share(share)}" for part, share in shares(found.split_seconds).items())
+    ranks = f"{training.ranks} ranks on {len(training.nodes)} nodes"
+    output.line(f"run {training.run}: {training.model} on {training.dataset}, {ranks}")
+    split = ", ".join(f"{part} {_share(share)}" for part, share in shares(training.split_seconds).items())
     rows = {
-        "images/s": _whole(found.images_per_second),
-        "images": found.images,
-        "epochs": f"{found.epoch or NOTHING} of {found.epochs or NOTHING}",
-        "step": f"{_milliseconds(found.step_seconds)}: {split}",
-        "first step": _milliseconds(found.first_step_seconds),
-        "loss": f"train {_loss(found.loss['train'])}, test {_loss(found.loss['test'])}",
-        "top-1": f"train {_percent(found.top1['train'])}, test {_percent(found.top1['test'])}",
-        "given to allreduce": shown(found.reduced_bytes, lambda b: f"{b / 1e6:.1f} MB"),
-        "checkpoint": _milliseconds(found.checkpoint_seconds),
-        "restarts": found.restarts,
+        "images/s": _whole(training.images_per_second),
+        "images": training.images,
+        "epochs": f"{training.epoch or NOTHING} of {training.epochs or NOTHING}",
+        "step": f"{_milliseconds(training.step_seconds)}: {split}",
+        "first step": _milliseconds(training.first_step_seconds),
+        "loss": f"train {_loss(training.loss['train'])}, test {_loss(training.loss['test'])}",
+        "top-1": f"train {_percent(training.top1['train'])}, test {_percent(training.top1['test'])}",
+        "given to allreduce": shown(training.reduced_bytes, lambda b: f"{b / 1e6:.1f} MB"),
+        "checkpoint": _milliseconds(training.checkpoint_seconds),
+        "restarts": training.restarts,
     }
     output.table(("what", "value"), [(what, NOTHING if value is None else value) for what, value in rows.items()])
     output.line()
@@ -96,7 +97,7 @@ def run(found: Summary) -> None:
         [
             (r.rank, r.node or NOTHING, _whole(r.images_per_second), _milliseconds(r.step_seconds),
              *(_milliseconds(r.split_seconds[part]) for part in PARTS))
-            for r in found.per_rank
+            for r in training.per_rank
         ],
     )  # fmt: skip
 

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import cluster, config, process, ssh
+from orchestrator import cluster as cluster_module
+from orchestrator import config, process, ssh
 from orchestrator.ansible import inventory as inventories
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
@@ -27,25 +28,25 @@ def terminal(
     name: Name = None,
 ) -> None:
     """Open a terminal on a node, or run one command there: `orchestrator ssh NODE -- COMMAND`."""
-    place, _, made = options.deployed(config_file, name)
-    chosen = made.head if node is None else node
-    if chosen not in made.nodes:
-        near = config.nearest(chosen, list(made.nodes))
-        raise ConfigError([f"no node {shown(chosen)}{near} (nodes: {', '.join(made.nodes)})"])
+    state_dir, _, cluster = options.deployed(config_file, name)
+    chosen = cluster.head if node is None else node
+    if chosen not in cluster.nodes:
+        near = config.nearest(chosen, list(cluster.nodes))
+        raise ConfigError([f"no node {shown(chosen)}{near} (nodes: {', '.join(cluster.nodes)})"])
     process.require("ssh", "`sudo apt-get install openssh-client`")
-    process.replace(ssh.client_command(place, made, chosen, [shlex.join(command)] if command else []))
+    process.replace(ssh.client_command(state_dir, cluster, chosen, [shlex.join(command)] if command else []))
 
 
 def hostfile(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """Print Horovod's hostfile."""
-    _, _, made = options.deployed(config_file, name)
+    _, _, cluster = options.deployed(config_file, name)
     if json:
-        return output.as_json([{"address": n.private_address, "slots": n.slots} for n in made.working.values()])
-    print(cluster.hostfile(made), end="")
+        return output.as_json([{"address": n.private_address, "slots": n.slots} for n in cluster.rank_nodes.values()])
+    print(cluster_module.hostfile(cluster), end="")
 
 
 def inventory(config_file: ConfigFile = None, name: Name = None, json: Json = True) -> None:
     """Print the Ansible inventory, always as JSON, which `ansible -i` reads."""
-    place, record, made = options.deployed(config_file, name)
-    given = host_vars.for_ansible(place, record, made)
-    output.as_json(inventories.inventory(made, place.key, place.known_hosts, record.host_keys, given))
+    state_dir, record, cluster = options.deployed(config_file, name)
+    variables = host_vars.for_ansible(state_dir, record, cluster)
+    output.as_json(inventories.inventory(cluster, state_dir.key, state_dir.known_hosts, record.host_keys, variables))

@@ -9,7 +9,7 @@ import typer
 from orchestrator import progress
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name
-from orchestrator.process import Beside
+from orchestrator.process import Background
 from orchestrator.services import jupyter, tunnel
 
 Port = Annotated[int | None, typer.Option(min=1, max=65535, help="Port of this machine; default: 8888, or a free one.")]
@@ -24,18 +24,18 @@ def open_notebook(
     port: Port = None, browser: Open = False, config_file: ConfigFile = None, name: Name = None, json: Json = False
 ) -> None:
     """Open a tunnel to JupyterLab on the head, and print its address and password; Ctrl-C closes it."""
-    place, record, made = options.deployed(config_file, name)
-    password, chosen = jupyter.password(place, record), tunnel.free_port(port, jupyter.SERVER.port)
+    state_dir, record, cluster = options.deployed(config_file, name)
+    password, chosen = jupyter.password(state_dir, record), tunnel.free_port(port, jupyter.SERVER.port)
     address = f"http://{tunnel.HERE}:{chosen}/lab"
-    with jupyter.opened(place, made, chosen) as open_tunnel:
+    with jupyter.open_notebook(state_dir, cluster, chosen) as open_tunnel:
         if json:
-            output.as_json({"address": address, "password_file": place.notebook})
+            output.as_json({"address": address, "password_file": state_dir.notebook})
         else:
-            output.line(f"address: {address}\npassword: {password} (kept in {place.notebook})")
+            output.line(f"address: {address}\npassword: {password} (kept in {state_dir.notebook})")
         hold(open_tunnel, address if browser else None)
 
 
-def hold(open_tunnel: Beside, address: str | None) -> None:
+def hold(open_tunnel: Background, address: str | None) -> None:
     """Keep a tunnel open until Ctrl-C, and open ``address``, if any, in the browser."""
     sys.stdout.flush()
     progress.note("Ctrl-C closes the tunnel")

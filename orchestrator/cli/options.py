@@ -14,7 +14,7 @@ from orchestrator.config import Config
 from orchestrator.errors import ConfigError, OrchestratorError
 from orchestrator.runs import store
 from orchestrator.schema.bounded import Unreadable, read_text, shown
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 
 
 def _help(meaning: str, default: Any) -> str:
@@ -59,13 +59,13 @@ def completion(complete: Callable[[], list[str]] | None) -> Callable[[str], list
 
 def node_names() -> list[str]:
     """List the nodes of the default cluster, for shell completion."""
-    record = state.read(place(None, None))
+    record = state.read(state_dir(None, None))
     return list(record.cluster.nodes) if record and record.cluster else []
 
 
 def run_names() -> list[str]:
     """List the runs of the default cluster, for shell completion."""
-    return [run.id for run in store.known(place(None, None))]
+    return [run.id for run in store.list_runs(state_dir(None, None))]
 
 
 ConfigFile = Annotated[
@@ -74,7 +74,9 @@ ConfigFile = Annotated[
 Name = Annotated[
     str | None,
     typer.Option(
-        "--cluster", help="Which cluster; default: the one of cluster.yaml, or `default`.", autocompletion=state.names
+        "--cluster",
+        help="Which cluster; default: the one of cluster.yaml, or `default`.",
+        autocompletion=state.cluster_names,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
@@ -102,10 +104,10 @@ def grafana_password(asked: bool, file: Path | None) -> str | None:
     Raises:
         ConfigError: The file cannot be read.
     """
-    given = os.environ.pop(PASSWORD_VARIABLE, None) or None
+    password = os.environ.pop(PASSWORD_VARIABLE, None) or None
     if file is None:
         question = "Grafana's password"
-        return typer.prompt(question, hide_input=True, confirmation_prompt=True, err=True) if asked else given
+        return typer.prompt(question, hide_input=True, confirmation_prompt=True, err=True) if asked else password
     try:
         return next(iter(read_text(file, MOST_OF_PASSWORD).splitlines()), "")
     except FileNotFoundError as error:
@@ -128,10 +130,10 @@ def load(path: Path | None, name: str | None, flags: Mapping[str, Any], whole: b
     """
     file = chosen_file(path)
     base = {} if file else _deployed(config.DEFAULT_NAME if name is None else name)
-    found = config.load(file, {"name": name, **flags}, base, whole)
+    loaded = config.load(file, {"name": name, **flags}, base, whole)
     if file:
-        _loaded.append((found, file, {key for key, value in flags.items() if value is not None}))
-    return found
+        _loaded.append((loaded, file, {key for key, value in flags.items() if value is not None}))
+    return loaded
 
 
 _loaded: list[tuple[Config, Path, set[str]]] = []  # the configurations of this process, each with file and flags
@@ -152,11 +154,11 @@ def chosen_file(path: Path | None) -> Path | None:
 def _deployed(name: str) -> dict[str, Any]:
     if not config.NAME.fullmatch(name):
         return {}
-    record = state.read(state.home(name))
+    record = state.read(state.for_cluster(name))
     return config.stored(record.config).model_dump(mode="json") if record else {}
 
 
-def place(path: Path | None, name: str | None) -> Home:
+def state_dir(path: Path | None, name: str | None) -> StateDir:
     """Return the state directory of the chosen cluster; of cluster.yaml only the name must be valid."""
     file = chosen_file(path) if name is None else None
     if file:
@@ -166,15 +168,15 @@ def place(path: Path | None, name: str | None) -> Home:
     if not config.NAME.fullmatch(name):
         where = f"{file}: " if file else ""
         raise ConfigError([f"{where}name: {shown(name)} is not usable: {config.NAME_RULE}"])
-    return state.home(name)
+    return state.for_cluster(name)
 
 
-def deployed(path: Path | None, name: str | None) -> tuple[Home, Record, Cluster]:
+def deployed(path: Path | None, name: str | None) -> tuple[StateDir, Record, Cluster]:
     """Return state directory, record and nodes of the chosen cluster.
 
     Raises:
         StateError: It is not deployed.
     """
-    home = place(path, name)
+    home = state_dir(path, name)
     record, cluster = state.deployed(home)
     return home, record, cluster

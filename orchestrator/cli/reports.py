@@ -15,32 +15,32 @@ from orchestrator.config import Config
 from orchestrator.health import Health
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
-from orchestrator.runs.control import Seen
+from orchestrator.runs.control import RunState
 from orchestrator.runs.script import Source
 from orchestrator.schema import CheckRank, CheckResult, Prepared, Results, Staged
 from orchestrator.terraform import Change
 
 
-def runs_table(seen: Iterable[Seen]) -> None:
+def runs_table(seen: Iterable[RunState]) -> None:
     rows = [(s.run.id, s.state, s.run.np, f"{datetime.fromtimestamp(s.run.started):%Y-%m-%d %H:%M:%S}") for s in seen]
     output.table(("run", "state", "ranks", "started"), rows)
 
 
-def nodes(made: Cluster, health: Health) -> None:
+def nodes(cluster: Cluster, health: Health) -> None:
     """Print every node with its health problems."""
-    slots = {name: node.slots if name in made.working else 0 for name, node in made.nodes.items()}
+    slots = {name: node.slots if name in cluster.rank_nodes else 0 for name, node in cluster.nodes.items()}
     output.table(
         ("node", "role", "address", "slots", "cpus", "gpus", "health"),
         [
             (n, node.role, node.address, slots[n], f"{node.cpus:g}", node.gpus, health.failed.get(n, "ok"))
-            for n, node in made.nodes.items()
+            for n, node in cluster.nodes.items()
         ],
     )
 
 
-def missing(found: Mapping[str, str]) -> None:
+def missing(reasons: Mapping[str, str]) -> None:
     """Print the nodes that were asked for but are missing, with reasons."""
-    for name, why in found.items():
+    for name, why in reasons.items():
         output.line(f"missing: {name}: {why}")
 
 
@@ -66,12 +66,12 @@ def _price(value: float | None, currency: str) -> str:
     return "no price" if value is None else f"{value:.2f} {currency}"
 
 
-def as_record(seen: Seen) -> dict[str, Any]:
+def as_record(seen: RunState) -> dict[str, Any]:
     """Return a run and its state as one JSON object."""
     return {**seen.run.model_dump(), "state": seen.state, "status": seen.status}
 
 
-def run(seen: Seen, directory: Path, json: bool) -> None:
+def run(seen: RunState, directory: Path, json: bool) -> None:
     """Print the results of a run.
 
     Args:
@@ -87,18 +87,18 @@ def run(seen: Seen, directory: Path, json: bool) -> None:
     output.line(f"log and files: {directory}")
 
 
-def source(found: Source, json: bool) -> None:
+def source(code: Source, json: bool) -> None:
     """Print the files that are sent with a script, and those that are left out."""
-    sizes = {name: path.stat().st_size for name, path in found.files.items()}
+    sizes = {name: path.stat().st_size for name, path in code.files.items()}
     if json:
         files = [{"name": name, "bytes": size} for name, size in sizes.items()]
         return output.as_json(
-            {"directory": found.directory, "files": files, "bytes": found.size, "left_out": found.left_out}
+            {"directory": code.directory, "files": files, "bytes": code.size, "left_out": code.left_out}
         )
     output.table(("bytes", "file"), [(f"{size:,}", name) for name, size in sizes.items()])
-    for name, reason in found.left_out.items():
+    for name, reason in code.left_out.items():
         output.line(f"not sent: {name}: {reason}")
-    output.line(str(found))
+    output.line(str(code))
 
 
 def trained(directory: Path) -> Results | None:
@@ -108,74 +108,74 @@ def trained(directory: Path) -> Results | None:
     return None
 
 
-def _training(found: Results) -> None:
+def _training(results: Results) -> None:
     """Print a training run's configuration, world and epochs, and its bottleneck."""
-    config, nodes = found.config, len(set(found.world.hosts))
-    images = found.effective_batch_size // found.world.size
-    after = f", after {found.resumed_from}" if found.resumed_from else ""
+    config, nodes = results.config, len(set(results.world.hosts))
+    images = results.effective_batch_size // results.world.size
+    after = f", after {results.resumed_from}" if results.resumed_from else ""
     output.line(
-        f"run {found.run}: {config.model} on {config.dataset}, {found.world.size} ranks on {nodes} nodes{after}"
+        f"run {results.run}: {config.model} on {config.dataset}, {results.world.size} ranks on {nodes} nodes{after}"
     )
     output.line(
-        f"{images} images per rank and step, learning rate up to {found.peak_learning_rate:g}, "
-        f"{config.precision}, seed {config.seed}, " + ", ".join(f"{k} {v}" for k, v in found.versions.items())
+        f"{images} images per rank and step, learning rate up to {results.peak_learning_rate:g}, "
+        f"{config.precision}, seed {config.seed}, " + ", ".join(f"{k} {v}" for k, v in results.versions.items())
     )
     output.table(
         ("epoch", "loss", "top-1", "test loss", "test top-1", "test top-5", "images/s", "seconds"),
         [
             (e.epoch, f"{e.train.loss:.4f}", f"{e.train.top1:.2%}", f"{e.test.loss:.4f}", f"{e.test.top1:.2%}",
              f"{e.test.top5:.2%}", f"{e.images_per_second:.0f}", f"{e.seconds:.1f}")
-            for e in found.epochs
+            for e in results.epochs
         ],
     )  # fmt: skip
-    if explanation := explain(found):
+    if explanation := explain(results):
         output.line(str(explanation))
 
 
-def check_result(found: CheckResult) -> None:
+def check(result: CheckResult) -> None:
     """Print the ranks that answered, their allreduce results, and its cost by message size."""
     output.table(
         ("rank", "host", "local rank", "allreduce"),
-        [(r.rank, r.host, r.local_rank, _proof(r, found)) for r in found.ranks],
+        [(r.rank, r.host, r.local_rank, _rank_check(r, result)) for r in result.ranks],
     )
     output.line()
     output.table(
         ("message", "latency", "bus bandwidth"),
         [
             (_size(s.bytes), f"{s.latency_seconds * 1e3:.2f} ms", f"{s.bus_bandwidth / 1e6:.1f} MB/s")
-            for s in found.sizes
+            for s in result.sizes
         ],
     )
-    if found.step_seconds is not None:
+    if result.step_seconds is not None:
         output.line()
-        share = f" for {found.step_work:.2%} of it, all that these nodes had time for" if found.step_work < 1 else ""
-        output.line(f"a step that computes while its gradients travel: {found.step_seconds * 1e3:.0f} ms{share}")
+        share = f" for {result.step_work:.2%} of it, all that these nodes had time for" if result.step_work < 1 else ""
+        output.line(f"a step that computes while its gradients travel: {result.step_seconds * 1e3:.0f} ms{share}")
 
 
-def prepared(found: Prepared) -> None:
+def prepared(result: Prepared) -> None:
     """Print the shards that were made, and the samples that were left out."""
-    images = " and ".join(f"{count:,} {split}" for split, count in found.images.items())
-    output.line(f"{images} images in {found.shards} shards, {found.bytes / 1e6:,.1f} MB: {found.directory}")
-    output.line(f"{found.written} shards were made now, in {found.seconds:.1f} s; the others were there and whole")
-    for unreadable in found.unreadable:
+    images = " and ".join(f"{count:,} {split}" for split, count in result.images.items())
+    output.line(f"{images} images in {result.shards} shards, {result.bytes / 1e6:,.1f} MB: {result.directory}")
+    output.line(f"{result.written} shards were made now, in {result.seconds:.1f} s; the others were there and whole")
+    for unreadable in result.unreadable:
         output.line(f"left out: {unreadable}")
 
 
-def staged(found: Staged) -> None:
+def staged(result: Staged) -> None:
     """Print the shards on every node, and how much was copied to each."""
-    output.line(f"{found.shards} shards, {found.bytes / 1e6:,.1f} MB, on every node in {found.seconds:.1f} s:")
-    for directory in found.directories:
+    output.line(f"{result.shards} shards, {result.bytes / 1e6:,.1f} MB, on every node in {result.seconds:.1f} s:")
+    for directory in result.directories:
         output.line(f"  {directory}")
-    rows = zip(found.hosts, found.copied, found.read, strict=True)
+    rows = zip(result.hosts, result.copied, result.read, strict=True)
     output.table(
         ("node", "copied now", "of it from shared storage"),
         [(host, f"{copied / 1e6:,.1f} MB", f"{read / 1e6:,.1f} MB") for host, copied, read in rows],
     )
 
 
-def _proof(rank: CheckRank, found: CheckResult) -> str:
-    right = rank.allreduce_sum == found.expected_sum
-    return f"{rank.allreduce_sum:g} (right)" if right else f"{rank.allreduce_sum:g} instead of {found.expected_sum:g}"
+def _rank_check(rank: CheckRank, result: CheckResult) -> str:
+    right = rank.allreduce_sum == result.expected_sum
+    return f"{rank.allreduce_sum:g} (right)" if right else f"{rank.allreduce_sum:g} instead of {result.expected_sum:g}"
 
 
 def _size(count: int) -> str:

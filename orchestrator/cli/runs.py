@@ -14,7 +14,7 @@ from orchestrator.plot import epochs
 from orchestrator.runs import control, store
 from orchestrator.runs.launch import Run
 from orchestrator.schema import Results
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 PIECE = 1 << 16  # bytes
 
@@ -38,24 +38,24 @@ def logs(
     name: Name = None,
 ) -> None:
     """Print what a run has written."""
-    place = options.place(config_file, name)
-    chosen = store.get(place, run)
-    if store.is_collected(place, chosen):
-        return output.stream(_kept_log(place, chosen))
-    _, cluster = state.deployed(place)
+    state_dir = options.state_dir(config_file, name)
+    chosen = store.get(state_dir, run)
+    if store.is_collected(state_dir, chosen):
+        return output.stream(_kept_log(state_dir, chosen))
+    _, cluster = state.deployed(state_dir)
     if follow:
-        return output.stream(control.watch(place, cluster, chosen))
-    with control.head_session(place, cluster) as head:
+        return output.stream(control.watch(state_dir, cluster, chosen))
+    with control.head_session(state_dir, cluster) as head:
         output.stream(control.log(head, chosen))
 
 
-def _kept_log(place: Home, run: Run) -> Iterator[bytes]:
+def _kept_log(state_dir: StateDir, run: Run) -> Iterator[bytes]:
     """Yield the fetched log in pieces.
 
     Raises:
         StateError: The log cannot be read.
     """
-    path = place.runs / run.id / "log"
+    path = state_dir.runs / run.id / "log"
     try:
         with path.open("rb") as file:
             yield from iter(lambda: file.read(PIECE), b"")
@@ -67,33 +67,33 @@ def _kept_log(place: Home, run: Run) -> Iterator[bytes]:
 
 def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """Stop a run; no process of it stays on any node."""
-    place, _, cluster = options.deployed(config_file, name)
-    chosen = store.get(place, run)
-    with control.head_session(place, cluster) as head:
-        if control.look(place, head, chosen).state == "running":
+    state_dir, _, cluster = options.deployed(config_file, name)
+    chosen = store.get(state_dir, run)
+    with control.head_session(state_dir, cluster) as head:
+        if control.get_state(state_dir, head, chosen).state == "running":
             with progress.step(f"Stopping {chosen.id}"):
                 control.stop(head, chosen)
-        if not store.is_collected(place, chosen):
+        if not store.is_collected(state_dir, chosen):
             with progress.step("Saving what it left"):
-                store.collect(place, head, chosen)
-        seen = control.look(place, head, chosen)
+                store.collect(state_dir, head, chosen)
+        seen = control.get_state(state_dir, head, chosen)
     if seen.status is None or seen.status.left:
-        control.sweep(place, cluster, chosen)
+        control.sweep(state_dir, cluster, chosen)
     output.as_json(seen) if json else output.line(f"run {chosen.id}: {seen.state}")
-    if seen.state != "finished" and store.is_resumable(place, chosen):
+    if seen.state != "finished" and store.is_resumable(state_dir, chosen):
         progress.note(f"{command(f'train --resume {chosen.id}', cluster.name)} goes on from its newest checkpoint")
 
 
 def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """List the cluster's runs, also after it is gone."""
-    place = options.place(config_file, name)
-    record = state.read(place)
-    for problem in store.damaged(place).values():
+    state_dir = options.state_dir(config_file, name)
+    record = state.read(state_dir)
+    for problem in store.damaged(state_dir).values():
         progress.note(f"left out: {problem}")
-    seen = control.overview(place, record.cluster if record else None)
+    seen = control.overview(state_dir, record.cluster if record else None)
     if json:
         return output.as_json([reports.as_record(one) for one in seen])
-    reports.runs_table(seen) if seen else output.line(f"cluster {place.name}: no runs yet")
+    reports.runs_table(seen) if seen else output.line(f"cluster {state_dir.name}: no runs yet")
 
 
 def results(
@@ -102,25 +102,25 @@ def results(
     """Show what a run gave: its configuration and every epoch, or where the files of a script are."""
     if plot_file:
         plot.require(plot_file, epochs.FORMATS)
-    place = options.place(config_file, name)
-    chosen = store.get(place, run)
-    record = state.read(place)
-    if record and record.cluster and not store.is_collected(place, chosen):
-        with control.head_session(place, record.cluster) as head:
-            store.collect(place, head, chosen)
-    directory = place.runs / chosen.id
+    state_dir = options.state_dir(config_file, name)
+    chosen = store.get(state_dir, run)
+    record = state.read(state_dir)
+    if record and record.cluster and not store.is_collected(state_dir, chosen):
+        with control.head_session(state_dir, record.cluster) as head:
+            store.collect(state_dir, head, chosen)
+    directory = state_dir.runs / chosen.id
     if not (directory / "log").exists():
-        shown = command(f"logs {chosen.id}", place.name)
+        shown = command(f"logs {chosen.id}", state_dir.name)
         raise StateError(f"run {chosen.id} left nothing that could be fetched", f"{shown} shows what it wrote")
     if plot_file:
         epochs.draw(_trained(directory, chosen.id), plot_file)
         progress.note(f"wrote {plot_file}")
-    [seen] = control.overview(place, record.cluster if record else None, [chosen])
+    [seen] = control.overview(state_dir, record.cluster if record else None, [chosen])
     reports.run(seen, directory, json)
 
 
 def _trained(directory: Path, run: str) -> Results:
-    found = reports.trained(directory)
-    if found is None:
+    results = reports.trained(directory)
+    if results is None:
         raise StateError(f"run {run} left no results.json to draw", "a training run leaves one when it begins")
-    return found
+    return results

@@ -16,7 +16,7 @@ from orchestrator.runs import jobs, script, store
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs.launch import Run
 from orchestrator.schema import CheckResult
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Start it and return.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the files that would be sent, and start nothing.")]
@@ -57,10 +57,12 @@ def check(
     json: Json = False,
 ) -> None:
     """Prove the cluster: health of every node, then an allreduce over all ranks, by value and by speed."""
-    config = options.load(config_file, name, launched(np, controller, network_interface, cycle_time))
-    place, cluster, digest = deployed(config)
-    shown = follow.left(runs_check.MEASURED, CheckResult, reports.check_result)
-    follow.follow(place, cluster, runs_check.start(place, cluster, digest, config.launch), json, shown, quiet=True)
+    config = options.load(config_file, name, launch_options(np, controller, network_interface, cycle_time))
+    state_dir, cluster, digest = deployed(config)
+    shown = follow.show_file(runs_check.MEASURED, CheckResult, reports.check)
+    follow.follow(
+        state_dir, cluster, runs_check.start(state_dir, cluster, digest, config.launch), json, shown, quiet=True
+    )
 
 
 def train(
@@ -110,33 +112,33 @@ def train(
         "train.gradient_predivide_factor": gradient_predivide_factor,
         "train.checkpoint_every": checkpoint_every, "train.keep_checkpoints": keep_checkpoints,
         "train.on_bad_sample": on_bad_sample, "train.on_nan": on_nan,
-        **launched(np, controller, network_interface, cycle_time, fusion_threshold, autotune),
+        **launch_options(np, controller, network_interface, cycle_time, fusion_threshold, autotune),
     }  # fmt: skip
     if resume:
-        place, cluster, run = _resume(resume, config_file, name, flags)
-        return follow.follow(place, cluster, run, json, detach=detach)
+        state_dir, cluster, run = _resume(resume, config_file, name, flags)
+        return follow.follow(state_dir, cluster, run, json, detach=detach)
     config = options.load(config_file, name, flags)
     recipes.require(config.train)
-    place, cluster, digest = deployed(config)
-    follow.follow(place, cluster, jobs.train(place, cluster, digest, config), json, detach=detach)
+    state_dir, cluster, digest = deployed(config)
+    follow.follow(state_dir, cluster, jobs.train(state_dir, cluster, digest, config), json, detach=detach)
 
 
 def _resume(
     name_of_run: str, config_file: Path | None, name: str | None, flags: dict[str, Any]
-) -> tuple[Home, Cluster, Run]:
+) -> tuple[StateDir, Cluster, Run]:
     """Start a run that continues another, launched as that one was except for the permitted ``flags``."""
     _refuse_beside_resume(name_of_run, flags)
-    place, _, _ = options.deployed(config_file, name)
-    old = store.get(place, name_of_run)
-    runs_resume.require_training(old, place.name)
+    state_dir, _, _ = options.deployed(config_file, name)
+    old = store.get(state_dir, name_of_run)
+    runs_resume.require_training(old, state_dir.name)
     as_before = {f"launch.{key}": getattr(old, key) for key in AS_BEFORE}
-    given = {key: value for key, value in flags.items() if value is not None}
-    config = options.load(config_file, name, {**as_before, **given})
-    limits = {key: getattr(config.train, key) for key in LIMITS if f"train.{key}" in given}
+    chosen = {key: value for key, value in flags.items() if value is not None}
+    config = options.load(config_file, name, {**as_before, **chosen})
+    limits = {key: getattr(config.train, key) for key in LIMITS if f"train.{key}" in chosen}
     launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: the run had its own
-    place, cluster, digest = deployed(config)
+    state_dir, cluster, digest = deployed(config)
     config = config.model_copy(update={"launch": launch})
-    return place, cluster, jobs.resume(place, cluster, digest, config, old, limits)
+    return state_dir, cluster, jobs.resume(state_dir, cluster, digest, config, old, limits)
 
 
 def _refuse_beside_resume(name_of_run: str, flags: dict[str, Any]) -> None:
@@ -150,8 +152,8 @@ def _refuse_beside_resume(name_of_run: str, flags: dict[str, Any]) -> None:
     words = ["MODEL" if key == "train.model" else f"--{key[6:].replace('_', '-')}" for key in other]
     if words:
         problems = [f"{word}: not with --resume: {name_of_run} goes on with what it began with" for word in words]
-        given = ", ".join(f"--{key.replace('_', '-')}" for key in BESIDE_RESUME)
-        raise ConfigError(problems, f"what may be given beside --resume: {given}, and how it is launched")
+        options = ", ".join(f"--{key.replace('_', '-')}" for key in BESIDE_RESUME)
+        raise ConfigError(problems, f"what may be given beside --resume: {options}, and how it is launched")
 
 
 def run_script(
@@ -172,14 +174,14 @@ def run_script(
     if dry_run:
         return reports.source(script.gather(command, config_file), json)
     script.locate(command)
-    flags = launched(np, controller, network_interface, cycle_time, fusion_threshold, autotune)
+    flags = launch_options(np, controller, network_interface, cycle_time, fusion_threshold, autotune)
     config = options.load(config_file, name, flags)
-    place, cluster, digest = deployed(config)
-    run = jobs.script(place, cluster, digest, config, command, config_file)
-    follow.follow(place, cluster, run, json, detach=detach)
+    state_dir, cluster, digest = deployed(config)
+    run = jobs.script(state_dir, cluster, digest, config, command, config_file)
+    follow.follow(state_dir, cluster, run, json, detach=detach)
 
 
-def launched(
+def launch_options(
     np: int | None,
     controller: str | None,
     network_interface: str | None,
@@ -210,8 +212,8 @@ def launched(
     }
 
 
-def deployed(config: Config) -> tuple[Home, Cluster, str]:
+def deployed(config: Config) -> tuple[StateDir, Cluster, str]:
     """Return the cluster of ``config``, its state directory, and the digest of the trainer that its nodes must have."""
-    place = state.home(config.name)
-    record, cluster = state.deployed(place)
-    return place, cluster, providers.of(record).trainer_digest(record)
+    state_dir = state.for_cluster(config.name)
+    record, cluster = state.deployed(state_dir)
+    return state_dir, cluster, providers.of(record).trainer_digest(record)

@@ -65,12 +65,12 @@ def template() -> str:
 
 def is_set(config: BaseModel, path: str) -> bool:
     """Tell whether a key, or an item of its list, was set explicitly."""
-    found: Any = config
+    value: Any = config
     for part in path.split("."):
-        if isinstance(found, list) and part.isdigit() and int(part) < len(found):
-            found = found[int(part)]
-        elif isinstance(found, BaseModel) and part in found.model_fields_set:
-            found = getattr(found, part)
+        if isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, BaseModel) and part in value.model_fields_set:
+            value = getattr(value, part)
         else:
             return False
     return True

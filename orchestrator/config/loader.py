@@ -42,19 +42,19 @@ def load(
                 inner = target.get(section)
                 target[section] = target = dict(inner) if isinstance(inner, Mapping) else {}
             target[last] = value
-    given = {key for key, value in flags.items() if value is not None}
+    chosen = {key for key, value in flags.items() if value is not None}
     try:
         config = Config.model_validate(values)
     except ValidationError as error:
-        problems = [_problem(e, path, given) for e in error.errors()]
+        problems = [_problem(e, path, chosen) for e in error.errors()]
         raise ConfigError(problems) from None
-    amiss = [_place(key, path, given) + f": {what}" for key, what in _amiss(config) if whole]
+    amiss = [_place(key, path, chosen) + f": {what}" for key, what in _problems(config) if whole]
     if amiss:
         raise ConfigError(amiss)
     return config
 
 
-def _amiss(config: Config) -> Iterator[tuple[str, str]]:
+def _problems(config: Config) -> Iterator[tuple[str, str]]:
     """Yield inconsistencies between keys that are valid on their own, each as key and problem."""
     section = getattr(config, config.provider)
     for key in NEEDED.get(config.provider, ()):
@@ -84,15 +84,15 @@ def stored(values: Mapping[str, Any]) -> Config:
 
 def usable(values: Mapping[str, Any]) -> Config:
     """Return the valid part of the Config in a state file: for a teardown, which wrong values must not prevent."""
-    kept = dict(values)
+    rest = dict(values)
     while True:
         try:
-            return stored(kept)
+            return stored(rest)
         except StateError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
             for problem in error.__cause__.errors():
-                kept.pop(str(problem["loc"][0]), None)
+                rest.pop(str(problem["loc"][0]), None)
 
 
 def _known(model: Any, values: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from orchestrator.schema import Compression, Otherwise, Precision
+from orchestrator.schema import Compression, Precision, StopOrSkip
 
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
@@ -141,10 +141,10 @@ class Train(Section):
     keep_checkpoints: int = Field(
         3, ge=1, le=1000, description="how many of the newest checkpoints are kept, beside the best"
     )
-    on_bad_sample: Otherwise = Field(
+    on_bad_sample: StopOrSkip = Field(
         "stop", description="what a run does about samples that cannot be read: stop, or skip them by name"
     )
-    on_nan: Otherwise = Field(
+    on_nan: StopOrSkip = Field(
         "stop", description="what a run does about a loss that is not a number: stop, or skip the step's update"
     )
 

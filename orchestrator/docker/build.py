@@ -66,21 +66,21 @@ def ensure(engine: Engine, target: str, base_image: str, log: Path, accelerator:
 
 @dataclass
 class _Build:
-    """A running image build; ``said`` holds the last lines of its output."""
+    """A running image build; ``tail`` holds the last lines of its output."""
 
     engine: Engine
     log: Path
     step: progress.Step
-    said: deque[str] = field(default_factory=lambda: deque(maxlen=process.LAST_LINES))
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=process.LAST_LINES))
 
     def follow(self, messages: Iterator[dict[str, Any]]) -> None:
         try:
             with self.log.open("ab", buffering=0) as file:
-                for message in process.watched(messages, LOOK_SECONDS, self._look):
+                for message in process.with_silence_timeout(messages, LOOK_SECONDS, self._look):
                     self._hear(message, file)
         except CommandFailed as error:
-            if any("no space left on device" in line.lower() for line in self.said):
-                raise _disk_full(self.engine, self.said[-1]) from error
+            if any("no space left on device" in line.lower() for line in self.tail):
+                raise _disk_full(self.engine, self.tail[-1]) from error
             error.hint = f"whole log: {self.log}"
             raise
 
@@ -88,9 +88,9 @@ class _Build:
         text = ANSI.sub("", message.get("stream") or message.get("error") or "")
         with suppress(OSError):  # the log may be on the full disk
             file.write(text.encode())
-        self.said.extend(line for line in text.splitlines() if line.strip())
+        self.tail.extend(line for line in text.splitlines() if line.strip())
         if text.strip():
-            self.step.detail(self.said[-1])
+            self.step.detail(self.tail[-1])
         if "error" in message:
             raise self._failure("error")
 
@@ -103,7 +103,7 @@ class _Build:
             raise self._failure(f"nothing said for {silent:.0f} s")
 
     def _failure(self, why: str) -> CommandFailed:
-        return CommandFailed("build image", ["docker", "build", "."], why, list(self.said), self.log)
+        return CommandFailed("build image", ["docker", "build", "."], why, list(self.tail), self.log)
 
 
 def _free(engine: Engine) -> int | None:
@@ -123,17 +123,17 @@ def substitute(base_image: str) -> str:
 
 def _base(engine: Engine, base_image: str, log: Path) -> str:
     """Return the base image: a local one, else pulled, else made with mmdebstrap under a name of our own."""
-    made = substitute(base_image)
-    for name in (base_image, made):
-        if engine.has_image(name):
-            return name
+    name = substitute(base_image)
+    for local in (base_image, name):
+        if engine.has_image(local):
+            return local
     with progress.step(f"Pulling {base_image}") as step:
         if engine.pull(base_image):
             return base_image
         step.detail("no registry answers")
     with progress.step(f"Making a base image with mmdebstrap in place of {base_image}"):
-        _bootstrap(engine, base_image, made, log)
-    return made
+        _bootstrap(engine, base_image, name, log)
+    return name
 
 
 def _bootstrap(engine: Engine, base_image: str, name: str, log: Path) -> None:

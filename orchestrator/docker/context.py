@@ -78,16 +78,16 @@ def _mode(mode: int) -> int:
 
 def _ca_bundle() -> Path:
     for variable in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
-        given = os.environ.get(variable)
-        if given and not Path(given).exists():
-            raise PreflightError(f"{variable}: {given}: no such file", f"correct it, or unset {variable}")
+        path = os.environ.get(variable)
+        if path and not Path(path).exists():
+            raise PreflightError(f"{variable}: {path}: no such file", f"correct it, or unset {variable}")
     paths = ssl.get_default_verify_paths()
     usual = "/etc/ssl/certs/ca-certificates.crt"
     candidates = [os.environ.get("SSL_CERT_FILE"), os.environ.get("REQUESTS_CA_BUNDLE"), usual, paths.cafile]
-    found = [Path(path).resolve() for path in candidates if path and Path(path).is_file()]
-    if not found:
+    bundles = [Path(path).resolve() for path in candidates if path and Path(path).is_file()]
+    if not bundles:
         raise PreflightError("no CA certificates on this machine", "`sudo apt-get install ca-certificates`")
-    return found[0]
+    return bundles[0]
 
 
 def host_settings() -> dict[str, str]:

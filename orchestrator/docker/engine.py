@@ -63,9 +63,9 @@ class Engine:
         except PreflightError:
             raise
         except Exception as error:  # the SDK checks neither addresses nor Docker's own files
-            said = shown(str(error))
+            reason = shown(str(error))
             hint = "check DOCKER_HOST, DOCKER_CONTEXT, and config.json and contexts in ~/.docker (or $DOCKER_CONFIG)"
-            raise PreflightError(f"Docker's settings cannot be used: {type(error).__name__}: {said}", hint) from error
+            raise PreflightError(f"Docker's settings cannot be used: {type(error).__name__}: {reason}", hint) from error
 
     @property
     def is_here(self) -> bool:
@@ -131,7 +131,7 @@ class Engine:
 
         try:
             messages = self.client.api.pull(reference, stream=True, decode=True)
-            for message in process.watched(messages, seconds, silent):
+            for message in process.with_silence_timeout(messages, seconds, silent):
                 if "error" in message:
                     return str(message["error"])
                 on_status(message.get("status", ""))
@@ -194,10 +194,10 @@ class Engine:
         name = f"orchestrator-export-{tag.partition(':')[2]}"
         self.remove("container", name)  # left by a killed command
         with _asking("export an image", "create", tag):
-            made = self.client.api.create_container(tag, ["true"], name=name)
+            container = self.client.api.create_container(tag, ["true"], name=name)
         try:
             with _asking("export an image", "export", name):
-                yield from self.patient.api.export(made["Id"])
+                yield from self.patient.api.export(container["Id"])
         finally:
             self.remove("container", name)
 
@@ -243,10 +243,10 @@ class Engine:
     def networks(self) -> list[Network]:
         """List the IPv4 networks of the engine, one entry per subnet."""
         with _asking("list networks", "network", "ls"):
-            found = self.client.networks.list()
+            listed = self.client.networks.list()
         return [
             Network(n.attrs["Name"], (n.attrs.get("Labels") or {}).get(ID_LABEL, ""), IPv4Network(c["Subnet"], False))
-            for n in found
+            for n in listed
             for c in n.attrs["IPAM"].get("Config") or []
             if ":" not in c.get("Subnet", ":")
         ]
@@ -267,8 +267,8 @@ def _asking(step: str, *words: str) -> Iterator[None]:
     try:
         yield
     except (docker.errors.DockerException, requests.RequestException, urllib3.exceptions.HTTPError) as error:
-        said = getattr(error, "explanation", None) or error
-        raise CommandFailed(step, ["docker", *words], str(said), []) from error
+        reason = getattr(error, "explanation", None) or error
+        raise CommandFailed(step, ["docker", *words], str(reason), []) from error
 
 
 def _holding(kind: str, name: str, key: str, labels: Mapping[str, str], running: bool = True) -> Holding:

@@ -14,7 +14,7 @@ from orchestrator.progress import log_errors
 from orchestrator.runs import control, store
 from orchestrator.runs.launch import Run
 from orchestrator.ssh import Session
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 
 ANSWER_SECONDS, SERIES_SECONDS = 15.0, 300.0  # until Prometheus answers; for the series of all runs together
 FETCH_SECONDS = 60.0  # for another command that fetches the same run; it may be suspended
@@ -22,11 +22,11 @@ HEAD_SECONDS, PAUSE_SECONDS = 30.0, 2.0  # a head that restarts or is busy may a
 SAVED = ".saved"
 
 
-def before_new_head(place: Home, record: Record, variables: Mapping[str, Any]) -> None:
+def before_new_head(state_dir: StateDir, record: Record, variables: Mapping[str, Any]) -> None:
     """Fetch the runs if a deploy may replace the head and the /shared on its disk.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         record: The cluster as it was deployed.
         variables: Terraform's variables of the new deploy.
 
@@ -37,12 +37,14 @@ def before_new_head(place: Home, record: Record, variables: Mapping[str, Any]) -
     if not (record.cluster and record.configured and record.cluster.storage == "nfs" and terraform.has_root(provider)):
         return
     same = _head(record.applied, provider) == _head(variables, provider)
-    stays = same and terraform.is_current(place, provider)
-    if stays and not ((_pending(place) or _unreadable(place)) and _is_broken(place, record, record.cluster)):
+    stays = same and terraform.is_current(state_dir, provider)
+    if stays and not (
+        (_pending(state_dir) or _unreadable(state_dir)) and _is_broken(state_dir, record, record.cluster)
+    ):
         return
-    heals = f"{command('deploy', place.name)} with the former settings keeps a head that works"
-    require_fetched(place, record, "this deploy may replace the head, and /shared with it", heals, stop=False)
-    save_series(place, record)
+    heals = f"{command('deploy', state_dir.name)} with the former settings keeps a head that works"
+    require_fetched(state_dir, record, "this deploy may replace the head, and /shared with it", heals, stop=False)
+    save_series(state_dir, record)
 
 
 def _head(variables: Mapping[str, Any], provider: str) -> dict[str, Any]:
@@ -51,17 +53,17 @@ def _head(variables: Mapping[str, Any], provider: str) -> dict[str, Any]:
     return {**own, "key": variables.get("ssh_public_key")}
 
 
-def _is_broken(place: Home, record: Record, cluster: Cluster) -> bool:
+def _is_broken(state_dir: StateDir, record: Record, cluster: Cluster) -> bool:
     """Return whether the provider reports that the head must be replaced."""
-    recorded = terraform.recorded(place, record.config["provider"]).recorded
-    return any(f'["{cluster.head}"]' in address for address in providers.of(record).lost(record, recorded))
+    recorded = terraform.recorded(state_dir, record.config["provider"]).recorded
+    return any(f'["{cluster.head}"]' in address for address in providers.of(record).to_replace(record, recorded))
 
 
-def require_fetched(place: Home, record: Record, what: str, remedy: str, stop: bool) -> None:
+def require_fetched(state_dir: StateDir, record: Record, what: str, remedy: str, stop: bool) -> None:
     """Fetch every run that is not on this machine yet, before the cluster's storage is removed.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         record: The cluster as it was deployed.
         what: What would remove the runs, for the message.
         remedy: What keeps them, for the message.
@@ -70,19 +72,19 @@ def require_fetched(place: Home, record: Record, what: str, remedy: str, stop: b
     Raises:
         StateError: Some runs could not be fetched; it names them.
     """
-    lost = fetch(place, record, stop, HEAD_SECONDS)
+    lost = fetch(state_dir, record, stop, HEAD_SECONDS)
     if lost:
         reasons = [f"{run}: {reason}" for run, reason in lost.items()]
         count = f"{len(lost)} {'run is' if len(lost) == 1 else 'runs are'} not fetched"
-        gives_up = f"{command('teardown --discard-runs', place.name)} gives these runs up"
+        gives_up = f"{command('teardown --discard-runs', state_dir.name)} gives these runs up"
         raise StateError("\n".join([f"{what}: {count}", *reasons]), f"{remedy}; {gives_up}")
 
 
-def fetch(place: Home, record: Record, stop: bool, seconds: float) -> dict[str, str]:
+def fetch(state_dir: StateDir, record: Record, stop: bool, seconds: float) -> dict[str, str]:
     """Fetch every run that is not on this machine yet; a run with an unreadable record is not fetched.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         record: The cluster as it was deployed.
         stop: Whether to stop runs that are under way; otherwise they count as not fetched.
         seconds: How long to retry if the head does not answer.
@@ -92,90 +94,94 @@ def fetch(place: Home, record: Record, stop: bool, seconds: float) -> dict[str, 
     """
     if not (record.cluster and record.configured):
         return {}
-    return _fetch_pending(place, record.cluster, stop, seconds) | _unreadable(place)
+    return _fetch_pending(state_dir, record.cluster, stop, seconds) | _unreadable(state_dir)
 
 
-def _fetch_pending(place: Home, cluster: Cluster, stop: bool, seconds: float) -> dict[str, str]:
-    pending = _pending(place)
+def _fetch_pending(state_dir: StateDir, cluster: Cluster, stop: bool, seconds: float) -> dict[str, str]:
+    pending = _pending(state_dir)
     if not pending:
         return {}
     lost = dict.fromkeys((run.id for run in pending), "")
     try:
         with progress.step("Saving results of runs") as step, ExitStack() as stack:
-            head = _patient_session(stack, place, cluster, seconds)
+            head = _retrying_session(stack, state_dir, cluster, seconds)
             for run in pending:
                 step.detail(run.id)
-                lost[run.id] = _save_run(place, head, run, stop)
+                lost[run.id] = _save_run(state_dir, head, run, stop)
     except OrchestratorError as error:
-        lost = {run: reason or error.message for run, reason in lost.items() if not _is_saved(place, run)}
+        lost = {run: reason or error.message for run, reason in lost.items() if not _is_saved(state_dir, run)}
     return {run: reason for run, reason in lost.items() if reason}
 
 
-def _patient_session(stack: ExitStack, place: Home, cluster: Cluster, seconds: float) -> Session:
+def _retrying_session(stack: ExitStack, state_dir: StateDir, cluster: Cluster, seconds: float) -> Session:
     """Connect to the head, retrying for some ``seconds``. Raises NodesFailed."""
-    until, said = time.monotonic() + seconds, False
+    until, warned = time.monotonic() + seconds, False
     while True:
         try:
-            return stack.enter_context(control.head_session(place, cluster))
+            return stack.enter_context(control.head_session(state_dir, cluster))
         except NodesFailed as failed:
             if time.monotonic() > until:
                 raise
-            if not said:
+            if not warned:
                 progress.note(f"{failed.message}\ntrying for another {seconds:.0f} s: it may have runs not fetched yet")
-            said = True
+            warned = True
             time.sleep(PAUSE_SECONDS)
 
 
-def give_up(place: Home, lost: Iterable[str]) -> None:
+def mark_lost(state_dir: StateDir, lost: Iterable[str]) -> None:
     """Mark runs as lost, at the user's wish, so that no later command tries to fetch them."""
     for run in lost:
-        (place.runs / run / SAVED).touch()
+        (state_dir.runs / run / SAVED).touch()
 
 
-def _pending(place: Home) -> list[Run]:
-    return [run for run in store.known(place) if not (store.is_collected(place, run) or _is_saved(place, run.id))]
+def _pending(state_dir: StateDir) -> list[Run]:
+    return [
+        run
+        for run in store.list_runs(state_dir)
+        if not (store.is_collected(state_dir, run) or _is_saved(state_dir, run.id))
+    ]
 
 
-def _unreadable(place: Home) -> dict[str, str]:
+def _unreadable(state_dir: StateDir) -> dict[str, str]:
     """Return the runs whose record was damaged before they were fetched, each with the damage."""
     return {
         run: f"{problem}; restore it from a copy"
-        for run, problem in store.damaged(place).items()
-        if not (store.read_status(place.runs / run) or _is_saved(place, run))
+        for run, problem in store.damaged(state_dir).items()
+        if not (store.read_status(state_dir.runs / run) or _is_saved(state_dir, run))
     }
 
 
-def _save_run(place: Home, head: Session, run: Run, stop: bool) -> str:
+def _save_run(state_dir: StateDir, head: Session, run: Run, stop: bool) -> str:
     """Fetch a run; return the reason if that failed, else ""."""
     try:
-        if control.look(place, head, run).state == "running":
+        if control.get_state(state_dir, head, run).state == "running":
             if not stop:
                 return "it is running"
             control.stop(head, run)
-        store.collect(place, head, run, FETCH_SECONDS)
-        (place.runs / run.id / SAVED).touch()
+        store.collect(state_dir, head, run, FETCH_SECONDS)
+        (state_dir.runs / run.id / SAVED).touch()
     except (OrchestratorError, OSError, ValueError, tarfile.TarError) as error:
         return str(error)
     return ""
 
 
-def _is_saved(place: Home, run: str) -> bool:
+def _is_saved(state_dir: StateDir, run: str) -> bool:
     """Return whether all that exists of a run was fetched: a run never reports its end if its head failed under it."""
-    return (place.runs / run / SAVED).exists()
+    return (state_dir.runs / run / SAVED).exists()
 
 
-def save_series(place: Home, record: Record) -> None:
+def save_series(state_dir: StateDir, record: Record) -> None:
     """Save the series of each run that has none on this machine. A slow or missing Prometheus is not an error."""
     with log_errors("series of runs could not be kept"):
-        pending = [run for run in store.known(place) if not series.directory(place, run).exists()]
-        if not (pending and record.cluster and connection.watched(record)):
+        pending = [run for run in store.list_runs(state_dir) if not series.directory(state_dir, run).exists()]
+        if not (pending and record.cluster and connection.is_enabled(record)):
             return
         with (
             progress.step("Keeping series of runs") as step,
-            connection.asking(place, record, record.cluster, ANSWER_SECONDS, SERIES_SECONDS) as (prometheus, _),
+            connection.connect(state_dir, record, record.cluster, ANSWER_SECONDS, SERIES_SECONDS) as (prometheus, _),
         ):
-            has = series.known(prometheus)
+            has = series.list_runs(prometheus)
             for run in [run for run in pending if run.id in has]:
                 step.detail(run.id)
-                status = store.status(place, run)
-                series.keep(place, prometheus, run, status.ended if status else None)
+                status = store.status(state_dir, run)
+                series.save(state_dir, prometheus, run, status.ended if status else None)

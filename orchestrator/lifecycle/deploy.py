@@ -11,12 +11,12 @@ from orchestrator.config import Config
 from orchestrator.errors import NodesFailed, OrchestratorError, command
 from orchestrator.gpu import Pairing
 from orchestrator.lifecycle import archive, plan, prices
-from orchestrator.lifecycle.rollout import Effort
+from orchestrator.lifecycle.rollout import Rollout
 from orchestrator.monitoring import grafana_password
 from orchestrator.providers import Provider, Resource
 from orchestrator.runs import control
 from orchestrator.services import jupyter
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 
 
 @dataclass(frozen=True)
@@ -37,41 +37,43 @@ def deploy(config: Config) -> Deployment:
     """Deploy the cluster that ``config`` asks for, whatever part of it exists already."""
     with progress.step("Checking what is asked for"):
         pairing = plan.preflight(config)
-    place, provider = state.home(config.name), providers.get(config.provider)
-    _say_what_it_costs(config, provider)
-    with lock.held(place), grafana_password.settled(place, config):
-        record = _draft(place, config, provider, pairing)
-        before = state.read(place) or record
-        strays = provider.strays(place, before)
-        _spare_runs(place, before, record.variables)
-        archive.before_new_head(place, before, record.variables)
-        state.write(place, record)  # before anything is made
-        with jupyter.settled(place, config), _keeping(provider, record):
-            effort = Effort(place, record, record.least)
-            made = effort.settle(_provision(place, provider, record, strays, effort.missing), effort.reach)
-            made = effort.settle(made, effort.configure)
-            made = effort.settle(made, effort.judge)
-            effort.remember(made)
-    return Deployment(made, effort.missing, effort.changed, progress.seconds())
+    state_dir, provider = state.for_cluster(config.name), providers.get(config.provider)
+    _print_costs(config, provider)
+    with lock.held(state_dir), grafana_password.provision_password(state_dir, config):
+        record = _draft(state_dir, config, provider, pairing)
+        before = state.read(state_dir) or record
+        unmanaged = provider.unmanaged(state_dir, before)
+        _spare_runs(state_dir, before, record.variables)
+        archive.before_new_head(state_dir, before, record.variables)
+        state.write(state_dir, record)  # before anything is made
+        with jupyter.provision_password(state_dir, config), _keeping(provider, record):
+            effort = Rollout(state_dir, record, record.least)
+            cluster = effort.run_on_available_nodes(
+                _provision(state_dir, provider, record, unmanaged, effort.missing), effort.wait_for_ssh
+            )
+            cluster = effort.run_on_available_nodes(cluster, effort.configure)
+            cluster = effort.run_on_available_nodes(cluster, effort.check_health)
+            effort.save(cluster)
+    return Deployment(cluster, effort.missing, effort.changed, progress.seconds())
 
 
-def _say_what_it_costs(config: Config, provider: Provider) -> None:
+def _print_costs(config: Config, provider: Provider) -> None:
     items = prices.bill(provider.priced(config), config.prices)
     if items:
         wanted = ", ".join(f"{item.count} x {item.name}" for item in items)
         progress.note(f"asked for: {wanted}: {prices.total(items, config.currency)}")
 
 
-def _draft(place: Home, config: Config, provider: Provider, pairing: Pairing) -> Record:
+def _draft(state_dir: StateDir, config: Config, provider: Provider, pairing: Pairing) -> Record:
     """Return the record for this deploy, with the nodes' image built; the record is not saved yet."""
-    before = state.read(place) or state.new_record(config.model_dump(mode="json"))
+    before = state.read(state_dir) or state.new_record(config.model_dump(mode="json"))
     changes = {"config": config.model_dump(mode="json"), "written_by": __version__, "gpu": pairing}
     record = before.model_copy(update=changes)
-    provider.prepare(record, place)
-    return record.model_copy(update={"variables": plan.variables(place, config, provider, before)})
+    provider.prepare(record, state_dir)
+    return record.model_copy(update={"variables": plan.variables(state_dir, config, provider, before)})
 
 
-def _spare_runs(place: Home, record: Record, variables: Mapping[str, Any]) -> None:
+def _spare_runs(state_dir: StateDir, record: Record, variables: Mapping[str, Any]) -> None:
     """Refuse a deploy that would change nodes under a run. No run is active if the head does not answer.
 
     Lost nodes are replaced all the same: a run on them has failed.
@@ -79,20 +81,20 @@ def _spare_runs(place: Home, record: Record, variables: Mapping[str, Any]) -> No
     Raises:
         StateError: A run is under way.
     """
-    made = record.cluster
-    if made is None or not record.configured or _unchanged(place, record, variables):
+    cluster = record.cluster
+    if cluster is None or not record.configured or _unchanged(state_dir, record, variables):
         return
-    with suppress(NodesFailed), control.head_session(place, made) as head:
-        health.require_free(control.active(head), made)
+    with suppress(NodesFailed), control.head_session(state_dir, cluster) as head:
+        health.require_free(control.active(head), cluster)
 
 
-def _unchanged(place: Home, record: Record, variables: Mapping[str, Any]) -> bool:
+def _unchanged(state_dir: StateDir, record: Record, variables: Mapping[str, Any]) -> bool:
     """Return whether the nodes were made by these ``variables`` and this version's Terraform root.
 
     False if a later deploy began.
     """
     provider = record.config["provider"]
-    same_root = not terraform.has_root(provider) or terraform.is_current(place, provider)
+    same_root = not terraform.has_root(provider) or terraform.is_current(state_dir, provider)
     return same_root and record.settled and _of_nodes(variables) == _of_nodes(record.variables)
 
 
@@ -105,14 +107,14 @@ def _of_nodes(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _provision(
-    place: Home, provider: Provider, record: Record, strays: Sequence[Resource], missing: dict[str, str]
+    state_dir: StateDir, provider: Provider, record: Record, unmanaged: Sequence[Resource], missing: dict[str, str]
 ) -> Cluster:
     """Provision the cluster; nodes that failed, although enough are left, are added to ``missing``."""
     count = record.config["nodes"]
     with progress.step(f"Provisioning {count} {'node' if count == 1 else 'nodes'}") as step:
-        made, not_made = provider.provision(place, record, strays, step.detail)
+        provisioned, not_made = provider.provision(state_dir, record, unmanaged, step.detail)
     missing |= not_made
-    return made
+    return provisioned
 
 
 @contextmanager
@@ -121,19 +123,19 @@ def _keeping(provider: Provider, record: Record) -> Iterator[None]:
     try:
         yield
     except OrchestratorError as error:
-        error.hint = "\n".join(filter(None, [error.hint, _kept(provider, record)]))
+        error.hint = "\n".join(filter(None, [error.hint, _kept_variables(provider, record)]))
         raise
     except KeyboardInterrupt:
-        progress.note(_kept(provider, record))
+        progress.note(_kept_variables(provider, record))
         raise
 
 
-def _kept(provider: Provider, record: Record) -> str:
-    made: list[Resource] = []
+def _kept_variables(provider: Provider, record: Record) -> str:
+    resources: list[Resource] = []
     with suppress(OrchestratorError):
-        made = provider.survey(record)
-    if not made:
+        resources = provider.list_resources(record)
+    if not resources:
         return ""
-    names = ", ".join(map(str, made))
+    names = ", ".join(map(str, resources))
     goes_on, removes = (command(word, record.config["name"]) for word in ("deploy", "teardown"))
     return f"kept: {names}\n{goes_on} goes on from here, {removes} removes it"

@@ -10,28 +10,28 @@ from orchestrator.monitoring import alertmanager
 from orchestrator.providers import trainer_image
 from orchestrator.providers.local import grafana
 from orchestrator.services import jupyter
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 
 
-def for_ansible(place: Home, record: Record, made: Cluster) -> dict[str, Any]:
+def for_ansible(state_dir: StateDir, record: Record, cluster: Cluster) -> dict[str, Any]:
     """Return the variables of every host; none about the trainer if nodes come with it.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         record: The deployment.
-        made: The cluster's nodes.
+        cluster: The cluster's nodes.
 
     Returns:
         Values by variable.
     """
-    given = jupyter.for_ansible(place, record) | _monitoring(place, record)
+    values = jupyter.for_ansible(state_dir, record) | _monitoring(state_dir, record)
     if not terraform.has_root(record.config["provider"]):
-        given |= {"machines_stay": True}  # their owner decides how others log in
-    if made.trainer == "container":
-        given |= trainer_image.trainer(record)
-    if any(node.gpus for node in made.nodes.values()):
-        given |= _driver(record)
-    return given
+        values |= {"machines_stay": True}  # their owner decides how others log in
+    if cluster.trainer == "container":
+        values |= trainer_image.trainer(record)
+    if any(node.gpus for node in cluster.nodes.values()):
+        values |= _driver(record)
+    return values
 
 
 def _driver(record: Record) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def _found(key: str, path: Path | None) -> str:
     return str(expanded(key, path).absolute()) if path else ""
 
 
-def _monitoring(place: Home, record: Record) -> dict[str, Any]:
+def _monitoring(state_dir: StateDir, record: Record) -> dict[str, Any]:
     """Return the monitoring variables: none if monitoring is off and never was on, so that Ansible runs no task for it.
 
     The password file on this machine indicates that the cluster has, or may have, monitoring; it is removed once the
@@ -60,19 +60,19 @@ def _monitoring(place: Home, record: Record) -> dict[str, Any]:
     """
     wanted = stored(record.config).monitoring
     if not wanted.enabled:
-        return {"monitoring": True, "monitoring_state": "absent"} if place.monitoring.exists() else {}
+        return {"monitoring": True, "monitoring_state": "absent"} if state_dir.monitoring.exists() else {}
     return {
         "monitoring": True,
         "monitoring_state": "present",
-        "monitoring_secret": str(place.monitoring),
-        "monitoring_alertmanager": str(alertmanager.kept(place)),
-        **_grafana(place, record, wanted),
+        "monitoring_secret": str(state_dir.monitoring),
+        "monitoring_alertmanager": str(alertmanager.saved(state_dir)),
+        **_grafana(state_dir, record, wanted),
         "monitoring_retention_time": wanted.retention_time,
         "monitoring_retention_size": wanted.retention_size,
     }
 
 
-def _grafana(place: Home, record: Record, wanted: Monitoring) -> dict[str, Any]:
+def _grafana(state_dir: StateDir, record: Record, wanted: Monitoring) -> dict[str, Any]:
     image = {"grafana_image": wanted.grafana_image} if wanted.grafana_image else {}
-    beside = grafana.for_ansible(place, record) if providers.of_one_machine(record) else {}
+    beside = grafana.for_ansible(state_dir, record) if providers.of_one_machine(record) else {}
     return {"monitoring_grafana": wanted.grafana, **image, **beside}

@@ -16,7 +16,7 @@ from orchestrator.gpu import Pairing
 from orchestrator.monitoring import alertmanager
 from orchestrator.providers import Provider
 from orchestrator.ssh import key_pair
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 from orchestrator.terraform import Change
 
 
@@ -38,7 +38,7 @@ def preflight(config: Config) -> Pairing:
         PreflightError: It could not; it has all findings at once.
         StateError: The cluster is deployed with another provider.
     """
-    record = state.read(state.home(config.name))
+    record = state.read(state.for_cluster(config.name))
     if record and record.config["provider"] != config.provider:
         raise StateError(
             f"cluster {config.name!r} is deployed with provider {record.config['provider']}",
@@ -61,14 +61,14 @@ def _pairing(config: Config, record: Record | None) -> Pairing:
     Raises:
         PreflightError: No driver fits, or a licence file is missing.
     """
-    model, image = providers.get(config.provider).accelerated(config, record)
+    model, image = providers.get(config.provider).gpu_and_image(config, record)
     pairing = gpu.resolve(model, config.gpu, gpu.distribution(image))
     licence = ("vgpu_installer", "vgpu_token") if pairing.driver == "vgpu" else ()
-    gather(*(partial(_there, f"gpu.{name}", getattr(config.gpu, name)) for name in licence))
+    gather(*(partial(_require_file, f"gpu.{name}", getattr(config.gpu, name)) for name in licence))
     return pairing
 
 
-def _there(key: str, path: Path) -> None:
+def _require_file(key: str, path: Path) -> None:
     if not expanded(key, path).is_file():
         raise PreflightError(f"{key}: {path}: no such file", "NVIDIA's licensing portal has it: name where it is here")
 
@@ -77,39 +77,39 @@ def plan(config: Config) -> Plan:
     """Plan a deploy without touching anything."""
     with progress.step("Checking what is asked for"):
         preflight(config)
-    place, provider = state.home(config.name), providers.get(config.provider)
-    record = state.read(place) or state.new_record(config.model_dump(mode="json"))
+    state_dir, provider = state.for_cluster(config.name), providers.get(config.provider)
+    record = state.read(state_dir) or state.new_record(config.model_dump(mode="json"))
     changes: list[Change] = []
     if terraform.has_root(config.provider):
         with (
             progress.step("Planning"),
             TemporaryDirectory(prefix="orchestrator-plan-") as temporary,
-            _keeping_the_log(place),
+            _keeping_the_log(state_dir),
         ):
-            draft = Home(Path(temporary) / config.name)
-            given = variables(place if place.key.exists() else draft, config, provider, record)
-            changes = terraform.plan(draft, config.provider, given, place)
+            draft = StateDir(Path(temporary) / config.name)
+            values = variables(state_dir if state_dir.key.exists() else draft, config, provider, record)
+            changes = terraform.plan(draft, config.provider, values, state_dir)
     return Plan(changes, provider.priced(config))
 
 
 @contextmanager
-def _keeping_the_log(place: Home) -> Iterator[None]:
+def _keeping_the_log(state_dir: StateDir) -> Iterator[None]:
     """Copy the log that an error names before the plan's temporary directory is removed."""
     try:
         yield
     except CommandFailed as error:
         if error.log and error.log.exists():
-            kept = place.log("plan")
-            shutil.copyfile(error.log, kept)
-            error.log, error.hint = kept, f"whole log: {kept}"
+            log = state_dir.log("plan")
+            shutil.copyfile(error.log, log)
+            error.log, error.hint = log, f"whole log: {log}"
         raise
 
 
-def variables(place: Home, config: Config, provider: Provider, record: Record) -> dict[str, Any]:
+def variables(state_dir: StateDir, config: Config, provider: Provider, record: Record) -> dict[str, Any]:
     """Return the input variables for Terraform.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         config: The configuration.
         provider: The configuration's provider.
         record: The deployment.
@@ -122,8 +122,9 @@ def variables(place: Home, config: Config, provider: Provider, record: Record) -
         "id": record.id,
         "nodes": config.nodes,
         "slots": config.slots,
-        "allow_from": [str(network) for network in config.allow_from or []] or provider.callers(config, record),
+        "allow_from": [str(network) for network in config.allow_from or []]
+        or provider.default_allow_from(config, record),
         "without": [],
         config.provider: provider.variables(config, record),
-        "ssh_public_key": key_pair.public_half(place.key),
+        "ssh_public_key": key_pair.public_half(state_dir.key),
     }

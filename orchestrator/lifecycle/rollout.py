@@ -12,26 +12,26 @@ from orchestrator.errors import NodesFailed
 from orchestrator.lifecycle import host_vars, unchanged
 from orchestrator.monitoring import alertmanager
 from orchestrator.ssh import hostkeys
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 
 SSH_SECONDS = {"installed": 120.0, "container": 900.0}  # containers answer at once, machines boot first
 SSH_SECONDS_EACH = 4.0  # added for each node, since many may boot on the same cores
 
 
 @dataclass
-class Effort:
-    """A deploy under way, which succeeds with at least ``least`` nodes, the head among them.
+class Rollout:
+    """A deploy under way, which succeeds with at least ``min_nodes`` nodes, the head among them.
 
     ``missing`` has the nodes that failed a step, with reasons; ``changed`` counts Ansible's changes by node.
     """
 
-    place: Home
+    state_dir: StateDir
     record: Record
-    least: int
+    min_nodes: int
     missing: dict[str, str] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
 
-    def settle(self, made: Cluster, step: Callable[[Cluster], None]) -> Cluster:
+    def run_on_available_nodes(self, cluster: Cluster, step: Callable[[Cluster], None]) -> Cluster:
         """Run ``step`` and drop the nodes that fail it.
 
         Returns:
@@ -41,44 +41,44 @@ class Effort:
             NodesFailed: The head failed, too few nodes are left, or no failed node belongs to this cluster.
         """
         while True:
-            self.remember(made)
+            self.save(cluster)
             try:
-                step(made)
+                step(cluster)
             except NodesFailed as failed:
-                if made.nodes.keys().isdisjoint(failed.reasons):  # no failed node belongs to this cluster
+                if cluster.nodes.keys().isdisjoint(failed.reasons):  # no failed node belongs to this cluster
                     raise
-                rest = made.without(failed.reasons)
-                if made.head in failed.reasons or len(rest.nodes) < self.least:
+                rest = cluster.without(failed.reasons)
+                if cluster.head in failed.reasons or len(rest.nodes) < self.min_nodes:
                     raise
                 progress.note(f"going on without them: {failed.message}")
                 self.missing |= failed.reasons
-                made = rest
+                cluster = rest
             else:
-                return made
+                return cluster
 
-    def remember(self, made: Cluster) -> None:
-        known = {"cluster": made, "missing": dict(self.missing), "applied": self.record.variables}
+    def save(self, cluster: Cluster) -> None:
+        known = {"cluster": cluster, "missing": dict(self.missing), "applied": self.record.variables}
         self.record = self.record.model_copy(update=known)
-        state.write(self.place, self.record)
+        state.write(self.state_dir, self.record)
 
-    def reach(self, made: Cluster) -> None:
+    def wait_for_ssh(self, cluster: Cluster) -> None:
         """Wait until every node answers on ssh, and pin the host keys of new nodes."""
         with progress.step("Waiting for ssh"):
-            seconds = SSH_SECONDS[made.trainer] + SSH_SECONDS_EACH * len(made.nodes)
-            pinned = hostkeys.pin(self.place, made, self.record.host_keys, seconds)
+            seconds = SSH_SECONDS[cluster.trainer] + SSH_SECONDS_EACH * len(cluster.nodes)
+            pinned = hostkeys.pin(self.state_dir, cluster, self.record.host_keys, seconds)
         self.record = self.record.model_copy(update={"host_keys": pinned})
 
-    def configure(self, made: Cluster) -> None:
-        alertmanager.keep(self.place, stored(self.record.config))
-        given = host_vars.for_ansible(self.place, self.record, made)
-        hosts = inventory(made, self.place.key, self.place.known_hosts, self.record.host_keys, given)
+    def configure(self, cluster: Cluster) -> None:
+        alertmanager.save(self.state_dir, stored(self.record.config))
+        values = host_vars.for_ansible(self.state_dir, self.record, cluster)
+        hosts = inventory(cluster, self.state_dir.key, self.state_dir.known_hosts, self.record.host_keys, values)
         mark = unchanged.fingerprint(hosts)
         with progress.step("Configuring nodes") as step:
-            if mark == self.record.fingerprint and unchanged.as_left(self.place, made):
-                self.changed = dict.fromkeys(made.nodes, 0)
+            if mark == self.record.fingerprint and unchanged.as_left(self.state_dir, cluster):
+                self.changed = dict.fromkeys(cluster.nodes, 0)
                 return
             self._note_configured("")
-            recap = runner.configure(self.place, hosts, step.detail)
+            recap = runner.configure(self.state_dir, hosts, step.detail)
             self._note_configured(mark)
         self.changed = recap.changed
         for line in recap.notes:
@@ -86,9 +86,9 @@ class Effort:
 
     def _note_configured(self, mark: str) -> None:
         self.record = self.record.model_copy(update={"fingerprint": mark})
-        state.write(self.place, self.record)
+        state.write(self.state_dir, self.record)
 
-    def judge(self, made: Cluster) -> None:
+    def check_health(self, cluster: Cluster) -> None:
         with progress.step("Checking health"):
             digest = providers.of(self.record).trainer_digest(self.record)
-            health.require_healthy(health.health(self.place, made, digest), made)
+            health.require_healthy(health.health(self.state_dir, cluster, digest), cluster)

@@ -9,7 +9,7 @@ from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError, command
 from orchestrator.lifecycle import archive
 from orchestrator.providers import Resource
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 
 
 @dataclass(frozen=True)
@@ -41,35 +41,35 @@ def teardown(name: str, wanted: Config | None = None, keep_metrics: bool = True,
     Raises:
         StateError: Runs cannot be fetched; nothing was removed.
     """
-    place = state.home(name)
-    if state.read(place) is None:
+    state_dir = state.for_cluster(name)
+    if state.read(state_dir) is None:
         _mention_orphans(wanted or Config(name=name))
         return Receipt(name, [], [])
-    with lock.held(place):
-        record = state.read(place)
+    with lock.held(state_dir):
+        record = state.read(state_dir)
         if record is None:
             return Receipt(name, [], [])
         provider = providers.of(record)
-        made = provider.survey(record)
-        if made:  # without resources no run is left to save
-            _save_runs(place, record, discard_runs)
+        before = provider.list_resources(record)
+        if before:  # without resources no run is left to save
+            _save_runs(state_dir, record, discard_runs)
         if keep_metrics:
-            archive.save_series(place, record)
+            archive.save_series(state_dir, record)
         with progress.step("Destroying") as step:
-            provider.destroy(place, record, step.detail)
-        left = provider.survey(record)
+            provider.destroy(state_dir, record, step.detail)
+        left = provider.list_resources(record)
         if not left:
-            runner.forget(place)
-            state.forget(place)
-    return Receipt(name, made, left)
+            runner.forget(state_dir)
+            state.forget(state_dir)
+    return Receipt(name, before, left)
 
 
-def _save_runs(place: Home, record: Record, discard: bool) -> None:
+def _save_runs(state_dir: StateDir, record: Record, discard: bool) -> None:
     if not discard:
-        heals = f"{command('deploy', place.name)} heals the head"
-        return archive.require_fetched(place, record, "teardown would remove the only copy", heals, stop=True)
-    lost = archive.fetch(place, record, stop=True, seconds=0.0)
-    archive.give_up(place, lost)
+        heals = f"{command('deploy', state_dir.name)} heals the head"
+        return archive.require_fetched(state_dir, record, "teardown would remove the only copy", heals, stop=True)
+    lost = archive.fetch(state_dir, record, stop=True, seconds=0.0)
+    archive.mark_lost(state_dir, lost)
     for run, reason in lost.items():
         progress.note(f"run {run} is discarded: {reason}")
 
@@ -77,23 +77,23 @@ def _save_runs(place: Home, record: Record, discard: bool) -> None:
 def _mention_orphans(wanted: Config) -> None:
     """Print the orphans of a cluster that this state directory does not know."""
     with suppress(OrchestratorError):
-        found = orphans(wanted)
-        if found:
-            listed, removes = ", ".join(map(str, found)), command("teardown --orphans", wanted.name)
+        resources = orphans(wanted)
+        if resources:
+            listed, removes = ", ".join(map(str, resources)), command("teardown --orphans", wanted.name)
             progress.note(f"not of this state directory, and left alone: {listed}; {removes} removes them")
 
 
 def orphans(config: Config) -> list[Resource]:
     """Return the resources that carry the cluster's label but are unknown to this state directory."""
-    provider, record = providers.get(config.provider), state.read(state.home(config.name))
-    known = {resource.key for resource in providers.of(record).survey(record)} if record else set()
-    return [resource for resource in provider.strangers(config) if resource.key not in known]
+    provider, record = providers.get(config.provider), state.read(state.for_cluster(config.name))
+    known = {resource.key for resource in providers.of(record).list_resources(record)} if record else set()
+    return [resource for resource in provider.unowned_resources(config) if resource.key not in known]
 
 
-def remove_orphans(config: Config, found: list[Resource]) -> Receipt:
-    """Remove those of ``found`` that still exist and are still orphans, and nothing else."""
-    shown = {resource.key for resource in found}
-    with lock.held(state.home(config.name)):
+def remove_orphans(config: Config, resources: list[Resource]) -> Receipt:
+    """Remove those of ``resources`` that still exist and are still orphans, and nothing else."""
+    shown = {resource.key for resource in resources}
+    with lock.held(state.for_cluster(config.name)):
         providers.get(config.provider).remove(config, [r for r in orphans(config) if r.key in shown])
         left = {resource.key for resource in orphans(config)}
-    return Receipt(config.name, found, [resource for resource in found if resource.key in left])
+    return Receipt(config.name, resources, [resource for resource in resources if resource.key in left])

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator import assets, ssh
 from orchestrator.cluster import Cluster
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 NOTE = "/var/lib/orchestrator/settled"  # `machine_state` of the role `machine`, which writes the file
 LARGE = 1 << 20  # bytes; larger files are compared by size and time only
@@ -31,16 +31,16 @@ def _sources() -> Iterator[Path]:
 
 
 def _content(path: Path) -> bytes:
-    found = path.stat()
-    return f"{found.st_size} {found.st_mtime_ns}".encode() if found.st_size > LARGE else path.read_bytes()
+    status = path.stat()
+    return f"{status.st_size} {status.st_mtime_ns}".encode() if status.st_size > LARGE else path.read_bytes()
 
 
-def as_left(place: Home, cluster: Cluster) -> bool:
+def as_left(state_dir: StateDir, cluster: Cluster) -> bool:
     """Return whether every node still has the files and runs the units that the last deploy noted."""
     script = (assets.directory("ansible") / "roles/machine/files/as_left.sh").read_text()
 
     def ask(name: str) -> bool:
-        with ssh.connect(place, cluster, name) as session:
+        with ssh.connect(state_dir, cluster, name) as session:
             return session.run(["sudo", "sh", "-c", f"{script}\nas_left {NOTE}"]).exit_code == 0
 
     answers, silent = ssh.on_every_node(cluster, ask)

@@ -9,7 +9,7 @@ from orchestrator import state
 from orchestrator.config import Config, Receiver, expanded
 from orchestrator.errors import ConfigError
 from orchestrator.schema.bounded import Unreadable, read_text
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 EVERYONE = "everyone"
 MOST = 4096  # bytes of a password file
@@ -17,16 +17,16 @@ MOST = 4096  # bytes of a password file
 FOLLOWS = {"NodeDown": "ExporterDown|GpuGone|RankSlow|LinkErrors|LinkDrops", "ExporterDown": "GpuGone"}
 
 
-def kept(place: Home) -> Path:
+def saved(state_dir: StateDir) -> Path:
     """Return the path of the file that Ansible copies to the head."""
-    return place.ansible / "alertmanager.json"
+    return state_dir.ansible / "alertmanager.json"
 
 
-def keep(place: Home, config: Config) -> None:
+def save(state_dir: StateDir, config: Config) -> None:
     """Write the file at :func:`kept`, readable by its owner alone. Raises ConfigError as :func:`configuration` does."""
     if config.monitoring.enabled:
-        made = configuration(config.monitoring.receivers)
-        state.replace(kept(place), json.dumps(made, indent=2) + "\n")
+        content = configuration(config.monitoring.receivers)
+        state.replace(saved(state_dir), json.dumps(content, indent=2) + "\n")
 
 
 def configuration(receivers: Sequence[Receiver]) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def configuration(receivers: Sequence[Receiver]) -> dict[str, Any]:
     It holds passwords, so the file must have mode 0600. Raises ConfigError if a password cannot be read.
     https://prometheus.io/docs/alerting/latest/configuration/
     """
-    told = {
+    receiver_of_all = {
         "name": EVERYONE,
         "email_configs": [_email(number, receiver) for number, receiver in enumerate(receivers) if receiver.email],
         "webhook_configs": [{"url": receiver.webhook} for receiver in receivers if receiver.webhook],
@@ -56,7 +56,7 @@ def configuration(receivers: Sequence[Receiver]) -> dict[str, Any]:
             }
             for cause, effects in FOLLOWS.items()
         ],
-        "receivers": [told],
+        "receivers": [receiver_of_all],
     }
 
 

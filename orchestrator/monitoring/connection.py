@@ -9,10 +9,10 @@ from orchestrator import process, ssh
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, StateError, command
 from orchestrator.monitoring.prometheus import Prometheus
-from orchestrator.process import Beside
+from orchestrator.process import Background
 from orchestrator.services import tunnel
 from orchestrator.services.tunnel import Service
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 
 PROMETHEUS = Service("Prometheus", 9090, "/-/ready", "prometheus")
 ALERTMANAGER = Service("Alertmanager", 9093, "/-/ready", "prometheus-alertmanager")
@@ -21,51 +21,51 @@ GRAFANA_FACT, THERE = "/etc/orchestrator/grafana", "there"  # the file's content
 ANSWER_SECONDS = 120.0  # Prometheus replays its log, Grafana creates its database
 
 
-def watched(record: Record) -> bool:
+def is_enabled(record: Record) -> bool:
     """Tell whether the cluster was deployed with monitoring; clusters of older versions have none."""
     return bool((record.config.get("monitoring") or {}).get("enabled"))
 
 
-def require(place: Home, record: Record) -> None:
+def require(state_dir: StateDir, record: Record) -> None:
     """Raise StateError if the cluster was deployed without monitoring."""
-    if not watched(record):
-        makes = command("deploy --monitoring", place.name)
-        raise StateError(f"cluster {place.name!r} has no monitoring", f"{makes} starts it")
+    if not is_enabled(record):
+        makes = command("deploy --monitoring", state_dir.name)
+        raise StateError(f"cluster {state_dir.name!r} has no monitoring", f"{makes} starts it")
 
 
 @contextlib.contextmanager
-def asking(
-    place: Home, record: Record, cluster: Cluster, answers: float = ANSWER_SECONDS, lasts: float = math.inf
-) -> Iterator[tuple[Prometheus, Beside]]:
+def connect(
+    state_dir: StateDir, record: Record, cluster: Cluster, answers: float = ANSWER_SECONDS, lasts: float = math.inf
+) -> Iterator[tuple[Prometheus, Background]]:
     """Connect to Prometheus through a tunnel.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         record: Record of the cluster.
         cluster: Deployed cluster.
         answers: Seconds within which Prometheus must answer first.
         lasts: Seconds after which its client refuses further queries.
 
     Yields:
-        The client, and the function of the tunnel that waits, as in ``process.beside``.
+        The client, and the function of the tunnel that waits, as in ``process.background``.
 
     Raises:
         StateError: The cluster has no monitoring.
         CommandFailed: The tunnel cannot be opened.
         NodesFailed: Prometheus does not answer in time.
     """
-    require(place, record)
+    require(state_dir, record)
     port = tunnel.free_port(None)
     asked = Prometheus(f"http://{tunnel.HERE}:{port}", cluster.name, time.monotonic() + lasts)
-    with asked as prometheus, tunnel.opened(place, cluster, {PROMETHEUS: port}, answers) as wait:
+    with asked as prometheus, tunnel.open_tunnel(state_dir, cluster, {PROMETHEUS: port}, answers) as wait:
         yield prometheus, wait
 
 
-def grafana_lack(place: Home, record: Record, cluster: Cluster) -> str:
+def grafana_lack(state_dir: StateDir, record: Record, cluster: Cluster) -> str:
     """Return why Grafana does not run on the head; "" if it does.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         record: Record of the cluster.
         cluster: Deployed cluster.
 
@@ -78,10 +78,10 @@ def grafana_lack(place: Home, record: Record, cluster: Cluster) -> str:
     if record.config["monitoring"].get("grafana") == "off":
         return "monitoring.grafana is off"
     asks = f"cat {GRAFANA_FACT} 2>/dev/null || true"
-    argv = ssh.client_command(place, cluster, cluster.head, [asks], ["-o", "BatchMode=yes"])
+    argv = ssh.client_command(state_dir, cluster, cluster.head, [asks], ["-o", "BatchMode=yes"])
     try:
-        said = " ".join(process.run("ask the head for Grafana", argv, seconds=ANSWER_SECONDS).split())
+        answer = " ".join(process.run("ask the head for Grafana", argv, seconds=ANSWER_SECONDS).split())
     except CommandFailed as error:
         error.hint = f"{command('status', cluster.name)} shows whether the head answers"
         raise
-    return "" if said == THERE else said or "no deploy has put it there"
+    return "" if answer == THERE else answer or "no deploy has put it there"

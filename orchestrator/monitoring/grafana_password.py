@@ -5,17 +5,19 @@ from contextlib import AbstractContextManager
 from orchestrator.config import Config
 from orchestrator.services import password
 from orchestrator.services.password import Secret
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 USER = "admin"
 
 
-def settled(place: Home, wanted: Config) -> AbstractContextManager[None]:
+def provision_password(state_dir: StateDir, wanted: Config) -> AbstractContextManager[None]:
     """Wrap a deploy: keep the password for as long as the head has, or may have, Prometheus and Grafana."""
-    return password.settled(place.monitoring, Secret, wanted.monitoring.enabled, wanted.monitoring_password)
+    return password.provision_password(
+        state_dir.monitoring, Secret, wanted.monitoring.enabled, wanted.monitoring_password
+    )
 
 
-def read(place: Home) -> str | None:
+def read(state_dir: StateDir) -> str | None:
     """Read the password; None without monitoring. Raises StateError if the file cannot be read."""
-    kept = password.read(place.monitoring, Secret)
-    return kept.password if kept else None
+    secret = password.read(state_dir.monitoring, Secret)
+    return secret.password if secret else None

@@ -98,8 +98,8 @@ class Prometheus:
 
     def query(self, expression: str, at: float | None = None) -> list[Series]:
         """Query an instant vector, one sample per series, as of ``at`` (unix seconds; default: the server's now)."""
-        given = {"query": expression, **({} if at is None else {"time": at})}
-        return [_series(one) for one in self._ask("query", given, _Data).result]
+        parameters = {"query": expression, **({} if at is None else {"time": at})}
+        return [_series(one) for one in self._ask("query", parameters, _Data).result]
 
     def query_range(self, expression: str, start: float, end: float, step: float) -> list[Series]:
         """Query values over a span of time.
@@ -117,8 +117,8 @@ class Prometheus:
             OrchestratorError: The server does not answer in time or refuses.
             ContractError: The answer has another shape.
         """
-        given = {"query": expression, "start": start, "end": end, "step": step}
-        return [_series(one) for one in self._ask("query_range", given, _Data).result]
+        parameters = {"query": expression, "start": start, "end": end, "step": step}
+        return [_series(one) for one in self._ask("query_range", parameters, _Data).result]
 
     def listed(self, selector: str, start: float, end: float) -> list[dict[str, str]]:
         """List the series that ``selector`` matches in a span of time.
@@ -143,31 +143,31 @@ class Prometheus:
 
     def now(self) -> float:
         """Return the server's clock, in unix seconds."""
-        found = self.query("vector(time())")
-        if len(found) != 1 or not 0 <= found[0].value <= LATEST:
+        answer = self.query("vector(time())")
+        if len(answer) != 1 or not 0 <= answer[0].value <= LATEST:
             raise ContractError("Prometheus has no clock, or one that is wrong: somebody else may control it")
-        return found[0].value
+        return answer[0].value
 
-    def _ask(self, path: str, given: Mapping[str, Any], shape: type[Answered]) -> Answered:
-        code, content = self._get(f"{self.address}/api/v1/{path}", given)
+    def _ask(self, path: str, parameters: Mapping[str, Any], shape: type[Answered]) -> Answered:
+        code, content = self._get(f"{self.address}/api/v1/{path}", parameters)
         try:
             envelope = _Envelope.model_validate_json(content)
             if envelope.status == "error":
                 raise OrchestratorError(
-                    f"Prometheus refuses {given}: {envelope.error}", self._remedy("deploy", "heals")
+                    f"Prometheus refuses {parameters}: {envelope.error}", self._remedy("deploy", "heals")
                 )
             return TypeAdapter(shape).validate_python(envelope.data)
         except ValidationError as error:
             raise ContractError(f"Prometheus answers {code} with another shape: {bounded.problems(error)}") from error
 
-    def _get(self, url: str, given: Mapping[str, Any]) -> tuple[int, bytes]:
+    def _get(self, url: str, parameters: Mapping[str, Any]) -> tuple[int, bytes]:
         """Return the HTTP status and the body."""
         seconds = min(ANSWER_SECONDS, self.until - time.monotonic())
         try:
             if seconds <= 0:
                 raise requests.Timeout("there is no time left")
             timeout = (CONNECT_SECONDS, seconds)
-            with self._session.get(url, params=given, timeout=timeout, stream=True) as answer:
+            with self._session.get(url, params=parameters, timeout=timeout, stream=True) as answer:
                 return answer.status_code, _bounded(answer)
         except requests.RequestException as error:
             raise OrchestratorError(f"Prometheus does not answer: {error}", self._remedy("status", "shows")) from error
@@ -186,9 +186,9 @@ def _bounded(answer: requests.Response) -> bytes:
     return bytes(content)
 
 
-def _series(found: _Result) -> Series:
-    labels = {key: text for key, text in found.metric.items() if key != NAME}
-    samples = [found.value] if found.value else found.values
+def _series(result: _Result) -> Series:
+    labels = {key: text for key, text in result.metric.items() if key != NAME}
+    samples = [result.value] if result.value else result.values
     if not samples:
-        raise ContractError(f"Prometheus has a series without a sample: {bounded.shown(found.metric)}")
-    return Series(found.metric.get(NAME, ""), labels, samples)
+        raise ContractError(f"Prometheus has a series without a sample: {bounded.shown(result.metric)}")
+    return Series(result.metric.get(NAME, ""), labels, samples)

@@ -16,7 +16,7 @@ from orchestrator.monitoring.prometheus import NAME, Prometheus, Series
 from orchestrator.monitoring.summary import PREFIX
 from orchestrator.runs.launch import Run
 from orchestrator.schema import MetricName
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 SCRAPE_SECONDS = 5.0
 MOST_POINTS = 10_000  # of a series: Prometheus refuses more than 11,000
@@ -26,12 +26,12 @@ AROUND_SECONDS = 3600.0  # largest difference between the head's clock and ours
 MARK = f"{PREFIX}progress_ratio"  # every rank exports it from start to end
 
 
-def directory(place: Home, run: Run) -> Path:
+def directory(state_dir: StateDir, run: Run) -> Path:
     """Return the directory for the series of a run."""
-    return place.runs / run.id / "metrics"
+    return state_dir.runs / run.id / "metrics"
 
 
-def known(prometheus: Prometheus) -> set[str]:
+def list_runs(prometheus: Prometheus) -> set[str]:
     """Return the ids of runs with training series in Prometheus."""
     return set(prometheus.label_values("run", MARK))
 
@@ -57,12 +57,12 @@ def fetch(prometheus: Prometheus, run: Run, ended: float | None) -> list[Series]
     counts = Counter(_metric(labels.get(NAME, "")) for labels in prometheus.listed(selector, first, last))
     if len(counts) > MOST_METRICS:
         raise ContractError(f"Prometheus has {len(counts)} metrics of run {run.id}: at most {MOST_METRICS} are kept")
-    found: list[Series] = []
+    series: list[Series] = []
     for name, count in sorted(counts.items()):
         step = max(SCRAPE_SECONDS, math.ceil((last - first) * count / MOST_ROWS), (last - first) / MOST_POINTS)
         answer = prometheus.query_range(name + selector, first, last, step)
-        found += [Series(name, one.labels, one.samples) for one in answer]
-    return found
+        series += [Series(name, one.labels, one.samples) for one in answer]
+    return series
 
 
 def _metric(name: str) -> str:
@@ -84,11 +84,11 @@ def _span(prometheus: Prometheus, run: Run, until: float) -> tuple[float, float]
     return seen[0].samples[0][0] - step, seen[0].samples[-1][0] + step
 
 
-def keep(place: Home, prometheus: Prometheus, run: Run, ended: float | None) -> None:
+def save(state_dir: StateDir, prometheus: Prometheus, run: Run, ended: float | None) -> None:
     """Store the series of a run beside its results, all or none of them.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         prometheus: Client of the cluster's Prometheus.
         run: Run to fetch.
         ended: End of the run in unix seconds; None for now.
@@ -99,7 +99,7 @@ def keep(place: Home, prometheus: Prometheus, run: Run, ended: float | None) -> 
         ContractError: Prometheus answers in another shape.
         OrchestratorError: Prometheus does not answer in time or refuses.
     """
-    target = directory(place, run)
+    target = directory(state_dir, run)
     with _replaced(target) as temporary:
         write(fetch(prometheus, run, ended), temporary)
 
@@ -140,14 +140,14 @@ def _write(path: Path, series: Sequence[Series]) -> None:
 
 def read(source: Path) -> list[Series]:
     """Read the files that :func:`write` wrote. Raises StateError if a file is not one of them."""
-    found: list[Series] = []
+    series: list[Series] = []
     for path in sorted(source.glob("*.csv")):
         try:
             with path.open(newline="") as file:
-                found += _read(path.stem.replace(".", ":"), csv.reader(file))
+                series += _read(path.stem.replace(".", ":"), csv.reader(file))
         except (OSError, ValueError, StopIteration, csv.Error) as error:
             raise StateError(f"{path} cannot be read: {error or 'it is empty'}", "restore it from a copy") from error
-    return found
+    return series
 
 
 def _read(name: str, rows: Iterator[list[str]]) -> list[Series]:

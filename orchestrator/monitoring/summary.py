@@ -64,8 +64,8 @@ class _Values:
         self.series = [s for s in series if s.name.startswith(PREFIX) and "rank" in s.labels]
 
     def all(self, name: str, **labels: str) -> list[float]:
-        found = (s for s in self.series if s.name == PREFIX + name and labels.items() <= s.labels.items())
-        return [s.value for s in found if is_usable(s.value)]
+        matching = (s for s in self.series if s.name == PREFIX + name and labels.items() <= s.labels.items())
+        return [s.value for s in matching if is_usable(s.value)]
 
     def any(self, name: str, **labels: str) -> float | None:
         return next(iter(self.all(name, **labels)), None)
@@ -74,12 +74,12 @@ class _Values:
         return max(self.all(name), default=None)
 
     def total(self, name: str) -> float | None:
-        found = self.all(name)
-        return sum(found) if found else None
+        matching = self.all(name)
+        return sum(matching) if matching else None
 
     def average(self, name: str, **labels: str) -> float | None:
-        found = self.all(name, **labels)
-        return sum(found) / len(found) if found else None
+        matching = self.all(name, **labels)
+        return sum(matching) / len(matching) if matching else None
 
     def mean(self, histogram: str, **labels: str) -> float | None:
         """Return the mean seconds of an observation."""
@@ -97,8 +97,8 @@ def by_run(series: Sequence[Series]) -> dict[str, Summary]:
     for one in series:
         if one.name.startswith(PREFIX) and {"run", "rank"} <= one.labels.keys():
             runs.setdefault(one.labels["run"], []).append(one)
-    found = [_summary(run, of_run) for run, of_run in runs.items()]
-    return {one.run: one for one in sorted(found, key=lambda one: (one.started or 0.0, one.run))}
+    summaries = [_summary(run, of_run) for run, of_run in runs.items()]
+    return {one.run: one for one in sorted(summaries, key=lambda one: (one.started or 0.0, one.run))}
 
 
 def _summary(run: str, series: Sequence[Series]) -> Summary:

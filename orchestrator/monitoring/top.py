@@ -54,7 +54,7 @@ class Slowest:
 
 
 @dataclass(frozen=True)
-class RunNow:
+class RunningRun:
     """A run, with current values while it is active.
 
     ``images_per_second`` and ``split`` (fractions of a step, 0 to 1) are over the last 30 s, and None after its end.
@@ -87,10 +87,10 @@ class Top:
 
     time: float
     nodes: list[Node]
-    runs: list[RunNow]
+    runs: list[RunningRun]
 
 
-def look(prometheus: Prometheus, nodes: Sequence[str]) -> Top:
+def query_top(prometheus: Prometheus, nodes: Sequence[str]) -> Top:
     """Read the state of ``nodes``, in their order, and the active runs, or else the last run of the past hour.
 
     Raises the errors of ``Prometheus``.
@@ -98,7 +98,7 @@ def look(prometheus: Prometheus, nodes: Sequence[str]) -> Top:
     now = prometheus.now()
     of_nodes, of_runs = prometheus.query(NODES), prometheus.query(RUNS)
     training = prometheus.query(TRAINING % RUNNING)
-    found = (
+    runs = (
         list(summary.by_run(training).values())
         or list(summary.by_run(prometheus.query(TRAINING % RECENT)).values())[-1:]
     )
@@ -106,7 +106,7 @@ def look(prometheus: Prometheus, nodes: Sequence[str]) -> Top:
     return Top(
         now,
         [_node(name, [one for one in of_nodes if one.labels.get("node") == name]) for name in nodes],
-        [_run(one, of_runs, one.run in going, now) for one in found],
+        [_run(one, of_runs, one.run in going, now) for one in runs],
     )
 
 
@@ -141,9 +141,9 @@ def _gpu(number: str, series: Sequence[Series]) -> Gpu:
     )
 
 
-def _run(whole: Summary, series: Sequence[Series], running: bool, now: float) -> RunNow:
+def _run(whole: Summary, series: Sequence[Series], running: bool, now: float) -> RunningRun:
     mine = [one for one in series if one.labels.get("run") == whole.run] if running else []
-    return RunNow(
+    return RunningRun(
         run=whole.run,
         running=running,
         model=whole.model,
@@ -182,5 +182,5 @@ def _slowest(series: Iterable[Series]) -> Slowest | None:
 
 def _value(series: Iterable[Series], name: str, **labels: str) -> float | None:
     """Return the value of the first usable series with that name and labels; None without one."""
-    found = (one.value for one in series if one.name == name and labels.items() <= one.labels.items())
-    return next((value for value in found if is_usable(value)), None)
+    values = (one.value for one in series if one.name == name and labels.items() <= one.labels.items())
+    return next((value for value in values if is_usable(value)), None)

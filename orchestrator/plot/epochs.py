@@ -21,7 +21,7 @@ ROOM = 1.08  # factor above the highest point
 MARKED = 40  # epochs; longer curves have no markers
 
 
-def draw(found: Results, path: Path) -> None:
+def draw(results: Results, path: Path) -> None:
     """Write the picture of a run, or a page with it.
 
     Raises:
@@ -29,57 +29,57 @@ def draw(found: Results, path: Path) -> None:
         StateError: The run has no epoch.
     """
     plot.require(path, FORMATS)
-    if not found.epochs:
-        raise StateError(f"run {found.run} has no epoch to draw", "it ended before its first one did")
+    if not results.epochs:
+        raise StateError(f"run {results.run} has no epoch to draw", "it ended before its first one did")
     suffix = path.suffix.lower()
     if suffix == ".html":
-        svg = plot.rendered(picture(found), ".svg").decode()
-        return plot.write(html.text(found, svg).encode(), path)
-    plot.write(plot.rendered(picture(found), suffix), path)
+        svg = plot.rendered(picture(results), ".svg").decode()
+        return plot.write(html.text(results, svg).encode(), path)
+    plot.write(plot.rendered(picture(results), suffix), path)
 
 
-def picture(found: Results) -> "Figure":
+def picture(results: Results) -> "Figure":
     """Draw four panels over the same epochs."""
     figure = plot.canvas(WIDE, HIGH)
-    figure.suptitle(f"{found.config.model} on {found.config.dataset}", x=0.01, ha="left", size=18, weight="bold")
-    explanation = explain(found)
-    said = f"{html.headline(found)}\n{explanation.finding if explanation else ''}".strip()
-    figure.supxlabel(said, x=0.01, ha="left", size=11, linespacing=1.5)
+    figure.suptitle(f"{results.config.model} on {results.config.dataset}", x=0.01, ha="left", size=18, weight="bold")
+    explanation = explain(results)
+    title = f"{html.headline(results)}\n{explanation.finding if explanation else ''}".strip()
+    figure.supxlabel(title, x=0.01, ha="left", size=11, linespacing=1.5)
     for panel, drawn in zip(figure.subplots(2, 2).flat, (_loss, _top1, _images, _split), strict=True):
-        drawn(panel, found)
-        _over_epochs(panel, found.epochs)
+        drawn(panel, results)
+        _over_epochs(panel, results.epochs)
     return figure
 
 
-def _loss(panel: "Axes", found: Results) -> None:
+def _loss(panel: "Axes", results: Results) -> None:
     for name, colour in plot.SPLITS.items():
-        values = [getattr(epoch, name).loss for epoch in found.epochs]
-        _line(panel, found.epochs, values, colour, f"{name}: {values[-1]:.3g} at the end")
-    panel.set_ylim(0.0, max(max(epoch.train.loss, epoch.test.loss) for epoch in found.epochs) * ROOM or 1.0)
+        values = [getattr(epoch, name).loss for epoch in results.epochs]
+        _line(panel, results.epochs, values, colour, f"{name}: {values[-1]:.3g} at the end")
+    panel.set_ylim(0.0, max(max(epoch.train.loss, epoch.test.loss) for epoch in results.epochs) * ROOM or 1.0)
     _named(panel, "Loss", "nats")
 
 
-def _top1(panel: "Axes", found: Results) -> None:
+def _top1(panel: "Axes", results: Results) -> None:
     for name, colour in plot.SPLITS.items():
-        values = [getattr(epoch, name).top1 * 100 for epoch in found.epochs]
-        _line(panel, found.epochs, values, colour, f"{name}: {max(values):.1f} % at best")
-    if len(found.epochs) == 1:
+        values = [getattr(epoch, name).top1 * 100 for epoch in results.epochs]
+        _line(panel, results.epochs, values, colour, f"{name}: {max(values):.1f} % at best")
+    if len(results.epochs) == 1:
         panel.set_ylim(0.0, 100.0)
     _named(panel, "Accuracy", "top-1, %")
 
 
-def _images(panel: "Axes", found: Results) -> None:
-    values = [epoch.images_per_second for epoch in found.epochs]
-    _line(panel, found.epochs, values, plot.BLACK, f"all ranks together: {fmean(values):.0f} on average")
+def _images(panel: "Axes", results: Results) -> None:
+    values = [epoch.images_per_second for epoch in results.epochs]
+    _line(panel, results.epochs, values, plot.BLACK, f"all ranks together: {fmean(values):.0f} on average")
     panel.set_ylim(0.0, max(values) * ROOM or 1.0)
     _named(panel, "Speed of training", "images/s")
 
 
-def _split(panel: "Axes", found: Results) -> None:
+def _split(panel: "Axes", results: Results) -> None:
     """Draw stacked bars of the means over the ranks; an epoch without a split has no bar."""
-    known = [epoch for epoch in found.epochs if epoch.compute_seconds]
+    known = [epoch for epoch in results.epochs if epoch.compute_seconds]
     numbers, below = [epoch.epoch for epoch in known], [0.0] * len(known)
-    for part, label in _shares(found).items():
+    for part, label in _shares(results).items():
         high = [fmean(getattr(epoch, f"{part}_seconds")) * 1e3 for epoch in known]
         width = 0.8 if len(known) <= MARKED else 1.0
         panel.bar(numbers, high, width=width, bottom=below, color=plot.PARTS[part], label=label)
@@ -90,9 +90,9 @@ def _split(panel: "Axes", found: Results) -> None:
     _named(panel, "One step", "ms, mean over ranks")
 
 
-def _shares(found: Results) -> dict[str, str]:
+def _shares(results: Results) -> dict[str, str]:
     """Return the legend of each part with its share of all steps, counted as for the bottleneck."""
-    ranks = split(found)
+    ranks = split(results)
     seconds = {part: sum(getattr(rank, part) for rank in ranks) for part in plot.PARTS}
     whole = sum(seconds.values())
     return {part: f"{part} {spent / whole * 100:.0f} %" for part, spent in seconds.items()} if whole else {}

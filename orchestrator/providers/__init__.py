@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,19 @@ class Provider(Protocol):
     def preflight(self, config: Config, record: Record | None) -> None:
         """Raise PreflightError, with all findings at once, if this cluster could not be made."""
 
-    def callers(self, config: Config, record: "Record | None") -> list[str]:
+    def default_allow_from(self, config: Config, record: "Record | None") -> list[str]:
         """Return the networks from which the nodes see this machine: the default of ``allow_from``."""
 
     def variables(self, config: Config, record: Record) -> dict[str, Any]:
         """Return the provider's own object among Terraform's variables. Make no resources."""
 
-    def accelerated(self, config: Config, record: "Record | None") -> tuple[str | None, str]:
+    def gpu_and_image(self, config: Config, record: "Record | None") -> tuple[str | None, str]:
         """Return the provider's name for the nodes' GPUs (None without GPUs), and its name for their image."""
 
-    def prepare(self, record: Record, place: Home) -> None:
+    def prepare(self, record: Record, state_dir: StateDir) -> None:
         """Build the images that the nodes need."""
 
-    def strays(self, place: Home, record: Record) -> Sequence[Resource]:
+    def unmanaged(self, state_dir: StateDir, record: Record) -> Sequence[Resource]:
         """Return unrecorded resources of this deployment, for ``provision`` to remove. Change nothing.
 
         Raises:
@@ -61,39 +61,39 @@ class Provider(Protocol):
         """
 
     def provision(
-        self, place: Home, record: Record, strays: Sequence[Resource], on_line: Callable[[str], None]
+        self, state_dir: StateDir, record: Record, unmanaged: Sequence[Resource], on_line: Callable[[str], None]
     ) -> tuple[Cluster, dict[str, str]]:
         """Make the cluster that ``record.variables`` describe.
 
         Args:
-            place: State directory of the cluster.
+            state_dir: State directory of the cluster.
             record: Record of the deployment.
-            strays: Resources to remove first, from :meth:`strays`.
+            unmanaged: Resources to remove first, from :meth:`unmanaged`.
             on_line: Receives lines of progress.
 
         Returns:
             The cluster, and the reasons for missing nodes if the remaining ones are enough.
         """
 
-    def destroy(self, place: Home, record: Record, on_line: Callable[[str], None]) -> None:
+    def destroy(self, state_dir: StateDir, record: Record, on_line: Callable[[str], None]) -> None:
         """Remove the resources that :meth:`provision` made.
 
         Args:
-            place: State directory of the cluster.
+            state_dir: State directory of the cluster.
             record: Record of the deployment.
             on_line: Receives lines of progress.
         """
 
-    def survey(self, record: Record) -> list[Resource]:
+    def list_resources(self, record: Record) -> list[Resource]:
         """Return every resource that the provider holds for this deployment, found by label or tag."""
 
-    def lost(self, record: Record, recorded: Mapping[str, str]) -> list[str]:
+    def to_replace(self, record: Record, recorded: Mapping[str, str]) -> list[str]:
         """Return addresses in ``recorded`` (address -> identity) to make again, which Terraform would not notice."""
 
-    def faults(self, record: Record) -> dict[str, str]:
+    def failure_reasons(self, record: Record) -> dict[str, str]:
         """Return the nodes that could not be made, each with the provider's own reason."""
 
-    def strangers(self, config: Config) -> list[Resource]:
+    def unowned_resources(self, config: Config) -> list[Resource]:
         """Return every resource that carries the label of the cluster's name, of any deployment."""
 
     def remove(self, config: Config, resources: Iterable[Resource]) -> None:

@@ -8,23 +8,23 @@ from orchestrator.config import Config
 from orchestrator.errors import CommandFailed, PreflightError, command
 from orchestrator.progress import log_errors
 from orchestrator.providers import Resource, unrecorded
-from orchestrator.providers.unrecorded import strays
-from orchestrator.state import Home, Record
+from orchestrator.providers.unrecorded import unmanaged
+from orchestrator.state import Record, StateDir
 
-__all__ = ["destroy", "provision", "strays"]
+__all__ = ["destroy", "provision", "unmanaged"]
 
 OnLine = Callable[[str], None]
 
 
 def provision(
-    place: Home, record: Record, strays: Sequence[Resource], on_line: OnLine
+    state_dir: StateDir, record: Record, unmanaged: Sequence[Resource], on_line: OnLine
 ) -> tuple[Cluster, dict[str, str]]:
     """Apply. If nodes cannot be made and enough are left, continue without them.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         record: Record of the deployment.
-        strays: Resources to remove first: they hold names and addresses that are needed again.
+        unmanaged: Resources to remove first: they hold names and addresses that are needed again.
         on_line: Receives lines of progress.
 
     Returns:
@@ -34,14 +34,14 @@ def provision(
         CommandFailed: Terraform failed, or too many nodes could not be made.
     """
     provider, name = providers.of(record), record.config["provider"]
-    provider.remove(told(record), strays)
-    lost = provider.lost(record, terraform.recorded(place, name).recorded)
+    provider.remove(resolved_config(record), unmanaged)
+    lost = provider.to_replace(record, terraform.recorded(state_dir, name).recorded)
     try:
-        return terraform.apply(place, name, record.variables, lost, on_line), {}
+        return terraform.apply(state_dir, name, record.variables, lost, on_line), {}
     except terraform.NodesNotMade as failed:
-        said = provider.faults(record)  # before the next apply, which destroys the failed nodes
-        missing = {name: said.get(name, reason) for name, reason in _tolerable(record, failed).items()}
-        return _apply_without(place, record, missing, on_line), missing
+        reasons = provider.failure_reasons(record)  # before the next apply, which destroys the failed nodes
+        missing = {name: reasons.get(name, reason) for name, reason in _tolerable(record, failed).items()}
+        return _apply_without(state_dir, record, missing, on_line), missing
 
 
 def _tolerable(record: Record, failed: terraform.NodesNotMade) -> dict[str, str]:
@@ -60,15 +60,15 @@ def _tolerable(record: Record, failed: terraform.NodesNotMade) -> dict[str, str]
     return workers
 
 
-def _apply_without(place: Home, record: Record, missing: Iterable[str], on_line: OnLine) -> Cluster:
+def _apply_without(state_dir: StateDir, record: Record, missing: Iterable[str], on_line: OnLine) -> Cluster:
     name, without = record.config["provider"], {**record.variables, "without": sorted(missing)}
     try:
-        return terraform.apply(place, name, without, [], on_line)
+        return terraform.apply(state_dir, name, without, [], on_line)
     except terraform.NodesNotMade:  # the head may have failed before the worker that gives way to it was removed
-        return terraform.apply(place, name, without, [], on_line)
+        return terraform.apply(state_dir, name, without, [], on_line)
 
 
-def require_same_place(config: Config, key: str, before: str | None, here: str | None) -> None:
+def require_same_location(config: Config, key: str, before: str | None, here: str | None) -> None:
     """Raise PreflightError if the cluster is deployed in another place than ``key`` says now.
 
     Args:
@@ -115,26 +115,26 @@ def image_gone(config: Config, image: object) -> PreflightError:
     )
 
 
-def destroy(place: Home, record: Record, on_line: OnLine) -> None:
+def destroy(state_dir: StateDir, record: Record, on_line: OnLine) -> None:
     """Destroy the resources in Terraform's state. If that fails, remove those that carry the cluster's labels.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         record: Record of the deployment.
         on_line: Receives lines of progress.
     """
-    provider, settings = providers.of(record), told(record)
+    provider, settings = providers.of(record), resolved_config(record)
     with log_errors("removing what Terraform does not know"):  # first: a stray node would hold the network
-        provider.remove(settings, unrecorded.find(place, record))
+        provider.remove(settings, unrecorded.find(state_dir, record))
     try:
-        terraform.destroy(place, record.config["provider"], on_line)
+        terraform.destroy(state_dir, record.config["provider"], on_line)
     except (CommandFailed, PreflightError) as error:
         progress.note(f"{error.message}\nremoving by label instead")
     with log_errors("removing by label"):  # the receipt lists what remains
-        provider.remove(settings, provider.survey(record))
+        provider.remove(settings, provider.list_resources(record))
 
 
-def told(record: Record) -> Config:
+def resolved_config(record: Record) -> Config:
     """Return the configuration of a deployment, unset keys filled from its variables: defaults may have changed."""
     settings = config.usable(record.config)
     section, resolved = getattr(settings, settings.provider), record.variables.get(settings.provider, {})

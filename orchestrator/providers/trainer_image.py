@@ -8,13 +8,13 @@ from orchestrator.cluster import SHARED
 from orchestrator.config import stored
 from orchestrator.docker import build, context
 from orchestrator.docker.engine import Engine
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 
 IMAGE = "trainer"
 WAIT_SECONDS = 3600.0  # for another deploy that builds and packs the image
 
 
-def prepare(record: Record, place: Home) -> None:
+def prepare(record: Record, state_dir: StateDir) -> None:
     """Build and pack the trainer's image if its archive is not on this machine.
 
     Raises:
@@ -26,14 +26,14 @@ def prepare(record: Record, place: Home) -> None:
         return
     with lock.waited(path.with_name("lock"), "packs the trainer's image", WAIT_SECONDS, "XDG_CACHE_HOME"):
         if not path.exists():
-            _pack(record, place, path)
+            _pack(record, state_dir, path)
 
 
-def _pack(record: Record, place: Home, path: Path) -> None:
+def _pack(record: Record, state_dir: StateDir, path: Path) -> None:
     for left in path.parent.glob(".*.tar.zst.*"):  # left by a killed command
         left.unlink()
     engine, base = Engine(), stored(record.config).local.base_image
-    tag = build.ensure(engine, IMAGE, base, place.log("image"), record.gpu.accelerator)
+    tag = build.ensure(engine, IMAGE, base, state_dir.log("image"), record.gpu.accelerator)
     with progress.step("Packing the trainer's image (once)") as step:
         build.archive(engine, tag, path, lambda done: step.detail(f"{done >> 20} MiB"))
 

@@ -6,47 +6,47 @@ from collections.abc import Sequence
 from orchestrator import providers, terraform
 from orchestrator.errors import StateError, command
 from orchestrator.providers import Resource
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 
 _REMADE = re.compile(r"-worker-\d+$|-grafana(-data)?$")
 REPLACED = "container"  # holds no data, and cannot be told from its successor, which has the same name
 
 
-def find(place: Home, record: Record) -> list[Resource]:
+def find(state_dir: StateDir, record: Record) -> list[Resource]:
     """Return all resources of this deployment that Terraform's state does not record, or records as tainted."""
-    held = set(terraform.recorded(place, record.config["provider"]).recorded.values())
-    return [resource for resource in providers.of(record).survey(record) if resource.identity not in held]
+    held = set(terraform.recorded(state_dir, record.config["provider"]).recorded.values())
+    return [resource for resource in providers.of(record).list_resources(record) if resource.identity not in held]
 
 
-def strays(place: Home, record: Record) -> list[Resource]:
+def unmanaged(state_dir: StateDir, record: Record) -> list[Resource]:
     """Return the resources left by an interrupted apply, for the next apply to remove.
 
     Raises:
         StateError: A resource may be the head or needed by the head: then Terraform's state is lost, or older than the
             cluster.
     """
-    found = find(place, record)
-    doubtful = _doubtful(place, record, found) if record.configured else []
+    unrecorded = find(state_dir, record)
+    doubtful = _doubtful(state_dir, record, unrecorded) if record.configured else []
     if doubtful:
-        raise _refusal(place, record, doubtful)
-    return found
+        raise _refusal(state_dir, record, doubtful)
+    return unrecorded
 
 
-def _doubtful(place: Home, record: Record, found: Sequence[Resource]) -> list[Resource]:
+def _doubtful(state_dir: StateDir, record: Record, unrecorded: Sequence[Resource]) -> list[Resource]:
     """Return resources that an interrupted apply does not explain, without workers and Grafana: they are made again."""
-    tainted = terraform.recorded(place, record.config["provider"]).identities
-    others = [one for one in found if not _REMADE.search(one.name) and one.identity not in tainted]
-    kept = terraform.kept(place)
-    if record.settled or kept is None:
+    tainted = terraform.recorded(state_dir, record.config["provider"]).identities
+    others = [one for one in unrecorded if not _REMADE.search(one.name) and one.identity not in tainted]
+    has_copy = terraform.kept(state_dir)
+    if record.settled or has_copy is None:
         return others
-    return [one for one in others if one.identity in kept.identities and one.kind != REPLACED]
+    return [one for one in others if one.identity in has_copy.identities and one.kind != REPLACED]
 
 
-def _refusal(place: Home, record: Record, doubtful: Sequence[Resource]) -> StateError:
-    path = terraform.state_path(place, record.config["provider"])
+def _refusal(state_dir: StateDir, record: Record, doubtful: Sequence[Resource]) -> StateError:
+    path = terraform.state_path(state_dir, record.config["provider"])
     return StateError(
-        f"{path} does not record {', '.join(map(str, doubtful))} of cluster {place.name!r}: "
+        f"{path} does not record {', '.join(map(str, doubtful))} of cluster {state_dir.name!r}: "
         "the file is lost, damaged or older than the cluster, and a deploy would remove them",
-        f"restore {path} from a copy of this directory, or {command('teardown', place.name)} fetches the runs and "
+        f"restore {path} from a copy of this directory, or {command('teardown', state_dir.name)} fetches the runs and "
         "removes the cluster",
     )

@@ -29,18 +29,18 @@ SMALL_IMAGE = 64  # pixels; some networks downsample smaller images less, and th
 MEMORY_SHARE = 0.9  # share of the free memory that a rank plans to use
 
 
-def training_images(dataset: str, found: int | None, world: int) -> int:
+def training_images(dataset: str, count: int | None, world: int) -> int:
     """Return the number of training images.
 
     Args:
         dataset: Name of the data set.
-        found: Images in the data set, or None for synthetic data.
+        count: Images in the data set, or None for synthetic data.
         world: Number of ranks.
 
     Returns:
-        ``found``, or as many as are generated for a synthetic data set.
+        ``count``, or as many as are generated for a synthetic data set.
     """
-    return SYNTHETIC_IMAGES_PER_SLOT * world if found is None else found
+    return SYNTHETIC_IMAGES_PER_SLOT * world if count is None else count
 
 
 def batch_size(train: Train, images: int, world: int, memory: int | None) -> int:
@@ -89,8 +89,8 @@ def fitting_batch(train: Train, memory: int) -> int:
 
 def _memory(model: str, size: int) -> tuple[float, float]:
     """Return MiB of a rank without images, and of one image of ``size`` pixels; small images may differ."""
-    said = card(model)
-    cost = said.get("small_memory", said["memory"]) if size < SMALL_IMAGE else said["memory"]
+    of_model = card(model)
+    cost = of_model.get("small_memory", of_model["memory"]) if size < SMALL_IMAGE else of_model["memory"]
     return cost["rank"], cost["image"] * (size / cost["image_size"]) ** 2
 
 
@@ -116,13 +116,13 @@ def resolve(train: Train, run: str, data: str | None, images: int, world: int, t
         ConfigError: The model, the data set or the user's recipe cannot be used.
     """
     model, dataset = require(train)
-    found = {key: value for key, value in recipe(train).items() if key not in communication.OF_LAUNCH}
-    found["learning_rate"] *= batch / found["batch_size"]
-    given = train.model_dump(exclude_none=True, exclude={"model", "dataset", "data", "recipe", "fp16_allreduce"})
-    said = communication.settings(train)
+    settings = {key: value for key, value in recipe(train).items() if key not in communication.OF_LAUNCH}
+    settings["learning_rate"] *= batch / settings["batch_size"]
+    options = train.model_dump(exclude_none=True, exclude={"model", "dataset", "data", "recipe", "fp16_allreduce"})
+    exchange = communication.settings(train)
     if train.steps:
-        per_step = world * batch * said["backward_passes_per_step"]
-        found["epochs"] = max(found["epochs"], math.ceil(train.steps / max(1, images // per_step)))
+        per_step = world * batch * exchange["backward_passes_per_step"]
+        settings["epochs"] = max(settings["epochs"], math.ceil(train.steps / max(1, images // per_step)))
     synthetic = images if data is None else 0
     facts = {"run": run, "model": model, "dataset": dataset, "data": data, "threads": threads, "batch_size": batch}
-    return TrainConfig(**{**found, **given, **said, **facts, "synthetic_images": synthetic})
+    return TrainConfig(**{**settings, **options, **exchange, **facts, "synthetic_images": synthetic})

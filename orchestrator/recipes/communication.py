@@ -18,10 +18,10 @@ def settings(train: Train) -> dict[str, Any]:
     Raises:
         ConfigError: As :func:`orchestrator.recipes.select.recipe` does.
     """
-    given = {key: value for key in KEYS if (value := getattr(train, key)) is not None}
+    options = {key: value for key in KEYS if (value := getattr(train, key)) is not None}
     older = {"compression": "fp16"} if train.fp16_allreduce else {}
     defaults = {key: TrainConfig.model_fields[key].default for key in KEYS} | {"compression": "auto"}
-    return {key: {**defaults, **recipe(train), **older, **given}[key] for key in KEYS}
+    return {key: {**defaults, **recipe(train), **older, **options}[key] for key in KEYS}
 
 
 def passes(train: Train) -> int:
@@ -29,19 +29,19 @@ def passes(train: Train) -> int:
     return int(settings(train)["backward_passes_per_step"])
 
 
-def launched(train: Train, launch: Launch) -> Launch:
+def launch_options(train: Train, launch: Launch) -> Launch:
     """Return ``launch`` with its unset keys of OF_LAUNCH taken from the recipes; "auto" becomes MPI for Adasum."""
-    said = recipe(train)
-    open_keys = {key: said[key] for key in OF_LAUNCH if key in said and getattr(launch, key) is None}
+    of_recipe = recipe(train)
+    open_keys = {key: of_recipe[key] for key in OF_LAUNCH if key in of_recipe and getattr(launch, key) is None}
     by_mpi = launch.controller == "auto" and settings(train)["adasum"]
     return launch.model_copy(update=open_keys | ({"controller": "mpi"} if by_mpi else {}))
 
 
-def require(said: Mapping[str, Any], controller: str, ranks: int, nodes: int | None) -> None:
-    """Raise ConfigError if the KEYS in ``said`` do not fit each other or the launch of the run.
+def require(exchange: Mapping[str, Any], controller: str, ranks: int, nodes: int | None) -> None:
+    """Raise ConfigError if the KEYS in ``exchange`` do not fit each other or the launch of the run.
 
     Args:
-        said: Values of KEYS.
+        exchange: Values of KEYS.
         controller: Controller of the run: gloo or mpi.
         ranks: Number of ranks.
         nodes: Number of nodes of a cluster with GPUs, else None. With GPUs, Horovod takes the mean within each node and
@@ -51,7 +51,7 @@ def require(said: Mapping[str, Any], controller: str, ranks: int, nodes: int | N
         ConfigError: Adasum is used with a setting that Horovod does not support, or with a number that is no power of
             two.
     """
-    if not said["adasum"]:
+    if not exchange["adasum"]:
         return
     number, what = (ranks, "ranks") if nodes is None else (nodes, "nodes with GPUs")
     problems = []
@@ -59,10 +59,10 @@ def require(said: Mapping[str, Any], controller: str, ranks: int, nodes: int | N
         problems.append(f"launch.controller: {controller}: Horovod has Adasum with mpi alone")
     if number & (number - 1):
         problems.append(f"train.adasum: {number} {what}: Horovod's Adasum needs 1, 2, 4, 8 or another power of two")
-    if said["compression"] == "bf16":
+    if exchange["compression"] == "bf16":
         problems.append("train.compression: bf16: not with Adasum, which Horovod does in 32 bits or fp16")
-    if said["gradient_predivide_factor"] != 1:
-        factor = said["gradient_predivide_factor"]
+    if exchange["gradient_predivide_factor"] != 1:
+        factor = exchange["gradient_predivide_factor"]
         problems.append(f"train.gradient_predivide_factor: {factor:g}: not with Adasum, which takes no mean")
     if problems:
         fewer = 1 << (number.bit_length() - 1)

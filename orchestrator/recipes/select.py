@@ -47,12 +47,12 @@ def _misfits(train: Train, model: str, dataset: str) -> list[str]:
     return _wrong_shape(train, has, _merged(train, model, dataset)) or _too_small(train, model, dataset)
 
 
-def _wrong_shape(train: Train, has: dict[str, Any], said: dict[str, Any]) -> list[str]:
+def _wrong_shape(train: Train, has: dict[str, Any], shapes: dict[str, Any]) -> list[str]:
     """Return image sizes and classes that were asked for and differ from those of the data set, if these are fixed."""
     if train.dataset in ANY_SHAPE:
         return []
-    size, changed = has["image_size"], [key for key in ("image_size", "classes") if said[key] != has[key]]
-    problems = [f"{train.recipe}: {key}: {said[key]}: {train.dataset} has {has[key]}" for key in changed]
+    size, changed = has["image_size"], [key for key in ("image_size", "classes") if shapes[key] != has[key]]
+    problems = [f"{train.recipe}: {key}: {shapes[key]}: {train.dataset} has {has[key]}" for key in changed]
     if train.image_size not in (None, size):
         whose = f"images of {train.dataset} have {size} pixels" if size > 1 else f"{train.dataset} is a table"
         problems.append(f"train.image_size: {train.image_size}: {whose}")
@@ -71,7 +71,7 @@ def _merged(train: Train, model: str, dataset: str) -> dict[str, Any]:
     """Merge the model's recipe for all data sets, its recipe for this one, then the user's recipe likewise."""
     sections = [card(model)["common"], card(model).get(dataset, {})]
     if train.recipe:
-        found = validate.own(train.recipe, list(datasets()))
-        sections += [found.get("common", {}), found.get(dataset, {})]
+        own = validate.own(train.recipe, list(datasets()))
+        sections += [own.get("common", {}), own.get(dataset, {})]
     shape = {key: datasets()[dataset][key] for key in ("classes", "image_size", "channels")}
     return {key: value for section in (shape, *sections) for key, value in section.items()}

@@ -69,10 +69,8 @@ def own(path: Path, datasets: list[str]) -> dict[str, dict[str, Any]]:
     sections = ["common", *datasets]
     form = create_model("Recipe", __base__=Section, **dict.fromkeys(sections, (Settings, Settings())))  # type: ignore[call-overload]
     try:
-        found: dict[str, dict[str, Any]] = form.model_validate({} if values is None else values).model_dump(
-            exclude_unset=True
-        )
+        recipe = form.model_validate({} if values is None else values)
     except ValidationError as error:
         known = [*sections, *(f"{section}.{key}" for section in sections for key in Settings.model_fields)]
         raise ConfigError([explain(e, f"{path}: ", known) for e in error.errors()]) from None
-    return found
+    return dict(recipe.model_dump(exclude_unset=True))

@@ -20,7 +20,7 @@ from orchestrator.runs import log as runs_log
 from orchestrator.runs.launch import Run
 from orchestrator.schema import Failure, RunStatus
 from orchestrator.ssh import Session, Unreachable
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 KILLED = 128 + 9
 LOOPBACK = "lo"
@@ -30,7 +30,7 @@ RECONNECTIONS, RECONNECT_SECONDS = 4, 0.5
 
 
 @dataclass(frozen=True)
-class Seen:
+class RunState:
     """A run and its current state.
 
     The state is "running", "finished", "failed", "stopped", "lost" (the head went down during the run) or "unknown"
@@ -43,10 +43,10 @@ class Seen:
 
 
 @contextmanager
-def head_session(place: Home, cluster: Cluster) -> Iterator[Session]:
+def head_session(state_dir: StateDir, cluster: Cluster) -> Iterator[Session]:
     """Open a session on the head. Raises NodesFailed if the head does not answer, or stops answering."""
     try:
-        with ssh.connect(place, cluster, cluster.head) as session:
+        with ssh.connect(state_dir, cluster, cluster.head) as session:
             yield session
     except Unreachable as error:
         status, deploy = command("status", cluster.name), command("deploy", cluster.name)
@@ -55,18 +55,18 @@ def head_session(place: Home, cluster: Cluster) -> Iterator[Session]:
 
 
 @dataclass(frozen=True)
-class Ready:
+class NodeResources:
     """Resources of healthy nodes: the network ``interface`` that connects them, and ``memory`` in bytes per rank."""
 
     interface: str
     memory: int
 
 
-def ready(place: Home, cluster: Cluster, digest: str, options: Launch) -> Ready:
+def check_nodes(state_dir: StateDir, cluster: Cluster, digest: str, options: Launch) -> NodeResources:
     """Check that every node is healthy and free.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         digest: Digest of the trainer image that the nodes must have.
         options: Launch options; ``np`` selects the nodes with ranks.
@@ -81,17 +81,17 @@ def ready(place: Home, cluster: Cluster, digest: str, options: Launch) -> Ready:
     """
     used = hosts(cluster, options.np)
     with progress.step("Checking nodes"):
-        health = health_checks.health(place, cluster, digest)
+        health = health_checks.health(state_dir, cluster, digest)
         health_checks.require_idle(health, cluster)
         health_checks.require_healthy(health, cluster)
         every = list(dict.fromkeys([cluster.head, *used]))  # the head launches, even without ranks
         interface = health_checks.common_interface(health, options.network_interface, every)
     memory = min(health.facts[name].memory // cluster.nodes[name].slots for name in used)
     # Horovod uses only loopback if all ranks are on the head.
-    return Ready(LOOPBACK if used == [cluster.head] else interface, memory)
+    return NodeResources(LOOPBACK if used == [cluster.head] else interface, memory)
 
 
-def plan(cluster: Cluster, options: Launch, kind: str, nodes: Ready) -> Run:
+def plan(cluster: Cluster, options: Launch, kind: str, nodes: NodeResources) -> Run:
     """Describe a run that can start now.
 
     Args:
@@ -123,12 +123,12 @@ def plan(cluster: Cluster, options: Launch, kind: str, nodes: Ready) -> Run:
 
 
 def start(
-    place: Home, cluster: Cluster, head: Session, run: Run, files: Mapping[str, Path], texts: Mapping[str, str]
+    state_dir: StateDir, cluster: Cluster, head: Session, run: Run, files: Mapping[str, Path], texts: Mapping[str, str]
 ) -> None:
     """Send files to the run's directory and start its unit.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         head: Session on the head.
         run: Run with a command.
@@ -149,7 +149,7 @@ def start(
                 written[name].write_text(text)
             head.send({**files, **written}, run.directory)
         health_checks.require_free(active(head), cluster)
-        store.remember(place, run)
+        store.save(state_dir, run)
         head.must("start the run", launch.unit_command(cluster, run))
 
 
@@ -158,15 +158,15 @@ def active(head: Session) -> list[str]:
     states = "--state=activating,active,deactivating"
     listing = ["sudo", "systemctl", "list-units", "--no-legend", "--plain", states, f"{launch.UNIT}*.service"]
     units = [line.split()[0] for line in head.must("list runs", listing).splitlines()]
-    found = [unit.removeprefix(launch.UNIT).removesuffix(".service") for unit in units]
-    return fetch.run_ids(found, head)
+    runs = [unit.removeprefix(launch.UNIT).removesuffix(".service") for unit in units]
+    return fetch.run_ids(runs, head)
 
 
-def watch(place: Home, cluster: Cluster, run: Run) -> Iterator[bytes]:
+def watch(state_dir: StateDir, cluster: Cluster, run: Run) -> Iterator[bytes]:
     """Follow the run's log from its first byte until the run ends, and reconnect if the connection breaks.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         run: Started run.
 
@@ -179,11 +179,11 @@ def watch(place: Home, cluster: Cluster, run: Run) -> Iterator[bytes]:
     seen, failures = 0, 0
     while True:
         try:
-            with head_session(place, cluster) as head:
+            with head_session(state_dir, cluster) as head:
                 for piece in _follow(head, run, seen):
                     seen, failures = seen + len(piece), 0
                     yield piece
-                if look(place, head, run).state != "running":
+                if get_state(state_dir, head, run).state != "running":
                     return
         except NodesFailed:
             failures += 1
@@ -204,11 +204,11 @@ def log(head: Session, run: Run) -> Iterator[bytes]:
     return head.follow(["cat", f"{run.directory}/log"])
 
 
-def look(place: Home, head: Session, run: Run) -> Seen:
+def get_state(state_dir: StateDir, head: Session, run: Run) -> RunState:
     """Get the state of ``run``; ask the head only if the run is not known to have ended.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         head: Session on the head.
         run: Run in any state.
 
@@ -218,15 +218,15 @@ def look(place: Home, head: Session, run: Run) -> Seen:
     Raises:
         ContractError: The head's status.json is not valid.
     """
-    kept = store.status(place, run)
-    if kept:
-        return Seen(run, kept.state, kept)
+    status = store.status(state_dir, run)
+    if status:
+        return RunState(run, status.state, status)
     running = run.id in active(head)
     answer = head.run(["cat", f"{run.directory}/status.json"])  # asked after the unit, which writes it before it ends
     if answer.exit_code == 0:
-        status = ssh.parsed(RunStatus, answer.output, head, f"{run.directory}/status.json")
-        return Seen(run, status.state, status)
-    return Seen(run, "running" if running else "lost", None)
+        reported = ssh.parsed(RunStatus, answer.output, head, f"{run.directory}/status.json")
+        return RunState(run, reported.state, reported)
+    return RunState(run, "running" if running else "lost", None)
 
 
 def describe(failure: Failure, cluster: Cluster) -> str:
@@ -244,24 +244,29 @@ def describe(failure: Failure, cluster: Cluster) -> str:
     return f"rank {failure.rank} on {node} {how}:{tail}"
 
 
-def overview(place: Home, cluster: Cluster | None, chosen: Sequence[Run] | None = None) -> list[Seen]:
+def overview(state_dir: StateDir, cluster: Cluster | None, chosen: Sequence[Run] | None = None) -> list[RunState]:
     """Get the state of runs; ask the head only about runs that are not known to have ended.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster; without it, runs without a fetched status are "lost".
         chosen: Runs to report; default: all recorded runs.
 
     Returns:
         The runs with their states, in the same order; "unknown" if the head does not answer.
     """
-    kept = {run.id: (run, store.status(place, run)) for run in (store.known(place) if chosen is None else chosen)}
+    recorded = {
+        run.id: (run, store.status(state_dir, run))
+        for run in (store.list_runs(state_dir) if chosen is None else chosen)
+    }
     otherwise = "unknown" if cluster else "lost"
-    seen = {name: Seen(run, status.state if status else otherwise, status) for name, (run, status) in kept.items()}
+    seen = {
+        name: RunState(run, status.state if status else otherwise, status) for name, (run, status) in recorded.items()
+    }
     open_runs = [s.run for s in seen.values() if s.status is None]
     if cluster and open_runs:
-        with suppress(NodesFailed), head_session(place, cluster) as head:
-            seen |= {run.id: look(place, head, run) for run in open_runs}
+        with suppress(NodesFailed), head_session(state_dir, cluster) as head:
+            seen |= {run.id: get_state(state_dir, head, run) for run in open_runs}
     return list(seen.values())
 
 
@@ -273,11 +278,11 @@ def stop(head: Session, run: Run) -> None:
         raise CommandFailed("stop the run", argv, answer.exit_code, [answer.errors.strip()])
 
 
-def sweep(place: Home, cluster: Cluster, run: Run) -> None:
+def sweep(state_dir: StateDir, cluster: Cluster, run: Run) -> None:
     """End the processes that a run left on the nodes.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         run: Run whose unit has ended.
 
@@ -286,7 +291,7 @@ def sweep(place: Home, cluster: Cluster, run: Run) -> None:
     """
 
     def end(name: str) -> None:
-        with ssh.connect(place, cluster, name) as session:
+        with ssh.connect(state_dir, cluster, name) as session:
             session.run([PYTHON, "-m", "orchestrator.trainer.supervision.processes", run.id])
 
     _, reasons = ssh.on_every_node(cluster, end)

@@ -33,7 +33,7 @@ FORMATS = ("-c", SAFE.format("orchestrator.trainer.data.inspect_dataset"))
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundDataset:
     """A complete data set in a local directory.
 
     ``train`` and ``test`` are numbers of samples; ``shards`` is true if the files are TFRecord shards.
@@ -76,7 +76,7 @@ class Found:
 
 def find(
     dataset: str, data: Path | None, on_progress: Callable[[str], None], remedy: str | None = None
-) -> Found | None:
+) -> FoundDataset | None:
     """Find a data set in ``data``, else in the download cache, else download it.
 
     Args:
@@ -95,7 +95,9 @@ def find(
     return None if dataset == "synthetic" else require(dataset, data, on_progress, remedy)
 
 
-def require(dataset: str, data: Path | None, on_progress: Callable[[str], None], remedy: str | None = None) -> Found:
+def require(
+    dataset: str, data: Path | None, on_progress: Callable[[str], None], remedy: str | None = None
+) -> FoundDataset:
     """Find a data set that has files.
 
     Args:
@@ -116,7 +118,7 @@ def require(dataset: str, data: Path | None, on_progress: Callable[[str], None],
     facts: dict[str, Any] = json.loads(process.run("check data", argv))
     if "error" in facts:
         raise ConfigError([f"train.data: {facts['error']}"], (remedy or "") if facts["damaged"] else REMEDY)
-    return Found(dataset, directory, **facts)
+    return FoundDataset(dataset, directory, **facts)
 
 
 def download(dataset: str, on_progress: Callable[[str], None]) -> Path:
@@ -169,12 +171,12 @@ def _copy(url: str, target: IO[bytes], most: int) -> str:
     return digest.hexdigest()
 
 
-def place(head: Session, found: Found, on_progress: Callable[[str], None]) -> str:
+def upload(head: Session, data: FoundDataset, on_progress: Callable[[str], None]) -> str:
     """Copy the data set to the shared storage if it is not there yet.
 
     Args:
         head: Session on the head.
-        found: Data set on this machine.
+        data: Data set on this machine.
         on_progress: Called with a line of progress.
 
     Returns:
@@ -184,14 +186,14 @@ def place(head: Session, found: Found, on_progress: Callable[[str], None]) -> st
         ConfigError: The shared storage has too little space, or a local file cannot be read.
         CommandFailed: The head cannot store the files.
     """
-    target = found.remote
+    target = data.remote
     if head.run(["test", "-d", target]).exit_code == 0:
         return target
-    unfinished = _clear(head, found)
-    _require_space(head, found.dataset, found.size)
+    unfinished = _clear(head, data)
+    _require_space(head, data.dataset, data.size)
     head.must("make room for data", ["mkdir", "-p", unfinished])
-    total = len(found.files)
-    files = {name: found.directory / name for name in found.files}
+    total = len(data.files)
+    files = {name: data.directory / name for name in data.files}
     try:
         head.send(files, unfinished, lambda count: on_progress(f"{count} of {total} files"))
     except OrchestratorError:
@@ -201,10 +203,10 @@ def place(head: Session, found: Found, on_progress: Callable[[str], None]) -> st
     return target
 
 
-def prepared(head: Session, found: Found) -> str | None:
+def prepared(head: Session, data: FoundDataset) -> str | None:
     """Return the directory of the prepared shards on the nodes; None if there are none, or some are missing."""
-    answer = head.run(["test", "-f", f"{found.records}/{MANIFEST}"])
-    return found.records if answer.exit_code == 0 else None
+    answer = head.run(["test", "-f", f"{data.records}/{MANIFEST}"])
+    return data.records if answer.exit_code == 0 else None
 
 
 def all_prepared(head: Session, dataset: str | None) -> list[str]:
@@ -223,19 +225,19 @@ def all_prepared(head: Session, dataset: str | None) -> list[str]:
     return sorted(str(Path(line).parent) for line in head.run(argv).output.splitlines())
 
 
-def require_space_for_records(head: Session, found: Found) -> None:
+def require_space_for_records(head: Session, data: FoundDataset) -> None:
     """Raise ConfigError if the parts of data set and shards that are still missing do not fit on the shared storage."""
-    _clear(head, found)
-    size = 0 if head.run(["test", "-d", found.remote]).exit_code == 0 else found.size
-    if not found.shards:
-        listing = head.run(["du", "--summarize", "--bytes", found.records]).output.split()
-        size += max(0, found.size - int(listing[0] if listing else 0))
-    _require_space(head, f"{found.dataset}, and its shards where there are none yet,", size)
+    _clear(head, data)
+    size = 0 if head.run(["test", "-d", data.remote]).exit_code == 0 else data.size
+    if not data.shards:
+        listing = head.run(["du", "--summarize", "--bytes", data.records]).output.split()
+        size += max(0, data.size - int(listing[0] if listing else 0))
+    _require_space(head, f"{data.dataset}, and its shards where there are none yet,", size)
 
 
-def _clear(head: Session, found: Found) -> str:
+def _clear(head: Session, data: FoundDataset) -> str:
     """Remove what an interrupted copy of the data set left; return the directory to copy to."""
-    unfinished = f"{found.remote}.unfinished"
+    unfinished = f"{data.remote}.unfinished"
     head.must("make room for data", ["rm", "-rf", unfinished])
     return unfinished
 

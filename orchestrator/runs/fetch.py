@@ -45,36 +45,36 @@ def sizes(head: Session, run: Run, files: Sequence[str], trees: Sequence[str]) -
     """
     names = {f"{run.directory}/{name}": name for name in (*files, *trees)}
     answer = head.run(["find", *names, "-type", "f", "-printf", r"%s %H\n"])
-    found = Counter[str]()
+    sizes_by_file = Counter[str]()
     try:
         for line in answer.output.splitlines():
             size, path = line.split(" ", 1)
-            found[names[path]] += int(size)
+            sizes_by_file[names[path]] += int(size)
     except (KeyError, ValueError) as error:
         raise ContractError(
             f"{head.node} lists other files of run {run.id} than were asked for: {line[:200]!r}"
         ) from error
-    return dict(found)
+    return dict(sizes_by_file)
 
 
-def fetch(head: Session, run: Run, found: dict[str, int], target: Path) -> None:
+def fetch(head: Session, run: Run, listed: dict[str, int], target: Path) -> None:
     """Copy the files found by :func:`sizes` and report what is left out.
 
     Args:
         head: Session on the head.
         run: Run whose files are copied.
-        found: Bytes by name, as returned by :func:`sizes`.
+        listed: Bytes by name, as returned by :func:`sizes`.
         target: Empty local directory.
 
     Raises:
         StateError: The files do not fit on this machine.
         ContractError: The head sends something else.
     """
-    _require_space(run, sum(found.values()), target)
-    limits = {name: _limit(name, size) for name, size in found.items()}
-    if found.get(LOG, 0) > LOG_BYTES:
+    _require_space(run, sum(listed.values()), target)
+    limits = {name: _limit(name, size) for name, size in listed.items()}
+    if listed.get(LOG, 0) > LOG_BYTES:
         _fetch_end_of_log(head, run, limits.pop(LOG), target)
-        cut = f"the last {LOG_BYTES >> 20} of {found[LOG] >> 20} MiB"
+        cut = f"the last {LOG_BYTES >> 20} of {listed[LOG] >> 20} MiB"
         progress.note(f"run {run.id}: its log is long: {cut} were fetched, {run.directory}/log has all")
     left_out = head.fetch(run.directory, limits, target) if limits else []
     if left_out:

@@ -10,24 +10,24 @@ from orchestrator import lock, progress, recipes
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hosts, require_a_gpu_each
 from orchestrator.config import Config, Launch
 from orchestrator.errors import ConfigError, command
-from orchestrator.runs import check, control, datasets
+from orchestrator.runs import control, controller, datasets
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs import script as runs_script
-from orchestrator.runs.datasets import Found
+from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.launch import Run
 from orchestrator.schema import PrepareConfig, StageConfig, TrainConfig
 from orchestrator.ssh import Session
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 SOURCE = "src"
 SHARDED = ("imagenet",)  # data sets that are larger than memory
 
 
-def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
+def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) -> Run:
     """Start a training run; all input is checked before anything runs.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         digest: Digest of the trainer image that the nodes must have.
         config: Configuration with the sections train and launch.
@@ -42,30 +42,34 @@ def train(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
         StateError: Another run is active or starting.
     """
     _, dataset = recipes.require(config.train)
-    options = recipes.communication.launched(config.train, config.launch)
+    options = recipes.communication.launch_options(config.train, config.launch)
     _require_exchange(recipes.communication.settings(config.train), cluster, options)
     with progress.step(f"Checking data set {dataset}") as step:
-        remedy = None if config.train.on_bad_sample == "skip" else "use --on-bad-sample skip to train without them"
-        found = datasets.find(dataset, config.train.data, step.detail, remedy)
-    if found and found.note:
-        progress.note(f"{dataset}: {found.note}")
-    nodes = control.ready(place, cluster, digest, options)
+        remedy = (
+            None if config.train.on_bad_sample == "skip" else "--on-bad-sample skip goes on without what cannot be read"
+        )
+        data_files = datasets.find(dataset, config.train.data, step.detail, remedy)
+    if data_files and data_files.note:
+        progress.note(f"{dataset}: {data_files.note}")
+    nodes = control.check_nodes(state_dir, cluster, digest, options)
     ranks = options.np or cluster.slots
-    images = recipes.training_images(dataset, found.train if found else None, ranks)
+    images = recipes.training_images(dataset, data_files.train if data_files else None, ranks)
     batch = _batch(config, cluster, ranks, nodes.memory, images)
-    options = check.settled(place, cluster, digest, options)
+    options = controller.choose(state_dir, cluster, digest, options)
     run = control.plan(cluster, options, f"{config.train.model}-{dataset}", nodes)
-    with lock.starting(place), control.head_session(place, cluster) as head:
-        remote = (datasets.prepared(head, found) or _placed(head, found)) if found else None
+    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+        remote = (datasets.prepared(head, data_files) or _uploaded(head, data_files)) if data_files else None
         resolved = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
-        return _start_ours(place, cluster, head, run, "train", resolved)
+        return _start_trainer(state_dir, cluster, head, run, "train", resolved)
 
 
-def resume(place: Home, cluster: Cluster, digest: str, config: Config, old: Run, limits: Mapping[str, Any]) -> Run:
+def resume(
+    state_dir: StateDir, cluster: Cluster, digest: str, config: Config, old: Run, limits: Mapping[str, Any]
+) -> Run:
     """Start a run that continues the training run ``old`` with its settings.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         digest: Digest of the trainer image that the nodes must have.
         config: Used only for launch options, and for the local data set if the cluster no longer has it.
@@ -82,38 +86,40 @@ def resume(place: Home, cluster: Cluster, digest: str, config: Config, old: Run,
     """
     np = runs_resume.ranks(old, config.launch.np, cluster)
     launch = config.launch.model_copy(update={"np": np})
-    with progress.step(f"Looking for a checkpoint of {old.id}"), control.head_session(place, cluster) as head:
-        settings, index = runs_resume.read(place, head, old)
-    resolved = runs_resume.continued(settings, index, old, np, limits, cluster.name)
+    with progress.step(f"Looking for a checkpoint of {old.id}"), control.head_session(state_dir, cluster) as head:
+        settings, index = runs_resume.read(state_dir, head, old)
+    resolved = runs_resume.resumed_config(settings, index, old, np, limits, cluster.name)
     _require_exchange(resolved.model_dump(), cluster, launch)
-    run = control.plan(cluster, launch, old.kind, control.ready(place, cluster, digest, launch))
-    with lock.starting(place), control.head_session(place, cluster) as head:
-        _place_again(head, settings, config.train.data, old, cluster.name)
-        return _start_ours(place, cluster, head, run, "train", resolved.model_copy(update={"run": run.id}))
+    run = control.plan(cluster, launch, old.kind, control.check_nodes(state_dir, cluster, digest, launch))
+    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+        _upload_again(head, settings, config.train.data, old, cluster.name)
+        return _start_trainer(state_dir, cluster, head, run, "train", resolved.model_copy(update={"run": run.id}))
 
 
-def _place_again(head: Session, settings: TrainConfig, data: Path | None, old: Run, cluster: str) -> None:
+def _upload_again(head: Session, settings: TrainConfig, data: Path | None, old: Run, cluster: str) -> None:
     """Ensure that the cluster has the data set that ``old`` trained on. Raises StateError if that is not possible."""
     if settings.data is None or head.run(["test", "-d", settings.data]).exit_code == 0:
         return
     with progress.step(f"Checking data set {settings.dataset}") as step:
-        found = datasets.require(settings.dataset, data, step.detail)
-    runs_resume.require_same(old, settings, found, cluster)
-    _placed(head, found)
+        data_files = datasets.require(settings.dataset, data, step.detail)
+    runs_resume.require_same(old, settings, data_files, cluster)
+    _uploaded(head, data_files)
 
 
-def _require_exchange(said: Mapping[str, Any], cluster: Cluster, launch: Launch) -> None:
+def _require_exchange(exchange: Mapping[str, Any], cluster: Cluster, launch: Launch) -> None:
     require_a_gpu_each(cluster)
     nodes = len(hosts(cluster, launch.np))
     recipes.communication.require(
-        said, launch.controller, launch.np or cluster.slots, nodes if cluster.on_gpus else None
+        exchange, launch.controller, launch.np or cluster.slots, nodes if cluster.on_gpus else None
     )
 
 
-def _start_ours(place: Home, cluster: Cluster, head: Session, run: Run, program: str, resolved: BaseModel) -> Run:
+def _start_trainer(
+    state_dir: StateDir, cluster: Cluster, head: Session, run: Run, program: str, resolved: BaseModel
+) -> Run:
     """Start the trainer program ``program`` with its configuration."""
     run = run.model_copy(update={"command": [PYTHON, "-m", f"orchestrator.trainer.{program}", run.directory]})
-    control.start(place, cluster, head, run, {}, {"config.json": resolved.model_dump_json(indent=2) + "\n"})
+    control.start(state_dir, cluster, head, run, {}, {"config.json": resolved.model_dump_json(indent=2) + "\n"})
     return run
 
 
@@ -126,16 +132,16 @@ def _batch(config: Config, cluster: Cluster, ranks: int, memory: int, images: in
     return batch
 
 
-def _placed(head: Session, found: Found) -> str:
-    with progress.step(f"Placing {found.dataset} on the shared storage") as step:
-        return datasets.place(head, found, step.detail)
+def _uploaded(head: Session, data_files: FoundDataset) -> str:
+    with progress.step(f"Placing {data_files.dataset} on the shared storage") as step:
+        return datasets.upload(head, data_files, step.detail)
 
 
-def prepare(place: Home, cluster: Cluster, digest: str, config: Config, skip_unreadable: bool) -> Run:
+def prepare(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, skip_unreadable: bool) -> Run:
     """Start a run that makes TFRecord shards of a data set, each rank a part.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         digest: Digest of the trainer image that the nodes must have.
         config: Configuration with the data set in train.
@@ -149,27 +155,27 @@ def prepare(place: Home, cluster: Cluster, digest: str, config: Config, skip_unr
         NodesFailed: A node is not healthy, or the head does not answer.
         StateError: Another run is active or starting.
     """
-    found = _found(config, None if skip_unreadable else "--skip-unreadable leaves out what cannot be read")
-    nodes = control.ready(place, cluster, digest, config.launch)
-    run = control.plan(cluster, config.launch, f"prepare-{found.dataset}", nodes)
-    with lock.starting(place), control.head_session(place, cluster) as head:
-        datasets.require_space_for_records(head, found)
-        source = _placed(head, found)
+    data_files = _find_dataset(config, None if skip_unreadable else "--skip-unreadable leaves out what cannot be read")
+    nodes = control.check_nodes(state_dir, cluster, digest, config.launch)
+    run = control.plan(cluster, config.launch, f"prepare-{data_files.dataset}", nodes)
+    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+        datasets.require_space_for_records(head, data_files)
+        source = _uploaded(head, data_files)
         resolved = PrepareConfig(
             source=source,
-            target=found.records,
-            shards=found.shard_counts(run.np),
+            target=data_files.records,
+            shards=data_files.shard_counts(run.np),
             skip_unreadable=skip_unreadable,
             threads=run.threads,
         )
-        return _start_ours(place, cluster, head, run, "data.prepare", resolved)
+        return _start_trainer(state_dir, cluster, head, run, "data.prepare", resolved)
 
 
-def stage(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
+def stage(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) -> Run:
     """Start a run that copies prepared shards to every node's own disk.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         digest: Digest of the trainer image that the nodes must have.
         config: Configuration; without train.data, all prepared data sets, or those called train.dataset, are copied.
@@ -182,42 +188,49 @@ def stage(place: Home, cluster: Cluster, digest: str, config: Config) -> Run:
         NodesFailed: A node is not healthy, or the head does not answer.
         StateError: Another run is active or starting.
     """
-    found = _found(config) if config.train.data else None
+    data_files = _find_dataset(config) if config.train.data else None
     one_each, options = cluster.with_one_slot(), config.launch.model_copy(update={"np": None})
-    nodes = control.ready(place, one_each, digest, options)
+    nodes = control.check_nodes(state_dir, one_each, digest, options)
     run = control.plan(one_each, options, f"stage-{config.train.dataset or 'data'}", nodes)
-    with lock.starting(place), control.head_session(place, cluster) as head:
-        there = [datasets.prepared(head, found)] if found else datasets.all_prepared(head, config.train.dataset)
+    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+        there = (
+            [datasets.prepared(head, data_files)] if data_files else datasets.all_prepared(head, config.train.dataset)
+        )
         sources = [source for source in there if source]
         if not sources:
-            what = f"{found.directory} is not prepared" if found else f"nothing is prepared in {SHARED}/data"
+            what = f"{data_files.directory} is not prepared" if data_files else f"nothing is prepared in {SHARED}/data"
             raise ConfigError([f"train.data: {what}"], f"{command('data prepare', cluster.name)} makes shards of it")
-        head_apart = cluster.storage == "nfs" and cluster.head in cluster.working
+        head_apart = cluster.storage == "nfs" and cluster.head in cluster.rank_nodes
         resolved = StageConfig(sources=sources, head_apart=head_apart, threads=run.threads)
-        return _start_ours(place, one_each, head, run, "data.stage", resolved)
+        return _start_trainer(state_dir, one_each, head, run, "data.stage", resolved)
 
 
-def _found(config: Config, remedy: str | None = None) -> Found:
+def _find_dataset(config: Config, remedy: str | None = None) -> FoundDataset:
     """Find the data set in train.data. Raises ConfigError if it is not one that shards are made of.
 
     Unreadable images are an error with the hint ``remedy``; without it they are skipped.
     """
     dataset = config.train.dataset
     if dataset not in SHARDED:
-        said = f"{dataset!r} is unknown" if dataset else "missing"
-        wrong = f"{dataset}: is read into memory whole" if dataset in recipes.datasets() else said
+        problem = f"{dataset!r} is unknown" if dataset else "missing"
+        wrong = f"{dataset}: is read into memory whole" if dataset in recipes.datasets() else problem
         raise ConfigError([f"train.dataset: {wrong}: shards are made of {', '.join(SHARDED)}"])
     with progress.step(f"Checking data set {dataset}") as step:
         return datasets.require(dataset, config.train.data, step.detail, remedy)
 
 
 def script(
-    place: Home, cluster: Cluster, digest: str, config: Config, argv: Sequence[str], config_file: Path | None = None
+    state_dir: StateDir,
+    cluster: Cluster,
+    digest: str,
+    config: Config,
+    argv: Sequence[str],
+    config_file: Path | None = None,
 ) -> Run:
     """Start a user's command on every rank, and send the directory of its script.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         digest: Digest of the trainer image that the nodes must have.
         config: Configuration with the section launch.
@@ -232,13 +245,15 @@ def script(
         NodesFailed: A node is not healthy, or the head does not answer.
         StateError: Another run is active or starting.
     """
-    found = runs_script.gather(argv, config_file)
-    for name, reason in found.left_out.items():
+    source = runs_script.gather(argv, config_file)
+    for name, reason in source.left_out.items():
         progress.note(f"not sent: {name}: {reason}")
-    progress.note(f"sending {found}")
-    options = check.settled(place, cluster, digest, config.launch)
-    run = control.plan(cluster, options, "script", control.ready(place, cluster, digest, options))
-    run = run.model_copy(update={"command": found.command, "workdir": f"{run.directory}/{SOURCE}"})
-    with lock.starting(place), control.head_session(place, cluster) as head:
-        control.start(place, cluster, head, run, {f"{SOURCE}/{name}": path for name, path in found.files.items()}, {})
+    progress.note(f"sending {source}")
+    options = controller.choose(state_dir, cluster, digest, config.launch)
+    run = control.plan(cluster, options, "script", control.check_nodes(state_dir, cluster, digest, options))
+    run = run.model_copy(update={"command": source.command, "workdir": f"{run.directory}/{SOURCE}"})
+    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+        control.start(
+            state_dir, cluster, head, run, {f"{SOURCE}/{name}": path for name, path in source.files.items()}, {}
+        )
     return run

@@ -134,4 +134,4 @@ def files(cluster: Cluster, run: Run) -> dict[str, str]:
 
 def threads(cluster: Cluster) -> int:
     """Return the threads of a rank: the fewest cores per slot of any node with ranks; at least one."""
-    return max(1, min(int(node.cpus / node.slots) for node in cluster.working.values()))
+    return max(1, min(int(node.cpus / node.slots) for node in cluster.rank_nodes.values()))

@@ -8,11 +8,11 @@ from orchestrator import progress
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.runs import control, store
-from orchestrator.runs.datasets import Found
+from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.launch import Run
 from orchestrator.schema import CheckpointEntry, Checkpoints, TrainConfig
 from orchestrator.ssh import Session, parsed
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 # Kinds of runs without checkpoints, and the command that starts each of them.
 WITHOUT = {"script": "run", "check": "check", "prepare": "data prepare", "stage": "data stage"}
@@ -47,11 +47,11 @@ def ranks(old: Run, asked: int | None, cluster: Cluster) -> int:
     return asked or old.np
 
 
-def read(place: Home, head: Session, old: Run) -> tuple[TrainConfig, Checkpoints]:
+def read(state_dir: StateDir, head: Session, old: Run) -> tuple[TrainConfig, Checkpoints]:
     """Read the settings and checkpoints of ``old``; upload collected checkpoints if the cluster has none of them.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         head: Session on the head.
         old: Training run to continue.
 
@@ -62,50 +62,50 @@ def read(place: Home, head: Session, old: Run) -> tuple[TrainConfig, Checkpoints
         StateError: The run is still active, or has no checkpoint.
         ContractError: A file on the head is not valid.
     """
-    if control.look(place, head, old).state == "running":
-        raise StateError(f"run {old.id} is still going on", f"{command(f'stop {old.id}', place.name)} stops it")
-    index = store.checkpoints_there(head, old) or _brought_back(place, head, old)
+    if control.get_state(state_dir, head, old).state == "running":
+        raise StateError(f"run {old.id} is still going on", f"{command(f'stop {old.id}', state_dir.name)} stops it")
+    index = store.checkpoints_there(head, old) or _brought_back(state_dir, head, old)
     path = f"{old.directory}/config.json"
     settings = head.must("read the run's settings", ["cat", path])
-    starts = f"restore it from a copy, or {command('train', place.name)} starts a new run"
+    starts = f"restore it from a copy, or {command('train', state_dir.name)} starts a new run"
     return parsed(TrainConfig, settings, head, path, starts), index
 
 
-def _brought_back(place: Home, head: Session, old: Run) -> Checkpoints:
+def _brought_back(state_dir: StateDir, head: Session, old: Run) -> Checkpoints:
     """Upload the collected checkpoints of a run of a torn-down cluster, and return their index."""
-    if store.is_resumable(place, old):
+    if store.is_resumable(state_dir, old):
         with progress.step(f"Placing the checkpoint of {old.id} on the shared storage"):
-            store.give_back(place, head, old)
-    found = store.checkpoints_there(head, old)
-    if not found or not found.entries:
+            store.upload_checkpoint(state_dir, head, old)
+    present = store.checkpoints_there(head, old)
+    if not present or not present.entries:
         raise StateError(
-            f"run {old.id} has no checkpoint", f"{command('train', place.name)} with its options starts it anew"
+            f"run {old.id} has no checkpoint", f"{command('train', state_dir.name)} with its options starts it anew"
         )
-    return found
+    return present
 
 
-def require_same(old: Run, settings: TrainConfig, found: Found, cluster: str) -> None:
+def require_same(old: Run, settings: TrainConfig, data: FoundDataset, cluster: str) -> None:
     """Check that the local data set is the one that ``old`` trained on.
 
     Args:
         old: Training run to continue.
         settings: Settings of ``old``.
-        found: Data set on this machine.
+        data: Data set on this machine.
         cluster: Name of the cluster.
 
     Raises:
         StateError: It is another data set, or the shards that ``old`` trained on are gone.
     """
-    if settings.data not in (found.remote, found.records):
+    if settings.data not in (data.remote, data.records):
         what = f"run {old.id} trained on {settings.data}, which the cluster has no more"
         again = command(f"train --resume {old.id} --data DIR", cluster)
-        raise StateError(f"{what}, and {found.directory} holds another", f"{again} names the directory it came from")
-    if settings.data != found.remote:
-        again = command(f"data prepare {found.dataset} --data {found.directory}", cluster)
+        raise StateError(f"{what}, and {data.directory} holds another", f"{again} names the directory it came from")
+    if settings.data != data.remote:
+        again = command(f"data prepare {data.dataset} --data {data.directory}", cluster)
         raise StateError(f"run {old.id} trained on shards which the cluster has no more", f"{again} makes them again")
 
 
-def continued(
+def resumed_config(
     settings: TrainConfig, index: Checkpoints, old: Run, np: int, limits: Mapping[str, Any], cluster: str
 ) -> TrainConfig:
     """Derive the configuration of a run that continues ``old``; the caller sets its ``run``.
@@ -128,7 +128,7 @@ def continued(
         StateError: No checkpoint can be continued with ``np`` ranks.
         ConfigError: Nothing is left to train.
     """
-    point = choose(index, old, np, cluster)
+    point = choose_checkpoint(index, old, np, cluster)
     changed: dict[str, Any] = {}
     if "epochs" in limits:
         changed = {"steps": None}
@@ -140,7 +140,7 @@ def continued(
     return again.model_copy(update={"resume": source, "restarts": settings.restarts + 1})
 
 
-def choose(index: Checkpoints, old: Run, np: int, cluster: str) -> CheckpointEntry:
+def choose_checkpoint(index: Checkpoints, old: Run, np: int, cluster: str) -> CheckpointEntry:
     """Choose the newest checkpoint that ``np`` ranks can continue from.
 
     Args:
@@ -176,12 +176,12 @@ def _epochs(index: Checkpoints, np: int, steps: int) -> int:
 
 def _require_more(settings: TrainConfig, point: CheckpointEntry, old: Run, np: int) -> None:
     """Raise ConfigError if nothing is left to train."""
-    made = _steps(point, np)
+    steps = _steps(point, np)
     if point.whole and point.top1 is None:  # its evaluation is left to do
         return
-    if settings.steps is not None and made >= settings.steps:
+    if settings.steps is not None and steps >= settings.steps:
         of = f" of {np} ranks" if np != point.world else ""
-        raise ConfigError([f"train.steps: {settings.steps}: run {old.id} has made {made}{of}"], MORE)
+        raise ConfigError([f"train.steps: {settings.steps}: run {old.id} has made {steps}{of}"], MORE)
     if point.whole and point.top1 is not None and point.epoch >= settings.epochs:
         raise ConfigError([f"train.epochs: {settings.epochs}: run {old.id} has made {point.epoch}"], MORE)
 

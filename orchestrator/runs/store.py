@@ -14,7 +14,7 @@ from orchestrator.runs.launch import AUTOTUNED, Run
 from orchestrator.schema import Checkpoints, RunStatus, bounded
 from orchestrator.schema.bounded import Unreadable, shown
 from orchestrator.ssh import Session, parsed
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 WAIT_SECONDS = 3600.0
 STATUS, INDEX, OUTPUT = "status.json", "checkpoints/index.json", "output/"
@@ -25,19 +25,19 @@ FILES = (
 COLLECTING, REPLACED = ".collecting-", ".replaced-"
 
 
-def remember(place: Home, run: Run) -> None:
+def save(state_dir: StateDir, run: Run) -> None:
     """Record a run before it starts."""
-    state.replace(place.runs / run.id / "run.json", run.model_dump_json(indent=2) + "\n")
+    state.replace(state_dir.runs / run.id / "run.json", run.model_dump_json(indent=2) + "\n")
 
 
-def collect(place: Home, head: Session, run: Run, seconds: float = WAIT_SECONDS) -> Path:
+def collect(state_dir: StateDir, head: Session, run: Run, seconds: float = WAIT_SECONDS) -> Path:
     """Copy the results, log, newest checkpoint and best checkpoint of a run into the directory of its record.
 
     A command that is killed leaves each file or directory either old or new. The status is written last: if it is here,
     everything is.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         head: Session on the head, which may be compromised.
         run: Run, possibly still active.
         seconds: Seconds to wait for another command that fetches the same run.
@@ -49,7 +49,7 @@ def collect(place: Home, head: Session, run: Run, seconds: float = WAIT_SECONDS)
         StateError: Another command is fetching the run, or the files do not fit on this machine.
         ContractError: The head sends something else.
     """
-    target = place.runs / run.id
+    target = state_dir.runs / run.id
     points = _newest_and_best(head, run)
     sizes = fetch.sizes(
         head, run, [*FILES, STATUS], [OUTPUT, *(f"checkpoints/{point.name}/" for point in points.entries)]
@@ -118,17 +118,17 @@ def checkpoints_there(head: Session, run: Run) -> Checkpoints | None:
     return parsed(Checkpoints, index.output, head, INDEX) if index.exit_code == 0 else None
 
 
-def is_resumable(place: Home, run: Run) -> bool:
+def is_resumable(state_dir: StateDir, run: Run) -> bool:
     """Tell whether a checkpoint was collected."""
-    _settle(place.runs / run.id)
-    return (place.runs / run.id / INDEX).is_file()
+    _settle(state_dir.runs / run.id)
+    return (state_dir.runs / run.id / INDEX).is_file()
 
 
-def give_back(place: Home, head: Session, run: Run) -> None:
+def upload_checkpoint(state_dir: StateDir, head: Session, run: Run) -> None:
     """Upload collected checkpoints to a cluster without them; the index is sent last and makes them valid.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         head: Session on the head.
         run: Collected training run.
 
@@ -136,7 +136,7 @@ def give_back(place: Home, head: Session, run: Run) -> None:
         CommandFailed: The head cannot store the files.
         ConfigError: A local file cannot be read.
     """
-    here = place.runs / run.id
+    here = state_dir.runs / run.id
     _settle(here)
     points = sorted(path for path in (here / "checkpoints").glob("*/*") if path.is_file())
     files = {str(path.relative_to(here)): path for path in [here / "config.json", *points, here / INDEX]}
@@ -144,24 +144,24 @@ def give_back(place: Home, head: Session, run: Run) -> None:
     head.send(files, run.directory)
 
 
-def is_collected(place: Home, run: Run) -> bool:
+def is_collected(state_dir: StateDir, run: Run) -> bool:
     """Tell whether the run's files are here: its status is fetched last, and only after the run has ended."""
-    return status(place, run) is not None
+    return status(state_dir, run) is not None
 
 
-def known(place: Home) -> list[Run]:
+def list_runs(state_dir: StateDir) -> list[Run]:
     """Return every run of this cluster with a readable record, oldest first; see :func:`damaged` for the others."""
-    return sorted((found for found in _read(place) if isinstance(found, Run)), key=lambda run: run.started)
+    return sorted((found for found in _read(state_dir) if isinstance(found, Run)), key=lambda run: run.started)
 
 
-def damaged(place: Home) -> dict[str, str]:
+def damaged(state_dir: StateDir) -> dict[str, str]:
     """Return the problem of each unreadable record of a run, by the name of the run's directory."""
-    problems = (found for found in _read(place) if isinstance(found, Unreadable))
+    problems = (found for found in _read(state_dir) if isinstance(found, Unreadable))
     return dict(sorted((Path(problem.name).parent.name, str(problem)) for problem in problems))
 
 
-def _read(place: Home) -> Iterator[Run | Unreadable]:
-    for path in place.runs.glob("*/run.json"):
+def _read(state_dir: StateDir) -> Iterator[Run | Unreadable]:
+    for path in state_dir.runs.glob("*/run.json"):
         with suppress(FileNotFoundError):
             try:
                 run = bounded.read_model(path, Run)
@@ -171,26 +171,26 @@ def _read(place: Home) -> Iterator[Run | Unreadable]:
                 yield error
 
 
-def get(place: Home, name: str | None) -> Run:
+def get(state_dir: StateDir, name: str | None) -> Run:
     """Return the run called ``name``, or the newest. Raises StateError if there is none."""
-    everything = known(place)
-    for directory, problem in damaged(place).items() if name or not everything else ():
+    everything = list_runs(state_dir)
+    for directory, problem in damaged(state_dir).items() if name or not everything else ():
         if not everything or directory == name:
             raise StateError(problem, "restore it from a copy, or remove that directory")
     if not everything:
-        remedy = f"{command('train resnet20 --dataset mnist', place.name)} makes one"
-        raise StateError(f"cluster {place.name!r} has no runs yet", remedy)
+        remedy = f"{command('train resnet20 --dataset mnist', state_dir.name)} makes one"
+        raise StateError(f"cluster {state_dir.name!r} has no runs yet", remedy)
     if name is None:
         return everything[-1]
     ids = [run.id for run in everything]
     if name not in ids:
-        raise StateError(f"no run {shown(name)}{nearest(name, ids)}", f"{command('runs', place.name)} lists them")
+        raise StateError(f"no run {shown(name)}{nearest(name, ids)}", f"{command('runs', state_dir.name)} lists them")
     return everything[ids.index(name)]
 
 
-def status(place: Home, run: Run) -> RunStatus | None:
+def status(state_dir: StateDir, run: Run) -> RunStatus | None:
     """Return the fetched final status of a run; None if it was not fetched."""
-    return read_status(place.runs / run.id)
+    return read_status(state_dir.runs / run.id)
 
 
 def read_status(directory: Path) -> RunStatus | None:

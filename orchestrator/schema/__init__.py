@@ -47,7 +47,7 @@ from orchestrator.schema.runs import (
     RunStatus,
     State,
 )
-from orchestrator.schema.training import Compression, Optimizer, Otherwise, Precision, Schedule, TrainConfig
+from orchestrator.schema.training import Compression, Optimizer, Precision, Schedule, StopOrSkip, TrainConfig
 
 __all__ = [
     "LOCAL_DATA",
@@ -68,7 +68,6 @@ __all__ = [
     "MetricName",
     "NodeFacts",
     "Optimizer",
-    "Otherwise",
     "Precision",
     "PrepareConfig",
     "Prepared",
@@ -80,6 +79,7 @@ __all__ = [
     "StageConfig",
     "Staged",
     "State",
+    "StopOrSkip",
     "TrainConfig",
     "Trained",
     "Unfinished",

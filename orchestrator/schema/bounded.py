@@ -122,14 +122,14 @@ def load_model(text: str | bytes, model: type[Model], name: Path | str) -> Model
 
 def problems(error: ValidationError, values: bool = True) -> str:
     """Return the wrong keys with reasons, and with their values unless the file may hold secrets."""
-    found = error.errors(include_url=False, include_context=False)
+    errors = error.errors(include_url=False, include_context=False)
     words = [
         f"{location(one['loc']) or 'the whole'}: "
         + (f"{shown(one['input'])}: " if values and one["type"] != "missing" else "")
         + one["msg"].removeprefix("Value error, ")
-        for one in found[:MAX_PROBLEMS]
+        for one in errors[:MAX_PROBLEMS]
     ]
-    return "; ".join(words + ([f"and {len(found) - len(words)} more"] if len(found) > len(words) else []))
+    return "; ".join(words + ([f"and {len(errors) - len(words)} more"] if len(errors) > len(words) else []))
 
 
 def location(parts: Iterable[int | str]) -> str:
@@ -165,12 +165,12 @@ def load_json(text: str | bytes, name: Path | str) -> Any:
 
 
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise ValueError(f"key {shown(twice)} occurs twice")
-    return found
+    return mapping
 
 
 def _integer(digits: str) -> int:

@@ -51,7 +51,7 @@ def _remove_leftovers(path: Path) -> None:
     """Remove unfinished files of processes that ended. Files of earlier versions do not name their process."""
     unfinished = re.compile(rf"\.{re.escape(path.name)}\.(?:(?P<pid>\d+)-)?[a-z0-9_]{{8}}")
     with os.scandir(path.parent) as entries:
-        found = [(entry.path, unfinished.fullmatch(entry.name)) for entry in entries]
-    for left, match in found:
+        leftovers = [(entry.path, unfinished.fullmatch(entry.name)) for entry in entries]
+    for left, match in leftovers:
         if match and not (match["pid"] and Path("/proc", match["pid"]).exists()):
             Path(left).unlink(missing_ok=True)

@@ -10,7 +10,7 @@ Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Optimizer = Literal["sgd", "rmsprop", "adam"]
 Compression = Literal["auto", "none", "fp16", "bf16"]
 Schedule = Literal["step", "cosine", "exponential", "polynomial"]
-Otherwise = Literal["stop", "skip"]
+StopOrSkip = Literal["stop", "skip"]
 
 
 class TrainConfig(File):
@@ -94,8 +94,8 @@ class TrainConfig(File):
     keep_checkpoints: int = 3
     checkpoint_every: float | None = None
     resume: str | None = None
-    on_bad_sample: Otherwise = "stop"
-    on_nan: Otherwise = "stop"
+    on_bad_sample: StopOrSkip = "stop"
+    on_nan: StopOrSkip = "stop"
 
     @model_validator(mode="before")
     @classmethod

@@ -30,7 +30,7 @@ Kept = TypeVar("Kept", bound=Secret)
 
 
 @contextlib.contextmanager
-def settled(path: Path, kind: type[Kept], wanted: bool, given: str | None) -> Iterator[None]:
+def provision_password(path: Path, kind: type[Kept], wanted: bool, password: str | None) -> Iterator[None]:
     """Wrap a deploy: store the password before the head needs it, and remove it after the head has lost the service.
 
     So the file exists for as long as the head has, or may have, the service.
@@ -39,22 +39,22 @@ def settled(path: Path, kind: type[Kept], wanted: bool, given: str | None) -> It
         path: File of the password.
         kind: Model of the file.
         wanted: Whether the deployed cluster has the service.
-        given: Password to store; default: the stored one, else a generated one.
+        password: Password to store; default: the stored one, else a generated one.
 
     Raises:
         StateError: The file cannot be read.
     """
     if wanted:
-        _keep(path, kind, given)
+        _keep(path, kind, password)
     yield
     if not wanted:
         path.unlink(missing_ok=True)
 
 
-def _keep(path: Path, kind: type[Kept], given: str | None) -> None:
-    kept = read(path, kind)
-    password = given or (kept.password if kept else secrets.token_urlsafe(16))
-    if kept is None or kept.password != password:
+def _keep(path: Path, kind: type[Kept], password: str | None) -> None:
+    secret = read(path, kind)
+    password = password or (secret.password if secret else secrets.token_urlsafe(16))
+    if secret is None or secret.password != password:
         state.replace(path, kind.of(password).model_dump_json(indent=2) + "\n")
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from orchestrator import process, ssh
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, ConfigError, NodesFailed, command
-from orchestrator.process import Beside
-from orchestrator.state import Home
+from orchestrator.process import Background
+from orchestrator.state import StateDir
 
 HERE = "127.0.0.1"  # on this machine and on the head: no other machine can connect
 LOOK_SECONDS = 0.2
@@ -61,13 +61,13 @@ def _bound(wanted: int | None, usual: int) -> socket.socket:
     raise ConfigError([f"--port: {wanted}: {reason}"], "choose another, or none")
 
 
-def client_command(place: Home, cluster: Cluster, ports: Mapping[int, int]) -> list[str]:
+def client_command(state_dir: StateDir, cluster: Cluster, ports: Mapping[int, int]) -> list[str]:
     """Build the command of an ssh client that forwards ports for as long as its standard input is open.
 
     With -N it would outlive a killed command.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         ports: Ports of the head by port of this machine.
 
@@ -76,21 +76,23 @@ def client_command(place: Home, cluster: Cluster, ports: Mapping[int, int]) -> l
     """
     forwards = [part for here, there in ports.items() for part in ("-L", f"{HERE}:{here}:{HERE}:{there}")]
     options = ["-o", "ExitOnForwardFailure=yes", "-o", "BatchMode=yes", *forwards]
-    return ssh.client_command(place, cluster, cluster.head, ["cat"], options)
+    return ssh.client_command(state_dir, cluster, cluster.head, ["cat"], options)
 
 
 @contextlib.contextmanager
-def opened(place: Home, cluster: Cluster, ports: Mapping[Service, int], seconds: float) -> Iterator[Beside]:
+def open_tunnel(
+    state_dir: StateDir, cluster: Cluster, ports: Mapping[Service, int], seconds: float
+) -> Iterator[Background]:
     """Open a tunnel to services and wait until the first of them answers.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         ports: Ports of this machine by service.
         seconds: Seconds to wait for an answer.
 
     Yields:
-        A function that waits, as in ``process.beside``.
+        A function that waits, as in ``process.background``.
 
     Raises:
         CommandFailed: The tunnel cannot be opened.
@@ -98,7 +100,7 @@ def opened(place: Home, cluster: Cluster, ports: Mapping[Service, int], seconds:
     """
     forwards = {here: service.port for service, here in ports.items()}
     try:
-        with process.beside("open a tunnel", client_command(place, cluster, forwards)) as tunnel:
+        with process.background("open a tunnel", client_command(state_dir, cluster, forwards)) as tunnel:
             _await_answer(cluster, *next(iter(ports.items())), tunnel, seconds)
             yield tunnel
     except CommandFailed as error:
@@ -106,12 +108,12 @@ def opened(place: Home, cluster: Cluster, ports: Mapping[Service, int], seconds:
         raise
 
 
-def _await_answer(cluster: Cluster, service: Service, port: int, tunnel: Beside, seconds: float) -> None:
+def _await_answer(cluster: Cluster, service: Service, port: int, tunnel: Background, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while not _answers(port, service.path):
-        said = tunnel(LOOK_SECONDS)
+        lines = tunnel(LOOK_SECONDS)
         if time.monotonic() > deadline:
-            reason = "; ".join([f"nothing within {seconds:.0f} s", *said[-1:]])
+            reason = "; ".join([f"nothing within {seconds:.0f} s", *lines[-1:]])
             why = f"`sudo journalctl --unit {service.unit}` on the head says why: {command('ssh', cluster.name)}"
             raise NodesFailed(f"{service.name} does not answer", {cluster.head: reason}, why)
 

@@ -14,9 +14,9 @@ from orchestrator.errors import command
 from orchestrator.schema.bounded import read_text
 from orchestrator.ssh.openssh import proxied, ssh_options, tunnel
 from orchestrator.ssh.parse import parsed
-from orchestrator.ssh.route import Way, reached
+from orchestrator.ssh.route import Route, open_route
 from orchestrator.ssh.session import Answer, Session, Unreachable
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 __all__ = ["Answer", "Session", "Unreachable", "at_once", "client_command", "connect", "on_every_node", "parsed"]
 
@@ -27,11 +27,11 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its threads w
 
 
 @contextlib.contextmanager
-def connect(place: Home, cluster: Cluster, name: str) -> Iterator[Session]:
+def connect(state_dir: StateDir, cluster: Cluster, name: str) -> Iterator[Session]:
     """Open a session on a node whose host key is pinned.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         name: Name of the node.
 
@@ -41,35 +41,35 @@ def connect(place: Home, cluster: Cluster, name: str) -> Iterator[Session]:
     Raises:
         Unreachable: The node cannot be reached, shows another host key, or a local key file cannot be read.
     """
-    if not place.known_hosts.exists():
+    if not state_dir.known_hosts.exists():
         raise Unreachable(f"its host key is not known yet: {command('deploy', cluster.name)} finishes the cluster")
-    client, key = paramiko.SSHClient(), _key(place)
-    _load_host_keys(client, place, cluster)
+    client, key = paramiko.SSHClient(), _key(state_dir)
+    _load_host_keys(client, state_dir, cluster)
     client.set_missing_host_key_policy(paramiko.RejectPolicy())
-    with contextlib.closing(client), reached(place, cluster, name) as way:
+    with contextlib.closing(client), open_route(state_dir, cluster, name) as way:
         with way.explained():
             _open(client, way, key, cluster, name)
         yield Session(name, client)
 
 
-def _key(place: Home) -> paramiko.PKey:
+def _key(state_dir: StateDir) -> paramiko.PKey:
     try:
-        return paramiko.Ed25519Key.from_private_key_file(str(place.key))
+        return paramiko.Ed25519Key.from_private_key_file(str(state_dir.key))
     except Exception as error:  # paramiko raises many types for a damaged file
         reason = getattr(error, "strerror", None) or "it is no private key of OpenSSH"
-        raise Unreachable(f"{place.key} cannot be read: {reason}: restore it from a copy") from error
+        raise Unreachable(f"{state_dir.key} cannot be read: {reason}: restore it from a copy") from error
 
 
-def _load_host_keys(client: paramiko.SSHClient, place: Home, cluster: Cluster) -> None:
+def _load_host_keys(client: paramiko.SSHClient, state_dir: StateDir, cluster: Cluster) -> None:
     try:
-        read_text(place.known_hosts)
-        client.load_host_keys(str(place.known_hosts))
+        read_text(state_dir.known_hosts)
+        client.load_host_keys(str(state_dir.known_hosts))
     except Exception as error:  # see _key
         remedy = f"remove it, and {command('deploy', cluster.name)} writes it again"
-        raise Unreachable(f"{place.known_hosts} cannot be read: {remedy}") from error
+        raise Unreachable(f"{state_dir.known_hosts} cannot be read: {remedy}") from error
 
 
-def _open(client: paramiko.SSHClient, way: Way, key: paramiko.PKey, cluster: Cluster, name: str) -> None:
+def _open(client: paramiko.SSHClient, way: Route, key: paramiko.PKey, cluster: Cluster, name: str) -> None:
     node = cluster.nodes[name]
     client.connect(
         node.address,
@@ -102,10 +102,10 @@ def on_every_node(
     Returns:
         Results by node, and reasons by node that failed.
     """
-    return at_once(list(cluster.nodes if chosen is None else chosen), action)
+    return in_parallel(list(cluster.nodes if chosen is None else chosen), action)
 
 
-def at_once(
+def in_parallel(
     names: Sequence[str], action: Callable[[str], Value], most: int = 32
 ) -> tuple[dict[str, Value], dict[str, str]]:
     """Call ``action(name)`` for ``names`` in parallel.
@@ -136,12 +136,12 @@ def at_once(
 
 
 def client_command(
-    place: Home, cluster: Cluster, name: str, argv: Sequence[str] = (), options: Sequence[str] = ()
+    state_dir: StateDir, cluster: Cluster, name: str, argv: Sequence[str] = (), options: Sequence[str] = ()
 ) -> list[str]:
     """Build the OpenSSH command for a node.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         name: Name of the node.
         argv: Command to run on the node; default: a terminal.
@@ -151,6 +151,15 @@ def client_command(
         The argument list.
     """
     node = cluster.nodes[name]
-    through = proxied(tunnel(cluster, name, place.key, place.known_hosts))
-    login = ["ssh", "-i", str(place.key), *ssh_options(place.known_hosts), *through, *options, "-p", str(node.port)]
+    through = proxied(tunnel(cluster, name, state_dir.key, state_dir.known_hosts))
+    login = [
+        "ssh",
+        "-i",
+        str(state_dir.key),
+        *ssh_options(state_dir.known_hosts),
+        *through,
+        *options,
+        "-p",
+        str(node.port),
+    ]
     return [*login, f"{cluster.ssh_user}@{node.address}", *argv]

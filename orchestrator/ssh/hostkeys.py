@@ -11,21 +11,21 @@ from orchestrator import state
 from orchestrator.cluster import Cluster, Node
 from orchestrator.errors import NodesFailed, command
 from orchestrator.ssh import connect, on_every_node
-from orchestrator.ssh.route import reached
+from orchestrator.ssh.route import open_route
 from orchestrator.ssh.session import Unreachable
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 DEFAULT_PORT = 22
 LONGEST_PAUSE = 2.0  # seconds
 
 
-def pin(place: Home, cluster: Cluster, pinned: Mapping[str, str], deadline: float) -> dict[str, str]:
+def pin(state_dir: StateDir, cluster: Cluster, pinned: Mapping[str, str], deadline: float) -> dict[str, str]:
     """Collect the host keys of all nodes and write known_hosts.
 
     Waits for each node to answer, and for new nodes to accept a login; nodes behind the head come after it.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Cluster whose nodes are up or starting.
         pinned: Known host keys by node id.
         deadline: Seconds to wait.
@@ -39,11 +39,11 @@ def pin(place: Home, cluster: Cluster, pinned: Mapping[str, str], deadline: floa
     until, keys = time.monotonic() + deadline, dict[str, str]()
     behind = [name for name in cluster.nodes if cluster.behind(name)]
     for names in ([name for name in cluster.nodes if name not in behind], behind):
-        found = _every(cluster, names, until, lambda name: _key(place, cluster, name, pinned))
-        keys |= {cluster.nodes[name].id: key for name, key in found.items()}
-        _write(place, cluster, {**pinned, **keys})  # an interruption later loses no pinned key
+        shown = _every(cluster, names, until, lambda name: _key(state_dir, cluster, name, pinned))
+        keys |= {cluster.nodes[name].id: key for name, key in shown.items()}
+        _write(state_dir, cluster, {**pinned, **keys})  # an interruption later loses no pinned key
         new = [name for name in names if cluster.nodes[name].id not in pinned]
-        _every(cluster, new, until, lambda name: _login(place, cluster, name))
+        _every(cluster, new, until, lambda name: _login(state_dir, cluster, name))
     return keys
 
 
@@ -51,34 +51,34 @@ def _every(cluster: Cluster, names: Sequence[str], until: float, ask: Callable[[
     """Call ``ask`` for each node, and retry until the time ``until``. Raises NodesFailed."""
     given_up, began = threading.Event(), time.monotonic()
     try:
-        found, reasons = on_every_node(cluster, lambda name: _insist(lambda: ask(name), until, given_up), names)
+        keys, reasons = on_every_node(cluster, lambda name: _retry(lambda: ask(name), until, given_up), names)
     finally:
         given_up.set()  # else threads would keep waiting after Ctrl-C
     if reasons:
         remedy = f"{command('deploy', cluster.name)} tries again; a cloud lets in what --allow-from names"
         raise NodesFailed(f"no ssh within {time.monotonic() - began:.0f} s", reasons, remedy)
-    return found
+    return keys
 
 
-def _key(place: Home, cluster: Cluster, name: str, pinned: Mapping[str, str]) -> str:
+def _key(state_dir: StateDir, cluster: Cluster, name: str, pinned: Mapping[str, str]) -> str:
     known = pinned.get(cluster.nodes[name].id)
-    with reached(place, cluster, name) as way, way.explained():
+    with open_route(state_dir, cluster, name) as way, way.explained():
         shown = (_greeting if known else _shown_key)(way.connection)
     return known or shown
 
 
-def _login(place: Home, cluster: Cluster, name: str) -> str:
+def _login(state_dir: StateDir, cluster: Cluster, name: str) -> str:
     """Log in once: sshd may answer before the machine's first boot has created the account."""
-    with connect(place, cluster, name) as session:
+    with connect(state_dir, cluster, name) as session:
         return session.node
 
 
-def _write(place: Home, cluster: Cluster, keys: Mapping[str, str]) -> None:
+def _write(state_dir: StateDir, cluster: Cluster, keys: Mapping[str, str]) -> None:
     known = [(address, keys[n.id]) for n in cluster.nodes.values() if n.id in keys for address in _addresses(n)]
-    state.replace(place.known_hosts, "".join(f"{address} {key}\n" for address, key in known))
+    state.replace(state_dir.known_hosts, "".join(f"{address} {key}\n" for address, key in known))
 
 
-def _insist(ask: Callable[[], str], until: float, given_up: threading.Event) -> str:
+def _retry(ask: Callable[[], str], until: float, given_up: threading.Event) -> str:
     """Call ``ask`` until it succeeds or time is up.
 
     Pauses grow, since a slow sshd accepts only a limited number of connections at once.
@@ -115,5 +115,5 @@ def _shown_key(connection: socket.socket) -> str:
 
 def _addresses(node: Node) -> list[str]:
     """Return the node's addresses as OpenSSH and paramiko look them up."""
-    found = sorted({node.address, node.private_address})
-    return found if node.port == DEFAULT_PORT else [f"[{address}]:{node.port}" for address in found]
+    addresses = sorted({node.address, node.private_address})
+    return addresses if node.port == DEFAULT_PORT else [f"[{address}]:{node.port}" for address in addresses]

@@ -25,8 +25,8 @@ def public_half(path: Path) -> str:
     The key is generated if ``path`` does not exist. Raises StateError if it cannot be read.
     """
     if not path.exists():
-        made = Ed25519PrivateKey.generate()
-        state.replace(path, made.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode())
+        new = Ed25519PrivateKey.generate()
+        state.replace(path, new.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode())
     try:
         key = load_ssh_private_key(read_bytes(path, MOST), password=None)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:

@@ -9,21 +9,21 @@ from orchestrator import process
 from orchestrator.cluster import Cluster
 from orchestrator.ssh.openssh import tunnel
 from orchestrator.ssh.session import CONNECT_SECONDS, FAULTS, Unreachable
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 FIRST_SECONDS = 30.0  # for sshd's first answer: an emulated or busy machine computes keys for many seconds
 
 
 @dataclass(frozen=True)
-class Way:
+class Route:
     """A connection to a node's sshd.
 
-    ``seconds`` limits its first answers; ``said`` returns the error output of a program in between.
+    ``seconds`` limits its first answers; ``error_output`` returns the error output of a program in between.
     """
 
     connection: socket.socket
     seconds: float
-    said: Callable[[], str]
+    error_output: Callable[[], str]
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
@@ -31,15 +31,15 @@ class Way:
         try:
             yield
         except FAULTS as error:
-            raise Unreachable(self.said() or str(error) or type(error).__name__) from error
+            raise Unreachable(self.error_output() or str(error) or type(error).__name__) from error
 
 
 @contextlib.contextmanager
-def reached(place: Home, cluster: Cluster, name: str) -> Iterator[Way]:
+def open_route(state_dir: StateDir, cluster: Cluster, name: str) -> Iterator[Route]:
     """Connect to the sshd of a node, and close the connection at the end.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         name: Name of the node.
 
@@ -49,19 +49,19 @@ def reached(place: Home, cluster: Cluster, name: str) -> Iterator[Way]:
     Raises:
         Unreachable: The connection fails.
     """
-    way = _way(place, cluster, name)
+    way = _route(state_dir, cluster, name)
     with way.connection:
         way.connection.settimeout(way.seconds)
         yield way
 
 
-def _way(place: Home, cluster: Cluster, name: str) -> Way:
-    node, through = cluster.nodes[name], tunnel(cluster, name, place.key, place.known_hosts)
+def _route(state_dir: StateDir, cluster: Cluster, name: str) -> Route:
+    node, through = cluster.nodes[name], tunnel(cluster, name, state_dir.key, state_dir.known_hosts)
     if through:
-        connection, said = process.connected(through)
-        return Way(connection, 2 * FIRST_SECONDS, said)  # two logins
+        connection, error_output = process.open_socket(through)
+        return Route(connection, 2 * FIRST_SECONDS, error_output)  # two logins
     try:
         connection = socket.create_connection((node.address, node.port), CONNECT_SECONDS)
     except FAULTS as error:
         raise Unreachable(str(error) or type(error).__name__) from error
-    return Way(connection, FIRST_SECONDS, lambda: "")
+    return Route(connection, FIRST_SECONDS, lambda: "")

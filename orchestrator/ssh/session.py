@@ -136,10 +136,10 @@ class Session:
 
     def _require_success(self, step: str, argv: Sequence[str], channel: paramiko.Channel, tolerated: int = 0) -> None:
         with channel.makefile_stderr("rb") as errors:
-            said = self._bounded(errors).decode(errors="replace").splitlines()
+            lines = self._bounded(errors).decode(errors="replace").splitlines()
         code = channel.recv_exit_status()
         if code not in (0, tolerated):
-            raise CommandFailed(step, argv, f"exit code {code} on {self.node}", said[-20:])
+            raise CommandFailed(step, argv, f"exit code {code} on {self.node}", lines[-20:])
 
     @contextlib.contextmanager
     def _command(self, argv: Sequence[str], timeout: float | None) -> Iterator[paramiko.Channel]:

@@ -9,7 +9,7 @@ from orchestrator.state.private_files import usable
 
 
 @dataclass(frozen=True)
-class Home:
+class StateDir:
     """The state directory of one cluster; its properties are the paths of its files."""
 
     path: Path
@@ -77,23 +77,23 @@ def cache() -> Path:
 
 def _base(variable: str, usual: str) -> Path:
     """Return the directory that ``variable`` names; a relative one is ignored, as the specification demands."""
-    given = Path(os.environ.get(variable, ""))
+    configured = Path(os.environ.get(variable, ""))
     try:
-        found = given if given.is_absolute() else Path.home() / usual
-        str(found).encode()
+        base = configured if configured.is_absolute() else Path.home() / usual
+        str(base).encode()
     except RuntimeError:
         problem = "no home directory: HOME is not set, and this user has no entry in /etc/passwd"
         raise ConfigError([problem], f"set HOME, or {variable} to a directory of yours") from None
     except UnicodeEncodeError:
-        raise ConfigError([f"{os.fsencode(found)!r}: not UTF-8"], f"set {variable} to a directory that is") from None
-    return found
+        raise ConfigError([f"{os.fsencode(base)!r}: not UTF-8"], f"set {variable} to a directory that is") from None
+    return base
 
 
-def home(name: str) -> Home:
+def for_cluster(name: str) -> StateDir:
     """Return the state directory of the cluster ``name``, which may not exist."""
-    return Home(root() / name)
+    return StateDir(root() / name)
 
 
-def names() -> list[str]:
+def cluster_names() -> list[str]:
     """Return the names of clusters that are deployed, at least partly."""
     return sorted(path.parent.name for path in root().glob("*/state.json"))

@@ -13,7 +13,7 @@ from orchestrator.config import PROVIDERS
 from orchestrator.errors import StateError, command
 from orchestrator.gpu import Pairing
 from orchestrator.schema.bounded import shown
-from orchestrator.state.directory import Home, names
+from orchestrator.state.directory import StateDir, cluster_names
 from orchestrator.state.private_files import load, replace
 
 VERSION = 1
@@ -66,27 +66,27 @@ class Record(BaseModel):
         return int(self.config.get("min_nodes") or self.config["nodes"])
 
 
-def read(place: Home) -> Record | None:
+def read(state_dir: StateDir) -> Record | None:
     """Read the record of a cluster; None if nothing is deployed."""
-    remedy = repair(place)
+    remedy = repair(state_dir)
     try:
-        version = load(place.record, _Version, remedy).version
+        version = load(state_dir.record, _Version, remedy).version
         if version > VERSION:
             raise StateError(
-                f"{place.record} was written by a newer orchestrator (format {version}, this one knows {VERSION})",
+                f"{state_dir.record} was written by a newer orchestrator (format {version}, this one knows {VERSION})",
                 "upgrade orchestrator",
             )
-        record = load(place.record, Record, remedy)
+        record = load(state_dir.record, Record, remedy)
     except FileNotFoundError:
         return None
     for problem in _unusable(record):
-        raise StateError(f"{place.record} cannot be used: {problem}", remedy)
-    return record.model_copy(update={"config": {"name": place.name, **record.config}})
+        raise StateError(f"{state_dir.record} cannot be used: {problem}", remedy)
+    return record.model_copy(update={"config": {"name": state_dir.name, **record.config}})
 
 
-def repair(place: Home) -> str:
+def repair(state_dir: StateDir) -> str:
     """Return the remedy for a damaged state.json."""
-    removes = command("teardown --orphans", place.name)
+    removes = command("teardown --orphans", state_dir.name)
     return f"restore it from a copy; or move it away, and {removes} removes what the cluster has on its provider"
 
 
@@ -103,17 +103,17 @@ def _unusable(record: Record) -> Iterator[str]:
                 yield f"{part}.{key}: {shown(value)}: expected keys and values"
 
 
-def deployed(place: Home) -> tuple[Record, Cluster]:
+def deployed(state_dir: StateDir) -> tuple[Record, Cluster]:
     """Return the record and the cluster. Raises StateError if it is not deployed, or only partly."""
-    record = read(place)
+    record = read(state_dir)
     if record is None:
-        others = names()
-        makes = f"{command('deploy', place.name)} makes one"
+        others = cluster_names()
+        makes = f"{command('deploy', state_dir.name)} makes one"
         known = f"deployed: {', '.join(others)}; choose with --cluster" if others else makes
-        raise StateError(f"cluster {place.name!r} is not deployed", known)
+        raise StateError(f"cluster {state_dir.name!r} is not deployed", known)
     if record.cluster is None:
         raise StateError(
-            f"cluster {place.name!r} is only half deployed", f"{command('deploy', place.name)} finishes it"
+            f"cluster {state_dir.name!r} is only half deployed", f"{command('deploy', state_dir.name)} finishes it"
         )
     return record, record.cluster
 
@@ -123,15 +123,15 @@ def new_record(config: dict[str, Any]) -> Record:
     return Record(id=uuid.uuid4().hex[:8], config=config)
 
 
-def write(place: Home, record: Record) -> None:
+def write(state_dir: StateDir, record: Record) -> None:
     """Write the record of a cluster."""
-    replace(place.record, record.model_dump_json(indent=2) + "\n")
+    replace(state_dir.record, record.model_dump_json(indent=2) + "\n")
 
 
-def forget(place: Home) -> None:
+def forget(state_dir: StateDir) -> None:
     """Remove the files of a deployed cluster, but keep runs, their results and the logs."""
-    for directory in (place.terraform, place.ansible, place.key.parent):
+    for directory in (state_dir.terraform, state_dir.ansible, state_dir.key.parent):
         shutil.rmtree(directory, ignore_errors=True)
-    for file in (place.notebook, place.monitoring, place.terraform_copy):
+    for file in (state_dir.notebook, state_dir.monitoring, state_dir.terraform_copy):
         file.unlink(missing_ok=True)
-    place.record.unlink(missing_ok=True)
+    state_dir.record.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from python_terraform import IsFlagged
 from orchestrator import cluster, progress, state
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 from orchestrator.terraform import command, sources, state_file
 from orchestrator.terraform.command import check_version, program
 from orchestrator.terraform.output import Errors, NodesNotMade
@@ -51,14 +51,18 @@ class Change:
 
 
 def apply(
-    place: Home, provider: str, variables: Mapping[str, Any], lost: Iterable[str], on_line: Callable[[str], None]
+    state_dir: StateDir,
+    provider: str,
+    variables: Mapping[str, Any],
+    lost: Iterable[str],
+    on_line: Callable[[str], None],
 ) -> Cluster:
     """Create the resources for ``variables``, replace lost ones, and read the Cluster.
 
     The root is copied into the state directory, so that a later teardown needs neither this version nor the config.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         provider: Name of the provider.
         variables: Variables of the root.
         lost: Addresses of resources to create again.
@@ -72,36 +76,36 @@ def apply(
         CommandFailed: Terraform failed otherwise.
         ContractError: Terraform's output is not a valid Cluster.
     """
-    sources.initialise(place, provider)
-    _given(place, provider, variables)
+    sources.initialise(state_dir, provider)
+    _given(state_dir, provider, variables)
     errors = Errors(on_line)
     try:
-        with _keeping_its_state(place, provider):
-            command.run(place, provider, "apply", errors, auto_approve=IsFlagged, input=False, replace=list(lost))
+        with _keeping_its_state(state_dir, provider):
+            command.run(state_dir, provider, "apply", errors, auto_approve=IsFlagged, input=False, replace=list(lost))
     except CommandFailed as failed:
         raise errors.of_nodes(failed) from failed
-    return read(place, provider)
+    return read(state_dir, provider)
 
 
 @contextmanager
-def _keeping_its_state(place: Home, provider: str) -> Iterator[None]:
+def _keeping_its_state(state_dir: StateDir, provider: str) -> Iterator[None]:
     """Start from the newest state, and keep a copy of it before and after."""
-    root = command.root(place, provider)
-    source = state_file.settle(root, place.terraform_copy)
+    root = command.root(state_dir, provider)
+    source = state_file.settle(root, state_dir.terraform_copy)
     if source:
         progress.note(f"{root / state_file.FILE} was missing, damaged or old: restored from {source}")
-    state_file.keep(root, place.terraform_copy)
+    state_file.keep(root, state_dir.terraform_copy)
     try:
         yield
     finally:
-        state_file.keep(root, place.terraform_copy)
+        state_file.keep(root, state_dir.terraform_copy)
 
 
-def plan(place: Home, provider: str, variables: Mapping[str, Any], deployed: Home) -> list[Change]:
+def plan(state_dir: StateDir, provider: str, variables: Mapping[str, Any], deployed: StateDir) -> list[Change]:
     """Find the changes that an apply would make, without touching the cluster's directory.
 
     Args:
-        place: Temporary directory for the plan alone.
+        state_dir: Temporary directory for the plan alone.
         provider: Name of the provider.
         variables: Variables of the root.
         deployed: State directory of the cluster.
@@ -112,15 +116,15 @@ def plan(place: Home, provider: str, variables: Mapping[str, Any], deployed: Hom
     Raises:
         CommandFailed: Terraform failed.
     """
-    sources.initialise(place, provider)
+    sources.initialise(state_dir, provider)
     newest = state_file.current(command.root(deployed, provider), deployed.terraform_copy)
     if newest:
-        shutil.copyfile(newest[0], command.root(place, provider) / state_file.FILE)
-    _given(place, provider, variables)
-    command.run(place, provider, "plan", input=False, out="plan")
-    answer = command.answer(place, provider, "show -json plan", no_color=None)  # else `show` takes it for a file
-    found = [_change(change) for change in json.loads(answer).get("resource_changes", [])]
-    return [change for change in found if change]
+        shutil.copyfile(newest[0], command.root(state_dir, provider) / state_file.FILE)
+    _given(state_dir, provider, variables)
+    command.run(state_dir, provider, "plan", input=False, out="plan")
+    answer = command.answer(state_dir, provider, "show -json plan", no_color=None)  # else `show` takes it for a file
+    changes = [_change(change) for change in json.loads(answer).get("resource_changes", [])]
+    return [change for change in changes if change]
 
 
 def _change(resource: Mapping[str, Any]) -> Change | None:
@@ -132,44 +136,44 @@ def _change(resource: Mapping[str, Any]) -> Change | None:
     return Change("replace" if len(actions) > 1 else actions[0], resource["type"], name)
 
 
-def _given(place: Home, provider: str, variables: Mapping[str, Any]) -> None:
-    state.replace(command.root(place, provider) / "terraform.tfvars.json", json.dumps(variables, indent=2) + "\n")
+def _given(state_dir: StateDir, provider: str, variables: Mapping[str, Any]) -> None:
+    state.replace(command.root(state_dir, provider) / "terraform.tfvars.json", json.dumps(variables, indent=2) + "\n")
 
 
-def read(place: Home, provider: str) -> Cluster:
+def read(state_dir: StateDir, provider: str) -> Cluster:
     """Read the Cluster that the last apply left. Raises ContractError."""
-    answer = command.answer(place, provider, "output", json=IsFlagged)
+    answer = command.answer(state_dir, provider, "output", json=IsFlagged)
     return cluster.read(json.loads(answer).get("cluster", {}).get("value"))
 
 
-def destroy(place: Home, provider: str, on_line: Callable[[str], None]) -> None:
+def destroy(state_dir: StateDir, provider: str, on_line: Callable[[str], None]) -> None:
     """Destroy all resources in the state; do nothing if nothing was ever applied.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         provider: Name of the provider.
         on_line: Called with the address of each resource that is done.
 
     Raises:
         CommandFailed: Terraform failed.
     """
-    root = command.root(place, provider)
-    with _keeping_its_state(place, provider):
+    root = command.root(state_dir, provider)
+    with _keeping_its_state(state_dir, provider):
         if (root / state_file.FILE).exists():
-            command.run(place, provider, "destroy", Errors(on_line), auto_approve=IsFlagged, input=False)
+            command.run(state_dir, provider, "destroy", Errors(on_line), auto_approve=IsFlagged, input=False)
 
 
-def recorded(place: Home, provider: str) -> State:
+def recorded(state_dir: StateDir, provider: str) -> State:
     """Return the newest state of Terraform; an empty one if there is none that is usable."""
-    found = state_file.current(command.root(place, provider), place.terraform_copy)
-    return found[1] if found else State(version=0)
+    current = state_file.current(command.root(state_dir, provider), state_dir.terraform_copy)
+    return current[1] if current else State(version=0)
 
 
-def kept(place: Home) -> State | None:
+def kept(state_dir: StateDir) -> State | None:
     """Return our copy of the state after the last apply; None if there is none that is usable."""
-    return state_file.load(place.terraform_copy)
+    return state_file.load(state_dir.terraform_copy)
 
 
-def state_path(place: Home, provider: str) -> Path:
+def state_path(state_dir: StateDir, provider: str) -> Path:
     """Return the path of Terraform's state."""
-    return command.root(place, provider) / state_file.FILE
+    return command.root(state_dir, provider) / state_file.FILE

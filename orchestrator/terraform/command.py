@@ -13,7 +13,7 @@ from python_terraform import IsFlagged, Terraform
 
 from orchestrator import process
 from orchestrator.errors import CommandFailed, PreflightError
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 PROGRAMS = ("terraform", "tofu")
 OLDEST = (1, 5)
@@ -47,11 +47,13 @@ def check_version() -> None:
         raise PreflightError(f"{path} is version {version}, {oldest} is needed", f"install {oldest} or newer")
 
 
-def run(place: Home, provider: str, command: str, on_line: Callable[[str], None] | None = None, **options: Any) -> None:
+def run(
+    state_dir: StateDir, provider: str, command: str, on_line: Callable[[str], None] | None = None, **options: Any
+) -> None:
     """Run a command of Terraform in the root, with output to the log.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         provider: Name of the provider.
         command: Command of Terraform.
         on_line: Called with each line of output.
@@ -62,19 +64,19 @@ def run(place: Home, provider: str, command: str, on_line: Callable[[str], None]
     """
     process.run(
         f"terraform {command}",
-        _argv(place, provider, command, **options),
-        place.log("terraform"),
-        cwd=root(place, provider),
+        _argv(state_dir, provider, command, **options),
+        state_dir.log("terraform"),
+        cwd=root(state_dir, provider),
         env=_environment(),
         on_line=on_line,
     )
 
 
-def answer(place: Home, provider: str, command: str, **options: Any) -> str:
+def answer(state_dir: StateDir, provider: str, command: str, **options: Any) -> str:
     """Run a command of Terraform that changes nothing.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         provider: Name of the provider.
         command: Command of Terraform.
         **options: Options of the command.
@@ -85,13 +87,13 @@ def answer(place: Home, provider: str, command: str, **options: Any) -> str:
     Raises:
         CommandFailed: Terraform failed.
     """
-    argv = _argv(place, provider, command, **options)
-    return process.run(f"terraform {command}", argv, cwd=root(place, provider), env=_environment())
+    argv = _argv(state_dir, provider, command, **options)
+    return process.run(f"terraform {command}", argv, cwd=root(state_dir, provider), env=_environment())
 
 
-def _argv(place: Home, provider: str, command: str, **options: Any) -> list[str]:
+def _argv(state_dir: StateDir, provider: str, command: str, **options: Any) -> list[str]:
     # The constructor reads the state and fails if it is damaged, so it gets the name of a file that does not exist.
-    tool = Terraform(working_dir=str(root(place, provider)), state="none", terraform_bin_path=program())
+    tool = Terraform(working_dir=str(root(state_dir, provider)), state="none", terraform_bin_path=program())
     argv: list[str] = tool.generate_cmd_string(command, **{"no_color": IsFlagged, **options})
     return argv
 
@@ -101,6 +103,6 @@ def _environment() -> dict[str, str | None]:
     return {**dict.fromkeys(foreign), **_QUIET}
 
 
-def root(place: Home, provider: str) -> Path:
+def root(state_dir: StateDir, provider: str) -> Path:
     """Return the directory of the provider's root."""
-    return place.terraform / provider
+    return state_dir.terraform / provider

@@ -6,7 +6,7 @@ import json
 from python_terraform import IsFlagged
 
 from orchestrator import assets, state
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 from orchestrator.terraform import command
 
 
@@ -15,25 +15,27 @@ def has_root(provider: str) -> bool:
     return (assets.directory("terraform") / provider).is_dir()
 
 
-def is_current(place: Home, provider: str) -> bool:
+def is_current(state_dir: StateDir, provider: str) -> bool:
     """Tell whether the last apply used this version's root: another may replace nodes with the same variables."""
     try:
-        return all((place.terraform / name).read_bytes() == text.encode() for name, text in _files(provider).items())
+        return all(
+            (state_dir.terraform / name).read_bytes() == text.encode() for name, text in _files(provider).items()
+        )
     except (OSError, ValueError):
         return False
 
 
-def initialise(place: Home, provider: str) -> None:
+def initialise(state_dir: StateDir, provider: str) -> None:
     """Copy the root and the contract into the state directory and initialise them, unless that is done."""
     files = _files(provider)
     stamp = hashlib.sha256(json.dumps(files).encode()).hexdigest()
-    done = command.root(place, provider) / ".terraform" / "initialised"
+    done = command.root(state_dir, provider) / ".terraform" / "initialised"
     if done.is_file() and done.read_bytes() == stamp.encode():
         return
     for name, text in files.items():
-        state.replace(place.terraform / name, text)
+        state.replace(state_dir.terraform / name, text)
     # An older root may have locked another version. Of the same version, init accepts only the locked checksums.
-    command.run(place, provider, "init", input=False, upgrade=IsFlagged)
+    command.run(state_dir, provider, "init", input=False, upgrade=IsFlagged)
     state.replace(done, stamp)
 
 

@@ -72,11 +72,11 @@ def current(root: Path, copy: Path) -> tuple[Path, State] | None:
 
     Terraform's backup is from before the last apply, so it is read only if neither of the two is usable.
     """
-    own, kept = load(root / FILE), load(copy)
-    if own and (kept is None or own.follows(kept)):
+    own, saved = load(root / FILE), load(copy)
+    if own and (saved is None or own.follows(saved)):
         return root / FILE, own
-    if kept:
-        return copy, kept
+    if saved:
+        return copy, saved
     before = load(root / BACKUP)
     return (root / BACKUP, before) if before else None
 
@@ -101,11 +101,11 @@ def keep(root: Path, copy: Path) -> None:
 
 
 def _identity(kind: str, attributes: Mapping[str, Any]) -> str | None:
-    found = name(attributes) if kind == "terraform_data" else attributes.get("id")
-    return found if isinstance(found, str) else None
+    identity = name(attributes) if kind == "terraform_data" else attributes.get("id")
+    return identity if isinstance(identity, str) else None
 
 
 def name(attributes: Mapping[str, Any]) -> str | None:
     """Return the name of a terraform_data from its input, in the form of a state or of a plan."""
-    given = attributes.get("input") or {}
-    return attributes.get("name") or (given.get("value") or given).get("name")
+    inputs = attributes.get("input") or {}
+    return attributes.get("name") or (inputs.get("value") or inputs).get("name")

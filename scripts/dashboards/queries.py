@@ -69,8 +69,8 @@ class Query:
     @property
     def may_be_empty(self) -> str:
         """Meaning of an empty result, see the class."""
-        place = (self.dashboard, self.panel)
-        return MAY_BE_EMPTY.get((*place, self.kind)) or MAY_BE_EMPTY.get((*place, self.name), "")
+        state_dir = (self.dashboard, self.panel)
+        return MAY_BE_EMPTY.get((*state_dir, self.kind)) or MAY_BE_EMPTY.get((*state_dir, self.name), "")
 
 
 def boards(folder: Path = FOLDER) -> list[Board]:

@@ -117,7 +117,7 @@ def test_what_follows_from_an_alert_is_an_alert() -> None:
 def placed(ansible: Ansible, tmp_path: Path) -> Callable[..., Path]:
     """Writes what the role prometheus puts on the head of a cluster, by Ansible, into a directory here."""
 
-    def place(made: clusters.Cluster, **settings: Any) -> Path:
+    def state_dir(made: clusters.Cluster, **settings: Any) -> Path:
         target, playbook = tmp_path / "placed", tmp_path / "placed.yml"
         shutil.copytree(INFRA / "rules", target / "rules")
         playbook.write_text(WHOLE)
@@ -132,7 +132,7 @@ def placed(ansible: Ansible, tmp_path: Path) -> Callable[..., Path]:
         assert said.code == 0, said.text
         return target
 
-    return place
+    return state_dir
 
 
 def test_promtool_takes_the_configuration_with_targets_and_rules(tool: Tool, placed: Callable[..., Path]) -> None:

@@ -15,7 +15,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.providers import gcp, unrecorded
 from orchestrator.providers.gcp.site import Site
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 from tests.contract.conftest import Root
 from tests.contract.providers import attributes, blocks, declared, initialised, planned, resources
 from tests.contract.test_terraform_local import keys_written_by
@@ -237,9 +237,9 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
 
 
 @pytest.fixture
-def place(root: Root) -> Home:
+def place(root: Root) -> StateDir:
     """A state directory; only where the provider is."""
-    return state.home("demo")
+    return state.for_cluster("demo")
 
 
 def record(**changes: Any) -> Record:
@@ -251,42 +251,42 @@ def silent(line: str) -> None:
     pass
 
 
-def provisioned(place: Home, given: Record) -> tuple[Cluster, dict[str, str]]:
+def provisioned(state_dir: StateDir, given: Record) -> tuple[Cluster, dict[str, str]]:
     """As `deploy` has it made."""
-    return gcp.provision(place, given, gcp.strays(place, given), silent)
+    return gcp.provision(state_dir, given, gcp.unmanaged(state_dir, given), silent)
 
 
-def test_the_real_provider_and_our_own_calls_agree_on_what_there_is(api: StandIn, place: Home) -> None:
+def test_the_real_provider_and_our_own_calls_agree_on_what_there_is(api: StandIn, state_dir: StateDir) -> None:
     """The story of a cluster: made, made again, found, stopped, robbed of a node, hurt, and taken away."""
     before = set(api.items)
-    made, missing = provisioned(place, record())
+    made, missing = provisioned(state_dir, record())
     assert (list(made.nodes), missing) == (["demo-head", "demo-worker-0", "demo-worker-1"], {})
-    identities = {resource.identity for resource in gcp.survey(record())}
-    assert identities == set(terraform.recorded(place, "gcp").recorded.values())
+    identities = {resource.identity for resource in gcp.list_resources(record())}
+    assert identities == set(terraform.recorded(state_dir, "gcp").recorded.values())
 
     api.items[f"{INSTANCES}/demo-head"]["status"] = "TERMINATED"
     api.answer("DELETE", f"/compute/{INSTANCES}/demo-worker-0", {}, {})
     api.put(f"{HERE}/zones/{ZONE}/disks/left", labels=LABELS)
-    again, _ = provisioned(place, record())
+    again, _ = provisioned(state_dir, record())
     assert api.items[f"{INSTANCES}/demo-head"]["status"] == "RUNNING"
     kept = {name for name, node in again.nodes.items() if node.id == made.nodes[name].id}
     assert kept == {"demo-head", "demo-worker-1"}
     assert f"{HERE}/zones/{ZONE}/disks/left" not in api.items
 
     asked = len(api.asked)
-    provisioned(place, record())
+    provisioned(state_dir, record())
     assert {line.partition(" ")[0] for line in api.asked[asked:]} == {"GET"}
-    gcp.destroy(place, record(), silent)
+    gcp.destroy(state_dir, record(), silent)
     assert (set(api.items), api.accounts) == (before, {})
 
 
-def test_a_node_that_google_has_no_room_for_is_left_out(api: StandIn, place: Home) -> None:
+def test_a_node_that_google_has_no_room_for_is_left_out(api: StandIn, state_dir: StateDir) -> None:
     api.failing["instances/demo-worker-1"] = "ZONE_RESOURCE_POOL_EXHAUSTED"
     given = record()
     given.config["min_nodes"] = 2
-    made, missing = provisioned(place, given)
+    made, missing = provisioned(state_dir, given)
     assert list(made.nodes) == ["demo-head", "demo-worker-0"]
     assert "ZONE_RESOURCE_POOL_EXHAUSTED" in missing["demo-worker-1"]
-    shutil.rmtree(place.terraform)  # what Terraform knew is lost
-    gcp.remove(Config.model_validate(given.config), gcp.survey(given))
-    assert unrecorded.find(place, given) == []
+    shutil.rmtree(state_dir.terraform)  # what Terraform knew is lost
+    gcp.remove(Config.model_validate(given.config), gcp.list_resources(given))
+    assert unrecorded.find(state_dir, given) == []

@@ -118,8 +118,8 @@ def test_the_root_needs_no_provider_that_must_be_downloaded(root: Callable[[str]
 
 
 def test_a_plan_of_the_control_side_lists_what_would_change(tmp_path: Path) -> None:
-    place = state.Home(tmp_path / "demo")
-    changes = terraform.plan(place, "local", {**VARIABLES, "nodes": 2}, state.Home(tmp_path / "none"))
+    state_dir = state.StateDir(tmp_path / "demo")
+    changes = terraform.plan(state_dir, "local", {**VARIABLES, "nodes": 2}, state.StateDir(tmp_path / "none"))
     found = {(change.action, change.name) for change in changes}
     assert {("create", "demo-network"), ("create", "demo-shared"), ("create", "demo-worker-0")} <= found
     assert {change.action for change in changes} == {"create"}

@@ -37,10 +37,10 @@ def mirror(terraform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 def initialise() -> Path:
     """Initialise the root as an apply does; the file that locks what it took."""
-    place = state.home("demo")
-    shutil.rmtree(place.terraform / "openstack" / ".terraform", ignore_errors=True)
-    sources.initialise(place, "openstack")
-    return place.terraform / "openstack" / ".terraform.lock.hcl"
+    state_dir = state.for_cluster("demo")
+    shutil.rmtree(state_dir.terraform / "openstack" / ".terraform", ignore_errors=True)
+    sources.initialise(state_dir, "openstack")
+    return state_dir.terraform / "openstack" / ".terraform.lock.hcl"
 
 
 def test_the_version_that_the_root_names_is_taken(mirror: Path) -> None:
@@ -54,7 +54,7 @@ def test_other_contents_of_a_version_that_was_taken_are_refused(mirror: Path) ->
     with pytest.raises(CommandFailed, match="terraform init") as caught:
         initialise()
     assert "checksums" in " ".join(caught.value.tail)
-    assert (state.home("demo").terraform / "openstack" / ".terraform.lock.hcl").read_text() == before
+    assert (state.for_cluster("demo").terraform / "openstack" / ".terraform.lock.hcl").read_text() == before
 
 
 def test_a_version_that_an_older_root_locked_gives_way(mirror: Path) -> None:

@@ -138,9 +138,9 @@ class StandIn:
         link = f"{LINK}{scope}/operations/{name}"
         said: Item = {"kind": "compute#operation", "name": name, "selfLink": link, "targetLink": LINK + target}
         said |= {"status": "RUNNING" if pending else "DONE", "progress": 0 if pending else 100}
-        place = scope.split("/")
-        if place[-2] in ("zones", "regions"):
-            said[place[-2][:-1]] = LINK + scope
+        state_dir = scope.split("/")
+        if state_dir[-2] in ("zones", "regions"):
+            said[state_dir[-2][:-1]] = LINK + scope
         code = next((code for part, code in self.failing.items() if target and part in target), None)
         if code:
             self.failed[name] = {"errors": [{"code": code, "message": f"{code} on {target}"}]}

@@ -87,10 +87,10 @@ class OpenStack:
 
     def _thing(self, method: str, path: str) -> tuple[int, Any]:
         """One of a listing: shown, or deleted at once."""
-        place, _, key = path.rpartition("/")
-        place, _, collection = place.rpartition("/")
-        listing = self.documents.get(f"{place}/{collection}") or self.documents.get(
-            f"{place}/{DETAILED.get(collection, '')}", {}
+        state_dir, _, key = path.rpartition("/")
+        state_dir, _, collection = state_dir.rpartition("/")
+        listing = self.documents.get(f"{state_dir}/{collection}") or self.documents.get(
+            f"{state_dir}/{DETAILED.get(collection, '')}", {}
         )
         things = next((value for value in listing.values() if isinstance(value, list)), [])
         found = next((thing for thing in things if key in identities(thing)), None)
@@ -102,7 +102,7 @@ class OpenStack:
             things.remove(found)
         if method == "DELETE":
             return 204, None
-        return 200, found if "image" in place else {collection.rstrip("s"): found}
+        return 200, found if "image" in state_dir else {collection.rstrip("s"): found}
 
     def _drop(self, collection: str, key: str) -> None:
         things = self.listed(collection)

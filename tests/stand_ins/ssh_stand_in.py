@@ -24,13 +24,13 @@ def honest(_: str) -> None:
 @contextmanager
 def session(answer: Answer = honest) -> Iterator[Session]:
     """A session on the head of a cluster called demo, which is this stand-in."""
-    place = state.home("demo")
-    key_pair.public_half(place.key)
+    state_dir = state.for_cluster("demo")
+    key_pair.public_half(state_dir.key)
     with listening(answer) as (port, host_key):
         output = builders.output(nodes=1)
         output["nodes"]["demo-head"] |= {"private_address": "127.0.0.1", "port": port}
-        state.replace(place.known_hosts, f"[127.0.0.1]:{port} {host_key}\n")
-        with ssh.connect(place, clusters.read(output), "demo-head") as opened:
+        state.replace(state_dir.known_hosts, f"[127.0.0.1]:{port} {host_key}\n")
+        with ssh.connect(state_dir, clusters.read(output), "demo-head") as opened:
             yield opened
 
 

@@ -43,7 +43,7 @@ def without(output: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("output", "place"),
+    ("output", "problem"),
     [
         (None, "valid dictionary"),
         ({}, "name: Field required"),
@@ -52,10 +52,10 @@ def without(output: dict[str, Any], key: str) -> dict[str, Any]:
         ({**builders.output(), "name": 7}, "name: Input should be a valid string"),
     ],
 )
-def test_an_output_of_another_shape_is_refused_with_the_place(output: Any, place: str) -> None:
+def test_an_output_of_another_shape_is_refused_with_the_place(output: Any, problem: str) -> None:
     with pytest.raises(ContractError) as caught:
         clusters.read(output)
-    assert place in caught.value.message
+    assert problem in caught.value.message
     assert caught.value.exit_code == 1
 
 
@@ -108,7 +108,7 @@ def mixed(slots: int = 1, gpus: int = 2) -> clusters.Cluster:
 
 def test_where_others_have_gpus_a_node_without_has_no_ranks() -> None:
     made = mixed(slots=2)
-    assert (list(made.working), made.slots) == (["demo-worker-0", "demo-worker-1"], 4)
+    assert (list(made.rank_nodes), made.slots) == (["demo-worker-0", "demo-worker-1"], 4)
     assert clusters.hosts(made, 3) == ["demo-worker-0", "demo-worker-1"]
     assert clusters.hostfile(made).splitlines() == [
         f"{made.nodes[name].private_address} slots=2" for name in ("demo-worker-0", "demo-worker-1")

@@ -14,7 +14,7 @@ from tests.unit.conftest import Start
 HOLD = """
 import sys, time
 from orchestrator import lock, state
-with lock.held(state.home("demo")):
+with lock.held(state.for_cluster("demo")):
     print("held")
     sys.stdin.read()
 """
@@ -22,7 +22,7 @@ with lock.held(state.home("demo")):
 LEAVE_A_CHILD = """
 import sys, subprocess
 from orchestrator import lock, state
-with lock.held(state.home("demo")):
+with lock.held(state.for_cluster("demo")):
     print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True).pid)
     sys.stdin.read()
 """
@@ -31,7 +31,7 @@ with lock.held(state.home("demo")):
 def test_a_second_process_is_refused_with_the_pid_of_the_holder(start: Start) -> None:
     holder = start("-c", HOLD)
     assert waiting.line(holder) == "held"
-    with pytest.raises(StateError) as caught, lock.held(state.home("demo")):
+    with pytest.raises(StateError) as caught, lock.held(state.for_cluster("demo")):
         pass
     assert re.search(rf"'demo' is locked by pid {holder.pid} since \d{{4}}-\d\d-\d\d", caught.value.message)
 
@@ -39,15 +39,15 @@ def test_a_second_process_is_refused_with_the_pid_of_the_holder(start: Start) ->
 def test_clusters_of_other_names_are_free(start: Start) -> None:
     holder = start("-c", HOLD)
     assert waiting.line(holder) == "held"
-    with lock.held(state.home("other")):
-        assert (state.home("other").path / "lock").exists()
+    with lock.held(state.for_cluster("other")):
+        assert (state.for_cluster("other").path / "lock").exists()
 
 
 def test_the_lock_is_free_again_once_its_holder_ends(start: Start) -> None:
     holder = start("-c", HOLD)
     assert waiting.line(holder) == "held"
     holder.communicate("")
-    with lock.held(state.home("demo")):
+    with lock.held(state.for_cluster("demo")):
         assert holder.returncode == 0
 
 
@@ -56,7 +56,7 @@ def test_the_lock_is_free_again_once_its_holder_is_killed(start: Start) -> None:
     assert waiting.line(holder) == "held"
     holder.kill()
     assert holder.wait() == -signal.SIGKILL
-    with lock.held(state.home("demo")):
+    with lock.held(state.for_cluster("demo")):
         assert not waiting.runs(holder.pid)
 
 
@@ -66,28 +66,28 @@ def test_what_a_killed_holder_left_running_is_ended_by_the_next(start: Start) ->
     holder.kill()
     holder.wait()
     assert waiting.runs(orphan)
-    with lock.held(state.home("demo")):
+    with lock.held(state.for_cluster("demo")):
         assert waiting.ends(orphan)
 
 
 def test_the_lock_is_free_again_after_an_error(start: Start) -> None:
-    with pytest.raises(ZeroDivisionError), lock.held(state.home("demo")):
+    with pytest.raises(ZeroDivisionError), lock.held(state.for_cluster("demo")):
         raise ZeroDivisionError
     holder = start("-c", HOLD)
     assert waiting.line(holder) == "held"
 
 
 def test_programs_started_under_the_lock_are_marked_as_working_for_the_cluster(tmp_path: Path) -> None:
-    with lock.held(state.home("demo")):
+    with lock.held(state.for_cluster("demo")):
         said = process.run("look", ["sh", "-c", f"echo ${termination.OWNER}"])
-    assert said.strip() == str(state.home("demo").path)
+    assert said.strip() == str(state.for_cluster("demo").path)
 
 
 def test_a_state_directory_that_cannot_be_made_is_refused_with_the_way_out(
     own_directories: Path, tmp_path: Path
 ) -> None:
     own_directories.touch()  # a file stands where the directory of all clusters should be
-    with pytest.raises(ConfigError) as caught, lock.held(state.home("demo")):
+    with pytest.raises(ConfigError) as caught, lock.held(state.for_cluster("demo")):
         pass
     assert "XDG_STATE_HOME" in caught.value.hint
 

@@ -14,11 +14,11 @@ from orchestrator.providers.gcp.api import Google
 from orchestrator.providers.gcp.api.holdings import Holding, owned
 from orchestrator.providers.gcp.api.removal import remove as remove_all
 from orchestrator.providers.gcp.site import WITH_ADDED_GPUS, Site, family
-from orchestrator.providers.provisioning import destroy, provision, strays
+from orchestrator.providers.provisioning import destroy, provision, unmanaged
 from orchestrator.providers.trainer_image import prepare, trainer_digest
 from orchestrator.state import Record
 
-__all__ = ["destroy", "prepare", "provision", "strays", "trainer_digest"]
+__all__ = ["destroy", "prepare", "provision", "trainer_digest", "unmanaged"]
 
 ALIVE = ("PROVISIONING", "STAGING", "RUNNING", "REPAIRING")
 ON_THE_WAY = ("STOPPING", "SUSPENDING", "PENDING_STOP", "DEPROVISIONING")
@@ -33,7 +33,7 @@ def preflight(config: Config, record: Record | None) -> None:
     checks.require(Site(config, record))
 
 
-def callers(config: Config, record: Record | None) -> list[str]:
+def default_allow_from(config: Config, record: Record | None) -> list[str]:
     """Return this machine's address as Google sees it; none with Identity-Aware Proxy, which makes the connections."""
     return [] if config.gcp.iap else caller_addresses([NEAR])
 
@@ -60,29 +60,29 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
     }
 
 
-def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]:
+def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, str]:
     """Return the GPUs of the workers, else of the head."""
     site = Site(config, record)
     shapes = [site.shape(role) for role in ("worker", "head")]
     return next((shape["accelerator"] for shape in shapes if shape["gpus"]), None), config.gcp.image
 
 
-def survey(record: Record) -> list[Resource]:
+def list_resources(record: Record) -> list[Resource]:
     """Return resources of this deployment, found by label, and by description if they have no labels."""
     return [_resource(holding) for holding in _ours(record)]
 
 
-def faults(record: Record) -> dict[str, str]:
+def failure_reasons(record: Record) -> dict[str, str]:
     """Return nothing: Google gives the reason with the failed operation, and Terraform reports it."""
     return {}
 
 
-def strangers(config: Config) -> list[Resource]:
+def unowned_resources(config: Config) -> list[Resource]:
     """Return every resource with the cluster's name, of any deployment."""
     return [_resource(holding) for holding in Site(config).owned]
 
 
-def lost(record: Record, recorded: Mapping[str, str]) -> list[str]:
+def to_replace(record: Record, recorded: Mapping[str, str]) -> list[str]:
     """Return instances without a disk to start from.
 
     Terraform starts all others that do not run (spot instances that Google took back, instances stopped by hand) again,
@@ -107,16 +107,16 @@ def remove(config: Config, resources: Iterable[Resource]) -> None:
 
 def priced(config: Config) -> dict[str, int]:
     """Return the number of items by their names in Google's price list. Spot instances have prices of their own."""
-    gcp, found = config.gcp, Counter[str]()
+    gcp, items = config.gcp, Counter[str]()
     types = [gcp.head_machine_type or gcp.machine_type, *[gcp.machine_type] * (config.nodes - 1)]
     for machine_type in types:
-        found[machine_type] += 1
+        items[machine_type] += 1
         if gcp.accelerator and family(machine_type) == WITH_ADDED_GPUS:
-            found[gcp.accelerator] += gcp.accelerators
-    found["external address"] += 0 if gcp.iap else 1
+            items[gcp.accelerator] += gcp.accelerators
+    items["external address"] += 0 if gcp.iap else 1
     sale = " spot" if gcp.spot else ""
-    behind_nat = {"Cloud NAT": config.nodes - found["external address"]}
-    return {name: count for name, count in ({f"{n}{sale}": c for n, c in found.items()} | behind_nat).items() if count}
+    behind_nat = {"Cloud NAT": config.nodes - items["external address"]}
+    return {name: count for name, count in ({f"{n}{sale}": c for n, c in items.items()} | behind_nat).items() if count}
 
 
 def _ours(record: Record) -> list[Holding]:

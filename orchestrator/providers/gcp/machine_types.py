@@ -31,13 +31,13 @@ def _accelerator(site: Site) -> None:
     wanted = site.wanted.accelerator
     if not wanted:
         return
-    found = site.in_zone("acceleratorTypes", wanted)
-    if found is None:
+    accelerator = site.in_zone("acceleratorTypes", wanted)
+    if accelerator is None:
         there = site.google.items(f"projects/{site.project}/zones/{site.wanted.zone}/acceleratorTypes")
         names = [item["name"] for item in there]
         message = f"gcp.accelerator: zone {site.wanted.zone} has no {wanted!r}{nearest(wanted, names)}"
         raise PreflightError(message, listed(names))
-    gather(partial(_takes, site, wanted), partial(_few_enough, site, found))
+    gather(partial(_takes, site, wanted), partial(_few_enough, site, accelerator))
 
 
 def _few_enough(site: Site, accelerator: Document) -> None:

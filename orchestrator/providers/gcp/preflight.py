@@ -24,8 +24,8 @@ ROLES = "roles/compute.admin, roles/iam.serviceAccountAdmin and roles/iam.servic
 def require(site: Site) -> None:
     """Raise one PreflightError with all findings."""
     _project(site)
-    told = (_same_place, _image, _in_zone) if site.can_be_listed() else ()
-    gather(*(partial(check, site) for check in (_permissions, _no_strangers, *told)))
+    checks = (_same_location, _image, _in_zone) if site.can_be_listed() else ()
+    gather(*(partial(check, site) for check in (_permissions, _no_unowned_resources, *checks)))
 
 
 def _project(site: Site) -> None:
@@ -59,17 +59,17 @@ def _at_times(site: Site) -> dict[str, bool]:
     }
 
 
-def _same_place(site: Site) -> None:
+def _same_location(site: Site) -> None:
     for key, here in (("project", site.project), ("zone", site.wanted.zone)):
-        provisioning.require_same_place(site.config, key, site.before.get(key) if site.ours else None, here)
+        provisioning.require_same_location(site.config, key, site.before.get(key) if site.ours else None, here)
 
 
-def _no_strangers(site: Site) -> None:
+def _no_unowned_resources(site: Site) -> None:
     others = [f"{holding.kind} {holding.name}" for holding in site.owned if holding not in site.ours]
     provisioning.require_free_name(site.config, f"project {site.project}", others)
 
 
-def _no_namesakes(site: Site) -> None:
+def _no_same_names(site: Site) -> None:
     """Check for other instances of the same names: a name is an instance's address in the zone and must be unique."""
     there = site.google.items(
         f"projects/{site.project}/zones/{site.zone['name']}/instances",
@@ -115,4 +115,4 @@ def _runs(site: Site, image: Document) -> None:
 def _in_zone(site: Site) -> None:
     if site.zone.get("status", "UP") != "UP":
         raise PreflightError(f"gcp.zone: {site.wanted.zone} is {site.zone['status']} now", "choose another zone")
-    gather(partial(_no_namesakes, site), partial(machine_types.require, site))
+    gather(partial(_no_same_names, site), partial(machine_types.require, site))

@@ -104,13 +104,13 @@ def needs(site: Site, known: Mapping[str, Quota]) -> dict[str, Need]:
     """Return what is still needed, by the quota's name. A node that does not run needs its cores again."""
     absent = [name for name in site.names if name not in site.instances]
     idle = [name for name in site.names if name in absent or site.instances[name].status != "RUNNING"]
-    found = {"INSTANCES": Need(0, [1.0] * len(absent))}
+    needed = {"INSTANCES": Need(0, [1.0] * len(absent))}
     if site.wanted.disk_type in DISKS:
-        found[DISKS[site.wanted.disk_type]] = Need(0, [float(site.wanted.disk_size)] * len(absent))
+        needed[DISKS[site.wanted.disk_type]] = Need(0, [float(site.wanted.disk_size)] * len(absent))
     takes = [_takes(site, _role(name), known) for name in idle if _role(name) in site.known]
     for metric in sorted({metric for one in takes if len(takes) == len(idle) for metric in one}):
-        found[metric] = Need(0, [float(one.get(metric, 0)) for one in takes])
-    return found | {metric: Need(once, [0.0] * len(absent)) for metric, once in _once(site)}
+        needed[metric] = Need(0, [float(one.get(metric, 0)) for one in takes])
+    return needed | {metric: Need(once, [0.0] * len(absent)) for metric, once in _once(site)}
 
 
 def _role(name: str) -> str:

@@ -60,14 +60,14 @@ class Site:
     @cached_property
     def zone(self) -> Document:
         """Return the zone. Raise PreflightError if it does not exist."""
-        found = self.google.find(f"projects/{self.project}/zones/{self.wanted.zone}")
-        if found is None:
+        document = self.google.find(f"projects/{self.project}/zones/{self.wanted.zone}")
+        if document is None:
             zones = [zone["name"] for zone in self.google.items(f"projects/{self.project}/zones")]
             raise PreflightError(
                 f"gcp.zone: there is no zone {self.wanted.zone!r}{nearest(self.wanted.zone or '', zones)}",
                 listed([zone for zone in zones if zone[:4] == (self.wanted.zone or "")[:4]] or zones),
             )
-        return found
+        return document
 
     @property
     def region(self) -> str:
@@ -85,14 +85,14 @@ class Site:
     def machine(self, role: str) -> Document:
         """Return the machine type. Raise PreflightError if the zone does not have it."""
         name = self.type_of(role)
-        found = self._machines.get(name) or self.in_zone("machineTypes", name)
-        if found is None:
+        machine = self._machines.get(name) or self.in_zone("machineTypes", name)
+        if machine is None:
             key = "gcp.head_machine_type" if role == "head" and self.wanted.head_machine_type else "gcp.machine_type"
             raise PreflightError(
                 f"{key}: zone {self.wanted.zone} has no machine type {name!r}",
                 f"`gcloud compute machine-types list --zones {self.wanted.zone}` names those that it has",
             )
-        return self._machines.setdefault(name, found)
+        return self._machines.setdefault(name, machine)
 
     def shape(self, role: str) -> dict[str, Any]:
         """Return machine type, cores and GPUs of a node, as a variable of Terraform."""
@@ -120,8 +120,8 @@ class Site:
     @property
     def pinned(self) -> str | None:
         """Return the image that the nodes were made of, if its configured name is the same."""
-        told = self.record.config.get("gcp", {}).get("image") if self.record else None
-        return self.before.get("image") if told == self.wanted.image else None
+        image = self.record.config.get("gcp", {}).get("image") if self.record else None
+        return self.before.get("image") if image == self.wanted.image else None
 
     @cached_property
     def image(self) -> Document | None:
@@ -131,13 +131,13 @@ class Site:
             return pinned
         project, _, name = self.wanted.image.rpartition("/")
         images = f"projects/{project or self.project}/global/images"
-        found = self.google.find(f"{images}/family/{name}") or self.google.find(f"{images}/{name}")
-        if found is None:
+        document = self.google.find(f"{images}/family/{name}") or self.google.find(f"{images}/{name}")
+        if document is None:
             raise PreflightError(
                 f"gcp.image: project {project or self.project!r} has neither a family nor an image {name!r}",
                 "`gcloud compute images list` names them; write PROJECT/FAMILY",
             )
-        return found
+        return document
 
 
 def family(machine_type: str) -> str:

@@ -12,10 +12,10 @@ from orchestrator.docker import context
 from orchestrator.errors import NodesFailed, PreflightError, gather
 from orchestrator.providers import Resource, trainer_image
 from orchestrator.providers.hosts import adoption, requirements, selection
-from orchestrator.providers.hosts import facts as sight
-from orchestrator.providers.hosts.adoption import Given, OnLine
+from orchestrator.providers.hosts import survey as hosts_survey
+from orchestrator.providers.hosts.adoption import HostSet, OnLine
 from orchestrator.ssh import hostkeys
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 
 KIND = "host"
 
@@ -27,40 +27,42 @@ def preflight(config: Config, record: Record | None) -> None:
     identity = config.hosts.identity
     if identity and not expanded("hosts.identity", identity).is_file():
         raise PreflightError(f"hosts.identity: {identity}: no such file", "name a private key, or leave it out")
-    seen = sight.look(config)
-    found = [requirements.of(one, config, record.id if record else "") for one in seen]
-    good = [one.name for one, problems in zip(seen, found, strict=True) if not problems]
+    seen = hosts_survey.survey(config)
+    by_host = [requirements.problems(one, config, record.id if record else "") for one in seen]
+    good = [one.name for one, problems in zip(seen, by_host, strict=True) if not problems]
     enough = seen[0].name in good and len(good) >= (config.min_nodes or config.nodes)
-    problems = [] if enough else [problem for of_one in found for problem in of_one]
-    gather(*(partial(_throw, p) for p in [*requirements.between(seen), *problems]), lambda: sight.account_id(seen))
+    problems = [] if enough else [problem for of_one in by_host for problem in of_one]
+    gather(
+        *(partial(_throw, p) for p in [*requirements.conflicts(seen), *problems]), lambda: hosts_survey.account_id(seen)
+    )
 
 
 def _throw(error: PreflightError) -> NoReturn:
     raise error
 
 
-def callers(config: Config, record: Record | None) -> list[str]:
+def default_allow_from(config: Config, record: Record | None) -> list[str]:
     """Return no network: the way to the hosts already exists and stays open."""
     return []
 
 
 def variables(config: Config, record: Record) -> dict[str, Any]:
     """Return the hosts as they were seen, and former nodes to give back."""
-    return selection.by(config, record).model_dump(mode="json")
+    return selection.select(config, record).model_dump(mode="json")
 
 
-def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]:
+def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, str]:
     """Return the GPUs and the system of the first host with GPUs. Hosts without facts are reported by the preflight."""
-    seen = [one.facts for one in sight.again(config) if one.facts]
+    seen = [one.facts for one in hosts_survey.last_survey(config) if one.facts]
     with_gpus = [facts for facts in seen if facts.gpus]
     systems = {facts.system for facts in with_gpus or seen}
     return with_gpus[0].gpu if with_gpus else None, systems.pop() if len(systems) == 1 else ""
 
 
-def prepare(record: Record, place: Home) -> None:
+def prepare(record: Record, state_dir: StateDir) -> None:
     """Prepare the trainer's image, unless the hosts have the trainer installed."""
     if stored(record.config).hosts.trainer == "container":
-        trainer_image.prepare(record, place)
+        trainer_image.prepare(record, state_dir)
 
 
 def trainer_digest(record: Record) -> str:
@@ -70,20 +72,20 @@ def trainer_digest(record: Record) -> str:
     return context.digest(stored(record.config).local.base_image)
 
 
-def strays(place: Home, record: Record) -> Sequence[Resource]:
+def unmanaged(state_dir: StateDir, record: Record) -> Sequence[Resource]:
     """Return nothing: the record names every host."""
     return []
 
 
 def provision(
-    place: Home, record: Record, strays: Sequence[Resource], on_line: OnLine
+    state_dir: StateDir, record: Record, unmanaged: Sequence[Resource], on_line: OnLine
 ) -> tuple[Cluster, dict[str, str]]:
     """Adopt the hosts, and give back former nodes that are not wanted any more.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         record: Record of the deployment.
-        strays: Always empty.
+        unmanaged: Always empty.
         on_line: Receives lines of progress.
 
     Returns:
@@ -92,52 +94,55 @@ def provision(
     Raises:
         NodesFailed: The head, or too many nodes, cannot be adopted.
     """
-    given, name = Given.model_validate(record.variables["hosts"]), record.config["name"]
-    if given.leaving:
-        on_line(f"giving back {', '.join(map(str, given.leaving))}")
-        adoption.give_back(place, record.id, given, adoption.held(given.leaving, record.id), on_line)
-    missing = {machine.name: machine.problem for machine in given.machines if machine.problem}
-    sound = [machine for machine in given.machines if not machine.problem]
-    missing |= adoption.adopt(name, record.id, given, sound, record.variables["ssh_public_key"])
-    made = _enough(record, given, missing)
+    host_set, name = HostSet.model_validate(record.variables["hosts"]), record.config["name"]
+    if host_set.leaving:
+        on_line(f"giving back {', '.join(map(str, host_set.leaving))}")
+        adoption.release(state_dir, record.id, host_set, adoption.marked_machines(host_set.leaving, record.id), on_line)
+    missing = {machine.name: machine.problem for machine in host_set.machines if machine.problem}
+    sound = [machine for machine in host_set.machines if not machine.problem]
+    missing |= adoption.adopt(name, record.id, host_set, sound, record.variables["ssh_public_key"])
+    cluster = _enough(record, host_set, missing)
     try:
-        hostkeys.pin(place, made, record.host_keys, adoption.LOGIN_SECONDS)
+        hostkeys.pin(state_dir, cluster, record.host_keys, adoption.LOGIN_SECONDS)
     except NodesFailed as failed:
         missing |= failed.reasons
-        remedy = f"their sshd must let {sight.ACCOUNT} in by a key of ~/.ssh/authorized_keys (AllowUsers, AllowGroups)"
-        made = _enough(record, given, missing, remedy)
-    return made, missing
+        account = hosts_survey.ACCOUNT
+        remedy = f"their sshd must let {account} in by a key of ~/.ssh/authorized_keys (AllowUsers, AllowGroups)"
+        cluster = _enough(record, host_set, missing, remedy)
+    return cluster, missing
 
 
-def _enough(record: Record, given: Given, missing: Mapping[str, str], remedy: str = "") -> Cluster:
+def _enough(record: Record, host_set: HostSet, missing: Mapping[str, str], remedy: str = "") -> Cluster:
     """Return the cluster without ``missing`` nodes. Raise NodesFailed if the head or too many of them are missing."""
-    rest = [machine for machine in given.machines if machine.name not in missing]
+    rest = [machine for machine in host_set.machines if machine.name not in missing]
     if len(rest) < record.least or rest[0].role != "head":
         raise NodesFailed("hosts that cannot be nodes", missing, remedy)
-    return adoption.cluster_of(record.config["name"], given, rest, record.variables["slots"])
+    return adoption.cluster_of(record.config["name"], host_set, rest, record.variables["slots"])
 
 
-def destroy(place: Home, record: Record, on_line: OnLine) -> None:
+def destroy(state_dir: StateDir, record: Record, on_line: OnLine) -> None:
     """Undo the work of Ansible and of :func:`provision`. The receipt lists what remains.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         record: Record of the deployment.
         on_line: Receives lines of progress.
     """
-    given = selection.before(record)
-    if given:
-        adoption.give_back(place, record.id, given, adoption.held(given.everyone, record.id), on_line)
+    host_set = selection.last_hosts(record)
+    if host_set:
+        adoption.release(
+            state_dir, record.id, host_set, adoption.marked_machines(host_set.everyone, record.id), on_line
+        )
 
 
-def survey(record: Record) -> list[Resource]:
+def list_resources(record: Record) -> list[Resource]:
     """Return hosts that have this deployment's mark, and those that do not answer: they may have it."""
-    given = selection.before(record)
-    held = adoption.held(given.everyone, record.id) if given else {}
+    host_set = selection.last_hosts(record)
+    held = adoption.marked_machines(host_set.everyone, record.id) if host_set else {}
     return [Resource(KIND, str(machine), machine.id, answers) for machine, answers in held.items()]
 
 
-def lost(record: Record, recorded: Mapping[str, str]) -> list[str]:
+def to_replace(record: Record, recorded: Mapping[str, str]) -> list[str]:
     """Return nothing: a host cannot be made again."""
     return []
 
@@ -147,21 +152,25 @@ def priced(config: Config) -> dict[str, int]:
     return {}
 
 
-def faults(record: Record) -> dict[str, str]:
+def failure_reasons(record: Record) -> dict[str, str]:
     """Return nothing: :func:`provision` returns the reasons itself."""
     return {}
 
 
-def strangers(config: Config) -> list[Resource]:
+def unowned_resources(config: Config) -> list[Resource]:
     """Return hosts of the configuration that are nodes of a cluster of this name."""
-    return [Resource(KIND, str(machine), machine.id) for machine in selection.marked(config)]
+    return [Resource(KIND, str(machine), machine.id) for machine in selection.marked_hosts(config)]
 
 
 def remove(config: Config, resources: Iterable[Resource]) -> None:
     """Give back hosts that are nodes of this cluster in another, or a lost, state directory."""
     chosen = {resource.key for resource in resources}
-    theirs = {machine: deployment for machine, deployment in selection.marked(config).items() if machine.id in chosen}
+    theirs = {
+        machine: deployment for machine, deployment in selection.marked_hosts(config).items() if machine.id in chosen
+    }
     for deployment in sorted(set(theirs.values())):
-        found = [machine for machine in theirs if theirs[machine] == deployment]
-        given = Given(machines=found, storage=config.hosts.storage, trainer=config.hosts.trainer)
-        adoption.give_back(state.home(config.name), deployment, given, dict.fromkeys(found, True), lambda line: None)
+        machines = [machine for machine in theirs if theirs[machine] == deployment]
+        host_set = HostSet(machines=machines, storage=config.hosts.storage, trainer=config.hosts.trainer)
+        adoption.release(
+            state.for_cluster(config.name), deployment, host_set, dict.fromkeys(machines, True), lambda line: None
+        )

@@ -15,12 +15,12 @@ from orchestrator.ansible.inventory import inventory
 from orchestrator.cluster import Cluster, Node
 from orchestrator.errors import NodesFailed
 from orchestrator.progress import log_errors
-from orchestrator.providers.hosts import facts as hosts_facts
 from orchestrator.providers.hosts import login
-from orchestrator.providers.hosts.facts import ACCOUNT
+from orchestrator.providers.hosts import survey as hosts_survey
 from orchestrator.providers.hosts.login import Login
+from orchestrator.providers.hosts.survey import ACCOUNT
 from orchestrator.ssh import hostkeys, key_pair
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 
 SCRIPT_SECONDS = 120.0
 LOGIN_SECONDS = 20.0  # a host that was just adopted answers at once
@@ -47,7 +47,7 @@ class Machine(BaseModel):
         return f"{self.login} ({self.name})"
 
 
-class Given(BaseModel):
+class HostSet(BaseModel):
     """Hosts as a deploy knows them. ``leaving`` are former nodes; ``uid`` and ``gid`` are the numbers of ACCOUNT."""
 
     machines: list[Machine]
@@ -63,12 +63,12 @@ class Given(BaseModel):
         return [*self.machines, *self.leaving]
 
 
-def cluster_of(name: str, given: Given, machines: Sequence[Machine], slots: int | None = None) -> Cluster:
+def cluster_of(name: str, host_set: HostSet, machines: Sequence[Machine], slots: int | None = None) -> Cluster:
     """Describe the cluster of ``machines``. Each has a public address: none is reached through the head.
 
     Args:
         name: Name of the cluster.
-        given: Hosts as the deploy knows them.
+        host_set: Hosts as the deploy knows them.
         machines: The nodes; one of them is the head.
         slots: Ranks per node; default: one per GPU, or one.
 
@@ -89,26 +89,26 @@ def cluster_of(name: str, given: Given, machines: Sequence[Machine], slots: int 
         for machine in machines
     }
     jump = next((machine.login.jump for machine in machines if machine.login.jump), None)
-    described: dict[str, Any] = {"storage": given.storage, "trainer": given.trainer, "jump": jump}
+    described: dict[str, Any] = {"storage": host_set.storage, "trainer": host_set.trainer, "jump": jump}
     return Cluster(name=name, ssh_user=ACCOUNT, nodes=nodes, **described)
 
 
-def held(machines: Sequence[Machine], deployment: str) -> dict[Machine, bool]:
+def marked_machines(machines: Sequence[Machine], deployment: str) -> dict[Machine, bool]:
     """Return machines that hold something of ``deployment``: True if marked, False if the host does not answer."""
     chosen = {machine.name: machine for machine in machines if machine.id}
     logins = {name: machine.login for name, machine in chosen.items()}
-    facts, silent = login.every(logins, lambda name: hosts_facts.ask(logins[name]))
+    facts, silent = login.every(logins, lambda name: hosts_survey.survey_host(logins[name]))
     marked = {name for name, found in facts.items() if found.mark_id == deployment}
     return {machine: name in marked for name, machine in chosen.items() if name in marked or name in silent}
 
 
-def adopt(name: str, deployment: str, given: Given, machines: Sequence[Machine], key: str) -> dict[str, str]:
+def adopt(name: str, deployment: str, host_set: HostSet, machines: Sequence[Machine], key: str) -> dict[str, str]:
     """Let the holder of a key into the account ACCOUNT on each host. Repeating it changes nothing.
 
     Args:
         name: Name of the cluster.
         deployment: Id of the deployment.
-        given: Hosts as the deploy knows them.
+        host_set: Hosts as the deploy knows them.
         machines: Hosts to adopt.
         key: The public key.
 
@@ -117,34 +117,36 @@ def adopt(name: str, deployment: str, given: Given, machines: Sequence[Machine],
     """
     whom = f"{getpass.getuser()}@{socket.gethostname()}"
     words = {"cluster": name, "id": deployment, "by": whom, "key": " ".join(key.split()[:2])}
-    ids = {"uid": given.uid or "", "gid": given.gid or ""}
-    return _everywhere(machines, lambda m: _as_root(m, "adopt.sh", node=m.name, **words, **ids))
+    ids = {"uid": host_set.uid or "", "gid": host_set.gid or ""}
+    return _on_every_machine(machines, lambda m: _as_root(m, "adopt.sh", node=m.name, **words, **ids))
 
 
-def give_back(place: Home, deployment: str, given: Given, ours: Mapping[Machine, bool], on_line: OnLine) -> None:
+def release(
+    state_dir: StateDir, deployment: str, host_set: HostSet, ours: Mapping[Machine, bool], on_line: OnLine
+) -> None:
     """Restore nodes to their state before the deploy. Failures are printed as notes.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         deployment: Id of the deployment.
-        given: Hosts as the deploy knows them.
+        host_set: Hosts as the deploy knows them.
         ours: Nodes of the deployment, from :func:`held`.
         on_line: Receives lines of progress.
     """
     machines = [machine for machine, answers in ours.items() if answers]
-    kept = {machine.name: "it does not answer" for machine, answers in ours.items() if not answers}
+    reasons = {machine.name: "it does not answer" for machine, answers in ours.items() if not answers}
     if machines:
-        with log_errors("undoing what was configured"), _aside(place) as aside:
-            _unconfigure(aside, deployment, given, machines, on_line)
-        kept |= _everywhere(machines, lambda m: _as_root(m, "release.sh", id=deployment))
-    for name, reason in kept.items():
+        with log_errors("undoing what was configured"), _temporary_state_dir(state_dir) as aside:
+            _unconfigure(aside, deployment, host_set, machines, on_line)
+        reasons |= _on_every_machine(machines, lambda m: _as_root(m, "release.sh", id=deployment))
+    for name, reason in reasons.items():
         progress.note(f"{name} keeps what we put there: {reason}")
 
 
 @contextmanager
-def _aside(place: Home) -> Iterator[Home]:
+def _temporary_state_dir(state_dir: StateDir) -> Iterator[StateDir]:
     """Yield a state directory with a key for one removal: the cluster's own key may be lost. An error keeps the log."""
-    aside = Home(place.path / "aside" / place.name)
+    aside = StateDir(state_dir.path / "aside" / state_dir.name)
     try:
         yield aside
         shutil.rmtree(aside.path.parent)
@@ -153,34 +155,36 @@ def _aside(place: Home) -> Iterator[Home]:
         state.forget(aside)
 
 
-def _as_root(machine: Machine, script: str, **given: object) -> str:
-    return login.run(machine.login, script, root=True, seconds=SCRIPT_SECONDS, **given)
+def _as_root(machine: Machine, script: str, **host_set: object) -> str:
+    return login.run(machine.login, script, root=True, seconds=SCRIPT_SECONDS, **host_set)
 
 
-def _everywhere(machines: Sequence[Machine], action: Callable[[Machine], str]) -> dict[str, str]:
+def _on_every_machine(machines: Sequence[Machine], action: Callable[[Machine], str]) -> dict[str, str]:
     chosen = {machine.name: machine for machine in machines}
     return login.every({name: m.login for name, m in chosen.items()}, lambda name: action(chosen[name]))[1]
 
 
-def _unconfigure(aside: Home, deployment: str, given: Given, machines: Sequence[Machine], on_line: OnLine) -> None:
+def _unconfigure(
+    aside: StateDir, deployment: str, host_set: HostSet, machines: Sequence[Machine], on_line: OnLine
+) -> None:
     """Undo the work of Ansible, as far as hosts allow.
 
     Raises:
         NodesFailed: Hosts refused, and stay configured.
         CommandFailed: Ansible failed.
     """
-    refused = adopt(aside.name, deployment, given, machines, key_pair.public_half(aside.key))
+    refused = adopt(aside.name, deployment, host_set, machines, key_pair.public_half(aside.key))
     ours = [machine for machine in machines if machine.name not in refused]
     headless = not any(machine.role == "head" for machine in ours)
     if ours:
         first, *others = sorted(ours, key=lambda machine: machine.role)
-        made = cluster_of(aside.name, given, [first.model_copy(update={"role": "head"}), *others])
-        pinned = hostkeys.pin(aside, made, {}, LOGIN_SECONDS)
+        cluster = cluster_of(aside.name, host_set, [first.model_copy(update={"role": "head"}), *others])
+        pinned = hostkeys.pin(aside, cluster, {}, LOGIN_SECONDS)
         # Jupyter and monitoring may be there: remove both in any case.
-        known = inventory(made, aside.key, aside.known_hosts, pinned, {"jupyter": True, "monitoring": True})
+        known = inventory(cluster, aside.key, aside.known_hosts, pinned, {"jupyter": True, "monitoring": True})
         groups = known["all"]["children"]
         if headless:  # nothing that only a head has is to be removed
-            groups |= {"head": {"hosts": {}}, "workers": {"hosts": {name: {} for name in made.nodes}}}
+            groups |= {"head": {"hosts": {}}, "workers": {"hosts": {name: {} for name in cluster.nodes}}}
         runner.remove(aside, known, on_line)
     if refused:
         raise NodesFailed("left as they are configured", refused)

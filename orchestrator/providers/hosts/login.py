@@ -52,8 +52,8 @@ class Login(BaseModel):
     @property
     def words(self) -> list[str]:
         """Return the arguments of `ssh`."""
-        given = {"-i": self.identity, "-J": self.jump, "-p": self.port}
-        options = [word for option, value in given.items() if value for word in (option, str(value))]
+        flags = {"-i": self.identity, "-J": self.jump, "-p": self.port}
+        options = [word for option, value in flags.items() if value for word in (option, str(value))]
         options += ["-o", "IdentitiesOnly=yes"] if self.identity else []  # sshd hangs up after a few wrong keys
         return [*options, f"{self.user}@{self.address}" if self.user else self.address]
 
@@ -69,8 +69,8 @@ class Resolved(BaseModel):
 
 def of(config: Config, host: Host) -> Login:
     """Return the login of ``host``. Port 22 may be just the default, so it is left to the user's ssh configuration."""
-    given = config.hosts.identity
-    identity = given and str(expanded("hosts.identity", given).absolute())
+    configured = config.hosts.identity
+    identity = configured and str(expanded("hosts.identity", configured).absolute())
     port = host.port if host.port != 22 else None
     jump = config.hosts.jump
     if jump and jump.rpartition("@")[2].partition(":")[0] == host.address:
@@ -84,13 +84,13 @@ def resolve(login: Login) -> Resolved:
     Raises:
         Unreachable: ssh refuses the login.
     """
-    said = _ask(["ssh", "-G", *login.words], SECONDS)
-    settings = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
+    answer = _ask(["ssh", "-G", *login.words], SECONDS)
+    settings = dict(line.split(" ", 1) for line in answer.splitlines() if " " in line)
     proxies = [settings[key] for key in ("proxyjump", "proxycommand") if settings.get(key, "none") != "none"]
     return Resolved(**settings, proxy=None if login.jump else next(iter(proxies), None))
 
 
-def run(login: Login, script: str, root: bool = False, seconds: float = SECONDS, **given: object) -> str:
+def run(login: Login, script: str, root: bool = False, seconds: float = SECONDS, **variables: object) -> str:
     """Run a script on the host, sent as one base64 word that is safe in any login shell.
 
     Args:
@@ -98,7 +98,7 @@ def run(login: Login, script: str, root: bool = False, seconds: float = SECONDS,
         script: File beside this module.
         root: Whether to run it by sudo.
         seconds: Time limit.
-        **given: Variables of the script.
+        **variables: Variables of the script.
 
     Returns:
         The output of the script.
@@ -106,8 +106,8 @@ def run(login: Login, script: str, root: bool = False, seconds: float = SECONDS,
     Raises:
         Unreachable: The login or the script failed.
     """
-    variables = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in given.items())
-    text = f"{variables}{{\n{(Path(__file__).parent / script).read_text()}\n}} < /dev/null\n"
+    assignments = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables.items())
+    text = f"{assignments}{{\n{(Path(__file__).parent / script).read_text()}\n}} < /dev/null\n"
     word = base64.b64encode(text.encode()).decode()
     options = [part for key, value in OPTIONS.items() for part in ("-o", f"{key}={value}")]
     shell = "sudo -n sh -s" if root else "sh -s"
@@ -116,7 +116,7 @@ def run(login: Login, script: str, root: bool = False, seconds: float = SECONDS,
 
 def every(logins: Mapping[str, Login], action: Callable[[str], Value]) -> tuple[dict[str, Value], dict[str, str]]:
     """Run ``action(name)`` for all logins in parallel. Return results and reasons of failures, both by name."""
-    return ssh.at_once(list(logins), action, AT_ONCE[any(login.jump for login in logins.values())])
+    return ssh.in_parallel(list(logins), action, AT_ONCE[any(login.jump for login in logins.values())])
 
 
 def _ask(argv: list[str], seconds: float) -> str:
@@ -128,5 +128,5 @@ def _ask(argv: list[str], seconds: float) -> str:
 
 def _reason(failed: CommandFailed) -> str:
     """Return the first and the last line of the output: ssh prints the cause first and the consequence last."""
-    said = [line.strip() for line in failed.tail if line.strip(" @") and not line.startswith("fact ")]
-    return "; ".join(dict.fromkeys([*said[:1], *said[-1:]])) or failed.message.splitlines()[0]
+    lines = [line.strip() for line in failed.tail if line.strip(" @") and not line.startswith("fact ")]
+    return "; ".join(dict.fromkeys([*lines[:1], *lines[-1:]])) or failed.message.splitlines()[0]

@@ -6,13 +6,13 @@ from ipaddress import IPv4Address
 
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError, command
-from orchestrator.providers.hosts.facts import ACCOUNT, Facts, Seen
+from orchestrator.providers.hosts.survey import ACCOUNT, Facts, SurveyedHost
 
 SYSTEMS = ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04")
 ARCHITECTURE = "x86_64"
 
 
-def of(one: Seen, config: Config, ours: str) -> list[PreflightError]:
+def problems(one: SurveyedHost, config: Config, ours: str) -> list[PreflightError]:
     """Return the problems of one host.
 
     Args:
@@ -25,21 +25,21 @@ def of(one: Seen, config: Config, ours: str) -> list[PreflightError]:
     """
     if one.facts is None:
         return [_unreachable(one)]
-    found = [
-        *_way(one),
+    findings = [
+        *_connection(one),
         *_machine(one, one.facts, config),
         *_account(one, one.facts),
         *_mark(one, one.facts, ours),
         *_address(one, one.facts),
         *_content(one, one.facts, config, ours),
     ]
-    return [PreflightError(f"hosts.addresses: {one.login}: {problem}", remedy) for problem, remedy in found]
+    return [PreflightError(f"hosts.addresses: {one.login}: {problem}", remedy) for problem, remedy in findings]
 
 
 Findings = Iterator[tuple[str, str]]
 
 
-def _unreachable(one: Seen) -> PreflightError:
+def _unreachable(one: SurveyedHost) -> PreflightError:
     by_hand = f"`{shlex.join(['ssh', *one.login.words, 'true'])}`"
     remedy = f"{by_hand} must work without a question: see to its address, your key (hosts.identity) and its firewall"
     if "Host key verification failed" in one.reason:
@@ -47,7 +47,7 @@ def _unreachable(one: Seen) -> PreflightError:
     return PreflightError(f"hosts.addresses: {one.login} cannot be reached: {one.reason}", remedy)
 
 
-def _way(one: Seen) -> Findings:
+def _connection(one: SurveyedHost) -> Findings:
     if one.resolved and one.resolved.proxy:
         yield (
             f"your ssh reaches it through `{one.resolved.proxy}`",
@@ -61,7 +61,7 @@ def _way(one: Seen) -> Findings:
         )
 
 
-def _machine(one: Seen, facts: Facts, config: Config) -> Findings:
+def _machine(one: SurveyedHost, facts: Facts, config: Config) -> Findings:
     if facts.sudo != "yes":
         user = one.resolved.user if one.resolved else "USER"
         grant = f"echo '{user} ALL=(ALL) NOPASSWD: ALL' | sudo tee /etc/sudoers.d/{user}"
@@ -76,7 +76,7 @@ def _machine(one: Seen, facts: Facts, config: Config) -> Findings:
         )
 
 
-def _account(one: Seen, facts: Facts) -> Findings:
+def _account(one: SurveyedHost, facts: Facts) -> Findings:
     if not facts.account:
         return
     shell = facts.account[-1]
@@ -91,7 +91,7 @@ def _account(one: Seen, facts: Facts) -> Findings:
         yield f"account {ACCOUNT} is removed at teardown", "log in with an account of your own: USER@ADDRESS"
 
 
-def _mark(one: Seen, facts: Facts, ours: str) -> Findings:
+def _mark(one: SurveyedHost, facts: Facts, ours: str) -> Findings:
     if facts.mark_id and facts.mark_id != ours:
         name = facts.mark_cluster
         yield (
@@ -101,7 +101,7 @@ def _mark(one: Seen, facts: Facts, ours: str) -> Findings:
         )
 
 
-def _address(one: Seen, facts: Facts) -> Findings:
+def _address(one: SurveyedHost, facts: Facts) -> Findings:
     remedy = "set `private_address` of the host to the IPv4 address that the others see it at"
     try:
         IPv4Address(one.address)
@@ -113,7 +113,7 @@ def _address(one: Seen, facts: Facts) -> Findings:
         yield f"its private address {one.address} is on none of its interfaces (there are {others})", remedy
 
 
-def _content(one: Seen, facts: Facts, config: Config, ours: str) -> Findings:
+def _content(one: SurveyedHost, facts: Facts, config: Config, ours: str) -> Findings:
     adopted = bool(ours) and facts.mark_id == ours
     if config.hosts.storage == "mounted" and facts.shared is None:
         yield "it has no /shared", "mount the same directory there on every host, or leave hosts.storage out"
@@ -123,19 +123,19 @@ def _content(one: Seen, facts: Facts, config: Config, ours: str) -> Findings:
         yield "it has no /opt/orchestrator/bin/python", "leave hosts.trainer out: then it is installed"
 
 
-def between(seen: Sequence[Seen]) -> list[PreflightError]:
+def conflicts(seen: Sequence[SurveyedHost]) -> list[PreflightError]:
     """Return conflicts between hosts: the same machine twice, or the same private address twice."""
-    machines: dict[tuple[str, str], Seen] = {}
-    addresses: dict[str, Seen] = {}
-    found = []
+    machines: dict[tuple[str, str], SurveyedHost] = {}
+    addresses: dict[str, SurveyedHost] = {}
+    errors = []
     for one in seen:
         if one.facts is None:
             continue
         same = machines.setdefault((one.facts.id, one.facts.boot), one)
         if same is not one:
             message = f"hosts.addresses: {same.login} and {one.login} are the same machine"
-            found.append(PreflightError(message, "leave one of them out"))
+            errors.append(PreflightError(message, "leave one of them out"))
         elif (other := addresses.setdefault(one.address, one)) is not one:
             message = f"hosts.addresses: {other.login} and {one.login} have the same private address {one.address}"
-            found.append(PreflightError(message, "set `private_address` of both to what the others see them at"))
-    return found
+            errors.append(PreflightError(message, "set `private_address` of both to what the others see them at"))
+    return errors

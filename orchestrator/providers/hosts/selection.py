@@ -8,40 +8,40 @@ from orchestrator import state
 from orchestrator.config import Config
 from orchestrator.errors import StateError
 from orchestrator.providers.hosts import adoption, requirements
-from orchestrator.providers.hosts import facts as sight
-from orchestrator.providers.hosts.adoption import Given, Machine
-from orchestrator.providers.hosts.facts import Seen
+from orchestrator.providers.hosts import survey as hosts_survey
+from orchestrator.providers.hosts.adoption import HostSet, Machine
+from orchestrator.providers.hosts.survey import SurveyedHost
 from orchestrator.schema import bounded
 from orchestrator.state import Record
 
 
-def before(record: Record) -> Given | None:
+def last_hosts(record: Record) -> HostSet | None:
     """Return the hosts of the last deploy.
 
     Raises:
         StateError: The record of it is damaged.
     """
-    found = record.variables.get("hosts")
-    if found is None and record.cluster is None:
+    hosts = record.variables.get("hosts")
+    if hosts is None and record.cluster is None:
         return None
     try:
-        return Given.model_validate(found)
+        return HostSet.model_validate(hosts)
     except ValidationError as error:
-        place = state.home(record.config["name"])
-        what = f"{place.record} cannot be used: variables.hosts: {bounded.problems(error)}"
-        raise StateError(what, state.repair(place)) from None
+        state_dir = state.for_cluster(record.config["name"])
+        what = f"{state_dir.record} cannot be used: variables.hosts: {bounded.problems(error)}"
+        raise StateError(what, state.repair(state_dir)) from None
 
 
-def by(config: Config, record: Record) -> Given:
+def select(config: Config, record: Record) -> HostSet:
     """Return the hosts of this deploy.
 
     Raises:
         PreflightError: ACCOUNT cannot have the same number on all hosts.
     """
-    seen, known = sight.again(config), before(record)
+    seen, known = hosts_survey.last_survey(config), last_hosts(record)
     used = [_node(one, config, record.id, known) for one in seen]
-    uid, gid = sight.account_id(seen)
-    return Given(
+    uid, gid = hosts_survey.account_id(seen)
+    return HostSet(
         machines=used,
         leaving=_leaving(known, used, record.id) if known else [],
         storage=config.hosts.storage,
@@ -51,19 +51,19 @@ def by(config: Config, record: Record) -> Given:
     )
 
 
-def marked(config: Config) -> dict[Machine, str]:
+def marked_hosts(config: Config) -> dict[Machine, str]:
     """Return hosts of the configuration that are nodes of a cluster of its name, with the id of their deployment."""
     everyone = config.model_copy(update={"nodes": len(config.hosts.addresses)})
-    seen = sight.look(everyone) if config.hosts.addresses else []
-    found = {_machine(one): one.facts for one in seen if one.facts and one.facts.mark_cluster == config.name}
-    return {m.model_copy(update=_named(facts.mark_node)): facts.mark_id for m, facts in found.items()}
+    seen = hosts_survey.survey(everyone) if config.hosts.addresses else []
+    facts_by_machine = {_machine(one): one.facts for one in seen if one.facts and one.facts.mark_cluster == config.name}
+    return {m.model_copy(update=_named(facts.mark_node)): facts.mark_id for m, facts in facts_by_machine.items()}
 
 
 def _named(name: str) -> dict[str, str]:
     return {"name": name, "role": "head" if name.endswith("-head") else "worker"}
 
 
-def _machine(one: Seen) -> Machine:
+def _machine(one: SurveyedHost) -> Machine:
     described: dict[str, Any] = {"login": one.login, "private_address": one.address, **_named(one.name)}
     if one.facts and one.resolved:
         described |= {"id": one.facts.id, "cpus": one.facts.cpus, "gpus": one.facts.gpus}
@@ -71,9 +71,9 @@ def _machine(one: Seen) -> Machine:
     return Machine(**described)
 
 
-def _node(one: Seen, config: Config, ours: str, known: Given | None) -> Machine:
+def _node(one: SurveyedHost, config: Config, ours: str, known: HostSet | None) -> Machine:
     """Return a host as node. One that cannot be a node now keeps its former description: it may hold our files."""
-    problem = "; ".join(finding.message for finding in requirements.of(one, config, ours))
+    problem = "; ".join(finding.message for finding in requirements.problems(one, config, ours))
     if not problem:
         return _machine(one)
     old = {machine.login: machine for machine in known.machines} if known else {}
@@ -82,9 +82,9 @@ def _node(one: Seen, config: Config, ours: str, known: Given | None) -> Machine:
     )
 
 
-def _leaving(known: Given, used: list[Machine], ours: str) -> list[Machine]:
+def _leaving(known: HostSet, used: list[Machine], ours: str) -> list[Machine]:
     """Return former nodes that are not nodes any more and have, or may have, something of this deployment."""
-    kept = {value for machine in used for value in (machine.id, machine.login, (machine.address, machine.port))}
+    staying = {value for machine in used for value in (machine.id, machine.login, (machine.address, machine.port))}
     former = [m.model_copy(update={"name": f"{m.name}-{m.id[:4]}", "problem": ""}) for m in known.machines if m.id]
-    former += adoption.held(known.leaving, ours)
-    return [m for m in former if kept.isdisjoint((m.id, m.login, (m.address, m.port)))]
+    former += adoption.marked_machines(known.leaving, ours)
+    return [m for m in former if staying.isdisjoint((m.id, m.login, (m.address, m.port)))]

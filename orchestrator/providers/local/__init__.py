@@ -12,10 +12,10 @@ from orchestrator.docker.engine import Engine, Holding
 from orchestrator.errors import PreflightError, command, gather
 from orchestrator.providers import Resource, provisioning
 from orchestrator.providers.local import capacity, cgroups, grafana
-from orchestrator.providers.provisioning import OnLine, provision, strays
-from orchestrator.state import Home, Record
+from orchestrator.providers.provisioning import OnLine, provision, unmanaged
+from orchestrator.state import Record, StateDir
 
-__all__ = ["provision", "strays"]
+__all__ = ["provision", "unmanaged"]
 
 IMAGE = "node"
 SUBNETS = [IPv4Network((0x0AC90000 + (n << 8), 24)) for n in range(256)]  # 10.201.0.0/24 to 10.201.255.0/24
@@ -38,7 +38,7 @@ def preflight(config: Config, record: Record | None) -> None:
     )
 
 
-def callers(config: Config, record: Record | None) -> list[str]:
+def default_allow_from(config: Config, record: Record | None) -> list[str]:
     """Return no network: only this machine can reach the nodes."""
     return []
 
@@ -93,22 +93,22 @@ def _subnet(docker: Engine, name: str, record: Record) -> IPv4Network:
     """Return the previous subnet if it is still free, else another free one."""
     taken = [network.subnet for network in docker.networks() if network.id != record.id]
     before = record.variables.get("local", {}).get("subnet")
-    kept = IPv4Network(before) if before else None
-    if kept and not any(kept.overlaps(other) for other in taken):
-        return kept
+    subnet = IPv4Network(before) if before else None
+    if subnet and not any(subnet.overlaps(other) for other in taken):
+        return subnet
     return free_subnet(name, taken)
 
 
-def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]:
+def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, str]:
     """Return no GPU and the base image: containers use only the CPU."""
     return None, config.local.base_image
 
 
-def prepare(record: Record, place: Home) -> None:
+def prepare(record: Record, state_dir: StateDir) -> None:
     """Build the node image, and prepare Grafana's container."""
     docker = Engine()
-    build.ensure(docker, IMAGE, stored(record.config).local.base_image, place.log("image"))
-    grafana.prepare(docker, record, place)
+    build.ensure(docker, IMAGE, stored(record.config).local.base_image, state_dir.log("image"))
+    grafana.prepare(docker, record, state_dir)
 
 
 def priced(config: Config) -> dict[str, int]:
@@ -139,35 +139,35 @@ def _mtu() -> int:
     return DEFAULT_MTU
 
 
-def destroy(place: Home, record: Record, on_line: OnLine) -> None:
+def destroy(state_dir: StateDir, record: Record, on_line: OnLine) -> None:
     """Destroy the cluster's resources, and remove its control group.
 
     Args:
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
         record: Record of the deployment.
         on_line: Receives lines of progress.
     """
-    provisioning.destroy(place, record, on_line)
-    cgroups.remove(Engine(), place.name)
+    provisioning.destroy(state_dir, record, on_line)
+    cgroups.remove(Engine(), state_dir.name)
 
 
-def survey(record: Record) -> list[Resource]:
+def list_resources(record: Record) -> list[Resource]:
     """Return every resource of this deployment on the engine."""
     return [_resource(r) for r in Engine().owned() if r.id == record.id]
 
 
-def lost(record: Record, recorded: Mapping[str, str]) -> list[str]:
+def to_replace(record: Record, recorded: Mapping[str, str]) -> list[str]:
     """Return the addresses of missing and stopped resources: terraform_data does not track the containers behind it."""
-    usable = {resource.name for resource in survey(record) if resource.usable}
+    usable = {resource.name for resource in list_resources(record) if resource.usable}
     return [address for address, name in recorded.items() if name not in usable]
 
 
-def faults(record: Record) -> dict[str, str]:
+def failure_reasons(record: Record) -> dict[str, str]:
     """Return nothing: the engine reports errors at once."""
     return {}
 
 
-def strangers(config: Config) -> list[Resource]:
+def unowned_resources(config: Config) -> list[Resource]:
     """Return every resource on the engine with the cluster's name, of any deployment."""
     return [_resource(r) for r in Engine().owned() if r.cluster == config.name]
 

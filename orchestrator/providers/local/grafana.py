@@ -18,7 +18,7 @@ from orchestrator.config import Config, Monitoring, stored
 from orchestrator.docker.engine import Engine
 from orchestrator.services import password
 from orchestrator.services.password import Secret
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 
 ACCOUNT = 472  # Grafana's account in its image
 SILENT_SECONDS = 15.0  # for a registry that does not answer
@@ -38,11 +38,16 @@ def variables(docker: Engine, config: Config) -> dict[str, str]:
     image = _image(docker, config.monitoring) if _wanted(config.monitoring) else None
     if image is None:
         return NONE
-    place = state.home(config.name)
-    return {"image": image, "files": str(_archive(place)), "digest": _digest(), "password": _password_time(place)}
+    state_dir = state.for_cluster(config.name)
+    return {
+        "image": image,
+        "files": str(_archive(state_dir)),
+        "digest": _digest(),
+        "password": _password_time(state_dir),
+    }
 
 
-def prepare(docker: Engine, record: Record, place: Home) -> None:
+def prepare(docker: Engine, record: Record, state_dir: StateDir) -> None:
     """Pull the image if the engine does not have it, and write the container's files.
 
     A failed pull is repeated only for another image, or if ``monitoring.grafana`` is "on".
@@ -50,22 +55,22 @@ def prepare(docker: Engine, record: Record, place: Home) -> None:
     Args:
         docker: The Docker Engine.
         record: Record of the deployment.
-        place: State directory of the cluster.
+        state_dir: State directory of the cluster.
     """
     wanted = stored(record.config).monitoring
     if not _wanted(wanted):
         return
-    if not _image(docker, wanted) and (wanted.grafana == "on" or _reference(wanted) not in _lack(place)):
-        _pull(docker, _reference(wanted), place)
+    if not _image(docker, wanted) and (wanted.grafana == "on" or _reference(wanted) not in _lack(state_dir)):
+        _pull(docker, _reference(wanted), state_dir)
     if _image(docker, wanted):
-        _write(place)
+        _write(state_dir)
 
 
-def for_ansible(place: Home, record: Record) -> dict[str, Any]:
+def for_ansible(state_dir: StateDir, record: Record) -> dict[str, Any]:
     """Return variables of the role `grafana`: the head has Grafana in a container beside it, or why it has none."""
     if record.variables.get("local", {}).get("grafana", NONE)["image"]:
         return {"monitoring_grafana_beside": True}
-    return {"monitoring_grafana_lack": _lack(place)} if _wanted(stored(record.config).monitoring) else {}
+    return {"monitoring_grafana_lack": _lack(state_dir)} if _wanted(stored(record.config).monitoring) else {}
 
 
 def _wanted(monitoring: Monitoring) -> bool:
@@ -82,22 +87,22 @@ def _image(docker: Engine, monitoring: Monitoring) -> str | None:
     return docker.image_id(reference) or docker.image_id(reference.partition("@")[0])
 
 
-def _pull(docker: Engine, reference: str, place: Home) -> None:
+def _pull(docker: Engine, reference: str, state_dir: StateDir) -> None:
     """Pull the image, or write down why that failed."""
     with progress.step(f"Pulling {reference} (once)") as step:
         reason = docker.fetch(reference, step.detail, SILENT_SECONDS)
         step.detail(reason)
-    state.replace(_lack_file(place), LACK.format(reference, UNUSUAL.sub("", reason)[:MAX_REASON]) if reason else "")
+    state.replace(_lack_file(state_dir), LACK.format(reference, UNUSUAL.sub("", reason)[:MAX_REASON]) if reason else "")
 
 
-def _lack_file(place: Home) -> Path:
-    return place.terraform / "grafana.lack"
+def _lack_file(state_dir: StateDir) -> Path:
+    return state_dir.terraform / "grafana.lack"
 
 
-def _lack(place: Home) -> str:
+def _lack(state_dir: StateDir) -> str:
     """Return why the last pull failed; "" if it succeeded or there was none."""
     try:
-        return _lack_file(place).read_text().strip()
+        return _lack_file(state_dir).read_text().strip()
     except OSError:
         return ""
 
@@ -106,8 +111,8 @@ def _infra() -> Path:
     return assets.directory("infra") / "grafana"
 
 
-def _archive(place: Home) -> Path:
-    return place.terraform / "grafana.tar"
+def _archive(state_dir: StateDir) -> Path:
+    return state_dir.terraform / "grafana.tar"
 
 
 def _digest() -> str:
@@ -118,9 +123,9 @@ def _digest() -> str:
     return content.hexdigest()[:12]
 
 
-def _password_time(place: Home) -> str:
+def _password_time(state_dir: StateDir) -> str:
     """Return when the password was set, which reveals nothing about it."""
-    return str(place.monitoring.stat().st_mtime_ns) if place.monitoring.exists() else ""
+    return str(state_dir.monitoring.stat().st_mtime_ns) if state_dir.monitoring.exists() else ""
 
 
 def _sources() -> Iterator[Path]:
@@ -139,9 +144,9 @@ def _file(archive: tarfile.TarFile, name: str, content: bytes, account: int = 0,
     archive.addfile(member, io.BytesIO(content))
 
 
-def _write(place: Home) -> None:
+def _write(state_dir: StateDir) -> None:
     """Write the archive. Grafana's account owns its data directory and the password, root owns everything else."""
-    path = _archive(place)
+    path = _archive(state_dir)
     with state.usable(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -151,5 +156,5 @@ def _write(place: Home) -> None:
                 _directory(archive, name)
             for source in _sources():
                 _file(archive, str(source.relative_to(_infra())), source.read_bytes())
-            kept = password.read(place.monitoring, Secret)
-            _file(archive, "password", kept.password.encode() if kept else b"", ACCOUNT, 0o400)
+            secret = password.read(state_dir.monitoring, Secret)
+            _file(archive, "password", secret.password.encode() if secret else b"", ACCOUNT, 0o400)

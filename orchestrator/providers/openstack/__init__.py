@@ -14,11 +14,11 @@ from orchestrator.providers.openstack.api.connection import Cloud
 from orchestrator.providers.openstack.api.holdings import Holding
 from orchestrator.providers.openstack.gpus import gpus, model
 from orchestrator.providers.openstack.site import Site
-from orchestrator.providers.provisioning import destroy, provision, strays, told
+from orchestrator.providers.provisioning import destroy, provision, resolved_config, unmanaged
 from orchestrator.providers.trainer_image import prepare, trainer_digest
 from orchestrator.state import Record
 
-__all__ = ["destroy", "prepare", "provision", "strays", "trainer_digest"]
+__all__ = ["destroy", "prepare", "provision", "trainer_digest", "unmanaged"]
 
 
 def preflight(config: Config, record: Record | None) -> None:
@@ -26,7 +26,7 @@ def preflight(config: Config, record: Record | None) -> None:
     checks.require(Site(config, record))
 
 
-def callers(config: Config, record: Record | None) -> list[str]:
+def default_allow_from(config: Config, record: Record | None) -> list[str]:
     """Return this machine's address, as seen on the way to the floating IPs or to the nodes' own network."""
     site, wanted = Site(config, record), config.openstack
     near = site.external() if wanted.floating_ip else site.network()
@@ -57,11 +57,11 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
 def _machine(config: Config, role: str, flavor: Flavor) -> dict[str, Any]:
     """Return flavor, cores and GPUs of a node. ``openstack.gpus`` does not apply to a head with another flavor."""
     own = role == "head" and config.openstack.head_flavor not in (None, config.openstack.flavor)
-    told = None if own else config.openstack.gpus
-    return {"flavor": flavor.id, "cpus": flavor.cpus, "gpus": gpus(flavor.properties) if told is None else told}
+    number = None if own else config.openstack.gpus
+    return {"flavor": flavor.id, "cpus": flavor.cpus, "gpus": gpus(flavor.properties) if number is None else number}
 
 
-def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]:
+def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, str]:
     """Return the GPUs of the workers' flavor, else of the head's: all nodes have the same image and driver."""
     site = Site(config, record)
     for role in ("worker", "head"):
@@ -71,12 +71,12 @@ def accelerated(config: Config, record: Record | None) -> tuple[str | None, str]
     return None, config.openstack.image or ""
 
 
-def survey(record: Record) -> list[Resource]:
+def list_resources(record: Record) -> list[Resource]:
     """Return resources of this deployment, found by tag, by metadata, and by name if they have no tags."""
-    return [_resource(holding) for holding in _owned(told(record)) if holding.id == record.id]
+    return [_resource(holding) for holding in _owned(resolved_config(record)) if holding.id == record.id]
 
 
-def strangers(config: Config) -> list[Resource]:
+def unowned_resources(config: Config) -> list[Resource]:
     """Return every resource with the cluster's name, of any deployment."""
     return [_resource(holding) for holding in _owned(config)]
 
@@ -85,16 +85,18 @@ def _owned(config: Config) -> list[Holding]:
     return [holding for holding in holdings.owned(Cloud(config.openstack.cloud)) if holding.cluster == config.name]
 
 
-def lost(record: Record, recorded: Mapping[str, str]) -> list[str]:
+def to_replace(record: Record, recorded: Mapping[str, str]) -> list[str]:
     """Return servers in ERROR. Terraform itself notices deleted servers and starts those that are shut off."""
-    broken = {resource.key for resource in survey(record) if not resource.usable}
+    broken = {resource.key for resource in list_resources(record) if not resource.usable}
     return [address for address, identity in recorded.items() if identity in broken]
 
 
-def faults(record: Record) -> dict[str, str]:
+def failure_reasons(record: Record) -> dict[str, str]:
     """Return Nova's reasons for servers in ERROR: Terraform does not report them."""
     return {
-        holding.name: holding.fault for holding in _owned(told(record)) if holding.id == record.id and holding.fault
+        holding.name: holding.fault
+        for holding in _owned(resolved_config(record))
+        if holding.id == record.id and holding.fault
     }
 
 

@@ -17,8 +17,8 @@ def gpus(properties: Mapping[str, str]) -> int:
     ``resources:VGPU`` and ``resources:PGPU`` are counts. For all other names, the user sets ``openstack.gpus``.
     """
     passed = [alias.rpartition(":") for alias in properties.get("pci_passthrough:alias", "").split(",")]
-    found = sum(_number(count) for name, _, count in passed if _GPU.search(name.replace("_", "-")))
-    return found + sum(_number(count) for key, count in properties.items() if _RESOURCE.fullmatch(key))
+    whole = sum(_number(count) for name, _, count in passed if _GPU.search(name.replace("_", "-")))
+    return whole + sum(_number(count) for key, count in properties.items() if _RESOURCE.fullmatch(key))
 
 
 def model(properties: Mapping[str, str]) -> str | None:

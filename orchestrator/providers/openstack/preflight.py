@@ -24,7 +24,7 @@ def require(site: Site) -> None:
 
 def _same_cloud(site: Site) -> None:
     here = site.cloud.entry or "that of OS_AUTH_URL"
-    provisioning.require_same_place(site.config, "cloud", site.before.get("cloud"), here)
+    provisioning.require_same_location(site.config, "cloud", site.before.get("cloud"), here)
 
 
 def _free_name(site: Site) -> None:

@@ -66,8 +66,8 @@ class Site:
     def flavor(self, role: str) -> Flavor:
         """Return the flavor of the "head" or of a "worker"."""
         if role == "head" and self.wanted.head_flavor:
-            return one("openstack.head_flavor", "flavor", self.wanted.head_flavor, self.flavors)
-        return one("openstack.flavor", "flavor", self.wanted.flavor or "", self.flavors)
+            return find_one("openstack.head_flavor", "flavor", self.wanted.head_flavor, self.flavors)
+        return find_one("openstack.flavor", "flavor", self.wanted.flavor or "", self.flavors)
 
     @cached_property
     def known_flavors(self) -> dict[str, Flavor]:
@@ -81,8 +81,8 @@ class Site:
     @property
     def pinned(self) -> str | None:
         """Return the image that the nodes were made of, if its configured name is the same."""
-        told = self.record.config.get("openstack", {}).get("image") if self.record else None
-        return self.before.get("image") if told == self.wanted.image else None
+        image = self.record.config.get("openstack", {}).get("image") if self.record else None
+        return self.before.get("image") if image == self.wanted.image else None
 
     def image(self) -> Image | None:
         """Return the pinned image, else the newest of the name; None if there are nodes and their image is gone."""
@@ -92,19 +92,19 @@ class Site:
         name = self.wanted.image or ""
         named = catalogue.images(self.cloud, name)
         if not named:
-            return one("openstack.image", "image", name, catalogue.images(self.cloud))
+            return find_one("openstack.image", "image", name, catalogue.images(self.cloud))
         return next((image for image in named if image.status == "active"), named[0])
 
     def network(self) -> Network | None:
         """Return the existing network for the nodes, if one is configured."""
         name = self.wanted.network
-        return one("openstack.network", "network", name, self.networks) if name else None
+        return find_one("openstack.network", "network", name, self.networks) if name else None
 
     def external(self) -> Network | None:
         """Return the network of floating IPs and of the new network's router; None if neither is needed."""
         known = [network for network in self.networks if network.external]
         if self.wanted.external_network:
-            return one("openstack.external_network", "external network", self.wanted.external_network, known)
+            return find_one("openstack.external_network", "external network", self.wanted.external_network, known)
         if self.wanted.network and not self.wanted.floating_ip:
             return None
         same = [network for network in known if network.id == self.before.get("external_network")]
@@ -119,7 +119,7 @@ class Site:
         return None
 
 
-def one(key: str, kind: str, name: str, things: Sequence[Thing]) -> Thing:
+def find_one(key: str, kind: str, name: str, things: Sequence[Thing]) -> Thing:
     """Return the only item of ``things`` with this name or id.
 
     Args:
@@ -134,12 +134,12 @@ def one(key: str, kind: str, name: str, things: Sequence[Thing]) -> Thing:
     Raises:
         PreflightError: There is no such thing, or more than one.
     """
-    found = [thing for thing in things if name in (thing.name, thing.id)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ids = ", ".join(sorted(thing.id for thing in found))
-        raise PreflightError(f"{key}: there are {len(found)} {kind}s {name!r}", f"name one by its id: {ids}")
+    matches = [thing for thing in things if name in (thing.name, thing.id)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        ids = ", ".join(sorted(thing.id for thing in matches))
+        raise PreflightError(f"{key}: there are {len(matches)} {kind}s {name!r}", f"name one by its id: {ids}")
     names = sorted({thing.name for thing in things if thing.name})
     raise PreflightError(f"{key}: there is no {kind} {name!r}{nearest(name, names)}", listed(kind, names))
 

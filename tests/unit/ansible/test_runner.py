@@ -25,8 +25,8 @@ CONFIGURE = """
 import json, sys
 from orchestrator.ansible import runner
 from orchestrator import lock, state
-with lock.held(state.home("demo")):
-    runner.configure(state.home("demo"), json.loads(sys.argv[1]), lambda task: print(task, flush=True))
+with lock.held(state.for_cluster("demo")):
+    runner.configure(state.for_cluster("demo"), json.loads(sys.argv[1]), lambda task: print(task, flush=True))
 """
 
 
@@ -54,12 +54,12 @@ def silent_port() -> Iterator[int]:
 def test_nodes_that_do_not_answer_are_named_each_with_its_reason(closed_port: int) -> None:
     tasks: list[str] = []
     with pytest.raises(NodesFailed) as caught:
-        runner.configure(state.home("demo"), inventory_at(closed_port), tasks.append)
+        runner.configure(state.for_cluster("demo"), inventory_at(closed_port), tasks.append)
     assert list(caught.value.reasons) == ["demo-head", "demo-worker-0"]
     assert all("Connection refused" in reason for reason in caught.value.reasons.values())
     assert "`orchestrator deploy --cluster demo` tries again" in caught.value.hint
     assert "One head, every node with an address" in tasks[0]
-    assert "UNREACHABLE" in state.home("demo").log("ansible").read_text()
+    assert "UNREACHABLE" in state.for_cluster("demo").log("ansible").read_text()
 
 
 NOTES = """
@@ -82,7 +82,7 @@ def test_what_roles_note_is_handed_on_a_line_each(tmp_path: Path) -> None:
     (tmp_path / "notes.yml").write_text(NOTES)
     inventory = builders.inventory(builders.cluster())
     inventory["all"]["vars"]["ansible_connection"] = "local"
-    recap = runner._run(state.home("demo"), str(tmp_path / "notes.yml"), inventory, lambda task: None, "")
+    recap = runner._run(state.for_cluster("demo"), str(tmp_path / "notes.yml"), inventory, lambda task: None, "")
     assert recap.notes == ["no Grafana on demo-head"]
     assert recap.changed == {"demo-head": 0, "demo-worker-0": 0}
 
@@ -97,17 +97,17 @@ def test_settings_of_the_users_own_ansible_change_nothing(
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(NodesFailed) as caught:
-        runner.configure(state.home("demo"), inventory_at(closed_port), lambda task: None)
+        runner.configure(state.for_cluster("demo"), inventory_at(closed_port), lambda task: None)
     assert list(caught.value.reasons) == ["demo-head", "demo-worker-0"]
     assert {name: os.environ[name] for name in settings} == settings
 
 
-def works_for(place: Path) -> list[str]:
+def works_for(state_dir: Path) -> list[str]:
     """Names of the programs that work for a cluster."""
     names = []
     for found in psutil.process_iter():
         with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
-            names += [found.name()] if termination._works_for(found, place) else []
+            names += [found.name()] if termination._works_for(found, state_dir) else []
     return names
 
 
@@ -116,8 +116,8 @@ def begun(start: Start, port: int) -> "tuple[subprocess.Popen[str], Path]":
     command = start("-c", CONFIGURE, json.dumps(inventory_at(port)))
     waiting.line(command)  # the check of the inventory
     waiting.line(command)  # the first task on the nodes
-    assert waiting.until(lambda: "ssh" in works_for(state.home("demo").path))
-    return command, runner._link(state.home("demo")).readlink()
+    assert waiting.until(lambda: "ssh" in works_for(state.for_cluster("demo").path))
+    return command, runner._link(state.for_cluster("demo")).readlink()
 
 
 def test_an_interrupt_ends_the_configuration_and_every_process_of_it(silent_port: int, start: Start) -> None:
@@ -125,7 +125,7 @@ def test_an_interrupt_ends_the_configuration_and_every_process_of_it(silent_port
     assert sockets.is_dir()
     command.send_signal(signal.SIGINT)
     assert command.wait(90) == -signal.SIGINT
-    assert works_for(state.home("demo").path) == []
+    assert works_for(state.for_cluster("demo").path) == []
     assert not sockets.exists()
 
 
@@ -136,24 +136,24 @@ def test_a_killed_configuration_leaves_no_secret_of_the_environment(
     for name in ("OS_PASSWORD", "GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN", "MY_TOKEN"):
         monkeypatch.setenv(name, secret)
     command, _ = begun(start, silent_port)
-    place = state.home("demo")
-    assert list(place.ansible.glob("artifacts/*/command"))
+    state_dir = state.for_cluster("demo")
+    assert list(state_dir.ansible.glob("artifacts/*/command"))
     command.kill()
     command.wait()
-    files = [path for path in place.path.rglob("*") if path.is_file()]
+    files = [path for path in state_dir.path.rglob("*") if path.is_file()]
     assert [path for path in files if secret in path.read_text(errors="replace")] == []
 
 
 def test_the_directory_for_sockets_has_another_name_each_time_and_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = state.home("demo")
-    place.ansible.mkdir(parents=True)
+    state_dir = state.for_cluster("demo")
+    state_dir.ansible.mkdir(parents=True)
     names = []
     for _ in range(2):
-        with runner._connections(place) as sockets:
+        with runner._connections(state_dir) as sockets:
             names.append(sockets)
             assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
     assert len(set(names)) == 2
-    assert not any(path.exists() for path in (*names, runner._link(place)))
+    assert not any(path.exists() for path in (*names, runner._link(state_dir)))
 
 
 def test_only_a_private_directory_of_the_user_takes_the_place_of_tmp(
@@ -184,16 +184,16 @@ def test_a_directory_for_temporary_files_with_a_long_path_is_not_used(
 
 
 def test_only_a_directory_of_ours_is_removed_by_way_of_the_link(tmp_path: Path) -> None:
-    place = state.home("demo")
-    place.ansible.mkdir(parents=True)
+    state_dir = state.for_cluster("demo")
+    state_dir.ansible.mkdir(parents=True)
     other = tmp_path / "documents"
     other.mkdir()
     (tmp_path / "orchestrator-link").symlink_to(other)
     for target in (other, tmp_path / "orchestrator-link", tmp_path / "orchestrator-gone"):
-        runner._link(place).symlink_to(target)
-        runner.forget(place)
+        runner._link(state_dir).symlink_to(target)
+        runner.forget(state_dir)
         assert other.is_dir()
-        assert not runner._link(place).is_symlink()
+        assert not runner._link(state_dir).is_symlink()
 
 
 def test_what_a_killed_configuration_left_is_gone_after_the_next(
@@ -203,7 +203,7 @@ def test_what_a_killed_configuration_left_is_gone_after_the_next(
     command.kill()
     command.wait()
     (sockets / "left").touch()
-    with lock.held(state.home("demo")), pytest.raises(NodesFailed):
-        runner.configure(state.home("demo"), inventory_at(closed_port), lambda task: None)
+    with lock.held(state.for_cluster("demo")), pytest.raises(NodesFailed):
+        runner.configure(state.for_cluster("demo"), inventory_at(closed_port), lambda task: None)
     assert not sockets.exists()
-    assert works_for(state.home("demo").path) == []
+    assert works_for(state.for_cluster("demo").path) == []

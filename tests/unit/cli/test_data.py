@@ -10,7 +10,7 @@ import pytest
 from orchestrator.cli import reports
 from orchestrator.errors import ConfigError
 from orchestrator.runs import datasets
-from orchestrator.runs.datasets import Found
+from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import Prepared, Staged
 from tests import builders, samples
 from tests.unit.conftest import Cli
@@ -54,7 +54,7 @@ def test_without_a_cluster_it_ends_with_1(cli: Cli, words: list[str]) -> None:
     assert "error: cluster 'default' is not deployed" in finished.stderr
 
 
-def found(directory: Path) -> Found:
+def found(directory: Path) -> FoundDataset:
     made = datasets.find("imagenet", directory, lambda text: None)
     assert made
     return made
@@ -79,7 +79,7 @@ def test_shards_are_made_beside_the_images_and_shards_that_were_brought_stay_whe
 def test_shards_are_of_128_mib_and_one_for_every_rank_at_least(
     train: int, val: int, gib: float, ranks: int, counts: dict[str, int]
 ) -> None:
-    made = Found("imagenet", Path(), [], train, val, "")
+    made = FoundDataset("imagenet", Path(), [], train, val, "")
     made.__dict__["size"] = int(gib * 2**30)  # as it would be found
     assert made.shard_counts(ranks) == counts
 

@@ -102,8 +102,8 @@ def test_a_node_that_does_not_exist_is_refused_with_the_nearest(cli: Cli) -> Non
 
 
 def test_a_state_of_a_newer_version_ends_with_1_and_the_remedy(cli: Cli) -> None:
-    place = builders.deployed()
-    state.replace(place.record, json.dumps({**json.loads(place.record.read_text()), "version": 99}))
+    state_dir = builders.deployed()
+    state.replace(state_dir.record, json.dumps({**json.loads(state_dir.record.read_text()), "version": 99}))
     finished = cli("status")
     assert finished.returncode == 1
     assert "was written by a newer orchestrator (format 99, this one knows 1)\nupgrade orchestrator" in finished.stderr

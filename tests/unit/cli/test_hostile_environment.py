@@ -52,9 +52,9 @@ def shell(line: str, directory: Path, **environment: str | None) -> "subprocess.
 )
 def test_what_cannot_be_written_or_read_is_one_error(tmp_path: Path, line: str, reason: str) -> None:
     builders.deployed()
-    place = tmp_path / "here"
-    place.mkdir()
-    assert_refused(shell(line, place), reason)
+    state_dir = tmp_path / "here"
+    state_dir.mkdir()
+    assert_refused(shell(line, state_dir), reason)
 
 
 @pytest.mark.parametrize(

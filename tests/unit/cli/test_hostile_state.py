@@ -10,7 +10,7 @@ import pytest
 from orchestrator import lock, state
 from orchestrator.errors import ConfigError
 from orchestrator.schema import RunStatus
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 from tests import builders
 from tests.stand_ins.hostile import assert_no_bug, assert_refused
 from tests.unit.conftest import Cli
@@ -45,17 +45,17 @@ def damage(path: Path, kind: Any) -> None:
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_damaged_state_is_named_with_its_remedy(cli: Cli, kind: str, command: str) -> None:
-    place = builders.deployed()
-    damage(place.record, DAMAGE[kind])
-    assert_refused(cli(command), str(place.record), "restore it from a copy", "teardown --orphans", codes=(1,))
+    state_dir = builders.deployed()
+    damage(state_dir.record, DAMAGE[kind])
+    assert_refused(cli(command), str(state_dir.record), "restore it from a copy", "teardown --orphans", codes=(1,))
 
 
 def test_a_state_that_is_a_directory_is_named(cli: Cli) -> None:
-    place = builders.deployed()
-    place.record.unlink()
-    place.record.mkdir()
+    state_dir = builders.deployed()
+    state_dir.record.unlink()
+    state_dir.record.mkdir()
     for command in READERS:
-        assert_refused(cli(command), f"{place.record}: is a directory", codes=(2,))
+        assert_refused(cli(command), f"{state_dir.record}: is a directory", codes=(2,))
 
 
 HOSTS: list[Any] = [
@@ -68,16 +68,16 @@ HOSTS: list[Any] = [
 
 @pytest.mark.parametrize("value", HOSTS, ids=repr)
 def test_damaged_hosts_of_a_state_are_named_at_a_teardown(cli: Cli, value: Any) -> None:
-    place = builders.deployed()
-    content = json.loads(place.record.read_text())
+    state_dir = builders.deployed()
+    content = json.loads(state_dir.record.read_text())
     changes = {"config": {**content["config"], "provider": "hosts"}, "variables": {"hosts": value}}
-    place.record.write_text(json.dumps({**content, **changes}))
-    assert_refused(cli("teardown"), str(place.record), "variables.hosts", "restore it from a copy", codes=(1,))
-    assert state.names() == ["default"]
+    state_dir.record.write_text(json.dumps({**content, **changes}))
+    assert_refused(cli("teardown"), str(state_dir.record), "variables.hosts", "restore it from a copy", codes=(1,))
+    assert state.cluster_names() == ["default"]
 
 
-def finished_run(place: Home, name: str) -> Path:
-    directory = place.runs / name
+def finished_run(state_dir: StateDir, name: str) -> Path:
+    directory = state_dir.runs / name
     state.replace(directory / "run.json", builders.run(id=name).model_dump_json())
     RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0).write(directory / "status.json")
     (directory / "log").write_text(f"words of {name}\n")
@@ -96,9 +96,9 @@ def finished_run(place: Home, name: str) -> Path:
     ],
 )
 def test_a_damaged_record_of_a_run_hides_no_other(cli: Cli, kind: Any) -> None:
-    place = builders.deployed()
-    finished_run(place, "a")
-    damaged = finished_run(place, "b") / "run.json"
+    state_dir = builders.deployed()
+    finished_run(state_dir, "a")
+    damaged = finished_run(state_dir, "b") / "run.json"
     damage(damaged, kind)
     listed = cli("runs")
     assert (listed.returncode, len(listed.stdout.splitlines())) == (0, 2)
@@ -113,9 +113,9 @@ def test_a_damaged_record_of_a_run_hides_no_other(cli: Cli, kind: Any) -> None:
 
 @pytest.mark.parametrize("name", ["empty", "binary", "deep", "cut", "five", "null", "list", "digits", "nan"])
 def test_a_damaged_status_of_a_run_hides_no_run(cli: Cli, name: str) -> None:
-    place = state.home("default")
-    finished_run(place, "a")
-    damage(finished_run(place, "b") / "status.json", DAMAGE[name])
+    state_dir = state.for_cluster("default")
+    finished_run(state_dir, "a")
+    damage(finished_run(state_dir, "b") / "status.json", DAMAGE[name])
     listed = cli("runs")
     assert (listed.returncode, len(listed.stdout.splitlines())) == (0, 3)
     assert cli("logs", "a").stdout == "words of a\n"
@@ -125,7 +125,7 @@ def test_a_damaged_status_of_a_run_hides_no_run(cli: Cli, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["empty", "binary", "deep", "cut", "five", "null", "list", "digits", "nan"])
 def test_damaged_results_are_named(cli: Cli, name: str) -> None:
-    directory = finished_run(state.home("default"), "a")
+    directory = finished_run(state.for_cluster("default"), "a")
     builders.results([builders.epoch(1)]).write(directory / "results.json")
     damage(directory / "results.json", DAMAGE[name])
     for arguments in (["results"], ["results", "--json"], ["results", "--plot", "picture.svg"]):
@@ -133,7 +133,7 @@ def test_damaged_results_are_named(cli: Cli, name: str) -> None:
 
 
 def test_a_log_that_is_missing_or_a_directory_is_named(cli: Cli) -> None:
-    log = finished_run(state.home("default"), "a") / "log"
+    log = finished_run(state.for_cluster("default"), "a") / "log"
     log.unlink()
     assert_refused(cli("logs"), f"{log} cannot be read: No such file", codes=(1,))
     log.mkdir()
@@ -143,51 +143,51 @@ def test_a_log_that_is_missing_or_a_directory_is_named(cli: Cli) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"\xff\x00" * 50, b"garbage\n" * 5, b"[x]:y ssh-rsa !!!\n", b"demo ssh-rsa AAAA\n"]
 )
-@pytest.mark.parametrize("file", [lambda place: place.known_hosts, lambda place: place.key])
+@pytest.mark.parametrize("file", [lambda state_dir: state_dir.known_hosts, lambda state_dir: state_dir.key])
 def test_a_damaged_key_or_known_hosts_ends_no_command_badly(
-    cli: Cli, file: Callable[[Home], Path], content: bytes
+    cli: Cli, file: Callable[[StateDir], Path], content: bytes
 ) -> None:
-    place = builders.deployed()
-    state.replace(place.known_hosts, "")
-    damage(file(place), content or b"\n")
-    finished_run(place, "a")
+    state_dir = builders.deployed()
+    state.replace(state_dir.known_hosts, "")
+    damage(file(state_dir), content or b"\n")
+    finished_run(state_dir, "a")
     for command in ("status", "check", "stop", "inventory", "runs"):
         assert_no_bug(cli(command))
 
 
 @pytest.mark.parametrize("name", ["lock", "starting"])
 def test_a_lock_file_that_is_damaged_holds_nothing_up(name: str) -> None:
-    place = builders.deployed()
-    (place.path / name).write_bytes(b"\xff\x00" * 1000)
-    with lock.held(place):
+    state_dir = builders.deployed()
+    (state_dir.path / name).write_bytes(b"\xff\x00" * 1000)
+    with lock.held(state_dir):
         pass
 
 
 def test_a_damaged_lock_file_that_is_held_is_shown_in_part(cli: Cli) -> None:
-    place = builders.deployed()
-    with lock.held(place):
-        (place.path / "lock").write_bytes(b"\xff" * 100_000)
+    state_dir = builders.deployed()
+    with lock.held(state_dir):
+        (state_dir.path / "lock").write_bytes(b"\xff" * 100_000)
         assert_refused(cli("teardown"), "is locked by", codes=(1,))
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"{", b"5", b'{"password": 5}', b"[" * 100_000])
 def test_a_damaged_password_is_named_and_not_shown(cli: Cli, content: bytes) -> None:
-    place = builders.deployed()
-    for path in (place.notebook, place.monitoring):
+    state_dir = builders.deployed()
+    for path in (state_dir.notebook, state_dir.monitoring):
         damage(path, content or b" ")
-    record = builders.recorded(place)
-    state.write(place, record.model_copy(update={"config": {**record.config, "jupyter": True}}))
-    assert_refused(cli("notebook"), str(place.notebook), "holds no password", codes=(1,))
+    record = builders.recorded(state_dir)
+    state.write(state_dir, record.model_copy(update={"config": {**record.config, "jupyter": True}}))
+    assert_refused(cli("notebook"), str(state_dir.notebook), "holds no password", codes=(1,))
 
 
 @pytest.mark.parametrize("base", ["/proc/x", "/dev/null/x", "/dev/full"])
 def test_a_state_directory_that_cannot_be_made_is_named(monkeypatch: pytest.MonkeyPatch, base: str) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", base)
-    place = state.home("demo")
+    state_dir = state.for_cluster("demo")
     uses: list[Callable[[], Any]] = [
-        lambda: state.replace(place.record, "x"),
-        lambda: lock.held(place).__enter__(),
-        lambda: place.log("terraform"),
+        lambda: state.replace(state_dir.record, "x"),
+        lambda: lock.held(state_dir).__enter__(),
+        lambda: state_dir.log("terraform"),
     ]
     for use in uses:
         with pytest.raises(ConfigError, match=base) as caught:

@@ -17,7 +17,7 @@ from orchestrator.lifecycle import archive, teardown
 from orchestrator.monitoring import connection, series
 from orchestrator.monitoring.top import GOING, NODES, RUNS, TRAINING
 from orchestrator.schema import RunStatus
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 from tests import builders, waiting
 from tests.stand_ins import docker_stand_in, echo_stand_in, prometheus_stand_in, tunnel_stand_in
 from tests.stand_ins.prometheus_stand_in import NOW, vector
@@ -36,15 +36,17 @@ ANSWERS = {
 
 
 @pytest.fixture
-def place() -> Home:
+def state_dir() -> StateDir:
     """A cluster with a run that trained and one that did not."""
-    place = builders.deployed()
-    state.replace(place.monitoring, json.dumps({"password": PASSWORD}))
+    state_dir = builders.deployed()
+    state.replace(state_dir.monitoring, json.dumps({"password": PASSWORD}))
     for name, started in (("a-script", NOW - 500.0), ("resnet20-mnist-1", NOW - 60.0)):
         run = builders.run(id=name, started=started)
-        state.replace(place.runs / name / "run.json", run.model_dump_json())
-        RunStatus(state="finished", exit_code=0, started=started, ended=NOW).write(place.runs / name / "status.json")
-    return place
+        state.replace(state_dir.runs / name / "run.json", run.model_dump_json())
+        RunStatus(state="finished", exit_code=0, started=started, ended=NOW).write(
+            state_dir.runs / name / "status.json"
+        )
+    return state_dir
 
 
 @pytest.fixture
@@ -62,13 +64,13 @@ def as_json(cli: Cli, *arguments: str) -> Any:
     return json.loads(finished.stdout)
 
 
-def recorded(place: Home, **changes: Any) -> None:
-    record = state.read(place)
+def recorded(state_dir: StateDir, **changes: Any) -> None:
+    record = state.read(state_dir)
     assert record is not None
-    state.write(place, record.model_copy(update=changes))
+    state.write(state_dir, record.model_copy(update=changes))
 
 
-@pytest.mark.usefixtures("place", "head")
+@pytest.mark.usefixtures("state_dir", "head")
 def test_top_shows_nodes_and_runs_once_and_for_machines(cli: Cli) -> None:
     for finished in (cli("top", "--once"), cli("top")):  # a pipe gets one table
         assert (finished.returncode, finished.stderr) == (0, "")
@@ -82,7 +84,7 @@ def test_top_shows_nodes_and_runs_once_and_for_machines(cli: Cli) -> None:
     assert [(run["run"], round(run["images_per_second_mean"])) for run in found["runs"]] == [("resnet20-mnist-1", 576)]
 
 
-@pytest.mark.usefixtures("place", "head")
+@pytest.mark.usefixtures("state_dir", "head")
 @pytest.mark.parametrize("text", ["soon", "0s", "-1"])
 def test_an_interval_that_is_none_is_refused(cli: Cli, text: str) -> None:
     finished = cli("top", f"--interval={text}")
@@ -94,16 +96,16 @@ def test_an_interval_that_is_none_is_refused(cli: Cli, text: str) -> None:
 )
 @pytest.mark.parametrize("command", ["top", "dashboard", "metrics"])
 def test_a_cluster_without_monitoring_says_how_to_get_it(
-    cli: Cli, place: Home, command: str, config: dict[str, Any]
+    cli: Cli, state_dir: StateDir, command: str, config: dict[str, Any]
 ) -> None:
-    recorded(place, config=config)
+    recorded(state_dir, config=config)
     finished = cli(command)
     assert (finished.returncode, finished.stdout) == (1, "")
     remedy = "`orchestrator deploy --monitoring` starts it"
     assert f"error: cluster 'default' has no monitoring\n{remedy}" in finished.stderr
 
 
-@pytest.mark.usefixtures("place", "head")
+@pytest.mark.usefixtures("state_dir", "head")
 def test_a_run_is_told_in_short(cli: Cli) -> None:
     said = cli("metrics").stdout.splitlines()
     assert said[0] == "run resnet20-mnist-1: resnet20 on mnist, 2 ranks on 2 nodes"
@@ -117,14 +119,14 @@ def test_a_run_is_told_in_short(cli: Cli) -> None:
     )
 
 
-@pytest.mark.usefixtures("place", "head")
+@pytest.mark.usefixtures("state_dir", "head")
 def test_series_that_cannot_be_written_are_said_with_the_path_that_was_given(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     finished = cli("metrics", "--csv", "file")
     assert (finished.returncode, finished.stderr) == (2, "error: --csv: file: File exists\nname a directory\n")
 
 
-@pytest.mark.usefixtures("place", "head")
+@pytest.mark.usefixtures("state_dir", "head")
 def test_the_series_of_a_run_become_csv_files_and_a_picture(cli: Cli, tmp_path: Path) -> None:
     finished = cli("metrics", "--csv", "series", "--plot", "run.png")
     assert finished.stderr == "wrote 17 files to series\nwrote run.png\n"
@@ -137,13 +139,13 @@ def test_the_series_of_a_run_become_csv_files_and_a_picture(cli: Cli, tmp_path: 
     assert cli("metrics", "--plot", "run.txt").returncode == 2
 
 
-@pytest.mark.usefixtures("place", "head")
+@pytest.mark.usefixtures("state_dir", "head")
 def test_a_run_that_is_no_training_has_no_series(cli: Cli) -> None:
     finished = cli("metrics", "a-script")
     assert (finished.returncode, finished.stdout) == (1, "")
 
 
-def test_a_prometheus_that_does_not_answer_is_named(cli: Cli, place: Home, stand_in: StandIn) -> None:
+def test_a_prometheus_that_does_not_answer_is_named(cli: Cli, state_dir: StateDir, stand_in: StandIn) -> None:
     stand_in("ssh", "echo no route to it >&2; exit 255")
     finished = cli("top", "--once")
     assert finished.returncode == 1
@@ -162,12 +164,12 @@ def engine(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn) -> Iterator[None]
 
 @pytest.mark.usefixtures("head", "engine")
 def test_a_teardown_keeps_the_series_of_runs_that_have_some_and_metrics_tells_them_after_it(
-    cli: Cli, place: Home, capfd: pytest.CaptureFixture[str]
+    cli: Cli, state_dir: StateDir, capfd: pytest.CaptureFixture[str]
 ) -> None:
     teardown.teardown("default")
     assert "could not be kept" not in capfd.readouterr().err
-    assert not place.monitoring.exists()
-    kept = {path.parent.parent.name for path in place.runs.glob("*/metrics/*.csv")}
+    assert not state_dir.monitoring.exists()
+    kept = {path.parent.parent.name for path in state_dir.runs.glob("*/metrics/*.csv")}
     assert kept == {"resnet20-mnist-1"}
     assert round(as_json(cli, "metrics")["images_per_second"]) == 576
     assert cli("metrics", "--csv", "series").stderr == "wrote 17 files to series\n"
@@ -176,40 +178,40 @@ def test_a_teardown_keeps_the_series_of_runs_that_have_some_and_metrics_tells_th
 
 
 @pytest.mark.usefixtures("head", "engine")
-def test_a_teardown_keeps_none_where_it_is_told_so(cli: Cli, place: Home) -> None:
+def test_a_teardown_keeps_none_where_it_is_told_so(cli: Cli, state_dir: StateDir) -> None:
     assert cli("teardown", "--discard-metrics").returncode == 0
-    assert list(place.runs.glob("*/metrics")) == []
+    assert list(state_dir.runs.glob("*/metrics")) == []
 
 
 @pytest.mark.usefixtures("head", "engine")
-def test_what_was_kept_is_not_asked_for_again(place: Home) -> None:
-    series.write(TRAINED[:1], place.runs / "resnet20-mnist-1" / "metrics")
+def test_what_was_kept_is_not_asked_for_again(state_dir: StateDir) -> None:
+    series.write(TRAINED[:1], state_dir.runs / "resnet20-mnist-1" / "metrics")
     teardown.teardown("default")
-    assert len(list(place.runs.glob("*/metrics/*.csv"))) == 1
+    assert len(list(state_dir.runs.glob("*/metrics/*.csv"))) == 1
 
 
 @pytest.mark.usefixtures("engine")
 def test_a_prometheus_that_is_gone_holds_no_teardown_up(
-    place: Home, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    state_dir: StateDir, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(archive, "ANSWER_SECONDS", 0.5)
     tunnel_stand_in.on_path(stand_in, {})
     teardown.teardown("default")
-    assert state.names() == []
+    assert state.cluster_names() == []
     assert "series of runs could not be kept: Prometheus does not answer" in capfd.readouterr().err
 
 
 @pytest.mark.usefixtures("engine")
 def test_a_prometheus_that_is_slow_is_waited_for_so_long_and_no_longer(
-    place: Home, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    state_dir: StateDir, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(archive, "SERIES_SECONDS", 2.0)
     with prometheus_stand_in.listening(ANSWERS, seconds=0.4) as port:
         tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
         teardown.teardown("default")
-    assert state.names() == []
+    assert state.cluster_names() == []
     assert "series of runs could not be kept: Prometheus does not answer" in capfd.readouterr().err
-    assert list(place.runs.glob("*/metrics")) == []
+    assert list(state_dir.runs.glob("*/metrics")) == []
 
 
 def opened(start: Start, *arguments: str, lines: int) -> tuple[Any, list[str]]:
@@ -225,21 +227,21 @@ def closed(address: str) -> bool:
 
 
 def test_a_dashboard_is_where_grafana_is_until_it_is_interrupted(
-    start: Start, place: Home, head: ExitStack, stand_in: StandIn
+    start: Start, state_dir: StateDir, head: ExitStack, stand_in: StandIn
 ) -> None:
     grafana = int(head.enter_context(echo_stand_in.listening("{}")).rpartition(":")[2])
     tunnel_stand_in.on_path(stand_in, {connection.GRAFANA.port: grafana}, connection.THERE)
     command, said = opened(start, lines=5)
     names, values = zip(*(line.split(": ", 1) for line in said), strict=True)
     assert names == ("Grafana", "user", "password", "Prometheus", "Alertmanager")
-    assert values[1:3] == ("admin", f"{PASSWORD} (kept in {place.monitoring})")
+    assert values[1:3] == ("admin", f"{PASSWORD} (kept in {state_dir.monitoring})")
     assert not any(closed(values[number]) for number in (0, 3, 4))
     command.send_signal(signal.SIGINT)
     assert command.wait(waiting.DEADLINE) == 130
     assert all(closed(values[number]) for number in (0, 3, 4))
 
 
-@pytest.mark.usefixtures("place", "head")
+@pytest.mark.usefixtures("state_dir", "head")
 def test_without_grafana_a_dashboard_says_why_in_one_line_and_where_prometheus_is(start: Start) -> None:
     _, said = opened(start, lines=3)
     assert said[0] == "Grafana: none: no package source has it"
@@ -249,11 +251,11 @@ def test_without_grafana_a_dashboard_says_why_in_one_line_and_where_prometheus_i
 
 @pytest.mark.usefixtures("head")
 def test_a_dashboard_for_machines_names_the_file_of_the_password_and_not_the_password(
-    start: Start, place: Home, head: ExitStack, stand_in: StandIn
+    start: Start, state_dir: StateDir, head: ExitStack, stand_in: StandIn
 ) -> None:
     grafana = int(head.enter_context(echo_stand_in.listening("{}")).rpartition(":")[2])
     tunnel_stand_in.on_path(stand_in, {connection.GRAFANA.port: grafana}, connection.THERE)
     _, said = opened(start, "--json", lines=7)
     found = json.loads("".join(said))
-    assert (found["user"], found["password_file"]) == ("admin", str(place.monitoring))
+    assert (found["user"], found["password_file"]) == ("admin", str(state_dir.monitoring))
     assert found["grafana"].startswith("http://127.0.0.1:")

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator import state
 from orchestrator.schema import Results, RunStatus
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 from tests import builders
 from tests.unit.conftest import Cli
 
@@ -18,15 +18,15 @@ RESULTS = builders.results([builders.epoch(1)])
 
 
 @pytest.fixture
-def place() -> Home:
+def state_dir() -> StateDir:
     """A cluster with one run that has ended and was collected."""
-    place = builders.deployed()
+    state_dir = builders.deployed()
     run = builders.run()
-    state.replace(place.runs / run.id / "run.json", run.model_dump_json())
-    RunStatus(state="finished", exit_code=0, started=1.0, ended=9.0).write(place.runs / run.id / "status.json")
-    RESULTS.write(place.runs / run.id / "results.json")
-    (place.runs / run.id / "log").write_bytes(LOG)
-    return place
+    state.replace(state_dir.runs / run.id / "run.json", run.model_dump_json())
+    RunStatus(state="finished", exit_code=0, started=1.0, ended=9.0).write(state_dir.runs / run.id / "status.json")
+    RESULTS.write(state_dir.runs / run.id / "results.json")
+    (state_dir.runs / run.id / "log").write_bytes(LOG)
+    return state_dir
 
 
 def as_json(cli: Cli, *arguments: str) -> Any:
@@ -35,18 +35,18 @@ def as_json(cli: Cli, *arguments: str) -> Any:
     return json.loads(finished.stdout)
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("state_dir")
 def test_the_hostfile_is_printed_as_it_is(cli: Cli) -> None:
     assert cli("hostfile").stdout == "10.0.0.10 slots=1\n10.0.0.11 slots=1\n"
 
 
-def test_the_inventory_is_printed_as_json(cli: Cli, place: Home) -> None:
+def test_the_inventory_is_printed_as_json(cli: Cli, state_dir: StateDir) -> None:
     made = json.loads(cli("inventory").stdout)["all"]
     assert list(made["hosts"]) == ["demo-head", "demo-worker-0"]
-    assert made["vars"]["ansible_ssh_private_key_file"] == str(place.key)
+    assert made["vars"]["ansible_ssh_private_key_file"] == str(state_dir.key)
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("state_dir")
 def test_a_runs_results_are_shown_in_words_and_in_json(cli: Cli) -> None:
     said = cli("results").stdout.splitlines()
     assert said[0] == "run resnet20-mnist-1: resnet20 on mnist, 2 ranks on 2 nodes"
@@ -54,8 +54,8 @@ def test_a_runs_results_are_shown_in_words_and_in_json(cli: Cli) -> None:
     assert Results.model_validate(as_json(cli, "results")) == RESULTS
 
 
-def test_a_runs_results_end_with_what_held_it_up(cli: Cli, place: Home) -> None:
-    builders.results([builders.epoch(1, **SPLIT)]).write(place.runs / "resnet20-mnist-1" / "results.json")
+def test_a_runs_results_end_with_what_held_it_up(cli: Cli, state_dir: StateDir) -> None:
+    builders.results([builders.epoch(1, **SPLIT)]).write(state_dir.runs / "resnet20-mnist-1" / "results.json")
     [said] = [line for line in cli("results").stdout.splitlines() if "-bound" in line]
     assert cli("results").stdout.endswith(f"{said}\n")
     explanation = as_json(cli, "results")["explanation"]
@@ -63,12 +63,12 @@ def test_a_runs_results_end_with_what_held_it_up(cli: Cli, place: Home) -> None:
     assert said == f"{explanation['finding']}. To try: {'; '.join(explanation['advice'])}"
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("state_dir")
 def test_results_without_a_split_have_no_explanation(cli: Cli) -> None:
     assert as_json(cli, "results")["explanation"] is None
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("state_dir")
 def test_a_runs_epochs_are_drawn_beside_what_is_shown(cli: Cli, tmp_path: Path) -> None:
     drawn = cli("results", "--plot", "run.png")
     assert (drawn.returncode, drawn.stdout) == (0, cli("results").stdout)
@@ -82,52 +82,54 @@ def test_a_picture_of_another_kind_is_refused_before_anything_is_looked_at(cli: 
     assert "error: --plot: run.txt: a picture ends with .png, .svg, .pdf, .html" in finished.stderr
 
 
-def test_what_a_script_left_cannot_be_drawn(cli: Cli, place: Home, tmp_path: Path) -> None:
-    (place.runs / "resnet20-mnist-1" / "results.json").unlink()
+def test_what_a_script_left_cannot_be_drawn(cli: Cli, state_dir: StateDir, tmp_path: Path) -> None:
+    (state_dir.runs / "resnet20-mnist-1" / "results.json").unlink()
     finished = cli("results", "--plot", "run.png")
     assert finished.returncode == 1
     assert "run resnet20-mnist-1 left no results.json to draw" in finished.stderr
     assert not (tmp_path / "run.png").exists()
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("state_dir")
 def test_a_runs_log_is_shown_as_a_person_reads_it(cli: Cli) -> None:
     assert cli("logs").stdout == "epoch 1/1\n[rank 1] hello\n"
 
 
-def test_runs_are_listed_also_after_the_cluster_is_gone(cli: Cli, place: Home) -> None:
-    state.forget(place)
+def test_runs_are_listed_also_after_the_cluster_is_gone(cli: Cli, state_dir: StateDir) -> None:
+    state.forget(state_dir)
     assert "resnet20-mnist-1" in cli("runs").stdout
     assert [(run["id"], run["state"]) for run in as_json(cli, "runs")] == [("resnet20-mnist-1", "finished")]
     assert cli("results", "resnet20-mnist-1").returncode == 0
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("state_dir")
 def test_a_run_that_does_not_exist_is_refused_with_the_nearest(cli: Cli) -> None:
     finished = cli("logs", "resnet20-mnist")
     assert finished.returncode == 1
     assert "no run 'resnet20-mnist', did you mean resnet20-mnist-1?" in finished.stderr
 
 
-def test_a_run_without_training_results_says_how_it_ended_and_where_its_files_are(cli: Cli, place: Home) -> None:
-    (place.runs / "resnet20-mnist-1" / "results.json").unlink()
+def test_a_run_without_training_results_says_how_it_ended_and_where_its_files_are(
+    cli: Cli, state_dir: StateDir
+) -> None:
+    (state_dir.runs / "resnet20-mnist-1" / "results.json").unlink()
     said = cli("results").stdout.splitlines()
     assert said[0] == "run resnet20-mnist-1 finished: python train.py on 2 ranks"
-    assert said[1] == f"log and files: {place.runs / 'resnet20-mnist-1'}"
+    assert said[1] == f"log and files: {state_dir.runs / 'resnet20-mnist-1'}"
     assert as_json(cli, "results")["status"]["exit_code"] == 0
 
 
-def test_a_run_of_which_nothing_was_fetched_says_so(cli: Cli, place: Home) -> None:
+def test_a_run_of_which_nothing_was_fetched_says_so(cli: Cli, state_dir: StateDir) -> None:
     for name in ("log", "status.json", "results.json"):
-        (place.runs / "resnet20-mnist-1" / name).unlink()
-    place.record.unlink()
+        (state_dir.runs / "resnet20-mnist-1" / name).unlink()
+    state_dir.record.unlink()
     finished = cli("results")
     assert finished.returncode == 1
     assert "run resnet20-mnist-1 left nothing that could be fetched" in finished.stderr
 
 
-def test_a_run_on_a_head_that_does_not_answer_is_listed_as_unknown(cli: Cli, place: Home) -> None:
-    (place.runs / "resnet20-mnist-1" / "status.json").unlink()
+def test_a_run_on_a_head_that_does_not_answer_is_listed_as_unknown(cli: Cli, state_dir: StateDir) -> None:
+    (state_dir.runs / "resnet20-mnist-1" / "status.json").unlink()
     assert [run["state"] for run in as_json(cli, "runs")] == ["unknown"]
 
 

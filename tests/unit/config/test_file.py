@@ -60,7 +60,7 @@ def test_an_empty_name_is_refused_by_whatever_reads_it(tmp_path: Path, name: str
         finished = cli(command)
         assert finished.returncode == 2, finished.stderr
         assert "name:" in finished.stderr
-    assert state.names() == ["default"]
+    assert state.cluster_names() == ["default"]
 
 
 @pytest.mark.parametrize("command", ["plan", "deploy", "status", "teardown", "runs", "logs", "stop", "check", "ssh"])
@@ -69,7 +69,7 @@ def test_an_empty_cluster_is_not_the_default_one(command: str, cli: Cli) -> None
     finished = cli(command, "--cluster", "")
     assert finished.returncode == 2, finished.stderr
     assert "name: '' is not usable" in finished.stderr
-    assert state.names() == ["default"]
+    assert state.cluster_names() == ["default"]
 
 
 def test_an_empty_node_is_not_the_head(cli: Cli) -> None:

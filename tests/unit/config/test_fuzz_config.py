@@ -81,12 +81,12 @@ def test_any_value_of_any_key_makes_a_recipe_or_is_refused(tmp_path: Path, key: 
         validate.own(path, list(recipes.datasets()))
 
 
-@given(place=st.sampled_from(fuzz.paths(CLOUD)), value=fuzz.VALUES)
+@given(state_dir=st.sampled_from(fuzz.paths(CLOUD)), value=fuzz.VALUES)
 def test_any_value_in_clouds_yaml_makes_a_connection_or_is_refused(
-    tmp_path: Path, place: tuple[Any, ...], value: Any
+    tmp_path: Path, state_dir: tuple[Any, ...], value: Any
 ) -> None:
     path = tmp_path / "clouds.yaml"
-    path.write_text(documents.dump(fuzz.replaced(CLOUD, place, value)), encoding="utf-8", errors="surrogatepass")
+    path.write_text(documents.dump(fuzz.replaced(CLOUD, state_dir, value)), encoding="utf-8", errors="surrogatepass")
     with pytest.MonkeyPatch.context() as patch, fuzz.refused(PreflightError):
         patch.setenv("OS_CLIENT_CONFIG_FILE", str(path))
         credentials.connection("mysite")
@@ -97,4 +97,4 @@ def test_any_key_file_of_google_makes_credentials_or_is_refused(tmp_path: Path, 
     (tmp_path / "key.json").write_bytes(content)
     with pytest.MonkeyPatch.context() as patch, fuzz.refused(PreflightError):
         patch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
-        google.found()
+        google.find()

@@ -10,7 +10,7 @@ from orchestrator import state
 from orchestrator.errors import StateError
 from orchestrator.lifecycle import archive
 from orchestrator.schema import RunStatus
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 from orchestrator.terraform import sources, state_file
 from tests import builders
 from tests.stand_ins import google_stand_in, google_stand_in_data
@@ -28,20 +28,20 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 APPLIED = {"nodes": 2, "ssh_public_key": "key", "gcp": {"disk_size": 50, "worker": {"machine_type": "n1"}}}
 
 
-def applied(provider: str = "gcp", storage: str = "nfs") -> Home:
+def applied(provider: str = "gcp", storage: str = "nfs") -> StateDir:
     """A cluster with a run that was not fetched, and a head that does not answer."""
-    place, output = builders.deployed("demo"), builders.output()
+    state_dir, output = builders.deployed("demo"), builders.output()
     for number, node in enumerate(output["nodes"].values()):
         node["private_address"] = f"127.0.99.{number}"  # no node is there
     made = clusters.read({**output, "storage": storage})
-    record = builders.recorded(place)
+    record = builders.recorded(state_dir)
     changes = {"cluster": made, "applied": APPLIED, "config": {**record.config, "provider": provider}}
-    state.write(place, record.model_copy(update=changes))
-    state.replace(place.known_hosts, "")
+    state.write(state_dir, record.model_copy(update=changes))
+    state.replace(state_dir.known_hosts, "")
     for name, text in sources._files("gcp").items():
-        state.replace(place.terraform / name, text)
-    state.replace(place.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
-    return place
+        state.replace(state_dir.terraform / name, text)
+    state.replace(state_dir.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
+    return state_dir
 
 
 def changed(**gcp: Any) -> dict[str, Any]:
@@ -49,9 +49,9 @@ def changed(**gcp: Any) -> dict[str, Any]:
 
 
 def test_a_head_that_may_be_made_anew_is_refused_while_it_has_the_only_copy_of_a_run() -> None:
-    place = applied()
+    state_dir = applied()
     with pytest.raises(StateError, match="1 run is not fetched\na: the head does not answer") as caught:
-        archive.before_new_head(place, builders.recorded(place), changed(disk_size=100))
+        archive.before_new_head(state_dir, builders.recorded(state_dir), changed(disk_size=100))
     assert caught.value.hint == (
         "`orchestrator deploy --cluster demo` with the former settings keeps a head that works; "
         "`orchestrator teardown --discard-runs --cluster demo` gives these runs up"
@@ -59,75 +59,77 @@ def test_a_head_that_may_be_made_anew_is_refused_while_it_has_the_only_copy_of_a
 
 
 def test_workers_come_and_go_without_a_look_at_runs() -> None:
-    place = applied()
-    archive.before_new_head(place, builders.recorded(place), {**changed(worker={"machine_type": "n2"}), "nodes": 8})
+    state_dir = applied()
+    archive.before_new_head(
+        state_dir, builders.recorded(state_dir), {**changed(worker={"machine_type": "n2"}), "nodes": 8}
+    )
 
 
 def test_where_no_run_is_left_to_fetch_nothing_is_in_the_way() -> None:
-    place = applied()
-    (place.runs / "a" / "run.json").unlink()
-    archive.before_new_head(place, builders.recorded(place), changed(spot=True))
+    state_dir = applied()
+    (state_dir.runs / "a" / "run.json").unlink()
+    archive.before_new_head(state_dir, builders.recorded(state_dir), changed(spot=True))
 
 
 @pytest.mark.parametrize(("provider", "storage"), [("hosts", "nfs"), ("local", "mounted")])
 def test_a_shared_storage_that_outlives_the_head_asks_for_nothing(provider: str, storage: str) -> None:
-    place = applied(provider, storage)
-    archive.before_new_head(place, builders.recorded(place), {"nodes": 2})
+    state_dir = applied(provider, storage)
+    archive.before_new_head(state_dir, builders.recorded(state_dir), {"nodes": 2})
 
 
 def test_a_broken_head_is_not_replaced_while_it_has_the_only_copy_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was changed; an instance without a disk to start from would be made again."""
-    place = applied()
+    state_dir = applied()
     told = {"project": google_stand_in_data.PROJECT}
-    record = builders.recorded(place)
+    record = builders.recorded(state_dir)
     same = {**APPLIED, "gcp": {**APPLIED["gcp"], **told}}  # type: ignore[dict-item]
     record = record.model_copy(update={"id": test_gcp.ID, "variables": same, "applied": same})
     head = {"type": "google_compute_instance", "name": "node"}
     instance = {"index_key": "demo-head", "attributes": {"id": f"{test_gcp.INSTANCES}/demo-head"}}
     document = {"version": 4, "resources": [{**head, "instances": [instance]}]}
-    state.replace(place.terraform / "gcp" / state_file.FILE, json.dumps(document))
+    state.replace(state_dir.terraform / "gcp" / state_file.FILE, json.dumps(document))
     with google_stand_in.listening(there := StandIn(), monkeypatch):
         test_gcp.node(there, "demo-head")
-        archive.before_new_head(place, record, same)
+        archive.before_new_head(state_dir, record, same)
         there.items[f"{test_gcp.INSTANCES}/demo-head"]["disks"] = []
         with pytest.raises(StateError, match="may replace the head"):
-            archive.before_new_head(place, record, same)
+            archive.before_new_head(state_dir, record, same)
 
 
 def test_a_head_that_another_root_may_replace_keeps_the_only_copy_of_a_run() -> None:
     """After an upgrade, with nothing else changed."""
-    place = applied()
-    (place.terraform / "gcp" / "nodes.tf").write_text("# of an older version")
+    state_dir = applied()
+    (state_dir.terraform / "gcp" / "nodes.tf").write_text("# of an older version")
     with pytest.raises(StateError, match="may replace the head"):
-        archive.before_new_head(place, builders.recorded(place), APPLIED)
+        archive.before_new_head(state_dir, builders.recorded(state_dir), APPLIED)
 
 
 def test_a_head_that_does_not_answer_is_asked_again_for_a_while(capsys: pytest.CaptureFixture[str]) -> None:
-    place = applied()
-    assert list(archive.fetch(place, builders.recorded(place), stop=False, seconds=0.2)) == ["a"]
+    state_dir = applied()
+    assert list(archive.fetch(state_dir, builders.recorded(state_dir), stop=False, seconds=0.2)) == ["a"]
     assert capsys.readouterr().err.count("trying for another") == 1
 
 
 def test_runs_that_were_given_up_are_not_asked_for_again() -> None:
-    place = applied()
-    archive.give_up(place, ["a"])
-    archive.before_new_head(place, builders.recorded(place), changed(spot=True))
+    state_dir = applied()
+    archive.mark_lost(state_dir, ["a"])
+    archive.before_new_head(state_dir, builders.recorded(state_dir), changed(spot=True))
 
 
 @pytest.mark.parametrize("variables", [changed(disk_size=100), changed(spot=True)])
 def test_a_deploy_refuses_to_lose_a_run_whose_record_is_damaged(variables: dict[str, Any]) -> None:
-    place = applied()
-    record = place.runs / "a" / "run.json"
+    state_dir = applied()
+    record = state_dir.runs / "a" / "run.json"
     record.write_bytes(b"\xff")
     with pytest.raises(StateError, match=f"1 run is not fetched\na: {record}: line 1: not UTF-8 .*restore it"):
-        archive.before_new_head(place, builders.recorded(place), variables)
+        archive.before_new_head(state_dir, builders.recorded(state_dir), variables)
 
 
 def test_a_run_with_a_damaged_record_is_not_asked_for_if_fetched_or_given_up() -> None:
-    place = applied()
-    (place.runs / "a" / "run.json").write_bytes(b"5")
-    RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0).write(place.runs / "a" / "status.json")
-    state.replace(place.runs / "b" / "run.json", "5")
-    assert list(archive.fetch(place, builders.recorded(place), stop=True, seconds=0.0)) == ["b"]
-    archive.give_up(place, ["b"])
-    assert archive.fetch(place, builders.recorded(place), stop=True, seconds=0.0) == {}
+    state_dir = applied()
+    (state_dir.runs / "a" / "run.json").write_bytes(b"5")
+    RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0).write(state_dir.runs / "a" / "status.json")
+    state.replace(state_dir.runs / "b" / "run.json", "5")
+    assert list(archive.fetch(state_dir, builders.recorded(state_dir), stop=True, seconds=0.0)) == ["b"]
+    archive.mark_lost(state_dir, ["b"])
+    assert archive.fetch(state_dir, builders.recorded(state_dir), stop=True, seconds=0.0) == {}

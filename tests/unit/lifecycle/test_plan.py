@@ -43,7 +43,7 @@ def test_a_bill_has_every_thing_that_has_a_price_and_names_those_without() -> No
 def test_a_deploy_says_first_what_is_asked_for_and_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:
     servers = OpenStack(image="debian-12", flavor="gpu.a100", head_flavor="cpu.small")
     wanted = Config(provider="openstack", nodes=3, openstack=servers, prices={"gpu.a100": 1.5, "cpu.small": 0.1})
-    deploy._say_what_it_costs(wanted, providers.get("openstack"))
+    deploy._print_costs(wanted, providers.get("openstack"))
     assert capsys.readouterr().err == "asked for: 1 x cpu.small, 2 x gpu.a100: 3.10 EUR per hour\n"
 
 

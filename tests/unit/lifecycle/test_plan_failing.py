@@ -24,6 +24,6 @@ def test_the_log_that_a_failed_plan_names_can_be_read(monkeypatch: pytest.Monkey
         monkeypatch.setenv("DOCKER_HOST", address)
         with pytest.raises(CommandFailed, match="no provider can be had") as caught:
             plan.plan(Config(name="demo"))
-    log = state.home("demo").path / "logs" / "plan.log"
+    log = state.for_cluster("demo").path / "logs" / "plan.log"
     assert caught.value.hint == f"whole log: {log}"
     assert "no provider can be had" in log.read_text()

@@ -7,7 +7,7 @@ import pytest
 from orchestrator import state, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, NodesFailed
-from orchestrator.lifecycle.rollout import Effort
+from orchestrator.lifecycle.rollout import Rollout
 from orchestrator.providers import provisioning
 from orchestrator.state import Record
 from orchestrator.terraform.output import Errors
@@ -28,11 +28,11 @@ NETWORK = "│ Error: Quota exceeded for resources: ['network'].\n│\n│   wit
 FAILED = CommandFailed("terraform apply", ["terraform", "apply"], "exit code 1", [])
 
 
-def effort(nodes: int, least: int) -> Effort:
-    place = builders.deployed("demo", nodes=nodes)
-    record = state.read(place)
+def effort(nodes: int, least: int) -> Rollout:
+    state_dir = builders.deployed("demo", nodes=nodes)
+    record = state.read(state_dir)
     assert record is not None
-    return Effort(place, record, least)
+    return Rollout(state_dir, record, least)
 
 
 def failing(*names: str) -> Callable[[Cluster], None]:
@@ -48,10 +48,10 @@ def failing(*names: str) -> Callable[[Cluster], None]:
 
 def test_as_many_nodes_as_are_enough_go_on_and_the_others_are_recorded_with_their_reasons() -> None:
     trying = effort(nodes=4, least=3)
-    made = trying.settle(builders.cluster(nodes=4), failing("demo-worker-1"))
-    trying.remember(made)
+    made = trying.run_on_available_nodes(builders.cluster(nodes=4), failing("demo-worker-1"))
+    trying.save(made)
     assert list(made.nodes) == ["demo-head", "demo-worker-0", "demo-worker-2"]
-    record = state.read(trying.place)
+    record = state.read(trying.state_dir)
     assert record is not None
     assert (record.cluster, record.missing) == (made, {"demo-worker-1": "no answer"})
 
@@ -61,7 +61,7 @@ def test_as_many_nodes_as_are_enough_go_on_and_the_others_are_recorded_with_thei
 )
 def test_too_few_nodes_or_no_head_end_the_deploy(least: int, broken: list[str]) -> None:
     with pytest.raises(NodesFailed):
-        effort(nodes=4, least=least).settle(builders.cluster(nodes=4), failing(*broken))
+        effort(nodes=4, least=least).run_on_available_nodes(builders.cluster(nodes=4), failing(*broken))
 
 
 def test_what_fails_outside_the_cluster_ends_the_deploy() -> None:
@@ -69,7 +69,7 @@ def test_what_fails_outside_the_cluster_ends_the_deploy() -> None:
         raise NodesFailed("no ssh", {"the jump host": "no answer"})
 
     with pytest.raises(NodesFailed, match="the jump host"):
-        effort(nodes=4, least=3).settle(builders.cluster(nodes=4), step)
+        effort(nodes=4, least=3).run_on_available_nodes(builders.cluster(nodes=4), step)
 
 
 def heard(*texts: str) -> CommandFailed:

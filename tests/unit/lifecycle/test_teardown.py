@@ -12,7 +12,7 @@ from orchestrator import state, terraform
 from orchestrator.config import Config
 from orchestrator.errors import StateError
 from orchestrator.lifecycle import archive, teardown
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 from tests import builders, waiting
 from tests.stand_ins import docker_stand_in
 from tests.unit.conftest import StandIn, Start
@@ -20,7 +20,7 @@ from tests.unit.conftest import StandIn, Start
 HOLD = """
 import sys
 from orchestrator import lock, state
-with lock.held(state.home("demo")):
+with lock.held(state.for_cluster("demo")):
     print("held")
     sys.stdin.read()
 """
@@ -49,14 +49,14 @@ def on_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[OnEngine]:
         yield put
 
 
-def applied(**changes: Any) -> Home:
+def applied(**changes: Any) -> StateDir:
     """A cluster whose state says that Terraform has made something of it."""
-    place = builders.deployed("demo")
-    record = state.read(place)
+    state_dir = builders.deployed("demo")
+    record = state.read(state_dir)
     assert record is not None
-    state.write(place, record.model_copy(update=changes))
-    state.replace(place.terraform / "local" / terraform.state_file.FILE, '{"version": 4}')
-    return place
+    state.write(state_dir, record.model_copy(update=changes))
+    state.replace(state_dir.terraform / "local" / terraform.state_file.FILE, '{"version": 4}')
+    return state_dir
 
 
 @pytest.mark.usefixtures("on_engine")
@@ -66,7 +66,7 @@ def test_without_terraform_what_carries_the_label_is_removed(
     applied()
     monkeypatch.setattr(terraform.command, "PROGRAMS", ("no-such-terraform",))
     assert teardown.teardown("demo") == teardown.Receipt("demo", [], [])
-    assert state.names() == []
+    assert state.cluster_names() == []
     said = capsys.readouterr().err
     assert "neither terraform nor tofu is on the PATH" in said
     assert "removing by label instead" in said
@@ -78,7 +78,7 @@ def test_a_damaged_terraform_state_is_no_obstacle(stand_in: StandIn, damaged: st
     stand_in("terraform", "exit 1")
     state.replace(applied().terraform / "local" / terraform.state_file.FILE, damaged)
     assert teardown.teardown("demo") == teardown.Receipt("demo", [], [])
-    assert state.names() == []
+    assert state.cluster_names() == []
 
 
 @pytest.mark.usefixtures("on_engine")
@@ -86,22 +86,22 @@ def test_a_configuration_of_an_older_version_is_no_obstacle(stand_in: StandIn) -
     stand_in("terraform", "exit 0")
     applied(config={"provider": "local", "nodes": "many", "colour": "blue"})
     teardown.teardown("demo")
-    assert state.names() == []
+    assert state.cluster_names() == []
 
 
-def with_a_run(monkeypatch: pytest.MonkeyPatch) -> Home:
+def with_a_run(monkeypatch: pytest.MonkeyPatch) -> StateDir:
     """A cluster whose head does not answer and has the only copy of three runs; two have a damaged record."""
     monkeypatch.setattr(archive, "HEAD_SECONDS", 0.2)
     monkeypatch.setattr(archive, "PAUSE_SECONDS", 0.05)
     output = builders.output()
     for number, node in enumerate(output["nodes"].values()):
         node["private_address"] = f"127.0.99.{number}"  # no node is there
-    place = applied(cluster=clusters.read(output))
-    state.replace(place.known_hosts, "")
-    state.replace(place.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
-    state.replace(place.runs / "b" / "run.json", "{")
-    (place.runs / "c" / "run.json").mkdir(parents=True)
-    return place
+    state_dir = applied(cluster=clusters.read(output))
+    state.replace(state_dir.known_hosts, "")
+    state.replace(state_dir.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
+    state.replace(state_dir.runs / "b" / "run.json", "{")
+    (state_dir.runs / "c" / "run.json").mkdir(parents=True)
+    return state_dir
 
 
 def test_a_teardown_that_would_lose_a_run_is_refused_and_names_it(
@@ -109,15 +109,15 @@ def test_a_teardown_that_would_lose_a_run_is_refused_and_names_it(
 ) -> None:
     stand_in("terraform", f"echo ran >> {tmp_path}/terraform-ran")
     on_engine(**{"demo-head": "1a2b3c4d"})
-    place = with_a_run(monkeypatch)
+    state_dir = with_a_run(monkeypatch)
     with pytest.raises(StateError, match="3 runs are not fetched\na: the head does not answer") as caught:
         teardown.teardown("demo")
     assert caught.value.exit_code == 1
     for run in ("b", "c"):
-        assert f"\n{run}: {place.runs / run / 'run.json'}: " in str(caught.value)
+        assert f"\n{run}: {state_dir.runs / run / 'run.json'}: " in str(caught.value)
     assert "`orchestrator teardown --discard-runs --cluster demo`" in caught.value.hint
     assert not (tmp_path / "terraform-ran").exists()
-    assert state.names() == ["demo"]
+    assert state.cluster_names() == ["demo"]
 
 
 def test_a_teardown_that_discards_runs_goes_on_and_names_them(
@@ -140,7 +140,7 @@ def test_runs_of_a_cluster_that_is_gone_already_are_no_obstacle(
     stand_in("terraform", "exit 0")
     with_a_run(monkeypatch)
     teardown.teardown("demo")
-    assert state.names() == []
+    assert state.cluster_names() == []
 
 
 def test_what_the_engine_does_not_let_go_stands_in_the_receipt(
@@ -151,7 +151,7 @@ def test_what_the_engine_does_not_let_go_stands_in_the_receipt(
     on_engine(**{"demo-head": "1a2b3c4d", "demo-worker-0": "another"})
     receipt = teardown.teardown("demo")
     assert ([r.name for r in receipt.made], [r.name for r in receipt.left]) == (["demo-head"], ["demo-head"])
-    assert state.names() == ["demo"]
+    assert state.cluster_names() == ["demo"]
     assert "`docker container rm id-of-demo-head` failed" in " ".join(capsys.readouterr().err.split())
 
 

@@ -53,8 +53,8 @@ def test_another_role_has_another_fingerprint(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_nodes_that_do_not_answer_are_not_as_they_were_left() -> None:
-    place = builders.deployed("demo")
-    assert not unchanged.as_left(state.Home(place.path), builders.cluster())
+    state_dir = builders.deployed("demo")
+    assert not unchanged.as_left(state.StateDir(state_dir.path), builders.cluster())
 
 
 def test_the_note_is_the_one_that_the_role_writes() -> None:

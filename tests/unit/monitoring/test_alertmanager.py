@@ -67,25 +67,25 @@ def test_what_ansible_is_told_has_no_password_in_it_and_the_file_is_the_owners_a
     (tmp_path / "password").write_text("s3cret")
     receiver = {**MAIL, "username": "someone", "password_file": str(tmp_path / "password")}
     config = Config.model_validate({"name": "demo", "monitoring": {"receivers": [receiver], "retention_time": "8w"}})
-    place, made = builders.deployed("demo"), builders.cluster()
+    state_dir, made = builders.deployed("demo"), builders.cluster()
     record = state.Record(id="1a2b3c4d", config=config.model_dump(mode="json"), cluster=made)
-    alertmanager.keep(place, config)
-    given = host_vars.for_ansible(place, record, made)
+    alertmanager.save(state_dir, config)
+    given = host_vars.for_ansible(state_dir, record, made)
     assert "s3cret" not in json.dumps(given) + record.model_dump_json()
     path = Path(given["monitoring_alertmanager"])
     assert "s3cret" in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert given["monitoring_secret"] == str(place.monitoring)
+    assert given["monitoring_secret"] == str(state_dir.monitoring)
     assert {key: given[f"monitoring_{key}"] for key in ("state", "grafana", "retention_time", "retention_size")} == {
         "state": "present", "grafana": "auto", "retention_time": "8w", "retention_size": "10GB",
     }  # fmt: skip
 
 
 def test_a_cluster_that_is_not_watched_any_more_is_rid_of_it_and_one_that_never_was_costs_no_task() -> None:
-    place, made = builders.deployed("demo"), builders.cluster()
+    state_dir, made = builders.deployed("demo"), builders.cluster()
     config = Config.model_validate({"name": "demo", "monitoring": {"enabled": False}})
     record = state.Record(id="1a2b3c4d", config=config.model_dump(mode="json"), cluster=made)
-    assert not any(name.startswith("monitoring") for name in host_vars.for_ansible(place, record, made))
-    place.monitoring.write_text("{}")
-    given = host_vars.for_ansible(place, record, made)
+    assert not any(name.startswith("monitoring") for name in host_vars.for_ansible(state_dir, record, made))
+    state_dir.monitoring.write_text("{}")
+    given = host_vars.for_ansible(state_dir, record, made)
     assert (given["monitoring"], given["monitoring_state"]) == (True, "absent")

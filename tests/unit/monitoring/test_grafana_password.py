@@ -5,41 +5,41 @@ from pathlib import Path
 from orchestrator import state
 from orchestrator.config import Config, Monitoring
 from orchestrator.monitoring import grafana_password
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 from tests import builders
 from tests.unit.conftest import Cli
 
 GIVEN, TOO_SHORT = "correct horse battery", "s3cret"
 
 
-def deploy(place: Home, enabled: bool = True, given: str | None = None) -> None:
+def deploy(state_dir: StateDir, enabled: bool = True, given: str | None = None) -> None:
     """What a deploy does about the password."""
-    wanted = Config(name=place.name, monitoring=Monitoring(enabled=enabled), monitoring_password=given)
-    state.write(place, builders.recorded(place).model_copy(update={"config": wanted.model_dump(mode="json")}))
-    with grafana_password.settled(place, wanted):
+    wanted = Config(name=state_dir.name, monitoring=Monitoring(enabled=enabled), monitoring_password=given)
+    state.write(state_dir, builders.recorded(state_dir).model_copy(update={"config": wanted.model_dump(mode="json")}))
+    with grafana_password.provision_password(state_dir, wanted):
         pass
 
 
 def test_the_password_of_the_config_is_taken_and_is_in_no_other_file() -> None:
-    place = builders.deployed()
-    deploy(place, given=GIVEN)
-    holders = [path for path in place.path.rglob("*") if path.is_file() and GIVEN in path.read_text()]
-    assert holders == [place.monitoring]
-    assert grafana_password.read(place) == GIVEN
+    state_dir = builders.deployed()
+    deploy(state_dir, given=GIVEN)
+    holders = [path for path in state_dir.path.rglob("*") if path.is_file() and GIVEN in path.read_text()]
+    assert holders == [state_dir.monitoring]
+    assert grafana_password.read(state_dir) == GIVEN
 
 
 def test_without_monitoring_there_is_none() -> None:
-    place = builders.deployed()
-    deploy(place)
-    deploy(place, enabled=False)
-    assert grafana_password.read(place) is None
+    state_dir = builders.deployed()
+    deploy(state_dir)
+    deploy(state_dir, enabled=False)
+    assert grafana_password.read(state_dir) is None
 
 
 def test_a_teardown_forgets_the_password() -> None:
-    place = builders.deployed()
-    deploy(place)
-    state.forget(place)
-    assert not place.monitoring.exists()
+    state_dir = builders.deployed()
+    deploy(state_dir)
+    state.forget(state_dir)
+    assert not state_dir.monitoring.exists()
 
 
 def test_a_deploy_takes_it_from_a_file_or_the_variable_and_prints_it_nowhere(cli: Cli, tmp_path: Path) -> None:

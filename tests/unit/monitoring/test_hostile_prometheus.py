@@ -28,8 +28,8 @@ def show(spoilt: list[Series]) -> None:
     known = {**test_top.answers(spoilt, spoilt, going=True), ("query", top.NODES): vector(*spoilt)}
     known |= {("query", top.RUNS): vector(*spoilt)}
     with prometheus_stand_in.listening(known) as port, Prometheus(f"http://127.0.0.1:{port}") as prometheus:
-        found = top.look(prometheus, ["demo-head", "demo-worker-0"])
-    output.console.print(monitoring_view.everything("demo", found))
+        found = top.query_top(prometheus, ["demo-head", "demo-worker-0"])
+    output.console.print(monitoring_view.tables("demo", found))
     output.as_json(found)
     for one in summary.by_run(spoilt).values():
         monitoring_view.run(one)

@@ -95,16 +95,16 @@ def test_a_file_that_is_no_series_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_series_are_kept_all_or_none() -> None:
-    place = builders.deployed()
-    (place.runs / RUN.id).mkdir(parents=True)
+    state_dir = builders.deployed()
+    (state_dir.runs / RUN.id).mkdir(parents=True)
     broken = {("query_range", f"orchestrator_training_loss{SELECTOR}"): {"result": [{"metric": 1}]}}
     with prometheus(changes=broken) as client, pytest.raises(OrchestratorError):
-        series.keep(place, client, RUN, NOW)
-    assert list((place.runs / RUN.id).iterdir()) == []
+        series.save(state_dir, client, RUN, NOW)
+    assert list((state_dir.runs / RUN.id).iterdir()) == []
     with prometheus() as client:
-        series.keep(place, client, RUN, NOW)
-    assert by_identity(series.read(series.directory(place, RUN))) == by_identity(EVERYTHING)
-    assert [path.name for path in (place.runs / RUN.id).iterdir()] == ["metrics"]
+        series.save(state_dir, client, RUN, NOW)
+    assert by_identity(series.read(series.directory(state_dir, RUN))) == by_identity(EVERYTHING)
+    assert [path.name for path in (state_dir.runs / RUN.id).iterdir()] == ["metrics"]
 
 
 @pytest.mark.parametrize("name", ["../../stolen", "/tmp/stolen", "", ".hidden", "a/b", "a" * 300, "a\n", "\x1b[2J"])

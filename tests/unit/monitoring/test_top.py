@@ -58,7 +58,7 @@ def answers(minute: Sequence[Series], hour: Sequence[Series], going: bool) -> An
 def look(minute: Sequence[Series] = (), hour: Sequence[Series] = (), going: bool = True) -> Top:
     known = answers(minute, hour, going)
     with prometheus_stand_in.listening(known) as port, Prometheus(f"http://127.0.0.1:{port}") as prometheus:
-        return top.look(prometheus, ["demo-head", "demo-worker-0"])
+        return top.query_top(prometheus, ["demo-head", "demo-worker-0"])
 
 
 def test_every_node_has_a_row_and_one_that_is_down_says_so() -> None:

@@ -90,13 +90,13 @@ def test_gpus_that_are_built_in_count_and_a_head_of_another_type_has_its_own(the
     ],
 )
 def test_what_gpus_there_are_is_said(there: StandIn, changes: dict[str, Any], model: str | None) -> None:
-    assert gcp.accelerated(config(**changes), None) == (model, "debian-cloud/debian-12")
+    assert gcp.gpu_and_image(config(**changes), None) == (model, "debian-cloud/debian-12")
 
 
 @pytest.mark.parametrize("changes", [{"machine_type": "n9-huge"}, {"zone": "nowhere"}])
 def test_what_cannot_be_looked_up_is_not_taken_for_no_gpu(there: StandIn, changes: dict[str, Any]) -> None:
     with pytest.raises(PreflightError):
-        gcp.accelerated(config(**changes), None)
+        gcp.gpu_and_image(config(**changes), None)
 
 
 def test_the_image_stays_until_another_family_is_asked_for(there: StandIn) -> None:
@@ -109,39 +109,39 @@ def test_the_image_stays_until_another_family_is_asked_for(there: StandIn) -> No
 def test_a_survey_finds_everything_of_this_deployment_by_label_or_description(there: StandIn) -> None:
     deployed(there)
     node(there, "other-head", **marked("other", "99999999"))
-    found = gcp.survey(record())
+    found = gcp.list_resources(record())
     assert sorted(resource.kind for resource in found) == sorted(
         ["instance"] * 2 + ["disk"] * 2 + ["network", "firewall", "subnet", "router", "nat", "address"]
         + ["service-account"]
     )  # fmt: skip
-    assert gcp.survey(Record(id=ID, config=record().config)) == []
+    assert gcp.list_resources(Record(id=ID, config=record().config)) == []
 
 
 def test_terraform_knows_a_boot_disk_as_its_instance_and_a_nat_by_its_own_words(there: StandIn) -> None:
     deployed(there)
-    identities = {resource.kind: resource.identity for resource in gcp.survey(record())}
+    identities = {resource.kind: resource.identity for resource in gcp.list_resources(record())}
     assert identities["disk"] == identities["instance"] == f"{INSTANCES}/demo-worker-0"
     assert identities["nat"] == f"{PROJECT}/{REGION}/orchestrator-demo-{ID}/orchestrator-demo-{ID}"
     there.items[f"{DISKS}/demo-worker-0"]["users"] = []
-    assert {r.identity for r in gcp.survey(record()) if r.kind == "disk"} >= {f"{DISKS}/demo-worker-0"}
+    assert {r.identity for r in gcp.list_resources(record()) if r.kind == "disk"} >= {f"{DISKS}/demo-worker-0"}
 
 
 def test_what_stands_still_is_not_usable_and_terraform_starts_it(there: StandIn) -> None:
     deployed(there)
     there.items[f"{INSTANCES}/demo-worker-0"]["status"] = "TERMINATED"
-    assert {r.name: r.usable for r in gcp.survey(record()) if r.kind == "instance"} == {
+    assert {r.name: r.usable for r in gcp.list_resources(record()) if r.kind == "instance"} == {
         "demo-head": True,
         "demo-worker-0": False,
     }
     recorded = {'node["demo-worker-0"]': f"{INSTANCES}/demo-worker-0", "network": "projects/p/global/networks/n"}
-    assert gcp.lost(record(), recorded) == []
+    assert gcp.to_replace(record(), recorded) == []
 
 
 def test_an_instance_without_a_disk_to_start_from_is_lost(there: StandIn) -> None:
     deployed(there)
     there.items[f"{INSTANCES}/demo-worker-0"].update(status="TERMINATED", disks=[])
     recorded = {"head": f"{INSTANCES}/demo-head", "worker": f"{INSTANCES}/demo-worker-0"}
-    assert gcp.lost(record(), recorded) == ["worker"]
+    assert gcp.to_replace(record(), recorded) == ["worker"]
 
 
 def test_an_instance_that_is_being_stopped_is_waited_for(there: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_an_instance_that_is_being_stopped_is_waited_for(there: StandIn, monkeyp
         there.items[f"{INSTANCES}/demo-worker-0"].update(status="TERMINATED")
 
     monkeypatch.setattr(time, "sleep", stopped)
-    assert gcp.lost(record(), {"worker": f"{INSTANCES}/demo-worker-0"}) == []
+    assert gcp.to_replace(record(), {"worker": f"{INSTANCES}/demo-worker-0"}) == []
     assert there.items[f"{INSTANCES}/demo-worker-0"]["status"] == "TERMINATED"
 
 
@@ -162,8 +162,8 @@ def test_everything_of_ours_is_removed_in_an_order_that_works_and_look_alikes_st
     node(there, "demo-worker-9", **marked("demo-2"))
     there.put(f"{HERE}/global/networks/orchestrator-demo-99999999", description="somebody else's")
     there.put(f"{HERE}/global/networks/orchestrator-demo-2-{ID}", description=f"orchestrator:demo-2:{ID}")
-    gcp.remove(config(), gcp.survey(record()))
-    assert gcp.survey(record()) == []
+    gcp.remove(config(), gcp.list_resources(record()))
+    assert gcp.list_resources(record()) == []
     assert there.accounts == {}
     assert {path.rpartition("/")[2] for path in set(there.items) - before} == {
         "demo-worker-9",
@@ -177,12 +177,12 @@ def test_a_nat_alone_is_taken_out_of_its_router_and_gone_already_is_fine(there: 
     there.items[ROUTER]["nats"].append({"name": "of-somebody-else"})
     [nat] = [
         resource
-        for resource in gcp.survey(record())
+        for resource in gcp.list_resources(record())
         if resource.name == f"orchestrator-demo-{ID}" and resource.kind == "nat"
     ]
     gcp.remove(config(), [nat])
     assert there.items[ROUTER]["nats"] == [{"name": "of-somebody-else"}]
-    everything = gcp.survey(record())
+    everything = gcp.list_resources(record())
     gcp.remove(config(), everything)
     gcp.remove(config(), everything)
 
@@ -195,15 +195,15 @@ def test_what_cannot_be_removed_does_not_keep_the_rest(there: StandIn) -> None:
         networkInterfaces=[{"subnetwork": f"{HERE}/regions/{REGION}/subnetworks/orchestrator-demo-{ID}"}],
     )
     with pytest.raises(OrchestratorError, match=r"demo-head: .*RATE_EXCEEDED[\s\S]*already being used by .*guest"):
-        gcp.remove(config(), gcp.survey(record()))
-    assert {r.kind for r in gcp.survey(record())} == {"instance", "disk", "subnet", "network"}
+        gcp.remove(config(), gcp.list_resources(record()))
+    assert {r.kind for r in gcp.list_resources(record())} == {"instance", "disk", "subnet", "network"}
 
 
 def test_strangers_are_all_of_the_name_whoever_deployed_them(there: StandIn) -> None:
     deployed(there)
     there.put(f"{HERE}/global/networks/n", description="orchestrator:demo:99999999")
     node(there, "demo-b-head", **marked("demo-b"))
-    names = {(resource.kind, resource.name) for resource in gcp.strangers(config())}
+    names = {(resource.kind, resource.name) for resource in gcp.unowned_resources(config())}
     assert ("network", "n") in names
     assert ("instance", "demo-head") in names
     assert ("instance", "demo-b-head") not in names
@@ -241,4 +241,4 @@ def test_the_example_of_a_price_list_is_a_configuration_and_has_names_that_are_c
 
 
 def test_behind_identity_aware_proxy_no_caller_s_address_matters() -> None:
-    assert gcp.callers(config(iap=True), None) == []
+    assert gcp.default_allow_from(config(iap=True), None) == []

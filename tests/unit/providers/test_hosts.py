@@ -14,8 +14,8 @@ from orchestrator import state
 from orchestrator.config import Config
 from orchestrator.errors import NodesFailed, PreflightError
 from orchestrator.providers import hosts
-from orchestrator.providers.hosts import facts as hosts_facts
 from orchestrator.providers.hosts import login
+from orchestrator.providers.hosts import survey as hosts_survey
 from orchestrator.ssh import Unreachable
 from orchestrator.state import Record
 from tests.unit.conftest import StandIn
@@ -68,7 +68,7 @@ def config(*addresses: str, **more: Any) -> Config:
 
 def record(wanted: Config, last: Record | None = None) -> Record:
     """As a deploy writes it down, after ``last`` where there was one."""
-    hosts_facts.look(wanted)
+    hosts_survey.survey(wanted)
     before = last or Record(id="1a2b3c4d", config={})
     given = {"slots": None, "ssh_public_key": "ssh-ed25519 AAAA orchestrator", "hosts": hosts.variables(wanted, before)}
     return before.model_copy(update={"config": wanted.model_dump(mode="json"), "variables": given})
@@ -111,10 +111,10 @@ def test_gpus_are_those_of_the_first_host_that_has_any(say: Say) -> None:
     say("10.0.0.11", "gpu NVIDIA A100-SXM4-40GB", gpus=4)
     wanted = config("10.0.0.10", "10.0.0.11")
     hosts.preflight(wanted, None)
-    assert hosts.accelerated(wanted, None) == ("NVIDIA A100-SXM4-40GB", "debian 12")
+    assert hosts.gpu_and_image(wanted, None) == ("NVIDIA A100-SXM4-40GB", "debian 12")
     alone = config("10.0.0.10")
     hosts.preflight(alone, None)
-    assert hosts.accelerated(alone, None) == (None, "debian 12")
+    assert hosts.gpu_and_image(alone, None) == (None, "debian 12")
 
 
 def test_a_host_that_is_down_is_left_out_where_the_others_are_enough_and_is_not_the_head(say: Say) -> None:
@@ -151,27 +151,27 @@ def test_a_survey_has_hosts_with_our_mark_and_those_that_do_not_answer(say: Say,
     for host in ("10.0.0.10", "10.0.0.11", "10.0.0.12"):
         say(host)
     deployed = record(config("10.0.0.10", "10.0.0.11", "guest@10.0.0.12"))
-    assert hosts.survey(deployed) == []
+    assert hosts.list_resources(deployed) == []
     say("10.0.0.10", *marked())
     say("10.0.0.11", *marked("another"))
     (tmp_path / "10.0.0.12").unlink()
-    found = [(str(resource), resource.usable) for resource in hosts.survey(deployed)]
+    found = [(str(resource), resource.usable) for resource in hosts.list_resources(deployed)]
     assert found == [("host 10.0.0.10 (demo-head)", True), ("host guest@10.0.0.12 (demo-worker-1)", False)]
 
 
 def test_a_host_that_was_never_seen_is_nothing_that_could_be_left(say: Say) -> None:
     say("10.0.0.10")
-    assert hosts.survey(record(config("10.0.0.10", "10.0.0.11", min_nodes=1))) == []
-    assert hosts.survey(Record(id="1a2b3c4d", config={})) == []
+    assert hosts.list_resources(record(config("10.0.0.10", "10.0.0.11", min_nodes=1))) == []
+    assert hosts.list_resources(Record(id="1a2b3c4d", config={})) == []
 
 
 def test_strangers_are_hosts_that_carry_the_name_of_whatever_deployment(say: Say) -> None:
     say("10.0.0.10", *marked("another"))
     say("10.0.0.11")
-    assert [str(found) for found in hosts.strangers(config("10.0.0.10", "10.0.0.11", "10.0.0.12", nodes=1))] == [
-        "host 10.0.0.10 (demo-head)"
-    ]
-    assert hosts.strangers(Config(name="demo", provider="hosts")) == []
+    assert [
+        str(found) for found in hosts.unowned_resources(config("10.0.0.10", "10.0.0.11", "10.0.0.12", nodes=1))
+    ] == ["host 10.0.0.10 (demo-head)"]
+    assert hosts.unowned_resources(Config(name="demo", provider="hosts")) == []
 
 
 def test_a_host_that_refuses_is_named_with_what_it_says(say: Say, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_host_that_refuses_is_named_with_what_it_says(say: Say, tmp_path: Path
     say("10.0.0.11")
     (tmp_path / "10.0.0.11.refuses").touch()
     with pytest.raises(NodesFailed) as caught:
-        hosts.provision(state.home("demo"), record(config("10.0.0.10", "10.0.0.11")), [], lambda line: None)
+        hosts.provision(state.for_cluster("demo"), record(config("10.0.0.10", "10.0.0.11")), [], lambda line: None)
     assert caught.value.reasons == {"demo-worker-0": "no, never"}
     told = [base64.b64decode(line.split()[1]).decode() for line in (tmp_path / "as-root").read_text().splitlines()]
     assert all("cluster=demo\nid=1a2b3c4d\n" in text and "key='ssh-ed25519 AAAA'\n" in text for text in told)
@@ -213,7 +213,7 @@ def test_any_machine_says_the_facts_that_are_wanted(stand_in: StandIn, monkeypat
     stand_in("ssh", 'for word; do :; done; exec /bin/sh -c "$word"')
     monkeypatch.setenv("PATH", os.pathsep.join([os.environ["PATH"], path]))
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.10 2222")
-    found = hosts_facts.ask(login.Login(address="10.0.0.10"))
+    found = hosts_survey.survey_host(login.Login(address="10.0.0.10"))
     assert found.architecture == os.uname().machine
     assert found.cpus == len(os.sched_getaffinity(0))
     assert (found.reached_at, found.listens_on) == ("10.0.0.10", 2222)

@@ -10,7 +10,7 @@ from orchestrator.ansible import runner
 from orchestrator.errors import NodesFailed
 from orchestrator.providers import hosts
 from orchestrator.providers.hosts import adoption
-from orchestrator.providers.hosts.adoption import Given, Machine
+from orchestrator.providers.hosts.adoption import HostSet, Machine
 from orchestrator.providers.hosts.login import Login
 from orchestrator.state import Record
 from tests import builders
@@ -20,7 +20,7 @@ MACHINES = [
     Machine(name=name, role=role, login=Login(address=address), id=f"id-of-{address}", private_address=address)
     for name, role, address in (("demo-head", "head", "10.0.0.10"), ("demo-worker-0", "worker", "10.0.0.11"))
 ]
-GIVEN = Given(machines=MACHINES, storage="mounted", trainer="installed", uid=700, gid=700)
+GIVEN = HostSet(machines=MACHINES, storage="mounted", trainer="installed", uid=700, gid=700)
 
 
 def test_hosts_whose_configuration_cannot_be_undone_are_named_each_with_its_reason() -> None:
@@ -30,7 +30,7 @@ def test_hosts_whose_configuration_cannot_be_undone_are_named_each_with_its_reas
         for host in inventory["all"]["hosts"].values():
             host |= {"ansible_host": "127.0.0.1", "ansible_port": unused.getsockname()[1]}
         with pytest.raises(NodesFailed) as caught:
-            runner.remove(state.home("demo"), inventory, lambda task: None)
+            runner.remove(state.for_cluster("demo"), inventory, lambda task: None)
     assert list(caught.value.reasons) == ["demo-head", "demo-worker-0"]
     assert "`orchestrator teardown --cluster demo` tries again" in caught.value.hint
 
@@ -39,13 +39,13 @@ def test_hosts_that_refuse_or_do_not_answer_keep_what_is_there_and_are_named(
     stand_in: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stand_in("ssh", "echo no, never >&2; exit 1")
-    place = state.home("demo")
-    adoption.give_back(place, "1a2b3c4d", GIVEN, dict(zip(MACHINES, (True, False), strict=True)), lambda line: None)
+    state_dir = state.for_cluster("demo")
+    adoption.release(state_dir, "1a2b3c4d", GIVEN, dict(zip(MACHINES, (True, False), strict=True)), lambda line: None)
     said = capsys.readouterr().err
     assert "undoing what was configured: left as they are configured: demo-head" in said
     assert "demo-head keeps what we put there: no, never" in said
     assert "demo-worker-0 keeps what we put there: it does not answer" in said
-    assert not list(Path(place.path).rglob("id_ed25519")), "the key of a removal goes with it"
+    assert not list(Path(state_dir.path).rglob("id_ed25519")), "the key of a removal goes with it"
 
 
 def test_where_hosts_do_not_answer_a_teardown_says_that_they_are_left(
@@ -53,8 +53,8 @@ def test_where_hosts_do_not_answer_a_teardown_says_that_they_are_left(
 ) -> None:
     stand_in("ssh", "exit 255")
     deployed = Record(id="1a2b3c4d", config={}, variables={"hosts": GIVEN.model_dump(mode="json")})
-    hosts.destroy(state.home("demo"), deployed, lambda line: None)
-    assert [(str(left), left.usable) for left in hosts.survey(deployed)] == [
+    hosts.destroy(state.for_cluster("demo"), deployed, lambda line: None)
+    assert [(str(left), left.usable) for left in hosts.list_resources(deployed)] == [
         ("host 10.0.0.10 (demo-head)", False),
         ("host 10.0.0.11 (demo-worker-0)", False),
     ]

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError
-from orchestrator.providers.hosts import facts as hosts_facts
 from orchestrator.providers.hosts import requirements
-from orchestrator.providers.hosts.facts import Facts, Seen
+from orchestrator.providers.hosts import survey as hosts_survey
 from orchestrator.providers.hosts.login import Login, Resolved
+from orchestrator.providers.hosts.survey import Facts, SurveyedHost
 
 OURS = "1a2b3c4d"
 
@@ -36,13 +36,13 @@ def facts(**changes: Any) -> Facts:
     return Facts.model_validate(said | changes)
 
 
-def host(name: str = "demo-head", private_address: str | None = None, **changes: Any) -> Seen:
+def host(name: str = "demo-head", private_address: str | None = None, **changes: Any) -> SurveyedHost:
     resolved = Resolved(hostname="10.0.0.10", user="lab", port=22)
-    return Seen(name, Login(address="10.0.0.10", user="lab"), private_address, resolved, facts(**changes))
+    return SurveyedHost(name, Login(address="10.0.0.10", user="lab"), private_address, resolved, facts(**changes))
 
 
-def found(one: Seen, wanted: Config | None = None) -> list[str]:
-    return [finding.message for finding in requirements.of(one, wanted or config(), OURS)]
+def found(one: SurveyedHost, wanted: Config | None = None) -> list[str]:
+    return [finding.message for finding in requirements.problems(one, wanted or config(), OURS)]
 
 
 def test_nothing_stands_against_a_fresh_host() -> None:
@@ -80,7 +80,7 @@ def test_nothing_stands_against_a_fresh_host() -> None:
     ],
 )
 def test_what_stands_against_a_host_is_said_with_its_remedy(changes: dict[str, Any], problem: str, remedy: str) -> None:
-    [finding] = requirements.of(host(**changes), config(), OURS)
+    [finding] = requirements.problems(host(**changes), config(), OURS)
     assert finding.message.startswith("hosts.addresses: lab@10.0.0.10: ")
     assert problem in finding.message
     assert remedy in finding.hint
@@ -110,14 +110,18 @@ def test_a_host_that_has_its_storage_and_trainer_may_be_of_any_system_but_must_h
 def test_an_account_that_goes_at_teardown_is_not_one_to_log_in_with() -> None:
     account = {"account": "orchestrator:x:700:700::/home/o:/bin/bash", "account_sudo": "yes"}
     one = host(**account, mark_id=OURS, mark_account="made")
-    ours = Seen(one.name, one.login, None, Resolved(hostname="10.0.0.10", user="orchestrator", port=22), one.facts)
+    ours = SurveyedHost(
+        one.name, one.login, None, Resolved(hostname="10.0.0.10", user="orchestrator", port=22), one.facts
+    )
     assert "account orchestrator is removed at teardown" in found(ours)[0]
     assert found(one) == []
 
 
 def test_a_way_that_only_the_users_ssh_knows_is_no_way_for_nodes() -> None:
     resolved = Resolved(hostname="10.0.0.10", user="lab", port=22, proxy="gateway")
-    [finding] = requirements.of(Seen("demo-head", Login(address="inner"), None, resolved, facts()), config(), OURS)
+    [finding] = requirements.problems(
+        SurveyedHost("demo-head", Login(address="inner"), None, resolved, facts()), config(), OURS
+    )
     assert "through `gateway`" in finding.message
     assert "hosts.jump" in finding.hint
 
@@ -131,18 +135,18 @@ def test_a_way_that_only_the_users_ssh_knows_is_no_way_for_nodes() -> None:
 )
 def test_a_host_that_does_not_let_us_in_is_named_with_what_to_try(reason: str, remedy: str) -> None:
     login = Login(address="10.0.0.10", user="lab", port=2222)
-    [finding] = requirements.of(Seen("demo-head", login, None, reason=reason), config(), OURS)
+    [finding] = requirements.problems(SurveyedHost("demo-head", login, None, reason=reason), config(), OURS)
     assert finding.message == f"hosts.addresses: lab@10.0.0.10:2222 cannot be reached: {reason}"
     assert remedy in finding.hint
 
 
 def test_one_machine_under_two_names_and_two_machines_with_one_address_are_found() -> None:
-    same = requirements.between([host(), host("demo-worker-0")])
+    same = requirements.conflicts([host(), host("demo-worker-0")])
     assert ["are the same machine" in finding.message for finding in same] == [True]
-    clones = requirements.between([host(), host("demo-worker-0", boot="second")])
+    clones = requirements.conflicts([host(), host("demo-worker-0", boot="second")])
     assert ["have the same private address 10.0.0.10" in finding.message for finding in clones] == [True]
     apart = host("demo-worker-0", private_address="192.168.7.10", id="id-of-11")
-    assert requirements.between([host(), apart]) == []
+    assert requirements.conflicts([host(), apart]) == []
 
 
 def account(number: int) -> str:
@@ -150,9 +154,9 @@ def account(number: int) -> str:
 
 
 def test_our_account_has_one_number_on_all_hosts() -> None:
-    assert hosts_facts.account_id([host(), host("demo-worker-0")]) == (700, 700)
-    assert hosts_facts.account_id([host(ids="700 701"), host("demo-worker-0", ids="702")]) == (703, 703)
-    assert hosts_facts.account_id([host(account=account(1000), ids="1000"), host("demo-worker-0", ids="0")]) == (
+    assert hosts_survey.account_id([host(), host("demo-worker-0")]) == (700, 700)
+    assert hosts_survey.account_id([host(ids="700 701"), host("demo-worker-0", ids="702")]) == (703, 703)
+    assert hosts_survey.account_id([host(account=account(1000), ids="1000"), host("demo-worker-0", ids="0")]) == (
         1000,
         1000,
     )
@@ -160,9 +164,9 @@ def test_our_account_has_one_number_on_all_hosts() -> None:
 
 def test_hosts_that_cannot_agree_on_the_number_of_our_account_are_named() -> None:
     with pytest.raises(PreflightError, match="1000:1000 on demo-head, 1001:1001 on demo-worker-0"):
-        hosts_facts.account_id([host(account=account(1000)), host("demo-worker-0", account=account(1001))])
+        hosts_survey.account_id([host(account=account(1000)), host("demo-worker-0", account=account(1001))])
     with pytest.raises(PreflightError, match="1000:1000 is account orchestrator on demo-head and another on demo-wor"):
-        hosts_facts.account_id([host(account=account(1000)), host("demo-worker-0", ids="0 1000")])
+        hosts_survey.account_id([host(account=account(1000)), host("demo-worker-0", ids="0 1000")])
 
 
 @pytest.mark.parametrize(

@@ -122,19 +122,19 @@ def test_a_name_that_another_deployment_has_on_the_engine_is_refused_with_what_i
 
 
 def test_a_survey_lists_this_deployment_alone() -> None:
-    found = [(str(resource), resource.usable) for resource in local.survey(record())]
+    found = [(str(resource), resource.usable) for resource in local.list_resources(record())]
     assert found == [("container demo-head", True), ("container demo-worker-0", False)]
 
 
 def test_what_is_gone_or_stands_still_is_lost() -> None:
     recorded = {"node[head]": "demo-head", "node[w0]": "demo-worker-0", "network": "demo-network"}
-    assert local.lost(record(), recorded) == ["node[w0]", "network"]
+    assert local.to_replace(record(), recorded) == ["node[w0]", "network"]
 
 
 def test_strangers_are_all_that_carry_the_name() -> None:
-    found = local.strangers(Config(name="demo"))
+    found = local.unowned_resources(Config(name="demo"))
     assert [resource.name for resource in found] == ["demo-head", "demo-worker-0", "demo-worker-1"]
-    assert local.strangers(Config(name="other")) == []
+    assert local.unowned_resources(Config(name="other")) == []
 
 
 def test_more_nodes_than_the_memory_of_this_machine_carries_are_refused_with_how_many_fit() -> None:

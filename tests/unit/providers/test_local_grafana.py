@@ -16,7 +16,7 @@ from orchestrator.docker.engine import Engine
 from orchestrator.lifecycle import host_vars
 from orchestrator.monitoring import grafana_password
 from orchestrator.providers.local import grafana
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 from tests import builders
 from tests.stand_ins import docker_stand_in
 from tests.stand_ins.docker_stand_in import STALLS
@@ -42,26 +42,26 @@ def config(**monitoring: Any) -> Config:
     return Config.model_validate({"name": "demo", "monitoring": {"grafana_image": BY_HAND, **monitoring}})
 
 
-def prepared(docker: Engine, wanted: Config) -> tuple[Home, Record]:
+def prepared(docker: Engine, wanted: Config) -> tuple[StateDir, Record]:
     """The cluster's state directory and record as a deploy that got as far as to Terraform has them."""
-    place = state.home("demo")
-    with grafana_password.settled(place, wanted):
+    state_dir = state.for_cluster("demo")
+    with grafana_password.provision_password(state_dir, wanted):
         record = state.new_record(wanted.model_dump(mode="json"))
-        grafana.prepare(docker, record, place)
+        grafana.prepare(docker, record, state_dir)
         variables = {"local": {"grafana": grafana.variables(docker, wanted)}}
-    return place, record.model_copy(update={"variables": variables})
+    return state_dir, record.model_copy(update={"variables": variables})
 
 
-def said(place: Home, record: Record) -> dict[str, Any]:
+def said(state_dir: StateDir, record: Record) -> dict[str, Any]:
     """What Ansible is told of it."""
-    told = host_vars.for_ansible(place, record, builders.cluster())
+    told = host_vars.for_ansible(state_dir, record, builders.cluster())
     return {key: value for key, value in told.items() if key.startswith("monitoring_grafana_")}
 
 
 def test_an_image_loaded_by_hand_is_used_by_its_id(engine: Connect) -> None:
-    place, record = prepared(engine(IMAGE), config())
+    state_dir, record = prepared(engine(IMAGE), config())
     assert record.variables["local"]["grafana"]["image"] == "sha256:1234"
-    assert said(place, record) == {"monitoring_grafana_beside": True}
+    assert said(state_dir, record) == {"monitoring_grafana_beside": True}
 
 
 def test_an_image_loaded_by_hand_has_no_digest_of_a_registry(engine: Connect) -> None:
@@ -71,9 +71,9 @@ def test_an_image_loaded_by_hand_has_no_digest_of_a_registry(engine: Connect) ->
 
 
 def test_without_an_image_one_line_names_it_the_reason_and_the_remedy(engine: Connect) -> None:
-    place, record = prepared(engine(), config())
+    state_dir, record = prepared(engine(), config())
     assert record.variables["local"]["grafana"] == grafana.NONE
-    (lack,) = said(place, record).values()
+    (lack,) = said(state_dir, record).values()
     assert f"no image {BY_HAND} and cannot pull it (manifest unknown)" in lack
     assert "docker load" in lack
     assert "monitoring.grafana_image" in lack
@@ -115,9 +115,9 @@ def test_a_pull_that_ends_gives_no_reason(engine: Connect) -> None:
 
 @pytest.mark.parametrize("monitoring", [{"enabled": False}, {"grafana": "off"}])
 def test_without_monitoring_or_grafana_nothing_is_asked(engine: Connect, monitoring: dict[str, Any]) -> None:
-    place, record = prepared(engine(IMAGE), config(**monitoring))
+    state_dir, record = prepared(engine(IMAGE), config(**monitoring))
     assert record.variables["local"]["grafana"] == grafana.NONE
-    assert said(place, record) == {}
+    assert said(state_dir, record) == {}
 
 
 def members(path: Path) -> dict[str, tuple[int, int]]:
@@ -126,7 +126,7 @@ def members(path: Path) -> dict[str, tuple[int, int]]:
 
 
 def test_its_files_are_for_their_owner_alone(engine: Connect) -> None:
-    place, record = prepared(engine(IMAGE), config())
+    state_dir, record = prepared(engine(IMAGE), config())
     path = Path(record.variables["local"]["grafana"]["files"])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     found = members(path)
@@ -138,15 +138,15 @@ def test_its_files_are_for_their_owner_alone(engine: Connect) -> None:
         content = archive.extractfile("password")
         assert content is not None
         secret = content.read().decode()
-    assert secret == grafana_password.read(place)
+    assert secret == grafana_password.read(state_dir)
     assert secret not in record.model_dump_json()
 
 
 def test_another_password_makes_another_container(engine: Connect) -> None:
     docker = engine(IMAGE)
-    place, record = prepared(docker, config())
+    state_dir, record = prepared(docker, config())
     assert prepared(docker, config())[1].variables == record.variables
-    os.utime(place.monitoring, ns=(1, 1))
+    os.utime(state_dir.monitoring, ns=(1, 1))
     assert prepared(docker, config())[1].variables != record.variables
 
 

@@ -138,4 +138,4 @@ def test_the_caller_s_address_is_looked_for_on_the_way_to_the_nodes(
         subnet["cidr"] = "127.0.1.0/24"
     with echo_stand_in.listening("203.0.113.7") as address:
         monkeypatch.setattr(caller_address, "ECHO", address)
-        assert provider.callers(config(), None) == ["203.0.113.7/32"]
+        assert provider.default_allow_from(config(), None) == ["203.0.113.7/32"]

@@ -22,7 +22,7 @@ def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack
 
 
 def test_a_survey_lists_what_has_the_tag_the_metadata_or_a_name_of_this_deployment_and_no_look_alike() -> None:
-    found = [(str(resource), resource.usable) for resource in provider.survey(record(config()))]
+    found = [(str(resource), resource.usable) for resource in provider.list_resources(record(config()))]
     assert sorted(found) == [
         ("floating-ip 172.24.4.145", True),
         (f"keypair {OURS}", True),
@@ -45,20 +45,20 @@ def test_volumes_are_known_where_the_cloud_has_such(there: OpenStack) -> None:
     there.listed("volumes").append({"id": "v1", "name": f"{OURS}-head", "metadata": {}})
     there.listed("volumes").append({"id": "v2", "name": "", "metadata": {"orchestrator": "sdk:1a2b3c4d"}})
     there.listed("volumes").append({"id": "v3", "name": "sdk-head", "metadata": {"orchestrator": "sdk-two:1a2b3c4d"}})
-    assert [r.key for r in provider.survey(record(config())) if r.kind == "volume"] == ["v1", "v2"]
+    assert [r.key for r in provider.list_resources(record(config())) if r.kind == "volume"] == ["v1", "v2"]
 
 
 def test_what_other_projects_have_is_not_ours_though_an_administrator_sees_it(there: OpenStack) -> None:
     for network in there.listed("networks"):
         network["project_id"] = network["tenant_id"] = "of another"
-    assert [r for r in provider.survey(record(config())) if r.kind == "network"] == []
+    assert [r for r in provider.list_resources(record(config())) if r.kind == "network"] == []
 
 
 def test_strangers_are_those_of_any_deployment_of_the_name() -> None:
-    known = {resource.key for resource in provider.survey(record(config()))}
-    others = [str(resource) for resource in provider.strangers(config()) if resource.key not in known]
+    known = {resource.key for resource in provider.list_resources(record(config()))}
+    others = [str(resource) for resource in provider.unowned_resources(config()) if resource.key not in known]
     assert sorted(others) == ["keypair orchestrator-sdk-0badcafe", "network orchestrator-sdk-0badcafe"]
-    assert provider.strangers(config("sd")) == []
+    assert provider.unowned_resources(config("sd")) == []
 
 
 @pytest.mark.parametrize(
@@ -87,16 +87,16 @@ def test_whose_something_is_stands_in_its_tag_or_else_in_its_name(
 
 def test_servers_in_error_are_lost_and_those_that_are_shut_off_are_not(there: OpenStack) -> None:
     there.listed("servers")[-1]["status"] = "SHUTOFF"
-    found = {resource.name: resource.identity for resource in provider.survey(record(config()))}
+    found = {resource.name: resource.identity for resource in provider.list_resources(record(config()))}
     recorded = {"server[head]": found["sdk-head"], "server[0]": found["sdk-worker-0"], "network": found[OURS]}
-    assert provider.lost(record(config()), recorded) == ["server[0]"]
+    assert provider.to_replace(record(config()), recorded) == ["server[0]"]
 
 
 def test_a_deployment_is_looked_for_on_the_cloud_that_it_was_made_on(
     monkeypatch: pytest.MonkeyPatch, there: OpenStack
 ) -> None:
     monkeypatch.setenv("OS_CLOUD", "elsewhere")
-    assert provider.survey(record(config(cloud=None), cloud="here")) != []
+    assert provider.list_resources(record(config(cloud=None), cloud="here")) != []
 
 
 @pytest.mark.parametrize(
@@ -105,4 +105,4 @@ def test_a_deployment_is_looked_for_on_the_cloud_that_it_was_made_on(
 def test_a_listing_that_fails_is_an_error_and_not_an_empty_survey(there: OpenStack, listing: str, status: int) -> None:
     there.refusals[f"GET /{listing}"] = [status]
     with pytest.raises(CommandFailed, match="list what is ours"):
-        provider.survey(record(config()))
+        provider.list_resources(record(config()))

@@ -22,7 +22,7 @@ def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack
 
 
 def ours() -> list[Resource]:
-    return provider.survey(record(config()))
+    return provider.list_resources(record(config()))
 
 
 def one(kind: str) -> Resource:

@@ -15,8 +15,8 @@ from tests.unit.conftest import Start
 PREPARE = """
 from orchestrator import state
 from orchestrator.providers import trainer_image
-place = state.home("demo")
-trainer_image.prepare(state.read(place), place)
+state_dir = state.for_cluster("demo")
+trainer_image.prepare(state.read(state_dir), state_dir)
 print("done")
 """
 NO_ENGINE = "unix:///nowhere/docker.sock"
@@ -48,5 +48,5 @@ def test_what_a_killed_deploy_left_of_an_image_is_removed(record: Record, monkey
     left.touch()
     monkeypatch.setenv("DOCKER_HOST", NO_ENGINE)
     with pytest.raises(PreflightError):
-        trainer_image.prepare(record, state.home("demo"))
+        trainer_image.prepare(record, state.for_cluster("demo"))
     assert not left.exists()

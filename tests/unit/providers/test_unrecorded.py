@@ -12,7 +12,7 @@ from orchestrator import state
 from orchestrator.errors import StateError
 from orchestrator.providers import gcp, local, openstack
 from orchestrator.providers.gcp.api import client
-from orchestrator.state import Home, Record
+from orchestrator.state import Record, StateDir
 from orchestrator.terraform import state_file
 from tests import builders
 from tests.stand_ins import docker_stand_in, google_stand_in, openstack_cases
@@ -73,8 +73,8 @@ def record(name: str) -> Record:
 
 
 @pytest.fixture
-def place(record: Record) -> Home:
-    return state.home(record.config["name"])
+def state_dir(record: Record) -> StateDir:
+    return state.for_cluster(record.config["name"])
 
 
 def write_state(path: Path, identities: list[str], serial: int) -> None:
@@ -86,39 +86,43 @@ def write_state(path: Path, identities: list[str], serial: int) -> None:
     state.replace(path, json.dumps({"version": 4, "serial": serial, "lineage": "one", "resources": resources}))
 
 
-def own(place: Home, name: str) -> Path:
-    return place.terraform / name / state_file.FILE
+def own(state_dir: StateDir, name: str) -> Path:
+    return state_dir.terraform / name / state_file.FILE
 
 
 @pytest.mark.parametrize("damage", [None, "", "5", '{"resources": 5}', '{"version": 4, "resources": []}'])
 def test_a_cluster_that_no_state_records_is_not_touched(
-    provider: ModuleType, name: str, record: Record, place: Home, damage: str | None
+    provider: ModuleType, name: str, record: Record, state_dir: StateDir, damage: str | None
 ) -> None:
     if damage is not None:
-        state.replace(own(place, name), damage)
+        state.replace(own(state_dir, name), damage)
     with pytest.raises(StateError, match=f"{state_file.FILE} does not record .*-head") as caught:
-        provider.strays(place, record)
+        provider.unmanaged(state_dir, record)
     assert caught.value.exit_code == 1
     assert "orchestrator teardown --cluster" in caught.value.hint
-    assert str(own(place, name)) in caught.value.hint
+    assert str(own(state_dir, name)) in caught.value.hint
 
 
-def test_a_head_that_was_never_configured_is_made_again(provider: ModuleType, record: Record, place: Home) -> None:
+def test_a_head_that_was_never_configured_is_made_again(
+    provider: ModuleType, record: Record, state_dir: StateDir
+) -> None:
     half = record.model_copy(update={"host_keys": {}})
-    assert provider.strays(place, half) == provider.survey(half) != []
+    assert provider.unmanaged(state_dir, half) == provider.list_resources(half) != []
 
 
-def test_the_copy_of_a_lost_state_records_the_cluster(provider: ModuleType, record: Record, place: Home) -> None:
-    write_state(place.terraform_copy, [resource.identity for resource in provider.survey(record)], serial=7)
-    assert provider.strays(place, record) == []
+def test_the_copy_of_a_lost_state_records_the_cluster(
+    provider: ModuleType, record: Record, state_dir: StateDir
+) -> None:
+    write_state(state_dir.terraform_copy, [resource.identity for resource in provider.list_resources(record)], serial=7)
+    assert provider.unmanaged(state_dir, record) == []
 
 
 def test_a_state_older_than_the_copy_hides_nothing(
-    provider: ModuleType, name: str, record: Record, place: Home
+    provider: ModuleType, name: str, record: Record, state_dir: StateDir
 ) -> None:
-    write_state(place.terraform_copy, [resource.identity for resource in provider.survey(record)], serial=7)
-    write_state(own(place, name), [], serial=3)
-    assert provider.strays(place, record) == []
+    write_state(state_dir.terraform_copy, [resource.identity for resource in provider.list_resources(record)], serial=7)
+    write_state(own(state_dir, name), [], serial=3)
+    assert provider.unmanaged(state_dir, record) == []
 
 
 def is_of_worker(resource: Any) -> bool:
@@ -127,37 +131,39 @@ def is_of_worker(resource: Any) -> bool:
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_worker_that_an_interrupted_apply_left_is_a_stray(
-    provider: ModuleType, name: str, record: Record, place: Home, kept: bool
+    provider: ModuleType, name: str, record: Record, state_dir: StateDir, kept: bool
 ) -> None:
-    there = provider.survey(record)
+    there = provider.list_resources(record)
     rest = [resource.identity for resource in there if not is_of_worker(resource)]
-    write_state(own(place, name), rest, serial=8)
+    write_state(own(state_dir, name), rest, serial=8)
     if kept:
-        write_state(place.terraform_copy, rest, serial=7)
-    assert provider.strays(place, record) == [resource for resource in there if resource.identity not in rest] != []
+        write_state(state_dir.terraform_copy, rest, serial=7)
+    assert (
+        provider.unmanaged(state_dir, record) == [resource for resource in there if resource.identity not in rest] != []
+    )
 
 
 def test_a_new_head_that_an_interrupted_change_left_is_a_stray(
-    provider: ModuleType, name: str, record: Record, place: Home
+    provider: ModuleType, name: str, record: Record, state_dir: StateDir
 ) -> None:
     """Its predecessor is gone, and what it held was fetched first."""
     changing = record.model_copy(update={"variables": {**record.variables, "nodes": 3}})
     kinds = ("server", "instance", "container")
-    head = next(r for r in provider.survey(record) if r.kind in kinds and r.name.endswith("-head"))
-    rest = [resource.identity for resource in provider.survey(record) if resource.identity != head.identity]
+    head = next(r for r in provider.list_resources(record) if r.kind in kinds and r.name.endswith("-head"))
+    rest = [resource.identity for resource in provider.list_resources(record) if resource.identity != head.identity]
     before = head.identity if name == "local" else "the head before"
-    write_state(place.terraform_copy, [*rest, before], serial=7)
-    write_state(own(place, name), rest, serial=9)
-    assert head in provider.strays(place, changing)
+    write_state(state_dir.terraform_copy, [*rest, before], serial=7)
+    write_state(own(state_dir, name), rest, serial=9)
+    assert head in provider.unmanaged(state_dir, changing)
     with pytest.raises(StateError):  # nothing was changed, so nothing explains it
-        provider.strays(place, record)
+        provider.unmanaged(state_dir, record)
 
 
 def test_a_head_that_the_copy_knows_stays_even_in_a_change(
-    provider: ModuleType, name: str, record: Record, place: Home
+    provider: ModuleType, name: str, record: Record, state_dir: StateDir
 ) -> None:
     changing = record.model_copy(update={"variables": {**record.variables, "nodes": 3}})
-    write_state(place.terraform_copy, [resource.identity for resource in provider.survey(record)], serial=7)
-    write_state(own(place, name), [], serial=9)
+    write_state(state_dir.terraform_copy, [resource.identity for resource in provider.list_resources(record)], serial=7)
+    write_state(own(state_dir, name), [], serial=9)
     with pytest.raises(StateError, match="does not record"):
-        provider.strays(place, changing)
+        provider.unmanaged(state_dir, changing)

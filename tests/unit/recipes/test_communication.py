@@ -11,7 +11,7 @@ from orchestrator.config import Config, Train, load
 from orchestrator.errors import ConfigError
 from orchestrator.recipes import communication
 from orchestrator.runs import jobs
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 from tests import builders
 
 PLAIN = {"backward_passes_per_step": 1, "compression": "auto", "gradient_predivide_factor": 1.0, "adasum": False}
@@ -110,7 +110,7 @@ def test_everything_that_adasum_cannot_do_is_said_at_once() -> None:
     assert caught.value.hint == "--no-adasum, or --controller mpi on 4 ranks without the others"
 
 
-def test_a_run_with_adasum_on_three_ranks_is_refused_before_a_node_is_asked(home: Home) -> None:
+def test_a_run_with_adasum_on_three_ranks_is_refused_before_a_node_is_asked(home: StateDir) -> None:
     """There is no node behind this cluster: what asked one would fail otherwise."""
     train = Train(model="resnet20", dataset="synthetic", adasum=True)
     config = Config(train=train, launch={"controller": "mpi"})
@@ -119,5 +119,5 @@ def test_a_run_with_adasum_on_three_ranks_is_refused_before_a_node_is_asked(home
 
 
 @pytest.fixture
-def home() -> Home:
+def home() -> StateDir:
     return builders.deployed(nodes=3)

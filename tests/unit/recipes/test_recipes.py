@@ -121,9 +121,9 @@ def test_flags_win_over_a_recipe_of_ones_own(own: Callable[[str], Train]) -> Non
 
 def test_a_recipe_of_ones_own_says_how_horovod_sends_unless_flags_do(own: Callable[[str], Train]) -> None:
     train = own("common: {cycle_time: 25, fusion_threshold: 64, autotune: true, adasum: true}")
-    found = recipes.communication.launched(train, Launch(cycle_time=2, autotune=False))
+    found = recipes.communication.launch_options(train, Launch(cycle_time=2, autotune=False))
     assert (found.cycle_time, found.fusion_threshold, found.autotune, found.controller) == (2, 64, False, "mpi")
-    assert recipes.communication.launched(train, Launch()).autotune
+    assert recipes.communication.launch_options(train, Launch()).autotune
     assert resolve(train).adasum
 
 

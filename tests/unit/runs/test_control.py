@@ -12,34 +12,34 @@ from tests import builders
 
 
 def remember(run_id: str, started: float, status: RunStatus | None = None) -> None:
-    place = state.home("demo")
-    state.replace(place.runs / run_id / "run.json", builders.run(id=run_id, started=started).model_dump_json())
+    state_dir = state.for_cluster("demo")
+    state.replace(state_dir.runs / run_id / "run.json", builders.run(id=run_id, started=started).model_dump_json())
     if status:
-        status.write(place.runs / run_id / "status.json")
+        status.write(state_dir.runs / run_id / "status.json")
 
 
 def test_runs_are_remembered_oldest_first() -> None:
     remember("b", started=1.0)
     remember("a", started=2.0)
-    assert [run.id for run in store.known(state.home("demo"))] == ["b", "a"]
+    assert [run.id for run in store.list_runs(state.for_cluster("demo"))] == ["b", "a"]
 
 
 def test_the_newest_run_is_meant_where_none_is_named() -> None:
     remember("old", started=1.0)
     remember("new", started=2.0)
-    assert store.get(state.home("demo"), None).id == "new"
-    assert store.get(state.home("demo"), "old").id == "old"
+    assert store.get(state.for_cluster("demo"), None).id == "new"
+    assert store.get(state.for_cluster("demo"), "old").id == "old"
 
 
 def test_a_run_that_is_not_known_is_refused_with_the_nearest() -> None:
     remember("resnet20-mnist-1", started=1.0)
     with pytest.raises(StateError, match="no run 'resnet20-minst-1', did you mean resnet20-mnist-1"):
-        store.get(state.home("demo"), "resnet20-minst-1")
+        store.get(state.for_cluster("demo"), "resnet20-minst-1")
 
 
 def test_a_cluster_without_runs_says_how_to_make_one() -> None:
     with pytest.raises(StateError, match="has no runs yet") as caught:
-        store.get(state.home("demo"), None)
+        store.get(state.for_cluster("demo"), None)
     assert "orchestrator train" in caught.value.hint
 
 
@@ -47,9 +47,9 @@ def test_a_run_whose_status_was_fetched_has_ended_for_ever() -> None:
     ended = RunStatus(state="stopped", exit_code=143, started=1.0, ended=2.0)
     remember("a", started=1.0, status=ended)
     remember("b", started=2.0)
-    assert [seen.state for seen in control.overview(state.home("demo"), None)] == ["stopped", "lost"]
-    assert store.is_collected(state.home("demo"), builders.run(id="a"))
-    assert not store.is_collected(state.home("demo"), builders.run(id="b"))
+    assert [seen.state for seen in control.overview(state.for_cluster("demo"), None)] == ["stopped", "lost"]
+    assert store.is_collected(state.for_cluster("demo"), builders.run(id="a"))
+    assert not store.is_collected(state.for_cluster("demo"), builders.run(id="b"))
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_the_cause_of_a_failed_run_is_told_in_words(failure: Failure, words: str
 
 def test_a_status_that_was_cut_short_is_fetched_again_and_a_record_that_was_is_none() -> None:
     remember("a", started=1.0)
-    directory = state.home("demo").runs
+    directory = state.for_cluster("demo").runs
     (directory / "a" / "status.json").write_text('{"state": "fini')
-    assert not store.is_collected(state.home("demo"), builders.run(id="a"))
+    assert not store.is_collected(state.for_cluster("demo"), builders.run(id="a"))
     (directory / "a" / "run.json").write_text("")
-    assert store.known(state.home("demo")) == []
+    assert store.list_runs(state.for_cluster("demo")) == []
 
 
 def test_the_directory_of_runs_holds_nothing_else_by_mistake(tmp_path: Path) -> None:
     remember("a", started=1.0)
-    (state.home("demo").runs / "left over").mkdir()
-    assert [run.id for run in store.known(state.home("demo"))] == ["a"]
+    (state.for_cluster("demo").runs / "left over").mkdir()
+    assert [run.id for run in store.list_runs(state.for_cluster("demo"))] == ["a"]

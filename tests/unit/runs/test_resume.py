@@ -9,7 +9,7 @@ import pytest
 from orchestrator import state
 from orchestrator.errors import ConfigError, OrchestratorError, StateError
 from orchestrator.runs import resume
-from orchestrator.runs.datasets import Found
+from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import CheckpointEntry, Checkpoints, TrainConfig
 from tests import builders, samples
 from tests.unit.conftest import Cli
@@ -24,7 +24,7 @@ def continued(
     *kept: CheckpointEntry, np: int = 2, limits: Mapping[str, Any] | None = None, **settings: Any
 ) -> TrainConfig:
     config = samples.train_config(run=OLD.id, data="/shared/data/mnist", **settings)
-    return resume.continued(config, Checkpoints(entries=list(kept)), OLD, np, limits or {}, "default")
+    return resume.resumed_config(config, Checkpoints(entries=list(kept)), OLD, np, limits or {}, "default")
 
 
 def test_a_run_goes_on_as_it_was_from_its_newest_checkpoint() -> None:
@@ -56,12 +56,12 @@ def test_more_steps_than_the_epochs_have_get_more_epochs() -> None:
 
 
 @pytest.fixture
-def mnist(tmp_path: Path) -> Found:
+def mnist(tmp_path: Path) -> FoundDataset:
     (tmp_path / "images").write_bytes(b"of digits")
-    return Found("mnist", tmp_path, ["images"], train=9000, test=1000, note="")
+    return FoundDataset("mnist", tmp_path, ["images"], train=9000, test=1000, note="")
 
 
-def test_a_cluster_without_the_data_set_gets_the_same_one_again(mnist: Found) -> None:
+def test_a_cluster_without_the_data_set_gets_the_same_one_again(mnist: FoundDataset) -> None:
     resume.require_same(OLD, samples.train_config(data=mnist.remote), mnist, "default")
 
 
@@ -73,7 +73,7 @@ def test_a_cluster_without_the_data_set_gets_the_same_one_again(mnist: Found) ->
     ],
 )
 def test_another_data_set_is_refused_and_shards_are_to_be_made_first(
-    mnist: Found, data: str, problem: str, remedy: str
+    mnist: FoundDataset, data: str, problem: str, remedy: str
 ) -> None:
     with pytest.raises(StateError, match=problem) as caught:
         resume.require_same(OLD, samples.train_config(data=data or mnist.records), mnist, "default")
@@ -142,8 +142,8 @@ def test_only_a_training_run_can_be_resumed(kind: str, what: str, starts: str) -
 
 
 def remember(run_id: str, kind: str) -> None:
-    place = builders.deployed()
-    state.replace(place.runs / run_id / "run.json", builders.run(id=run_id, kind=kind).model_dump_json())
+    state_dir = builders.deployed()
+    state.replace(state_dir.runs / run_id / "run.json", builders.run(id=run_id, kind=kind).model_dump_json())
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tests.unit.conftest import Start
 FETCH = """
 from orchestrator.runs import store
 from orchestrator import state
-with store._fetching(state.home("demo").runs / "a", 60):
+with store._fetching(state.for_cluster("demo").runs / "a", 60):
     print("fetching")
 """
 # Replaces what is kept of run a by what is in .collecting-new, and is killed before the system call number argv[1].
@@ -31,7 +31,7 @@ import os, signal, sys
 from pathlib import Path
 from orchestrator.runs import store
 from orchestrator import state
-target, left = state.home("demo").runs / "a", int(sys.argv[1])
+target, left = state.for_cluster("demo").runs / "a", int(sys.argv[1])
 
 def dying(event, arguments):
     global left
@@ -70,7 +70,7 @@ def write(directory: Path, contents: dict[str, str]) -> None:
 
 def collect(answer: Answer = ssh_stand_in.honest) -> Path:
     with ssh_stand_in.session(answer) as head:
-        return store.collect(state.home("demo"), head, builders.run(id="a"))
+        return store.collect(state.for_cluster("demo"), head, builders.run(id="a"))
 
 
 def tree(directory: Path) -> dict[str, str]:
@@ -100,7 +100,7 @@ def test_a_run_that_is_fetched_again_is_replaced(there: Path) -> None:
 def test_a_run_that_the_cluster_does_not_have_leaves_what_is_here(there: Path) -> None:
     before = tree(collect())
     with ssh_stand_in.session() as head:
-        store.collect(state.home("demo"), head, builders.run(id="b"))
+        store.collect(state.for_cluster("demo"), head, builders.run(id="b"))
     there.rename(there.with_name("gone"))
     assert tree(collect()) == before
 
@@ -128,7 +128,7 @@ def test_a_run_that_does_not_fit_on_this_machine_is_not_begun(there: Path, monke
     monkeypatch.setattr(fetch, "FREE_BYTES", 1 << 62)
     with pytest.raises(StateError, match=r"run a left 0.0 GiB, and .* GiB free"):
         collect()
-    assert tree(state.home("demo").runs / "a") == before
+    assert tree(state.for_cluster("demo").runs / "a") == before
 
 
 def archived(*names: str, size: int = 1) -> bytes:
@@ -153,7 +153,7 @@ def test_a_head_that_sends_a_name_that_was_not_requested_changes_nothing(
     with pytest.raises(ContractError) as caught:
         collect(hostile("tar", archived("log", name)))
     assert f"demo-head sends {name!r}, which was not asked for" in caught.value.message
-    assert tree(state.home("demo").runs / "a") == before
+    assert tree(state.for_cluster("demo").runs / "a") == before
     assert list(tmp_path.rglob("stolen")) == []
 
 
@@ -206,7 +206,7 @@ def test_units_with_names_that_no_run_has_are_refused() -> None:
 
 
 def test_a_second_command_waits_for_the_one_that_fetches_the_run(start: Start) -> None:
-    target = state.home("demo").runs / "a"
+    target = state.for_cluster("demo").runs / "a"
     with store._fetching(target, 60) as temporary:
         assert temporary.parent == target
         said = target / "said"
@@ -218,7 +218,7 @@ def test_a_second_command_waits_for_the_one_that_fetches_the_run(start: Start) -
 
 
 def test_what_a_killed_command_had_fetched_of_a_run_is_removed() -> None:
-    target = state.home("demo").runs / "a"
+    target = state.for_cluster("demo").runs / "a"
     (target / ".collecting-abc" / "checkpoints").mkdir(parents=True)
     with store._fetching(target, 60):
         assert not (target / ".collecting-abc").exists()
@@ -233,7 +233,7 @@ def generation(number: int) -> dict[str, str]:
 
 def kills(start: Start) -> Iterator[int]:
     """Exit codes of a command that replaces the first generation by the second, killed one system call later each."""
-    target = state.home("demo").runs / "a"
+    target = state.for_cluster("demo").runs / "a"
     for number in range(100):
         new = target / ".collecting-new"
         write(target, generation(1))
@@ -245,10 +245,10 @@ def kills(start: Start) -> Iterator[int]:
 
 
 def test_a_kill_at_any_step_leaves_the_old_copy_or_the_new_one(start: Start) -> None:
-    target, place = state.home("demo").runs / "a", state.home("demo")
+    target, state_dir = state.for_cluster("demo").runs / "a", state.for_cluster("demo")
     ends = []
     for code in kills(start):
-        assert store.is_resumable(place, builders.run(id="a"))
+        assert store.is_resumable(state_dir, builders.run(id="a"))
         with store._fetching(target, 60):  # as the next command does
             found = tree(target)
         old, new = generation(1), generation(2)
@@ -276,4 +276,4 @@ def test_an_interrupt_between_two_steps_puts_the_old_copy_back(there: Path, monk
     write(there, {"checkpoints/epoch-0003/state": "other", "output/deep/file": "other"})
     with pytest.raises(KeyboardInterrupt):
         collect()
-    assert tree(state.home("demo").runs / "a") == before
+    assert tree(state.for_cluster("demo").runs / "a") == before

@@ -103,8 +103,8 @@ class TestEveryDashboard:
 
     def test_fills_the_width_and_no_more(self, board: asked.Board) -> None:
         rows: dict[int, int] = {}
-        for place in (panel["gridPos"] for panel in board["panels"]):
-            rows[place["y"]] = rows.get(place["y"], 0) + place["w"]
+        for state_dir in (panel["gridPos"] for panel in board["panels"]):
+            rows[state_dir["y"]] = rows.get(state_dir["y"], 0) + state_dir["w"]
         assert set(rows.values()) == {24}
 
     def test_gives_each_word_a_range_with_both_ends_for_grafana_takes_null_for_0(self, board: asked.Board) -> None:

@@ -14,7 +14,7 @@ from orchestrator.config import Config
 from orchestrator.errors import NodesFailed
 from orchestrator.services import jupyter as services_jupyter
 from orchestrator.services import tunnel
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 from tests import builders
 from tests.unit.conftest import Cli, StandIn
 
@@ -23,19 +23,21 @@ DOCUMENTS = assets.PACKAGE.parent / "docs" / "notebooks"
 GUIDE = DOCUMENTS.parent / "guide" / "notebooks.md"
 
 
-def deploy(place: Home, jupyter: bool = True, password: str | None = None, fails: bool = False) -> dict[str, Any]:
+def deploy(
+    state_dir: StateDir, jupyter: bool = True, password: str | None = None, fails: bool = False
+) -> dict[str, Any]:
     """What a deploy does about the notebook server; returns what Ansible is told."""
-    wanted = Config(name=place.name, jupyter=jupyter, jupyter_password=password)
-    state.write(place, builders.recorded(place).model_copy(update={"config": wanted.model_dump(mode="json")}))
-    with services_jupyter.settled(place, wanted):
-        told = services_jupyter.for_ansible(place, builders.recorded(place))
+    wanted = Config(name=state_dir.name, jupyter=jupyter, jupyter_password=password)
+    state.write(state_dir, builders.recorded(state_dir).model_copy(update={"config": wanted.model_dump(mode="json")}))
+    with services_jupyter.provision_password(state_dir, wanted):
+        told = services_jupyter.for_ansible(state_dir, builders.recorded(state_dir))
         if fails:
             raise NodesFailed("configuration failed", {"default-head": "no"})
     return told
 
 
-def kept(place: Home) -> services_jupyter.Secret:
-    return services_jupyter.Secret.model_validate_json(place.notebook.read_text())
+def kept(state_dir: StateDir) -> services_jupyter.Secret:
+    return services_jupyter.Secret.model_validate_json(state_dir.notebook.read_text())
 
 
 def unpadded(text: str) -> bytes:
@@ -52,11 +54,11 @@ def verifies(password: str, hashed: str) -> bool:
 
 
 def test_the_password_of_the_config_is_taken_and_is_in_no_other_file() -> None:
-    place = builders.deployed()
-    deploy(place, password=GIVEN)
-    holders = [path for path in place.path.rglob("*") if path.is_file() and GIVEN in path.read_text()]
-    assert holders == [place.notebook]
-    assert services_jupyter.password(place, builders.recorded(place)) == GIVEN
+    state_dir = builders.deployed()
+    deploy(state_dir, password=GIVEN)
+    holders = [path for path in state_dir.path.rglob("*") if path.is_file() and GIVEN in path.read_text()]
+    assert holders == [state_dir.notebook]
+    assert services_jupyter.password(state_dir, builders.recorded(state_dir)) == GIVEN
 
 
 def test_the_hash_is_the_passwords_and_salted() -> None:
@@ -67,14 +69,14 @@ def test_the_hash_is_the_passwords_and_salted() -> None:
 
 
 def test_the_hash_is_kept_with_the_password_and_changes_with_it_alone() -> None:
-    place = builders.deployed()
-    deploy(place)
-    first = kept(place)
+    state_dir = builders.deployed()
+    deploy(state_dir)
+    first = kept(state_dir)
     assert verifies(first.password, first.hashed)
-    deploy(place)
-    assert kept(place) == first
-    deploy(place, password=GIVEN)
-    assert verifies(GIVEN, kept(place).hashed)
+    deploy(state_dir)
+    assert kept(state_dir) == first
+    deploy(state_dir, password=GIVEN)
+    assert verifies(GIVEN, kept(state_dir).hashed)
 
 
 def test_ansible_is_told_nothing_where_there_is_no_notebook_server() -> None:
@@ -82,30 +84,30 @@ def test_ansible_is_told_nothing_where_there_is_no_notebook_server() -> None:
 
 
 def test_ansible_is_told_of_the_file_and_neither_password_nor_hash() -> None:
-    place = builders.deployed()
-    told = deploy(place)
-    assert told == {"jupyter": True, "jupyter_state": "present", "jupyter_secret": str(place.notebook)}
+    state_dir = builders.deployed()
+    told = deploy(state_dir)
+    assert told == {"jupyter": True, "jupyter_state": "present", "jupyter_secret": str(state_dir.notebook)}
     inventory = json.dumps(builders.inventory(builders.cluster(), **told))
-    assert kept(place).password not in inventory
-    assert kept(place).hashed not in inventory
+    assert kept(state_dir).password not in inventory
+    assert kept(state_dir).hashed not in inventory
     assert json.loads(inventory)["all"]["children"]["jupyter"] == {"hosts": {"demo-head": {}}}
 
 
 def test_once_off_it_is_removed_by_the_next_deploy_that_works_and_costs_nothing_after_it() -> None:
-    place = builders.deployed()
-    deploy(place)
+    state_dir = builders.deployed()
+    deploy(state_dir)
     with pytest.raises(NodesFailed):
-        deploy(place, jupyter=False, fails=True)
-    assert deploy(place, jupyter=False)["jupyter_state"] == "absent"
-    assert not place.notebook.exists()
-    assert deploy(place, jupyter=False) == {}
+        deploy(state_dir, jupyter=False, fails=True)
+    assert deploy(state_dir, jupyter=False)["jupyter_state"] == "absent"
+    assert not state_dir.notebook.exists()
+    assert deploy(state_dir, jupyter=False) == {}
 
 
 def test_a_teardown_forgets_the_password() -> None:
-    place = builders.deployed()
-    deploy(place)
-    state.forget(place)
-    assert not place.notebook.exists()
+    state_dir = builders.deployed()
+    deploy(state_dir)
+    state.forget(state_dir)
+    assert not state_dir.notebook.exists()
 
 
 def test_the_command_without_jupyterlab_says_how_to_get_it(cli: Cli) -> None:
@@ -120,7 +122,7 @@ def test_a_jupyterlab_that_does_not_answer_is_given_up_on(stand_in: StandIn, mon
     stand_in("ssh", "echo connect failed: Connection refused >&2; read line")
     with (
         pytest.raises(NodesFailed, match="demo-head: nothing within 0 s; connect failed: Connection refused") as caught,
-        services_jupyter.opened(builders.deployed(), builders.cluster(), tunnel.free_port(None)),
+        services_jupyter.open_notebook(builders.deployed(), builders.cluster(), tunnel.free_port(None)),
     ):
         pass
     assert "journalctl --unit notebook" in caught.value.hint

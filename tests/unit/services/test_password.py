@@ -18,7 +18,7 @@ def path(tmp_path: Path) -> Path:
 
 def deploy(path: Path, wanted: bool = True, given: str | None = None, fails: bool = False) -> None:
     """What a deploy does about a password."""
-    with password.settled(path, Secret, wanted, given):
+    with password.provision_password(path, Secret, wanted, given):
         if fails:
             raise NodesFailed("configuration failed", {"default-head": "no"})
 
@@ -58,7 +58,7 @@ def test_one_that_is_given_takes_the_place_of_another(path: Path) -> None:
 
 
 def test_it_is_there_before_the_head_needs_it(path: Path) -> None:
-    with password.settled(path, Secret, True, GIVEN):
+    with password.provision_password(path, Secret, True, GIVEN):
         assert kept(path) == GIVEN
 
 

@@ -56,7 +56,7 @@ def test_a_tunnel_that_cannot_be_made_says_why(stand_in: StandIn) -> None:
         pytest.raises(
             CommandFailed, match=r"open a tunnel: .* failed \(exit code 255\):\n    no route to it"
         ) as caught,
-        tunnel.opened(builders.deployed(), builders.cluster(), {SERVER: tunnel.free_port(None)}, 5.0),
+        tunnel.open_tunnel(builders.deployed(), builders.cluster(), {SERVER: tunnel.free_port(None)}, 5.0),
     ):
         pass
     assert caught.value.hint == "`orchestrator status --cluster demo` shows whether the head answers"
@@ -66,7 +66,7 @@ def test_a_tunnel_is_open_once_its_first_service_answers_and_closed_with_its_con
     ports = tunnel.free_ports([SERVER, OTHER], None)
     with echo_stand_in.listening("hello") as address:
         tunnel_stand_in.on_path(stand_in, {SERVER.port: int(address.rpartition(":")[2])})
-        with tunnel.opened(builders.deployed(), builders.cluster(), ports, waiting.DEADLINE) as wait:
+        with tunnel.open_tunnel(builders.deployed(), builders.cluster(), ports, waiting.DEADLINE) as wait:
             assert wait(0.0) == []
             assert tunnel._answers(ports[SERVER], "/")
             assert not tunnel._answers(ports[OTHER], "/")
@@ -79,7 +79,7 @@ def test_a_service_that_does_not_answer_is_given_up_on_with_what_the_client_said
     ports = tunnel.free_ports([SERVER], None)
     with (
         pytest.raises(NodesFailed, match=r"Server does not answer: demo-head\n .*: nothing within 2 s; .*refu"),
-        tunnel.opened(builders.deployed(), builders.cluster(), ports, 2.0),
+        tunnel.open_tunnel(builders.deployed(), builders.cluster(), ports, 2.0),
     ):
         pass
 
@@ -90,7 +90,7 @@ def test_an_answer_that_is_an_error_is_none(stand_in: StandIn) -> None:
         tunnel_stand_in.on_path(stand_in, {SERVER.port: int(address.rpartition(":")[2])})
         with (
             pytest.raises(NodesFailed, match="nothing within 1 s") as caught,
-            tunnel.opened(builders.deployed(), builders.cluster(), ports, 1.0),
+            tunnel.open_tunnel(builders.deployed(), builders.cluster(), ports, 1.0),
         ):
             pass
     assert "journalctl --unit server" in caught.value.hint
@@ -104,7 +104,7 @@ def test_a_tunnel_does_not_outlive_a_command_that_is_killed(start: Start, stand_
 from orchestrator.services import tunnel
 from tests import builders
 server = tunnel.Service("Server", {SERVER.port}, "/api", "server")
-with tunnel.opened(builders.deployed(), builders.cluster(), {{server: {ports[SERVER]}}}, 20.0) as wait:
+with tunnel.open_tunnel(builders.deployed(), builders.cluster(), {{server: {ports[SERVER]}}}, 20.0) as wait:
     print("open")
     wait(None)
 """

@@ -11,15 +11,15 @@ from tests.stand_ins import ssh_stand_in
 
 
 def test_a_pin_that_is_cut_short_keeps_the_keys_of_all_nodes() -> None:
-    place = state.home("demo")
-    key_pair.public_half(place.key)
+    state_dir = state.for_cluster("demo")
+    key_pair.public_half(state_dir.key)
     with ssh_stand_in.listening(ssh_stand_in.honest) as (port, host_key):
         output = builders.output()
         output["nodes"]["demo-head"] |= {"public_address": "127.0.0.1", "private_address": "127.0.0.1", "port": port}
         made = clusters.read(output)
         pinned = {"id-0": host_key, "id-1": "ssh-ed25519 AAAA"}
-        state.replace(place.known_hosts, f"[127.0.0.1]:{port} {host_key}\n10.0.0.11 ssh-ed25519 AAAA\n")
-        before = place.known_hosts.read_text()
+        state.replace(state_dir.known_hosts, f"[127.0.0.1]:{port} {host_key}\n10.0.0.11 ssh-ed25519 AAAA\n")
+        before = state_dir.known_hosts.read_text()
         with pytest.raises(NodesFailed, match="demo-worker-0"):  # behind the head, which forwards nothing
-            hostkeys.pin(place, made, pinned, 0.1)
-    assert place.known_hosts.read_text() == before
+            hostkeys.pin(state_dir, made, pinned, 0.1)
+    assert state_dir.known_hosts.read_text() == before

@@ -9,7 +9,7 @@ from orchestrator.ssh import key_pair
 
 
 def test_a_key_is_made_once_for_its_owner_alone() -> None:
-    path = state.home("demo").key
+    path = state.for_cluster("demo").key
     public = key_pair.public_half(path)
     private = path.read_bytes()
     assert key_pair.public_half(path) == public
@@ -19,11 +19,11 @@ def test_a_key_is_made_once_for_its_owner_alone() -> None:
 
 
 def test_the_public_half_is_a_line_of_authorized_keys_that_fits_the_private_one() -> None:
-    path = state.home("demo").key
+    path = state.for_cluster("demo").key
     kind, content, comment = key_pair.public_half(path).split(" ")
     assert (kind, comment) == ("ssh-ed25519", "orchestrator")
     assert paramiko.Ed25519Key.from_private_key_file(str(path)).get_base64() == content
 
 
 def test_two_clusters_have_two_keys() -> None:
-    assert key_pair.public_half(state.home("a").key) != key_pair.public_half(state.home("b").key)
+    assert key_pair.public_half(state.for_cluster("a").key) != key_pair.public_half(state.for_cluster("b").key)

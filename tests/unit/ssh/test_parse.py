@@ -5,9 +5,9 @@ import pytest
 from orchestrator import health, ssh, state
 from orchestrator.cluster import hostfile
 from orchestrator.errors import ContractError
-from orchestrator.runs import check, resume
+from orchestrator.runs import controller, resume
 from orchestrator.schema import Checkpoints, RunStatus
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 from tests import builders
 from tests.stand_ins import ssh_stand_in
 from tests.stand_ins.ssh_stand_in import Answer
@@ -38,12 +38,12 @@ def answering(word: str, said: str) -> Answer:
     return answer
 
 
-def ended() -> Home:
+def ended() -> StateDir:
     """The state directory with a run that has ended, so that the head is not asked for its state."""
-    place = state.home("demo")
+    state_dir = state.for_cluster("demo")
     status = RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0)
-    state.replace(place.runs / RUN.id / "status.json", status.model_dump_json())
-    return place
+    state.replace(state_dir.runs / RUN.id / "status.json", status.model_dump_json())
+    return state_dir
 
 
 def refused(caught: "pytest.ExceptionInfo[ContractError]", name: str, remedy: str) -> None:
@@ -65,25 +65,25 @@ def test_facts_of_a_node_that_are_damaged_are_refused(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", DAMAGED)
 def test_a_damaged_measurement_is_refused(kind: str) -> None:
-    place = ended()
+    state_dir = ended()
     with (
         ssh_stand_in.session(answering("check.json", DAMAGED[kind])) as head,
         pytest.raises(ContractError) as caught,
     ):
-        check._step(place, head, RUN, builders.cluster(1))
+        controller._step(state_dir, head, RUN, builders.cluster(1))
     refused(caught, f"{RUN.directory}/check.json", "`orchestrator check --cluster demo`")
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
 def test_a_damaged_configuration_of_a_run_is_refused(kind: str) -> None:
-    place = ended()
+    state_dir = ended()
     index = Checkpoints().model_dump_json()
     answer = answering("config.json", DAMAGED[kind])
     with (
         ssh_stand_in.session(lambda c: index.encode() if "index.json" in c else answer(c)) as head,
         pytest.raises(ContractError) as caught,
     ):
-        resume.read(place, head, RUN)
+        resume.read(state_dir, head, RUN)
     refused(caught, f"{RUN.directory}/config.json", "restore it from a copy")
 
 

@@ -75,14 +75,14 @@ def test_the_port_of_a_node_is_used_everywhere() -> None:
     values = builders.output()
     values["nodes"]["demo-head"]["port"] = 2222
     made = clusters.read(values)
-    command = ssh.client_command(state.home("demo"), made, "demo-head")
+    command = ssh.client_command(state.for_cluster("demo"), made, "demo-head")
     assert command[command.index("-p") + 1] == "2222"
     assert builders.inventory(made)["all"]["hosts"]["demo-head"]["ansible_port"] == 2222
 
 
 def test_a_program_in_between_is_a_socket() -> None:
     echo = "import sys; sys.stdout.write(sys.stdin.readline().upper())"
-    connection, said = process.connected([sys.executable, "-c", echo])
+    connection, said = process.open_socket([sys.executable, "-c", echo])
     with connection:
         connection.sendall(b"hello\n")
         assert connection.recv(100) == b"HELLO\n"
@@ -92,7 +92,7 @@ def test_a_program_in_between_is_a_socket() -> None:
 
 def test_what_a_program_in_between_complains_of_is_the_reason() -> None:
     complains = "import sys; sys.exit('no route to the head')"
-    connection, said = process.connected([sys.executable, "-c", complains])
+    connection, said = process.open_socket([sys.executable, "-c", complains])
     with connection:
         assert connection.recv(100) == b""
     assert said() == "no route to the head"

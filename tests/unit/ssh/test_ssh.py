@@ -8,12 +8,12 @@ from tests import builders
 
 
 def test_the_command_of_a_terminal_checks_the_pinned_host_key_with_the_clusters_own_key() -> None:
-    place = state.home("demo")
-    assert ssh.client_command(place, builders.cluster(), "demo-worker-0", ["ls -l"]) == [
+    state_dir = state.for_cluster("demo")
+    assert ssh.client_command(state_dir, builders.cluster(), "demo-worker-0", ["ls -l"]) == [
         "ssh",
-        *("-i", str(place.key)),
+        *("-i", str(state_dir.key)),
         *("-F", "/dev/null"),
-        *("-o", f'UserKnownHostsFile="{place.known_hosts}"'),
+        *("-o", f'UserKnownHostsFile="{state_dir.known_hosts}"'),
         *("-o", "StrictHostKeyChecking=yes"),
         *("-o", "IdentitiesOnly=yes"),
         *("-o", "ServerAliveInterval=10"),

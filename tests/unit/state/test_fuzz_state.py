@@ -15,15 +15,15 @@ from orchestrator.cli import reports
 from orchestrator.errors import StateError
 from orchestrator.monitoring import series
 from orchestrator.providers.hosts import selection
-from orchestrator.providers.hosts.adoption import Given, Machine
+from orchestrator.providers.hosts.adoption import HostSet, Machine
 from orchestrator.providers.hosts.login import Login
 from orchestrator.runs import store
-from orchestrator.runs.control import Seen
+from orchestrator.runs.control import RunState
 from orchestrator.schema import RunStatus
 from orchestrator.services import password
 from orchestrator.services.jupyter import Secret
 from orchestrator.ssh import key_pair
-from orchestrator.state import Home
+from orchestrator.state import StateDir
 from tests import builders
 from tests.stand_ins import fuzz
 
@@ -49,7 +49,7 @@ TFSTATE = json.dumps(
 
 
 @pytest.fixture
-def place() -> Home:
+def state_dir() -> StateDir:
     return builders.deployed()
 
 
@@ -61,31 +61,31 @@ RECORD = (
 
 
 @given(content=fuzz.damaged_json(RECORD))
-def test_any_state_is_read_or_refused_with_its_name(place: Home, content: bytes) -> None:
-    place.record.write_bytes(content)
-    with fuzz.refused(StateError, str(place.record)):
-        found = state.read(place)
+def test_any_state_is_read_or_refused_with_its_name(state_dir: StateDir, content: bytes) -> None:
+    state_dir.record.write_bytes(content)
+    with fuzz.refused(StateError, str(state_dir.record)):
+        found = state.read(state_dir)
         assert found is not None
         assert providers.of(found)
 
 
 @given(content=fuzz.damaged_json(RUN))
-def test_any_record_of_a_run_hides_no_other(place: Home, content: bytes) -> None:
-    state.replace(place.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
-    (place.runs / "b").mkdir(parents=True, exist_ok=True)
-    (place.runs / "b" / "run.json").write_bytes(content)
-    found = store.known(place)
+def test_any_record_of_a_run_hides_no_other(state_dir: StateDir, content: bytes) -> None:
+    state.replace(state_dir.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
+    (state_dir.runs / "b").mkdir(parents=True, exist_ok=True)
+    (state_dir.runs / "b" / "run.json").write_bytes(content)
+    found = store.list_runs(state_dir)
     assert "a" in [run.id for run in found]
-    assert len(found) + len(store.damaged(place)) == 2
+    assert len(found) + len(store.damaged(state_dir)) == 2
     with contextlib.redirect_stdout(io.StringIO()):
-        reports.runs_table([Seen(run, "finished", None) for run in found])
+        reports.runs_table([RunState(run, "finished", None) for run in found])
 
 
 @given(content=fuzz.damaged_json(STATUS))
-def test_any_status_of_a_run_is_read_or_none(place: Home, content: bytes) -> None:
-    (place.runs / "a").mkdir(parents=True, exist_ok=True)
-    (place.runs / "a" / "status.json").write_bytes(content)
-    found = store.status(place, builders.run(id="a"))
+def test_any_status_of_a_run_is_read_or_none(state_dir: StateDir, content: bytes) -> None:
+    (state_dir.runs / "a").mkdir(parents=True, exist_ok=True)
+    (state_dir.runs / "a" / "status.json").write_bytes(content)
+    found = store.status(state_dir, builders.run(id="a"))
     assert found is None or isinstance(found, RunStatus)
 
 
@@ -95,41 +95,41 @@ def test_any_results_are_shown_or_refused_with_their_name(tmp_path: Path, conten
     with contextlib.redirect_stdout(io.StringIO()):
         for as_json in (False, True):
             with fuzz.refused(StateError, str(tmp_path / "results.json")):
-                reports.run(Seen(builders.run(), "finished", None), tmp_path, as_json)
+                reports.run(RunState(builders.run(), "finished", None), tmp_path, as_json)
 
 
 @given(content=fuzz.damaged_json(TFSTATE))
-def test_any_state_of_terraform_is_read_as_what_can_be_used_of_it(place: Home, content: bytes) -> None:
-    root = place.terraform / "local"
+def test_any_state_of_terraform_is_read_as_what_can_be_used_of_it(state_dir: StateDir, content: bytes) -> None:
+    root = state_dir.terraform / "local"
     root.mkdir(parents=True, exist_ok=True)
     (root / "terraform.tfstate").write_bytes(content)
-    terraform.recorded(place, "local")
+    terraform.recorded(state_dir, "local")
 
 
 @given(content=fuzz.damaged(b"10.0.0.1 ssh-ed25519 " + b"A" * 68 + b"\n[10.0.0.1]:22 ssh-rsa AAAA\n"))
-def test_any_known_hosts_are_loaded_or_unreachable(place: Home, content: bytes) -> None:
-    state.replace(place.known_hosts, "")
-    place.known_hosts.write_bytes(content)
-    with fuzz.refused(ssh.Unreachable, str(place.known_hosts)):
-        ssh._load_host_keys(paramiko.SSHClient(), place, builders.cluster())
+def test_any_known_hosts_are_loaded_or_unreachable(state_dir: StateDir, content: bytes) -> None:
+    state.replace(state_dir.known_hosts, "")
+    state_dir.known_hosts.write_bytes(content)
+    with fuzz.refused(ssh.Unreachable, str(state_dir.known_hosts)):
+        ssh._load_host_keys(paramiko.SSHClient(), state_dir, builders.cluster())
 
 
 @given(data=st.data())
-def test_any_key_is_read_or_refused_with_its_name(place: Home, data: st.DataObject) -> None:
-    place.key.unlink(missing_ok=True)
-    key_pair.public_half(place.key)
-    place.key.write_bytes(data.draw(fuzz.damaged(place.key.read_bytes())))
-    with fuzz.refused(StateError, str(place.key)):
-        key_pair.public_half(place.key)
-    with fuzz.refused(ssh.Unreachable, str(place.key)):
-        ssh._key(place)
+def test_any_key_is_read_or_refused_with_its_name(state_dir: StateDir, data: st.DataObject) -> None:
+    state_dir.key.unlink(missing_ok=True)
+    key_pair.public_half(state_dir.key)
+    state_dir.key.write_bytes(data.draw(fuzz.damaged(state_dir.key.read_bytes())))
+    with fuzz.refused(StateError, str(state_dir.key)):
+        key_pair.public_half(state_dir.key)
+    with fuzz.refused(ssh.Unreachable, str(state_dir.key)):
+        ssh._key(state_dir)
 
 
 @given(content=fuzz.damaged_json(Secret.of("hunter22").model_dump_json().encode()))
-def test_any_password_file_is_read_or_refused_without_showing_it(place: Home, content: bytes) -> None:
-    place.notebook.write_bytes(content)
-    with fuzz.refused(StateError, str(place.notebook), never="hunter22"):
-        assert isinstance(password.read(place.notebook, Secret), Secret)
+def test_any_password_file_is_read_or_refused_without_showing_it(state_dir: StateDir, content: bytes) -> None:
+    state_dir.notebook.write_bytes(content)
+    with fuzz.refused(StateError, str(state_dir.notebook), never="hunter22"):
+        assert isinstance(password.read(state_dir.notebook, Secret), Secret)
 
 
 @given(content=fuzz.damaged(b"time,rank,value\n1.0,0,2.5\n2.0,0,nan\n"))
@@ -140,7 +140,7 @@ def test_any_series_are_read_or_refused_with_their_name(tmp_path: Path, content:
 
 
 LOGIN = Login(address="10.0.0.10", user="me", port=22, identity="/key", jump="gate")
-HOSTS = Given(
+HOSTS = HostSet(
     machines=[Machine(name="demo-head", role="head", login=LOGIN, id="x")],
     leaving=[Machine(name="demo-worker-0", role="worker", login=LOGIN)],
     storage="mounted",
@@ -155,10 +155,10 @@ ON_HOSTS = state.Record(
 
 
 @given(content=fuzz.damaged_json(ON_HOSTS.model_dump_json().encode()))
-def test_any_hosts_of_a_state_are_words_for_ssh_or_refused(place: Home, content: bytes) -> None:
-    place.record.write_bytes(content)
-    with fuzz.refused(StateError, str(place.record)):
-        found = state.read(place)
+def test_any_hosts_of_a_state_are_words_for_ssh_or_refused(state_dir: StateDir, content: bytes) -> None:
+    state_dir.record.write_bytes(content)
+    with fuzz.refused(StateError, str(state_dir.record)):
+        found = state.read(state_dir)
         assert found is not None
-        given = selection.before(found)
+        given = selection.last_hosts(found)
         assert not any("\0" in word for machine in (given.everyone if given else []) for word in machine.login.words)

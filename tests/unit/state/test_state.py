@@ -19,7 +19,7 @@ def mode(path: Path) -> int:
 def test_the_state_is_where_xdg_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert state.home("demo").path == tmp_path / "state" / "orchestrator" / "demo"
+    assert state.for_cluster("demo").path == tmp_path / "state" / "orchestrator" / "demo"
     assert state.cache() == tmp_path / "cache" / "orchestrator"
 
 
@@ -46,19 +46,19 @@ def test_a_file_is_replaced_whole_and_is_readable_by_its_owner_alone(tmp_path: P
 
 
 def test_a_record_is_read_back_as_it_was_written() -> None:
-    place = builders.deployed("demo")
-    record = state.read(place)
+    state_dir = builders.deployed("demo")
+    record = state.read(state_dir)
     assert record is not None
     assert record.cluster == builders.cluster()
     assert (record.id, record.config["name"]) == ("1a2b3c4d", "demo")
-    assert (mode(place.record), mode(place.path)) == (0o600, 0o700)
+    assert (mode(state_dir.record), mode(state_dir.path)) == (0o600, 0o700)
 
 
 def test_a_record_of_an_older_version_was_applied_as_it_stands() -> None:
-    place, variables = builders.deployed("demo"), {"nodes": 2}
-    values = builders.recorded(place).model_dump(mode="json", exclude={"applied"})
-    state.replace(place.record, json.dumps({**values, "variables": variables}))
-    assert builders.recorded(place).applied == variables
+    state_dir, variables = builders.deployed("demo"), {"nodes": 2}
+    values = builders.recorded(state_dir).model_dump(mode="json", exclude={"applied"})
+    state.replace(state_dir.record, json.dumps({**values, "variables": variables}))
+    assert builders.recorded(state_dir).applied == variables
 
 
 def test_two_deployments_never_have_the_same_id() -> None:
@@ -68,51 +68,51 @@ def test_two_deployments_never_have_the_same_id() -> None:
 def test_deployed_clusters_are_listed_by_name() -> None:
     for name in ("zebra", "ant"):
         builders.deployed(name)
-    state.home("only-a-directory").path.mkdir()
-    assert state.names() == ["ant", "zebra"]
+    state.for_cluster("only-a-directory").path.mkdir()
+    assert state.cluster_names() == ["ant", "zebra"]
 
 
 def test_a_cluster_that_is_not_deployed_is_refused_with_those_that_are() -> None:
-    assert state.read(state.home("demo")) is None
+    assert state.read(state.for_cluster("demo")) is None
     with pytest.raises(StateError, match="'demo' is not deployed") as caught:
-        state.deployed(state.home("demo"))
+        state.deployed(state.for_cluster("demo"))
     assert caught.value.hint == "`orchestrator deploy --cluster demo` makes one"
     builders.deployed("other")
     with pytest.raises(StateError) as caught:
-        state.deployed(state.home("demo"))
+        state.deployed(state.for_cluster("demo"))
     assert caught.value.hint == "deployed: other; choose with --cluster"
 
 
 def test_a_cluster_that_is_half_deployed_is_refused_with_the_command_that_finishes_it() -> None:
-    state.write(state.home("demo"), state.new_record({"provider": "local"}))
+    state.write(state.for_cluster("demo"), state.new_record({"provider": "local"}))
     with pytest.raises(StateError, match="only half deployed") as caught:
-        state.deployed(state.home("demo"))
+        state.deployed(state.for_cluster("demo"))
     assert caught.value.hint == "`orchestrator deploy --cluster demo` finishes it"
 
 
 def test_a_state_of_a_newer_version_is_refused_whatever_else_it_holds() -> None:
-    place = state.home("demo")
-    state.replace(place.record, json.dumps({"version": state.VERSION + 1, "unheard": "of"}))
+    state_dir = state.for_cluster("demo")
+    state.replace(state_dir.record, json.dumps({"version": state.VERSION + 1, "unheard": "of"}))
     with pytest.raises(StateError, match="newer orchestrator") as caught:
-        state.read(place)
+        state.read(state_dir)
     assert (caught.value.hint, caught.value.exit_code) == ("upgrade orchestrator", 1)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": "one"}', '{"version": 1}', "null"])
 def test_a_state_that_cannot_be_read_is_refused_with_its_path(text: str) -> None:
-    place = state.home("demo")
-    state.replace(place.record, text)
+    state_dir = state.for_cluster("demo")
+    state.replace(state_dir.record, text)
     with pytest.raises(StateError, match="cannot be read") as caught:
-        state.read(place)
-    assert str(place.record) in caught.value.message
+        state.read(state_dir)
+    assert str(state_dir.record) in caught.value.message
 
 
 @pytest.mark.parametrize(
     "use",
     [
-        lambda: state.read(state.home("demo")),
-        lambda: state.write(state.home("demo"), state.new_record({})),
-        lambda: state.home("demo").log("terraform"),
+        lambda: state.read(state.for_cluster("demo")),
+        lambda: state.write(state.for_cluster("demo"), state.new_record({})),
+        lambda: state.for_cluster("demo").log("terraform"),
     ],
 )
 def test_a_state_directory_that_cannot_be_used_is_refused_with_the_way_out(
@@ -126,28 +126,28 @@ def test_a_state_directory_that_cannot_be_used_is_refused_with_the_way_out(
 
 
 def test_keys_that_a_later_version_adds_are_no_obstacle() -> None:
-    place = builders.deployed("demo")
-    state.replace(place.record, json.dumps({**json.loads(place.record.read_text()), "later": True}))
-    assert state.read(place) is not None
+    state_dir = builders.deployed("demo")
+    state.replace(state_dir.record, json.dumps({**json.loads(state_dir.record.read_text()), "later": True}))
+    assert state.read(state_dir) is not None
 
 
 def test_forgetting_a_cluster_keeps_its_runs_and_logs() -> None:
-    place = builders.deployed("demo")
-    gone = [place.terraform / "local" / "terraform.tfstate", place.ansible / "inventory.json", place.key]
-    kept = [place.runs / "run-1" / "results.json", place.log("terraform")]
+    state_dir = builders.deployed("demo")
+    gone = [state_dir.terraform / "local" / "terraform.tfstate", state_dir.ansible / "inventory.json", state_dir.key]
+    kept = [state_dir.runs / "run-1" / "results.json", state_dir.log("terraform")]
     for path in gone + kept:
         state.replace(path, "x")
-    state.forget(place)
-    assert not any(path.exists() for path in [*gone, place.record])
+    state.forget(state_dir)
+    assert not any(path.exists() for path in [*gone, state_dir.record])
     assert all(path.exists() for path in kept)
-    assert state.names() == []
+    assert state.cluster_names() == []
 
 
 def test_forgetting_twice_is_no_error() -> None:
-    place = builders.deployed("demo")
-    state.forget(place)
-    state.forget(place)
-    assert state.read(place) is None
+    state_dir = builders.deployed("demo")
+    state.forget(state_dir)
+    state.forget(state_dir)
+    assert state.read(state_dir) is None
 
 
 def test_the_logs_of_a_cluster_are_for_its_owner_alone() -> None:

@@ -105,7 +105,7 @@ def resource(kind: str, name: str, attributes: dict[str, Any], index: str | None
 
 
 def write_state(resources: list[dict[str, Any]], name: str = terraform.state_file.FILE) -> Path:
-    path = state.home("demo").terraform / "local" / name
+    path = state.for_cluster("demo").terraform / "local" / name
     state.replace(path, json.dumps({"version": 4, "resources": resources}))
     return path
 
@@ -123,7 +123,7 @@ def test_what_terraform_recorded_is_listed_by_address_with_its_identity() -> Non
             {**resource("some_image", "of_nodes", {"id": "5"}), "mode": "data"},
         ]
     )
-    assert terraform.recorded(state.home("demo"), "local").recorded == {
+    assert terraform.recorded(state.for_cluster("demo"), "local").recorded == {
         "terraform_data.network": "demo-network",
         'terraform_data.node["demo-head"]': "demo-head",
         "some_server.node": "4",
@@ -134,7 +134,7 @@ def test_what_terraform_no_longer_looks_after_is_not_listed() -> None:
     tainted = resource("some_server", "node", {"id": "4", "name": "demo-worker-0"})
     tainted["instances"][0]["status"] = "tainted"
     write_state([NETWORK, tainted])
-    assert terraform.recorded(state.home("demo"), "local").recorded == {"terraform_data.network": "demo-network"}
+    assert terraform.recorded(state.for_cluster("demo"), "local").recorded == {"terraform_data.network": "demo-network"}
 
 
 @pytest.mark.parametrize("before", [None, "", "{"])
@@ -146,16 +146,16 @@ def test_where_no_state_can_be_read_nothing_is_recorded_and_nothing_destroyed(
     path.write_text("")
     if before is not None:
         path.with_name(terraform.state_file.BACKUP).write_text(before)
-    assert terraform.recorded(state.home("demo"), "local").recorded == {}
-    terraform.destroy(state.home("demo"), "local", print)
+    assert terraform.recorded(state.for_cluster("demo"), "local").recorded == {}
+    terraform.destroy(state.for_cluster("demo"), "local", print)
     assert not path.exists()
 
 
 def test_before_the_first_apply_nothing_is_recorded() -> None:
-    assert terraform.recorded(state.home("demo"), "local").recorded == {}
+    assert terraform.recorded(state.for_cluster("demo"), "local").recorded == {}
 
 
 def test_where_nothing_was_applied_nothing_is_destroyed(stand_in: StandIn) -> None:
     stand_in("terraform", "exit 1")
-    terraform.destroy(state.home("demo"), "local", print)
-    assert not state.home("demo").terraform.exists()
+    terraform.destroy(state.for_cluster("demo"), "local", print)
+    assert not state.for_cluster("demo").terraform.exists()

@@ -15,7 +15,7 @@ def kept(name: str, step: int, top1: float | None = None) -> CheckpointEntry:
 
 
 def filled(text: str) -> Callable[[Path], object]:
-    return lambda place: (place / "state").write_text(text)
+    return lambda state_dir: (state_dir / "state").write_text(text)
 
 
 class Killed(BaseException):

@@ -39,8 +39,8 @@ class Google:
 
     def __init__(self) -> None:
         """Find the credentials. Raise PreflightError if there are none."""
-        found, self.project = credentials.found()
-        self.session = AuthorizedSession(found)  # type: ignore[no-untyped-call]
+        credential, self.project = credentials.find()
+        self.session = AuthorizedSession(credential)  # type: ignore[no-untyped-call]
         again = HTTPAdapter(
             pool_maxsize=AT_ONCE,
             max_retries=Retry(total=4, backoff_factor=BACKOFF, status_forcelist=BUSY, raise_on_status=False),
@@ -76,7 +76,7 @@ class Google:
         try:
             ask: Callable[..., requests.Response] = self.session.request
             answer = ask(method, url, json=body, params=parameters, timeout=SECONDS)
-            said: Any = answer.json() if answer.content else {}
+            document: Any = answer.json() if answer.content else {}
         except GoogleAuthError as error:
             raise PreflightError(f"Google does not take the credentials: {error}", credentials.LOGIN) from error
         except requests.RequestException as error:
@@ -85,8 +85,8 @@ class Google:
         if answer.status_code == 404:
             return None
         if not answer.ok:
-            raise _objection([method, url], api, answer.status_code, said)
-        return dict(said)
+            raise _objection([method, url], api, answer.status_code, document)
+        return dict(document)
 
     def find(self, path: str) -> Document | None:
         """Return an object of Compute Engine, or None if it does not exist."""
@@ -131,13 +131,13 @@ class Google:
         Raises:
             CommandFailed: A region or zone does not answer.
         """
-        found = list[Document]()
+        documents = list[Document]()
         for page in self.pages(f"projects/{project}/aggregated/{collection}", "compute", parameters):
             for scope, there in page.get("items", {}).items():
                 if there.get("warning", {}).get("code") == "UNREACHABLE":
                     raise CommandFailed(f"list {collection}", ["GET", scope], "not reachable now", [])
-                found += there.get(collection, [])
-        return found
+                documents += there.get(collection, [])
+        return documents
 
     def finish(self, operation: Document, step: str) -> None:
         """Wait until an operation is done. Raise CommandFailed if it fails or does not end in time."""
@@ -168,8 +168,8 @@ def _endpoint(api: str) -> str:
     return (os.environ.get(variable) or usual).rstrip("/") + "/"
 
 
-def _objection(argv: list[str], api: str, status: int, said: Any) -> OrchestratorError:
-    error = said.get("error", {}) if isinstance(said, dict) else {}
+def _objection(argv: list[str], api: str, status: int, answer: Any) -> OrchestratorError:
+    error = answer.get("error", {}) if isinstance(answer, dict) else {}
     error = error if isinstance(error, dict) else {"message": str(error)}
     message = error.get("message", "no reason given")
     reasons = {one.get("reason") for one in [*error.get("errors", []), *error.get("details", [])]}

@@ -20,7 +20,7 @@ PROJECT = ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK
 LOGIN = "`gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
 
 
-def found() -> tuple[Credentials, str | None]:
+def find() -> tuple[Credentials, str | None]:
     """Return the credentials, and the project that the environment or the credentials name.
 
     Raises:
@@ -36,13 +36,13 @@ def found() -> tuple[Credentials, str | None]:
 
 def _require_documents() -> None:
     """Raise Unreadable, with the name of the variable or file, if google-auth would not read a JSON object."""
-    given = os.environ.get("GOOGLE_CREDENTIALS", "")
+    text = os.environ.get("GOOGLE_CREDENTIALS", "")
     directory = os.environ.get("CLOUDSDK_CONFIG") or os.path.expanduser("~/.config/gcloud")  # noqa: PTH111
     files = [os.environ.get("GOOGLE_APPLICATION_CREDENTIALS"), f"{directory}/application_default_credentials.json"]
-    if given.lstrip().startswith("{"):
-        _require_object("GOOGLE_CREDENTIALS", bounded.load_json(given, "GOOGLE_CREDENTIALS"))
-    elif given:
-        files.append(given)
+    if text.lstrip().startswith("{"):
+        _require_object("GOOGLE_CREDENTIALS", bounded.load_json(text, "GOOGLE_CREDENTIALS"))
+    elif text:
+        files.append(text)
     for path in filter(None, files):
         with suppress(FileNotFoundError):
             _require_object(str(path), bounded.read_json(Path(path)))
@@ -62,11 +62,11 @@ def _found() -> tuple[Credentials, str | None]:
     return google.auth.default(scopes=SCOPES)
 
 
-def _loaded(given: str) -> tuple[Credentials, str | None]:
+def _loaded(text: str) -> tuple[Credentials, str | None]:
     """Load GOOGLE_CREDENTIALS, which holds the path of a key file or the content of one."""
-    inline = given.lstrip().startswith("{")
+    inline = text.lstrip().startswith("{")
     load: Any = google.auth.load_credentials_from_dict if inline else google.auth.load_credentials_from_file
     with warnings.catch_warnings():  # google-auth warns of files from untrusted sources: this one is the user's own
         warnings.simplefilter("ignore", DeprecationWarning)
-        credentials, project = load(json.loads(given) if inline else given, scopes=SCOPES)
+        credentials, project = load(json.loads(text) if inline else text, scopes=SCOPES)
     return credentials, project

@@ -61,8 +61,8 @@ def owned(google: Google, project: str, cluster: str) -> list[Holding]:
         The resources.
     """
     listings = [partial(_of_compute, google, project, cluster, kind) for kind in (*COLLECTIONS, *GLOBAL)]
-    found = together(*listings, partial(_accounts, google, project))
-    return [holding for holding in chain.from_iterable(found) if holding.cluster == cluster]
+    holdings = together(*listings, partial(_accounts, google, project))
+    return [holding for holding in chain.from_iterable(holdings) if holding.cluster == cluster]
 
 
 def _of_compute(google: Google, project: str, cluster: str, kind: str) -> list[Holding]:

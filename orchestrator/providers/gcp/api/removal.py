@@ -45,8 +45,8 @@ def _collecting(failed: list[str], path: str) -> Iterator[None]:
     try:
         yield
     except (CommandFailed, PreflightError) as error:
-        said = error.tail if isinstance(error, CommandFailed) else []
-        failed.append(f"{path}: {'; '.join(said) or error.message}")
+        reasons = error.tail if isinstance(error, CommandFailed) else []
+        failed.append(f"{path}: {'; '.join(reasons) or error.message}")
 
 
 def _begin(google: Google, kind: str, path: str) -> Document | None:
@@ -62,8 +62,8 @@ def _begin(google: Google, kind: str, path: str) -> Document | None:
 def _without_nat(google: Google, path: str) -> Document | None:
     """Remove a NAT, which is an entry of its router."""
     router, _, name = path.partition("/nats/")
-    found = google.find(router)
-    if found is None:
+    current = google.find(router)
+    if current is None:
         return None
-    rest = [nat for nat in found.get("nats", []) if nat["name"] != name]
+    rest = [nat for nat in current.get("nats", []) if nat["name"] != name]
     return google.call("PATCH", router, body={"nats": rest})

@@ -60,10 +60,12 @@ def image(cloud: Cloud, key: str) -> Image | None:
             return None
 
 
-def _image(found: Any) -> Image:
-    content = ceil(max(found.size or 0, found.virtual_size or 0) / 2**30)
-    least = max(found.min_disk or 0, content)
-    return Image(found.id, found.name or "", found.status, found.created_at or "", least, found.min_ram or 0)
+def _image(document: Any) -> Image:
+    content = ceil(max(document.size or 0, document.virtual_size or 0) / 2**30)
+    least = max(document.min_disk or 0, content)
+    return Image(
+        document.id, document.name or "", document.status, document.created_at or "", least, document.min_ram or 0
+    )
 
 
 def flavors(cloud: Cloud) -> list[Flavor]:
@@ -87,8 +89,8 @@ def networks(cloud: Cloud) -> list[Network]:
 def subnets(cloud: Cloud, network: Network) -> list[IPv4Network]:
     """Return the IPv4 subnets of ``network`` that this project may see: often none of an external network."""
     with asking("list subnets", "subnet", "list", "--network", network.id):
-        found = cloud.connection.network.subnets(network_id=network.id)
-        return [IPv4Network(subnet.cidr, strict=False) for subnet in found if subnet.ip_version == 4]
+        listed = cloud.connection.network.subnets(network_id=network.id)
+        return [IPv4Network(subnet.cidr, strict=False) for subnet in listed if subnet.ip_version == 4]
 
 
 def is_routed(cloud: Cloud, network: Network) -> bool:
@@ -101,8 +103,8 @@ def is_routed(cloud: Cloud, network: Network) -> bool:
 def zones(cloud: Cloud) -> list[str]:
     """Return the availability zones in which servers can be made."""
     with asking("list availability zones", "availability", "zone", "list", "--compute"):
-        found = cloud.connection.compute.availability_zones()
-        return sorted(zone.name for zone in found if (zone.state or {}).get("available"))
+        listed = cloud.connection.compute.availability_zones()
+        return sorted(zone.name for zone in listed if (zone.state or {}).get("available"))
 
 
 def volume_types(cloud: Cloud) -> list[str]:

@@ -11,7 +11,7 @@ from openstack.exceptions import HttpException, SDKException
 
 from orchestrator.errors import CommandFailed, PreflightError
 from orchestrator.providers.openstack.api import credentials
-from orchestrator.providers.openstack.api.credentials import said
+from orchestrator.providers.openstack.api.credentials import error_message
 
 VOLUMES = "block-storage"
 
@@ -42,7 +42,7 @@ class Cloud:
             with asking("log in", "token", "issue", url=self.url):
                 yield
         except CommandFailed as failed:
-            words = said(failed.__cause__ or failed)
+            words = error_message(failed.__cause__ or failed)
             unknown = isinstance(failed.__cause__, trouble.NotFound) and words.startswith("Could not find")
             if unknown or isinstance(failed.__cause__, trouble.Unauthorized):
                 hint = "check user name, password (or application credential), project and their domains"
@@ -53,7 +53,7 @@ class Cloud:
         except Exception as error:  # keystoneauth checks no types, and raises Exception for a missing password
             hint = "complete or correct the entry in clouds.yaml, or the OS_* variables"
             lack = "incomplete" if type(error) is Exception else "unusable"
-            raise PreflightError(f"{self.title}: the credentials are {lack}: {said(error)}", hint) from error
+            raise PreflightError(f"{self.title}: the credentials are {lack}: {error_message(error)}", hint) from error
 
     def endpoint(self, service: str) -> str | None:
         """Return the URL of ``service`` in the region of the credentials; None if the cloud does not have it."""
@@ -92,12 +92,12 @@ def asking(step: str, *words: str, url: str = "") -> Iterator[None]:
         yield
     except trouble.SSLError as error:
         hint = "name the site's certificate authority in clouds.yaml (cacert), or in OS_CACERT"
-        raise PreflightError(f"OpenStack's certificate is not trusted: {url or said(error)}", hint) from error
+        raise PreflightError(f"OpenStack's certificate is not trusted: {url or error_message(error)}", hint) from error
     except (trouble.ConnectionError, trouble.DiscoveryFailure) as error:
         hint = "check auth_url and interface in clouds.yaml, and whether this machine reaches the site (VPN?)"
-        raise PreflightError(f"OpenStack does not answer: {url or said(error)}", hint) from error
+        raise PreflightError(f"OpenStack does not answer: {url or error_message(error)}", hint) from error
     except (SDKException, trouble.ClientException) as error:
-        raise CommandFailed(step, ["openstack", *words], _code(error), [said(error)]) from error
+        raise CommandFailed(step, ["openstack", *words], _code(error), [error_message(error)]) from error
 
 
 def _code(error: Exception) -> str:

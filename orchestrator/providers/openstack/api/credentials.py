@@ -42,11 +42,13 @@ def connection(entry: str | None) -> Connection:
         return openstack.connect(cloud=wanted, api_timeout=ANSWER_SECONDS)
     except trouble.MissingRequiredOptions as error:
         hint = f"name an entry of clouds.yaml with openstack.cloud, or {GET_ONE}"
-        raise PreflightError(f"OpenStack's credentials are incomplete: {said(error)}", hint) from error
+        raise PreflightError(f"OpenStack's credentials are incomplete: {error_message(error)}", hint) from error
     except Exception as error:  # the SDK and its plugins check no types: the entry may hold anything
         where = f"{clouds_file()}: {wanted}" if wanted else "OS_* in the environment"
         hint = "keys of a login stand under auth; cacert, verify, profile, regions and others stand beside it"
-        raise PreflightError(f"OpenStack's credentials cannot be used: {where}: {said(error)}", hint) from error
+        raise PreflightError(
+            f"OpenStack's credentials cannot be used: {where}: {error_message(error)}", hint
+        ) from error
 
 
 def _require_entry(key: str, wanted: str) -> None:
@@ -63,14 +65,14 @@ def _file() -> tuple[Path | None, Mapping[str, Any]]:
     try:
         for path in (os.environ.get("OS_CLIENT_CONFIG_FILE"), *loader.CONFIG_FILES, *loader.SECURE_FILES):
             _require_entries(Path(path or ""))
-        found = OpenStackConfig(load_envvars=True)
+        os_config = OpenStackConfig(load_envvars=True)
     except Unreadable as error:
         raise PreflightError(str(error), f"correct it, or {GET_ONE}") from error
     except Exception as error:  # as above
-        raise PreflightError(f"clouds.yaml cannot be used: {said(error)}", GET_ONE) from error
-    known = (found.cloud_config or {}).get("clouds") or {}
-    made_up = (found.envvar_key, "defaults")  # openstacksdk's names for clouds without an entry
-    path = found.config_filename
+        raise PreflightError(f"clouds.yaml cannot be used: {error_message(error)}", GET_ONE) from error
+    known = (os_config.cloud_config or {}).get("clouds") or {}
+    made_up = (os_config.envvar_key, "defaults")  # openstacksdk's names for clouds without an entry
+    path = os_config.config_filename
     return (Path(path).absolute() if path else None), {n: e for n, e in known.items() if n not in made_up}
 
 
@@ -97,6 +99,6 @@ def _require_entries(path: Path) -> None:
             raise
 
 
-def said(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """Return the first line of an error's message, without the number of the request."""
     return (str(error).partition(" (Request-ID")[0].splitlines() or [type(error).__name__])[0]

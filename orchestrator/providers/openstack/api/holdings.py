@@ -129,8 +129,8 @@ def _of_neutron(kind: str) -> Listing:
     """Return a listing limited to this project: an administrator would see other projects too."""
 
     def listing(cloud: Cloud) -> Iterator[Holding | None]:
-        found: Iterable[Any] = getattr(cloud.connection.network, _NEUTRON[kind])(project_id=cloud.project)
-        for thing in found:
+        documents: Iterable[Any] = getattr(cloud.connection.network, _NEUTRON[kind])(project_id=cloud.project)
+        for thing in documents:
             if thing.project_id != cloud.project:
                 continue
             if kind == "floating-ip":  # it has no name, but a description since its creation

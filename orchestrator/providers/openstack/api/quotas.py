@@ -60,29 +60,29 @@ def _visible(part: Callable[[Cloud], Iterator[tuple[str, Quota]]], cloud: Cloud)
 
 def _compute(cloud: Cloud) -> Iterator[tuple[str, Quota]]:
     compute = cloud.connection.compute
-    said = _body(compute, "/limits")["limits"]["absolute"]
-    yield from _absolute(_COMPUTE, said)
-    if "maxTotalKeypairs" in said:  # Nova does not report their use
-        yield "key pair", _quota(said["maxTotalKeypairs"], sum(1 for _ in compute.keypairs()))
-    if "maxServerGroupMembers" in said:
-        yield "server group member", _quota(said["maxServerGroupMembers"], 0)
+    limits = _body(compute, "/limits")["limits"]["absolute"]
+    yield from _absolute(_COMPUTE, limits)
+    if "maxTotalKeypairs" in limits:  # Nova does not report their use
+        yield "key pair", _quota(limits["maxTotalKeypairs"], sum(1 for _ in compute.keypairs()))
+    if "maxServerGroupMembers" in limits:
+        yield "server group member", _quota(limits["maxServerGroupMembers"], 0)
 
 
 def _network(cloud: Cloud) -> Iterator[tuple[str, Quota]]:
-    said = _body(cloud.connection.network, f"/quotas/{cloud.project}/details.json")["quota"]
+    limits = _body(cloud.connection.network, f"/quotas/{cloud.project}/details.json")["quota"]
     for name, word in _NETWORK.items():
-        if word in said:
-            yield name, _quota(said[word]["limit"], int(said[word]["used"]) + int(said[word].get("reserved", 0)))
+        if word in limits:
+            yield name, _quota(limits[word]["limit"], int(limits[word]["used"]) + int(limits[word].get("reserved", 0)))
 
 
 def _volumes(cloud: Cloud) -> Iterator[tuple[str, Quota]]:
     yield from _absolute(_VOLUMES, _body(cloud.connection.block_storage, "/limits")["limits"]["absolute"])
 
 
-def _absolute(words: dict[str, tuple[str, str]], said: dict[str, int]) -> Iterator[tuple[str, Quota]]:
+def _absolute(words: dict[str, tuple[str, str]], limits: dict[str, int]) -> Iterator[tuple[str, Quota]]:
     for name, (limit, used) in words.items():
-        if limit in said:
-            yield name, _quota(said[limit], said.get(used, 0))
+        if limit in limits:
+            yield name, _quota(limits[limit], limits.get(used, 0))
 
 
 def _quota(limit: int, used: int) -> Quota:

@@ -8,6 +8,7 @@ import pytest
 from orchestrator.config import Config, Launch, Train
 from orchestrator.recipes import communication
 from orchestrator.runs import check, launch, store
+from orchestrator.runs import controller as runs_controller
 from orchestrator.schema import CheckResult
 from tests import builders
 
@@ -25,7 +26,7 @@ from tests import builders
     ],
 )
 def test_mpi_is_chosen_where_steps_were_a_tenth_faster_by_it(seconds: dict[str, float], chosen: str) -> None:
-    assert check.faster(seconds) == chosen
+    assert runs_controller.faster(seconds) == chosen
 
 
 def test_steps_of_different_work_are_compared_per_work() -> None:
@@ -42,14 +43,14 @@ def test_steps_of_different_work_are_compared_per_work() -> None:
 )
 def test_adasum_brings_mpi_where_nothing_else_was_said(said: Any, adasum: bool, controller: str) -> None:
     train = Train(model="resnet20", dataset="synthetic", adasum=adasum)
-    assert communication.launched(train, Launch(controller=said)).controller == controller
+    assert communication.launch_options(train, Launch(controller=said)).controller == controller
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_what_was_asked_for_is_not_measured(controller: Any) -> None:
     """There is no node behind this cluster: what asked one would fail."""
     options = Launch(controller=controller)
-    assert check.settled(builders.deployed(), builders.cluster(), builders.DIGEST, options) == options
+    assert runs_controller.choose(builders.deployed(), builders.cluster(), builders.DIGEST, options) == options
 
 
 @pytest.mark.parametrize(
@@ -58,16 +59,16 @@ def test_what_was_asked_for_is_not_measured(controller: Any) -> None:
 )
 def test_gloo_is_not_measured_where_it_does_not_count(provider: str, nodes: int, gpus: int, np: int | None) -> None:
     """On one machine, between GPUs, with one rank. Again there is nobody to ask."""
-    place = builders.deployed(provider=provider)
+    state_dir = builders.deployed(provider=provider)
     made = builders.cluster(nodes=nodes, gpus=gpus)
-    assert check.settled(place, made, builders.DIGEST, Launch(np=np)).controller == "gloo"
+    assert runs_controller.choose(state_dir, made, builders.DIGEST, Launch(np=np)).controller == "gloo"
 
 
 def test_what_other_ranks_or_other_programs_measured_does_not_count() -> None:
     """Nobody is asked: there is nothing that could count."""
-    place, made = builders.deployed(), builders.cluster()
+    state_dir, made = builders.deployed(), builders.cluster()
     alike: dict[str, Any] = {"kind": check.KIND, "np": made.slots, "threads": launch.threads(made)}
     for key, other in {"kind": "script", "np": 1, "threads": 7}.items():
-        store.remember(place, builders.run(id=f"run-{key}", **{**alike, key: other}))
-    assert check.settled(place, made, builders.DIGEST, Launch()).controller == "gloo"
+        store.save(state_dir, builders.run(id=f"run-{key}", **{**alike, key: other}))
+    assert runs_controller.choose(state_dir, made, builders.DIGEST, Launch()).controller == "gloo"
     assert Config().launch.controller == "auto"

@@ -69,7 +69,7 @@ class Facts(BaseModel):
 
 
 @dataclass(frozen=True)
-class Seen:
+class SurveyedHost:
     """Host of the configuration with its facts. Without ``facts`` there is a ``reason``."""
 
     name: str
@@ -85,7 +85,7 @@ class Seen:
         return self.private_address or (self.facts.reached_at if self.facts else "")
 
 
-_last: dict[str, list[Seen]] = {}
+_last: dict[str, list[SurveyedHost]] = {}
 
 
 def node_names(cluster: str, count: int) -> list[str]:
@@ -93,45 +93,45 @@ def node_names(cluster: str, count: int) -> list[str]:
     return [f"{cluster}-head", *(f"{cluster}-worker-{number}" for number in range(count - 1))]
 
 
-def look(config: Config) -> list[Seen]:
+def survey(config: Config) -> list[SurveyedHost]:
     """Ask all configured hosts in parallel."""
     names = node_names(config.name, config.nodes)
     chosen = dict(zip(names, config.hosts.addresses, strict=False))
     logins = {name: login.of(config, host) for name, host in chosen.items()}
     ways, lost = login.every(logins, lambda name: login.resolve(logins[name]))
-    facts, silent = login.every({name: logins[name] for name in ways}, lambda name: ask(logins[name]))
+    facts, silent = login.every({name: logins[name] for name in ways}, lambda name: survey_host(logins[name]))
     reasons = lost | silent
     _last.clear()
     _last[_key(config)] = [
-        Seen(name, logins[name], host.private_address, ways.get(name), facts.get(name), reasons.get(name, ""))
+        SurveyedHost(name, logins[name], host.private_address, ways.get(name), facts.get(name), reasons.get(name, ""))
         for name, host in chosen.items()
     ]
     return _last[_key(config)]
 
 
-def again(config: Config) -> list[Seen]:
+def last_survey(config: Config) -> list[SurveyedHost]:
     """Return the last result of :func:`look` for the same hosts, so that a deploy asks them only once."""
-    return _last.get(_key(config)) or look(config)
+    return _last.get(_key(config)) or survey(config)
 
 
 def _key(config: Config) -> str:
     return f"{config.name} {config.nodes} {config.hosts.model_dump_json()}"
 
 
-def ask(way: Login) -> Facts:
+def survey_host(way: Login) -> Facts:
     """Return the facts of a host.
 
     Raises:
         Unreachable: The login failed, or its shell printed no facts.
     """
-    said = dict(_FACT.findall(login.run(way, "facts.sh")))
+    answer = dict(_FACT.findall(login.run(way, "facts.sh")))
     try:
-        return Facts.model_validate(said)
+        return Facts.model_validate(answer)
     except ValueError as error:
-        raise Unreachable(f"its shell gives no facts: {' '.join(str(said).split())}") from error
+        raise Unreachable(f"its shell gives no facts: {' '.join(str(answer).split())}") from error
 
 
-def account_id(seen: list[Seen]) -> tuple[int, int]:
+def account_id(seen: list[SurveyedHost]) -> tuple[int, int]:
     """Return user and group number of ACCOUNT: those it has on a host, else numbers that are free on all hosts.
 
     A shared directory identifies accounts by number alone.
