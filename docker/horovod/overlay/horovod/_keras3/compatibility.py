@@ -1,0 +1,69 @@
+"""Let Keras 3 accept spellings of Keras 2 that scripts for Horovod use, and compile models as Horovod needs."""
+
+import functools
+import inspect
+
+import horovod.tensorflow as hvd
+import keras
+from horovod._keras3.optimizer import Distributed, with_loss_scale
+
+
+class CallableList(list):
+    """A list that returns itself when called: ``optimizer.variables()``, as Keras 2 spelled it."""
+
+    def __call__(self):
+        """Return the list."""
+        return self
+
+
+def accept_keras_2_spellings():
+    """Let every optimizer and model of Keras 3 accept what scripts for Horovod pass. A second call does nothing."""
+    optimizer = keras.optimizers.Optimizer
+    if hasattr(optimizer, "lr"):
+        return
+    owners = (*optimizer.__mro__, keras.optimizers.LossScaleOptimizer, keras.optimizers.MultiOptimizer)
+    for base in (owner for owner in owners if "variables" in vars(owner)):
+        base.variables = _callable(vars(base)["variables"])
+    optimizer.lr = property(lambda self: self.learning_rate, lambda self, value: setattr(self, "learning_rate", value))
+    trainer = next(parent for parent in keras.Model.__mro__ if "compile" in vars(parent))
+    trainer.compile = _compile(vars(trainer)["compile"])
+
+
+def _callable(variables):
+    return property(lambda self: CallableList(variables.fget(self)), doc=variables.__doc__)
+
+
+def _compile(original):
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def compile(self, *args, experimental_run_tf_function=None, **kwargs):  # noqa: A001
+        given = signature.bind(self, *args, **kwargs).arguments
+        if hvd.is_initialized():
+            given["optimizer"] = _scaled(self, given)
+            given["jit_compile"] = _without_xla(given)
+        return original(**given)
+
+    return compile
+
+
+def _without_xla(given):
+    """Return jit_compile for a model that is trained with Horovod. Raises ValueError if it cannot be what was asked."""
+    asked = given.get("jit_compile", "auto")
+    if asked is True and isinstance(given["optimizer"], Distributed):
+        raise ValueError(
+            "jit_compile=True with a Horovod DistributedOptimizer: XLA cannot compile Horovod's allreduce; "
+            "compile the model with jit_compile=False"
+        )
+    return False if asked == "auto" else asked
+
+
+def _scaled(model, given):
+    """Return the optimizer, with the loss scale that Keras would put around a distributed one."""
+    optimizer = given.get("optimizer", "rmsprop")
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) and not isinstance(optimizer, Distributed):
+        inner = optimizer.inner_optimizer
+        return with_loss_scale(inner) if isinstance(inner, Distributed) else optimizer
+    wanted = given.get("auto_scale_loss", True) and model.dtype_policy.name == "mixed_float16"
+    has_scale = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    return with_loss_scale(optimizer) if wanted and isinstance(optimizer, Distributed) and not has_scale else optimizer

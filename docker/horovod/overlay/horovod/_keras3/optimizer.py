@@ -1,0 +1,102 @@
+"""Optimizers of Keras 3 that reduce gradients over all ranks before they apply them."""
+
+import keras
+import tensorflow as tf
+from horovod._keras3.reduction import GradientReduction
+
+
+class Distributed:
+    """What a distributed optimizer does apart from the class of Keras that it is made from."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._horovod = GradientReduction(**self._horovod_settings)
+        self._horovod_reduced = False  # by compute_gradients, for the next call of apply
+
+    def register_local_var(self, var):
+        """Keep the gradient of a variable on its rank."""
+        self._horovod.keep_local(var)
+
+    def compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
+        """Return (gradient, variable) pairs, reduced over all ranks if each backward pass is a step.
+
+        Args:
+            loss: A tensor that ``tape`` recorded, or a function that returns one.
+            var_list: Variables to differentiate by.
+            grad_loss: Gradient of the loss, ones by default.
+            tape: The tape that recorded ``loss``.
+        """
+        tape = tf.GradientTape() if tape is None else tape
+        if callable(loss):
+            with tape:
+                loss = loss()
+        gradients = tape.gradient(loss, var_list, grad_loss)
+        if self._horovod.passes == 1:
+            gradients = self._horovod.reduce(gradients, var_list)
+            self._horovod_reduced = True
+        return list(zip(gradients, var_list, strict=True))
+
+    _compute_gradients = compute_gradients
+
+    def apply_gradients(self, grads_and_vars, experimental_aggregate_gradients=None, name=None, **kwargs):
+        """Apply (gradient, variable) pairs; the named arguments are those of Keras 2, and change nothing."""
+        return super().apply_gradients(grads_and_vars, **kwargs)
+
+    def apply(self, grads, trainable_variables=None):
+        """Reduce gradients over all ranks and apply them: after every ``backward_passes_per_step`` calls."""
+        if trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+            if not self.built:  # not in a branch of a condition, which could not keep what is built
+                self.build(trainable_variables)
+        variables = self._trainable_variables if trainable_variables is None else trainable_variables
+        if self._horovod_reduced:
+            self._horovod_reduced = False
+            super().apply(grads, trainable_variables)
+        elif self._horovod.passes == 1:
+            super().apply(self._horovod.reduce(grads, variables), trainable_variables)
+        else:
+            self._apply_every(list(grads), variables)
+
+    def _apply_every(self, gradients, variables):
+        def update():
+            super(Distributed, self).apply(self._horovod.take(gradients, variables), variables)
+            return tf.constant(True)
+
+        def wait():
+            self._iterations.assign_add(1)
+            return tf.constant(False)
+
+        tf.cond(self._horovod.accumulate(gradients, variables), update, wait)
+
+
+def distribute(optimizer, settings):
+    """Return a copy of an optimizer that reduces gradients over all ranks.
+
+    Its class has the name and module of the optimizer's, so a saved model is loaded without Horovod too.
+
+    Args:
+        optimizer: An optimizer of Keras 3.
+        settings: Arguments of GradientReduction.
+    """
+    base = plain_class(optimizer)
+    members = {"_horovod_settings": settings, "_horovod_base": base, "__module__": base.__module__}
+    made = type(base.__name__, (Distributed, base), members)
+    inner = getattr(optimizer, "inner_optimizer", None)
+    known = {} if inner is None else {plain_class(inner).__name__: plain_class(inner)}
+    return made.from_config(optimizer.get_config(), custom_objects=known)
+
+
+def plain_class(optimizer):
+    """Return the class of an optimizer without Horovod."""
+    return getattr(optimizer, "_horovod_base", type(optimizer))
+
+
+def with_loss_scale(optimizer):
+    """Return a LossScaleOptimizer that reduces gradients, made from a distributed optimizer.
+
+    The reduction has to come first: Keras applies no gradients on a rank where one is not finite, and the other ranks
+    would wait for that rank.
+    """
+    inner = plain_class(optimizer).from_config(optimizer.get_config())
+    scaled = keras.optimizers.LossScaleOptimizer(inner, name="loss_scale_optimizer")
+    return distribute(scaled, optimizer._horovod_settings)

@@ -1,0 +1,25 @@
+"""Batch normalization with the mean and variance of the batches of all ranks, for Keras 3."""
+
+import keras
+import tensorflow as tf
+from horovod.tensorflow.mpi_ops import Sum, _allreduce, size
+
+
+class SyncBatchNormalization(keras.layers.BatchNormalization):
+    """Normalize by the mean and variance of the batches of all ranks, which have to be of the same size."""
+
+    def __init__(self, fused=False, **kwargs):
+        if fused in (True, None):
+            raise ValueError("SyncBatchNormalization does not support fused=True.")
+        if not kwargs.get("name"):
+            kwargs["name"] = "sync_batch_normalization"
+        super().__init__(**kwargs)
+        self.supports_jit = False  # XLA cannot compile Horovod's allreduce
+
+    def _moments(self, inputs, mask):
+        mean, variance = super()._moments(inputs, mask)
+        if size() == 1:
+            return mean, variance
+        stacked = tf.stack([mean, variance + tf.square(mean)])  # E[x], E[x²]
+        mean, mean_of_squares = tf.unstack(_allreduce(stacked, op=Sum) / size())
+        return mean, mean_of_squares - tf.square(mean)

@@ -1,0 +1,29 @@
+"""Programs for two ranks, started by tests/trainer/test_horovod_keras.py: they write a line for each check."""
+
+import json
+import os
+import traceback
+from collections.abc import Callable
+
+import horovod.tensorflow as hvd
+
+PREFIX = "CHECK "
+
+
+def execute(checks: dict[str, Callable[[], None]]) -> None:
+    """Execute checks in turn; each line names the check, the rank, and what failed ("" if nothing did)."""
+    hvd.init()
+    for name, check in checks.items():
+        try:
+            check()
+            failure = ""
+        except BaseException:  # reported by the test of this check
+            failure = traceback.format_exc()
+        line = PREFIX + json.dumps({"check": name, "rank": hvd.rank(), "failure": failure}) + "\n"
+        os.write(1, line.encode())  # in one piece
+
+
+def named(scope: dict[str, object]) -> dict[str, Callable[[], None]]:
+    """Return the functions check_NAME of a module by NAME."""
+    found = {name.removeprefix("check_"): value for name, value in scope.items() if name.startswith("check_")}
+    return {name: value for name, value in found.items() if callable(value)}

@@ -1,0 +1,192 @@
+"""horovod.tensorflow.keras with Keras 3, or with Keras 2 if TF_USE_LEGACY_KERAS is 1."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import horovod.keras as hvk
+import horovod.tensorflow as hvt
+import horovod.tensorflow.keras as hvd
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.trainer.horovod_checks import execute, named
+
+KERAS_2 = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
+X = np.random.default_rng(hvt.rank() if hvt.is_initialized() else 0).normal(size=(16, 3)).astype("float32")
+
+
+def network(*extra: Any) -> Any:
+    """Two layers whose weights differ between ranks."""
+    start = keras.initializers.Constant(0.1 * (hvd.rank() + 1))
+    dense = [keras.layers.Dense(2, kernel_initializer=start), keras.layers.Dense(1, kernel_initializer=start)]
+    return keras.Sequential([keras.Input((3,)), dense[0], *extra, dense[1]])
+
+
+def compiled(optimizer: Any, **options: Any) -> Any:
+    model = network()
+    model.compile(optimizer, keras.losses.MeanSquaredError(), experimental_run_tf_function=False, **options)
+    return model
+
+
+def fit(model: Any, *callbacks: Any, epochs: int = 2) -> Any:
+    return model.fit(X, X[:, :1] * (hvd.rank() + 1), 4, epochs, verbose=0, callbacks=list(callbacks))
+
+
+def same(model: Any) -> None:
+    """Assert that all ranks have the same weights."""
+    everywhere = hvt.allgather_object([np.asarray(weight) for weight in model.get_weights()])
+    for ours, theirs in zip(*everywhere, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def apply(optimizer: Any, weights: Any) -> None:
+    """Apply gradients that are 1 on rank 0 and 2 on rank 1."""
+    if KERAS_2:  # reduces where Keras' fit computes gradients
+        loss = lambda: sum(tf.reduce_sum(weight) for weight in weights) * (hvd.rank() + 1.0)  # noqa: E731
+        optimizer.apply_gradients(optimizer.compute_gradients(loss, weights))
+    else:
+        gradients = [tf.ones_like(weight) * (hvd.rank() + 1.0) for weight in weights]
+        optimizer.apply_gradients(zip(gradients, weights, strict=True))
+
+
+def stepped(steps: int = 1, **options: Any) -> float:
+    """A weight that was 0, after steps of SGD by 1 with gradients 1 on rank 0 and 2 on rank 1."""
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), **options)
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")])
+    step = tf.function(lambda: apply(optimizer, model.trainable_variables))
+    for _ in range(steps):
+        step()
+    assert int(np.asarray(optimizer.iterations)) == steps
+    return float(np.asarray(model.get_weights()[0])[0, 0])
+
+
+def check_optimizer_options() -> None:
+    assert stepped() == -1.5
+    assert stepped(op=hvd.Sum) == -3.0
+    assert stepped(gradient_predivide_factor=2.0) == -1.5
+    assert stepped(compression=hvd.Compression.fp16) == -1.5
+    assert stepped(groups=1) == -1.5
+
+
+def check_backward_passes() -> None:
+    options = {"backward_passes_per_step": 2}
+    assert [stepped(steps, **options) for steps in (1, 2, 3)] == [0.0, -3.0, -3.0]
+    assert stepped(2, average_aggregated_gradients=True, **options) == -1.5
+
+
+def check_groups_of_the_tensorflow_api() -> None:
+    optimizer = hvt.DistributedOptimizer(keras.optimizers.SGD(0.1), groups=1)
+    model = network()
+
+    step = tf.function(lambda: apply(optimizer, model.trainable_variables))
+    if KERAS_2:
+        optimizer.build(model.trainable_variables)
+    graph = step.get_concrete_function().graph.as_graph_def(add_shapes=False)
+    operations = {node.op for function in graph.library.function for node in function.node_def}
+    assert "HorovodGroupedAllreduce" in operations
+
+
+def check_fit_with_callbacks() -> None:
+    rate = 0.1 * hvd.size()
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(rate, momentum=0.5))
+    model = compiled(optimizer)
+    warmup = hvd.callbacks.LearningRateWarmupCallback(rate, warmup_epochs=2, steps_per_epoch=4)
+    later = hvd.callbacks.LearningRateScheduleCallback(rate, multiplier=0.1, start_epoch=2)
+    history = fit(
+        model,
+        hvd.callbacks.BroadcastGlobalVariablesCallback(0),
+        hvd.callbacks.MetricAverageCallback(),
+        warmup,
+        later,
+        epochs=4,
+    ).history
+    same(model)
+    assert len(set(hvt.allgather_object(tuple(history["loss"])))) == 1
+    np.testing.assert_allclose(history["lr"], [0.15, 0.2, 0.2, 0.02], rtol=1e-5)
+
+
+def check_local_layers() -> None:
+    model = network()
+    optimizer = hvk.PartialDistributedOptimizer(keras.optimizers.SGD(1.0), local_layers=model.layers[:1])
+    before = [np.asarray(weight) for weight in model.get_weights()]
+    apply(optimizer, model.trainable_variables)
+    moved = [float(np.mean(old - np.asarray(new))) for old, new in zip(before, model.get_weights(), strict=True)]
+    alone = (hvd.rank() + 1) / 2
+    np.testing.assert_allclose(moved, [alone, alone, 1.5, 1.5], rtol=1e-5)
+
+
+def check_local_variables_of_the_broadcast() -> None:
+    model = compiled(keras.optimizers.SGD(0.0))
+    local = list(model.layers[0].variables)
+    fit(model, hvd.callbacks.BroadcastGlobalVariablesCallback(1, local_variables=local), epochs=1)
+    first, second = (float(np.asarray(layer.get_weights()[0])[0, 0]) for layer in model.layers[-2:])
+    np.testing.assert_allclose([first, second], [0.1 * (hvd.rank() + 1), 0.2], rtol=1e-6)
+
+
+def check_load_model() -> None:
+    model = compiled(hvd.DistributedOptimizer(keras.optimizers.Adam(0.01)))
+    fit(model, hvd.callbacks.BroadcastGlobalVariablesCallback(0))
+    path = Path(tempfile.mkdtemp()) / ("model.h5" if KERAS_2 else "model.keras")
+    model.save(path)
+    loaded, plain = hvd.load_model(str(path)), keras.models.load_model(str(path))
+    assert type(plain.optimizer) is keras.optimizers.Adam
+    assert int(np.asarray(loaded.optimizer.iterations)) == 8
+    for ours, theirs in zip(loaded.optimizer.variables, plain.optimizer.variables, strict=True):
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs))
+    fit(loaded)
+    same(loaded)
+
+
+def check_best_model_checkpoint() -> None:
+    callback = hvd.callbacks.BestModelCheckpoint(monitor="loss", save_weights_only=False)
+    callback.filepath = str(Path(tempfile.mkdtemp()) / ("best.h5" if KERAS_2 else "best.keras"))
+    fit(compiled(hvd.DistributedOptimizer(keras.optimizers.SGD(0.01))), callback, epochs=1)
+    assert Path(callback.filepath).is_file()
+
+
+def check_elastic_state() -> None:
+    model = compiled(hvd.DistributedOptimizer(keras.optimizers.Adam(0.01)))
+    fit(model)
+    state = hvd.elastic.KerasState(model, batch=hvd.rank(), epoch=hvd.rank())
+    state.sync()
+    same(model)
+    kept = model.get_weights()
+    fit(model, hvd.elastic.UpdateBatchStateCallback(state), hvd.elastic.UpdateEpochStateCallback(state), epochs=1)
+    assert (state.batch, state.epoch) == (0, 1)
+    state.restore()
+    np.testing.assert_array_equal(np.asarray(model.get_weights()[0]), np.asarray(kept[0]))
+    assert (state.batch, state.epoch) == (0, 0)
+
+
+def check_spellings_of_keras_2() -> None:
+    optimizer = keras.optimizers.Adam(0.25)
+    assert len(list(optimizer.variables())) == len(list(optimizer.variables))
+    assert float(np.asarray(optimizer.lr)) == 0.25
+    optimizer.lr.assign(0.5)
+    assert float(np.asarray(optimizer.learning_rate)) == 0.5
+
+
+def check_xla() -> None:
+    if not KERAS_2:
+        with pytest.raises(ValueError, match="compile the model with jit_compile=False"):
+            compiled(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), jit_compile=True)
+    fit(compiled(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), jit_compile=False), epochs=1)
+
+
+def check_loss_scale() -> None:
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    model = compiled(hvd.DistributedOptimizer(keras.optimizers.SGD(0.01)))
+    keras.mixed_precision.set_global_policy("float32")
+    x = np.full_like(X, np.inf if hvd.rank() else 1.0)  # on one rank no gradient is finite
+    model.fit(x, x[:, :1], 4, 1, verbose=0)
+    assert [bool(np.isfinite(np.asarray(weight)).all()) for weight in model.get_weights()] == [True] * 4
+    fit(model, hvd.callbacks.BroadcastGlobalVariablesCallback(0))
+    same(model)
+
+
+if __name__ == "__main__":
+    execute(named(globals()))

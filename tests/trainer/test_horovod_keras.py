@@ -1,0 +1,72 @@
+"""Horovod's API on two ranks: with TensorFlow 2.21 and Keras 3, and with Keras 2 (tf_keras)."""
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.trainer import launcher
+from tests.trainer.horovod_checks import PREFIX
+
+TENSORS = (
+    "collectives",
+    "broadcast_variables",
+    "gradient_tape",
+    "local_sources",
+    "groups_of_variables_with_one_name",
+    "batch_normalization",
+    "elastic_state_of_variables",
+)
+MODELS = (
+    "optimizer_options",
+    "backward_passes",
+    "groups_of_the_tensorflow_api",
+    "fit_with_callbacks",
+    "local_layers",
+    "local_variables_of_the_broadcast",
+    "load_model",
+    "best_model_checkpoint",
+    "elastic_state",
+    "spellings_of_keras_2",
+    "xla",
+    "loss_scale",
+)
+Failures = dict[str, list[str]]
+
+
+def checked(directory: Path, module: str) -> Failures:
+    """What failed of each check on each rank."""
+    program = [sys.executable, "-m", f"tests.trainer.horovod_checks.{module}"]
+    said = launcher.launch(directory, program, options=["--stall-check-warning-time-seconds", "20"]).stdout
+    print(said)
+    found = defaultdict(list)
+    for line in said.splitlines():
+        _, prefix, found_json = line.partition(PREFIX)
+        if prefix:
+            result = json.loads(found_json)
+            found[result["check"]].append(result["failure"])
+    return found
+
+
+@pytest.fixture(scope="module")
+def tensors(tmp_path_factory: pytest.TempPathFactory) -> Failures:
+    return checked(tmp_path_factory.mktemp("tensors"), "tensors")
+
+
+@pytest.fixture(scope="module", params=["Keras 3", "Keras 2"])
+def models(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Failures:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TF_USE_LEGACY_KERAS", "1" if request.param == "Keras 2" else "0")
+        return checked(tmp_path_factory.mktemp("models"), "models")
+
+
+@pytest.mark.parametrize("check", TENSORS)
+def test_functions_for_tensorflow_take_variables_of_keras_3(tensors: Failures, check: str) -> None:
+    assert tensors[check] == ["", ""]
+
+
+@pytest.mark.parametrize("check", MODELS)
+def test_the_api_for_keras_works_with_keras_3_and_keras_2(models: Failures, check: str) -> None:
+    assert models[check] == ["", ""]
