@@ -23,9 +23,9 @@ means: it counts as exchange.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from orchestrator.schema import LOCAL_DATA, Epoch, Results, Unfinished
+from orchestrator.schema import LOCAL_DATA, Epoch, Results, StepTimes, Unfinished
 
 Bound = Literal["input", "straggler", "network", "compute"]
 FROM: dict[Bound, float] = {"input": 0.10, "straggler": 0.10, "network": 0.15}
@@ -47,19 +47,6 @@ class Explanation:
         return f"{self.finding}. To try: {'; '.join(self.advice)}"
 
 
-class Split(NamedTuple):
-    """One rank's mean seconds per step."""
-
-    input: float
-    compute: float
-    communication: float
-
-    @property
-    def own(self) -> float:
-        """Seconds that the rank takes without waiting for others."""
-        return self.input + self.compute
-
-
 def explain(results: Results) -> Explanation | None:
     """Find the bottleneck of a run.
 
@@ -75,14 +62,14 @@ def explain(results: Results) -> Explanation | None:
     return Explanation(bound, shares[bound], finding, advice)
 
 
-def split(results: Results) -> list[Split]:
+def split(results: Results) -> list[StepTimes]:
     """Return the means of every rank over all steps of this run that were split; an empty list if none were."""
     sums, counted = [[0.0] * 3] * results.world.size, 0
     for steps, epoch in _split_epochs(results):
         parts = zip(epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds, strict=True)
         sums = [[s + steps * p for s, p in zip(*both, strict=True)] for both in zip(sums, parts, strict=True)]
         counted += steps
-    return [Split(*(value / counted for value in rank)) for rank in sums] if counted else []
+    return [StepTimes(*(value / counted for value in rank)) for rank in sums] if counted else []
 
 
 def _split_epochs(results: Results) -> Iterator[tuple[int, Epoch | Unfinished]]:
@@ -104,7 +91,7 @@ def _is_split(epoch: Epoch, ranks: int) -> bool:
     return all(len(part) == ranks for part in (epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds))
 
 
-def _shares(ranks: list[Split]) -> dict[Bound, float]:
+def _shares(ranks: list[StepTimes]) -> dict[Bound, float]:
     whole = fmean(map(sum, ranks))
     return {
         "input": fmean(rank.input for rank in ranks) / whole,
@@ -114,21 +101,21 @@ def _shares(ranks: list[Split]) -> dict[Bound, float]:
     }
 
 
-def _slowest(ranks: list[Split]) -> tuple[int, float]:
+def _slowest(ranks: list[StepTimes]) -> tuple[int, float]:
     """Return the slowest rank and its seconds per step beyond the median of the others."""
-    slowest = max(range(len(ranks)), key=lambda rank: ranks[rank].own)
+    slowest = max(range(len(ranks)), key=lambda rank: ranks[rank].without_waiting)
     others = _without(ranks, slowest)
-    return slowest, ranks[slowest].own - median(rank.own for rank in others) if others else 0.0
+    return slowest, ranks[slowest].without_waiting - median(rank.without_waiting for rank in others) if others else 0.0
 
 
-def _without(ranks: list[Split], one: int) -> list[Split]:
+def _without(ranks: list[StepTimes], one: int) -> list[StepTimes]:
     return ranks[:one] + ranks[one + 1 :]
 
 
 NOT_THE_BATCH = "but not a larger --batch-size, which needs as much data for every image"
 
 
-def _input(results: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
+def _input(results: Results, _: list[StepTimes], share: str) -> tuple[str, list[str]]:
     advice = [f"more cores per rank (each has {results.config.threads}): larger machines, or fewer slots on each"]
     if results.config.dataset == "imagenet":
         advice += [_reading(results), "images stored in fewer pixels, which decode faster"]
@@ -144,10 +131,10 @@ def _reading(results: Results) -> str:
     return f"where cores are idle {prepare}`orchestrator data stage`, which puts shards on every node's own disk"
 
 
-def _straggler(results: Results, ranks: list[Split], share: str) -> tuple[str, list[str]]:
+def _straggler(results: Results, ranks: list[StepTimes], share: str) -> tuple[str, list[str]]:
     slowest, beyond = _slowest(ranks)
     mine, others, host = ranks[slowest], _without(ranks, slowest), results.world.hosts[slowest]
-    usual = Split(*(median(part) for part in zip(*others, strict=True)))
+    usual = StepTimes(*(median(part) for part in zip(*others, strict=True)))
     who = "the other" if len(others) == 1 else "the median of the others"
     if mine.input - usual.input > beyond / 2:
         does = f"waits {mine.input * 1e3:.0f} ms per step for data, {who} {usual.input * 1e3:.0f} ms"
@@ -158,7 +145,7 @@ def _straggler(results: Results, ranks: list[Split], share: str) -> tuple[str, l
     return f"one rank is slow: rank {slowest} on {host} {does}; {share} of the step is spent waiting for it", advice
 
 
-def _network(results: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
+def _network(results: Results, _: list[StepTimes], share: str) -> tuple[str, list[str]]:
     config, passes = results.config, results.config.backward_passes_per_step
     batch = results.effective_batch_size // results.world.size // passes
     advice = [f"a --batch-size above {batch}, which exchanges gradients less often per image"]
@@ -171,7 +158,7 @@ def _network(results: Results, _: list[Split], share: str) -> tuple[str, list[st
     return f"network-bound: {share} of the step waits for the exchange of gradients", advice
 
 
-def _compute(results: Results, _: list[Split], share: str) -> tuple[str, list[str]]:
+def _compute(results: Results, _: list[StepTimes], share: str) -> tuple[str, list[str]]:
     advice = ["more nodes"]
     if results.config.precision == "float32" and "precision" not in results.chosen:
         advice += ["--precision bfloat16 on GPUs, and on CPUs with AVX512_BF16 (`lscpu` names it)"]
@@ -182,7 +169,7 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
-EXPLAINED: dict[Bound, Callable[[Results, list[Split], str], tuple[str, list[str]]]] = {
+EXPLAINED: dict[Bound, Callable[[Results, list[StepTimes], str], tuple[str, list[str]]]] = {
     "input": _input,
     "straggler": _straggler,
     "network": _network,

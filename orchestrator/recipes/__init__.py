@@ -7,7 +7,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.recipes import communication
 from orchestrator.recipes.builtin import HERE, card, datasets, models, samples
 from orchestrator.recipes.select import recipe, require
-from orchestrator.schema import TrainConfig
+from orchestrator.schema import SMALL_IMAGE, TrainConfig
 
 __all__ = [
     "HERE",
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 SYNTHETIC_IMAGES_PER_SLOT = 512
-SMALL_IMAGE = 64  # pixels; some networks downsample smaller images less, and then need another amount of memory
+
 MEMORY_SHARE = 0.9  # share of the free memory that a rank plans to use
 
 

@@ -20,12 +20,13 @@ from orchestrator.cluster import MIN_SHARED_FREE, SHARED
 from orchestrator.config import expanded
 from orchestrator.errors import ConfigError, OrchestratorError, PreflightError
 from orchestrator.recipes import datasets
+from orchestrator.schema import MANIFEST
 from orchestrator.ssh import Session
 
 TIMEOUT, DOWNLOAD_SECONDS = 20.0, 3600.0  # seconds without a byte; seconds for a file
 STALE_SECONDS = 3600.0
 SHARD_BYTES = 128 << 20  # long enough to be read at a disk's full speed, and to be worth a file of its own
-MANIFEST = "manifest.json"
+
 REMEDY = "`orchestrator datasets` says where its files are from; get this one again, or name another --data DIR"
 # `python -m` would import modules from the user's working directory; -P of Python 3.11 prevents it in the same way.
 SAFE = "import sys; sys.path[:] = filter(None, sys.path); import runpy; runpy.run_module({!r}, run_name='__main__')"

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:")
-MPI_TAG = re.compile(r"\[1,\d+\]<(?:stdout|stderr)>:")  # mpirun writes one before every piece of output
+from orchestrator.schema import LOG_TAG, MPI_TAG
+
 LONGEST = 1 << 16  # characters of a line; the rest becomes the next line
 LINE_END = re.compile(r"[\r\n]")
 # TensorFlow 2.21 writes these lines at every start, at any log level. The log file keeps them.
@@ -29,7 +29,7 @@ def lines(pieces: Iterable[bytes]) -> Iterator[Line]:
     """Split a log that comes in ``pieces`` into lines; lines of ranks other than 0 start with the rank's number."""
     in_traceback = False
     for text, lasting in _split(pieces):
-        tag = TAG.match(text)
+        tag = LOG_TAG.match(text)
         words = MPI_TAG.sub("", text[tag.end() :]) if tag else text
         in_traceback = not tag and (in_traceback or words == LAUNCHER_TRACEBACK)
         if words.strip() and not in_traceback and not CHATTER.search(words):

@@ -23,7 +23,7 @@ TFRecord shards have a ``manifest.json``, a :class:`Manifest`, in their director
 :class:`NodeFacts` crosses on the standard output of ``orchestrator.trainer.telemetry.node_facts``.
 """
 
-from orchestrator.schema.data import LOCAL_DATA, Manifest, PrepareConfig, Prepared, Shard, StageConfig, Staged
+from orchestrator.schema.data import LOCAL_DATA, MANIFEST, Manifest, PrepareConfig, Prepared, Shard, StageConfig, Staged
 from orchestrator.schema.names import Address, FileName, MetricName
 from orchestrator.schema.results import (
     Checkpoint,
@@ -33,11 +33,14 @@ from orchestrator.schema.results import (
     Epoch,
     Results,
     Scores,
+    StepTimes,
     Trained,
     Unfinished,
     World,
 )
 from orchestrator.schema.runs import (
+    LOG_TAG,
+    MPI_TAG,
     TERMINATED,
     CheckMessage,
     CheckRank,
@@ -47,10 +50,22 @@ from orchestrator.schema.runs import (
     RunStatus,
     State,
 )
-from orchestrator.schema.training import Compression, Optimizer, Precision, Schedule, StopOrSkip, TrainConfig
+from orchestrator.schema.training import (
+    SMALL_IMAGE,
+    Compression,
+    Optimizer,
+    Precision,
+    Schedule,
+    StopOrSkip,
+    TrainConfig,
+)
 
 __all__ = [
     "LOCAL_DATA",
+    "LOG_TAG",
+    "MANIFEST",
+    "MPI_TAG",
+    "SMALL_IMAGE",
     "TERMINATED",
     "Address",
     "CheckMessage",
@@ -79,6 +94,7 @@ __all__ = [
     "StageConfig",
     "Staged",
     "State",
+    "StepTimes",
     "StopOrSkip",
     "TrainConfig",
     "Trained",

@@ -8,6 +8,7 @@ from orchestrator.schema.file import File
 
 Size = Annotated[int, Field(ge=0, lt=1 << 48)]
 LOCAL_DATA = "/var/lib/orchestrator/data"  # staged data, on every node's own disk
+MANIFEST = "manifest.json"  # in a directory of prepared shards
 
 
 class PrepareConfig(File):

@@ -1,6 +1,6 @@
 """Models of a training run's results, and of the checkpoints from which another run can resume."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -55,6 +55,19 @@ class Unfinished(File):
     input_seconds: list[float]
     compute_seconds: list[float]
     communication_seconds: list[float]
+
+
+class StepTimes(NamedTuple):
+    """Seconds of one rank's training steps by activity."""
+
+    input: float = 0.0
+    compute: float = 0.0
+    communication: float = 0.0
+
+    @property
+    def without_waiting(self) -> float:
+        """Seconds that the rank takes without waiting for others."""
+        return self.input + self.compute
 
 
 class World(File):

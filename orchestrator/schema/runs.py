@@ -1,5 +1,6 @@
 """Models of any run, whatever its program: its ranks, its end, its nodes, and the measurements of `check`."""
 
+import re
 from typing import Literal
 
 from pydantic import Field
@@ -7,6 +8,8 @@ from pydantic import Field
 from orchestrator.schema.file import File, Time
 
 State = Literal["finished", "failed", "stopped"]
+LOG_TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:")  # of a rank's line in a run's log, by the launcher
+MPI_TAG = re.compile(r"\[1,\d+\]<(?:stdout|stderr)>:")  # mpirun writes one before every piece of output
 # Exit code of a run that was asked to end and wrote a checkpoint: EX_TEMPFAIL of BSD's sysexits.h, "try again later".
 TERMINATED = 75
 

@@ -13,6 +13,9 @@ Schedule = Literal["step", "cosine", "exponential", "polynomial"]
 StopOrSkip = Literal["stop", "skip"]
 
 
+SMALL_IMAGE = 64  # pixels; some networks downsample smaller images less, and then need another amount of memory
+
+
 class TrainConfig(File):
     """All settings of a training run, resolved from recipe, cluster.yaml and flags.
 

@@ -14,7 +14,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.schema import Epoch, Trained, Unfinished
+from orchestrator.schema import Epoch, StepTimes, Trained, Unfinished
 from orchestrator.trainer import evaluation, global_metrics, results, stopping
 from orchestrator.trainer.checkpoints.checkpoint import Arrays, CheckpointManager
 from orchestrator.trainer.comm import allreduce
@@ -158,10 +158,9 @@ class Training:
 
     def _unfinished(self) -> "Unfinished | None":
         """Return how the steps of the last epoch were split if it is not in the results; a collective call."""
-        record, closed = self.trainer.telemetry, [epoch.epoch for epoch in self.results.results.epochs]
-        if self.trainer.epoch in closed or not record.counted:
+        telemetry, finished = self.trainer.telemetry, [epoch.epoch for epoch in self.results.results.epochs]
+        if self.trainer.epoch in finished or telemetry.mean is None:
             return None
-        parts = hvd.allgather_object(vars(record.mean))
-        return Unfinished(
-            steps=record.counted, **{f"{name}_seconds": [part[name] for part in parts] for name in parts[0]}
-        )
+        ranks = hvd.allgather_object(telemetry.mean)
+        times = {f"{name}_seconds": [getattr(rank, name) for rank in ranks] for name in StepTimes._fields}
+        return Unfinished(steps=telemetry.counted, **times)

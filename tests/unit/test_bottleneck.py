@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import typer
 
-from orchestrator.bottleneck import Explanation, Split, explain, split
+from orchestrator.bottleneck import Explanation, explain, split
 from orchestrator.cli import app
-from orchestrator.schema import Results, Unfinished, World
+from orchestrator.schema import Results, StepTimes, Unfinished, World
 from tests import builders
 
 
@@ -99,7 +99,7 @@ def test_epochs_count_by_their_steps_without_the_first_of_the_run_which_traces()
     first, second = results((0, 100, 0), steps=[11]).epochs[0], results((300, 100, 0), steps=[41]).epochs[0]
     epochs = [first, second.model_copy(update={"epoch": 2})]
     [rank] = split(builders.results(epochs, world=World(size=1, hosts=["here"])))
-    assert rank == pytest.approx(Split(0.3 * 30 / 40, 0.1, 0.0))
+    assert rank == pytest.approx(StepTimes(0.3 * 30 / 40, 0.1, 0.0))
 
 
 def test_epochs_of_another_number_of_ranks_are_left_out() -> None:
@@ -111,14 +111,14 @@ def test_epochs_of_another_number_of_ranks_are_left_out() -> None:
 def test_epochs_of_the_run_that_is_continued_are_left_out() -> None:
     before, own = results((0, 400, 100), (400, 100, 0), steps=[11]), results((5, 490, 5), (5, 490, 5), steps=[11, 31])
     mixed = own.model_copy(update={"epochs": [before.epochs[0], own.epochs[1]], "epochs_before": 1, "steps_before": 11})
-    assert split(mixed) == [pytest.approx(Split(0.005, 0.490, 0.005))] * 2
+    assert split(mixed) == [pytest.approx(StepTimes(0.005, 0.490, 0.005))] * 2
     assert explain(mixed.model_copy(update={"epochs": before.epochs})) is None
 
 
 def test_the_epoch_within_which_a_run_ended_counts_too() -> None:
     rest = Unfinished(steps=30, input_seconds=[0.3], compute_seconds=[0.1], communication_seconds=[0.0])
     stopped = results((0, 100, 0), steps=[11]).model_copy(update={"unfinished": rest})
-    assert split(stopped) == [pytest.approx(Split(0.3 * 30 / 40, 0.1, 0.0))]
+    assert split(stopped) == [pytest.approx(StepTimes(0.3 * 30 / 40, 0.1, 0.0))]
     alone = explain(stopped.model_copy(update={"epochs": []}))
     assert alone is not None
     assert alone.bound == "input"

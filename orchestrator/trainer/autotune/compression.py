@@ -18,12 +18,12 @@ import tensorflow as tf
 from orchestrator import __version__
 from orchestrator.schema import Compression, TrainConfig
 from orchestrator.schema.file import replaced
+from orchestrator.trainer.autotune import MIN_SPEEDUP
 from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.data import pipeline
 
 PIECE = 1 << 20  # bytes of a gradient in float32; a group of these is measured
 ROUNDS, LIMIT = 6, 2.0  # trials of each kind, and the seconds after which no more begin
-GAIN = 1.15  # a smaller speedup is not worth the second rounding
 
 
 def choose(config: TrainConfig, directory: Path) -> Compression:
@@ -35,7 +35,8 @@ def choose(config: TrainConfig, directory: Path) -> Compression:
         return config.compression
     if hvd.size() == 1 or config.adasum or config.precision != "bfloat16":
         return "none"
-    return "bf16" if _stored_gain(directory.parent, config.threads, lambda: measure_gain(config)) >= GAIN else "none"
+    speedup = _stored_gain(directory.parent, config.threads, lambda: measure_gain(config))
+    return "bf16" if speedup >= MIN_SPEEDUP else "none"
 
 
 def _stored_gain(directory: Path, threads: int, measure: Callable[[], float]) -> float:

@@ -19,9 +19,8 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import Precision
-from orchestrator.trainer.autotune import bf16_probe
+from orchestrator.trainer.autotune import MIN_SPEEDUP, bf16_probe
 
-GAIN = 1.15  # speedup by bfloat16 on the slowest rank; a smaller one is not worth the rounding
 ISA_VARIABLE, ISA_WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
 NO_GAIN: dict[str, float] = {"gain": 0.0, "limited": True}
 
@@ -34,7 +33,7 @@ def choose(wanted: Precision, threads: int) -> Precision:
     gpus = tf.config.get_visible_devices("GPU")
     measured = NO_GAIN if wanted == "float32" else _node_gain(threads, not gpus)
     if wanted == "auto":
-        own = _gpu_precision(gpus[0]) if gpus else "bfloat16" if measured["gain"] >= GAIN else "float32"
+        own = _gpu_precision(gpus[0]) if gpus else "bfloat16" if measured["gain"] >= MIN_SPEEDUP else "float32"
         choices = set(hvd.allgather_object(own))
         wanted = own if len(choices) == 1 else "float32"
     if not gpus and (wanted == "float32" or measured["limited"]):

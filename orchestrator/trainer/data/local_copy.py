@@ -5,8 +5,7 @@ from pathlib import Path
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from orchestrator.schema import LOCAL_DATA
-from orchestrator.trainer.data.manifests import MANIFEST
+from orchestrator.schema import LOCAL_DATA, MANIFEST
 
 LOCAL = Path(LOCAL_DATA)
 

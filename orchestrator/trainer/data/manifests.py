@@ -8,12 +8,11 @@ from typing import TypeVar
 import tensorflow as tf
 from pydantic import BaseModel, ValidationError
 
-from orchestrator.schema import Manifest, Shard, bounded
+from orchestrator.schema import MANIFEST, Manifest, Shard, bounded
 from orchestrator.trainer.data import reading, tfrecord_format
 from orchestrator.trainer.data.bad_samples import reason_of
 from orchestrator.trainer.data.inspection import DataError
 
-MANIFEST = "manifest.json"
 MAX_BYTES = 256 << 20  # of a manifest: ten times the size of ImageNet's
 Described = TypeVar("Described", bound=BaseModel)
 READERS = 16  # parallel reads: a disk behind a network has a long latency, but serves many at once

@@ -20,7 +20,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.schema import Manifest, PrepareConfig, Prepared, Shard
+from orchestrator.schema import MANIFEST, Manifest, PrepareConfig, Prepared, Shard
 from orchestrator.trainer.data import imagenet, manifests, shard_writer, tfrecord_format
 from orchestrator.trainer.data.inspection import DataError
 from orchestrator.trainer.data.shard_writer import Task
@@ -158,7 +158,7 @@ def _require_classes(manifest: Manifest) -> Manifest:
 def _finish(directory: Path, manifest: Manifest) -> None:
     for part in directory.glob(".*.part"):  # of a run that was killed
         part.unlink(missing_ok=True)
-    manifest.write(directory / manifests.MANIFEST)
+    manifest.write(directory / MANIFEST)
 
 
 def _summarise(directory: Path, manifest: Manifest, written: int, seconds: float) -> Prepared:

@@ -22,7 +22,7 @@ os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")  # the head waits for 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from orchestrator.schema import Manifest, Shard, StageConfig, Staged
+from orchestrator.schema import MANIFEST, Manifest, Shard, StageConfig, Staged
 from orchestrator.trainer.data import local_copy, manifests, ring_copy
 from orchestrator.trainer.data.inspection import DataError
 from orchestrator.trainer.data.ring_copy import Group
@@ -85,7 +85,7 @@ def _stage_all(run_directory: Path) -> None:
 
 def _manifest(source: Path) -> Manifest:
     manifest = manifests.read(source)
-    return manifest or sys.exit(f"{source}: no {manifests.MANIFEST}: `orchestrator data prepare` makes it")
+    return manifest or sys.exit(f"{source}: no {MANIFEST}: `orchestrator data prepare` makes it")
 
 
 def _shards(manifest: Manifest) -> list[Shard]:
@@ -131,7 +131,7 @@ def _stage(source: Path, manifest: Manifest, missing: Sequence[Shard], group: Gr
     """
     target = local_copy.LOCAL / source.name
     if missing:
-        (target / manifests.MANIFEST).unlink(missing_ok=True)
+        (target / MANIFEST).unlink(missing_ok=True)
     wanted, missing_names = group.union({shard.name for shard in missing}), {shard.name for shard in missing}
     shards = [shard for shard in _shards(manifest) if shard.name in wanted]
     progress = Progress(len(shards))
@@ -140,8 +140,8 @@ def _stage(source: Path, manifest: Manifest, missing: Sequence[Shard], group: Gr
         ring_copy.copy_shards(source, target, shards_at_once, missing_names, group)
         if group.prints_progress:
             progress.say(shards_at_once)
-    shutil.copyfile(source / manifests.MANIFEST, target / f".{manifests.MANIFEST}")
-    (target / f".{manifests.MANIFEST}").replace(target / manifests.MANIFEST)
+    shutil.copyfile(source / MANIFEST, target / f".{MANIFEST}")
+    (target / f".{MANIFEST}").replace(target / MANIFEST)
     return sum(shard.bytes for shard in shards[group.index :: group.size])
 
 

@@ -3,16 +3,18 @@
 import tensorflow as tf
 from keras import layers
 
+from orchestrator.schema import SMALL_IMAGE
 from orchestrator.trainer.models.initializers import he_normal
 from orchestrator.trainer.models.shared_layers import conv_bn, logits, normalized
 
 # Expansion, filters, blocks, stride of the first block (ibid., table 2).
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
-SMALL_IMAGE = 64  # pixels; for smaller images the first two strides of two are one, which leaves 4x4 of 32x32
 
 
 def mobilenet_v2(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
     """Build seven stages of inverted residual blocks between two convolutions.
+
+    For small images, the first two strides of two are one, which leaves 4x4 of 32x32 pixels.
 
     Args:
         x: Images (batch, height, width, channels) of about unit variance.

@@ -10,9 +10,8 @@ import keras
 import tensorflow as tf
 from keras import layers
 
+from orchestrator.schema import SMALL_IMAGE
 from orchestrator.trainer.models.shared_layers import conv_bn, logits
-
-SMALL_IMAGE = 64  # pixels; for smaller images the bottleneck networks start with one 3x3 convolution and no pooling
 
 
 def resnet20(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
@@ -65,7 +64,10 @@ def resnet101(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
 
 
 def _bottleneck(x: tf.Tensor, image_size: int, classes: int, blocks: tuple[int, ...]) -> tf.Tensor:
-    """Build four stages of 1x1, 3x3, 1x1 blocks with 64 to 512 filters inside and four times as many outside."""
+    """Build four stages of 1x1, 3x3, 1x1 blocks with 64 to 512 filters inside and four times as many outside.
+
+    For small images, the network starts with one 3x3 convolution and no pooling.
+    """
     small = image_size < SMALL_IMAGE
     x = _convolution(x, 64, 3) if small else _convolution(x, 64, 7, 2)
     x = x if small else layers.MaxPooling2D(3, strides=2, padding="same")(x)

@@ -1,13 +1,12 @@
 """Diagnosis of a run's end: the first failure, found in the ranks' records and the log."""
 
-import re
 import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.schema import TERMINATED, Failure, RunStatus, State
+from orchestrator.schema import LOG_TAG, MPI_TAG, TERMINATED, Failure, RunStatus, State
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord, read_all
 
 LAST_LINES = 30
@@ -19,8 +18,6 @@ FOLLOWERS = (
     "Connection reset by peer",
 )
 RAISED = "Traceback (most recent call last):"
-MPI_TAG = re.compile(r"\[1,\d+\]<(?:stdout|stderr)>:")
-TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(stdout|stderr)>:(.*)$")
 
 
 class LauncherEnd(NamedTuple):
@@ -102,5 +99,5 @@ def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Seque
 
 def lines_of(log: Sequence[str], rank: int) -> list[str]:
     """Return the last lines that ``rank`` wrote, from a log whose lines horovodrun tags ``[rank]<stream>:``."""
-    tagged = (TAG.match(line) for line in log)
-    return [MPI_TAG.sub("", match[3]) for match in tagged if match and int(match[1]) == rank][-LAST_LINES:]
+    tags = ((LOG_TAG.match(line), line) for line in log)
+    return [MPI_TAG.sub("", line[tag.end() :]) for tag, line in tags if tag and int(tag[1]) == rank][-LAST_LINES:]

@@ -4,6 +4,7 @@ The step loop itself writes, once a second between two steps: no thread takes th
 rank opens no port. If shared memory cannot be written, training continues without telemetry.
 """
 
+import operator
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from orchestrator.schema import TrainConfig
+from orchestrator.schema import StepTimes, TrainConfig
 from orchestrator.trainer.telemetry import metrics, snapshots
 from orchestrator.trainer.telemetry.metrics import Metric
 
@@ -47,27 +48,6 @@ class Plan:
 
     def progress(self, done: int) -> float:
         return min(1.0, done / self.steps)
-
-
-@dataclass
-class StepTimes:
-    """Seconds of training steps by activity."""
-
-    input: float = 0.0
-    compute: float = 0.0
-    communication: float = 0.0
-
-    @property
-    def whole(self) -> float:
-        return self.input + self.compute + self.communication
-
-    def __truediv__(self, steps: int) -> "StepTimes":
-        return StepTimes(self.input / steps, self.compute / steps, self.communication / steps)
-
-    def __add__(self, other: "StepTimes") -> "StepTimes":
-        return StepTimes(
-            self.input + other.input, self.compute + other.compute, self.communication + other.communication
-        )
 
 
 class Recorder:
@@ -156,17 +136,17 @@ class Recorder:
         self._traced, self._agreement_seconds = True, 0.0
 
     def _observe(self, parts: StepTimes, steps: int) -> None:
-        self._sum, self.counted = self._sum + parts, self.counted + steps
-        each = parts / steps
+        self._sum = StepTimes(*map(operator.add, self._sum, parts))
+        self.counted += steps
         for _ in range(steps):
-            self._metric(metrics.STEP_SECONDS).observe(each.whole)
-            for part, seconds in vars(each).items():
-                self._metric(metrics.STEP_PART_SECONDS, part=part).observe(seconds)
+            self._metric(metrics.STEP_SECONDS).observe(sum(parts) / steps)
+            for part, seconds in parts._asdict().items():
+                self._metric(metrics.STEP_PART_SECONDS, part=part).observe(seconds / steps)
 
     @property
     def mean(self) -> "StepTimes | None":
-        """Mean split of the epoch's steps so far; None before the first step that counts."""
-        return self._sum / self.counted if self.counted else None
+        """Mean times of the epoch's steps so far; None before the first step that counts."""
+        return StepTimes(*(seconds / self.counted for seconds in self._sum)) if self.counted else None
 
     def scores(self, split: str, loss: float, top1: float) -> None:
         """Set the latest scores.

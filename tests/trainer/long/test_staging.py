@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.schema import StageConfig, Staged
-from orchestrator.trainer.data import manifests
+from orchestrator.schema import MANIFEST, StageConfig, Staged
 from tests import samples
 from tests.trainer import launcher
 from tests.trainer.preparing import spoil
@@ -77,7 +76,7 @@ def test_a_shard_that_is_damaged_on_the_shared_storage_is_named_and_leaves_no_ma
     spoil(copy / "records" / "val-00000-of-00002", 70)
     said = stage(copy, 2, fails=True)
     assert f"{copy}/records/val-00000-of-00002: damaged: its SHA-256 is not that of its manifest" in said
-    assert not (copy / "node0" / "records" / manifests.MANIFEST).exists()
+    assert not (copy / "node0" / "records" / MANIFEST).exists()
 
 
 def test_disks_without_room_are_named_before_anything_is_copied(copy: Path) -> None:
@@ -111,7 +110,7 @@ def test_training_reads_what_is_staged_once_every_rank_has_it_and_gets_the_same_
 
 
 def test_a_manifest_of_another_shape_ends_staging_in_one_line(copy: Path) -> None:
-    (copy / "records" / manifests.MANIFEST).write_text('{"label_base": 7, "shards": {}}')
+    (copy / "records" / MANIFEST).write_text('{"label_base": 7, "shards": {}}')
     said = stage(copy, 1, fails=True)
     assert re.search(r"rank 0: .*manifest\.json: label_base: 7: .*`orchestrator data prepare` writes it again", said)
     assert "orchestrator/trainer/data/stage.py" not in said

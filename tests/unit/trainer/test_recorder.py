@@ -9,9 +9,10 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from orchestrator.schema import StepTimes
 from orchestrator.trainer.telemetry import metrics, snapshots
 from orchestrator.trainer.telemetry import recorder as telemetry_recorder
-from orchestrator.trainer.telemetry.recorder import Plan, Recorder, StepTimes
+from orchestrator.trainer.telemetry.recorder import Plan, Recorder
 from tests import samples
 
 RUN = {"run": "resnet20-mnist-1", "model": "resnet20", "dataset": "mnist", "rank": "1"}
