@@ -151,7 +151,7 @@ class CheckpointEntry(File):
 class Checkpoints(File):
     """Content of checkpoints/index.json: the checkpoints in the order of their steps, and the ``best`` by ``top1``.
 
-    A directory beside the index that it does not name is incomplete, or about to be removed.
+    A directory that the index does not list is incomplete, or about to be removed.
     """
 
     entries: list[CheckpointEntry] = Field([])

@@ -79,7 +79,7 @@ def _measure_messages(clock: Clock) -> list[CheckMessage]:
     for size in MESSAGE_SIZES:
         longest = check_size.next_message_seconds([message.latency_seconds for message in messages])
         if clock.seconds() + 2 * longest > check_size.MESSAGE_SECONDS:
-            say(f"messages of {size:,} bytes and more are left out: one takes up to {longest:.1f} s")
+            say(f"messages of {size:,} bytes and more are skipped: each may take {longest:.1f} s")
             break
         messages.append(_measure_message(size))
     return messages

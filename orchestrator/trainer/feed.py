@@ -61,4 +61,4 @@ class Feed:
         trainer = self.trainer
         trainer.damaged.append(sample)
         position = f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch})"
-        print(f"{position}: goes on without {sample}: {reason}", file=sys.stderr, flush=True)
+        print(f"{position}: skipped {sample}: {reason}", file=sys.stderr, flush=True)

@@ -26,7 +26,7 @@ def scores(trainer: Trainer, sums: tf.Tensor, split: str) -> Scores:
     """
     loss, top1, top5, images = sum_scores(trainer, sums, split)
     if not images:
-        problem = "no step's loss was a number" if split == "training" else "no sample could be read"
+        problem = "the loss of no step was a number" if split == "training" else "no sample could be read"
         sys.exit(f"{split}: {problem} {_position(trainer)}")
     return Scores(loss=loss / images, top1=top1 / images, top5=top5 / images, images=int(images))
 
@@ -49,7 +49,7 @@ def sum_scores(trainer: Trainer, sums: tf.Tensor, split: str) -> list[float]:
     sums = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{split}").numpy().tolist()
     if not math.isfinite(sums[0]):
         problem = f"{split} loss is {sums[0]} {_position(trainer)}{_describe_bad_ranks(trainer)}"
-        sys.exit(f"{problem}: a new run with a smaller --learning-rate may help, or --resume with --on-nan skip")
+        sys.exit(f"{problem}: use a smaller --learning-rate in a new run, or --resume with --on-nan skip")
     return list(sums)
 
 
@@ -57,9 +57,9 @@ def _report_skipped(trainer: Trainer) -> None:
     """Report this rank's first skipped step since the last check."""
     guard = trainer.guard
     if guard.on and (step := guard.first_bad_step) is not None:
-        skipped = f"goes on without its update ({guard.skipped} skipped so far)"
+        skipped = f"its update was skipped ({guard.skipped} skipped so far)"
         print(
-            f"rank {hvd.rank()}, step {trainer.steps_before + step}: loss is no number: {skipped}",
+            f"rank {hvd.rank()}, step {trainer.steps_before + step}: loss is not a number: {skipped}",
             file=sys.stderr,
             flush=True,
         )

@@ -55,7 +55,7 @@ class Training:
         ended = trainer.ended or "epochs"
         self.results.end(ended, global_metrics.damaged_samples(trainer), self._unfinished())
         if ended in ("max-time", "terminated"):
-            results.say(f"{ended} after step {trainer.step}: `train --resume {trainer.config.run}` goes on")
+            results.say(f"{ended} after step {trainer.step}: `train --resume {trainer.config.run}` continues it")
         hvd.allgather_object(None)
         return ended
 

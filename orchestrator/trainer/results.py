@@ -127,12 +127,12 @@ def describe_skipped(results: Results) -> str:
     """Describe the samples and steps that a run skipped; empty if there are none."""
     samples, steps = len(results.damaged), results.skipped_steps
     parts = [f"{samples} damaged sample{'s' * (samples != 1)}"] * bool(samples)
-    parts += [f"{steps} step{'s' * (steps != 1)} whose loss was no number"] * bool(steps)
+    parts += [f"{steps} step{'s' * (steps != 1)} whose loss was not a number"] * bool(steps)
     return f"skipped {' and '.join(parts)}" if parts else ""
 
 
 def start(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
-    """Print what is about to be trained and start its results.
+    """Print model, data and ranks, and start the results.
 
     Args:
         directory: Run directory.
@@ -168,7 +168,7 @@ def start(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
         f"learning rate {results.peak_learning_rate:g}, {config.precision}"
     )
     if results.resumed_from:
-        say(f"goes on from {results.resumed_from}, {Path(config.resume or '').name}")
+        say(f"resumes {results.resumed_from} from {Path(config.resume or '').name}")
     return Writer(directory, results, trainer)
 
 

@@ -118,7 +118,7 @@ class StopControl:
         self._call_started = time.monotonic()
 
     def end_call(self, steps: int) -> None:
-        """Record the end of a call of ``steps`` steps; the first one, which traces, is recorded apart."""
+        """Record the end of a call of ``steps`` steps; the first one, which traces, is recorded separately."""
         seconds, self._call_started = time.monotonic() - self._call_started, time.monotonic()
         if self.trainer.step == self.trainer.steps_before + 1:
             return self._record_longest("first", seconds)

@@ -1,4 +1,4 @@
-"""What tests with TensorFlow share. They run inside the node image: see contract/test_trainer_in_image.py."""
+"""Fixtures of the tests with TensorFlow, which run inside the node image (contract/test_trainer_in_image.py)."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from tests.trainer import preparing
+from tests.trainer import class_folders
 
 tf.config.threading.set_intra_op_parallelism_threads(2)
 
@@ -25,14 +25,14 @@ def forget_models() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Class folders in ``folders``, and shards of them in ``records``, made by two ranks."""
-    directory = tmp_path_factory.mktemp("made")
-    preparing.prepare(directory, preparing.folders(directory / "folders"))
+    directory = tmp_path_factory.mktemp("dataset")
+    class_folders.prepare(directory, class_folders.folders(directory / "folders"))
     return directory
 
 
 @pytest.fixture
-def copy(made: Path, tmp_path: Path) -> Path:
-    """The same, to be spoilt."""
-    return Path(shutil.copytree(made, tmp_path / "copy"))
+def dataset_copy(dataset: Path, tmp_path: Path) -> Path:
+    """Copy the data set for a test that damages it."""
+    return Path(shutil.copytree(dataset, tmp_path / "copy"))

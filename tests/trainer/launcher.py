@@ -1,4 +1,4 @@
-"""Runs of the worker side by horovodrun, in this container, each rank inside the shim."""
+"""Start runs of the trainer by horovodrun in this container, each rank inside its wrapper."""
 
 import json
 import os
@@ -17,7 +17,7 @@ HOROVODRUN = Path(sys.executable).with_name("horovodrun")
 def launch(
     directory: Path, program: list[str], ranks: int = 2, controller: str = "gloo", options: Sequence[str] = ()
 ) -> "subprocess.CompletedProcess[str]":
-    """Execute ``program`` on so many ranks; what the launcher writes is the run's log too."""
+    """Run ``program`` on ``ranks`` ranks; the launcher's output becomes the run's log."""
     (directory / "ranks").mkdir(parents=True, exist_ok=True)
     (directory / "program.json").write_text(json.dumps(program))
     launcher = [str(HOROVODRUN), f"--{controller}", "-np", str(ranks), "-H", f"localhost:{ranks}", "--disable-cache"]
@@ -30,11 +30,11 @@ def launch(
         str(directory),
     ]
     environment = {**os.environ, "ORCHESTRATOR_RUN": directory.name, "PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
-    said = subprocess.run(
+    output = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
-    (directory / "log").write_text(said.stdout)
-    return said
+    (directory / "log").write_text(output.stdout)
+    return output
 
 
 def train(

@@ -1,4 +1,4 @@
-"""A small table of which one row may be amiss, and a network for it with normalisation over batches."""
+"""A small table with one row that may be damaged, and a network with batch normalisation for it."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Augmentation: a function of the seed and the sample, and of nothing else."""
+"""Augmentation depends on the seed and the sample alone."""
 
 from pathlib import Path
 
@@ -31,25 +31,25 @@ def views(split: Split, indices: list[int], seed: int, batch: int = 16) -> np.nd
     return np.concatenate([images.numpy() for images, _ in batches])
 
 
-def test_the_same_seed_gives_the_same_views_and_another_seed_others(augmented: Split) -> None:
+def test_views_depend_on_the_seed(augmented: Split) -> None:
     one, again, other = (views(augmented, list(range(20)), seed) for seed in (1, 1, 2))
     assert np.array_equal(one, again)
     assert not np.array_equal(one, other)
 
 
-def test_a_samples_view_depends_neither_on_its_batch_nor_on_its_rank(augmented: Split) -> None:
+def test_view_is_independent_of_batch_and_rank(augmented: Split) -> None:
     everything = views(augmented, list(range(20)), seed=1)
     assert np.array_equal(views(augmented, [13], seed=1)[0], everything[13])
     assert np.array_equal(views(augmented, [5, 13, 2], seed=1, batch=2)[1], everything[13])
 
 
-def test_samples_of_one_epoch_have_views_of_their_own(augmented: Split) -> None:
-    found = views(augmented, list(range(50)), seed=1)
-    assert len({view.tobytes() for view in found}) > 25
+def test_samples_of_an_epoch_have_different_views(augmented: Split) -> None:
+    group = views(augmented, list(range(50)), seed=1)
+    assert len({view.tobytes() for view in group}) > 25
 
 
 def seen(split: Split) -> list[tuple[int, bool]]:
-    """Of two hundred views, from where each is and whether it is mirrored. Fails where one is no crop of the image."""
+    """Return the position of each of 200 views, and whether it is mirrored; fail if a view is no crop of the image."""
     padded = np.pad(ORIGINAL, ((4, 4), (4, 4), (0, 0)))
     crops = {(y, x): padded[y : y + 32, x : x + 32] for y in range(9) for x in range(9)}
     known = {crop[:, ::step].tobytes(): (9 * y + x, step < 0) for (y, x), crop in crops.items() for step in (1, -1)}
@@ -60,30 +60,30 @@ def mirrored(split: Split) -> list[bool]:
     return [is_mirrored for _, is_mirrored in seen(split)]
 
 
-def test_views_are_the_image_moved_by_four_pixels_at_most_and_mirrored_half_of_the_time(augmented: Split) -> None:
+def test_half_of_the_views_are_mirrored(augmented: Split) -> None:
     assert 60 < sum(mirrored(augmented)) < 140
 
 
-def test_what_must_not_be_mirrored_is_moved_alone(tmp_path: Path) -> None:
+def test_views_are_not_mirrored_without_flip(tmp_path: Path) -> None:
     assert not any(mirrored(noise(tmp_path, flip=False)))
 
 
-def test_a_smaller_shift_gives_fewer_views(tmp_path: Path) -> None:
-    found = {view.tobytes() for view in views(noise(tmp_path, shift=1, flip=False), list(range(200)), seed=1)}
-    assert len(found) == 9
+def test_smaller_shift_gives_fewer_views(tmp_path: Path) -> None:
+    group = {view.tobytes() for view in views(noise(tmp_path, shift=1, flip=False), list(range(200)), seed=1)}
+    assert len(group) == 9
 
 
-def test_whether_a_view_is_mirrored_says_nothing_about_where_it_is_from(augmented: Split) -> None:
+def test_mirroring_is_independent_of_the_position(augmented: Split) -> None:
     places: dict[bool, set[int]] = {True: set(), False: set()}
     for place, is_mirrored in seen(augmented):
         places[is_mirrored].add(place)
-    assert all(len(found) > 35 for found in places.values())  # of 81, by a hundred views each
+    assert all(len(group) > 35 for group in places.values())  # of 81, by a hundred views each
     assert all(
-        {place % 9 for place in found} == {place // 9 for place in found} == set(range(9)) for found in places.values()
+        {place % 9 for place in group} == {place // 9 for place in group} == set(range(9)) for group in places.values()
     )
 
 
-def test_the_test_split_is_never_augmented(tmp_path: Path) -> None:
+def test_test_split_is_not_augmented(tmp_path: Path) -> None:
     samples.cifar(tmp_path)
     values = {"dataset": "cifar10", "data": str(tmp_path), "image_size": 32, "channels": 3, "augment": True}
     test = data_batches.load(samples.train_config(**values))[1]

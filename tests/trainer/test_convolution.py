@@ -1,4 +1,4 @@
-"""Our convolution against Keras' own layer."""
+"""Convolution compared with Keras' own layer."""
 
 import keras
 import numpy as np
@@ -42,7 +42,7 @@ def gradients(kind: type[layers.Conv2D], size: Size, stride: int, pixels: int, p
 
 
 @pytest.mark.parametrize(("size", "stride", "pixels", "padding"), PRODUCTS + LEFT_ALONE)
-def test_outputs_and_gradients_are_those_of_keras(size: Size, stride: int, pixels: int, padding: str) -> None:
+def test_outputs_and_gradients_equal_keras(size: Size, stride: int, pixels: int, padding: str) -> None:
     ours, theirs = (gradients(kind, size, stride, pixels, padding) for kind in (Convolution2D, layers.Conv2D))
     for mine, reference in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(mine, reference, rtol=1e-4, atol=1e-3)
@@ -53,7 +53,7 @@ def test_outputs_and_gradients_are_those_of_keras(size: Size, stride: int, pixel
     ("size", "stride", "pixels", "padding", "shifted"),
     [(3, 1, 8, "same", True), (3, 1, 9, "same", True), (3, 1, 8, "valid", False), (5, 1, 8, "same", False)],
 )
-def test_without_avx_512_gradients_of_large_images_are_products_of_shifts(
+def test_large_images_use_shifts_without_avx512(
     monkeypatch: pytest.MonkeyPatch, size: Size, stride: int, pixels: int, padding: str, shifted: bool, at_once: int
 ) -> None:
     asked, by_shifts = [], convolution._by_shifts
@@ -74,7 +74,7 @@ def test_without_avx_512_gradients_of_large_images_are_products_of_shifts(
 
 
 @pytest.mark.parametrize(("size", "stride", "pixels", "padding"), [PRODUCTS[1], PRODUCTS[3]])
-def test_so_they_are_in_sixteen_bits(size: Size, stride: int, pixels: int, padding: str) -> None:
+def test_outputs_and_gradients_equal_keras_in_16_bits(size: Size, stride: int, pixels: int, padding: str) -> None:
     exact = gradients(layers.Conv2D, size, stride, pixels, padding)
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
     for mine, reference in zip(gradients(Convolution2D, size, stride, pixels, padding), exact, strict=True):

@@ -1,4 +1,4 @@
-"""Image files in, views of the asked size out."""
+"""Decoding of image files to views of a given size."""
 
 import base64
 import struct
@@ -48,7 +48,7 @@ def load_imagenet(directory: Path, size: int = 16) -> tuple[Split, Split]:
     return batches.load(samples.train_config(**values))
 
 
-def test_imagenet_gives_views_of_the_asked_size_with_the_class_as_label(imagenet: Path) -> None:
+def test_imagenet_gives_views_of_the_image_size_and_labels(imagenet: Path) -> None:
     train, test = load_imagenet(imagenet)
     images, labels = everything(train)
     assert (images.dtype, images.shape, labels) == (np.uint8, (2, 16, 16, 3), [0, 1])
@@ -57,7 +57,7 @@ def test_imagenet_gives_views_of_the_asked_size_with_the_class_as_label(imagenet
     assert everything(test)[1] == [1]
 
 
-def test_the_view_for_evaluation_is_the_centre(tmp_path: Path) -> None:
+def test_evaluation_view_is_the_centre(tmp_path: Path) -> None:
     """Seven eighths of the short side: of a frame around a square, only the square is seen."""
     image = np.zeros((80, 120, 3), np.uint8)
     image[5:75, 25:95] = 255
@@ -67,7 +67,7 @@ def test_the_view_for_evaluation_is_the_centre(tmp_path: Path) -> None:
     assert view.min() > 200
 
 
-def test_a_grey_jpeg_has_three_channels_too(tmp_path: Path) -> None:
+def test_grey_jpeg_gets_three_channels(tmp_path: Path) -> None:
     grey = bytes(tf.io.encode_jpeg(np.full((40, 40, 1), 99, np.uint8), format="grayscale").numpy())
     samples.imagenet(tmp_path, {"train/n/a.jpg": grey, "val/n/a.jpg": grey})
     images, _ = everything(load_imagenet(tmp_path)[0])
@@ -75,7 +75,7 @@ def test_a_grey_jpeg_has_three_channels_too(tmp_path: Path) -> None:
     assert abs(int(images.mean()) - 99) <= 2
 
 
-def test_a_jpeg_in_four_inks_is_brought_to_three_channels(tmp_path: Path) -> None:
+def test_cmyk_jpeg_gets_three_channels(tmp_path: Path) -> None:
     samples.imagenet(tmp_path, {"train/n/a.jpg": CMYK, "val/n/a.jpg": CMYK})
     for split in load_imagenet(tmp_path):
         images, _ = everything(split)
@@ -89,7 +89,7 @@ def gradient(height: int, width: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", [(50, 90), (90, 50), (7, 200), (1, 1)])
-def test_a_png_with_a_jpegs_name_is_seen_as_the_jpeg_would_be(shape: tuple[int, int]) -> None:
+def test_png_named_jpeg_is_decoded(shape: tuple[int, int]) -> None:
     """ImageNet has one, published as n02105855_2933.JPEG."""
     png, jpeg = tf.io.encode_png(gradient(*shape)), tf.io.encode_jpeg(gradient(*shape), quality=100)
     for view in (decoding.random_view, decoding.central_view):
@@ -99,7 +99,7 @@ def test_a_png_with_a_jpegs_name_is_seen_as_the_jpeg_would_be(shape: tuple[int, 
             np.testing.assert_allclose(of_png, of_jpeg, atol=6)
 
 
-def test_random_views_lie_all_over_the_image_and_are_mirrored_half_of_the_time() -> None:
+def test_random_views_cover_the_image_and_half_are_mirrored() -> None:
     content = tf.io.encode_png(gradient(60, 200))
     views = [decoding.random_view(content, 8, tf.constant([1, number])).numpy() for number in range(200)]
     assert 60 < sum(is_mirrored(view) for view in views) < 140
@@ -112,8 +112,8 @@ def is_mirrored(view: np.ndarray) -> bool:
     return bool(view[0, 0, 0] > view[0, -1, 0])
 
 
-def test_where_a_view_lies_and_whether_it_is_mirrored_are_drawn_from_seeds_of_their_own() -> None:
-    """What the sample's own seed would draw for the mirror says nothing about the view."""
+def test_crop_and_mirroring_use_independent_seeds() -> None:
+    """The sample's own seed does not predict whether the view is mirrored."""
     content, marks = tf.io.encode_png(gradient(60, 200)), tf.constant([[[0.0], [1.0]]])
     matching = 0
     for number in range(200):
@@ -137,12 +137,12 @@ def huge(width: int, height: int) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("form", ["jpeg", "png"])
 @pytest.mark.parametrize("decode", [decoding.whole, partial(decoding.random_view, size=8, seed=tf.constant([1, 2]))])
-def test_decompression_bombs_are_refused_by_their_header(form: str, decode: Callable[..., tf.Tensor]) -> None:
+def test_decompression_bomb_is_refused_by_its_header(form: str, decode: Callable[..., tf.Tensor]) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="20000x30000 pixels, at most 89,478,485 are decoded"):
         decode(huge(20_000, 30_000)[form])
 
 
-def test_a_bomb_among_the_samples_is_named(imagenet: Path) -> None:
+def test_decompression_bomb_among_samples_is_named(imagenet: Path) -> None:
     (imagenet / "train" / "n01" / "a.JPEG").write_bytes(huge(20_000, 30_000)["jpeg"])
     train, _ = batches.load(samples.train_config(dataset="imagenet", data=str(imagenet), image_size=8))
     with pytest.raises(DataError, match=r"n01/a.JPEG: .*20000x30000 pixels"):

@@ -1,4 +1,4 @@
-"""Dropout on two ranks: other units on each of them, and weights that stay equal."""
+"""Dropout on two ranks: different masks, equal weights."""
 
 import re
 import sys
@@ -30,16 +30,16 @@ print("rank", hvd.rank(), [v.numpy().tolist() for v in trainer.model.variables i
 STATE = r"rank (\d) \[\[(\d+), 0\], \[(\d+), 0\]\]"
 
 
-def test_each_rank_begins_its_masks_elsewhere(tmp_path: Path) -> None:
+def test_ranks_start_with_different_dropout_seeds(tmp_path: Path) -> None:
     samples.train_config(**ALEXNET).write(tmp_path / "config.json")
-    said = launcher.launch(tmp_path, [sys.executable, "-c", STATES, str(tmp_path / "config.json")])
-    assert said.returncode == 0, said.stdout
-    seeds = {int(rank): (int(a), int(b)) for rank, a, b in re.findall(STATE, said.stdout)}
+    output = launcher.launch(tmp_path, [sys.executable, "-c", STATES, str(tmp_path / "config.json")])
+    assert output.returncode == 0, output.stdout
+    seeds = {int(rank): (int(a), int(b)) for rank, a, b in re.findall(STATE, output.stdout)}
     assert seeds[1] == (seeds[0][0] + 1, seeds[0][1] + 1)
 
 
-def test_ranks_that_drop_other_units_keep_equal_weights(tmp_path: Path) -> None:
-    """A digest of the weights is written only where both ranks have the same."""
-    said = launcher.train(tmp_path, ranks=2, **ALEXNET)
-    assert said.returncode == 0, said.stdout
+def test_ranks_with_different_masks_keep_equal_weights(tmp_path: Path) -> None:
+    """A digest of the weights is written only if both ranks have the same weights."""
+    output = launcher.train(tmp_path, ranks=2, **ALEXNET)
+    assert output.returncode == 0, output.stdout
     assert len(launcher.results(tmp_path).epochs) == 1

@@ -1,4 +1,4 @@
-"""The networks, against what their papers and others' implementations say of them."""
+"""Networks compared with their papers and other implementations."""
 
 import functools
 import re
@@ -35,13 +35,13 @@ def network(name: str) -> keras.Model:
         ("mobilenet_v2", 3_504_872),  # torchvision, MobileNet_V2_Weights; Sandler et al. 2018, table 4: 3.4 million
     ],
 )
-def test_networks_for_imagenet_have_as_many_parameters_as_published(name: str, published: int) -> None:
+def test_imagenet_networks_have_the_published_parameters(name: str, published: int) -> None:
     model = models.build(name, 299 if name == "inception_v3" else 224, 3, 1000, seed=1)
-    assert trainable(model) == published == said(name)["parameters"]
+    assert trainable(model) == published == output(name)["parameters"]
 
 
-def said(name: str) -> dict[str, int]:
-    """What the network's recipe says of it, on the control side: read without that side's packages."""
+def output(name: str) -> dict[str, int]:
+    """Read the network's recipe without the packages of the control side."""
     text = (RECIPES / f"{name}.yaml").read_text()
     return {key: int(value) for key, value in re.findall(r"\b(parameters|image_size|channels|classes): (\d+)", text)}
 
@@ -51,9 +51,9 @@ def test_every_network_has_a_recipe(name: str) -> None:
     assert (RECIPES / f"{name}.yaml").exists()
 
 
-def test_the_network_for_tables_takes_rows_as_they_are() -> None:
+def test_table_network_takes_rows_unscaled() -> None:
     model = models.build("dense", 1, 6, 3, seed=1)
-    assert trainable(model) == (6 + 1) * 64 + (64 + 1) * 64 + (64 + 1) * 3 == said("dense")["parameters"]
+    assert trainable(model) == (6 + 1) * 64 + (64 + 1) * 64 + (64 + 1) * 3 == output("dense")["parameters"]
     assert (model.inputs[0].dtype, model.input_shape) == ("float32", (None, 1, 1, 6))
     assert model(np.zeros((2, 1, 1, 6), np.float32)).shape == (2, 3)
 
@@ -61,22 +61,20 @@ def test_the_network_for_tables_takes_rows_as_they_are() -> None:
 def test_resnet20_has_the_parameters_of_its_paper() -> None:
     """He et al. 2016, table 6: 0.27 M. Ours has 1x1 projections where the shape changes."""
     count = trainable(models.build("resnet20", 32, 3, 10, seed=1))
-    assert count == 272_474 == said("resnet20")["parameters"]
+    assert count == 272_474 == output("resnet20")["parameters"]
     assert round(count / 1e6, 2) == 0.27
 
 
 @pytest.mark.parametrize(("size", "padding"), [(28, "same"), (32, "valid")])
-def test_lenet_has_the_parameters_of_its_usual_form_and_28_pixels_stand_in_a_frame_of_32(
-    size: int, padding: str
-) -> None:
+def test_lenet_pads_28_pixels_to_32(size: int, padding: str) -> None:
     """LeCun et al. 1998, section II-B, with C3 joined to all of S2: 156 + 2416 + 48120 + 10164 + 850."""
     model = models.build("lenet", size, 1, 10, seed=1)
-    assert trainable(model) == 61_706 == said("lenet")["parameters"]
+    assert trainable(model) == 61_706 == output("lenet")["parameters"]
     assert next(layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)).padding == padding
 
 
 @pytest.mark.parametrize(("name", "layers"), [("resnet20", 20), ("resnet50", 50), ("resnet101", 101)])
-def test_a_networks_name_says_its_layers_with_weights(name: str, layers: int) -> None:
+def test_network_name_counts_its_layers_with_weights(name: str, layers: int) -> None:
     kinds = [type(layer).__name__ for layer in network(name).layers]
     projections = {"resnet20": 2, "resnet50": 4, "resnet101": 4}[name]  # the paper does not count them
     assert kinds.count("Convolution2D") + kinds.count("Dense") - projections == layers
@@ -87,20 +85,20 @@ def first_weights(seed: int) -> list[np.ndarray]:
     return [np.array(variable.numpy()) for variable in model.variables]
 
 
-def test_the_same_seed_draws_the_same_weights_and_another_seed_others() -> None:
+def test_initial_weights_depend_on_the_seed() -> None:
     one, again, other = first_weights(1), first_weights(1), first_weights(2)
     assert all(np.array_equal(a, b) for a, b in zip(one, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def test_weights_do_not_depend_on_what_was_drawn_before() -> None:
+def test_initial_weights_ignore_earlier_draws() -> None:
     before = first_weights(1)
     tf.random.normal([10])
     np.random.default_rng().normal(size=10)
     assert all(np.array_equal(a, b) for a, b in zip(before, first_weights(1), strict=True))
 
 
-def test_the_last_gamma_of_every_bottleneck_block_starts_at_zero_and_no_other() -> None:
+def test_only_the_last_gamma_of_bottleneck_blocks_is_zero() -> None:
     model = models.build("resnet50", 32, 3, 10, seed=1)
     gammas = [layer.gamma.numpy() for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
     assert sum(not gamma.any() for gamma in gammas) == 16
@@ -121,9 +119,7 @@ def test_the_last_gamma_of_every_bottleneck_block_starts_at_zero_and_no_other() 
         ("mobilenet_v2", 28, 1, "mixed_float16"),
     ],
 )
-def test_images_go_in_as_bytes_and_logits_come_out_as_float32(
-    name: str, size: int, channels: int, precision: str
-) -> None:
+def test_models_map_bytes_to_float32_logits(name: str, size: int, channels: int, precision: str) -> None:
     keras.mixed_precision.set_dtype_policy(precision)
     model = models.build(name, size, channels, 7, seed=1)
     images = np.random.default_rng(1).integers(0, 256, (3, size, size, channels), np.uint8)
@@ -134,14 +130,14 @@ def test_images_go_in_as_bytes_and_logits_come_out_as_float32(
 
 
 @pytest.mark.parametrize(("size", "last"), [(28, 4), (32, 4), (64, 2), (224, 7)])
-def test_mobilenet_leaves_small_images_some_pixels(size: int, last: int) -> None:
+def test_mobilenet_downsamples_small_images_less(size: int, last: int) -> None:
     model = models.build("mobilenet_v2", size, 3, 10, seed=1)
     pooling = next(layer for layer in model.layers if isinstance(layer, keras.layers.GlobalAveragePooling2D))
     assert pooling.input.shape[1] == last
 
 
 def masked(rank: int, seed: int = 1) -> np.ndarray:
-    """What a rank's second draw of dropout leaves of a row of ones."""
+    """Return a row of ones after a rank's second draw of dropout."""
     images = keras.Input((100,))
     keras.utils.set_random_seed(seed)
     model = keras.Model(images, keras.layers.Dropout(0.5)(images))
@@ -151,13 +147,13 @@ def masked(rank: int, seed: int = 1) -> np.ndarray:
     return np.array(draws[1])
 
 
-def test_ranks_drop_other_units_and_each_the_same_again() -> None:
+def test_dropout_differs_between_ranks_and_is_reproducible() -> None:
     assert np.array_equal(masked(rank=1), masked(rank=1))
     assert not np.array_equal(masked(rank=0), masked(rank=1))
     assert not np.array_equal(masked(rank=0), masked(rank=0, seed=2))
 
 
-def test_what_dropout_draws_next_is_known_by_the_models_variables_alone() -> None:
+def test_dropout_depends_on_model_variables_alone() -> None:
     keras.utils.set_random_seed(1)
     images = keras.Input((100,))
     one, other = (keras.Model(images, keras.layers.Dropout(0.5)(images)) for _ in range(2))
@@ -169,7 +165,7 @@ def test_what_dropout_draws_next_is_known_by_the_models_variables_alone() -> Non
 
 
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
-def test_weights_stay_float32_where_arithmetic_is_of_16_bits(precision: str) -> None:
+def test_weights_are_float32_in_mixed_precision(precision: str) -> None:
     keras.mixed_precision.set_dtype_policy(precision)
     model = models.build("resnet20", 32, 3, 10, seed=1)
     assert {variable.dtype for variable in model.variables if variable.path != "seed"} == {"float32"}
@@ -177,14 +173,14 @@ def test_weights_stay_float32_where_arithmetic_is_of_16_bits(precision: str) -> 
 
 
 @pytest.mark.parametrize(("size", "first"), [(63, (3, 3)), (64, (7, 7))])
-def test_small_images_begin_with_a_small_convolution_and_without_pooling(size: int, first: tuple[int, int]) -> None:
+def test_small_images_start_with_a_3x3_convolution(size: int, first: tuple[int, int]) -> None:
     model = models.build("resnet50", size, 3, 10, seed=1)
     convolution = next(layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D))
     pooled = any(isinstance(layer, keras.layers.MaxPooling2D) for layer in model.layers)
     assert (convolution.kernel_size, pooled) == (first, first == (7, 7))
 
 
-def test_pixels_are_brought_to_about_unit_variance() -> None:
+def test_pixels_are_scaled_to_unit_variance() -> None:
     model = models.build("resnet20", 32, 3, 10, seed=1)
     scaled = model.layers[1](tf.constant([[[[0, 128, 255]]]], tf.uint8))
     assert scaled.numpy().ravel().tolist() == [-2.0, 0.0, 255 / 64 - 2.0]

@@ -1,4 +1,4 @@
-"""Optimizers, against their papers' own formulas."""
+"""Optimizers compared with the formulas of their papers."""
 
 from typing import Any
 
@@ -24,36 +24,36 @@ def moved(steps: int = 1, shape: tuple[int, ...] = (), **changes: object) -> flo
     return 1.0 - float(np.mean(weight.numpy()))
 
 
-def test_sgd_gathers_momentum_and_nesterov_looks_ahead() -> None:
+def test_sgd_momentum_and_nesterov() -> None:
     assert moved(2, momentum=0.5) == pytest.approx(RATE * GRADIENT * (1 + 1.5), rel=1e-5)
     assert moved(1, momentum=0.5, nesterov=True) == pytest.approx(RATE * GRADIENT * 1.5, rel=1e-5)
 
 
-def test_rmsprop_adds_epsilon_below_the_root() -> None:
+def test_rmsprop_adds_epsilon_inside_the_root() -> None:
     expected = RATE * GRADIENT / (0.1 * GRADIENT**2 + 1.0) ** 0.5
     assert moved(optimizer="rmsprop", rho=0.9, epsilon=1.0, momentum=0.0) == pytest.approx(expected, rel=1e-5)
 
 
-def test_adams_first_step_is_the_learning_rate_whatever_the_gradient() -> None:
+def test_first_step_of_adam_is_the_learning_rate() -> None:
     """Kingma and Ba 2015, section 2.1."""
     assert moved(optimizer="adam", rho=0.999, epsilon=1e-8) == pytest.approx(RATE, rel=1e-4)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "rmsprop", "adam"])
-def test_gradients_beyond_the_norm_are_scaled_down_to_it(optimizer: str) -> None:
+def test_gradients_are_clipped_to_the_norm(optimizer: str) -> None:
     settings: dict[str, Any] = {"optimizer": optimizer, "epsilon": 1.0, "momentum": 0.0}
     clipped, whole = moved(clip_norm=GRADIENT / 4, **settings), moved(**settings)
     assert 0 < clipped < whole
     assert moved(clip_norm=GRADIENT * 4, **settings) == pytest.approx(whole)
 
 
-def test_losses_are_scaled_where_gradients_have_16_bits_and_a_narrow_range() -> None:
+def test_loss_is_scaled_for_float16_alone() -> None:
     made = optimizers.build(samples.train_config(precision="float16"))
     assert isinstance(made, keras.optimizers.LossScaleOptimizer)
 
 
-def test_decay_by_way_of_the_momentum_is_decay_added_to_the_gradient() -> None:
-    """Which it is where gradients are clipped, here far above their norm."""
+def test_decay_via_momentum_equals_decay_of_the_gradient() -> None:
+    """Decay is added to the gradient if gradients are clipped, here far above their norm."""
     settings: dict[str, Any] = {"momentum": 0.9, "weight_decay": 0.1}
     moves = [moved(5, shape=(1, 1), **settings, clip_norm=clip_norm) for clip_norm in (None, GRADIENT * 1000)]
     assert moves[0] == pytest.approx(moves[1], rel=1e-5)

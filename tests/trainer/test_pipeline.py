@@ -1,4 +1,4 @@
-"""The input of an epoch is that of the one before with other samples: nothing is traced anew or stays behind."""
+"""The input pipeline is traced once for all epochs and leaks no memory."""
 
 import os
 from collections.abc import Iterator
@@ -33,9 +33,9 @@ def resident() -> int:
 
 
 @pytest.mark.parametrize("kind", ["folders", "records"])
-def test_epochs_leave_no_memory_behind(made: Path, kind: str) -> None:
+def test_epochs_do_not_leak_memory(dataset: Path, kind: str) -> None:
     """Threads come and go with every epoch, and with them the allocator's pools for them: these have a bound."""
-    split = load(made / kind)
+    split = load(dataset / kind)
     for number in range(WARM):
         epoch(split, number)
     before = resident()
@@ -44,7 +44,7 @@ def test_epochs_leave_no_memory_behind(made: Path, kind: str) -> None:
     assert resident() - before < EPOCHS * LEFT / 4
 
 
-def test_how_a_sample_is_made_is_traced_once_whatever_the_epoch_and_its_length() -> None:
+def test_pipeline_is_traced_once() -> None:
     traced = []
 
     def example(index: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -59,14 +59,14 @@ def test_how_a_sample_is_made_is_traced_once_whatever_the_epoch_and_its_length()
     assert len(traced) == 1
 
 
-def test_two_epochs_that_are_read_at_the_same_time_do_not_mix() -> None:
+def test_epochs_read_in_parallel_do_not_mix() -> None:
     split = Split(6, lambda index, seed: (index, seed), 1)
     one, other = (iter(split.batches(np.array(order), 2, 7, False)) for order in ([0, 1, 2, 3], [5, 4]))
     taken = [next(one)[0].numpy().tolist(), next(other)[0].numpy().tolist(), next(one)[0].numpy().tolist()]
     assert taken == [[0, 1], [5, 4], [2, 3]]
 
 
-def test_batches_for_a_device_are_one_ahead_and_otherwise_the_same() -> None:
+def test_device_batches_are_prefetched_by_one() -> None:
     taken = []
 
     def source() -> Iterator[tuple[tf.Tensor, int]]:
@@ -80,7 +80,7 @@ def test_batches_for_a_device_are_one_ahead_and_otherwise_the_same() -> None:
     assert [batch.result() for batch in pipeline.prefetch_to_device(iter([1, 2]), None)] == [1, 2]
 
 
-def test_a_fault_in_a_batch_for_a_device_is_met_where_the_next_is_asked_for() -> None:
+def test_error_in_a_device_batch_appears_one_batch_early() -> None:
     def source() -> Iterator[tf.Tensor]:
         yield tf.constant(1)
         raise DataError("broken")
@@ -89,6 +89,6 @@ def test_a_fault_in_a_batch_for_a_device_is_met_where_the_next_is_asked_for() ->
         next(pipeline.prefetch_to_device(source(), "CPU:0"))
 
 
-def test_no_samples_make_no_batch() -> None:
+def test_no_samples_give_no_batch() -> None:
     split = Split(6, lambda index, seed: (index, seed), 1)
     assert list(split.batches(np.array([], np.int64), 2, 7, drop_remainder=True)) == []

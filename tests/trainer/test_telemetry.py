@@ -1,4 +1,4 @@
-"""What ranks say of a training while it goes on, and how its steps are split: real ranks, real Horovod."""
+"""Metrics and step times of real ranks while they train."""
 
 import os
 import sys
@@ -82,22 +82,22 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[
     """Two ranks, epochs of two steps; and the last that each rank wrote."""
     directory = tmp_path_factory.mktemp("run") / "watched"
     with watching() as seen:
-        said = launcher.train(directory, ranks=2, epochs=4)
-    assert said.returncode == 0, said.stdout
+        output = launcher.train(directory, ranks=2, epochs=4)
+    assert output.returncode == 0, output.stdout
     last: dict[tuple[str, str, str], float] = {}
     for text in seen:
         last.update(samples(text))
     return directory, last
 
 
-def test_every_rank_is_seen_while_it_trains_and_gone_when_it_has(trained: tuple[Path, dict[Any, float]]) -> None:
+def test_ranks_are_exported_while_they_train(trained: tuple[Path, dict[Any, float]]) -> None:
     _, last = trained
     ranks = {rank for name, rank, _ in last if name == "orchestrator_training_world_size"}
     assert ranks == {"0", "1"}
     assert list(snapshots.DIRECTORY.glob("*.prom")) == []
 
 
-def test_parts_add_up_to_the_steps(trained: tuple[Path, dict[Any, float]]) -> None:
+def test_step_parts_add_up(trained: tuple[Path, dict[Any, float]]) -> None:
     _, last = trained
     for rank in ("0", "1"):
         whole = last["orchestrator_training_step_seconds_sum", rank, ""]
@@ -109,7 +109,7 @@ def test_parts_add_up_to_the_steps(trained: tuple[Path, dict[Any, float]]) -> No
         assert all(piece > 0 for piece in pieces)
 
 
-def test_results_hold_the_mean_split_of_every_epoch_and_rank(trained: tuple[Path, dict[Any, float]]) -> None:
+def test_results_hold_mean_times_of_every_rank(trained: tuple[Path, dict[Any, float]]) -> None:
     directory, _ = trained
     epochs = launcher.results(directory).epochs
     assert all(parts(epoch).shape == (3, 2) for epoch in epochs)
@@ -118,33 +118,33 @@ def test_results_hold_the_mean_split_of_every_epoch_and_rank(trained: tuple[Path
         assert parts(epoch)[:, 0].sum() * steps <= epoch.seconds * 1.01  # the seconds are those of rank 0
 
 
-def test_the_last_that_rank_0_says_is_what_held_the_run_up(trained: tuple[Path, dict[Any, float]]) -> None:
+def test_last_line_is_the_bottleneck(trained: tuple[Path, dict[Any, float]]) -> None:
     directory, _ = trained
-    said = [line for line in (directory / "log").read_text().splitlines() if line.startswith("[0]<stdout>:")]
-    assert said[-1] == f"[0]<stdout>:{explain(launcher.results(directory))}"
+    output = [line for line in (directory / "log").read_text().splitlines() if line.startswith("[0]<stdout>:")]
+    assert output[-1] == f"[0]<stdout>:{explain(launcher.results(directory))}"
 
 
-def test_on_one_rank_nothing_is_communicated(tmp_path: Path) -> None:
-    said = launcher.train(tmp_path / "alone", ranks=1)
-    assert said.returncode == 0, said.stdout
+def test_one_rank_communicates_nothing(tmp_path: Path) -> None:
+    output = launcher.train(tmp_path / "alone", ranks=1)
+    assert output.returncode == 0, output.stdout
     epochs = launcher.results(tmp_path / "alone").epochs
     assert [epoch.communication_seconds for epoch in epochs] == [[pytest.approx(0, abs=1e-3)]] * len(epochs)
 
 
-def test_who_waits_for_a_slow_rank_is_said_and_not_the_slow_rank_itself(tmp_path: Path) -> None:
+def test_waiting_is_counted_on_the_ranks_that_wait(tmp_path: Path) -> None:
     program = tmp_path / "slow.py"
     program.write_text(SLOW_RANK)
-    said = launcher.launch(tmp_path / "run", [sys.executable, str(program)])
-    assert said.returncode == 0, said.stdout
-    lines = {line.partition("rank ")[2] for line in said.stdout.splitlines() if "waited" in line}
+    output = launcher.launch(tmp_path / "run", [sys.executable, str(program)])
+    assert output.returncode == 0, output.stdout
+    lines = {line.partition("rank ")[2] for line in output.stdout.splitlines() if "waited" in line}
     waited = {int(line[0]): float(line.rpartition(" ")[2]) for line in lines}
     assert all("[0.5, 0.5, 0.5]" in line for line in lines)
     assert waited[0] > 0.4
     assert waited[1] < 0.2
 
 
-def test_a_killed_rank_is_served_no_more(tmp_path: Path) -> None:
-    """What the supervisor's sweep does in the end: SIGKILL, after which nobody tidies up."""
+def test_killed_rank_is_no_longer_exported(tmp_path: Path) -> None:
+    """Kill the rank by SIGKILL, as the supervisor's sweep does; no cleanup runs."""
     with watching() as seen:
         trainer = threading.Thread(target=launcher.train, args=(tmp_path / "killed", 1), kwargs={"epochs": 500})
         trainer.start()
@@ -173,6 +173,6 @@ def _command(path: Path) -> str:
         return ""
 
 
-def test_bytes_reduced_are_those_of_the_gradients() -> None:
+def test_reduced_bytes_are_the_size_of_the_gradients() -> None:
     hvd.init()
     assert allreduce.size([tf.TensorShape([3, 4])], train_config()) == 0  # one rank gives nothing to anybody

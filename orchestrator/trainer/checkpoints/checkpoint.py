@@ -61,7 +61,7 @@ class CheckpointManager:
         rank_state = {**epoch_progress, "damaged": damaged, **variables}
         finite, rank_states = zip(*hvd.allgather_object((_weights_are_finite(trainer), rank_state)), strict=True)
         if not all(finite):
-            return say("no checkpoint: some weights are not finite numbers")
+            return say("no checkpoint written: some weights are not finite")
         if hvd.rank() == 0:
             with self.trainer.telemetry.checkpoint(), self.stop_control.measure("checkpoint"):
                 self._write(rank_states, trained)
@@ -81,12 +81,8 @@ class CheckpointManager:
 
         def fill(directory: Path) -> None:
             tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer).write(str(directory / STATE_FILE))
-            np.savez(
-                directory / RANKS_FILE,
-                **{
-                    f"{rank}/{name}": v for rank, rank_state in enumerate(rank_states) for name, v in rank_state.items()
-                },
-            )
+            arrays = {f"{rank}/{name}": v for rank, state in enumerate(rank_states) for name, v in state.items()}
+            np.savez(directory / RANKS_FILE, **arrays)
             point.write(directory / CHECKPOINT_FILE)
 
         position = point.model_dump(include={"epoch", "step", "world"})
@@ -126,16 +122,17 @@ class CheckpointManager:
     def _restore(self, source: Path, point: Checkpoint) -> Arrays:
         trainer, same_world = self.trainer, point.world == hvd.size()
         if not same_world and point.trained is None:
-            raise ValueError(f"it is of {point.world} ranks and within an epoch, and here are {hvd.size()}")
-        initial_integers = {
-            str(n): v.numpy() for n, v in enumerate(trainer.model.non_trainable_variables) if _is_integer(v)
-        }
+            raise ValueError(
+                f"it is within an epoch and has {point.world} ranks, this run has {hvd.size()}: use --np {point.world}"
+            )
+        variables = trainer.model.non_trainable_variables
+        initial_integers = {str(n): v.numpy() for n, v in enumerate(variables) if _is_integer(v)}
         if hvd.rank() == 0:
             state = tf.train.Checkpoint(model=trainer.model, optimizer=trainer.optimizer)
             state.read(str(source / STATE_FILE)).assert_existing_objects_matched()
         compressed.broadcast_variables([v.value for v in [*trainer.model.variables, *trainer.optimizer.variables]])
         rank_state = _load_rank_state(source, hvd.rank()) if same_world else initial_integers
-        for number, variable in enumerate(trainer.model.non_trainable_variables):
+        for number, variable in enumerate(variables):
             if str(number) in rank_state:
                 variable.assign(rank_state[str(number)])
         trainer.train_split.checker.damaged.update(rank_state.get("damaged", np.array([])).tolist())

@@ -76,10 +76,7 @@ def means(tensors: list[tf.Tensor], kind: str, predivide: float, name: str) -> l
     parts = tf.reshape(_transfer(hvd.alltoall, _flatten(divided, dtype, world), f"{name}.parts"), [world, -1])
     mean_numbers = _transfer(hvd.allgather, _mean(parts, predivide), f"{name}.means")
     shapes = [tensor.shape for tensor in tensors]
-    return [
-        tf.cast(piece, tf.float32)
-        for piece in _split(mean_numbers, shapes, [_padded_length(shape) for shape in shapes])
-    ]
+    return [tf.cast(piece, tf.float32) for piece in _split(mean_numbers, shapes, [*map(_padded_length, shapes)])]
 
 
 def _mean(parts: tf.Tensor, predivide: float) -> tf.Tensor:

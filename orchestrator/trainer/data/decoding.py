@@ -84,7 +84,7 @@ def _decode_jpeg(content: tf.Tensor, window: Window) -> tf.Tensor:
 def _require_pixel_limit(shape: tf.Tensor) -> tf.Tensor:
     """Return ``shape``, int32 (height, width), unchanged; InvalidArgumentError if it has more than MAX_PIXELS.
 
-    The error comes from parsing a text that is no number, an operation without state: a map with
+    The error comes from parsing a text that is not a number, an operation without state: a map with
     `tf.debugging.assert_less` has no threads in deterministic programs.
     """
     size = tf.strings.as_string(shape)

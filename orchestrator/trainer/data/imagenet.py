@@ -52,7 +52,7 @@ def _images(folder: Path) -> Iterator[str]:
         for entry in entries:
             if entry.name.lower().endswith(SUFFIXES):
                 if not entry.is_file():
-                    raise DataError(f"{entry.path}: expected a JPEG, found another thing than a file")
+                    raise DataError(f"{entry.path}: not a regular file, expected a JPEG")
                 yield entry.name
 
 
@@ -77,7 +77,7 @@ def inspect(directory: Path) -> Found:
     faults = list(filter(None, (_fault(directory / path) for path in _to_open(paths))))
     if faults:
         more = f", and {len(faults) - 1} more that cannot be read" if len(faults) > 1 else ""
-        note = f"what cannot be read will be skipped: {faults[0]}{more}"
+        note = f"unreadable images will be skipped: {faults[0]}{more}"
         raise Damaged(f"{faults[0]}{more}", Found(paths, len(train), len(test), note))
     return Found(paths, len(train), len(test))
 

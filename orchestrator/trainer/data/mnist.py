@@ -44,7 +44,7 @@ def files(directory: Path, split: str) -> "tuple[Path, Path] | None":
         return images, labels
     if images or labels:
         missing = KINDS[1] if images else KINDS[0]
-        raise DataError(f"{images or labels}: {split}-{missing}.gz is missing beside it")
+        raise DataError(f"{images or labels}: {split}-{missing}.gz is missing")
     return None
 
 
@@ -83,7 +83,7 @@ def read_idx(path: Path, magic: int) -> "tuple[list[int], bytes]":
     if len(content) < size:
         raise DataError(f"{path}: truncated: {len(content)} bytes of data, its header says {size}")
     if len(content) > size:
-        raise DataError(f"{path}: more follows the {size} bytes of data that its header says")
+        raise DataError(f"{path}: {len(content)} bytes or more, its header says {size}")
     return shape, content
 
 

@@ -45,9 +45,8 @@ class Progress:
 
     def say(self) -> None:
         if hvd.rank() == 0:
-            written = {
-                name: shard for name in self.unwritten if (shard := shard_writer.read_description(self.directory, name))
-            }
+            shards = {name: shard_writer.read_description(self.directory, name) for name in self.unwritten}
+            written = {name: shard for name, shard in shards.items() if shard}
             self.unwritten -= written.keys()
             self.images += sum(len(shard.lengths) for shard in written.values())
             rate = self.images / max(time.monotonic() - self.started, 1e-3)
@@ -121,11 +120,10 @@ def _write_shards(config: PrepareConfig, tasks: list[Task], pool: ThreadPoolExec
     unreadable: list[str] = []
     for task in mine:
         if task.name not in complete:
-            unreadable += (
-                shard_writer.describe_provided(target, task)
-                if not task.samples
-                else shard_writer.write(config, task, pool)
-            )
+            if task.samples:
+                unreadable += shard_writer.write(config, task, pool)
+            else:
+                unreadable += shard_writer.describe_provided(target, task)
             progress.say()
     all_unreadable = [line for lines in hvd.allgather_object(unreadable) for line in lines]
     progress.say()
@@ -137,7 +135,7 @@ def _manifest(tasks: list[Task], directory: Path, unreadable: list[str]) -> Mani
     if unreadable:
         named = "\n".join([*unreadable[:MAX_NAMED], *(["..."] if len(unreadable) > MAX_NAMED else [])])
         provided = not any(task.samples for task in tasks)
-        remedy = "bring these shards again" if provided else "replace or remove them, or use --skip-unreadable"
+        remedy = "provide these shards again" if provided else "replace or remove them, or use --skip-unreadable"
         sys.exit(f"{len(unreadable)} files cannot be read ({remedy}):\n{named}")
     own = {task.name: shard_writer.read_description(directory, task.name) for task in tasks[hvd.rank() :: hvd.size()]}
     described = {name: shard for part in hvd.allgather_object(own) for name, shard in part.items()}

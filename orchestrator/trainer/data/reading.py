@@ -122,10 +122,10 @@ def tar_files(path: Path, suffix: str, limit: int) -> Iterator[tuple[str, bytes]
                 _skip(source, padded if _has_content(member) else 0, path)
                 continue
             if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
-                raise DataError(f"{path}: {member.name!r} is a link or another thing, expected a file")
+                raise DataError(f"{path}: {member.name!r} is not a regular file")
             yield member.name, _read_exactly(source, member.size, path)
             _skip(source, padded - member.size, path)
-        raise DataError(f"{path}: more than {MAX_PARTS} members: another archive")
+        raise DataError(f"{path}: expected at most {MAX_PARTS} members")
 
 
 def _header(block: bytes, path: Path) -> "tarfile.TarInfo | None":

@@ -101,7 +101,9 @@ def _column_indices(position: str, header: list[str]) -> list[int]:
 
 def _row(position: str, values: list[str], indices: list[int], cells: int) -> Row:
     if len(values) != cells:
-        raise DataError(f"{position}: {len(values)} cells, expected {cells} as in the header: mend or remove the row")
+        raise DataError(
+            f"{position}: {len(values)} cells, expected {cells} as in the header: correct or remove the row"
+        )
     name = values[indices[-1]]
     if name not in CLASSES:
         raise DataError(f"{position}, column class: {_shorten(name)} is none of {', '.join(CLASSES)}")
@@ -115,7 +117,7 @@ def _number(position: str, column: str, text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or value == NOT_MEASURED:
-        raise DataError(f"{position}, column {column}: {_shorten(text)} is no measurement: mend or remove the row")
+        raise DataError(f"{position}, column {column}: {_shorten(text)} is no measurement: correct or remove the row")
     return value
 
 

@@ -85,7 +85,7 @@ def _stage_all(run_directory: Path) -> None:
 
 def _manifest(source: Path) -> Manifest:
     manifest = manifests.read(source)
-    return manifest or sys.exit(f"{source}: no {MANIFEST}: `orchestrator data prepare` makes it")
+    return manifest or sys.exit(f"{source}: no {MANIFEST}: `orchestrator data prepare` writes it")
 
 
 def _shards(manifest: Manifest) -> list[Shard]:
@@ -98,7 +98,7 @@ def _missing(source: Path, manifest: Manifest, pool: ThreadPoolExecutor) -> list
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        sys.exit(f"{directory} on {socket.gethostname()}: {error.strerror}: `orchestrator deploy` makes room for data")
+        sys.exit(f"{directory} on {socket.gethostname()}: {error.strerror}: `orchestrator deploy` creates it")
     for part in directory.glob(".*.part"):  # of a run that was killed
         part.unlink()
     shards = _shards(manifest)
@@ -109,12 +109,11 @@ def _missing(source: Path, manifest: Manifest, pool: ThreadPoolExecutor) -> list
 def _require_space(missing: Sequence[Shard]) -> None:
     """End the program of every rank if a node's disk has too little space."""
     needed, free = sum(shard.bytes for shard in missing), shutil.disk_usage(local_copy.LOCAL).free
-    shortage = (
-        f"{socket.gethostname()} needs {_gib(needed + SPARE)} and has {_gib(free)}" if needed + SPARE > free else ""
-    )
-    shortages = [line for line in hvd.allgather_object(shortage if missing else "") if line]
+    shortage = f"{socket.gethostname()} needs {_gib(needed + SPARE)} and has {_gib(free)}"
+    short = bool(missing) and needed + SPARE > free
+    shortages = [line for line in hvd.allgather_object(shortage if short else "") if line]
     if shortages:
-        sys.exit(f"{local_copy.LOCAL}: too little room: {'; '.join(shortages)} ({_gib(SPARE)} stay free)")
+        sys.exit(f"{local_copy.LOCAL}: too little space: {'; '.join(shortages)} ({_gib(SPARE)} stay free)")
 
 
 def _gib(size: int) -> str:

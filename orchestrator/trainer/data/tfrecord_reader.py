@@ -139,10 +139,8 @@ def _records(directory: Path, shards: Sequence[Shard], label_base: int) -> Recor
     for shard in shards:
         _require_size(directory / shard.name, shard)
     lengths = [np.array(shard.lengths, np.int64) for shard in shards]
-    offsets = [
-        np.cumsum(shard_lengths + tfrecord_format.FRAME) - shard_lengths - tfrecord_format.FRAME
-        for shard_lengths in lengths
-    ]
+    sizes = [content + tfrecord_format.FRAME for content in lengths]
+    offsets = [np.cumsum(size) - size for size in sizes]
     empty = np.empty(0, np.int64)
     return Records(
         paths=[str(directory / shard.name) for shard in shards],

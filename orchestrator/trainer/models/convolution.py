@@ -68,11 +68,8 @@ def _by_shifts(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
     """Compute the gradient of a 3x3 kernel for a few images at a time, so that the temporary matrices stay small."""
     images, height, width, channels = x.shape
     images_at_once = max(1, SHIFTS_BYTES // ((height + 1) * (width + 1) * 3 * channels * x.dtype.size))
-    parts = (
-        [slice(first, first + images_at_once) for first in range(0, images, images_at_once)]
-        if images
-        else [slice(None)]
-    )
+    firsts = range(0, images, images_at_once) if images else ()
+    parts = [slice(first, first + images_at_once) for first in firsts] or [slice(None)]
     return tf.add_n([_of_shifts(x[part], upstream[part]) for part in parts])
 
 

@@ -37,52 +37,47 @@ def inception_v3(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
 
 
 def _stem(x: tf.Tensor) -> tf.Tensor:
-    x = _conv_bn_relu(x, 32, 3, stride=2, padding="valid")
-    x = _conv_bn_relu(_conv_bn_relu(x, 32, 3, padding="valid"), 64, 3)
-    x = _conv_bn_relu(layers.MaxPooling2D(3, strides=2)(x), 80, 1)
-    return layers.MaxPooling2D(3, strides=2)(_conv_bn_relu(x, 192, 3, padding="valid"))
+    x = _conv(x, 32, 3, stride=2, padding="valid")
+    x = _conv(_conv(x, 32, 3, padding="valid"), 64, 3)
+    x = _conv(layers.MaxPooling2D(3, strides=2)(x), 80, 1)
+    return layers.MaxPooling2D(3, strides=2)(_conv(x, 192, 3, padding="valid"))
 
 
 def _module5(x: tf.Tensor, pooled: int) -> tf.Tensor:
     """Build figure 5: one branch has two 3x3 convolutions for a 5x5 one."""
-    double = _conv_bn_relu(_conv_bn_relu(_conv_bn_relu(x, 64, 1), 96, 3), 96, 3)
-    return _joined(
-        _conv_bn_relu(x, 64, 1),
-        _conv_bn_relu(_conv_bn_relu(x, 48, 1), 64, 5),
-        double,
-        _conv_bn_relu(_pooled(x), pooled, 1),
-    )
+    double = _conv(_conv(_conv(x, 64, 1), 96, 3), 96, 3)
+    return _joined(_conv(x, 64, 1), _conv(_conv(x, 48, 1), 64, 5), double, _conv(_pooled(x), pooled, 1))
 
 
 def _reduce5(x: tf.Tensor) -> tf.Tensor:
     """Build figure 10: halve the grid by convolutions and pooling side by side."""
-    double = _conv_bn_relu(_conv_bn_relu(_conv_bn_relu(x, 64, 1), 96, 3), 96, 3, stride=2, padding="valid")
-    return _joined(_conv_bn_relu(x, 384, 3, stride=2, padding="valid"), double, layers.MaxPooling2D(3, strides=2)(x))
+    double = _conv(_conv(_conv(x, 64, 1), 96, 3), 96, 3, stride=2, padding="valid")
+    return _joined(_conv(x, 384, 3, stride=2, padding="valid"), double, layers.MaxPooling2D(3, strides=2)(x))
 
 
 def _module7(x: tf.Tensor, filters: int) -> tf.Tensor:
     """Build figure 6: 7x7 convolutions, each as a 1x7 and a 7x1 one."""
-    once = _conv_bn_relu(_conv_bn_relu(_conv_bn_relu(x, filters, 1), filters, (1, 7)), 192, (7, 1))
-    twice = _conv_bn_relu(x, filters, 1)
+    once = _conv(_conv(_conv(x, filters, 1), filters, (1, 7)), 192, (7, 1))
+    twice = _conv(x, filters, 1)
     for size in ((7, 1), (1, 7), (7, 1)):
-        twice = _conv_bn_relu(twice, filters, size)
-    return _joined(_conv_bn_relu(x, 192, 1), once, _conv_bn_relu(twice, 192, (1, 7)), _conv_bn_relu(_pooled(x), 192, 1))
+        twice = _conv(twice, filters, size)
+    return _joined(_conv(x, 192, 1), once, _conv(twice, 192, (1, 7)), _conv(_pooled(x), 192, 1))
 
 
 def _reduce7(x: tf.Tensor) -> tf.Tensor:
-    three = _conv_bn_relu(_conv_bn_relu(x, 192, 1), 320, 3, stride=2, padding="valid")
-    seven = _conv_bn_relu(_conv_bn_relu(_conv_bn_relu(x, 192, 1), 192, (1, 7)), 192, (7, 1))
-    return _joined(three, _conv_bn_relu(seven, 192, 3, stride=2, padding="valid"), layers.MaxPooling2D(3, strides=2)(x))
+    three = _conv(_conv(x, 192, 1), 320, 3, stride=2, padding="valid")
+    seven = _conv(_conv(_conv(x, 192, 1), 192, (1, 7)), 192, (7, 1))
+    return _joined(three, _conv(seven, 192, 3, stride=2, padding="valid"), layers.MaxPooling2D(3, strides=2)(x))
 
 
 def _wide(x: tf.Tensor) -> tf.Tensor:
     """Build figure 7: the last two branches end in a 1x3 and a 3x1 convolution side by side."""
-    three, double = _conv_bn_relu(x, 384, 1), _conv_bn_relu(_conv_bn_relu(x, 448, 1), 384, 3)
-    ends = [_conv_bn_relu(branch, 384, size) for branch in (three, double) for size in ((1, 3), (3, 1))]
-    return _joined(_conv_bn_relu(x, 320, 1), *ends, _conv_bn_relu(_pooled(x), 192, 1))
+    three, double = _conv(x, 384, 1), _conv(_conv(x, 448, 1), 384, 3)
+    ends = [_conv(branch, 384, size) for branch in (three, double) for size in ((1, 3), (3, 1))]
+    return _joined(_conv(x, 320, 1), *ends, _conv(_pooled(x), 192, 1))
 
 
-def _conv_bn_relu(
+def _conv(
     x: tf.Tensor, filters: int, size: "int | tuple[int, int]", stride: int = 1, padding: str = "same"
 ) -> tf.Tensor:
     return layers.ReLU()(conv_bn(x, filters, size, stride, padding, epsilon=1e-3))

@@ -25,22 +25,22 @@ def mobilenet_v2(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
         Logits (batch, classes).
     """
     small = image_size < SMALL_IMAGE
-    x = _conv_bn_relu(x, 32, 3, stride=1 if small else 2)
+    x = _conv(x, 32, 3, stride=1 if small else 2)
     for expansion, filters, count, first in STAGES:
         for block in range(count):
             stride = first if block == 0 and not (small and filters == 24) else 1
             x = _block(x, expansion, filters, stride)
-    x = layers.GlobalAveragePooling2D()(_conv_bn_relu(x, 1280, 1))
+    x = layers.GlobalAveragePooling2D()(_conv(x, 1280, 1))
     return logits(layers.Dropout(0.2)(x), classes)
 
 
 def _block(x: tf.Tensor, expansion: int, filters: int, stride: int) -> tf.Tensor:
     """Widen, filter each map and narrow without ReLU; add the input if shapes agree."""
-    y = x if expansion == 1 else _conv_bn_relu(x, expansion * x.shape[-1], 1)
+    y = x if expansion == 1 else _conv(x, expansion * x.shape[-1], 1)
     y = layers.DepthwiseConv2D(3, strides=stride, padding="same", use_bias=False, depthwise_initializer=he_normal())(y)
     y = conv_bn(layers.ReLU(6.0)(normalized(y)), filters, 1)
     return layers.Add()([x, y]) if stride == 1 and x.shape[-1] == filters else y
 
 
-def _conv_bn_relu(x: tf.Tensor, filters: int, size: int, stride: int = 1) -> tf.Tensor:
+def _conv(x: tf.Tensor, filters: int, size: int, stride: int = 1) -> tf.Tensor:
     return layers.ReLU(6.0)(conv_bn(x, filters, size, stride))

@@ -92,8 +92,8 @@ class Guard:
     def check(self, position: str) -> None:
         """End the program of every rank if too many steps in a row were skipped."""
         if self.on and int(self._counts[1]) >= MAX_SKIPPED_IN_A_ROW:
-            problem = f"the loss was no number in the last {int(self._counts[1])} steps, {position}"
-            sys.exit(f"{problem}: a new run with a smaller --learning-rate may do better")
+            problem = f"the loss was not a number in the last {int(self._counts[1])} steps, {position}"
+            sys.exit(f"{problem}: use a smaller --learning-rate in a new run")
 
 
 def _run(update: Callable[[], object]) -> tf.Operation:

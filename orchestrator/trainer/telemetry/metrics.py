@@ -44,7 +44,7 @@ STEP_SECONDS = Metric(
     "Time of a whole training step.",
     "seconds",
     "The host's monotonic clock, from the end of one step to the end of the next; an epoch's first begins where its"
-    " input is asked for. Where steps are short and several follow each other in one call, each counts as their mean."
+    " input is asked for. If a call has several short steps, each counts as their mean."
     " The first step of a run, which traces, is left out.",
     buckets=STEP,
 )
@@ -94,21 +94,21 @@ EPOCHS = Metric(
     "gauge",
     "Epochs planned.",
     "epochs",
-    "From the run's settings: fewer where a number of steps ends it before.",
+    "From the run's settings; fewer if --steps ends the run earlier.",
 )
 PROGRESS = Metric(
     "orchestrator_training_progress_ratio",
     "gauge",
     "Steps done of all that are planned.",
     "ratio, 0 to 1",
-    "Set after each step. A run may end before, when its time is up.",
+    "Set after each step. A run may end earlier, at --max-time.",
 )
 START_PROGRESS = Metric(
     "orchestrator_training_start_progress_ratio",
     "gauge",
     "Steps that runs before had done of all that are planned.",
     "ratio, 0 to 1",
-    "Fixed when training begins: above 0 where `train --resume` went on.",
+    "Fixed when training begins: above 0 if the run resumes another.",
 )
 START_TIME = Metric(
     "orchestrator_training_start_time_seconds",
@@ -140,7 +140,7 @@ CHECKPOINT_SECONDS = Metric(
 RESTARTS = Metric(
     "orchestrator_training_restarts_total",
     "counter",
-    "Times this rank of the run was started anew.",
+    "Times this rank of the run was restarted.",
     "restarts",
     "`restarts` of the run's config.json.",
 )

@@ -42,7 +42,7 @@ class Gpus(Collector):
         try:
             self._find_gpus()
         except self._nvml.NVMLError as error:
-            self._print_once(f"no GPU is seen: NVML: {error}")
+            self._print_once(f"no GPU found: NVML: {error}")
             return
         for field in FIELDS:
             yield from self._family(field)

@@ -174,7 +174,7 @@ class Recorder:
         try:
             self._snapshot.write(prometheus_client.generate_latest(self._registry))
         except OSError as error:
-            print(f"rank {self.plan.rank} is not watched: {self._snapshot.path}: {error.strerror}", file=sys.stderr)
+            print(f"rank {self.plan.rank} exports no metrics: {self._snapshot.path}: {error.strerror}", file=sys.stderr)
             self._snapshot = None
 
     def _metric(self, metric: Metric, **labels: str) -> Any:

@@ -1,4 +1,4 @@
-"""A run that is stopped, however, and goes on: as if it had never stopped. Two ranks by horovodrun, in the image."""
+"""Resumed runs equal runs that were never stopped; two ranks by horovodrun, in the image."""
 
 import os
 import signal
@@ -26,8 +26,8 @@ def train(directory: Path, code: int = 0, ranks: int = 2, before: Path | None = 
     if before:
         changes |= {"resume": str(before / "checkpoints" / index(before).entries[-1].name)}
     values = {"run": directory.name, "epochs": EPOCHS, "batch_size": 8, "augment": True, "warmup_epochs": 1, **changes}
-    said = launcher.train(directory, ranks, **values)
-    assert (said.returncode == 0) == (code == 0), said.stdout
+    output = launcher.train(directory, ranks, **values)
+    assert (output.returncode == 0) == (code == 0), output.stdout
     return directory
 
 
@@ -81,11 +81,11 @@ def straight(place: Path) -> Path:
 def killed(place: Path) -> Path:
     """The same, of which rank 1 is killed once its second epoch is there."""
     killed = place / "killed"
-    interrupted(killed, lambda: any(kept.epoch == 2 for kept in index(killed).entries), signal.SIGKILL)
+    interrupted(killed, lambda: any(entry.epoch == 2 for entry in index(killed).entries), signal.SIGKILL)
     return killed
 
 
-def test_a_run_that_was_killed_goes_on_bit_for_bit(place: Path, straight: Path, killed: Path) -> None:
+def test_killed_run_resumes_bit_for_bit(place: Path, straight: Path, killed: Path) -> None:
     assert launcher.results(killed).ended is None
     resumed = train(place / "resumed", before=killed, restarts=1)
     found = launcher.results(resumed)
@@ -94,7 +94,7 @@ def test_a_run_that_was_killed_goes_on_bit_for_bit(place: Path, straight: Path, 
     assert len(epochs(resumed)) == EPOCHS
 
 
-def test_another_number_of_ranks_goes_on_from_the_end_of_an_epoch(place: Path, killed: Path) -> None:
+def test_other_number_of_ranks_resumes_at_the_end_of_an_epoch(place: Path, killed: Path) -> None:
     alone = train(place / "alone", ranks=1, before=killed)
     found = launcher.results(alone).epochs
     done = index(killed).entries[-1].epoch
@@ -104,17 +104,17 @@ def test_another_number_of_ranks_goes_on_from_the_end_of_an_epoch(place: Path, k
     assert (before.epochs_before, before.steps_before) == (done, 8 * done)
 
 
-def test_fewer_ranks_that_have_all_the_steps_that_were_asked_for_make_none(place: Path, killed: Path) -> None:
+def test_resume_makes_no_step_if_all_steps_are_done(place: Path, killed: Path) -> None:
     enough = launcher.results(train(place / "enough", ranks=1, before=killed, steps=10))
     assert (enough.ended, len(enough.epochs)) == ("steps", index(killed).entries[-1].epoch)
 
 
-def test_a_run_that_is_stopped_within_an_epoch_and_again_goes_on_bit_for_bit(place: Path) -> None:
+def test_run_stopped_twice_within_epochs_resumes_bit_for_bit(place: Path) -> None:
     """In bfloat16, with momentum, and with the scores of the epoch that it was stopped in."""
     low: dict[str, Any] = {"precision": "bfloat16"}
     straight = train(place / "straight-16", **low)
     first = train(place / "first-16", steps=6, **low)
-    assert [kept.name for kept in index(first).entries] == ["epoch-0001", "epoch-0002-step-000006"]
+    assert [entry.name for entry in index(first).entries] == ["epoch-0001", "epoch-0002-step-000006"]
     assert [epoch.train.images for epoch in launcher.results(first).epochs] == [64, 32]
     (place / "second-16").mkdir()
     (place / "second-16" / STOP).touch()
@@ -126,7 +126,7 @@ def test_a_run_that_is_stopped_within_an_epoch_and_again_goes_on_bit_for_bit(pla
     assert epochs(third) == epochs(straight)
 
 
-def test_the_epochs_time_is_that_of_both_runs(place: Path) -> None:
+def test_epoch_time_covers_both_runs(place: Path) -> None:
     point = Checkpoint.model_validate_json(
         (place / "first-16" / "checkpoints" / "epoch-0002-step-000006" / "checkpoint.json").read_text()
     )
@@ -136,21 +136,21 @@ def test_the_epochs_time_is_that_of_both_runs(place: Path) -> None:
     assert both.seconds > before.seconds
 
 
-def test_a_rank_that_is_terminated_takes_all_to_a_checkpoint_and_an_exit_code_of_its_own(place: Path) -> None:
+def test_sigterm_of_one_rank_writes_a_checkpoint(place: Path) -> None:
     run = place / "terminated"
     interrupted(run, lambda: index(run).entries, signal.SIGTERM, epochs=500, keep_checkpoints=2)
     found = launcher.results(run)
     assert found.ended == "terminated"
     assert 75 in exit_codes(run)
-    kept = index(run).entries[-1]
-    assert kept.epoch in (len(found.epochs), len(found.epochs) + 1)
+    entry = index(run).entries[-1]
+    assert entry.epoch in (len(found.epochs), len(found.epochs) + 1)
     assert len(index(run).entries) <= 3  # two, and the best
     names = {path.name for path in (run / "checkpoints").iterdir()}
-    assert names == {"index.json", *(kept.name for kept in index(run).entries)}
+    assert names == {"index.json", *(entry.name for entry in index(run).entries)}
     assert "`train --resume terminated` goes on" in (run / "log").read_text()
 
 
-def test_over_open_mpi_too_a_rank_whose_node_goes_takes_all_to_a_checkpoint(place: Path) -> None:
+def test_sigterm_of_one_rank_writes_a_checkpoint_over_mpi(place: Path) -> None:
     run = place / "terminated-mpi"
     interrupted(run, lambda: index(run).entries, signal.SIGTERM, by_shim=True, controller="mpi", epochs=500)
     assert launcher.results(run).ended == "terminated"
@@ -158,15 +158,15 @@ def test_over_open_mpi_too_a_rank_whose_node_goes_takes_all_to_a_checkpoint(plac
     assert index(run).entries[-1].epoch >= len(launcher.results(run).epochs)
 
 
-def test_a_run_that_is_terminated_while_it_evaluates_does_not_go_on_to_the_end_of_it(place: Path) -> None:
+def test_sigterm_interrupts_an_evaluation(place: Path) -> None:
     run, data = place / "evaluating", samples.mnist(place / "held-out", {"train": 70, "t10k": 20000})
     interrupted(run, lambda: index(run).entries, signal.SIGTERM, data=str(data))
     found = launcher.results(run)
     assert (found.ended, found.epochs, 75 in exit_codes(run)) == ("terminated", [], True)
-    assert [(kept.name, kept.top1) for kept in index(run).entries] == [("epoch-0001", None)]
+    assert [(entry.name, entry.top1) for entry in index(run).entries] == [("epoch-0001", None)]
 
 
-def test_a_run_that_is_stopped_within_its_first_epoch_says_what_held_it_up(place: Path) -> None:
+def test_bottleneck_is_reported_within_the_first_epoch(place: Path) -> None:
     run = place / "at-once"
     run.mkdir()
     (run / STOP).touch()
@@ -177,7 +177,7 @@ def test_a_run_that_is_stopped_within_its_first_epoch_says_what_held_it_up(place
     assert f"[0]<stdout>:{explain(found)}" in (run / "log").read_text().splitlines()
 
 
-def test_a_run_whose_time_is_up_leaves_a_checkpoint_and_has_ended_well(place: Path) -> None:
+def test_max_time_leaves_a_checkpoint(place: Path) -> None:
     run = train(place / "short", epochs=500, max_time=1.0)
     assert launcher.results(run).ended == "max-time"
-    assert [kept.name for kept in index(run).entries] == ["epoch-0001-step-000001"]
+    assert [entry.name for entry in index(run).entries] == ["epoch-0001-step-000001"]

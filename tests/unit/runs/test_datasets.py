@@ -75,7 +75,7 @@ def swap(directory: Path) -> None:
         (shutil.rmtree, "no such directory"),
         (lambda directory: [path.unlink() for path in directory.iterdir()], "empty"),
         (truncate, "truncated or not gzip"),
-        (remove_labels, "t10k-labels-idx1-ubyte.gz is missing beside it"),
+        (remove_labels, "t10k-labels-idx1-ubyte.gz is missing"),
         (swap, "not an idx file of images"),
     ],
 )

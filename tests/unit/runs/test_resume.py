@@ -107,7 +107,7 @@ def test_a_last_epoch_that_was_not_evaluated_any_more_is_made_up_for() -> None:
     assert str(continued(FIRST, unseen, epochs=2).resume).endswith("/epoch-0002")
 
 
-def test_another_number_of_ranks_goes_on_from_the_end_of_an_epoch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_number_of_ranks_resumes_at_the_end_of_an_epoch(capsys: pytest.CaptureFixture[str]) -> None:
     assert str(continued(FIRST, WITHIN, np=3).resume).endswith("/epoch-0001")
     said = capsys.readouterr().err
     assert "3 ranks instead of 2: goes on from the end of epoch 1, and not bit for bit" in " ".join(said.split())

@@ -1,4 +1,4 @@
-"""What is measured before TensorFlow is there, with a program of a line in place of the one that measures."""
+"""Start of the bfloat16 benchmark, with a one-line program in its place."""
 
 import signal
 import subprocess
@@ -15,7 +15,7 @@ from tests import samples
 
 @pytest.fixture
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file with a line for each time that the program was started; it dies where nothing is limited."""
+    """Return a file with a line for each start of the program, which fails unless it is limited."""
     program, log = tmp_path / "python", tmp_path / "started"
     program.write_text(f'#!/bin/sh\necho >> {log}\n[ "$LIMITED" ] || kill -ILL $$\necho gain 1.5\n')
     program.chmod(0o755)
@@ -29,7 +29,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def cpuinfo(directory: Path, flags: str) -> Path:
-    """What Linux says of a processor with these."""
+    """Write a cpuinfo file with these flags."""
     (directory / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
     return directory / "cpuinfo"
 
@@ -41,14 +41,14 @@ def begin(directory: Path, **changes: object) -> int:
     return len(bf16_probe._started)
 
 
-def test_what_was_begun_is_not_started_again(started: Path, tmp_path: Path) -> None:
+def test_running_benchmark_is_not_started_again(started: Path, tmp_path: Path) -> None:
     assert begin(tmp_path, precision="auto") == 1
     assert bf16_probe.run_benchmark(1, {}) is None
     assert bf16_probe.run_benchmark(1, {"LIMITED": "yes"}) == "1.5"
     assert started.read_text() == "\n\n"
 
 
-def test_a_program_that_takes_too_long_is_ended(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_benchmark_that_times_out_is_killed(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path(sys.executable).write_text("#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr(bf16_probe, "SECONDS", 0.2)
     slow = bf16_probe._popen(1, {})
@@ -58,7 +58,7 @@ def test_a_program_that_takes_too_long_is_ended(started: Path, monkeypatch: pyte
     assert slow.returncode == -signal.SIGKILL
 
 
-def test_only_a_rank_that_will_ask_begins(started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_benchmark_starts_only_if_needed(started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert begin(tmp_path, precision="float32") == 0
     assert begin(tmp_path, precision="auto", resume="/shared/runs/r/checkpoints/epoch-0001") == 0
     monkeypatch.setenv("HOROVOD_LOCAL_RANK", "1")
@@ -72,21 +72,19 @@ def test_only_a_rank_that_will_ask_begins(started: Path, tmp_path: Path, monkeyp
     ("flags", "programs"),
     [("fpu avx2 fma avx512f avx512_vnni", 0), ("fpu avx2 avx_ne_convert", 1), ("fpu amx_bf16 amx_tile", 1)],
 )
-def test_a_cpu_without_instructions_for_it_is_not_asked(
-    started: Path, tmp_path: Path, flags: str, programs: int
-) -> None:
+def test_cpu_without_bfloat16_is_not_benchmarked(started: Path, tmp_path: Path, flags: str, programs: int) -> None:
     cpuinfo(tmp_path, flags)
     assert begin(tmp_path, precision="auto") == programs
 
 
-def test_where_the_kernel_says_nothing_of_the_cpu_it_is_measured(
+def test_benchmark_runs_if_cpu_flags_are_unknown(
     started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cpu, "CPUINFO", tmp_path / "nowhere")
     assert begin(tmp_path, precision="auto") == 1
 
 
-def test_a_configuration_that_cannot_be_read_is_left_to_others_to_name(started: Path, tmp_path: Path) -> None:
+def test_unreadable_config_starts_no_benchmark(started: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("[")
     bf16_probe.start_in_background(tmp_path)
     bf16_probe.start_in_background(tmp_path / "nowhere")

@@ -1,4 +1,4 @@
-"""How much `check` measures on fast, slow and throttled nodes: the sizes that every rank agrees on."""
+"""Amounts that `check` measures on fast, slow and throttled nodes."""
 
 import math
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def test_a_fast_node_measures_the_whole_step(seconds: Seconds) -> None:
 
 @pytest.mark.parametrize("whole", [5.0, 30.0, 400.0, 2700.0])
 @pytest.mark.parametrize("latency", [0.0, 0.05])
-def test_growing_to_a_slow_nodes_size_keeps_to_the_time(whole: float, latency: float) -> None:
+def test_growth_stays_within_the_time(whole: float, latency: float) -> None:
     side, seconds, spent = simulated(lambda work: latency + whole * work)
     assert seconds <= TARGET
     assert spent + seconds <= check_size.SECONDS
@@ -38,7 +38,7 @@ def test_growing_to_a_slow_nodes_size_keeps_to_the_time(whole: float, latency: f
 
 
 @pytest.mark.parametrize("quota", [0.02, 0.05, 0.5])
-def test_a_quota_that_lets_the_first_milliseconds_through_is_seen(quota: float) -> None:
+def test_quota_with_a_burst_is_detected(quota: float) -> None:
     """Of every 100 ms a share may be computed, as with `docker update --cpus`; the whole step takes 0.6 s of a core."""
 
     def seconds(work: float) -> float:
@@ -49,7 +49,7 @@ def test_a_quota_that_lets_the_first_milliseconds_through_is_seen(quota: float) 
     assert spent + last <= check_size.SECONDS
 
 
-def test_a_hopeless_node_runs_the_least_step_and_no_other() -> None:
+def test_slowest_node_runs_the_smallest_step() -> None:
     assert simulated(lambda _: 60.0) == (check_size.LEAST_SIDE, 60.0, 120.0)
 
 
@@ -63,7 +63,7 @@ def test_a_step_is_no_larger_than_the_one_it_is_compared_with(most: int) -> None
     ("latencies", "seconds"),
     [([], 0.0), ([0.1], 0.1), ([0.1, 0.1], 0.1), ([0.1, 0.2], 1.8), ([0.3, 0.2], 0.2), ([1.0, 0.01, 0.17], 2.73)],
 )
-def test_a_message_takes_what_came_on_top_sixteen_times(latencies: list[float], seconds: float) -> None:
+def test_next_message_is_estimated_from_the_last_increase(latencies: list[float], seconds: float) -> None:
     assert check_size.next_message_seconds(latencies) == pytest.approx(seconds)
 
 

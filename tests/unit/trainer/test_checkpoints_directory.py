@@ -1,4 +1,4 @@
-"""The directory of a run's checkpoints, as a kill at any moment leaves it."""
+"""Directory of checkpoints after a kill at any moment."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,7 @@ from orchestrator.trainer.checkpoints import directory as checkpoints_directory
 from orchestrator.trainer.checkpoints.directory import Storage
 
 
-def kept(name: str, step: int, top1: float | None = None) -> CheckpointEntry:
+def entry(name: str, step: int, top1: float | None = None) -> CheckpointEntry:
     return CheckpointEntry(name=name, epoch=1, step=step, world=2, whole=True, top1=top1)
 
 
@@ -19,23 +19,23 @@ def filled(text: str) -> Callable[[Path], object]:
 
 
 class Killed(BaseException):
-    """What a test ends a write with, as a kill would."""
+    """Raised to end a write as a kill would."""
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> Storage:
-    there = Storage(tmp_path, limit=2)
-    there.add(kept("epoch-0001", 10), filled("first"))
-    return there
+    storage = Storage(tmp_path, limit=2)
+    storage.add(entry("epoch-0001", 10), filled("first"))
+    return storage
 
 
 def named(directory: Path) -> list[str]:
-    """What the checkpoints hold that the index on the disk names."""
+    """Return the contents of the checkpoints that the index on the disk lists."""
     return [(directory / point.name / "state").read_text() for point in checkpoints_directory.read(directory).entries]
 
 
 @pytest.mark.parametrize("last", ["fill", "flush", "rename", "index"])
-def test_a_checkpoint_stays_until_its_successor_of_the_same_name_counts(
+def test_checkpoint_stays_until_its_replacement_is_listed(
     written: Storage, monkeypatch: pytest.MonkeyPatch, last: str
 ) -> None:
     def killed(*arguments: object, **options: object) -> None:
@@ -49,23 +49,23 @@ def test_a_checkpoint_stays_until_its_successor_of_the_same_name_counts(
     if last == "index":
         monkeypatch.setattr(Path, "replace", killed)
     with pytest.raises(Killed):
-        written.add(kept("epoch-0001", 10), fill)
+        written.add(entry("epoch-0001", 10), fill)
     monkeypatch.undo()
     assert named(written.directory) == ["first"]
 
 
-def test_a_checkpoint_written_again_takes_the_place_of_the_other(written: Storage) -> None:
+def test_checkpoint_written_again_replaces_the_other(written: Storage) -> None:
     for text in ("second", "third"):
-        written.add(kept("epoch-0001", 10), filled(text))
+        written.add(entry("epoch-0001", 10), filled(text))
         assert named(written.directory) == [text]
         assert [p.is_dir() for p in written.directory.iterdir()].count(True) == 1
-    assert written.newest == kept("epoch-0001", 10)
-    written.add(kept("epoch-0002", 20, top1=0.5), filled("later"))
+    assert written.newest == entry("epoch-0001", 10)
+    written.add(entry("epoch-0002", 20, top1=0.5), filled("later"))
     assert named(written.directory) == ["third", "later"]
 
 
-def test_what_the_evaluation_gave_is_added_to_a_checkpoint_written_again(written: Storage) -> None:
-    written.add(kept("epoch-0001", 10), filled("second"))
+def test_evaluation_is_added_to_a_replaced_checkpoint(written: Storage) -> None:
+    written.add(entry("epoch-0001", 10), filled("second"))
     assert written.newest
     written.publish(written.newest.model_copy(update={"top1": 0.9}))
     index = checkpoints_directory.read(written.directory)

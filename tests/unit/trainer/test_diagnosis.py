@@ -1,4 +1,4 @@
-"""The first thing that went wrong, looked up among ranks' records and the log."""
+"""First failure of a run, found in the ranks' records and the log."""
 
 import socket
 
@@ -23,7 +23,7 @@ def test_the_rank_that_failed_first_is_the_cause() -> None:
     assert failure.lines == ["Traceback (most recent call last):", "ValueError: negative weight"]
 
 
-def test_a_rank_that_merely_followed_another_is_not_the_cause_even_if_it_ended_earlier() -> None:
+def test_rank_that_followed_another_is_not_the_cause() -> None:
     records = [builders.rank(0, exit_code=1, ended=4.0), builders.rank(1, exit_code=3, ended=5.0)]
     assert diagnosis.first_failure(records, LOG, gone=[]).rank == 1
 
@@ -46,7 +46,7 @@ def test_a_rank_that_the_launcher_ended_is_not_the_cause() -> None:
     assert diagnosis.first_failure(records, [], gone=[]).rank == 1
 
 
-def test_a_rank_that_raised_is_the_cause_though_one_that_followed_it_was_quicker_to_exit() -> None:
+def test_rank_that_raised_is_the_cause_if_a_follower_exits_first() -> None:
     records = [builders.rank(0, exit_code=1, ended=1.0), builders.rank(1, exit_code=143, ended=2.0, terminated=True)]
     log = ["[0]<stderr>:Horovod has been shut down", "[1]<stderr>:Traceback (most recent call last):",
            "[1]<stderr>:ValueError: no"]  # fmt: skip
@@ -60,19 +60,19 @@ def test_a_host_that_is_gone_is_the_cause_before_any_rank() -> None:
 
 
 @pytest.mark.parametrize("records", [[], [builders.rank(0)], [builders.rank(0, exit_code=None)]])
-def test_where_no_rank_failed_the_launcher_did_and_its_last_lines_are_shown(records: list[object]) -> None:
+def test_launcher_is_the_cause_if_no_rank_failed(records: list[object]) -> None:
     log = [f"line {number}" for number in range(100)]
     failure = diagnosis.first_failure(records, log, gone=[])  # type: ignore[arg-type]
     assert (failure.reason, failure.host) == ("launcher", socket.gethostname())
     assert failure.lines == [f"line {number}" for number in range(70, 100)]
 
 
-def test_the_lines_of_a_rank_are_its_own_and_the_last_thirty() -> None:
+def test_lines_of_a_rank_are_its_last_thirty() -> None:
     log = [f"[{number % 2}]<stdout>:line {number}" for number in range(100)]
     assert diagnosis.lines_of(log, 1) == [f"line {number}" for number in range(41, 100, 2)]
 
 
-def test_the_lines_of_a_rank_are_known_by_the_tags_of_open_mpi_too() -> None:
+def test_lines_of_a_rank_are_found_by_tags_of_open_mpi() -> None:
     log = ["[1,0]<stdout>:zero", "[1,1]<stdout>:half [1,1]<stdout>:a line", "[1,11]<stderr>:eleven"]
     assert diagnosis.lines_of(log, 1) == ["half a line"]
     assert diagnosis.lines_of(log, 11) == ["eleven"]

@@ -1,4 +1,4 @@
-"""The exporter as a service runs it: a real process, real files of ranks, scraped over HTTP."""
+"""The exporter as a real process with real snapshots, scraped over HTTP."""
 
 import ast
 import socket
@@ -77,11 +77,11 @@ def recorder(directory: Path, rank: int) -> Recorder:
     return Recorder(samples.train_config(), Plan(rank, 2, 32, 2, 10, 1000), directory)
 
 
-def test_before_there_is_a_rank_nothing_is_served_and_nothing_of_the_exporter_itself(serve: Serve) -> None:
+def test_nothing_is_exported_without_ranks(serve: Serve) -> None:
     assert serve().scrape() == ""
 
 
-def test_all_ranks_of_a_node_are_served_as_one_family_per_metric(serve: Serve, tmp_path: Path) -> None:
+def test_ranks_of_a_node_share_one_family_per_metric(serve: Serve, tmp_path: Path) -> None:
     served = serve()
     with recorder(tmp_path, 0), recorder(tmp_path, 1):
         text = served.scrape()
@@ -91,7 +91,7 @@ def test_all_ranks_of_a_node_are_served_as_one_family_per_metric(serve: Serve, t
     assert served.scrape() == ""
 
 
-def test_it_speaks_what_prometheus_asks_for(serve: Serve, tmp_path: Path) -> None:
+def test_response_is_in_the_format_that_prometheus_requests(serve: Serve, tmp_path: Path) -> None:
     with recorder(tmp_path, 0):
         assert serve().scrape(OPEN_METRICS).endswith("# EOF\n")
 
@@ -106,7 +106,7 @@ def test_it_speaks_what_prometheus_asks_for(serve: Serve, tmp_path: Path) -> Non
         b"",
     ],
 )
-def test_a_file_that_is_no_snapshot_is_passed_over(serve: Serve, tmp_path: Path, content: bytes) -> None:
+def test_file_that_is_no_snapshot_is_ignored(serve: Serve, tmp_path: Path, content: bytes) -> None:
     odd = Snapshot(tmp_path, "odd", 0)
     odd.write(content)
     with recorder(tmp_path, 1):
@@ -114,7 +114,7 @@ def test_a_file_that_is_no_snapshot_is_passed_over(serve: Serve, tmp_path: Path,
     odd.remove()
 
 
-def test_what_is_not_in_the_table_is_not_passed_on() -> None:
+def test_metrics_outside_the_table_are_dropped() -> None:
     name = b"orchestrator_training_epoch"
     assert exporter.read(b"# TYPE node_load1 gauge\nnode_load1 7\n") == []
     assert exporter.read(b"# TYPE %s untyped\n%s 1\n" % (name, name)) == []
@@ -130,36 +130,36 @@ def test_an_address_that_no_interface_has_yet_is_no_error(serve: Serve) -> None:
     assert serve("--interface-of", "192.0.2.1").scrape() == ""
 
 
-def test_gpus_are_served_beside_ranks(serve: Serve, tmp_path: Path) -> None:
+def test_gpus_and_ranks_are_exported(serve: Serve, tmp_path: Path) -> None:
     with recorder(tmp_path, 0):
         text = serve("--nvml", module=ON_STAND_IN).scrape()
     assert 'DCGM_FI_DEV_GPU_UTIL{DCGM_FI_DRIVER_VERSION="550.90.07",UUID="GPU-stand-in-1000",device="nvidia0"' in text
     assert "orchestrator_training_world_size" in text
 
 
-def test_without_a_driver_ranks_are_served_nevertheless(serve: Serve, tmp_path: Path) -> None:
+def test_ranks_are_exported_without_a_gpu_driver(serve: Serve, tmp_path: Path) -> None:
     with recorder(tmp_path, 0):
         text = serve("--nvml").scrape()  # the real NVML, where this machine has none
     assert "orchestrator_training_world_size" in text
 
 
 @pytest.mark.parametrize(
-    ("listen", "said"),
+    ("listen", "output"),
     [
         ("192.0.2.1:9401", "--listen 192.0.2.1:9401: "),
         ("9401", "--listen 9401: is not ADDRESS:PORT, as in 10.0.0.10:9401"),
         ("127.0.0.1:http", "--listen 127.0.0.1:http: is not ADDRESS:PORT, as in 10.0.0.10:9401"),
     ],
 )
-def test_an_address_that_cannot_be_listened_on_ends_it_with_one_line(listen: str, said: str) -> None:
+def test_unusable_listen_address_ends_with_one_line(listen: str, output: str) -> None:
     command = [sys.executable, "-m", REAL, "--listen", listen]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
-    assert line.startswith(said)
+    assert line.startswith(output)
 
 
-def test_it_takes_little_memory(serve: Serve, tmp_path: Path) -> None:
+def test_exporter_takes_little_memory(serve: Serve, tmp_path: Path) -> None:
     served = serve("--nvml", "--interface-of", "127.0.0.1", module=ON_STAND_IN)
     with recorder(tmp_path, 0), recorder(tmp_path, 1):
         for _ in range(20):
@@ -169,7 +169,7 @@ def test_it_takes_little_memory(serve: Serve, tmp_path: Path) -> None:
     assert kilobytes < 40_000
 
 
-def test_it_imports_nothing_heavy() -> None:
+def test_exporter_imports_no_tensorflow() -> None:
     code = "import sys; import orchestrator.trainer.telemetry.exporter; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     names = {name.partition(".")[0] for name in ast.literal_eval(loaded)}

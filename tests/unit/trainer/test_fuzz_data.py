@@ -1,4 +1,4 @@
-"""Any bytes as any file of a data set, and any cut or change of a good one: a data set, or DataError with its name."""
+"""Random and damaged files of data sets: the inspection succeeds, or raises DataError with the file name."""
 
 import gzip
 import struct

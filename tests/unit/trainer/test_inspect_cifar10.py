@@ -16,7 +16,7 @@ def test_the_archive_is_one_file_with_both_splits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["", "cifar-10-batches-bin/"])
-def test_the_unpacked_files_are_found_in_the_directory_or_in_their_folder(tmp_path: Path, folder: str) -> None:
+def test_unpacked_files_are_found_in_both_places(tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir(exist_ok=True)
     for name, count in (("data_batch_1", 3), ("data_batch_2", 3), ("test_batch", 2)):
         (tmp_path / folder / f"{name}.bin").write_bytes(samples.cifar_records(count))
@@ -60,7 +60,7 @@ CIFAR_100 = b"".join(bytes([7, 42]) + bytes(3072) for _ in range(3))  # records 
         (lambda directory: (directory / "notes.txt").touch(), "no CIFAR-10 here"),
     ],
 )
-def test_a_data_set_that_is_not_whole_is_refused(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:
+def test_incomplete_data_set_is_refused(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:
     make(tmp_path)
     with pytest.raises(DataError, match=problem):
         inspect_dataset.inspect("cifar10", tmp_path)

@@ -1,4 +1,4 @@
-"""Looking into directories that somebody named: what is said, whatever the data set."""
+"""Inspection of any data set: messages and JSON output."""
 
 import json
 import os
@@ -26,14 +26,14 @@ NOBODY = 65534
         (lambda path: None, "data: no such directory"),
     ],
 )
-def test_a_path_that_holds_nothing_is_refused(tmp_path: Path, make: Callable[[Path], None], problem: str) -> None:
+def test_empty_path_is_refused(tmp_path: Path, make: Callable[[Path], None], problem: str) -> None:
     make(tmp_path / "data")
     with pytest.raises(DataError, match=problem):
         inspect_dataset.inspect("mnist", tmp_path / "data")
 
 
 @pytest.mark.parametrize("closed", ["", "data", f"data/{IMAGES}.gz"])
-def test_what_may_not_be_read_is_named(ordinary_user: None, tmp_path: Path, closed: str) -> None:
+def test_unreadable_path_is_named(ordinary_user: None, tmp_path: Path, closed: str) -> None:
     samples.mnist(tmp_path / "data", {"t10k": 1200})
     (tmp_path / closed).chmod(0)
     with pytest.raises(DataError, match=r"Permission denied$") as raised:
@@ -44,7 +44,7 @@ def test_what_may_not_be_read_is_named(ordinary_user: None, tmp_path: Path, clos
 
 @pytest.fixture
 def ordinary_user(tmp_path: Path) -> Iterator[None]:
-    """Whoever runs the tests, but not root, who may read everything."""
+    """Run a command as a user other than root, who may read everything."""
     if os.geteuid():
         yield
         return
@@ -63,15 +63,15 @@ def ordinary_user(tmp_path: Path) -> Iterator[None]:
 def ask(directory: Path) -> dict[str, object]:
     """The program's answer, as the control side reads it."""
     command = [sys.executable, "-m", "orchestrator.trainer.data.inspect_dataset", "mnist", str(directory)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    answer: dict[str, object] = json.loads(said)
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    answer: dict[str, object] = json.loads(output)
     return answer
 
 
-def test_the_program_answers_in_json_what_it_found(tmp_path: Path) -> None:
+def test_program_prints_the_data_set_as_json(tmp_path: Path) -> None:
     samples.mnist(tmp_path, {"train": 2, "t10k": 1})
     assert Found(**ask(tmp_path)) == inspect_dataset.inspect("mnist", tmp_path)  # type: ignore[arg-type]
 
 
-def test_the_program_answers_in_json_what_is_wrong(tmp_path: Path) -> None:
+def test_program_prints_the_error_as_json(tmp_path: Path) -> None:
     assert ask(tmp_path) == {"error": f"{tmp_path}: empty", "damaged": False}

@@ -1,4 +1,4 @@
-"""Files of data sets that were made to do harm: one message with the file's name, in little memory and time."""
+"""Hostile files of data sets: one message with the file name, in little memory and time."""
 
 import gzip
 import json
@@ -75,41 +75,41 @@ FILES = {"mnist": IMAGES, "cifar10": ARCHIVE, "sdss": TABLE, "imagenet": JPEG, "
 
 
 def refusal(dataset: str, directory: Path) -> str:
-    """What is said of a data set: one line, not long, with the file's name."""
+    """Return the refusal of a data set: one short line with the file name."""
     with pytest.raises(DataError) as caught:
         inspect_dataset.inspect("imagenet" if dataset == "records" else dataset, directory)
-    said = str(caught.value)
-    assert said.startswith(str(directory))
-    assert len(said.splitlines()) == 1
-    assert len(said) < len(str(directory)) + 400
-    return said
+    output = str(caught.value)
+    assert output.startswith(str(directory))
+    assert len(output.splitlines()) == 1
+    assert len(output) < len(str(directory)) + 400
+    return output
 
 
 ANOTHER_THING: dict[str, tuple[Make, str]] = {
-    "a pipe": (os.mkfifo, "pipe|another thing"),
-    "a directory": (Path.mkdir, "directory|another thing"),
-    "an endless device": (lambda path: path.symlink_to("/dev/zero"), "device|another thing"),
-    "a loop of links": (lambda path: path.symlink_to(path), "symbolic links|another thing"),
-    "a link to nothing": (lambda path: path.symlink_to("nowhere"), "No such file|another thing"),
+    "a pipe": (os.mkfifo, "pipe|not a regular file"),
+    "a directory": (Path.mkdir, "directory|not a regular file"),
+    "an endless device": (lambda path: path.symlink_to("/dev/zero"), "device|not a regular file"),
+    "a loop of links": (lambda path: path.symlink_to(path), "symbolic links|not a regular file"),
+    "a link to nothing": (lambda path: path.symlink_to("nowhere"), "No such file|not a regular file"),
 }
 
 
 @pytest.mark.parametrize("dataset", FILES)
 @pytest.mark.parametrize("thing", ANOTHER_THING)
-def test_another_thing_than_a_file_is_refused_at_once(tmp_path: Path, dataset: str, thing: str) -> None:
+def test_special_files_are_refused_at_once(tmp_path: Path, dataset: str, thing: str) -> None:
     good(dataset, tmp_path)
     make, problem = ANOTHER_THING[thing]
     (tmp_path / FILES[dataset]).unlink()
     make(tmp_path / FILES[dataset])
-    said = refusal(dataset, tmp_path)
-    assert FILES[dataset] in said
-    assert any(word in said for word in problem.split("|"))
+    output = refusal(dataset, tmp_path)
+    assert FILES[dataset] in output
+    assert any(word in output for word in problem.split("|"))
 
 
 HARM: dict[str, list[tuple[str, Callable[[], bytes], str]]] = {
     "mnist": [
         ("zeros", lambda: bomb(b""), "not an idx file"),
-        ("longer than its header", lambda: bomb(idx(1200)), "more follows the 940800 bytes"),
+        ("longer than its header", lambda: bomb(idx(1200)), "bytes or more, its header says 940800"),
         ("a header to fit", lambda: bomb(idx(5_478_274)), "expected at most 536,870,912"),
         ("2^32 images", lambda: gzip.compress(idx(2**32 - 1)), "expected at most 536,870,912"),
         ("many parts", lambda: gzip.compress(b"") * 2000, "more than 1000 parts"),
@@ -169,7 +169,7 @@ def header(length: int) -> bytes:
         for name, content, problem in cases
     ],
 )
-def test_a_file_that_does_harm_is_refused(
+def test_hostile_file_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dataset: str, content: Callable[[], bytes], problem: str
 ) -> None:
     if dataset == "records":
@@ -179,7 +179,7 @@ def test_a_file_that_does_harm_is_refused(
     assert problem in refusal(dataset, tmp_path)
 
 
-def test_tables_have_at_most_so_many_rows_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_rows_of_all_tables_are_limited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     good("sdss", tmp_path)
     monkeypatch.setattr(sdss, "MAX_ROWS", 40)
     assert inspect_dataset.inspect("sdss", tmp_path).train == 36
@@ -194,14 +194,14 @@ def test_large_records_are_refused_without_reading_them(tmp_path: Path) -> None:
     assert "the record at byte 0 has 2,147,483,648 bytes" in refusal("records", tmp_path)
 
 
-def test_unpacked_files_have_at_most_so_many_bytes_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unpacked_bytes_are_limited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("data_batch_1.bin", "test_batch.bin"):
         (tmp_path / name).write_bytes(samples.cifar_records(2))
     monkeypatch.setattr(cifar10, "MAX_BYTES", 3 * cifar10.RECORD)
     assert "test_batch.bin: 6,146 bytes, expected at most 3,073" in refusal("cifar10", tmp_path)
 
 
-def test_joined_and_padded_gzip_is_read_as_before(tmp_path: Path) -> None:
+def test_joined_and_padded_gzip_is_read(tmp_path: Path) -> None:
     content, good_idx = samples.images_idx(1200), tmp_path / "i.gz"
     good_idx.write_bytes(gzip.compress(content[:100]) + gzip.compress(content[100:]) + bytes(99))
     assert mnist.read_idx(good_idx, mnist.IDX_IMAGES) == ([1200, 28, 28], content[16:])
@@ -218,7 +218,7 @@ def test_names_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
     [("mnist", idx(1200)), ("cifar10", member("data_batch_1.bin", 4 * GIB))],
     ids=["mnist", "cifar10"],
 )
-def test_the_program_answers_to_bombs_in_little_memory(tmp_path: Path, dataset: str, start: bytes) -> None:
+def test_bombs_are_refused_in_little_memory(tmp_path: Path, dataset: str, start: bytes) -> None:
     good(dataset, tmp_path)
     (tmp_path / FILES[dataset]).write_bytes(bomb(start))
     limit = f"import resource as r, runpy, sys; r.setrlimit(r.RLIMIT_AS, ({GIB}, {GIB})); sys.argv[:] = sys.argv[1:]; "
@@ -226,11 +226,11 @@ def test_the_program_answers_to_bombs_in_little_memory(tmp_path: Path, dataset: 
         limit + "runpy.run_module('orchestrator.trainer.data.inspect_dataset', run_name='__main__', alter_sys=True)"
     )
     command = [sys.executable, "-c", program, "formats", dataset, str(tmp_path)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-    assert str(tmp_path / FILES[dataset]) in json.loads(said)["error"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert str(tmp_path / FILES[dataset]) in json.loads(output)["error"]
 
 
-def test_the_user_reads_what_is_wrong_and_the_remedy(tmp_path: Path) -> None:
+def test_error_names_the_problem_and_the_remedy(tmp_path: Path) -> None:
     good("sdss", tmp_path)
     (tmp_path / TABLE).unlink()
     os.mkfifo(tmp_path / TABLE)

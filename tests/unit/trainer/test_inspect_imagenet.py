@@ -63,7 +63,7 @@ def only(*names: str) -> Callable[[Path], object]:
         (only("train/n01/a.jpg", "val/n01/a.png"), "no JPEG in val"),
     ],
 )
-def test_a_data_set_that_is_not_whole_is_refused(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:
+def test_incomplete_data_set_is_refused(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:
     make(tmp_path)
     with pytest.raises(DataError, match=problem):
         inspect_dataset.inspect("imagenet", tmp_path)
@@ -91,18 +91,16 @@ def test_a_thousand_classes_are_taken(tmp_path: Path) -> None:
     assert inspect_dataset.inspect("imagenet", tmp_path).train == 1001
 
 
-def test_where_only_images_cannot_be_read_they_are_named_and_the_rest_is_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unreadable_images_are_named_and_the_rest_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     adding(train__n01__x=JPEG[:-2], val__n02__y=b"")(tmp_path)
-    said = {}
+    output = {}
     for skip in (False, True):
         inspect_dataset.main("imagenet", tmp_path, skip)
-        said[skip] = json.loads(capsys.readouterr().out)
+        output[skip] = json.loads(capsys.readouterr().out)
     what = f"{tmp_path}/train/n01/x.jpg: truncated JPEG, and 1 more that cannot be read"
-    assert said[False] == {"error": what, "damaged": True}
-    assert (said[True]["train"], said[True]["test"]) == (4, 2)
-    assert said[True]["note"] == f"what cannot be read will be skipped: {what}"
+    assert output[False] == {"error": what, "damaged": True}
+    assert (output[True]["train"], output[True]["test"]) == (4, 2)
+    assert output[True]["note"] == f"unreadable images will be skipped: {what}"
 
 
 def test_what_is_no_data_set_is_not_to_be_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ def test_pixels_and_labels_are_read_as_they_were_written(tmp_path: Path) -> None
 
 
 def spoilt(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
-    """Changes what the image file holds once it is unpacked."""
+    """Change the unpacked content of the image file."""
 
     def spoil(directory: Path) -> None:
         path = directory / f"{IMAGES}.gz"
@@ -86,7 +86,7 @@ def only_training_set(directory: Path) -> None:
 
 
 def training_images_alone(directory: Path) -> None:
-    """Nobody who brings them wants to train on the test set."""
+    """Users who provide the training images do not want to train on the test set."""
     samples.mnist(directory, {"train": 3})
     (directory / "train-labels-idx1-ubyte.gz").unlink()
 
@@ -114,13 +114,13 @@ def corrupt_archive(directory: Path) -> None:
         (lambda directory: samples.mnist(directory, {"t10k": 0}), "images-idx3-ubyte.gz: holds no image"),
         (lambda directory: samples.mnist(directory, {"t10k": 1000}), "it has 1000 images, of which 1000 would be held"),
         (label_of_another_data_set, f"{LABELS}.gz: holds the label 25, expected 0 to 9"),
-        (lambda directory: (directory / f"{LABELS}.gz").unlink(), f"{IMAGES}.gz: {LABELS}.gz is missing beside it"),
-        (lambda directory: (directory / f"{IMAGES}.gz").unlink(), f"{LABELS}.gz: {IMAGES}.gz is missing beside it"),
+        (lambda directory: (directory / f"{LABELS}.gz").unlink(), f"{IMAGES}.gz: {LABELS}.gz is missing"),
+        (lambda directory: (directory / f"{IMAGES}.gz").unlink(), f"{LABELS}.gz: {IMAGES}.gz is missing"),
         (only_training_set, "no MNIST here: t10k-images-idx3-ubyte.gz and its labels are missing"),
-        (training_images_alone, "train-images-idx3-ubyte.gz: train-labels-idx1-ubyte.gz is missing beside it"),
+        (training_images_alone, "train-images-idx3-ubyte.gz: train-labels-idx1-ubyte.gz is missing"),
     ],
 )
-def test_a_data_set_that_is_not_whole_is_refused(tmp_path: Path, spoil: Callable[[Path], object], problem: str) -> None:
+def test_incomplete_data_set_is_refused(tmp_path: Path, spoil: Callable[[Path], object], problem: str) -> None:
     spoil(samples.mnist(tmp_path, {"t10k": 1200}))
     with pytest.raises(DataError, match=problem):
         inspect_dataset.inspect("mnist", tmp_path)

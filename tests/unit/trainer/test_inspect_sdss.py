@@ -1,4 +1,4 @@
-"""The Sloan table: which rows are read, held out and refused."""
+"""SDSS table: rows that are read, held out or refused."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +13,13 @@ from tests.samples import sky
 FORTY = [sky(number) for number in range(40)]
 
 
-def test_a_tenth_of_the_rows_is_held_out_and_the_user_is_told(tmp_path: Path) -> None:
+def test_a_tenth_of_the_rows_is_held_out(tmp_path: Path) -> None:
     found = inspect_dataset.inspect("sdss", samples.table(tmp_path / "sky.csv", FORTY))
     assert (found.files, found.train, found.test) == (["sky.csv"], 36, 4)
     assert found.note == "every 10th row is held out, the others are trained on"
 
 
-def test_features_and_classes_are_read_by_the_names_of_their_columns(tmp_path: Path) -> None:
+def test_features_are_read_by_column_name(tmp_path: Path) -> None:
     backwards = [dict(reversed(row.items())) for row in FORTY]
     train, held_out = sdss.read(samples.table(tmp_path / "sky.csv", backwards))
     assert train[7] == ([7.0, 8.0, 9.0, 10.0, 11.0, 0.007], 1)  # a galaxy
@@ -27,7 +27,7 @@ def test_features_and_classes_are_read_by_the_names_of_their_columns(tmp_path: P
     assert sorted(features[0] for features, _ in train + held_out) == list(range(40))
 
 
-def test_tables_are_read_one_after_the_other_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_tables_are_read_in_order_of_their_names(tmp_path: Path) -> None:
     samples.table(tmp_path / "b.CSV", FORTY[15:])
     samples.table(tmp_path / "a.csv", FORTY[:15])
     (tmp_path / "README.txt").touch()
@@ -37,7 +37,7 @@ def test_tables_are_read_one_after_the_other_in_the_order_of_their_names(tmp_pat
 
 
 @pytest.mark.parametrize("above", ["#Table1\n", "\ufeff", "\n"])
-def test_what_skyserver_and_spreadsheets_write_above_the_header_does_no_harm(tmp_path: Path, above: str) -> None:
+def test_titles_above_the_header_are_skipped(tmp_path: Path, above: str) -> None:
     assert inspect_dataset.inspect("sdss", samples.table(tmp_path / "sky.csv", FORTY, above)).train == 36
 
 
@@ -64,11 +64,11 @@ def cut(directory: Path) -> None:
         (without("redshift"), r"sky\.csv: row 1: no column redshift in the header"),
         (without("class"), r"sky\.csv: row 1: no column class in the header"),
         (holding(12, **{"class": "COMET"}), r"sky\.csv: row 14, column class: 'COMET' is none of STAR, GALAXY, QSO"),
-        (holding(0, g="bright"), r"sky\.csv: row 2, column g: 'bright' is no measurement: mend or remove the row"),
+        (holding(0, g="bright"), r"sky\.csv: row 2, column g: 'bright' is no measurement: correct or remove the row"),
         (holding(39, redshift=""), r"sky\.csv: row 41, column redshift: '' is no measurement"),
         (holding(3, u="nan"), r"sky\.csv: row 5, column u: 'nan' is no measurement"),
         (holding(3, z="-9999"), r"sky\.csv: row 5, column z: '-9999' is no measurement"),
-        (cut, r"sky\.csv: row 41: 8 cells, expected 10 as in the header: mend or remove the row"),
+        (cut, r"sky\.csv: row 41: 8 cells, expected 10 as in the header: correct or remove the row"),
         (
             lambda directory: (directory / "sky.csv").touch(),
             r"sky\.csv: row 0: no column u, g, r, i, z, redshift, class",
@@ -81,7 +81,7 @@ def cut(directory: Path) -> None:
         (lambda directory: samples.table(directory / "sky.csv", FORTY[:9]), "9 rows, of which every 10th would be"),
     ],
 )
-def test_a_table_that_is_not_whole_is_refused(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:
+def test_incomplete_table_is_refused(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:
     make(tmp_path)
     with pytest.raises(DataError, match=problem):
         inspect_dataset.inspect("sdss", tmp_path)

@@ -1,4 +1,4 @@
-"""TFRecord shards of ImageNet, looked at by the standard library alone."""
+"""TFRecord shards of ImageNet, inspected by the standard library alone."""
 
 import os
 import struct
@@ -41,12 +41,12 @@ def test_records_are_counted_shard_by_shard(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["val-00000-of-00001", "val-00000-of-00001.tfrecord"])
-def test_the_second_split_may_be_called_val_and_names_may_end_in_tfrecord(tmp_path: Path, name: str) -> None:
+def test_names_val_and_tfrecord_are_accepted(tmp_path: Path, name: str) -> None:
     found = inspect_dataset.inspect("imagenet", write(tmp_path, {"train-00000-of-00001.tfrecords": 1, name: 2}))
     assert (found.train, found.test) == (1, 2)
 
 
-def test_what_lies_beside_the_shards_does_no_harm(tmp_path: Path) -> None:
+def test_other_files_beside_shards_are_ignored(tmp_path: Path) -> None:
     write(tmp_path, WHOLE)
     (tmp_path / "manifest.json").write_text("{}")
     (tmp_path / "train-00000-of-00002.json").write_text("{}")
@@ -96,7 +96,7 @@ def damage(directory: Path) -> None:
         ),
     ],
 )
-def test_shards_that_are_not_whole_are_refused(tmp_path: Path, spoil: Callable[[Path], object], problem: str) -> None:
+def test_incomplete_shards_are_refused(tmp_path: Path, spoil: Callable[[Path], object], problem: str) -> None:
     write(tmp_path, WHOLE)
     spoil(tmp_path)
     with pytest.raises(DataError, match=problem):

@@ -1,4 +1,4 @@
-"""What a node says of itself, asked as the control side asks: as a program."""
+"""Report of a node, requested as the control side does it: as a program."""
 
 import json
 import os
@@ -17,11 +17,11 @@ from tests.unit.conftest import StandIn, Start
 
 def ask(address: str, shared: Path, *peers: str) -> NodeFacts:
     command = [sys.executable, "-m", "orchestrator.trainer.telemetry.node_facts", address, str(shared), *peers]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return NodeFacts.model_validate_json(said, strict=True)
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return NodeFacts.model_validate_json(output, strict=True)
 
 
-def test_a_node_reports_itself_in_the_shape_that_the_other_side_reads(tmp_path: Path) -> None:
+def test_report_matches_the_schema(tmp_path: Path) -> None:
     facts = ask("127.0.0.1", tmp_path)
     assert (facts.hostname, facts.interface, facts.unreachable) == (socket.gethostname(), "lo", {})
     assert facts.load >= 0.0
@@ -39,7 +39,7 @@ def test_the_shared_directory_is_tried_and_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shared", ["/proc", "/no/such/directory"])
-def test_a_shared_directory_that_cannot_be_written_is_said_to_be_so(shared: str) -> None:
+def test_unwritable_shared_directory_is_reported(shared: str) -> None:
     facts = ask("127.0.0.1", Path(shared))
     assert (facts.shared_writable, facts.shared_free) == (False, 0)
 
@@ -62,14 +62,14 @@ def test_peers_that_ssh_refuses_are_reported_with_what_it_said(stand_in: StandIn
     assert facts.unreachable == {"10.0.0.2": "refused", "10.0.0.3": "ssh exit code 7"}
 
 
-def test_the_answer_is_one_line_of_json(tmp_path: Path) -> None:
+def test_report_is_one_line_of_json(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "orchestrator.trainer.telemetry.node_facts", "127.0.0.1", str(tmp_path)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert len(said.splitlines()) == 1
-    assert set(json.loads(said)) == set(NodeFacts.model_fields)
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert len(output.splitlines()) == 1
+    assert set(json.loads(output)) == set(NodeFacts.model_fields)
 
 
-def test_asking_a_node_imports_little() -> None:
+def test_node_facts_imports_little() -> None:
     """Every node of a cluster is asked at once, and nodes may share cores."""
     assert not imported_by("orchestrator.trainer.telemetry.node_facts") & {
         "subprocess",
@@ -79,7 +79,7 @@ def test_asking_a_node_imports_little() -> None:
     }
 
 
-def test_the_shim_of_a_rank_imports_no_pydantic() -> None:
+def test_rank_wrapper_imports_no_pydantic() -> None:
     assert "pydantic" not in imported_by("orchestrator.trainer.supervision.rank_wrapper")
 
 
@@ -89,8 +89,8 @@ def test_helpers_of_the_launcher_import_none_of_horovod() -> None:
 
 def imported_by(module: str) -> set[str]:
     code = f"import sys, {module}; print(*sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    return {name.partition(".")[0] for name in said.split()}
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return {name.partition(".")[0] for name in output.split()}
 
 
 @pytest.mark.parametrize("group", ["/", "/orchestrator.slice/orchestrator-demo.slice/docker-1.scope/"])

@@ -1,4 +1,4 @@
-"""GPUs as dcgm-exporter names them, by our real collector, from a stand-in for NVML."""
+"""GPU metrics under dcgm-exporter's names, from a stand-in for NVML."""
 
 import time
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def gpus() -> Iterator[nvml.Gpus]:
 
 
 def values(gpus: nvml.Gpus, gpu: int) -> dict[str, float]:
-    """What is served of a GPU, by DCGM's names without their beginning."""
+    """Return the metrics of a GPU by DCGM's names without their prefix."""
     return {
         name.removeprefix("DCGM_FI_DEV_"): value for name, labels, value in served(gpus) if labels["gpu"] == str(gpu)
     }
@@ -39,7 +39,7 @@ def served(gpus: nvml.Gpus) -> list[tuple[str, dict[str, str], float]]:
     return [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
 
 
-def test_every_counter_that_dcgm_exporter_has_by_default_is_served_but_profiling_and_nvlink(gpus: nvml.Gpus) -> None:
+def test_default_counters_of_dcgm_exporter_are_exported(gpus: nvml.Gpus) -> None:
     assert set(values(gpus, 0)) >= DEFAULTS
     assert set(values(gpus, 0)) == {field.name.removeprefix("DCGM_FI_DEV_") for field in nvml_fields.FIELDS}
 
@@ -63,7 +63,7 @@ def test_labels_are_dcgm_exporters(gpus: nvml.Gpus) -> None:
     }
 
 
-def test_what_a_guest_does_not_support_is_left_out_and_not_zero(gpus: nvml.Gpus) -> None:
+def test_unsupported_values_are_left_out(gpus: nvml.Gpus) -> None:
     found = values(gpus, 1)
     assert found["VGPU_LICENSE_STATUS"] == 1
     assert (found["FB_FREE"], found["FB_USED"]) == (6 << 10, 4 << 10)
@@ -71,7 +71,7 @@ def test_what_a_guest_does_not_support_is_left_out_and_not_zero(gpus: nvml.Gpus)
     assert left_out & set(found) == set()
 
 
-def test_an_xid_error_is_served_even_of_a_gpu_that_has_fallen_off_the_bus(gpus: nvml.Gpus) -> None:
+def test_xid_of_a_gpu_off_the_bus_is_exported(gpus: nvml.Gpus) -> None:
     assert values(gpus, 0)["XID_ERRORS"] == 0
     nvml_stand_in.xid(0, 79)
     nvml_stand_in.lost.add(nvml_stand_in.WHOLE)
@@ -79,17 +79,15 @@ def test_an_xid_error_is_served_even_of_a_gpu_that_has_fallen_off_the_bus(gpus: 
     assert values(gpus, 1)["GPU_UTIL"] == 12
 
 
-def test_gpus_come_back_with_their_driver_and_its_absence_is_said_once(
-    gpus: nvml.Gpus, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gpus_return_with_the_driver(gpus: nvml.Gpus, capsys: pytest.CaptureFixture[str]) -> None:
     nvml_stand_in.driver["loaded"] = False
     assert served(gpus) == served(gpus) == []
-    assert capsys.readouterr().err == "no GPU is seen: NVML: stand-in error 9\n"
+    assert capsys.readouterr().err == "no GPU found: NVML: stand-in error 9\n"
     nvml_stand_in.driver["loaded"] = True
     assert values(gpus, 0)["GPU_UTIL"] == 93
 
 
-def test_the_driver_is_asked_to_start_once_and_not_at_every_scrape(gpus: nvml.Gpus) -> None:
+def test_nvml_is_initialised_once(gpus: nvml.Gpus) -> None:
     served(gpus)
     begun = len(nvml_stand_in.starts)
     served(gpus)

@@ -1,4 +1,4 @@
-"""Processes of a run, found by the mark in their environment: real ones, on this machine."""
+"""Search for real processes of a run by the mark in their environment."""
 
 import os
 import signal
@@ -40,7 +40,7 @@ def begin(start: Start, code: str, run: str, rank: int = 0) -> int:
     return int(waiting.line(start("-c", code, ORCHESTRATOR_RUN=run, ORCHESTRATOR_RANK=f"{run}:{rank}")))
 
 
-def test_processes_are_found_by_the_run_and_by_the_rank_they_belong_to(start: Start, run: str) -> None:
+def test_processes_are_found_by_run_and_by_rank(start: Start, run: str) -> None:
     zero, one = (begin(start, SLEEP, run, rank) for rank in (0, 1))
     begin(start, SLEEP, f"{run}-of-another")
     assert processes.marked(f"ORCHESTRATOR_RUN={run}") == {zero, one}
@@ -61,7 +61,7 @@ def test_ending_a_run_ends_its_processes_and_no_others(start: Start, run: str) -
     assert waiting.runs(other)
 
 
-def test_a_process_that_left_its_session_and_lost_its_parent_is_ended(start: Start, run: str) -> None:
+def test_orphan_in_another_session_is_ended(start: Start, run: str) -> None:
     daemon = begin(start, LEAVE_A_DAEMON, run)
     assert os.getsid(daemon) == daemon
     assert processes.end(f"ORCHESTRATOR_RUN={run}") >= 1
@@ -74,7 +74,7 @@ def test_a_process_that_does_not_heed_termination_is_killed(start: Start, run: s
     assert waiting.ends(stubborn)
 
 
-def test_whoever_ends_a_run_from_within_spares_itself_and_its_ancestors(start: Start, run: str) -> None:
+def test_end_spares_the_caller_and_its_ancestors(start: Start, run: str) -> None:
     parent = start("-c", AS_A_CHILD, f"ORCHESTRATOR_RUN={run}", ORCHESTRATOR_RUN=run)
     assert waiting.line(parent) == f"1 {-signal.SIGTERM}"
     assert parent.wait() == 0
@@ -103,12 +103,12 @@ processes.end("ORCHESTRATOR_RUN=none", own=True)
 """
 
 
-@pytest.mark.parametrize(("whose", "said"), [("own", "1 1 0"), ("marked", "1 0 1")])
-def test_adopted_orphans_are_ended_where_that_is_asked_for(start: Start, whose: str, said: str) -> None:
-    assert waiting.line(start("-c", ADOPT, whose)) == said
+@pytest.mark.parametrize(("whose", "output"), [("own", "1 1 0"), ("marked", "1 0 1")])
+def test_adopted_orphans_are_ended_where_that_is_asked_for(start: Start, whose: str, output: str) -> None:
+    assert waiting.line(start("-c", ADOPT, whose)) == output
 
 
-def test_descendants_are_children_and_their_children_but_no_zombies(start: Start) -> None:
+def test_descendants_exclude_zombies(start: Start) -> None:
     nested = f"import subprocess, sys; subprocess.Popen(['true']); subprocess.run([sys.executable, '-c', {SLEEP!r}])"
     outer = start("-c", nested)
     inner = int(waiting.line(outer))
@@ -116,7 +116,7 @@ def test_descendants_are_children_and_their_children_but_no_zombies(start: Start
     assert {outer.pid, inner} <= processes.descendants(os.getpid())
 
 
-def test_a_child_is_reaped_with_its_exit_code_and_orphans_beside_it(start: Start) -> None:
+def test_reap_returns_the_exit_code_and_reaps_orphans(start: Start) -> None:
     code = """
 import subprocess, time
 from orchestrator.trainer.supervision import processes

@@ -1,4 +1,4 @@
-"""Nothing of a rank outlives it, or whoever launched it."""
+"""No process of a rank outlives the rank or its launcher."""
 
 import signal
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_a_launcher_that_is_gone_ends_the_rank_and_its_daemon(start: Start, run_
     assert shim.record(run_directory).terminated
 
 
-def test_a_rank_that_ends_as_the_launcher_hangs_up_keeps_its_exit_code(start: Start, run_directory: Path) -> None:
+def test_exit_code_is_kept_if_the_launcher_hangs_up(start: Start, run_directory: Path) -> None:
     child = shim.python(start, run_directory, "import time; print('here', flush=True); time.sleep(0.5); exit(7)")
     assert waiting.line(child) == "here"
     assert child.stdout is not None
@@ -81,16 +81,14 @@ def test_a_launcher_that_asks_for_the_end_gets_it(start: Start, run_directory: P
     assert shim.record(run_directory).terminated
 
 
-def test_a_daemon_does_not_outlive_the_rank_that_ends_by_itself(start: Start, run_directory: Path) -> None:
+def test_daemon_ends_with_its_rank(start: Start, run_directory: Path) -> None:
     child = shim.python(start, run_directory, WITH_A_DAEMON.replace("time.sleep(60)\n", ""))
     _, daemon = map(int, waiting.line(child).split())
     assert child.wait() == 0
     assert waiting.ends(daemon)
 
 
-def test_a_process_that_shed_its_mark_its_session_and_its_parent_is_ended_with_the_rank(
-    start: Start, run_directory: Path
-) -> None:
+def test_unmarked_orphan_in_another_session_ends_with_the_rank(start: Start, run_directory: Path) -> None:
     child = shim.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
     escaped = int(waiting.line(child))
     assert child.stdin is not None
@@ -99,7 +97,7 @@ def test_a_process_that_shed_its_mark_its_session_and_its_parent_is_ended_with_t
     assert waiting.ends(escaped)
 
 
-def test_a_process_that_shed_its_mark_is_ended_when_the_launcher_is_gone(start: Start, run_directory: Path) -> None:
+def test_unmarked_process_ends_when_the_launcher_is_gone(start: Start, run_directory: Path) -> None:
     child = shim.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
     escaped = int(waiting.line(child))
     assert child.stdout is not None
@@ -108,8 +106,8 @@ def test_a_process_that_shed_its_mark_is_ended_when_the_launcher_is_gone(start: 
     assert waiting.ends(escaped)
 
 
-def test_whoever_holds_a_ranks_output_does_not_hold_the_launchers(start: Start, run_directory: Path) -> None:
-    """Even where it cannot be found: another process was handed the rank's end of the pipe."""
+def test_process_that_holds_the_output_does_not_block_the_launcher(start: Start, run_directory: Path) -> None:
+    """Even if it cannot be found: another process inherited the rank's end of the pipe."""
     keeper = start("-c", KEEP, run_directory.name)
     waiting.line(keeper)
     child = shim.python(start, run_directory, HAND_OVER, run_directory.name)
@@ -125,7 +123,7 @@ def test_orphans_that_end_are_buried_while_the_rank_runs(start: Start, run_direc
     assert waiting.until(lambda: len(shim_process.children(recursive=True)) == 1)
 
 
-def test_what_does_not_heed_the_end_is_killed_before_open_mpi_kills_the_shim(start: Start, run_directory: Path) -> None:
+def test_stubborn_process_is_killed_before_mpi_kills_the_wrapper(start: Start, run_directory: Path) -> None:
     """It has one second, of which this takes half; the launcher for Gloo gives five."""
     code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
     child = shim.python(start, run_directory, code, HOROVOD_RANK="", OMPI_COMM_WORLD_RANK="3")
@@ -160,7 +158,7 @@ OF_OPEN_MPI = {"HOROVOD_RANK": "", "OMPI_COMM_WORLD_RANK": "3"}
         (True, {"SSH_CONNECTION": ""}, 143),
     ],
 )
-def test_a_trainer_whose_node_goes_may_end_by_itself_and_a_script_may_not(
+def test_trainer_gets_time_to_end_and_a_script_does_not(
     start: Start, run_directory: Path, ours: bool, added: dict[str, str], exit_code: int
 ) -> None:
     """Nor a rank beside horovodrun, which sends signals to those of its own node."""
@@ -175,7 +173,7 @@ def test_a_trainer_whose_node_goes_may_end_by_itself_and_a_script_may_not(
 
 @pytest.mark.parametrize("asks", ["stop", "ranks/0.json"])
 def test_open_mpi_that_ends_a_run_itself_has_no_patience(start: Start, run_directory: Path, asks: str) -> None:
-    """Where the run is stopped, or a rank has ended: only then mpirun sends the signal."""
+    """If the run is stopped or a rank has ended: only then mpirun sends the signal."""
     (run_directory / "config.json").touch()
     child = shim.python(start, run_directory, SAVES, **OF_OPEN_MPI)
     assert waiting.line(child) == "training"
@@ -185,9 +183,7 @@ def test_open_mpi_that_ends_a_run_itself_has_no_patience(start: Start, run_direc
     assert child.wait(60) == 143
 
 
-def test_a_trainer_that_was_asked_to_end_has_no_time_left_when_the_launcher_is_gone(
-    start: Start, run_directory: Path
-) -> None:
+def test_trainer_has_no_time_left_once_the_launcher_is_gone(start: Start, run_directory: Path) -> None:
     (run_directory / "config.json").touch()
     code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
     child = shim.python(start, run_directory, code, SSH_CONNECTION="x")

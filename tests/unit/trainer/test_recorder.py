@@ -1,4 +1,4 @@
-"""What a rank says of its training, as Prometheus would read it; without TensorFlow."""
+"""Metrics of a rank as Prometheus reads them, without TensorFlow."""
 
 import time
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ def test_every_step_of_a_call_counts_as_long_as_their_mean(tmp_path: Path) -> No
         assert record.mean.communication == pytest.approx(0.01 / 4)
 
 
-def test_what_is_known_beforehand_is_there_before_the_first_step(tmp_path: Path) -> None:
+def test_plan_is_exported_before_the_first_step(tmp_path: Path) -> None:
     with recorder(tmp_path):
         assert [value(tmp_path, name) for name in ("world_size", "batch_size", "epochs")] == [2, 32, 2]
         assert value(tmp_path, "restarts_total") == 3
@@ -74,7 +74,7 @@ def test_what_is_known_beforehand_is_there_before_the_first_step(tmp_path: Path)
         assert value(tmp_path, "start_time_seconds") == pytest.approx(time.time(), abs=60)
 
 
-def test_a_run_that_goes_on_begins_where_the_other_stopped(tmp_path: Path) -> None:
+def test_resumed_run_starts_with_the_progress_of_the_other(tmp_path: Path) -> None:
     with recorder(tmp_path, steps_before=6) as record:
         assert [value(tmp_path, name) for name in ("start_progress_ratio", "progress_ratio")] == [0.6, 0.6]
         for _ in record.epoch(1, [0]):
@@ -82,7 +82,7 @@ def test_a_run_that_goes_on_begins_where_the_other_stopped(tmp_path: Path) -> No
         assert [value(tmp_path, name) for name in ("start_progress_ratio", "progress_ratio")] == [0.6, 0.7]
 
 
-def test_a_rank_that_ends_takes_its_series_with_it_however_it_ends(tmp_path: Path) -> None:
+def test_series_are_removed_when_the_rank_ends(tmp_path: Path) -> None:
     def run() -> None:
         with recorder(tmp_path):
             raise SystemExit("loss is nan")
@@ -92,7 +92,7 @@ def test_a_rank_that_ends_takes_its_series_with_it_however_it_ends(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_steps_are_counted_and_timed_but_for_the_one_that_traces(tmp_path: Path) -> None:
+def test_steps_are_timed_except_the_one_that_traces(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         epoch(record, 5)
         assert value(tmp_path, "images_total") == 5 * 32
@@ -117,7 +117,7 @@ def test_the_parts_of_a_step_add_up_to_it(tmp_path: Path) -> None:
         assert record.mean.input == pytest.approx(parts["input"] / 4)
 
 
-def test_what_ranks_tell_each_other_between_steps_is_communication(tmp_path: Path) -> None:
+def test_agreement_between_steps_counts_as_communication(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         for number, _ in enumerate(record.epoch(1, range(3)), 1):
             with record.measure_agreement():
@@ -126,13 +126,13 @@ def test_what_ranks_tell_each_other_between_steps_is_communication(tmp_path: Pat
         assert value(tmp_path, "step_part_seconds_sum", part="communication") >= 2 * 0.02
 
 
-def test_a_step_is_split_without_remainder_even_by_clocks_that_jump() -> None:
+def test_step_parts_add_up_even_if_clocks_jump() -> None:
     assert telemetry_recorder.split_step(1.0, 0.25, 0.5) == StepTimes(0.25, 0.25, 0.5)
     assert telemetry_recorder.split_step(1.0, 0.25, 3600.0) == StepTimes(0.25, 0.0, 0.75)
     assert telemetry_recorder.split_step(1.0, 0.25, -3600.0) == StepTimes(0.25, 0.75, 0.0)
 
 
-def test_an_epoch_without_a_step_but_the_first_has_no_mean(tmp_path: Path) -> None:
+def test_epoch_of_the_first_step_alone_has_no_mean(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         epoch(record, 1)
         assert record.mean is None
@@ -146,7 +146,7 @@ def test_the_mean_is_of_the_epoch_alone(tmp_path: Path) -> None:
         assert record.mean.input < 0.03
 
 
-def test_scores_and_checkpoints_are_there_once_they_are_known(tmp_path: Path) -> None:
+def test_scores_and_checkpoints_are_exported(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         assert families(tmp_path)["orchestrator_training_loss"].samples == []
         record.scores("test", 0.5, 0.9)
@@ -162,7 +162,7 @@ def test_every_metric_of_the_table_is_written_and_nothing_else(tmp_path: Path) -
         assert set(families(tmp_path)) == {metric.family for metric in metrics.TRAINING}
 
 
-def test_a_rank_that_cannot_write_trains_on_and_says_so_once(
+def test_failed_write_is_reported_once_and_training_continues(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocked = tmp_path / "file"
@@ -170,10 +170,10 @@ def test_a_rank_that_cannot_write_trains_on_and_says_so_once(
     with recorder(blocked) as record:
         epoch(record, 3)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"rank 1 is not watched: {blocked}/resnet20-mnist-1.1.prom: ")
+    assert line.startswith(f"rank 1 exports no metrics: {blocked}/resnet20-mnist-1.1.prom: ")
 
 
-def test_a_long_epoch_is_written_down_while_it_goes_on(tmp_path: Path) -> None:
+def test_long_epoch_is_published_while_it_runs(tmp_path: Path) -> None:
     with recorder(tmp_path, steps=100) as record:
         seen = set()
         for number, _ in enumerate(record.epoch(1, range(30)), 1):

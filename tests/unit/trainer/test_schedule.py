@@ -1,4 +1,4 @@
-"""The learning rate as a function of the step, against the papers' own numbers."""
+"""Learning rate as a function of the step, compared with the papers."""
 
 from itertools import pairwise
 from typing import Any
@@ -26,7 +26,7 @@ def test_the_peak_grows_with_the_number_of_ranks() -> None:
 @pytest.mark.parametrize(
     ("epoch", "expected"), [(0, 0.0125), (2.5, 0.05625), (5, 0.1), (29, 0.1), (31, 0.01), (61, 0.001), (81, 0.0001)]
 )
-def test_the_recipe_of_goyal_et_al_is_followed_on_eight_ranks(epoch: float, expected: float) -> None:
+def test_schedule_of_goyal_et_al_on_eight_ranks(epoch: float, expected: float) -> None:
     assert rate(epoch, world=8, **GOYAL) == pytest.approx(expected)
 
 
@@ -44,7 +44,7 @@ def test_one_rank_has_nothing_to_warm_up_to() -> None:
     assert {rate(epoch, world=1, epochs=10, warmup_epochs=5, milestones=[]) for epoch in range(10)} == {0.1}
 
 
-def test_the_cosine_goes_from_the_peak_over_its_half_to_nothing() -> None:
+def test_cosine_falls_from_the_peak_to_zero() -> None:
     rates = [rate(epoch, world=2, epochs=8, schedule="cosine") for epoch in (0, 4, 8)]
     assert rates == pytest.approx([0.2, 0.1, 0.0])
 
@@ -58,14 +58,14 @@ def test_a_step_past_the_last_epoch_keeps_the_last_rate() -> None:
     assert rate(99, epochs=8, milestones=[0.5], learning_rate=0.1) == pytest.approx(0.01)
 
 
-def test_the_exponential_schedule_multiplies_every_so_many_epochs_at_once() -> None:
+def test_exponential_schedule_decays_in_steps() -> None:
     """Szegedy et al. 2016, section 8: 0.045, times 0.94 every two epochs."""
     paper: dict[str, Any] = {"learning_rate": 0.045, "decay": 0.94, "decay_epochs": 2, "epochs": 100}
     rates = [rate(epoch, schedule="exponential", **paper) for epoch in (0, 1.9, 2, 3.9, 4, 99)]
     assert rates == pytest.approx([0.045 * 0.94**times for times in (0, 0, 1, 1, 2, 49)])
 
 
-def test_the_exponential_schedule_counts_the_epochs_of_the_warm_up_too() -> None:
+def test_exponential_schedule_counts_warm_up_epochs() -> None:
     settings: dict[str, Any] = {
         "schedule": "exponential",
         "decay": 0.5,
@@ -77,7 +77,7 @@ def test_the_exponential_schedule_counts_the_epochs_of_the_warm_up_too() -> None
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(0, 0.01), (45, 0.005), (60, 0.0), (61, 0.0)])
-def test_the_polynomial_schedule_falls_as_a_power_of_what_is_left(epoch: float, expected: float) -> None:
+def test_polynomial_schedule_is_a_power_of_the_rest(epoch: float, expected: float) -> None:
     """Caffe's "poly" with a power of one half: half of the rate with a quarter of the epochs left."""
     settings: dict[str, Any] = {"schedule": "polynomial", "power": 0.5, "learning_rate": 0.01, "epochs": 60}
     assert rate(epoch, **settings) == pytest.approx(expected)

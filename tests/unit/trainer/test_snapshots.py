@@ -1,4 +1,4 @@
-"""Ranks' files in shared memory, with real processes and the kernel's locks."""
+"""Snapshots in shared memory, with real processes and locks."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ def kill(process: "subprocess.Popen[bytes]") -> None:
     process.stdout.close()
 
 
-def test_what_a_living_rank_wrote_last_is_read_whole(tmp_path: Path) -> None:
+def test_last_content_of_a_living_rank_is_read(tmp_path: Path) -> None:
     mine = Snapshot(tmp_path, "run", 3)
     for content in (b"first, and longer\n", b"second\n"):
         mine.write(content)
@@ -40,7 +40,7 @@ def test_what_a_living_rank_wrote_last_is_read_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_killed_rank_is_read_no_more_and_its_file_goes(tmp_path: Path) -> None:
+def test_snapshot_of_a_killed_rank_is_removed(tmp_path: Path) -> None:
     held = rank(tmp_path)
     assert list(snapshots.live(tmp_path)) == [b"a rank\n"]
     kill(held)
@@ -49,7 +49,7 @@ def test_a_killed_rank_is_read_no_more_and_its_file_goes(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_rank_whose_file_somebody_deleted_is_back_with_its_next_content(tmp_path: Path) -> None:
+def test_deleted_snapshot_returns_with_the_next_write(tmp_path: Path) -> None:
     mine = Snapshot(tmp_path, "run", 0)
     mine.write(b"one\n")
     mine.path.unlink()
@@ -58,7 +58,7 @@ def test_a_rank_whose_file_somebody_deleted_is_back_with_its_next_content(tmp_pa
     mine.remove()
 
 
-def test_a_rank_started_again_takes_the_place_of_the_one_that_died(tmp_path: Path) -> None:
+def test_restarted_rank_replaces_the_dead_one(tmp_path: Path) -> None:
     kill(rank(tmp_path))
     again = Snapshot(tmp_path, "run", 0)
     again.write(b"again\n")
@@ -66,7 +66,7 @@ def test_a_rank_started_again_takes_the_place_of_the_one_that_died(tmp_path: Pat
     again.remove()
 
 
-def test_a_reader_that_was_about_to_read_what_is_replaced_meanwhile_takes_no_living_rank_for_dead(
+def test_replacement_while_reading_does_not_look_dead(
     tmp_path: Path,
 ) -> None:
     """Thousands of replacements under the eyes of a reader: the file never goes, and is never half."""
@@ -82,7 +82,7 @@ def test_a_reader_that_was_about_to_read_what_is_replaced_meanwhile_takes_no_liv
     kill(held)
 
 
-def test_everybody_may_write_in_the_directory_and_read_but_delete_only_their_own(tmp_path: Path) -> None:
+def test_directory_is_sticky_and_writable_for_all(tmp_path: Path) -> None:
     before = os.umask(0o077)
     mine = Snapshot(tmp_path / "made", "run", 0)
     mine.write(b"")

@@ -1,4 +1,4 @@
-"""A launch that is slow is not a node that is dead: what is said of ranks that have not started."""
+"""Slow starts: which ranks are reported as not started."""
 
 import socket
 from pathlib import Path
@@ -35,9 +35,9 @@ def test_ranks_without_a_record_are_named_with_their_hosts(run_directory: Path) 
 
 def test_of_many_ranks_only_some_are_named(run_directory: Path) -> None:
     start = Start(run_directory, [f"10.0.0.{number}" for number in range(64)], 9.0)
-    said = start.describe(start.missing(), 12.0)
-    assert said.startswith("0 of 64 ranks")
-    assert said.endswith("rank 7 on 10.0.0.7, 56 more")
+    output = start.describe(start.missing(), 12.0)
+    assert output.startswith("0 of 64 ranks")
+    assert output.endswith("rank 7 on 10.0.0.7, 56 more")
 
 
 def test_the_time_allowed_grows_with_the_ranks() -> None:
@@ -47,7 +47,7 @@ def test_the_time_allowed_grows_with_the_ranks() -> None:
     assert seconds[1] >= START_SECONDS + 64 * 3
 
 
-def test_a_slow_start_is_told_and_a_late_one_fails_as_such(start: Process, run_directory: Path) -> None:
+def test_slow_start_is_reported_and_a_late_one_fails(start: Process, run_directory: Path) -> None:
     started(run_directory, 0, 2)
     options = ["-np", "3", "--start-timeout", "2"]
     launcher = ["-c", "import time; time.sleep(60)", *options]

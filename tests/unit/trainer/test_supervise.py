@@ -1,4 +1,4 @@
-"""How a run ends: what its supervisor makes of the launcher's end."""
+"""Status of a run after its launcher has ended."""
 
 import signal
 import socket
@@ -28,7 +28,7 @@ def test_a_run_whose_ranks_end_well_has_finished(start: Start, run_directory: Pa
     assert (run_directory / "log").read_text() == "[0]<stdout>:trained\n"
 
 
-def test_a_run_whose_rank_fails_has_failed_for_that_ranks_reason(start: Start, run_directory: Path) -> None:
+def test_run_fails_with_the_reason_of_its_rank(start: Start, run_directory: Path) -> None:
     code = "raise SystemExit('no such file: weights')"
     assert supervisor.supervise(start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), code).wait() == 1
     kept = supervisor.status(run_directory)
@@ -38,20 +38,20 @@ def test_a_run_whose_rank_fails_has_failed_for_that_ranks_reason(start: Start, r
     assert kept.failure.lines == ["no such file: weights"]
 
 
-def test_a_launcher_that_fails_by_itself_is_told_from_a_rank_that_fails(start: Start, run_directory: Path) -> None:
+def test_failure_of_the_launcher_differs_from_that_of_a_rank(start: Start, run_directory: Path) -> None:
     assert supervisor.supervise(start, run_directory, "-c", "raise SystemExit('cannot reach 10.0.0.9')").wait() == 1
     kept = supervisor.status(run_directory)
     assert kept.failure is not None
     assert (kept.failure.reason, kept.failure.lines) == ("launcher", ["cannot reach 10.0.0.9"])
 
 
-def test_a_launcher_that_is_killed_gives_128_and_its_signal(start: Start, run_directory: Path) -> None:
+def test_killed_launcher_exits_with_128_plus_signal(start: Start, run_directory: Path) -> None:
     code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     assert supervisor.supervise(start, run_directory, "-c", code).wait() == 128 + signal.SIGKILL
     assert supervisor.status(run_directory).state == "failed"
 
 
-def test_a_launcher_that_is_not_there_is_a_failure_of_the_launcher(start: Start, run_directory: Path) -> None:
+def test_missing_launcher_is_a_launcher_failure(start: Start, run_directory: Path) -> None:
     (run_directory / "command.json").write_text('["/no/such/horovodrun"]')
     log = run_directory / "log"
     process = start(*supervisor.AS_INSTALLED, str(run_directory), output=log, ORCHESTRATOR_RUN=run_directory.name)
@@ -61,7 +61,7 @@ def test_a_launcher_that_is_not_there_is_a_failure_of_the_launcher(start: Start,
     assert (failure.reason, failure.lines) == ("launcher", ["/no/such/horovodrun: No such file or directory"])
 
 
-def test_the_launcher_gets_its_arguments_as_they_were_written(start: Start, run_directory: Path) -> None:
+def test_launcher_gets_its_arguments_unchanged(start: Start, run_directory: Path) -> None:
     words = ["two words", "$HOME", "${ORCHESTRATOR_RUN}", "it's", "Grüße", "%n", ""]
     supervisor.supervise(start, run_directory, "-c", "import sys; print(ascii(sys.argv[1:]))", *words).wait()
     assert (run_directory / "log").read_text() == f"{words!a}\n"

@@ -1,4 +1,4 @@
-"""A run that is stopped or ends leaves nothing behind, in bounded time."""
+"""Stopped and ended runs leave no process, in bounded time."""
 
 import signal
 from pathlib import Path
@@ -38,7 +38,7 @@ def run_directory(tmp_path: Path) -> Path:
     return supervisor.directory(tmp_path)
 
 
-def test_a_run_that_is_stopped_leaves_no_process_and_has_no_failure(start: Start, run_directory: Path) -> None:
+def test_stopped_run_leaves_no_process_and_no_failure(start: Start, run_directory: Path) -> None:
     process = supervisor.supervise(start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), shim.SLEEP)
     rank = supervisor.pid_in_log(run_directory)
     process.terminate()
@@ -56,9 +56,7 @@ def training(run_directory: Path) -> Path:
     return run_directory
 
 
-def test_a_trainer_that_is_stopped_may_write_a_checkpoint_before(
-    start: Start, training: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopped_trainer_may_write_a_checkpoint(start: Start, training: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUN_DIRECTORY", str(training))
     process = supervisor.supervise(start, training, "-c", supervisor.LAUNCH, str(training), HEEDS)
     supervisor.pid_in_log(training)
@@ -81,7 +79,7 @@ def test_a_trainer_that_does_not_end_by_itself_is_ended(start: Start, training: 
     assert (training / "stop").exists()
 
 
-def test_a_run_whose_nodes_are_taken_away_has_been_stopped_and_has_not_failed(start: Start, training: Path) -> None:
+def test_run_whose_nodes_shut_down_is_stopped(start: Start, training: Path) -> None:
     """Ranks then end with a checkpoint and an exit code of their own, and the launcher with another."""
     code = f"{supervisor.LAUNCH.replace('rank.wait()', 'rank.wait() and 1')}"
     process = supervisor.supervise(start, training, "-c", code, str(training), "raise SystemExit(75)")
@@ -89,27 +87,25 @@ def test_a_run_whose_nodes_are_taken_away_has_been_stopped_and_has_not_failed(st
     assert (supervisor.status(training).state, supervisor.status(training).failure) == ("stopped", None)
 
 
-def test_a_script_that_ends_with_the_trainers_exit_code_has_failed(start: Start, run_directory: Path) -> None:
+def test_script_with_exit_code_75_has_failed(start: Start, run_directory: Path) -> None:
     code = "raise SystemExit(75)"
     supervisor.supervise(start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), code).wait()
     assert supervisor.status(run_directory).state == "failed"
 
 
-def test_all_that_a_stop_waits_for_fits_into_the_time_of_the_unit() -> None:
+def test_stop_fits_into_the_units_timeout() -> None:
     given = supervise.TRAINER_GRACE + supervise.LAUNCHER_GRACE + END_SECONDS + supervise.SWEEP_SECONDS
     assert given < launch.STOP_SECONDS
 
 
 @pytest.mark.parametrize("exit_code", [0, 3])
-def test_what_a_launcher_leaves_in_sessions_of_its_own_is_swept(
-    start: Start, run_directory: Path, exit_code: int
-) -> None:
+def test_processes_in_other_sessions_are_swept(start: Start, run_directory: Path, exit_code: int) -> None:
     process = supervisor.supervise(start, run_directory, "-c", f"{LEAVE_A_DAEMON}\nsys.exit({exit_code})")
     assert process.wait() == exit_code
     assert waiting.ends(supervisor.pid_in_log(run_directory))
 
 
-def test_a_process_without_the_runs_mark_is_swept_on_the_head_too(start: Start, run_directory: Path) -> None:
+def test_unmarked_process_is_swept_on_the_head(start: Start, run_directory: Path) -> None:
     code = f"{LEAVE_AN_UNMARKED_PROCESS}\ninput()"
     process = supervisor.supervise(start, run_directory, "-c", code)
     escaped = supervisor.pid_in_log(run_directory)
@@ -119,7 +115,7 @@ def test_a_process_without_the_runs_mark_is_swept_on_the_head_too(start: Start, 
     assert supervisor.status(run_directory).state == "stopped"
 
 
-def test_a_launcher_that_does_not_heed_the_stop_is_killed(start: Start, run_directory: Path) -> None:
+def test_launcher_that_ignores_the_stop_is_killed(start: Start, run_directory: Path) -> None:
     process = supervisor.supervise(start, run_directory, "-c", STUBBORN, by=supervisor.IN_HASTE)
     launcher = supervisor.pid_in_log(run_directory)
     process.terminate()
@@ -128,7 +124,7 @@ def test_a_launcher_that_does_not_heed_the_stop_is_killed(start: Start, run_dire
     assert supervisor.status(run_directory).state == "stopped"
 
 
-def test_a_run_that_is_stopped_at_its_very_beginning_has_been_stopped(start: Start, run_directory: Path) -> None:
+def test_run_stopped_at_its_start_is_stopped(start: Start, run_directory: Path) -> None:
     """As soon as the signal does not simply end Python: before the launcher is there."""
     process = supervisor.supervise(start, run_directory, "-c", shim.SLEEP)
     assert waiting.until(lambda: catches_termination(process.pid))
@@ -144,10 +140,8 @@ def catches_termination(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("here", [["127.0.0.1"], []])
-def test_a_host_is_lost_where_ssh_fails_and_not_where_the_sweep_fails_or_is_slow(
-    start: Start, stand_in: StandIn, run_directory: Path, here: list[str]
-) -> None:
-    """Also where the head, which has no ranks then, is not among the hosts."""
+def test_host_is_lost_only_if_ssh_fails(start: Start, stand_in: StandIn, run_directory: Path, here: list[str]) -> None:
+    """Also if the head has no ranks and is not among the hosts."""
     stand_in(
         "ssh",
         'case "$*" in *10.0.0.4*) exit 255;; *10.0.0.3*) echo no room >&2; exit 1;; *.2*) exec /bin/sleep 60; esac',

@@ -1,4 +1,4 @@
-"""Class folders of small images, and runs that make shards of them."""
+"""Create class folders of small images, and runs that convert them into shards."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ def jpeg(number: int) -> bytes:
 
 
 def folders(directory: Path, train: int = 40, val: int = 9) -> Path:
-    """Class folders of so many images in five classes."""
+    """Create class folders of ``train`` and ``val`` images in five classes."""
     files = {f"train/n{number % 5}/{number}.JPEG": jpeg(number) for number in range(train)}
     files |= {f"val/n{number % 5}/{number}.JPEG": jpeg(number) for number in range(val)}
     return samples.imagenet(directory, files)
@@ -31,9 +31,9 @@ def prepare(directory: Path, source: Path, ranks: int = 2, fails: bool = False, 
     values = {"source": str(source), "target": str(directory / "records"), "shards": {"train": 4, "val": 2},
               "skip_unreadable": False, "threads": 2}  # fmt: skip
     PrepareConfig(**{**values, **changes}).write(run / "config.json")
-    said = launcher.launch(run, [sys.executable, "-m", "orchestrator.trainer.data.prepare", str(run)], ranks)
-    assert (said.returncode != 0) == fails, said.stdout
-    return said.stdout
+    output = launcher.launch(run, [sys.executable, "-m", "orchestrator.trainer.data.prepare", str(run)], ranks)
+    assert (output.returncode != 0) == fails, output.stdout
+    return output.stdout
 
 
 def prepared(directory: Path) -> Prepared:

@@ -1,4 +1,4 @@
-"""Horovod's cycle, chosen by measuring the nodes: real ranks, real Horovod."""
+"""Horovod's cycle time, measured with real ranks."""
 
 from collections.abc import Iterator
 from http.client import HTTPConnection
@@ -12,12 +12,10 @@ from orchestrator.trainer.autotune import cycle_time
 from tests.trainer import launcher
 
 
-def test_ranks_find_the_cycle_that_suits_them_where_the_launch_says_that_nobody_chose_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cycle_time_is_measured_if_the_launch_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORCHESTRATOR_MEASURE_CYCLE", "1")  # as orchestrator/runs/launch.py does
-    said = launcher.train(tmp_path / "run", ranks=2, options=["--cycle-time-ms", "5"], epochs=1, steps=1)
-    assert said.returncode == 0, said.stdout
+    output = launcher.train(tmp_path / "run", ranks=2, options=["--cycle-time-ms", "5"], epochs=1, steps=1)
+    assert output.returncode == 0, output.stdout
     used = launcher.results(tmp_path / "run").communication
     assert used
     assert cycle_time.SHORTEST <= used.cycle_time <= cycle_time.LONGEST
@@ -28,13 +26,13 @@ def test_ranks_find_the_cycle_that_suits_them_where_the_launch_says_that_nobody_
     ("work", "share", "milliseconds"),
     [(100e-6, 0.02, 5.0), (100e-6, 0.1, 1.0), (46e-6, 0.02, 2.5), (1e-3, 0.02, 25.0), (0.0, 0.02, 1.0)],
 )
-def test_a_cycle_takes_no_more_than_its_share_of_a_core(work: float, share: float, milliseconds: float) -> None:
+def test_cycle_takes_at_most_its_share_of_a_core(work: float, share: float, milliseconds: float) -> None:
     assert cycle_time.cycle_for(work, share) == milliseconds
 
 
 @pytest.fixture
 def meeting() -> Iterator[HTTPConnection]:
-    """Where two ranks of a host tell each other their addresses, as horovodrun opens it."""
+    """Start the rendezvous server of two ranks on one host, as horovodrun does."""
     server = RendezvousServer()
     connection = HTTPConnection("127.0.0.1", server.start())
     server.init([SlotInfo("a", rank, rank, 0, 2, 2, 1) for rank in range(2)])
@@ -43,7 +41,7 @@ def meeting() -> Iterator[HTTPConnection]:
     server.stop()
 
 
-def test_addresses_are_forgotten_when_all_ranks_have_met_whatever_meets_in_between(meeting: HTTPConnection) -> None:
+def test_rendezvous_forgets_addresses_once_all_ranks_have_left(meeting: HTTPConnection) -> None:
     def asked(method: str, path: str, body: str | None = None) -> int:
         meeting.request(method, path, body)
         answer = meeting.getresponse()

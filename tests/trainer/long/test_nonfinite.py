@@ -1,4 +1,4 @@
-"""A loss that is not a number, in a run that goes on after it: the step changes nothing, on no rank."""
+"""Steps whose loss is not a number: with skip, they change nothing on any rank."""
 
 import re
 import sys
@@ -32,7 +32,7 @@ sys.exit(train.main(pathlib.Path(sys.argv[1])))
 """
 
 
-def trainer(optimizer: keras.optimizers.Optimizer) -> Trainer:
+def build_trainer(optimizer: keras.optimizers.Optimizer) -> Trainer:
     model = normalised()
     optimizer.build(model.trainable_variables)
     config = samples.train_config(classes=3, on_nan="skip")
@@ -50,26 +50,26 @@ def scaled() -> keras.optimizers.Optimizer:
 
 
 @pytest.mark.parametrize("optimizer", [lambda: keras.optimizers.SGD(0.1, momentum=0.9), scaled])
-def test_a_step_whose_loss_is_no_number_leaves_everything_as_it_was(optimizer: Any) -> None:
+def test_skipped_step_changes_nothing(optimizer: Any) -> None:
     hvd.init()
-    made = trainer(optimizer())
-    step, good = steps.training(made), tf.random.normal([4, 1, 1, 6], seed=1)
+    trainer = build_trainer(optimizer())
+    step, good = steps.training(trainer), tf.random.normal([4, 1, 1, 6], seed=1)
 
     def values() -> list[np.ndarray]:
-        return [v.numpy() for v in [*made.model.variables, *made.optimizer.variables]]
+        return [v.numpy() for v in [*trainer.model.variables, *trainer.optimizer.variables]]
 
     counted = [stepped(step, good)]
     before = values()
     counted.append(stepped(step, good * float("nan")))
     after = values()
     counted.append(stepped(step, good))
-    assert (counted, made.guard.skipped) == ([4, 0, 4], 1)
+    assert (counted, trainer.guard.skipped) == ([4, 0, 4], 1)
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
     assert not all(np.array_equal(one, other) for one, other in zip(after, values(), strict=True))
 
 
 def run(directory: Path, ranks: int, **changes: Any) -> str:
-    """What a run of two epochs says."""
+    """Return the output of a run of two epochs."""
     values = {"run": directory.name, "dataset": "sdss", "model": "dense", "classes": 3, "image_size": 1, "channels": 6}
     directory.mkdir()
     config = samples.train_config(**{**values, "batch_size": 8 // ranks, **changes})
@@ -78,15 +78,15 @@ def run(directory: Path, ranks: int, **changes: Any) -> str:
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_a_run_goes_on_after_steps_whose_loss_is_no_number_and_counts_them(tmp_path: Path, ranks: int) -> None:
-    said = run(tmp_path / "run", ranks, on_nan="skip", learning_rate=0.01)
-    assert (tmp_path / "run" / "results.json").exists(), said
+def test_run_with_skip_counts_nonfinite_steps(tmp_path: Path, ranks: int) -> None:
+    output = run(tmp_path / "run", ranks, on_nan="skip", learning_rate=0.01)
+    assert (tmp_path / "run" / "results.json").exists(), output
     found = launcher.results(tmp_path / "run")
-    assert (found.ended, found.skipped_steps) == ("epochs", 2), said
+    assert (found.ended, found.skipped_steps) == ("epochs", 2), output
     assert [(epoch.steps, epoch.train.images) for epoch in found.epochs] == [(3, 16), (6, 16)]
     assert all(np.isfinite([epoch.train.loss, epoch.test.loss]).all() for epoch in found.epochs)
-    assert "skipped 2 steps whose loss was no number" in said
-    named = re.findall(r"<stderr>:rank (\d), step (\d): loss is no number: .*\((\d) skipped so far\)", said)
+    assert "skipped 2 steps whose loss was not a number" in output
+    named = re.findall(r"<stderr>:rank (\d), step (\d): loss is not a number: .*\((\d) skipped so far\)", output)
     first, second = met(1, ranks), met(2, ranks)
     assert named == [(str(first[0]), str(first[1]), "1"), (str(second[0]), str(second[1] + 3), "2")]
 
@@ -100,37 +100,35 @@ def met(epoch: int, ranks: int) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("changes", "ended", "epochs"), [({"checkpoint_every": 1e-3}, "epochs", 2), ({"max_time": 1.0}, "max-time", 0)]
 )
-def test_an_epoch_that_begins_with_skipped_steps_may_be_looked_at_within(
-    tmp_path: Path, changes: dict[str, float], ended: str, epochs: int
-) -> None:
+def test_epoch_may_begin_with_skipped_steps(tmp_path: Path, changes: dict[str, float], ended: str, epochs: int) -> None:
     seed = next(seed for seed in range(99) if BAD in epoch_order(ROWS, seed, 1)[:8])
-    said = run(tmp_path / "run", 1, on_nan="skip", learning_rate=0.01, seed=seed, **changes)
-    assert (tmp_path / "run" / "results.json").exists(), said
+    output = run(tmp_path / "run", 1, on_nan="skip", learning_rate=0.01, seed=seed, **changes)
+    assert (tmp_path / "run" / "results.json").exists(), output
     found = launcher.results(tmp_path / "run")
-    assert (found.ended, len(found.epochs)) == (ended, epochs), said
+    assert (found.ended, len(found.epochs)) == (ended, epochs), output
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_without_the_flag_such_a_step_ends_the_run_and_is_named_with_its_rank(tmp_path: Path, ranks: int) -> None:
-    said = run(tmp_path / "run", ranks)
+def test_nonfinite_step_ends_the_run_and_names_its_rank(tmp_path: Path, ranks: int) -> None:
+    output = run(tmp_path / "run", ranks)
     rank, step = met(1, ranks)
     place = f"after step 3 (epoch 1), first on rank {rank}, step {step}"
-    assert f"training loss is nan {place}: a new run with a smaller --learning-rate may help" in said
+    assert f"training loss is nan {place}: use a smaller --learning-rate in a new run" in output
 
 
-def test_too_many_of_them_in_a_row_end_the_run_all_the_same() -> None:
+def test_too_many_skipped_steps_in_a_row_end_the_run() -> None:
     hvd.init()
-    made = trainer(keras.optimizers.SGD(0.1))
-    step, nothing = steps.training(made), tf.fill([4, 1, 1, 6], float("nan"))
+    trainer = build_trainer(keras.optimizers.SGD(0.1))
+    step, nothing = steps.training(trainer), tf.fill([4, 1, 1, 6], float("nan"))
     for _ in range(nonfinite.MAX_SKIPPED_IN_A_ROW - 1):
         stepped(step, nothing)
-    made.guard.check("after step 19")
+    trainer.guard.check("after step 19")
     stepped(step, nothing)
-    with pytest.raises(SystemExit, match="no number in the last 20 steps, after step 20: a new run with a smaller"):
-        made.guard.check("after step 20")
+    with pytest.raises(SystemExit, match="not a number in the last 20 steps, after step 20: use a smaller"):
+        trainer.guard.check("after step 20")
 
 
-def test_an_epoch_without_any_step_that_counts_ends_the_run() -> None:
+def test_epoch_of_skipped_steps_ends_the_run() -> None:
     hvd.init()
-    with pytest.raises(SystemExit, match=r"training: no step's loss was a number after step 0 \(epoch 0\)"):
-        global_metrics.scores(trainer(keras.optimizers.SGD(0.1)), tf.zeros([4]), "training")
+    with pytest.raises(SystemExit, match=r"training: the loss of no step was a number after step 0 \(epoch 0\)"):
+        global_metrics.scores(build_trainer(keras.optimizers.SGD(0.1)), tf.zeros([4]), "training")

@@ -1,4 +1,4 @@
-"""Losses and hits of a batch, against Keras' own."""
+"""Losses and hits of a batch compared with Keras."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ LABELS = tf.constant([0, 3, 9, 3, 1, 7], tf.int64)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_of_a_batch_is_that_of_keras(smoothing: float) -> None:
+def test_loss_equals_keras(smoothing: float) -> None:
     config = samples.train_config(label_smoothing=smoothing)
     ours = steps.cross_entropy(LABELS, LOGITS, config)
     theirs = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing, reduction="none")
@@ -32,12 +32,12 @@ def test_scores_are_sums_over_the_batch() -> None:
     assert (top1, top5, images) == (sum(rank < 1 for rank in ranks), sum(rank < 5 for rank in ranks), 6)
 
 
-def test_of_fewer_than_five_classes_all_are_among_the_first_five() -> None:
+def test_top5_counts_all_if_there_are_fewer_than_five_classes() -> None:
     scores = steps.scores(tf.constant([0, 2, 1], tf.int64), LOGITS[:3, :3])
     assert scores.numpy().tolist()[2:] == [3, 3]
 
 
-def test_evaluation_is_traced_once_though_its_last_batch_is_shorter() -> None:
+def test_evaluation_is_traced_once_for_all_batch_sizes() -> None:
     model = models.build("lenet", 28, 1, 10, seed=1)
     nothing = Split(0, lambda index, seed: (index, seed), 1)
     trainer = Trainer(samples.train_config(), model, keras.optimizers.SGD(), nothing, nothing, 4, 1, 0.0)

@@ -1,4 +1,4 @@
-"""The launcher, the shim and what every rank executes: both launchers of Horovod, two ranks in this container."""
+"""Launch of two ranks in this container by both launchers of Horovod, through the rank wrapper."""
 
 import sys
 from pathlib import Path
@@ -36,27 +36,27 @@ global_metrics.digest(model)
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_every_word_of_the_program_reaches_every_rank_as_it_was_written(tmp_path: Path, controller: str) -> None:
-    said = launcher.launch(tmp_path / "run", [sys.executable, "-c", SAY, *WORDS], controller=controller)
-    assert said.returncode == 0, said.stdout
+def test_program_arguments_reach_every_rank_unchanged(tmp_path: Path, controller: str) -> None:
+    output = launcher.launch(tmp_path / "run", [sys.executable, "-c", SAY, *WORDS], controller=controller)
+    assert output.returncode == 0, output.stdout
     for rank in range(2):
-        assert f"<stdout>:{rank} {WORDS!a}\n" in said.stdout
+        assert f"<stdout>:{rank} {WORDS!a}\n" in output.stdout
         record = read(tmp_path / "run" / "ranks" / f"{rank}.json")
         assert (record.rank, record.exit_code, record.terminated) == (rank, 0, False)
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_the_rank_that_failed_is_told_from_the_one_that_was_ended_for_it(tmp_path: Path, controller: str) -> None:
-    said = launcher.launch(
+def test_failed_rank_differs_from_the_rank_ended_by_the_launcher(tmp_path: Path, controller: str) -> None:
+    output = launcher.launch(
         tmp_path / "run", [sys.executable, "-c", FAIL, str(tmp_path / "ready")], controller=controller
     )
-    assert said.returncode != 0
+    assert output.returncode != 0
     ended, failed = (read(tmp_path / "run" / "ranks" / f"{rank}.json") for rank in range(2))
     assert (ended.exit_code, ended.terminated) == (143, True)
     assert (failed.exit_code, failed.terminated) == (7, False)
 
 
-def test_ranks_whose_weights_differ_by_one_bit_are_noticed(tmp_path: Path) -> None:
-    said = launcher.launch(tmp_path / "run", [sys.executable, "-c", DISAGREE])
-    assert said.returncode != 0
-    assert "RuntimeError: ranks disagree on the weights: {0: '" in said.stdout
+def test_weights_that_differ_by_one_bit_raise(tmp_path: Path) -> None:
+    output = launcher.launch(tmp_path / "run", [sys.executable, "-c", DISAGREE])
+    assert output.returncode != 0
+    assert "RuntimeError: ranks disagree on the weights: {0: '" in output.stdout

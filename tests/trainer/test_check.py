@@ -32,25 +32,25 @@ runpy.run_module("orchestrator.trainer.check", run_name="__main__")
 
 
 def check(directory: Path, slow: str) -> tuple[CheckResult, str]:
-    said = launcher.launch(directory, [sys.executable, "-c", CHECK, str(directory), THROTTLE, slow])
-    assert said.returncode == 0, said.stdout
-    return CheckResult.model_validate_json((directory / "check.json").read_text()), said.stdout
+    output = launcher.launch(directory, [sys.executable, "-c", CHECK, str(directory), THROTTLE, slow])
+    assert output.returncode == 0, output.stdout
+    return CheckResult.model_validate_json((directory / "check.json").read_text()), output.stdout
 
 
-def test_check_says_what_it_measures(tmp_path: Path) -> None:
-    found, said = check(tmp_path / "run", "none")
-    assert [one.allreduce_sum for one in found.ranks] == [3.0, 3.0]
-    assert found.step_seconds is not None
-    assert found.sizes
+def test_check_prints_what_it_measures(tmp_path: Path) -> None:
+    result, output = check(tmp_path / "run", "none")
+    assert [rank.allreduce_sum for rank in result.ranks] == [3.0, 3.0]
+    assert result.step_seconds is not None
+    assert result.sizes
     for words in ("loading TensorFlow", "measuring messages of up to 64 MiB", "measuring a step", "a step of "):
-        assert said.count(f"[0]<stdout>:{words}") == 1
+        assert output.count(f"[0]<stdout>:{words}") == 1
 
 
-def test_a_slow_rank_measures_a_smaller_step(tmp_path: Path) -> None:
+def test_slow_rank_measures_a_smaller_step(tmp_path: Path) -> None:
     """The whole step takes this rank more than 10 s, and was run at least twice."""
-    found, said = check(tmp_path / "run", ":1")
-    assert found.step_work < 1
-    assert found.step_seconds is not None
-    assert found.step_seconds <= check_size.SECONDS
-    assert found.whole_step_seconds == pytest.approx(found.step_seconds / found.step_work)
-    assert "of the whole: more would take too long" in said
+    result, output = check(tmp_path / "run", ":1")
+    assert result.step_work < 1
+    assert result.step_seconds is not None
+    assert result.step_seconds <= check_size.SECONDS
+    assert result.whole_step_seconds == pytest.approx(result.step_seconds / result.step_work)
+    assert "of the whole: more would take too long" in output

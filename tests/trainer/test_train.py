@@ -1,4 +1,4 @@
-"""A whole training run, by horovodrun with two ranks in this container: what it leaves behind."""
+"""Results of whole training runs by horovodrun with two ranks in this container."""
 
 import csv
 import re
@@ -20,8 +20,8 @@ from tests.trainer.launcher import results
 
 def train(directory: Path, ranks: int, **changes: Any) -> Path:
     """A run that ends well; returns its directory."""
-    said = launcher.train(directory, ranks, **changes)
-    assert said.returncode == 0, said.stdout
+    output = launcher.train(directory, ranks, **changes)
+    assert output.returncode == 0, output.stdout
     return directory
 
 
@@ -31,7 +31,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(tmp_path_factory.mktemp("run") / "first", ranks=2)
 
 
-def test_results_say_what_was_trained_on_how_many_ranks(trained: Path) -> None:
+def test_results_describe_model_and_ranks(trained: Path) -> None:
     found = results(trained)
     assert (found.world.size, len(found.world.hosts), found.ended) == (2, 2, "epochs")
     assert found.effective_batch_size == 32
@@ -39,7 +39,7 @@ def test_results_say_what_was_trained_on_how_many_ranks(trained: Path) -> None:
     assert {"tensorflow", "keras", "horovod", "python", "orchestrator"} == set(found.versions)
 
 
-def test_every_epoch_counts_full_batches_in_training_and_every_image_in_evaluation(trained: Path) -> None:
+def test_epochs_train_full_batches_and_evaluate_every_image(trained: Path) -> None:
     epochs = results(trained).epochs
     assert [(epoch.epoch, epoch.steps) for epoch in epochs] == [(1, 2), (2, 4)]  # 70 images, 2 ranks x 16: two steps
     assert [(epoch.train.images, epoch.test.images) for epoch in epochs] == [(64, 9)] * 2
@@ -47,13 +47,13 @@ def test_every_epoch_counts_full_batches_in_training_and_every_image_in_evaluati
     assert all(min(epoch.peak_memory_per_rank) > 100 << 20 for epoch in epochs)
 
 
-def test_the_table_has_a_line_per_epoch_with_the_same_numbers(trained: Path) -> None:
+def test_csv_equals_results(trained: Path) -> None:
     with (trained / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [float(row["train_loss"]) for row in rows] == [epoch.train.loss for epoch in results(trained).epochs]
 
 
-def test_every_epoch_leaves_a_whole_checkpoint(trained: Path) -> None:
+def test_every_epoch_writes_a_checkpoint(trained: Path) -> None:
     left = sorted(path.name for path in (trained / "checkpoints").iterdir())
     assert left == ["epoch-0001", "epoch-0002", "index.json"]
     names = [name for name, _ in tf.train.list_variables(str(trained / "checkpoints" / "epoch-0002" / "state"))]
@@ -61,10 +61,10 @@ def test_every_epoch_leaves_a_whole_checkpoint(trained: Path) -> None:
     assert any(name.startswith("optimizer/") for name in names)
 
 
-def test_rank_0_alone_says_what_happens(trained: Path) -> None:
-    said = (trained / "log").read_text()
-    assert said.count("resnet20 (") == 1
-    assert "[0]<stdout>:epoch 2/2" in said
+def test_rank_0_alone_prints_progress(trained: Path) -> None:
+    output = (trained / "log").read_text()
+    assert output.count("resnet20 (") == 1
+    assert "[0]<stdout>:epoch 2/2" in output
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +73,15 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(tmp_path_factory.mktemp("run") / "again", ranks=2, steps=3)
 
 
-def test_the_same_seed_on_as_many_ranks_gives_the_same_weights_bit_by_bit(trained: Path, again: Path) -> None:
+def test_same_seed_gives_bitwise_equal_weights(trained: Path, again: Path) -> None:
     assert results(again).epochs[0].weights_sha256 == results(trained).epochs[0].weights_sha256
 
 
-def test_a_run_stops_after_the_steps_it_was_given(again: Path) -> None:
+def test_run_stops_after_steps(again: Path) -> None:
     assert (results(again).ended, [epoch.steps for epoch in results(again).epochs]) == ("steps", [2, 3])
 
 
-def test_results_say_by_what_gradients_travelled(trained: Path) -> None:
+def test_results_describe_communication(trained: Path) -> None:
     found = results(trained)
     assert found.communication == Communication(
         controller="gloo",
@@ -95,7 +95,7 @@ def test_results_say_by_what_gradients_travelled(trained: Path) -> None:
     )
 
 
-def test_a_step_of_several_passes_is_one_update_of_their_mean_by_horovod_as_it_was_set(tmp_path: Path) -> None:
+def test_several_passes_make_one_update(tmp_path: Path) -> None:
     log = tmp_path / "autotune.csv"
     options = ["--cycle-time-ms", "2.5", "--fusion-threshold-mb", "16", "--autotune", "--autotune-log-file", str(log)]
     changes: dict[str, Any] = {"batch_size": 8, "backward_passes_per_step": 2, "compression": "bf16"}
@@ -110,7 +110,7 @@ def test_a_step_of_several_passes_is_one_update_of_their_mean_by_horovod_as_it_w
     assert log.read_text().startswith("hierarchical_allreduce,")
 
 
-def test_passes_that_xla_compiles_learn_what_others_learn(tmp_path: Path) -> None:
+def test_xla_gives_the_same_losses(tmp_path: Path) -> None:
     plain, compiled = (results(train(tmp_path / str(xla), ranks=1, epochs=1, xla=xla)) for xla in (False, True))
     assert compiled.config.xla
     assert compiled.epochs[0].weights_sha256 != plain.epochs[0].weights_sha256  # other sums, so it was compiled
@@ -119,24 +119,24 @@ def test_passes_that_xla_compiles_learn_what_others_learn(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("steps", "step", "ended", "epochs"), [(4, 4, "steps", 1), (5, 4, None, 2), (99, 4, None, 7)])
-def test_steps_that_are_reached_as_an_epoch_ends_begin_no_other(
-    steps: int, step: int, ended: str | None, epochs: int
-) -> None:
+def test_no_epoch_starts_once_steps_are_done(steps: int, step: int, ended: str | None, epochs: int) -> None:
     config = samples.train_config(steps=steps, epochs=7)
     nothing = batches.Split(0, lambda index, seed: (index, seed), 1)
     trainer = Trainer(config, keras.Model(), keras.optimizers.SGD(), nothing, nothing, 16, 4, 0.0, epoch=1, step=step)
     assert (stopping.stop_reason(trainer, stopping.StopVotes(0, 0, 0)), trainer.epochs) == (ended, epochs)
 
 
-def test_a_run_whose_loss_is_no_number_any_more_fails_on_every_rank_and_keeps_earlier_epochs(tmp_path: Path) -> None:
+def test_nonfinite_loss_fails_and_keeps_earlier_epochs(tmp_path: Path) -> None:
     """Each step makes every weight several times as large: too large after a few epochs of two steps."""
     run = tmp_path / "run"
-    said = launcher.train(run, ranks=2, epochs=20, weight_decay=300.0, milestones=[])
+    output = launcher.train(run, ranks=2, epochs=20, weight_decay=300.0, milestones=[])
     kept = results(run)
-    assert said.returncode != 0
+    assert output.returncode != 0
     assert 0 < len(kept.epochs) < 20
     assert kept.ended is None
-    place = rf"after step \d+ \(epoch {len(kept.epochs) + 1}\): a new run with a smaller --learning-rate may help, .+"
-    found = re.findall(rf"^\[(\d)\]<stderr>:(?:training|test) loss is (?:nan|inf) {place}$", said.stdout, re.MULTILINE)
+    place = rf"after step \d+ \(epoch {len(kept.epochs) + 1}\): use a smaller --learning-rate in a new run, .+"
+    found = re.findall(
+        rf"^\[(\d)\]<stderr>:(?:training|test) loss is (?:nan|inf) {place}$", output.stdout, re.MULTILINE
+    )
     assert sorted(found) == ["0", "1"]
-    assert not re.search(r"^\[\d\]<stderr>:Traceback", said.stdout, re.MULTILINE)
+    assert not re.search(r"^\[\d\]<stderr>:Traceback", output.stdout, re.MULTILINE)

@@ -1,11 +1,14 @@
-"""What a deploy that has nothing to do rests on: a machine says itself whether it is as it was left.
+"""The survey of role `machine`: whether a machine is as the last deploy left it, which lets a deploy skip it.
 
-The survey and the note are the roles' own, run on this machine for made-up nodes.
+The role's own tasks run on this machine for made-up nodes.
 """
 
 import getpass
 import json
+import platform
 import re
+import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,7 +42,7 @@ Deploy = Callable[..., tuple[list[str], dict[str, Any]]]
 
 @pytest.fixture
 def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deploy:
-    """Surveys made-up machines and notes how they are: the settled ones, and what was found on the head."""
+    """Survey made-up machines and record their state; return the unchanged ones, and the facts of the head."""
     monkeypatch.setenv("ANSIBLE_ROLES_PATH", str(assets.directory("ansible") / "roles"))
     (tmp_path / "roles").mkdir()
     playbook = tmp_path / "roles" / "site.yml"
@@ -64,31 +67,32 @@ def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return run
 
 
-def test_a_machine_is_settled_once_it_was_noted(deploy: Deploy) -> None:
+def test_machine_is_unchanged_once_recorded(deploy: Deploy) -> None:
     settled, found = deploy()
     assert settled == []
-    assert found["system"].split()[0] in ("debian", "ubuntu")
-    assert found["resolves"] in (True, False)
+    release = platform.freedesktop_os_release()
+    assert (found["system"], found["kernel"]) == (f"{release['ID']} {release['VERSION_ID']}", platform.release())
+    assert found["resolves"] == (socket.gethostname() in Path("/etc/hosts").read_text().split())
     assert (deploy()[0], deploy()[0]) == (["demo-head", "demo-worker-0"], ["demo-head", "demo-worker-0"])
 
 
-def test_a_promised_file_that_is_another_unsettles_it(deploy: Deploy, tmp_path: Path) -> None:
+def test_changed_file_is_detected(deploy: Deploy, tmp_path: Path) -> None:
     deploy()
     (tmp_path / "promised").write_text("as someone left it")
     assert deploy()[0] == []
 
 
-def test_a_new_worker_unsettles_the_head_alone(deploy: Deploy) -> None:
+def test_new_worker_changes_the_head_alone(deploy: Deploy) -> None:
     deploy()
     assert deploy(nodes=3)[0] == ["demo-worker-0"]
 
 
-def test_another_trainer_unsettles_all(deploy: Deploy) -> None:
+def test_other_trainer_image_changes_all(deploy: Deploy) -> None:
     deploy()
     assert deploy(trainer_image="orchestrator-trainer:2")[0] == []
 
 
-def test_another_password_unsettles_all(deploy: Deploy, tmp_path: Path) -> None:
+def test_other_password_changes_all(deploy: Deploy, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("one")
     deploy(jupyter_secret=str(secret))
@@ -96,7 +100,7 @@ def test_another_password_unsettles_all(deploy: Deploy, tmp_path: Path) -> None:
     assert deploy(jupyter_secret=str(secret))[0] == []
 
 
-def test_another_token_of_a_licence_unsettles_all(deploy: Deploy, tmp_path: Path) -> None:
+def test_other_license_token_changes_all(deploy: Deploy, tmp_path: Path) -> None:
     token = tmp_path / "client.tok"
     token.write_text("one")
     deploy(gpu_vgpu_token=str(token))
@@ -104,21 +108,21 @@ def test_another_token_of_a_licence_unsettles_all(deploy: Deploy, tmp_path: Path
     assert deploy(gpu_vgpu_token=str(token))[0] == []
 
 
-def test_only_the_head_is_asked_for_what_it_shares(deploy: Deploy, tmp_path: Path) -> None:
+def test_head_reports_the_shared_image_archive(deploy: Deploy, tmp_path: Path) -> None:
     parcel = tmp_path / "parcel"
     assert deploy(trainer_parcel=str(parcel))[1]["parcel"] is False
     parcel.touch()
     assert deploy(trainer_parcel=str(parcel))[1]["parcel"] is True
 
 
-def test_another_rule_of_monitoring_unsettles_all(deploy: Deploy, tmp_path: Path) -> None:
+def test_other_monitoring_rule_changes_all(deploy: Deploy, tmp_path: Path) -> None:
     deploy(monitoring=True)
     (tmp_path / "infra").mkdir()
     (tmp_path / "infra" / "alerts.yml").write_text("another")
     assert deploy(monitoring=True)[0] == []
 
 
-def test_another_receiver_of_alerts_unsettles_all(deploy: Deploy, tmp_path: Path) -> None:
+def test_other_alert_receiver_changes_all(deploy: Deploy, tmp_path: Path) -> None:
     told = tmp_path / "alertmanager.json"
     told.write_text("one")
     deploy(monitoring=True, monitoring_alertmanager=str(told))
@@ -126,12 +130,14 @@ def test_another_receiver_of_alerts_unsettles_all(deploy: Deploy, tmp_path: Path
     assert deploy(monitoring=True, monitoring_alertmanager=str(told))[0] == []
 
 
-def test_another_target_unsettles_the_head_alone(deploy: Deploy) -> None:
+def test_other_monitoring_target_changes_the_head_alone(deploy: Deploy) -> None:
     deploy(monitoring=True)
     assert deploy(nodes=3, monitoring=True)[0] == ["demo-worker-0"]
 
 
-def test_a_machine_says_what_it_has_of_monitoring(deploy: Deploy) -> None:
+def test_survey_reports_monitoring_services(deploy: Deploy) -> None:
     found = deploy()[1]
-    assert (found["exporter"], found["prometheus"]) in [(True, True), (True, False), (False, False)]
+    programs = [Path("/usr/bin", name) for name in ("prometheus", "prometheus-alertmanager")]
+    assert found["exporter"] == bool(shutil.which("prometheus-node-exporter"))
+    assert found["prometheus"] == all(path.exists() for path in programs)
     assert found["taken"] == ""

@@ -1,4 +1,4 @@
-"""What ranks compute together is what one computes alone: gradients, and the scores of what is held out."""
+"""Several ranks compute the gradients and test scores of a single rank."""
 
 import sys
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ import pathlib, sys
 import horovod.tensorflow as hvd, numpy as np
 from orchestrator.trainer import models, rank_setup, train
 from tests import samples
-from tests.trainer.test_gradients import small
+from tests.trainer.test_data_parallel import small
 
 made = []
 def build(*_, **__):
@@ -45,12 +45,12 @@ def small() -> keras.Model:
 
 @dataclass
 class Run:
-    """What a run of one step has left."""
+    """Files of a run of one step."""
 
     config: TrainConfig
     scores: Scores
     weights: list[np.ndarray]
-    said: str
+    output: str
 
 
 CASES = [(1, 1, 530), (2, 1, 530), (3, 1, 530), (5, 1, 49), (1, 5, 530), (2, 3, 530)]
@@ -58,7 +58,7 @@ CASES = [(1, 1, 530), (2, 1, 530), (3, 1, 530), (5, 1, 49), (1, 5, 530), (2, 3, 
 
 @pytest.fixture(scope="module", params=CASES, ids="{0[0]} ranks, {0[1]} passes".format)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """By so many ranks, in so many passes, on so many rows, a tenth held out: uneven shards, one of five without."""
+    """Train with a number of ranks and passes on rows with a tenth held out: uneven shards, one of five empty."""
     ranks, passes, rows = request.param
     directory = tmp_path_factory.mktemp("run") / "one-step"
     data = samples.table(directory / "data" / "sky.csv", [samples.sky(number) for number in range(rows)])
@@ -68,13 +68,13 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     steps |= {"epochs": 1, "steps": 1, "backward_passes_per_step": passes}
     config = samples.train_config(**shape, **steps)
     config.write(directory / "config.json")
-    said = launcher.launch(directory, [sys.executable, "-c", PROGRAM, str(directory)], ranks).stdout
+    output = launcher.launch(directory, [sys.executable, "-c", PROGRAM, str(directory)], ranks).stdout
     with np.load(directory / "weights.npz") as weights:
-        return Run(config, launcher.results(directory).epochs[0].test, list(weights.values()), said)
+        return Run(config, launcher.results(directory).epochs[0].test, list(weights.values()), output)
 
 
-def test_the_gradient_of_all_ranks_is_that_of_one_with_their_batches_in_one(run: Run) -> None:
-    """The step's learning rate is 1: what the weights have changed by is the gradient."""
+def test_gradient_of_all_ranks_equals_that_of_the_whole_batch(run: Run) -> None:
+    """The learning rate is 1, so the change of the weights is the gradient."""
     model, (split, _) = small(), data_batches.load(run.config)
     order = data_batches.epoch_order(split.size, run.config.seed, epoch=1)[:ALL_RANKS]
     images, labels = next(iter(split.batches(order, ALL_RANKS, seed=0, drop_remainder=True)))
@@ -88,7 +88,7 @@ def test_the_gradient_of_all_ranks_is_that_of_one_with_their_batches_in_one(run:
         np.testing.assert_allclose(old - new, gradient, rtol=1e-4, atol=1e-6)
 
 
-def test_every_sample_that_is_held_out_is_counted_once(run: Run) -> None:
+def test_every_test_sample_counts_once(run: Run) -> None:
     model, (_, split) = small(), data_batches.load(run.config)
     model.set_weights(run.weights)
     images, labels = next(iter(split.batches(np.arange(split.size), split.size, seed=0, drop_remainder=True)))
@@ -99,6 +99,6 @@ def test_every_sample_that_is_held_out_is_counted_once(run: Run) -> None:
     assert (run.scores.loss, run.scores.top1) == pytest.approx((float(loss), top1), rel=1e-5)
 
 
-def test_more_ranks_than_samples_to_train_on_are_refused(run: Run) -> None:
+def test_more_ranks_than_training_samples_are_refused(run: Run) -> None:
     world = ALL_RANKS // run.config.batch_size // run.config.backward_passes_per_step
-    assert f"{world - 1} training images for {world} ranks: use --np {world - 1} or fewer" in run.said
+    assert f"{world - 1} training images for {world} ranks: use --np {world - 1} or fewer" in run.output

@@ -1,4 +1,4 @@
-"""Files in, pixels and labels out."""
+"""Pixels and labels of the data sets that are held in memory."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def everything(split: Split, seed: int = 1) -> tuple[np.ndarray, list[int]]:
     return images.numpy(), labels.numpy().tolist()
 
 
-def test_mnist_gives_its_pixels_and_labels(tmp_path: Path) -> None:
+def test_mnist_pixels_and_labels(tmp_path: Path) -> None:
     samples.mnist(tmp_path, {"train": 12, "t10k": 3})
     train, test = batches.load(samples.train_config(data=str(tmp_path)))
     images, labels = everything(train)
@@ -24,14 +24,14 @@ def test_mnist_gives_its_pixels_and_labels(tmp_path: Path) -> None:
     assert everything(test)[1] == [0, 1, 2]
 
 
-def test_of_mnists_test_set_alone_the_last_thousand_are_held_out() -> None:
+def test_last_thousand_images_of_the_mnist_test_set_are_held_out() -> None:
     train, test = batches.load(samples.train_config(data=str(samples.MNIST)))
     assert (train.size, test.size) == (9000, 1000)
     assert everything(train)[1][:5] == [7, 2, 1, 0, 4]  # as the published labels begin
     assert everything(test)[1][-3:] == [4, 5, 6]  # and end
 
 
-def test_cifar_10_gives_its_planes_as_channels(tmp_path: Path) -> None:
+def test_cifar_10_planes_become_channels(tmp_path: Path) -> None:
     samples.cifar(tmp_path, train=3, test=2)
     config = samples.train_config(dataset="cifar10", data=str(tmp_path), image_size=32, channels=3)
     train, test = batches.load(config)
@@ -41,7 +41,7 @@ def test_cifar_10_gives_its_planes_as_channels(tmp_path: Path) -> None:
     assert everything(test)[0][0, 0, 0].tolist() == [100, 101, 102]
 
 
-def test_the_rows_of_a_cifar_10_image_stay_rows(tmp_path: Path) -> None:
+def test_cifar_10_rows_stay_rows(tmp_path: Path) -> None:
     planes = np.arange(32, dtype=np.uint8).repeat(32)  # every row of a plane has one value
     record = bytes([4]) + planes.tobytes() * 3
     samples.cifar_archive(tmp_path, {"data_batch_1.bin": record, "test_batch.bin": record})
@@ -62,7 +62,7 @@ def sdss(directory: Path, rows: list[dict[str, str]]) -> tuple[Split, Split]:
     return batches.load(samples.train_config(dataset="sdss", data=str(directory), augment=True, **shape))
 
 
-def test_a_table_gives_rows_that_are_standardised_by_what_is_trained_on_alone(tmp_path: Path) -> None:
+def test_table_rows_are_standardised_by_the_training_rows(tmp_path: Path) -> None:
     train, test = sdss(tmp_path, [samples.sky(number) for number in range(40)])
     rows, labels = everything(train)
     assert (rows.dtype, rows.shape, labels[:4]) == (np.float32, (36, 1, 1, 6), [0, 1, 2, 0])
@@ -74,6 +74,6 @@ def test_a_table_gives_rows_that_are_standardised_by_what_is_trained_on_alone(tm
     )
 
 
-def test_a_feature_that_is_always_the_same_becomes_zero(tmp_path: Path) -> None:
+def test_constant_feature_becomes_zero(tmp_path: Path) -> None:
     train, _ = sdss(tmp_path, [{**samples.sky(number), "g": "17.5"} for number in range(20)])
     assert everything(train)[0][:, 0, 0, 1].tolist() == [0.0] * 18

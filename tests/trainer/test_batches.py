@@ -1,4 +1,4 @@
-"""Which samples a rank sees, in which order, in which batches."""
+"""Samples, order and batches of a rank."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ WORLDS = [1, 2, 3, 4, 7, 16, 100]
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_shards_are_disjoint_cover_everything_and_differ_by_one_sample_at_most(world: int) -> None:
+def test_shards_are_disjoint_balanced_and_complete(world: int) -> None:
     order = data_batches.epoch_order(101, seed=1, epoch=1)
     shards = [data_batches.shard(order, world, rank) for rank in range(world)]
     assert sorted(np.concatenate(shards).tolist()) == list(range(101))
@@ -19,14 +19,14 @@ def test_shards_are_disjoint_cover_everything_and_differ_by_one_sample_at_most(w
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_an_epochs_order_is_the_same_wherever_it_is_made() -> None:
+def test_epoch_order_is_reproducible() -> None:
     assert (
         data_batches.epoch_order(1000, seed=1, epoch=3).tolist()
         == data_batches.epoch_order(1000, seed=1, epoch=3).tolist()
     )
 
 
-def test_orders_of_other_epochs_and_other_seeds_are_others() -> None:
+def test_epoch_order_depends_on_epoch_and_seed() -> None:
     orders = [data_batches.epoch_order(1000, seed, epoch).tolist() for seed in (1, 2, 3) for epoch in (1, 2, 3)]
     assert len({tuple(order) for order in orders}) == 9
     assert all(sorted(order) == list(range(1000)) for order in orders)
@@ -34,8 +34,8 @@ def test_orders_of_other_epochs_and_other_seeds_are_others() -> None:
 
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("batch", [1, 3, 16, 101])
-def test_however_uneven_shards_are_every_rank_has_a_full_batch_for_every_step(world: int, batch: int) -> None:
-    """As many steps as `setup.build` plans: a rank that had one less would leave the others waiting for ever."""
+def test_uneven_shards_give_full_batches_for_every_step(world: int, batch: int) -> None:
+    """Check the steps that `rank_setup.build` plans: with one step less, a rank would leave the others waiting."""
     batch = min(batch, 101 // world)
     steps = 101 // (world * batch)
     shards = [data_batches.shard(np.arange(101), world, rank) for rank in range(world)]
@@ -49,14 +49,12 @@ def synthetic(count: int, **changes: object) -> Split:
 
 
 @pytest.mark.parametrize(("count", "batch", "drop", "sizes"), [(10, 4, True, [4, 4]), (10, 4, False, [4, 4, 2])])
-def test_a_batch_that_is_not_full_is_dropped_in_training_and_kept_in_evaluation(
-    count: int, batch: int, drop: bool, sizes: list[int]
-) -> None:
+def test_partial_batch_is_dropped_in_training_only(count: int, batch: int, drop: bool, sizes: list[int]) -> None:
     batches = list(synthetic(count).batches(np.arange(count), batch, seed=1, drop_remainder=drop))
     assert [len(labels) for _, labels in batches] == sizes
 
 
-def test_batches_come_in_the_order_they_are_asked_for() -> None:
+def test_batches_keep_the_order_of_the_indices() -> None:
     split = synthetic(20)
     every = dict(zip(range(20), pixels(split, np.arange(20)), strict=True))
     order = np.array([7, 3, 19, 0])
@@ -69,7 +67,7 @@ def pixels(split: Split, order: np.ndarray, seed: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 5, 7, 60])
-def test_evaluation_counts_every_sample_once_whatever_the_number_of_ranks(world: int) -> None:
+def test_evaluation_counts_every_sample_once(world: int) -> None:
     """The way `train._evaluate` shards: the labels of all ranks together are those of the split."""
     split = synthetic(53)
     seen: list[int] = []
@@ -81,12 +79,12 @@ def test_evaluation_counts_every_sample_once_whatever_the_number_of_ranks(world:
     assert sorted(seen) == sorted(everything)
 
 
-def test_a_rank_without_a_sample_to_evaluate_has_no_batches() -> None:
+def test_rank_without_test_samples_has_no_batches() -> None:
     split = synthetic(5)
     assert list(split.batches(data_batches.shard(np.arange(2), 3, 2), 4, seed=0, drop_remainder=False)) == []
 
 
-def test_synthetic_data_is_the_same_on_every_rank_and_held_out_in_part() -> None:
+def test_synthetic_data_is_equal_on_every_rank() -> None:
     config = samples.train_config(dataset="synthetic", synthetic_images=40, image_size=8, channels=3)
     (train, test), (again, _) = data_batches.load(config), data_batches.load(config)
     assert (train.size, test.size) == (40, 4)

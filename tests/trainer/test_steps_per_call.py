@@ -1,4 +1,4 @@
-"""Several steps in one call, where they are short: the same bits as one by one, and an end at every step."""
+"""Several short steps per call: the same bits as one step per call, and a possible end after each."""
 
 import sys
 from pathlib import Path
@@ -39,7 +39,7 @@ ONE_BY_ONE = {"epoch", "steps", "learning_rate", "train", "test", "weights_sha25
 
 
 def trained(calls: list[int], **changes: Any) -> tuple[list[np.ndarray], int]:
-    """Weights, statistics, momenta and sums after these calls of so many steps; and how often was traced."""
+    """Return weights, statistics, momenta and sums after calls of these numbers of steps, and the number of traces."""
     hvd.init()
     model, config = normalised(), samples.train_config(classes=3, **changes)
     optimizer = optimizers.build(config)
@@ -51,8 +51,8 @@ def trained(calls: list[int], **changes: Any) -> tuple[list[np.ndarray], int]:
     step: Any = steps.training(trainer)
     for count in calls:
         part = slice(done * BATCH, (done + count) * BATCH)
-        wishes = tf.zeros([len(stopping.StopVotes._fields)], tf.int32)
-        sums, _, _ = step(images[part], labels[part], rates[done : done + count], wishes, sums)
+        votes = tf.zeros([len(stopping.StopVotes._fields)], tf.int32)
+        sums, _, _ = step(images[part], labels[part], rates[done : done + count], votes, sums)
         done += count
     return [v.numpy() for v in [*model.variables, *optimizer.variables]] + [sums.numpy()], (
         step.experimental_get_tracing_count()
@@ -62,7 +62,7 @@ def trained(calls: list[int], **changes: Any) -> tuple[list[np.ndarray], int]:
 @pytest.mark.parametrize(
     "changes", [{}, {"optimizer": "adam", "on_nan": "skip"}, {"backward_passes_per_step": 2, "clip_norm": 1.0}]
 )
-def test_as_many_steps_give_the_same_bits_however_many_a_call_takes_and_are_traced_once(changes: Any) -> None:
+def test_steps_per_call_do_not_change_the_bits(changes: Any) -> None:
     one_by_one, _ = trained([1] * BATCHES, **changes)
     for calls in ([BATCHES], [1, 3, 3], [1, 5, 1]):
         together, traces = trained(calls, **changes)
@@ -71,26 +71,26 @@ def test_as_many_steps_give_the_same_bits_however_many_a_call_takes_and_are_trac
 
 
 def run(directory: Path, most: int, before: "Path | None" = None, **changes: Any) -> "tuple[list[Epoch], str]":
-    """What two epochs of 20 steps give on two ranks, or what is left of those ``before``; and what the run says."""
+    """Run two epochs of 20 steps on two ranks, or resume run ``before``; return its epochs and its output."""
     table = samples.table(directory / "data" / "sky.csv", [samples.sky(number) for number in range(356)])
     if before:
-        (kept,) = sorted((before / "checkpoints").glob("*-step-*"))
-        changes["resume"] = str(kept)
+        (checkpoint,) = sorted((before / "checkpoints").glob("*-step-*"))
+        changes["resume"] = str(checkpoint)
     shape = {"dataset": "sdss", "model": "dense", "data": str(table), "image_size": 1, "channels": 6, "classes": 3}
     config = samples.train_config(**shape, run=directory.name, batch_size=8, epochs=2, warmup_epochs=1, **changes)
     config.write(directory / "config.json")
-    said = launcher.launch(directory, [sys.executable, "-c", PROGRAM, str(directory), str(most)], ranks=2)
-    assert said.returncode == 0, said.stdout
-    return launcher.results(directory).epochs, said.stdout
+    output = launcher.launch(directory, [sys.executable, "-c", PROGRAM, str(directory), str(most)], ranks=2)
+    assert output.returncode == 0, output.stdout
+    return launcher.results(directory).epochs, output.stdout
 
 
-def test_a_run_of_short_steps_takes_several_in_a_call_and_ends_and_resumes_within_as_if_one_by_one(
+def test_run_with_several_steps_per_call_stops_and_resumes(
     tmp_path: Path,
 ) -> None:
-    straight, said = run(tmp_path / "straight", most=1)
+    straight, output = run(tmp_path / "straight", most=1)
     stopped, said_stopped = run(tmp_path / "stopped", most=6, steps=27)
     resumed, said_resumed = run(tmp_path / "resumed", most=4, before=tmp_path / "stopped")
-    assert said.count(f"taken {[1] * 40}") == 2
+    assert output.count(f"taken {[1] * 40}") == 2
     assert said_stopped.count(f"taken {[1, 1, 1, 1, 6, 6, 4, 6, 1]}") == 2
     assert said_resumed.count(f"taken {[1, 1, 1, 1, 4, 4, 1]}") == 2
     assert [epoch.steps for epoch in stopped] == [20, 27]

@@ -1,4 +1,4 @@
-"""Means of all ranks' gradients by every way that they can travel: real ranks, real Horovod."""
+"""Means of gradients over real ranks, for every route and compression."""
 
 import sys
 from pathlib import Path
@@ -112,41 +112,39 @@ assert (allreduce.route(config), allreduce.scale(config)) == ("adasum", 1)
 
 
 def says(directory: Path, program: str, ranks: int, *words: str, controller: str = "gloo") -> set[str]:
-    """What ranks print that all do well."""
+    """Return the output of ranks that all succeed."""
     path = directory / "program.py"
     path.write_text(program)
-    said = launcher.launch(directory / "run", [sys.executable, str(path), *words], ranks, controller)
-    assert said.returncode == 0, said.stdout
-    return {line.partition(">:")[2] for line in said.stdout.splitlines() if ">:rank " in line}
+    output = launcher.launch(directory / "run", [sys.executable, str(path), *words], ranks, controller)
+    assert output.returncode == 0, output.stdout
+    return {line.partition(">:")[2] for line in output.stdout.splitlines() if ">:rank " in line}
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_means_are_right_to_half_a_bit_of_what_travels_and_the_same_on_every_rank(tmp_path: Path, ranks: int) -> None:
+def test_means_are_exact_to_half_a_bit_and_equal_on_all_ranks(tmp_path: Path, ranks: int) -> None:
     routes = {"none": "allreduce", "fp16": "exchange", "bf16": "exchange"}
     found = says(tmp_path, EVERY_WAY, ranks)
     assert found == {f"rank {rank}: {kind} by {way}" for rank in range(ranks) for kind, way in routes.items()}
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_gradients_computed_in_bfloat16_travel_as_they_were_computed_with_the_same_bits(
-    tmp_path: Path, ranks: int
-) -> None:
-    said = {f"rank {rank}: {word}" for rank in range(ranks) for word in ("bfloat16", "float32", "the same bits")}
-    assert says(tmp_path, WIDENED, ranks) == said
+def test_bfloat16_gradients_travel_without_upcast(tmp_path: Path, ranks: int) -> None:
+    output = {f"rank {rank}: {word}" for rank in range(ranks) for word in ("bfloat16", "float32", "the same bits")}
+    assert says(tmp_path, WIDENED, ranks) == output
 
 
 @pytest.mark.parametrize("compression", ["none", "bf16"])
-def test_three_ranks_add_up_in_the_same_order_whenever_gradients_come(tmp_path: Path, compression: str) -> None:
+def test_sum_of_three_ranks_is_independent_of_timing(tmp_path: Path, compression: str) -> None:
     found = says(tmp_path, JITTER, 3, compression)
     assert found == {f"rank {rank}: 1 different results of 40" for rank in range(3)}
 
 
-def test_adasum_is_that_of_the_paper_for_each_gradient(tmp_path: Path) -> None:
+def test_adasum_equals_the_paper(tmp_path: Path) -> None:
     """Maleki et al. 2020, section 3.1: the sum of what is orthogonal, the mean of what is parallel."""
     says(tmp_path, ADASUM, 2, controller="mpi")
 
 
-def test_groups_are_filled_from_the_last_gradient_on_and_hold_one_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_are_filled_from_the_last_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allreduce, "GROUP_BYTES", 40)
     shapes = [tf.TensorShape([size]) for size in (3, 20, 4, 6, 1)]
     assert allreduce.groups(shapes) == [[4, 3], [2], [1], [0]]
@@ -154,7 +152,7 @@ def test_groups_are_filled_from_the_last_gradient_on_and_hold_one_at_least(monke
 
 
 @pytest.mark.parametrize(("threshold", "groups"), [("0", [[2], [1], [0]]), ("47", [[2, 1], [0]]), ("99", [[2, 1, 0]])])
-def test_groups_are_as_large_as_the_fusion_threshold_that_is_given(
+def test_groups_follow_the_fusion_threshold(
     monkeypatch: pytest.MonkeyPatch, threshold: str, groups: list[list[int]]
 ) -> None:
     monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", threshold)

@@ -1,4 +1,4 @@
-"""How gradients travel, chosen by measuring the link: real ranks, real Horovod."""
+"""Compression chosen by measuring the link between real ranks."""
 
 import json
 from pathlib import Path
@@ -13,8 +13,8 @@ from tests.trainer import launcher
 
 def trained(directory: Path, **changes: Any) -> Any:
     """Results of one step on two ranks."""
-    said = launcher.train(directory, ranks=2, epochs=1, steps=1, **changes)
-    assert said.returncode == 0, said.stdout
+    output = launcher.train(directory, ranks=2, epochs=1, steps=1, **changes)
+    assert output.returncode == 0, output.stdout
     return launcher.results(directory)
 
 
@@ -22,7 +22,7 @@ def kept(place: Path) -> Path:
     return next(place.glob(".link-*.json"))
 
 
-def test_gradients_of_16_bits_travel_in_16_where_that_was_measured_to_be_faster_and_a_run_that_goes_on_keeps_to_it(
+def test_auto_compression_follows_the_measured_speedup(
     tmp_path: Path,
 ) -> None:
     auto = {"compression": "auto", "precision": "bfloat16"}
@@ -39,12 +39,12 @@ def test_gradients_of_16_bits_travel_in_16_where_that_was_measured_to_be_faster_
         assert checkpoints_checkpoint.with_resumed_choices(again).compression == used
 
 
-def test_gradients_of_32_bits_are_not_rounded_unasked(tmp_path: Path) -> None:
+def test_float32_gradients_are_not_compressed_by_auto(tmp_path: Path) -> None:
     assert trained(tmp_path / "run", compression="auto").config.compression == "none"
     assert not list(tmp_path.glob(".link-*.json"))
 
 
-def test_what_was_measured_and_cannot_be_read_is_measured_again(tmp_path: Path) -> None:
+def test_unreadable_measurement_is_repeated(tmp_path: Path) -> None:
     (tmp_path / ".link-0.json").write_text("{")
     assert compression._read(tmp_path / ".link-0.json") is None
     assert compression._read(tmp_path / "missing.json") is None

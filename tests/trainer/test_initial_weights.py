@@ -1,4 +1,4 @@
-"""The way to the first step: weights that are drawn beside each other, and rank 0's variables in few messages."""
+"""Initial weights, drawn in threads, and the broadcast of rank 0's variables."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +30,7 @@ print("as rank 0 has them:", hvd.rank())
 
 
 @pytest.mark.parametrize("name", ["resnet20", "mobilenet_v2", "lenet"])
-def test_weights_do_not_depend_on_how_many_are_drawn_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_are_independent_of_the_number_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     many = models.build(name, 32, 3, 10, seed=1).get_weights()
     monkeypatch.setattr(initializers, "THREADS", ThreadPoolExecutor(1))
     for one, other in zip(models.build(name, 32, 3, 10, seed=1).get_weights(), many, strict=True):
@@ -38,7 +38,7 @@ def test_weights_do_not_depend_on_how_many_are_drawn_at_once(name: str, monkeypa
 
 
 @pytest.mark.parametrize("name", ["resnet20", "mobilenet_v2", "lenet"])
-def test_every_kernel_holds_what_its_initializer_draws(name: str) -> None:
+def test_every_kernel_gets_the_values_of_its_initializer(name: str) -> None:
     model = models.build(name, 32, 3, 10, seed=1)
     starts = [(layer, getattr(layer, role, None)) for layer in model.layers for role in initializers.ROLES]
     drawn = [
@@ -49,7 +49,7 @@ def test_every_kernel_holds_what_its_initializer_draws(name: str) -> None:
         np.testing.assert_array_equal(kernel.numpy(), start(kernel.shape, "float32"))
 
 
-def test_every_rank_gets_the_variables_of_rank_0_whatever_their_types_and_sizes(tmp_path: Path) -> None:
-    said = launcher.launch(tmp_path, [sys.executable, "-c", PROGRAM])
-    assert said.returncode == 0, said.stdout
-    assert said.stdout.count("as rank 0 has them:") == 2
+def test_broadcast_copies_variables_of_all_types_and_sizes(tmp_path: Path) -> None:
+    output = launcher.launch(tmp_path, [sys.executable, "-c", PROGRAM])
+    assert output.returncode == 0, output.stdout
+    assert output.stdout.count("as rank 0 has them:") == 2

@@ -1,4 +1,4 @@
-"""TFRecord shards, read record by record: whose they are, in which order, and what happens where one is damaged."""
+"""TFRecord shards read record by record: assignment to ranks, order, and damaged records."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from orchestrator.trainer.data.inspection import DataError
 from orchestrator.trainer.data.tfrecord_reader import Records
 from tests import samples
 from tests.trainer import launcher
-from tests.trainer.preparing import spoil, unreadable
+from tests.trainer.class_folders import spoil, unreadable
 
 SIZES = [7, 0, 12, 1, 30]  # records of uneven shards
 
@@ -34,18 +34,18 @@ def everything(split: Split, seed: int = 1) -> tuple[np.ndarray, list[int]]:
 
 
 def samples_of(split: Split) -> list[tuple[int, bytes]]:
-    """Labels and pixels, whatever order they are in."""
+    """Return labels and pixels in any order."""
     images, labels = everything(split)
     return sorted(zip(labels, map(bytes, images), strict=True))
 
 
-def test_evaluation_sees_the_same_pixels_and_labels_as_from_class_folders(made: Path) -> None:
-    (_, of_records), (_, of_folders) = load(made / "records"), load(made / "folders")
+def test_evaluation_equals_that_of_class_folders(dataset: Path) -> None:
+    (_, of_records), (_, of_folders) = load(dataset / "records"), load(dataset / "folders")
     assert samples_of(of_records) == samples_of(of_folders)
 
 
-def test_a_records_random_view_is_that_of_its_image_with_its_seed(made: Path) -> None:
-    split, _ = load(made / "records")
+def test_random_view_of_a_record_equals_that_of_its_image(dataset: Path) -> None:
+    split, _ = load(dataset / "records")
     assert split.records
     images, labels = everything(split, seed=7)
     contents = list(split.records.contents(tf.range(40, dtype=tf.int64)))
@@ -57,11 +57,11 @@ def test_a_records_random_view_is_that_of_its_image_with_its_seed(made: Path) ->
 
 
 @pytest.mark.parametrize("readers", [1, manifests.READERS])
-def test_contents_are_those_of_the_numbers_in_their_order(
-    made: Path, monkeypatch: pytest.MonkeyPatch, readers: int
+def test_contents_come_in_the_order_of_the_numbers(
+    dataset: Path, monkeypatch: pytest.MonkeyPatch, readers: int
 ) -> None:
     monkeypatch.setattr(Records, "readers", readers)
-    found = load(made / "records")[0].records
+    found = load(dataset / "records")[0].records
     assert found
     numbers = np.random.default_rng(5).permutation(len(found))
     one_after_the_other = list(tf.data.TFRecordDataset(found.paths).as_numpy_iterator())
@@ -69,8 +69,8 @@ def test_contents_are_those_of_the_numbers_in_their_order(
     assert contents == [one_after_the_other[number] for number in numbers]
 
 
-def test_batches_come_in_the_order_that_is_asked_for_from_any_place_on(made: Path) -> None:
-    split, _ = load(made / "records")
+def test_batches_keep_their_order_from_any_position(dataset: Path) -> None:
+    split, _ = load(dataset / "records")
     order = split.share(seed=3, epoch=2, world=2, rank=1)
     whole = [images.numpy() for images, _ in split.batches(order, 4, 5, drop_remainder=True)]
     rest = [images.numpy() for images, _ in split.batches(order[3 * 4 :], 4, 5, drop_remainder=True)]
@@ -83,7 +83,7 @@ def uneven() -> Records:
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 7, 50, 60])
-def test_ranks_have_equal_shares_whatever_the_sizes_of_shards_and_together_everything(world: int) -> None:
+def test_shares_of_ranks_are_equal_and_cover_all_records(world: int) -> None:
     shares = [uneven().share(1, 1, world, rank) for rank in range(world)]
     parts = [uneven().part(world, rank) for rank in range(world)]
     for dealt in (shares, parts):
@@ -91,7 +91,7 @@ def test_ranks_have_equal_shares_whatever_the_sizes_of_shards_and_together_every
         assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
 
 
-def test_a_rank_has_the_same_samples_in_every_epoch_in_another_order() -> None:
+def test_rank_keeps_its_samples_in_a_new_order_each_epoch() -> None:
     asked = ((1, 1), (1, 2), (1, 1), (2, 1))
     first, second, again, other = (uneven().share(seed, epoch, 2, 0).tolist() for seed, epoch in asked)
     assert first == again
@@ -99,7 +99,7 @@ def test_a_rank_has_the_same_samples_in_every_epoch_in_another_order() -> None:
     assert set(first) == set(second) == set(range(25))
 
 
-def test_samples_are_mixed_among_a_few_shards_at_a_time() -> None:
+def test_samples_are_shuffled_within_a_window_of_shards() -> None:
     many = Records(["x"] * 20, [10] * 20, np.zeros(200), np.zeros(200), 1)
     order = many.share(1, 1, 1, 0)
     windows = [set((order[first : first + 40] // 10).tolist()) for first in range(0, 200, 40)]
@@ -107,11 +107,11 @@ def test_samples_are_mixed_among_a_few_shards_at_a_time() -> None:
     assert order[:40].tolist() != sorted(order[:40].tolist())
 
 
-def test_shards_without_a_manifest_are_read_too_whichever_label_is_the_first(made: Path, tmp_path: Path) -> None:
+def test_shards_without_manifest_are_read_with_either_label_base(dataset: Path, tmp_path: Path) -> None:
     for base in (0, 1):
         brought = tmp_path / str(base)
         brought.mkdir()
-        for path in (made / "records").glob("*-of-0000?"):
+        for path in (dataset / "records").glob("*-of-0000?"):
             name = path.name.replace("val-", "validation-")
             with tf.io.TFRecordWriter(str(brought / name)) as writer:
                 for record in tf.data.TFRecordDataset(str(path)):
@@ -130,13 +130,13 @@ def shard(path: Path, labels: list[int]) -> None:
             writer.write(tf.train.Example(features=features).SerializeToString())
 
 
-def test_the_first_label_may_be_far_behind_in_a_shard_without_a_manifest(tmp_path: Path) -> None:
+def test_label_base_is_found_late_in_a_shard_without_manifest(tmp_path: Path) -> None:
     shard(tmp_path / "train-00000-of-00001", [2, 1] * manifests.SAMPLED + [0])
     shard(tmp_path / "val-00000-of-00001", [1])
     assert manifests.scan(tmp_path, classes=3).label_base == 0
 
 
-def test_no_more_labels_are_read_than_it_takes_to_know_which_is_the_first(tmp_path: Path) -> None:
+def test_scan_stops_once_the_label_base_is_known(tmp_path: Path) -> None:
     path = tmp_path / "train-00000-of-00001"
     shard(path, [1, 3] * manifests.SAMPLED)
     shard(tmp_path / "val-00000-of-00001", [1])
@@ -146,8 +146,8 @@ def test_no_more_labels_are_read_than_it_takes_to_know_which_is_the_first(tmp_pa
         manifests.scan(tmp_path, classes=4)
 
 
-def test_a_damaged_record_ends_the_batches_with_the_name_of_its_shard(copy: Path) -> None:
-    split, _ = load(copy / "records")
+def test_damaged_record_raises_with_its_shard(dataset_copy: Path) -> None:
+    split, _ = load(dataset_copy / "records")
     assert split.records
     number = 17
     spoil(Path(split.name(number).partition(",")[0]), int(split.records.offsets[number]) + 40)
@@ -158,7 +158,7 @@ def test_a_damaged_record_ends_the_batches_with_the_name_of_its_shard(copy: Path
         next(batches)
 
 
-def test_an_image_that_cannot_be_decoded_ends_the_batches_with_its_name(tmp_path: Path) -> None:
+def test_undecodable_image_raises_with_its_name(tmp_path: Path) -> None:
     split, _ = load(unreadable(tmp_path))
     named = ".*/train/n1/bad.JPEG: .*JPEG.*; .*/train/n2/worse.JPEG: "
     with pytest.raises(DataError, match=f"^2 of 14 samples cannot be read: {named}"):
@@ -168,12 +168,12 @@ def test_an_image_that_cannot_be_decoded_ends_the_batches_with_its_name(tmp_path
 @pytest.mark.parametrize(
     ("change", "problem"), [(Path.unlink, "missing"), (lambda path: os.truncate(path, 9), "9 bytes instead of")]
 )
-def test_a_shard_that_is_missing_or_short_is_named_before_training_begins(
-    copy: Path, change: Callable[[Path], object], problem: str
+def test_missing_or_short_shard_is_named_at_load(
+    dataset_copy: Path, change: Callable[[Path], object], problem: str
 ) -> None:
-    change(copy / "records" / "train-00001-of-00004")
+    change(dataset_copy / "records" / "train-00001-of-00004")
     with pytest.raises(DataError, match=f"train-00001-of-00004: {problem}"):
-        load(copy / "records")
+        load(dataset_copy / "records")
 
 
 def rewritten(manifest: Path, change: Callable[[Any], object]) -> None:
@@ -194,34 +194,34 @@ def rewritten(manifest: Path, change: Callable[[Any], object]) -> None:
         (lambda found: found.clear(), "label_base: Field required"),
     ],
 )
-def test_a_manifest_of_another_shape_is_named(copy: Path, change: Callable[[Any], object], problem: str) -> None:
-    rewritten(copy / "records" / "manifest.json", change)
-    with pytest.raises(DataError, match=rf"^{copy}/records.*{problem}"):
-        load(copy / "records")
+def test_invalid_manifest_is_named(dataset_copy: Path, change: Callable[[Any], object], problem: str) -> None:
+    rewritten(dataset_copy / "records" / "manifest.json", change)
+    with pytest.raises(DataError, match=rf"^{dataset_copy}/records.*{problem}"):
+        load(dataset_copy / "records")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b"5"])
-def test_a_manifest_that_is_no_json_is_named(copy: Path, content: bytes) -> None:
-    (copy / "records" / "manifest.json").write_bytes(content)
+def test_manifest_that_is_not_json_is_named(dataset_copy: Path, content: bytes) -> None:
+    (dataset_copy / "records" / "manifest.json").write_bytes(content)
     with pytest.raises(DataError, match=r"manifest\.json: .*`orchestrator data prepare` writes it again"):
-        load(copy / "records")
+        load(dataset_copy / "records")
 
 
-def test_training_names_a_short_shard_in_one_line(copy: Path) -> None:
-    os.truncate(copy / "records" / "train-00001-of-00004", 9)
+def test_training_names_a_short_shard_in_one_line(dataset_copy: Path) -> None:
+    os.truncate(dataset_copy / "records" / "train-00001-of-00004", 9)
     values: dict[str, Any] = {"dataset": "imagenet", "image_size": 32, "channels": 3, "epochs": 1, "batch_size": 4}
-    said = launcher.train(copy / "training", 1, data=str(copy / "records"), **values)
-    assert said.returncode != 0
+    output = launcher.train(dataset_copy / "training", 1, data=str(dataset_copy / "records"), **values)
+    assert output.returncode != 0
     named = r"^\[0\]<stderr>:rank 0: .*train-00001-of-00004: 9 bytes instead of"
-    assert re.search(named, said.stdout, re.MULTILINE), said.stdout
-    assert "DataError" not in said.stdout
+    assert re.search(named, output.stdout, re.MULTILINE), output.stdout
+    assert "DataError" not in output.stdout
 
 
-def test_training_names_the_rank_and_the_step_that_met_a_damaged_record(copy: Path) -> None:
-    spoil(copy / "records" / "train-00003-of-00004", 60)  # of the second half of the samples: rank 1's
+def test_training_names_rank_and_step_of_a_damaged_record(dataset_copy: Path) -> None:
+    spoil(dataset_copy / "records" / "train-00003-of-00004", 60)  # of the second half of the samples: rank 1's
     values: dict[str, Any] = {"dataset": "imagenet", "image_size": 32, "channels": 3, "epochs": 1, "batch_size": 4}
-    said = launcher.train(copy / "training", 2, data=str(copy / "records"), **values)
-    assert said.returncode != 0
+    output = launcher.train(dataset_copy / "training", 2, data=str(dataset_copy / "records"), **values)
+    assert output.returncode != 0
     place = "train-00003-of-00004, record at byte 0: "
     named = rf"^\[1\]<stderr>:rank 1 after step \d \(epoch 1\): 1 of 4 samples cannot be read: .*{place}"
-    assert re.search(named, said.stdout, re.MULTILINE), said.stdout
+    assert re.search(named, output.stdout, re.MULTILINE), output.stdout
