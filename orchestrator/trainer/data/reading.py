@@ -125,7 +125,7 @@ def tar_files(path: Path, suffix: str, limit: int) -> Iterator[tuple[str, bytes]
                 raise DataError(f"{path}: {member.name!r} is not a regular file")
             yield member.name, _read_exactly(source, member.size, path)
             _skip(source, padded - member.size, path)
-        raise DataError(f"{path}: expected at most {MAX_PARTS} members")
+        raise DataError(f"{path}: more than {MAX_PARTS} members: not the published archive")
 
 
 def _header(block: bytes, path: Path) -> "tarfile.TarInfo | None":

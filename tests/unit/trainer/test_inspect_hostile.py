@@ -128,7 +128,11 @@ HARM: dict[str, list[tuple[str, Callable[[], bytes], str]]] = {
         ("no end", lambda: gzip.compress(member("x")), "truncated or not a tar.gz"),
         ("a changed header", lambda: gzip.compress(b"x" + member("test_batch.bin")[1:]), "truncated or not a tar.gz"),
         *(
-            (f"a member of kind {kind!r}", lambda kind=kind: gzip.compress(member("a.bin", 0, kind, "a.bin")), "a link")
+            (
+                f"a member of kind {kind!r}",
+                lambda kind=kind: gzip.compress(member("a.bin", 0, kind, "a.bin")),
+                "not a regular file",
+            )
             for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.GNUTYPE_SPARSE)
         ),
     ],
