@@ -237,7 +237,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
 
 
 @pytest.fixture
-def place(root: Root) -> StateDir:
+def state_dir(root: Root) -> StateDir:
     """A state directory; only where the provider is."""
     return state.for_cluster("demo")
 
