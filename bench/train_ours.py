@@ -17,8 +17,10 @@ from bench.train_place import Place
 from orchestrator import recipes
 from orchestrator.cluster import PYTHON, SHARED
 from orchestrator.config import Launch, Train
+from orchestrator.layout import Layout
 from orchestrator.runs import launch
 from orchestrator.runs.launch import Run
+from orchestrator.runs.launchers import horovod
 from orchestrator.schema import Results, TrainConfig
 from tests import samples
 
@@ -130,8 +132,10 @@ def together(place: Place, run: Run, horovods: bool = False) -> Results:
     cores = " ".join(map(str, place.cores))
     pinned = f"set -- {cores}; shift $HOROVOD_LOCAL_RANK; exec taskset --cpu-list $1 {' '.join(run.command)}"
     (directory / "program.json").write_text(json.dumps(["sh", "-c", pinned]))
+    ranks = ["localhost"] * run.np
+    (directory / "launch.json").write_text(Layout("horovod", {"localhost": run.np}, ranks, "lo", 1, 120.0, {}).text())
     run = run.model_copy(update={"cycle_time": HOROVODS_CYCLE}) if horovods else run
-    command = [word for word in launch.launch_command(run) if not (horovods and word == "--disable-cache")]
+    command = [word for word in horovod.command(run) if not (horovods and word == "--disable-cache")]
     place.run(command, launch.environment(run))
     return results(place, run)
 

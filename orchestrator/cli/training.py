@@ -25,6 +25,8 @@ Controller = Annotated[str | None, key("launch.controller")]
 Interface = Annotated[str | None, key("launch.network_interface")]
 CycleTime = Annotated[float | None, key("launch.cycle_time", "--cycle-time", "--cycle-time-ms")]
 Fusion = Annotated[int | None, key("launch.fusion_threshold", "--fusion-threshold", "--fusion-threshold-mb")]
+Launcher = Annotated[str | None, key("launch.launcher", "--launcher")]
+ParameterServers = Annotated[int | None, key("launch.parameter_servers", "--parameter-servers")]
 Autotune = Annotated[bool | None, key("launch.autotune", "--autotune/--no-autotune")]
 Resume = Annotated[
     str | None,
@@ -158,6 +160,8 @@ def _refuse_beside_resume(name_of_run: str, flags: dict[str, Any]) -> None:
 
 def run_script(
     command: Annotated[list[str], typer.Argument(help="python my_script.py --my-flag ...")],
+    launcher: Launcher = None,
+    parameter_servers: ParameterServers = None,
     np: Np = None,
     controller: Controller = None,
     network_interface: Interface = None,
@@ -170,11 +174,12 @@ def run_script(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Run a Horovod script of your own on every rank: `orchestrator run -- python my_script.py --my-flag`."""
+    """Run a script of your own on every rank: `orchestrator run -- python my_script.py --my-flag`."""
     if dry_run:
         return reports.source(script.gather(command, config_file), json)
     script.locate(command)
     flags = launch_options(np, controller, network_interface, cycle_time, fusion_threshold, autotune)
+    flags |= {"launch.launcher": launcher, "launch.parameter_servers": parameter_servers}
     config = options.load(config_file, name, flags)
     state_dir, cluster, digest = deployed(config)
     run = jobs.script(state_dir, cluster, digest, config, command, config_file)

@@ -54,6 +54,15 @@ class Gpu(Section):
 class Launch(Section):
     """How runs are started."""
 
+    launcher: Literal["auto", "horovod", "torchrun", "mpirun", "ray", "tensorflow", "plain"] = Field(
+        "auto",
+        description="what starts the ranks of `orchestrator run`: horovod, torchrun, mpirun, ray, tensorflow, plain or"
+        " auto (by what the script imports)",
+    )
+    parameter_servers: int | None = Field(
+        None, ge=1, le=64, description="parameter servers of tf.distribute; default: none, all ranks are workers"
+    )
+
     controller: Literal["auto", "gloo", "mpi"] = Field(
         "auto",
         description="what carries Horovod's messages: gloo, mpi or auto (of train and run the faster one on these"

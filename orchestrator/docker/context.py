@@ -13,7 +13,12 @@ from typing import IO
 from orchestrator import assets
 from orchestrator.errors import PreflightError
 
-SHARED = ("bottleneck", "schema", "untrusted_files")  # our modules that the trainer imports from outside its package
+SHARED = (
+    "bottleneck",
+    "layout",
+    "schema",
+    "untrusted_files",
+)  # what the trainer imports from outside its package
 PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
 PASSED_ON_AS_IS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 

@@ -15,7 +15,7 @@ from orchestrator import progress, ssh
 from orchestrator.cluster import PYTHON, Cluster, hosts
 from orchestrator.config import Launch
 from orchestrator.errors import CommandFailed, NodesFailed, command
-from orchestrator.runs import fetch, launch, store
+from orchestrator.runs import fetch, launch, launchers, store
 from orchestrator.runs import log as runs_log
 from orchestrator.runs.launch import Run
 from orchestrator.schema import Failure, RunStatus
@@ -144,7 +144,7 @@ def start(
         head.must("make the run's directory", ["mkdir", "-p", *wanted])
         with TemporaryDirectory() as temporary:
             written = {}
-            for name, text in {**texts, **launch.files(cluster, run)}.items():
+            for name, text in {**texts, **launchers.files(cluster, run)}.items():
                 written[name] = Path(temporary) / name
                 written[name].write_text(text)
             head.send({**files, **written}, run.directory)

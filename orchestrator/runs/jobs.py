@@ -15,6 +15,8 @@ from orchestrator.runs import resume as runs_resume
 from orchestrator.runs import script as runs_script
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.launch import Run
+from orchestrator.runs.launchers import recognize
+from orchestrator.runs.script import Source
 from orchestrator.schema import PrepareConfig, StageConfig, TrainConfig
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir
@@ -249,11 +251,31 @@ def script(
     for name, reason in source.left_out.items():
         progress.note(f"not sent: {name}: {reason}")
     progress.note(f"sending {source}")
-    options = controller.choose(state_dir, cluster, digest, config.launch)
+    options = _with_launcher(config.launch, source)
+    if options.launcher == "horovod":
+        options = controller.choose(state_dir, cluster, digest, options)
     run = control.plan(cluster, options, "script", control.check_nodes(state_dir, cluster, digest, options))
-    run = run.model_copy(update={"command": source.command, "workdir": f"{run.directory}/{SOURCE}"})
+    launched = {"launcher": options.launcher, "parameter_servers": options.parameter_servers or 0}
+    run = run.model_copy(update={"command": source.command, "workdir": f"{run.directory}/{SOURCE}", **launched})
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         control.start(
             state_dir, cluster, head, run, {f"{SOURCE}/{name}": path for name, path in source.files.items()}, {}
         )
     return run
+
+
+def _with_launcher(options: Launch, source: Source) -> Launch:
+    """Replace the launcher "auto" by the one that the script needs. Raises ConfigError."""
+    needed = recognize.needed(source)
+    if options.launcher == "auto":
+        launcher = "tensorflow" if options.parameter_servers else needed.launcher
+        options = options.model_copy(update={"launcher": launcher})
+        reason = f"the script imports {needed.module}; " if needed.module and not options.parameter_servers else ""
+        progress.note(f"launcher: {launcher} ({reason}--launcher names another)")
+    if options.parameter_servers and options.launcher != "tensorflow":
+        problem = f"launch.parameter_servers: {options.parameter_servers}: {options.launcher} has none"
+        raise ConfigError([problem], "--launcher tensorflow starts parameter servers")
+    if options.launcher == "tensorflow" and needed.parameter_servers and not options.parameter_servers:
+        problem = "launch.parameter_servers: missing: the script uses ParameterServerStrategy"
+        raise ConfigError([problem], "--parameter-servers 1 starts one beside the workers")
+    return options

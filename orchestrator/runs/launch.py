@@ -1,18 +1,13 @@
-"""Argument lists that start a run. Pure, so that tests can compare the lists that the head executes."""
-
-import json
+"""What the head is told to start a run: the record of the run, its environment, its unit, its files. Pure."""
 
 from pydantic import BaseModel, ConfigDict
 
-from orchestrator.cluster import PYTHON, SHARED, Cluster, hostfile
+from orchestrator.cluster import PYTHON, SHARED, Cluster
 from orchestrator.schema import FileName
 from orchestrator.schema.file import Time
 
 START_SECONDS, START_SECONDS_EACH = 120, 4  # for every rank to report; shared hosts need longer
-CYCLE_TIME = 5.0  # milliseconds, for programs that do not measure it
 STOP_SECONDS = 150  # limits of trainer, launcher and sweep of all nodes together, with a margin
-LAUNCHER = "orchestrator.trainer.supervision.horovodrun"
-AUTOTUNED = "autotune.csv"
 UNIT = "orchestrator-"  # then the run's id
 SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"
 
@@ -31,6 +26,8 @@ class Run(BaseModel):
     command: list[str]
     workdir: str
     np: int
+    launcher: str = "horovod"
+    parameter_servers: int = 0
     controller: str
     interface: str
     cycle_time: float | None = None
@@ -44,6 +41,11 @@ class Run(BaseModel):
     def directory(self) -> str:
         """Return the run's directory, the same on every node."""
         return directory(self.id)
+
+    @property
+    def start_seconds(self) -> int:
+        """Return the time limit for all ranks to start."""
+        return START_SECONDS + START_SECONDS_EACH * self.np
 
     @property
     def unit(self) -> str:
@@ -67,37 +69,11 @@ def environment(run: Run) -> dict[str, str]:
         "ORCHESTRATOR_RUN": run.id,
         "ORCHESTRATOR_RUN_DIR": run.directory,
         "ORCHESTRATOR_OUTPUT": f"{run.directory}/output",
-        **({"ORCHESTRATOR_MEASURE_CYCLE": "1"} if _measures(run) else {}),
+        **({"ORCHESTRATOR_MEASURE_CYCLE": "1"} if measures_cycle_time(run) else {}),
     }
 
 
-def launch_command(run: Run) -> list[str]:
-    """Return the horovodrun command over the run's hostfile; each rank runs in a wrapper that reads program.json."""
-    seconds = str(START_SECONDS + START_SECONDS_EACH * run.np)
-    return [
-        *(PYTHON, "-m", LAUNCHER),
-        f"--{run.controller}",
-        *("-np", str(run.np)),
-        *("--hostfile", f"{run.directory}/hostfile"),
-        *("--network-interfaces", run.interface),
-        *("--start-timeout", seconds),
-        *(("--gloo-timeout-seconds", seconds) if run.controller == "gloo" else ()),
-        *_tuning(run),
-        "--disable-cache",
-        *(PYTHON, "-m", "orchestrator.trainer.supervision.rank_wrapper", run.directory),
-    ]
-
-
-def _tuning(run: Run) -> list[str]:
-    """Return Horovod's tuning options: Horovod keeps the values that are set and, with autotune, tunes the others."""
-    tuned = ["--autotune", "--autotune-log-file", f"{run.directory}/{AUTOTUNED}"] if run.autotune else []
-    cycle_time = CYCLE_TIME if _measures(run) else run.cycle_time
-    cycle = [] if cycle_time is None else ["--cycle-time-ms", f"{cycle_time:g}"]
-    fusion = [] if run.fusion_threshold is None else ["--fusion-threshold-mb", str(run.fusion_threshold)]
-    return [*cycle, *fusion, *tuned]
-
-
-def _measures(run: Run) -> bool:
+def measures_cycle_time(run: Run) -> bool:
     """Tell whether the trainer measures the cycle time: it is not set, and Horovod does not tune it."""
     return run.cycle_time is None and not run.autotune
 
@@ -121,15 +97,6 @@ def unit_command(cluster: Cluster, run: Run) -> list[str]:
         *(part for key, value in environment(run).items() for part in ("--setenv", f"{key}={value}")),
         *("--", PYTHON, "-m", "orchestrator.trainer.supervision.supervise", run.directory),
     ]
-
-
-def files(cluster: Cluster, run: Run) -> dict[str, str]:
-    """Return the contents of the run's files for the nodes, by name in its directory."""
-    return {
-        "hostfile": hostfile(cluster, run.np),
-        "command.json": json.dumps(launch_command(run)) + "\n",
-        "program.json": json.dumps(run.command) + "\n",
-    }
 
 
 def threads(cluster: Cluster) -> int:

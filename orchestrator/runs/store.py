@@ -10,7 +10,8 @@ from orchestrator import lock, state
 from orchestrator.config import nearest
 from orchestrator.errors import StateError, command
 from orchestrator.runs import fetch
-from orchestrator.runs.launch import AUTOTUNED, Run
+from orchestrator.runs.launch import Run
+from orchestrator.runs.launchers.horovod import AUTOTUNED
 from orchestrator.schema import Checkpoints, RunStatus, bounded
 from orchestrator.schema.bounded import Unreadable, shown
 from orchestrator.ssh import Session, parsed

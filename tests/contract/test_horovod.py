@@ -11,7 +11,7 @@ from orchestrator import cluster as clusters
 from orchestrator.config import Local
 from orchestrator.docker import context
 from orchestrator.docker.engine import Engine
-from orchestrator.runs import launch
+from orchestrator.runs.launchers import horovod
 from tests import builders
 from tests.contract.conftest import PYTHON, Said
 
@@ -53,7 +53,7 @@ def test_horovods_parser_assigns_ranks_head_first_and_fills_hosts_in_order(
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_horovodrun_understands_every_option_of_the_launch_command(in_image: InImage, controller: str) -> None:
     run = builders.run(controller=controller, cycle_time=2.5, fusion_threshold=64, autotune=True)
-    words = launch.launch_command(run)
+    words = horovod.command(run)
     launcher, options = words[:3], words[3:]
     said = in_image([PYTHON, "-c", ARGUMENTS, *options])
     assert said.code == 0, said.text
@@ -61,7 +61,7 @@ def test_horovodrun_understands_every_option_of_the_launch_command(in_image: InI
         "num_proc": 2,
         "hostfile": "/shared/runs/resnet20-mnist-1/hostfile",
         "nics": ["eth0"],
-        "start_timeout": launch.START_SECONDS + 2 * launch.START_SECONDS_EACH,
+        "start_timeout": run.start_seconds,
         "cycle_time_ms": 2.5,
         "fusion_threshold_mb": 64,
         "autotune": True,
@@ -71,7 +71,7 @@ def test_horovodrun_understands_every_option_of_the_launch_command(in_image: InI
         "use_mpi": controller == "mpi",
         "command": options[options.index(PYTHON) :],
     }
-    assert launcher == [PYTHON, "-m", launch.LAUNCHER]
+    assert launcher == [PYTHON, "-m", "orchestrator.trainer.supervision.horovodrun"]
 
 
 def test_horovod_is_built_with_tensorflow_gloo_and_mpi(in_image: InImage) -> None:

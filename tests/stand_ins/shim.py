@@ -1,11 +1,13 @@
 """The shim around a rank, run as the launcher runs it: a process of its own."""
 
 import json
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+from orchestrator.layout import Layout
 from orchestrator.trainer.supervision.rank_record import RankRecord, read
 from tests.unit.conftest import Start
 
@@ -17,6 +19,8 @@ def directory(tmp_path: Path) -> Path:
     """The directory of a run whose name no other test has."""
     made = tmp_path / f"run-{os.getpid()}-{tmp_path.name}"
     (made / "ranks").mkdir(parents=True)
+    hosts = ["127.0.0.1"] * 8
+    (made / "launch.json").write_text(Layout("horovod", {"127.0.0.1": len(hosts)}, hosts, "lo", 1, math.inf, {}).text())
     return made
 
 

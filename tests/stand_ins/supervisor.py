@@ -1,10 +1,12 @@
 """The main process of a run's unit, as a process, with a small program in the launcher's place."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
 
+from orchestrator.layout import Layout
 from orchestrator.schema import RunStatus
 from tests import waiting
 from tests.stand_ins import shim
@@ -36,6 +38,7 @@ def directory(tmp_path: Path) -> Path:
     """The directory of a run on this machine alone."""
     made = shim.directory(tmp_path)
     (made / "hostfile").write_text("127.0.0.1 slots=1\n")
+    (made / "launch.json").write_text(Layout("horovod", {"127.0.0.1": 1}, ["127.0.0.1"], "lo", 1, math.inf, {}).text())
     (made / "log").touch()
     return made
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from orchestrator.layout import Layout
 from orchestrator.schema import Results
 from tests import samples
 
@@ -20,6 +21,8 @@ def launch(
     """Run ``program`` on ``ranks`` ranks; the launcher's output becomes the run's log."""
     (directory / "ranks").mkdir(parents=True, exist_ok=True)
     (directory / "program.json").write_text(json.dumps(program))
+    hosts = ["localhost"] * ranks
+    (directory / "launch.json").write_text(Layout("horovod", {"localhost": ranks}, hosts, "lo", 1, 120.0, {}).text())
     launcher = [str(HOROVODRUN), f"--{controller}", "-np", str(ranks), "-H", f"localhost:{ranks}", "--disable-cache"]
     command = [
         *launcher,

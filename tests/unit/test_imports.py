@@ -25,7 +25,7 @@ LAYERS = [
     {"docker", "recipes", "gpu"},
     {"config", "cluster", "process", "bottleneck"},
     {"schema", "progress"},
-    {"errors", "assets", "termination", "untrusted_files"},
+    {"errors", "assets", "layout", "termination", "untrusted_files"},
 ]
 # What each room of the worker side is built on; what lies beside them uses them all.
 ROOMS: dict[str, set[str]] = {

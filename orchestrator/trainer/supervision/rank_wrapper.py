@@ -26,7 +26,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from orchestrator.trainer.supervision import processes, rank_record
+from orchestrator import layout as layouts
+from orchestrator.trainer.supervision import processes, rank_environment, rank_record
 from orchestrator.trainer.supervision.output_relay import Relay
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord
 from orchestrator.trainer.supervision.signals import Signals
@@ -34,7 +35,8 @@ from orchestrator.trainer.supervision.signals import Signals
 ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as in shells
 # Seconds for a rank's remaining processes to end by themselves: fewer than a launcher waits for the wrapper to end.
-GRACE = {"HOROVOD_RANK": 3.0, "OMPI_COMM_WORLD_RANK": 0.5}
+GRACE = {"HOROVOD_RANK": 3.0, "OMPI_COMM_WORLD_RANK": 0.5, "RANK": 3.0}
+TAGGING = ("horovod", "mpirun")  # launchers that tag the lines of their ranks
 PARTING = 1.0  # for a rank that exits while the launcher hangs up: its exit code may be the reason
 NODE_GRACE = 25.0  # seconds for a trainer whose node is taken away: clouds give 30 and more
 
@@ -42,15 +44,17 @@ NODE_GRACE = 25.0  # seconds for a trainer whose node is taken away: clouds give
 def main(run_directory: Path) -> int:
     """Run the program of the rank that the environment names; return its exit code, 128 + n for signal n."""
     signals = Signals(*ENDING)
-    variable = _variable()
+    variable = rank_environment.variable(os.environ)
     rank = int(os.environ[variable])
+    layout = layouts.read(run_directory)
     mark = f"{os.environ[processes.RUN]}:{rank}"
     record = RankRecord(rank, socket.gethostname(), os.getpid(), started=time.time())
     path = run_directory / "ranks" / f"{rank}.json"
     record.write(path)
-    relay = Relay()
+    relay = Relay(None if layout.launcher in TAGGING else rank)
     program = json.loads((run_directory / "program.json").read_text())
-    code, terminated = _run(program, mark, relay, signals, partial(_end_grace, run_directory))
+    environment = {**rank_environment.complete(layout, os.environ), processes.RANK: mark}
+    code, terminated = _run(program, environment, relay, signals, partial(_end_grace, run_directory))
     record._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)
     processes.end(f"{processes.RANK}={mark}", GRACE[variable], own=True)
     relay.drain()
@@ -58,13 +62,13 @@ def main(run_directory: Path) -> int:
 
 
 def _run(
-    program: list[str], mark: str, relay: Relay, signals: Signals, end_grace: Callable[[], float]
+    program: list[str], environment: dict[str, str], relay: Relay, signals: Signals, end_grace: Callable[[], float]
 ) -> tuple[int, bool]:
     """Return the exit code of ``program``, and whether the launcher asked it to end."""
     processes.adopt_orphans()
     out, err = relay.inputs
     try:
-        child = subprocess.Popen(program, env={**os.environ, processes.RANK: mark}, stdout=out, stderr=err)
+        child = subprocess.Popen(program, env=environment, stdout=out, stderr=err)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         reason = "no such command" if missing else error.strerror
@@ -79,7 +83,8 @@ def _end_grace(run_directory: Path) -> float:
 
     A trainer has a configuration, and ssh sets a variable (ssh(1), ENVIRONMENT).
     """
-    behind_ssh, by_mpi = bool(os.environ.get("SSH_CONNECTION")), _variable() != "HOROVOD_RANK"
+    behind_ssh = bool(os.environ.get("SSH_CONNECTION"))
+    by_mpi = rank_environment.variable(os.environ) == "OMPI_COMM_WORLD_RANK"
     of_node = not _run_is_ending(run_directory) if by_mpi else behind_ssh
     return NODE_GRACE if (run_directory / "config.json").exists() and of_node else 0.0
 
@@ -117,11 +122,6 @@ def _wait(child: "subprocess.Popen[bytes]", signals: Signals, end_grace: Callabl
 def _milliseconds(seconds: float) -> "float | None":
     """Convert to the unit of poll; None waits without limit."""
     return None if seconds == math.inf else max(0.0, seconds * 1000)
-
-
-def _variable() -> str:
-    """Return the variable in which the launcher, Gloo's or Open MPI's, names the rank."""
-    return next(name for name in GRACE if os.environ.get(name))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ FIRST_REPORT_SECONDS, REPORT_INTERVAL_SECONDS = (
     30.0,
 )  # when an unfinished start is first reported, and the interval after that
 MAX_NAMED = 8
-TIMEOUT_OPTION = "--start-timeout"
 
 
 class Start:
@@ -55,19 +54,3 @@ class Start:
         return f"{count - len(left)} of {count} ranks have started after {passed:.0f} s; not yet: " + ", ".join(
             [*named, *more]
         )
-
-
-def from_command(run_directory: Path, command: list[str]) -> Start:
-    """Create the start of a run from its launcher's ``command``, which gives the number of ranks and the time limit.
-
-    Ranks fill hosts in the order of the hostfile. Without these options nothing is waited for.
-    """
-    lines = [line.split(" slots=") for line in (run_directory / "hostfile").read_text().splitlines()]
-    slots = [host for host, count in lines for _ in range(int(count))]
-    return Start(
-        run_directory, slots[: int(_option(command, "-np", "0"))], float(_option(command, TIMEOUT_OPTION, "inf"))
-    )
-
-
-def _option(command: list[str], name: str, default: str) -> str:
-    return command[command.index(name) + 1] if name in command else default

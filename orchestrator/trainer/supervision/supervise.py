@@ -11,15 +11,16 @@ import json
 import math
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.trainer.supervision import processes, starting
+from orchestrator import layout as layouts
+from orchestrator.layout import FIRST_PORT, Layout
+from orchestrator.trainer.supervision import processes, rank_environment, starting
+from orchestrator.trainer.supervision.local_address import free_ports, is_local, towards
 from orchestrator.trainer.supervision.signals import Signals
 
 TRAINER_GRACE = 60.0  # for a step and a checkpoint
@@ -38,10 +39,20 @@ def main(run_directory: Path) -> int:
     started = time.time()
     processes.adopt_orphans()
     command = json.loads((run_directory / "command.json").read_text())
-    start = starting.from_command(run_directory, command)
+    layout = layouts.read(run_directory)
+    os.environ.update(_addresses(layout))
+    start = starting.Start(run_directory, layout.ranks, layout.start_seconds)
     code, stopped = _launch(run_directory, command, signals, start)
     left, gone = sweep((run_directory / "hostfile").read_text(), os.environ[processes.RUN])
     return diagnosis.write(run_directory, started, diagnosis.LauncherEnd(code, stopped, start.late, left, gone))
+
+
+def _addresses(layout: Layout) -> dict[str, str]:
+    """Return the ports and addresses that every rank is told, as variables that launchers pass on."""
+    return {
+        FIRST_PORT: str(free_ports(1 + len(layout.ranks))),
+        rank_environment.RENDEZVOUS_HOST: towards(layout.ranks[0]),
+    }
 
 
 def _launch(run_directory: Path, command: list[str], signals: Signals, start: starting.Start) -> tuple[int, bool]:
@@ -102,20 +113,12 @@ def sweep(hostfile: str, run: str) -> tuple[list[str], list[str]]:
         Hosts that were not swept in time, and those of them that are gone: they refuse a connection.
     """
     processes.end(f"{processes.RUN}={run}", own=True)
-    others = [host for host in (line.split()[0] for line in hostfile.splitlines()) if not _is_here(host)]
+    others = [host for host in (line.split()[0] for line in hostfile.splitlines()) if not is_local(host)]
     seconds = SWEEP_SECONDS + SWEEP_SECONDS_EACH * len(others)
     with ThreadPoolExecutor(max_workers=len(others) or 1) as pool:
         codes = dict(zip(others, pool.map(lambda host: _sweep_host(host, run, seconds), others), strict=True))
     left = [host for host, code in codes.items() if code in (None, SSH_FAILED)]
     return left, [host for host in left if codes[host] == SSH_FAILED]
-
-
-def _is_here(host: str) -> bool:
-    """Check that this machine has the address: only then can a socket bind to it."""
-    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
-        bound.bind((host, 0))
-        return True
-    return False
 
 
 def _sweep_host(host: str, run: str, seconds: float) -> "int | None":

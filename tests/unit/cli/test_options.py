@@ -42,7 +42,7 @@ def test_every_option_has_its_key_in_the_file(command: str) -> None:
     ("command", "keys"),
     [
         ("deploy", r"nodes|provider|slots|local\..+|monitoring\.(enabled|grafana)|monitoring_password"),
-        ("train", r"train\..+|launch\..+"),
+        ("train", r"train\..+|launch\.(?!launcher|parameter_servers).+"),
     ],
 )
 def test_every_key_of_a_commands_sections_has_its_option(command: str, keys: str) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.runs import launch
+from orchestrator.runs import launch, launchers
+from orchestrator.runs.launchers import horovod
 from tests import builders
 
 HOROVODRUN = [
@@ -44,17 +45,17 @@ ENVIRONMENT = {
 
 
 def test_horovodrun_is_launched_over_gloo() -> None:
-    assert launch.launch_command(builders.run()) == HOROVODRUN
+    assert horovod.command(builders.run()) == HOROVODRUN
 
 
 def test_horovodrun_is_launched_over_mpi() -> None:
     at = HOROVODRUN.index("--gloo-timeout-seconds")
     expected = ["--mpi" if word == "--gloo" else word for word in HOROVODRUN[:at] + HOROVODRUN[at + 2 :]]
-    assert launch.launch_command(builders.run(controller="mpi")) == expected
+    assert horovod.command(builders.run(controller="mpi")) == expected
 
 
 def test_a_fraction_of_a_millisecond_is_a_cycle_time() -> None:
-    command = launch.launch_command(builders.run(cycle_time=0.5))
+    command = horovod.command(builders.run(cycle_time=0.5))
     assert command[command.index("--cycle-time-ms") + 1] == "0.5"
 
 
@@ -77,7 +78,7 @@ def test_horovod_is_told_what_is_set_and_tunes_the_rest_into_a_log_of_the_run(
     changes: dict[str, Any], words: list[str]
 ) -> None:
     at = HOROVODRUN.index("--cycle-time-ms")
-    assert launch.launch_command(builders.run(**changes)) == [*HOROVODRUN[:at], *words, *HOROVODRUN[at + 2 :]]
+    assert horovod.command(builders.run(**changes)) == [*HOROVODRUN[:at], *words, *HOROVODRUN[at + 2 :]]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_a_cycle_time_that_is_neither_set_nor_tuned_is_ours_until_ranks_have_mea
 ) -> None:
     run = builders.run(cycle_time=asked, autotune=autotune)
     assert ("ORCHESTRATOR_MEASURE_CYCLE" in launch.environment(run)) == measured
-    command = launch.launch_command(run)
+    command = horovod.command(run)
     given = command[command.index("--cycle-time-ms") + 1] if "--cycle-time-ms" in command else None
     assert given == ("5" if measured else None if asked is None else f"{asked:g}")
 
@@ -121,7 +122,7 @@ def test_the_unit_on_the_head_outlives_the_connection_and_supervises_the_launche
 
 def test_what_is_launched_stands_in_files_that_no_shell_and_no_systemd_expands() -> None:
     words = ["python", "train.py", "--price", "$5 %h 'é'"]
-    files = launch.files(builders.cluster(), builders.run(command=words))
+    files = launchers.files(builders.cluster(), builders.run(command=words))
     assert json.loads(files["command.json"]) == HOROVODRUN
     assert json.loads(files["program.json"]) == words
     assert files["hostfile"] == "10.0.0.10 slots=1\n10.0.0.11 slots=1\n"

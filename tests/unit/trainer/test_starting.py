@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.runs.launch import START_SECONDS, launch_command
-from orchestrator.trainer.supervision import starting
+from orchestrator.layout import Layout
+from orchestrator.runs.launch import START_SECONDS
 from orchestrator.trainer.supervision.starting import Start
 from tests import builders
 from tests.stand_ins import supervisor
@@ -15,9 +15,7 @@ from tests.unit.conftest import Start as Process
 
 @pytest.fixture
 def run_directory(tmp_path: Path) -> Path:
-    made = supervisor.directory(tmp_path)
-    (made / "hostfile").write_text("127.0.0.1 slots=1\n127.0.0.2 slots=2\n")
-    return made
+    return supervisor.directory(tmp_path)
 
 
 def started(run_directory: Path, *ranks: int) -> None:
@@ -26,7 +24,7 @@ def started(run_directory: Path, *ranks: int) -> None:
 
 
 def test_ranks_without_a_record_are_named_with_their_hosts(run_directory: Path) -> None:
-    start = starting.from_command(run_directory, ["horovodrun", "-np", "3"])
+    start = Start(run_directory, ["127.0.0.1", "127.0.0.2", "127.0.0.2"], 60.0)
     started(run_directory, 1)
     assert start.describe(start.missing(), 12.0) == (
         "1 of 3 ranks have started after 12 s; not yet: rank 0 on 127.0.0.1, rank 2 on 127.0.0.2"
@@ -41,16 +39,16 @@ def test_of_many_ranks_only_some_are_named(run_directory: Path) -> None:
 
 
 def test_the_time_allowed_grows_with_the_ranks() -> None:
-    few, many = (launch_command(builders.run(np=np)) for np in (2, 64))
-    seconds = [int(words[words.index("--start-timeout") + 1]) for words in (few, many)]
+    seconds = [builders.run(np=np).start_seconds for np in (2, 64)]
     assert seconds[0] < seconds[1]
     assert seconds[1] >= START_SECONDS + 64 * 3
 
 
 def test_slow_start_is_reported_and_a_late_one_fails(start: Process, run_directory: Path) -> None:
     started(run_directory, 0, 2)
-    options = ["-np", "3", "--start-timeout", "2"]
-    launcher = ["-c", "import time; time.sleep(60)", *options]
+    hosts = ["127.0.0.1", "127.0.0.2", "127.0.0.2"]
+    (run_directory / "launch.json").write_text(Layout("plain", {}, hosts, "lo", 1, 2.0, {}).text())
+    launcher = ["-c", "import time; time.sleep(60)"]
     assert supervisor.supervise(start, run_directory, *launcher, by=supervisor.IN_HASTE).wait(timeout=30) != 0
     kept = supervisor.status(run_directory)
     assert kept.failure

@@ -1,0 +1,79 @@
+"""``launch.json``: the launcher of a run, the host of every rank, and the processes of every host.
+
+The control side writes it with the run's other files. Standard library only, since every rank's wrapper reads it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+FILE = "launch.json"
+FIRST_PORT = "ORCHESTRATOR_PORT"  # variable with the first port of the run: rank 0's, then one per rank
+PORT = "{port}"  # in arguments of processes: replaced by the first port, which the head chooses
+WORKER, CHIEF, PARAMETER_SERVER = "worker", "chief", "ps"  # roles of tf.distribute
+
+
+class Process(NamedTuple):
+    """Process that a host's agent starts: the wrapper of ``rank``, or a program without a rank."""
+
+    argv: list[str]
+    rank: "int | None" = None
+
+
+class Layout(NamedTuple):
+    """Launch of a run.
+
+    Attributes:
+        launcher: Name of the launcher.
+        slots: Ranks that each host can take, by address, in the order of ranks.
+        ranks: Address of the host of each rank.
+        interface: Network interface that connects the hosts.
+        threads: Threads of a rank.
+        start_seconds: Time limit for all ranks to start.
+        processes: Processes that the agent of each host starts; empty if the launcher has agents of its own.
+        roles: Role of each rank in tf.distribute; empty if all are workers.
+    """
+
+    launcher: str
+    slots: dict[str, int]
+    ranks: list[str]
+    interface: str
+    threads: int
+    start_seconds: float
+    processes: "dict[str, list[Process]]"
+    roles: "Sequence[str]" = ()
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether the run ends when rank 0 ends, since the other processes serve it and do not end by themselves."""
+        return len(self.ranks) < sum(self.slots.values()) or PARAMETER_SERVER in self.roles
+
+    def role(self, rank: int) -> str:
+        """Return the role of a rank."""
+        return self.roles[rank] if self.roles else WORKER
+
+    def with_role(self, role: str) -> list[int]:
+        """Return the ranks that have a role."""
+        return [rank for rank in range(len(self.ranks)) if self.role(rank) == role]
+
+    def local_rank(self, rank: int) -> int:
+        """Return the number of a rank on its host."""
+        return self.ranks[:rank].count(self.ranks[rank])
+
+    def cross_ranks(self, rank: int) -> list[int]:
+        """Return the ranks with the same number on their hosts, one per host."""
+        return [other for other in range(len(self.ranks)) if self.local_rank(other) == self.local_rank(rank)]
+
+    def text(self) -> str:
+        """Return the content of the file."""
+        return json.dumps(self._asdict()) + "\n"
+
+
+def read(run_directory: Path) -> Layout:
+    """Read the launch of a run; unknown keys are ignored."""
+    values: Mapping[str, object] = json.loads((run_directory / FILE).read_text())
+    layout = Layout(**{key: values[key] for key in Layout._fields if key in values})  # type: ignore[arg-type]
+    return layout._replace(
+        processes={host: [Process(*process) for process in started] for host, started in layout.processes.items()}
+    )

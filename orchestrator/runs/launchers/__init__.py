@@ -1,0 +1,50 @@
+"""Launchers: how the ranks of a run start. Each is a module with one pure function, ``plan``."""
+
+import json
+from collections.abc import Callable
+
+from orchestrator import layout
+from orchestrator.cluster import Cluster, hostfile
+from orchestrator.runs.launch import Run
+from orchestrator.runs.launchers import horovod, mpirun, plain, ray, tensorflow, torchrun
+from orchestrator.runs.launchers.plan import Plan, Slots
+
+LAUNCHERS: dict[str, Callable[[Run, Slots], Plan]] = {
+    "horovod": horovod.plan,
+    "torchrun": torchrun.plan,
+    "mpirun": mpirun.plan,
+    "ray": ray.plan,
+    "tensorflow": tensorflow.plan,
+    "plain": plain.plan,
+}
+
+
+def files(cluster: Cluster, run: Run) -> dict[str, str]:
+    """Return the contents of the run's files for the nodes, by name in its directory."""
+    hosts = hostfile(cluster, run.np)
+    slots = _used(hosts, run.np)
+    plan = LAUNCHERS[run.launcher](run, slots)
+    launch = layout.Layout(
+        launcher=run.launcher,
+        slots=dict(plan.slots or slots),
+        ranks=plan.ranks,
+        roles=plan.roles,
+        interface=run.interface,
+        threads=run.threads,
+        start_seconds=run.start_seconds,
+        processes=plan.processes,
+    )
+    return {
+        "hostfile": hosts,
+        layout.FILE: launch.text(),
+        "command.json": json.dumps(plan.command) + "\n",
+        "program.json": json.dumps(run.command) + "\n",
+    }
+
+
+def _used(hosts: str, np: int) -> dict[str, int]:
+    """Return the slots of a hostfile that ``np`` ranks take."""
+    used: dict[str, int] = {}
+    for host, count in (line.split(" slots=") for line in hosts.splitlines()):
+        used[host] = min(int(count), np - sum(used.values()))
+    return used

@@ -1,0 +1,10 @@
+"""One process per slot, and nothing else: each finds its rank in its environment."""
+
+from orchestrator.runs.launch import Run
+from orchestrator.runs.launchers.plan import Plan, Slots, filled, node_launcher, wrappers
+
+
+def plan(run: Run, slots: Slots) -> Plan:
+    """Plan a wrapper for each rank; ranks fill the hosts in order."""
+    ranks = filled(slots)
+    return Plan(node_launcher(run), ranks, wrappers(run, ranks))

@@ -1,0 +1,40 @@
+"""Ray: a cluster over the nodes for the time of the run, and the script once, on the first host.
+
+Its ports are reached only from the nodes' private network, its dashboard only from the head itself. Source: Ray's page
+"Launching an On-Premise Cluster".
+"""
+
+from orchestrator.layout import PORT, Process
+from orchestrator.runs.launch import Run
+from orchestrator.runs.launchers.plan import SUPERVISION, Plan, Slots, node_launcher, wrapper
+
+DASHBOARD_PORT = 8265  # Ray's own
+
+
+def plan(run: Run, slots: Slots) -> Plan:
+    """Plan Ray's daemon on each host, and the script's wrapper, as rank 0, once every host has joined."""
+    head = next(iter(slots))
+    processes = {host: [Process(_daemon(run, slots, host, head))] for host in slots}
+    processes[head].append(Process(_driver(run, slots, head), 0))
+    return Plan(node_launcher(run), [head], processes)
+
+
+def _daemon(run: Run, slots: Slots, host: str, head: str) -> list[str]:
+    dashboard = ["--dashboard-host", "127.0.0.1", "--dashboard-port", str(DASHBOARD_PORT)]
+    join = ["--head", "--port", PORT, *dashboard] if host == head else ["--address", f"{head}:{PORT}"]
+    return [
+        *("env", *_settings(run), "ray", "start", "--block", "--disable-usage-stats", *join),
+        *("--node-ip-address", host),
+        *("--num-cpus", str(slots[host] * run.threads)),
+        *(("--temp-dir", f"/tmp/{run.id}") if host == head else ()),  # noqa: S108  named after the run
+    ]
+
+
+def _driver(run: Run, slots: Slots, head: str) -> list[str]:
+    joined = ["python", "-m", f"{SUPERVISION}.ray_nodes", str(len(slots)), str(run.start_seconds)]
+    return ["env", *_settings(run), f"RAY_ADDRESS={head}:{PORT}", *joined, *wrapper(run)]
+
+
+def _settings(run: Run) -> list[str]:
+    """Return variables for Ray's workers, which inherit them from the daemon."""
+    return [f"{library}_SOCKET_IFNAME={run.interface}" for library in ("GLOO", "NCCL", "TP")]

@@ -1,0 +1,22 @@
+"""tf.distribute: workers alone, or a chief, workers and parameter servers.
+
+Roles reach the ranks in ``TF_CONFIG``. With parameter servers the chief coordinates (rank 0), every slot has a worker,
+and the servers share the hosts' slots with them: they wait for the network most of the time. Source: TensorFlow's
+guides "Distributed training" and "Parameter server training".
+"""
+
+from itertools import cycle, islice
+
+from orchestrator.layout import CHIEF, PARAMETER_SERVER, WORKER
+from orchestrator.runs.launch import Run
+from orchestrator.runs.launchers.plan import Plan, Slots, filled, node_launcher, wrappers
+
+
+def plan(run: Run, slots: Slots) -> Plan:
+    """Plan a wrapper for each task; parameter servers begin on the last host, since the chief is on the first."""
+    workers, servers = filled(slots), run.parameter_servers
+    if not servers:
+        return Plan(node_launcher(run), workers, wrappers(run, workers))
+    ranks = [workers[0], *workers, *islice(cycle(reversed(list(slots))), servers)]
+    roles = [CHIEF, *(WORKER for _ in workers), *(PARAMETER_SERVER for _ in range(servers))]
+    return Plan(node_launcher(run), ranks, wrappers(run, ranks), roles)

@@ -1,0 +1,109 @@
+"""Agent of one host: starts the host's processes of a run and ends them when one fails or the launcher is gone.
+
+The launcher (``node_launcher``) sends one line of JSON to the standard input, with the environment and the directory of
+the processes, and keeps the input open: its end means that the launcher, the connection or the head is gone.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from orchestrator import layout as layouts
+from orchestrator.layout import FIRST_PORT, Layout, Process
+from orchestrator.trainer.supervision import processes, rank_record
+from orchestrator.trainer.supervision.signals import Signals
+
+ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
+FOLLOW_SECONDS = 2.0  # for other ranks to report that they fail, too
+GRACE = 8.0  # seconds for processes to end after SIGTERM: more than a rank's wrapper takes
+TERMINATED = 128 + signal.SIGTERM
+NOT_FOUND = 127  # as in shells
+
+
+class Agent:
+    """The processes of ``host`` in a run."""
+
+    def __init__(self, run_directory: Path, host: str) -> None:
+        self.directory, self.host = run_directory, host
+        self.layout: Layout = layouts.read(run_directory)
+        self.running: dict[subprocess.Popen[bytes], Process] = {}
+
+    def start(self, environment: dict[str, str]) -> bool:
+        """Start every process; return whether all could be started."""
+        for process in self.layout.processes.get(self.host, []):
+            argv = [word.replace(layouts.PORT, environment[FIRST_PORT]) for word in process.argv]
+            own = {} if process.rank is None else {"RANK": str(process.rank)}
+            try:
+                self.running[subprocess.Popen(argv, env={**environment, **own}, stdin=subprocess.DEVNULL)] = process
+            except OSError as error:
+                print(f"{argv[0]}: {error.strerror} on {socket.gethostname()}", file=sys.stderr, flush=True)
+                return False
+        return True
+
+    def wait(self, signals: Signals) -> int:
+        """Wait until all processes have ended well, one has failed or the leader has ended, or until asked to end."""
+        poll = select.poll()
+        poll.register(signals.descriptor, select.POLLIN)
+        poll.register(sys.stdin.fileno(), select.POLLIN)
+        while self.running:
+            ready = [descriptor for descriptor, _ in poll.poll()]
+            if sys.stdin.fileno() in ready or signals.received() & ENDING:
+                return TERMINATED
+            for ended, process in [(p, self.running[p]) for p in self.running if p.poll() is not None]:
+                code = self._ended(ended, process)
+                if code or (process.rank == 0 and self.layout.has_leader):
+                    return code
+        return 0
+
+    def _ended(self, ended: "subprocess.Popen[bytes]", process: Process) -> int:
+        """Return the exit code of a process that has ended, and complete the record of a wrapper that was killed."""
+        del self.running[ended]
+        code = ended.returncode if ended.returncode >= 0 else 128 - ended.returncode
+        path = self.directory / "ranks" / f"{process.rank}.json"
+        if code and path.exists() and (record := rank_record.read(path)).exit_code is None:
+            record._replace(ended=time.time(), exit_code=code).write(path)
+        return code
+
+    def end(self) -> None:
+        """End what is left."""
+        for process in self.running:
+            process.terminate()
+        deadline = time.monotonic() + GRACE
+        for process in self.running:
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def main(run_directory: Path, host: str) -> int:
+    """Start the processes of ``host`` and wait for them; return the exit code of the first that failed."""
+    signals = Signals(*ENDING)
+    processes.adopt_orphans()
+    agent = Agent(run_directory, host)
+    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as unbuffered:
+        order = json.loads(unbuffered.readline() or b"null")
+    if order is None:
+        return TERMINATED
+    os.chdir(order["directory"])
+    code = agent.wait(signals) if agent.start({**os.environ, **order["environment"]}) else NOT_FOUND
+    if code not in (0, TERMINATED):
+        _wait_for_others(agent, signals)
+    agent.end()
+    return code
+
+
+def _wait_for_others(agent: Agent, signals: Signals) -> None:
+    deadline = time.monotonic() + FOLLOW_SECONDS
+    while any(process.poll() is None for process in agent.running) and time.monotonic() < deadline:
+        signals.wait(0.1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

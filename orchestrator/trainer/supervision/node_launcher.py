@@ -1,0 +1,111 @@
+"""Launcher of a run's processes on every host, one connection and one agent per host.
+
+It serves the launchers that bring no launcher of their own for several hosts: plain, tensorflow, torchrun and ray. The
+processes of each host are listed in ``launch.json``. Ranks of Horovod meet at a server in this process, as with
+horovodrun over Gloo, so scripts for Horovod run, too.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from orchestrator import layout as layouts
+from orchestrator.layout import Layout
+from orchestrator.trainer.supervision.local_address import is_local
+from orchestrator.trainer.supervision.node_agent import ENDING, GRACE, TERMINATED
+from orchestrator.trainer.supervision.rank_environment import RENDEZVOUS_HOST, RENDEZVOUS_PORT
+from orchestrator.trainer.supervision.signals import Signals
+
+# A host that vanishes is noticed after 30 seconds.
+SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=10"]
+OF_THE_UNIT = {"HOME", "INVOCATION_ID", "JOURNAL_STREAM", "LOGNAME", "SHELL", "SYSTEMD_EXEC_PID", "USER"}
+SETTLE_SECONDS = 3.0  # for other hosts to report that they fail, too
+
+Agents = dict[str, "subprocess.Popen[bytes]"]
+
+
+def main(run_directory: Path) -> int:
+    """Run the processes of all hosts to their end; return the exit code of the first host that failed."""
+    signals = Signals(*ENDING)
+    layout = layouts.read(run_directory)
+    agents = {host: _start_agent(run_directory, host) for host in layout.processes}
+    _order(agents, {**_passed_on(), **_rendezvous(layout)})
+    code = _wait(agents, layout, signals)
+    _end(agents)
+    return code
+
+
+def _start_agent(run_directory: Path, host: str) -> "subprocess.Popen[bytes]":
+    agent = [sys.executable, "-m", "orchestrator.trainer.supervision.node_agent", str(run_directory), host]
+    return subprocess.Popen(agent if is_local(host) else [*SSH, host, *agent], stdin=subprocess.PIPE)
+
+
+def _passed_on() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in OF_THE_UNIT and "\n" not in value}
+
+
+def _rendezvous(layout: Layout) -> dict[str, str]:
+    """Start the server at which ranks of Horovod meet, and return its address as variables."""
+    from horovod.runner.common.util.hosts import HostInfo, get_host_assignments  # noqa: PLC0415  agents start meanwhile
+    from horovod.runner.http.http_server import RendezvousServer  # noqa: PLC0415
+
+    slots = {host: layout.ranks.count(host) for host in dict.fromkeys(layout.ranks)}
+    plan = get_host_assignments([HostInfo(host, count) for host, count in slots.items()], len(layout.ranks))
+    server = RendezvousServer()
+    port = server.start()
+    server.init(plan)
+    return {RENDEZVOUS_PORT: str(port), RENDEZVOUS_HOST: os.environ[RENDEZVOUS_HOST]}
+
+
+def _order(agents: Agents, environment: dict[str, str]) -> None:
+    line = json.dumps({"environment": environment, "directory": str(Path.cwd())}).encode() + b"\n"
+    for agent in agents.values():
+        with suppress(BrokenPipeError):  # its exit code says why
+            os.write(_input(agent), line)
+
+
+def _wait(agents: Agents, layout: Layout, signals: Signals) -> int:
+    """Wait until all agents have ended well, one has failed, the leader's has ended, or until asked to end."""
+    while True:
+        codes = {host: agent.poll() for host, agent in agents.items()}
+        ended = [code for code in codes.values() if code is not None]
+        failed = [code for code in ended if code]
+        if failed:
+            _settle(agents, signals)
+            return failed[0] if failed[0] > 0 else 128 - failed[0]
+        if len(ended) == len(agents) or (layout.has_leader and codes[layout.ranks[0]] == 0):
+            return 0
+        signals.wait(60.0)
+        if signals.received() & ENDING:
+            return TERMINATED
+
+
+def _settle(agents: Agents, signals: Signals) -> None:
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while any(agent.poll() is None for agent in agents.values()) and time.monotonic() < deadline:
+        signals.wait(0.1)
+
+
+def _end(agents: Agents) -> None:
+    """Let every agent end its processes: the end of its input tells it to."""
+    for agent in agents.values():
+        os.close(_input(agent))
+    deadline = time.monotonic() + GRACE + 2.0
+    for agent in agents.values():
+        try:
+            agent.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            agent.send_signal(signal.SIGKILL)
+
+
+def _input(agent: "subprocess.Popen[bytes]") -> int:
+    return agent.stdin.fileno() if agent.stdin else -1
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,84 @@
+"""Variables that every rank finds, whatever its launcher: those of Horovod, PyTorch and tf.distribute.
+
+So a script for one of them runs under any launcher. What the launcher itself has set stays. Sources: Horovod's
+``gloo_run.py`` (``create_slot_env_vars``, ``create_run_env_vars``), PyTorch's page on torchrun, TensorFlow's guide to
+distributed training (``TF_CONFIG``).
+"""
+
+import json
+from collections.abc import Mapping
+
+from orchestrator.layout import FIRST_PORT, Layout
+
+RANK_VARIABLES = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "RANK")  # horovodrun, mpirun, torchrun and our own agent
+DEFAULT_PORT = "29500"  # PyTorch's own, for ranks without a supervisor
+RENDEZVOUS_PORT = "ORCHESTRATOR_RENDEZVOUS_PORT"  # of the server at which Horovod's ranks meet over Gloo
+RENDEZVOUS_HOST = "ORCHESTRATOR_RENDEZVOUS_HOST"
+
+
+def variable(environment: Mapping[str, str]) -> str:
+    """Return the variable in which the launcher names the rank."""
+    return next(name for name in RANK_VARIABLES if environment.get(name))
+
+
+def complete(layout: Layout, environment: Mapping[str, str]) -> dict[str, str]:
+    """Add to a launcher's ``environment`` of a rank what the launcher did not set."""
+    rank = int(environment[variable(environment)])
+    port = int(environment.get(FIRST_PORT, DEFAULT_PORT))
+    added = {**_pytorch(layout, rank, port), **_tensorflow(layout, rank, port), **_horovod(layout, rank, environment)}
+    return {**added, **environment}
+
+
+def _pytorch(layout: Layout, rank: int, port: int) -> dict[str, str]:
+    host = layout.ranks[rank]
+    node = list(layout.slots).index(host)
+    interface = layout.interface
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(len(layout.ranks)),
+        "LOCAL_RANK": str(layout.local_rank(rank)),
+        "LOCAL_WORLD_SIZE": str(layout.ranks.count(host)),
+        "NODE_RANK": str(node),
+        "GROUP_RANK": str(node),
+        "MASTER_ADDR": layout.ranks[0],
+        "MASTER_PORT": str(port),
+        "GLOO_SOCKET_IFNAME": interface,
+        "NCCL_SOCKET_IFNAME": interface,
+        "TP_SOCKET_IFNAME": interface,
+        "OMP_NUM_THREADS": str(layout.threads),
+    }
+
+
+def _tensorflow(layout: Layout, rank: int, port: int) -> dict[str, str]:
+    tasks = [f"{host}:{port + 1 + other}" for other, host in enumerate(layout.ranks)]
+    members = {role: layout.with_role(role) for role in dict.fromkeys(map(layout.role, range(len(layout.ranks))))}
+    task = {"type": layout.role(rank), "index": members[layout.role(rank)].index(rank)}
+    cluster = {role: [tasks[member] for member in ranks] for role, ranks in members.items()}
+    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
+
+
+def _horovod(layout: Layout, rank: int, environment: Mapping[str, str]) -> dict[str, str]:
+    host = layout.ranks[rank]
+    cross = layout.cross_ranks(rank)
+    place = {
+        "HOROVOD_HOSTNAME": host,
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(len(layout.ranks)),
+        "HOROVOD_LOCAL_RANK": str(layout.local_rank(rank)),
+        "HOROVOD_LOCAL_SIZE": str(layout.ranks.count(host)),
+        "HOROVOD_CROSS_RANK": str(cross.index(rank)),
+        "HOROVOD_CROSS_SIZE": str(len(cross)),
+    }
+    if "OMPI_COMM_WORLD_RANK" in environment:
+        return {**place, "HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
+    if RENDEZVOUS_PORT not in environment:
+        return place
+    return {
+        **place,
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": environment[RENDEZVOUS_HOST],
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": environment[RENDEZVOUS_PORT],
+        "HOROVOD_GLOO_IFACE": layout.interface,
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": f"{layout.start_seconds:.0f}",
+    }

@@ -1,0 +1,89 @@
+"""Variables that every rank finds."""
+
+import json
+import math
+
+import pytest
+
+from orchestrator.layout import Layout
+from orchestrator.trainer.supervision import rank_environment
+
+HOSTS = ["10.0.0.1", "10.0.0.1", "10.0.0.2"]
+LAYOUT = Layout("plain", {"10.0.0.1": 2, "10.0.0.2": 1}, HOSTS, "eth0", 3, 132.0, {})
+PORTS = {"ORCHESTRATOR_PORT": "20100"}
+RENDEZVOUS = {"ORCHESTRATOR_RENDEZVOUS_HOST": "10.0.0.1", "ORCHESTRATOR_RENDEZVOUS_PORT": "41000"}
+
+
+def test_pytorch_finds_its_place_and_its_interface() -> None:
+    found = rank_environment.complete(LAYOUT, {"RANK": "2", **PORTS})
+    expected = {
+        "RANK": "2",
+        "WORLD_SIZE": "3",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "NODE_RANK": "1",
+        "MASTER_ADDR": "10.0.0.1",
+        "MASTER_PORT": "20100",
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "NCCL_SOCKET_IFNAME": "eth0",
+        "TP_SOCKET_IFNAME": "eth0",
+        "OMP_NUM_THREADS": "3",
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_horovod_finds_its_place_and_where_ranks_meet() -> None:
+    found = rank_environment.complete(LAYOUT, {"RANK": "1", **PORTS, **RENDEZVOUS})
+    expected = {
+        "HOROVOD_HOSTNAME": "10.0.0.1",
+        "HOROVOD_RANK": "1",
+        "HOROVOD_SIZE": "3",
+        "HOROVOD_LOCAL_RANK": "1",
+        "HOROVOD_LOCAL_SIZE": "2",
+        "HOROVOD_CROSS_RANK": "0",
+        "HOROVOD_CROSS_SIZE": "1",
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.0.0.1",
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": "41000",
+        "HOROVOD_GLOO_IFACE": "eth0",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": "132",
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_ranks_of_mpi_reduce_over_mpi() -> None:
+    found = rank_environment.complete(LAYOUT, {"OMPI_COMM_WORLD_RANK": "2", **PORTS})
+    assert (found["RANK"], found["HOROVOD_CONTROLLER"]) == ("2", "mpi")
+    assert "HOROVOD_GLOO_RENDEZVOUS_ADDR" not in found
+
+
+@pytest.mark.parametrize("rank", range(3))
+def test_all_tasks_of_tf_distribute_are_workers(rank: int) -> None:
+    found = json.loads(rank_environment.complete(LAYOUT, {"RANK": str(rank), **PORTS})["TF_CONFIG"])
+    assert found == {
+        "cluster": {"worker": ["10.0.0.1:20101", "10.0.0.1:20102", "10.0.0.2:20103"]},
+        "task": {"type": "worker", "index": rank},
+    }
+
+
+@pytest.mark.parametrize(
+    ("rank", "task"), [(0, ("chief", 0)), (1, ("worker", 0)), (2, ("worker", 1)), (3, ("ps", 0)), (4, ("ps", 1))]
+)
+def test_each_task_with_parameter_servers_knows_its_role(rank: int, task: tuple[str, int]) -> None:
+    hosts = ["a", "a", "b", "b", "a"]
+    layout = Layout(
+        "tensorflow", {"a": 1, "b": 1}, hosts, "lo", 1, math.inf, {}, ["chief", *["worker"] * 2, *["ps"] * 2]
+    )
+    found = json.loads(rank_environment.complete(layout, {"RANK": str(rank), **PORTS})["TF_CONFIG"])
+    assert found["cluster"] == {
+        "chief": ["a:20101"],
+        "worker": ["a:20102", "b:20103"],
+        "ps": ["b:20104", "a:20105"],
+    }
+    assert (found["task"]["type"], found["task"]["index"]) == task
+
+
+def test_what_the_launcher_has_set_stays() -> None:
+    torchruns = {"RANK": "0", "MASTER_ADDR": "node-7", "MASTER_PORT": "41234", "OMP_NUM_THREADS": "8"}
+    found = rank_environment.complete(LAYOUT, {**torchruns, **PORTS})
+    assert {name: found[name] for name in torchruns} == torchruns
