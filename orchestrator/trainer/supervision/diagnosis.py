@@ -10,6 +10,7 @@ from orchestrator.schema import LOG_TAG, MPI_TAG, TERMINATED, Failure, RunStatus
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord, read_all
 
 LAST_LINES = 30
+KILLED = 128 + 9
 # Messages of ranks that fail because another rank did; the cause lies elsewhere.
 FOLLOWERS = (
     "HorovodInternalError",
@@ -94,6 +95,10 @@ def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Seque
     for record in [*causes, *(record for record in ended if not record.terminated)][:1]:
         code = None if record.terminated and record.exit_code == ENDED_BY_LAUNCHER else record.exit_code
         return Failure(reason="rank", host=record.host, rank=record.rank, exit_code=code, lines=tails[record.rank])
+    for record in (record for record in records if record.exit_code is None):  # its wrapper was killed
+        return Failure(
+            reason="rank", host=record.host, rank=record.rank, exit_code=KILLED, lines=lines_of(log, record.rank)
+        )
     return Failure(reason="launcher", host=socket.gethostname(), lines=list(log[-LAST_LINES:]))
 
 

@@ -59,7 +59,13 @@ def test_a_host_that_is_gone_is_the_cause_before_any_rank() -> None:
     assert (failure.reason, failure.host, failure.rank) == ("host", "10.0.0.11", None)
 
 
-@pytest.mark.parametrize("records", [[], [builders.rank(0)], [builders.rank(0, exit_code=None)]])
+def test_rank_whose_wrapper_was_killed_is_the_cause() -> None:
+    records = [builders.rank(0, exit_code=143, ended=2.0, terminated=True), builders.rank(1, exit_code=None)]
+    failure = diagnosis.first_failure(records, LOG, gone=[])
+    assert (failure.reason, failure.rank, failure.host, failure.exit_code) == ("rank", 1, "host-1", 137)
+
+
+@pytest.mark.parametrize("records", [[], [builders.rank(0)]])
 def test_launcher_is_the_cause_if_no_rank_failed(records: list[object]) -> None:
     log = [f"line {number}" for number in range(100)]
     failure = diagnosis.first_failure(records, log, gone=[])  # type: ignore[arg-type]
