@@ -14,6 +14,7 @@ STOP_SECONDS = 150  # limits of trainer, launcher and sweep of all nodes togethe
 LAUNCHER = "orchestrator.trainer.supervision.horovodrun"
 AUTOTUNED = "autotune.csv"
 UNIT = "orchestrator-"  # then the run's id
+ENVIRONMENT = "environment.json"  # in the run's directory; trainer.supervision.user_environment reads it
 SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"
 
 
@@ -114,6 +115,7 @@ def unit_command(cluster: Cluster, run: Run) -> list[str]:
         "KillMode": "mixed",
         "TimeoutStopSec": str(STOP_SECONDS),
         "OOMPolicy": "continue",
+        "ExecStopPost": f"-rm -f {run.directory}/{ENVIRONMENT}",  # also if the supervisor is killed
     }
     return [
         *("sudo", "systemd-run", "--quiet", "--collect", "--unit", run.unit, "--uid", cluster.ssh_user),

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from orchestrator.trainer.supervision import processes, rank_record
+from orchestrator.trainer.supervision import processes, rank_record, user_environment
 from orchestrator.trainer.supervision.output_relay import Relay
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord
 from orchestrator.trainer.supervision.signals import Signals
@@ -50,7 +50,8 @@ def main(run_directory: Path) -> int:
     record.write(path)
     relay = Relay()
     program = json.loads((run_directory / "program.json").read_text())
-    code, terminated = _run(program, mark, relay, signals, partial(_end_grace, run_directory))
+    environment = {**os.environ, **user_environment.read(run_directory), processes.RANK: mark}
+    code, terminated = _run(program, environment, relay, signals, partial(_end_grace, run_directory))
     record._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)
     processes.end(f"{processes.RANK}={mark}", GRACE[variable], own=True)
     relay.drain()
@@ -58,13 +59,13 @@ def main(run_directory: Path) -> int:
 
 
 def _run(
-    program: list[str], mark: str, relay: Relay, signals: Signals, end_grace: Callable[[], float]
+    program: list[str], environment: dict[str, str], relay: Relay, signals: Signals, end_grace: Callable[[], float]
 ) -> tuple[int, bool]:
     """Return the exit code of ``program``, and whether the launcher asked it to end."""
     processes.adopt_orphans()
     out, err = relay.inputs
     try:
-        child = subprocess.Popen(program, env={**os.environ, processes.RANK: mark}, stdout=out, stderr=err)
+        child = subprocess.Popen(program, env=environment, stdout=out, stderr=err)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         reason = "no such command" if missing else error.strerror

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.trainer.supervision import processes, starting
+from orchestrator.trainer.supervision import processes, starting, user_environment
 from orchestrator.trainer.supervision.signals import Signals
 
 TRAINER_GRACE = 60.0  # for a step and a checkpoint
@@ -39,7 +39,10 @@ def main(run_directory: Path) -> int:
     processes.adopt_orphans()
     command = json.loads((run_directory / "command.json").read_text())
     start = starting.from_command(run_directory, command)
-    code, stopped = _launch(run_directory, command, signals, start)
+    try:
+        code, stopped = _launch(run_directory, command, signals, start)
+    finally:
+        user_environment.remove(run_directory)
     left, gone = sweep((run_directory / "hostfile").read_text(), os.environ[processes.RUN])
     return diagnosis.write(run_directory, started, diagnosis.LauncherEnd(code, stopped, start.late, left, gone))
 
