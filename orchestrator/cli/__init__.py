@@ -1,6 +1,7 @@
 """Command line: the only package that prints results, asks, and exits."""
 
 import platform
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -104,10 +105,16 @@ def _say(message: str, hint: str = "") -> None:
         progress.console.print(f"[dim]{escape(hint)}[/dim]")
 
 
+def _arguments() -> list[str]:
+    """Return the arguments of this command without the values of variables, which may be passwords."""
+    pairs = zip(["", *sys.argv], sys.argv, strict=False)
+    return [re.sub("=.*", "=…", word, flags=re.DOTALL) if before == "--env" else word for before, word in pairs]
+
+
 def _crash_report() -> str:
     """Return what to do about a bug: report the log with traceback and versions, or its text if no log can be kept."""
     versions = f"orchestrator {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
-    text = versions + f"{sys.argv}\n" + traceback.format_exc()
+    text = versions + f"{_arguments()}\n" + traceback.format_exc()
     try:
         path = state.root() / f"crash-{datetime.now():%Y%m%d-%H%M%S}.log"
         state.replace(path, text)

@@ -12,7 +12,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError
 from orchestrator.runs import check as runs_check
-from orchestrator.runs import jobs, script, store
+from orchestrator.runs import jobs, script, store, user_environment
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs.launch import Run
 from orchestrator.schema import CheckResult
@@ -20,6 +20,18 @@ from orchestrator.state import StateDir
 
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Start it and return.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the files that would be sent, and start nothing.")]
+Env = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--env",
+        metavar="NAME[=VALUE]",
+        help="Variable for every rank; without a value, the one that it has here. `ps` here shows values: give "
+        "passwords without, or by --env-file.",
+    ),
+]
+EnvFile = Annotated[
+    list[Path] | None, typer.Option("--env-file", metavar="FILE", help="File with such variables, one on each line.")
+]
 Np = Annotated[int | None, key("launch.np", "--np")]
 Controller = Annotated[str | None, key("launch.controller")]
 Interface = Annotated[str | None, key("launch.network_interface")]
@@ -162,6 +174,8 @@ def run_script(
     command: Annotated[list[str], typer.Argument(help="python my_script.py --my-flag ...")],
     launcher: Launcher = None,
     parameter_servers: ParameterServers = None,
+    env: Env = None,
+    env_file: EnvFile = None,
     np: Np = None,
     controller: Controller = None,
     network_interface: Interface = None,
@@ -175,14 +189,15 @@ def run_script(
     json: Json = False,
 ) -> None:
     """Run a script of your own on every rank: `orchestrator run -- python my_script.py --my-flag`."""
+    environment = user_environment.read(env or [], env_file or [])
     if dry_run:
-        return reports.source(script.gather(command, config_file), json)
+        return reports.source(script.gather(command, config_file, *environment.files), json)
     script.locate(command)
     flags = launch_options(np, controller, network_interface, cycle_time, fusion_threshold, autotune)
     flags |= {"launch.launcher": launcher, "launch.parameter_servers": parameter_servers}
     config = options.load(config_file, name, flags)
     state_dir, cluster, digest = deployed(config)
-    run = jobs.script(state_dir, cluster, digest, config, command, config_file)
+    run = jobs.script(state_dir, cluster, digest, config, command, config_file, environment)
     follow.follow(state_dir, cluster, run, json, detach=detach)
 
 

@@ -54,6 +54,7 @@ def deploy(config: Config) -> Deployment:
             cluster = effort.run_on_available_nodes(cluster, effort.configure)
             cluster = effort.run_on_available_nodes(cluster, effort.check_health)
             effort.save(cluster)
+            control.remove_environments(state_dir, cluster)
     return Deployment(cluster, effort.missing, effort.changed, progress.seconds())
 
 

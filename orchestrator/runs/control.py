@@ -15,7 +15,7 @@ from orchestrator import progress, ssh
 from orchestrator.cluster import PYTHON, Cluster, hosts
 from orchestrator.config import Launch
 from orchestrator.errors import CommandFailed, NodesFailed, command
-from orchestrator.runs import fetch, launch, launchers, store
+from orchestrator.runs import fetch, launch, launchers, store, user_environment
 from orchestrator.runs import log as runs_log
 from orchestrator.runs.launch import Run
 from orchestrator.schema import Failure, RunStatus
@@ -123,7 +123,13 @@ def plan(cluster: Cluster, options: Launch, kind: str, nodes: NodeResources) -> 
 
 
 def start(
-    state_dir: StateDir, cluster: Cluster, head: Session, run: Run, files: Mapping[str, Path], texts: Mapping[str, str]
+    state_dir: StateDir,
+    cluster: Cluster,
+    head: Session,
+    run: Run,
+    files: Mapping[str, Path],
+    texts: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
 ) -> None:
     """Send files to the run's directory and start its unit.
 
@@ -134,6 +140,7 @@ def start(
         run: Run with a command.
         files: Local files, by name in the run's directory.
         texts: Contents of further files, by name in the run's directory.
+        environment: Variables that the user sets for the ranks; they may hold passwords.
 
     Raises:
         StateError: Another run started first.
@@ -150,6 +157,7 @@ def start(
             head.send({**files, **written}, run.directory)
         health_checks.require_free(active(head), cluster)
         store.save(state_dir, run)
+        user_environment.send(head, run, environment or {})
         head.must("start the run", launch.unit_command(cluster, run))
 
 
@@ -268,6 +276,14 @@ def overview(state_dir: StateDir, cluster: Cluster | None, chosen: Sequence[Run]
         with suppress(NodesFailed), head_session(state_dir, cluster) as head:
             seen |= {run.id: get_state(state_dir, head, run) for run in open_runs}
     return list(seen.values())
+
+
+def remove_environments(state_dir: StateDir, cluster: Cluster) -> None:
+    """Remove the variables that users set for runs whose head died. A head that does not answer is no error."""
+    open_runs = [run for run in store.list_runs(state_dir) if not store.is_collected(state_dir, run)]
+    if open_runs:
+        with suppress(NodesFailed), head_session(state_dir, cluster) as head:
+            user_environment.remove(head, open_runs)
 
 
 def stop(head: Session, run: Run) -> None:

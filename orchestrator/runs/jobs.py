@@ -17,6 +17,7 @@ from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers import recognize
 from orchestrator.runs.script import Source
+from orchestrator.runs.user_environment import UserEnvironment
 from orchestrator.schema import PrepareConfig, StageConfig, TrainConfig
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir
@@ -228,6 +229,7 @@ def script(
     config: Config,
     argv: Sequence[str],
     config_file: Path | None = None,
+    environment: UserEnvironment | None = None,
 ) -> Run:
     """Start a user's command on every rank, and send the directory of its script.
 
@@ -238,6 +240,7 @@ def script(
         config: Configuration with the section launch.
         argv: Command, as in "python my_script.py ...".
         config_file: Configuration file in use, which may hold passwords and is not sent.
+        environment: Variables for the ranks; the files that have them are not sent.
 
     Returns:
         The run, started.
@@ -247,7 +250,8 @@ def script(
         NodesFailed: A node is not healthy, or the head does not answer.
         StateError: Another run is active or starting.
     """
-    source = runs_script.gather(argv, config_file)
+    environment = environment or UserEnvironment()
+    source = runs_script.gather(argv, config_file, *environment.files)
     for name, reason in source.left_out.items():
         progress.note(f"not sent: {name}: {reason}")
     progress.note(f"sending {source}")
@@ -258,9 +262,8 @@ def script(
     launched = {"launcher": options.launcher, "parameter_servers": options.parameter_servers or 0}
     run = run.model_copy(update={"command": source.command, "workdir": f"{run.directory}/{SOURCE}", **launched})
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
-        control.start(
-            state_dir, cluster, head, run, {f"{SOURCE}/{name}": path for name, path in source.files.items()}, {}
-        )
+        files = {f"{SOURCE}/{name}": path for name, path in source.files.items()}
+        control.start(state_dir, cluster, head, run, files, {}, environment.values)
     return run
 
 

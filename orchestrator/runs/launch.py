@@ -9,6 +9,7 @@ from orchestrator.schema.file import Time
 START_SECONDS, START_SECONDS_EACH = 120, 4  # for every rank to report; shared hosts need longer
 STOP_SECONDS = 150  # limits of trainer, launcher and sweep of all nodes together, with a margin
 UNIT = "orchestrator-"  # then the run's id
+ENVIRONMENT = "environment.json"  # in the run's directory; trainer.supervision.user_environment reads it
 SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"
 
 
@@ -90,6 +91,7 @@ def unit_command(cluster: Cluster, run: Run) -> list[str]:
         "KillMode": "mixed",
         "TimeoutStopSec": str(STOP_SECONDS),
         "OOMPolicy": "continue",
+        "ExecStopPost": f"-rm -f {run.directory}/{ENVIRONMENT}",  # also if the supervisor is killed
     }
     return [
         *("sudo", "systemd-run", "--quiet", "--collect", "--unit", run.unit, "--uid", cluster.ssh_user),

@@ -72,12 +72,12 @@ class Source:
         return f"{count} file{'s' if count != 1 else ''}, {self.size:,} bytes, of {self.directory}"
 
 
-def gather(argv: Sequence[str], config: Path | None = None) -> Source:
+def gather(argv: Sequence[str], *secret: Path | None) -> Source:
     """Select the files to send with the script that ``argv`` runs.
 
     Args:
         argv: As for :func:`locate`.
-        config: Configuration file in use, which may hold passwords.
+        secret: Files in use that may hold passwords: the configuration, settings of ranks.
 
     Returns:
         The script with its files.
@@ -86,7 +86,7 @@ def gather(argv: Sequence[str], config: Path | None = None) -> Source:
         ConfigError: The files are too large or cannot be read, or ``argv`` names a file that is not sent.
     """
     directory, command = locate(argv)
-    survey = _Survey(directory, config)
+    survey = _Survey(directory, secret)
     try:
         files = {str(path.relative_to(directory)): path for path in survey.files(directory, frozenset())}
     except OSError as error:
@@ -103,9 +103,9 @@ class _Survey:
     Links are followed within the directory, never out of it.
     """
 
-    def __init__(self, directory: Path, config: Path | None) -> None:
+    def __init__(self, directory: Path, secret: Sequence[Path | None]) -> None:
         self.root, self.directory = directory.resolve(), directory
-        self.secret, self.ignored = secret_files.named(config), _ignored(directory / IGNORE)
+        self.secret, self.ignored = secret_files.named(*secret), _ignored(directory / IGNORE)
         self.left_out, self.size = dict[str, str](), 0
 
     def files(self, directory: Path, above: frozenset[Path]) -> Iterator[Path]:
@@ -133,7 +133,7 @@ class _Survey:
         if any(_is_private(part) for part in real.relative_to(self.root).parts):
             return f"it is a link to {real}, which is not sent"
         if real in self.secret:
-            return "it holds credentials: the environment or --config names it"
+            return "it holds credentials: the environment, --config or --env-file names it"
         return "" if entry.is_dir() else secret_files.found(entry) or secret_files.found(real)
 
     def _count(self, path: Path) -> None:

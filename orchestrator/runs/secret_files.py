@@ -32,10 +32,10 @@ CONTENTS: dict[str, tuple[bytes, ...]] = {
 }
 
 
-def named(config: Path | None = None) -> set[Path]:
-    """Return the files that environment variables name, and ``config``, a cluster.yaml under another name."""
+def named(*files: Path | None) -> set[Path]:
+    """Return the files that environment variables name, and ``files``: a cluster.yaml under another name, settings."""
     paths = [os.environ.get(name) for name in VARIABLES]
-    return {Path(path).resolve() for path in (*paths, config) if path}
+    return {Path(path).resolve() for path in (*paths, *files) if path}
 
 
 def found(path: Path) -> str:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from orchestrator import lock, state
 from orchestrator.config import nearest
 from orchestrator.errors import StateError, command
-from orchestrator.runs import fetch
+from orchestrator.runs import fetch, user_environment
 from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers.horovod import AUTOTUNED
 from orchestrator.schema import Checkpoints, RunStatus, bounded
@@ -51,6 +51,7 @@ def collect(state_dir: StateDir, head: Session, run: Run, seconds: float = WAIT_
         ContractError: The head sends something else.
     """
     target = state_dir.runs / run.id
+    user_environment.remove(head, [run])
     points = _newest_and_best(head, run)
     sizes = fetch.sizes(
         head, run, [*FILES, STATUS], [OUTPUT, *(f"checkpoints/{point.name}/" for point in points.entries)]

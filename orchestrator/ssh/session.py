@@ -4,7 +4,7 @@ import contextlib
 import errno
 import shlex
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,6 +79,26 @@ class Session:
         with self._command(argv, None) as channel:
             while piece := channel.recv(transfer.CHUNK):
                 yield piece
+
+    def write(self, step: str, argv: Sequence[str], pieces: Iterable[bytes]) -> None:
+        """Run ``argv`` with ``pieces`` as its standard input.
+
+        Args:
+            step: Purpose of the command, for the error.
+            argv: Command.
+            pieces: Bytes to send.
+
+        Raises:
+            CommandFailed: The exit code is not 0.
+            Unreachable: The connection breaks or is silent for too long.
+        """
+        with self._command(argv, ANSWER_SECONDS) as channel:
+            with contextlib.suppress(transfer.Refused):
+                target = transfer.Input(channel)
+                for piece in pieces:
+                    target.write(piece)
+            channel.shutdown_write()
+            self._require_success(step, argv, channel)
 
     def send(self, files: Mapping[str, Path], directory: str, on_file: Callable[[int], None] | None = None) -> None:
         """Send local files into a directory on the node; links are followed.

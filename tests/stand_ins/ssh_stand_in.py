@@ -1,5 +1,6 @@
 """A stand-in for a head that somebody else controls: an ssh server of this machine, which may answer what it likes."""
 
+import os
 import socket
 import subprocess
 import threading
@@ -84,10 +85,19 @@ class _Server(paramiko.ServerInterface):
     def _run(self, channel: paramiko.Channel, command: str) -> None:
         said, code = self.answer(command), 0
         if said is None:
-            finished = subprocess.run(["sh", "-c", command], capture_output=True, stdin=subprocess.DEVNULL, check=False)
+            source, sink = os.pipe()
+            threading.Thread(target=_feed, args=(channel, sink), daemon=True).start()
+            with os.fdopen(source) as stdin:
+                finished = subprocess.run(["sh", "-c", command], capture_output=True, stdin=stdin, check=False)
             said, code = finished.stdout, finished.returncode
             channel.sendall_stderr(finished.stderr)
         with suppress(OSError):  # the client has seen enough
             channel.sendall(said)
             channel.send_exit_status(code)
             channel.close()
+
+
+def _feed(channel: paramiko.Channel, sink: int) -> None:
+    with suppress(OSError), os.fdopen(sink, "wb", buffering=0) as file:  # the program may end first
+        while piece := channel.recv(1 << 16):
+            file.write(piece)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from orchestrator import layout as layouts
 from orchestrator.layout import FIRST_PORT, Layout, Process
-from orchestrator.trainer.supervision import processes, rank_record
+from orchestrator.trainer.supervision import processes, rank_record, user_environment
 from orchestrator.trainer.supervision.signals import Signals
 
 ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
@@ -36,9 +36,10 @@ class Agent:
 
     def start(self, environment: dict[str, str]) -> bool:
         """Start every process; return whether all could be started."""
+        users = user_environment.read(self.directory)  # a rank's wrapper reads them, Ray's daemon passes them on
         for process in self.layout.processes.get(self.host, []):
             argv = [word.replace(layouts.PORT, environment[FIRST_PORT]) for word in process.argv]
-            own = {} if process.rank is None else {"RANK": str(process.rank)}
+            own = users if process.rank is None else {"RANK": str(process.rank)}
             try:
                 self.running[subprocess.Popen(argv, env={**environment, **own}, stdin=subprocess.DEVNULL)] = process
             except OSError as error:

@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator import layout as layouts
-from orchestrator.trainer.supervision import processes, rank_environment, rank_record
+from orchestrator.trainer.supervision import processes, rank_environment, rank_record, user_environment
 from orchestrator.trainer.supervision.output_relay import Relay
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord
 from orchestrator.trainer.supervision.signals import Signals
@@ -53,7 +53,8 @@ def main(run_directory: Path) -> int:
     record.write(path)
     relay = Relay(None if layout.launcher in TAGGING else rank)
     program = json.loads((run_directory / "program.json").read_text())
-    environment = {**rank_environment.complete(layout, os.environ), processes.RANK: mark}
+    environment = rank_environment.complete(layout, os.environ) | user_environment.read(run_directory)
+    environment[processes.RANK] = mark
     code, terminated = _run(program, environment, relay, signals, partial(_end_grace, run_directory))
     record._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)
     processes.end(f"{processes.RANK}={mark}", GRACE[variable], own=True)

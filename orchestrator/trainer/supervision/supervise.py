@@ -19,7 +19,7 @@ from pathlib import Path
 
 from orchestrator import layout as layouts
 from orchestrator.layout import FIRST_PORT, Layout
-from orchestrator.trainer.supervision import processes, rank_environment, starting
+from orchestrator.trainer.supervision import processes, rank_environment, starting, user_environment
 from orchestrator.trainer.supervision.local_address import free_ports, is_local, towards
 from orchestrator.trainer.supervision.signals import Signals
 
@@ -42,7 +42,10 @@ def main(run_directory: Path) -> int:
     layout = layouts.read(run_directory)
     os.environ.update(_addresses(layout))
     start = starting.Start(run_directory, layout.ranks, layout.start_seconds)
-    code, stopped = _launch(run_directory, command, signals, start)
+    try:
+        code, stopped = _launch(run_directory, command, signals, start)
+    finally:
+        user_environment.remove(run_directory)
     left, gone = sweep((run_directory / "hostfile").read_text(), os.environ[processes.RUN])
     return diagnosis.write(run_directory, started, diagnosis.LauncherEnd(code, stopped, start.late, left, gone))
 

@@ -52,6 +52,13 @@ def test_the_crash_log_holds_traceback_versions_and_command_for_its_owner_alone(
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
+def test_the_crash_log_holds_no_value_of_a_variable(tmp_path: Path, own_directories: Path) -> None:
+    surprise("sys.argv[1:] = ['run', '--env', 'TOKEN=sec=ret', '--', 'x=y']; 1 / 0", tmp_path)
+    text = next(own_directories.glob("crash-*.log")).read_text()
+    assert "'run', '--env', 'TOKEN=…', '--', 'x=y'" in text
+    assert "sec" not in text.splitlines()[1]
+
+
 def test_a_bug_is_reported_even_where_no_crash_log_can_be_written(tmp_path: Path, own_directories: Path) -> None:
     own_directories.touch()  # a file stands where the directory of the log should be
     finished = surprise("1 / 0", tmp_path)

@@ -114,6 +114,7 @@ def test_the_unit_on_the_head_outlives_the_connection_and_supervises_the_launche
         *("--property", "KillMode=mixed"),
         *("--property", "TimeoutStopSec=150"),
         *("--property", "OOMPolicy=continue"),
+        *("--property", "ExecStopPost=-rm -f /shared/runs/resnet20-mnist-1/environment.json"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", f"{name}={value}")),
         *("--", "/opt/orchestrator/bin/python", "-m", "orchestrator.trainer.supervision.supervise"),
         "/shared/runs/resnet20-mnist-1",

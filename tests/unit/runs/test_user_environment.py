@@ -1,0 +1,160 @@
+"""Variables that a user sets for ranks: what is read, what is refused, and their file on the head."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from orchestrator import state
+from orchestrator.errors import ConfigError
+from orchestrator.runs import launch, store, user_environment
+from orchestrator.trainer.supervision import user_environment as of_ranks
+from tests import builders
+from tests.stand_ins import ssh_stand_in
+from tests.unit.conftest import Cli
+
+LINES = (
+    r"""# a comment
+PLAIN=as it is # said here
+  SPACED  =  around it
+export EXPORTED=yes
+
+EMPTY=
+HASH=a#b
+SINGLE='keeps $HOME, # and \n'   # a comment
+DOUBLE="has \"quotes\", \\ and\nlines"
+EQUALS=a=b==
+CARRIAGE=return"""
+    + "\r\nFROM_HERE\n"
+)
+VALUES = {
+    "PLAIN": "as it is",
+    "SPACED": "around it",
+    "EXPORTED": "yes",
+    "EMPTY": "",
+    "HASH": "a#b",
+    "SINGLE": r"keeps $HOME, # and \n",
+    "DOUBLE": 'has "quotes", \\ and\nlines',
+    "EQUALS": "a=b==",
+    "CARRIAGE": "return",
+    "FROM_HERE": "here",
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FROM_HERE", "here")
+    path = tmp_path / "settings"
+    path.write_bytes(LINES.encode())
+    return path
+
+
+def problems(*settings: str, files: tuple[Path, ...] = ()) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        user_environment.read(settings, files)
+    return caught.value.problems
+
+
+def test_a_file_is_read_with_comments_quotes_and_values_from_here(file: Path) -> None:
+    found = user_environment.read([], [file])
+    assert (found.values, found.files) == (VALUES, (file,))
+
+
+def test_a_value_on_the_command_line_is_taken_as_it_is_and_wins(file: Path) -> None:
+    found = user_environment.read(['PLAIN="a # b"', "FROM_HERE", "PATH=/opt/mine:/bin"], [file])
+    assert found.values == {**VALUES, "PLAIN": '"a # b"', "PATH": "/opt/mine:/bin"}
+
+
+def test_a_variable_that_is_not_set_here_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ABSENT", raising=False)
+    assert problems("ABSENT") == ["--env: ABSENT is not set here: export it, or give ABSENT=VALUE"]
+
+
+@pytest.mark.parametrize("name", ["HOROVOD_RANK", "MASTER_ADDR", "TF_CONFIG", "OMPI_COMM_WORLD_RANK"])
+def test_a_variable_that_is_set_for_each_rank_is_refused(name: str) -> None:
+    assert problems(f"{name}=x") == [f"--env: {name!r} is set for each rank by this program and cannot be changed"]
+
+
+def test_every_variable_of_a_run_but_paths_and_threads_is_refused() -> None:
+    names = {name for name in launch.environment(builders.run()) if name.startswith("ORCHESTRATOR")}
+    assert names
+    assert len(problems(*(f"{name}=x" for name in names))) == len(names)
+
+
+@pytest.mark.parametrize("name", ["NCCL_DEBUG", "OMP_NUM_THREADS", "PYTHONPATH", "HOROVOD_CYCLE_TIME", "_x1"])
+def test_settings_of_libraries_may_be_changed(name: str) -> None:
+    assert user_environment.read([f"{name}=1"], []).values == {name: "1"}
+
+
+@pytest.mark.parametrize("setting", ["=secret", "1A=secret", "A B=secret", "Ä=secret", "A-B=secret", "A\nB=secret", ""])
+def test_no_message_shows_a_value(setting: str, tmp_path: Path) -> None:
+    lines = ["", setting.replace("\n", " ") or "-----secret-----", "secret", "Q='secret", ""]
+    (tmp_path / "settings").write_text("\n".join(lines))
+    said = [*problems(setting), *problems(files=(tmp_path / "settings",))]
+    assert said[0].startswith("--env: the name before = must be")
+    assert f"{tmp_path / 'settings'}: line 2: the name before = must be" in said[1]
+    assert [line.split(": ")[1] for line in said[1:]] == ["line 2", "line 3", "line 4"]
+    assert "secret" not in "".join(said)
+
+
+def test_values_that_no_program_can_get_are_refused() -> None:
+    assert len(problems("A=" + "x" * (128 << 10), "B=\0")) == 2
+    assert problems(*(f"A{n}={'x' * 100_000}" for n in range(11)))[0].startswith("--env: more than 1 MiB")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert problems(files=(tmp_path / "no",)) == [f"--env-file: {tmp_path / 'no'}: No such file or directory"]
+
+
+def test_the_file_of_variables_is_not_sent_with_the_script(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    (tmp_path / "settings").write_text("TOKEN=secret\n")
+    finished = cli("run", "--dry-run", "--json", "--env-file", "settings", "--", "python", "train.py")
+    assert finished.returncode == 0, finished.stderr
+    assert [file["name"] for file in json.loads(finished.stdout)["files"]] == ["train.py"]
+    refused = cli("run", "--env-file", "settings", "--env", "RANK=1", "--", "python", "train.py")
+    assert refused.returncode == 2
+    assert "RANK" in refused.stderr
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of run a on a head whose shared storage is a directory here."""
+    monkeypatch.setattr(launch, "SHARED", str(tmp_path / "shared"))
+    directory = tmp_path / "shared" / "runs" / "a"
+    directory.mkdir(parents=True)
+    return directory
+
+
+def test_variables_are_readable_for_the_account_of_the_runs_alone(there: Path) -> None:
+    run = builders.run(id="a")
+    odd = {"A": "ä\n'\"$HOME\\", "B": os.fsdecode(b"\xff")}
+    with ssh_stand_in.session() as head:
+        user_environment.send(head, run, odd)
+    assert stat.S_IMODE((there / launch.ENVIRONMENT).stat().st_mode) == 0o600
+    assert of_ranks.FILE == launch.ENVIRONMENT
+    assert of_ranks.read(there) == odd
+
+
+def test_without_variables_no_file_is_written(there: Path) -> None:
+    with ssh_stand_in.session() as head:
+        user_environment.send(head, builders.run(id="a"), {})
+    assert list(there.iterdir()) == []
+    assert of_ranks.read(there) == {}
+
+
+@pytest.mark.parametrize(("said", "left"), [("inactive", ["log"]), ("active", ["environment.json", "log"])])
+def test_fetching_a_run_that_ended_removes_its_variables_and_never_brings_them_here(
+    there: Path, monkeypatch: pytest.MonkeyPatch, said: str, left: list[str]
+) -> None:
+    (there.parent / "sudo").write_text(f'#!/bin/sh\ntest "$*" = "systemctl is-active orchestrator-a" && echo {said}\n')
+    (there.parent / "sudo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{there.parent}:{os.environ['PATH']}")
+    for name in (launch.ENVIRONMENT, "log"):
+        (there / name).write_text('{"TOKEN": "secret"}')
+    with ssh_stand_in.session() as head:
+        here = store.collect(state.for_cluster("demo"), head, builders.run(id="a"))
+    assert sorted(path.name for path in there.iterdir()) == left
+    assert not (here / launch.ENVIRONMENT).exists()

@@ -1,0 +1,70 @@
+"""Variables that a user sets for ranks, from their file to a rank, under a real supervisor."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from orchestrator.trainer.supervision import user_environment
+from tests import waiting
+from tests.stand_ins import shim, supervisor
+from tests.unit.conftest import Start
+
+VALUE = "of-the-user-8f3a61"
+# Prints how long the value is, and the processes whose command line has it.
+SEARCH = """
+import os, pathlib
+value = os.environ["TOKEN"]
+lines = {path.parent.name: path.read_bytes() for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")}
+print(len(value), [pid for pid, line in lines.items() if value.encode() in line], flush=True)
+"""
+
+
+@pytest.fixture
+def run_directory(tmp_path: Path) -> Path:
+    made = supervisor.directory(tmp_path)
+    (made / user_environment.FILE).write_text(json.dumps({"TOKEN": VALUE, "PATH": "/mine"}))
+    return made
+
+
+def files_with_value(run_directory: Path) -> list[str]:
+    return [path.name for path in run_directory.rglob("*") if path.is_file() and VALUE in path.read_text()]
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(3)", "os.kill(os.getpid(), 9)"])
+def test_rank_has_the_variable_and_nothing_else_has_it_once_the_run_ended(
+    start: Start, run_directory: Path, end: str
+) -> None:
+    assert files_with_value(run_directory) == [user_environment.FILE]
+    supervisor.supervise(start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), SEARCH + end).wait()
+    assert f"[0]<stdout>:{len(VALUE)} []\n" in (run_directory / "log").read_text()
+    assert supervisor.status(run_directory).state == ("failed" if end else "finished")
+    assert files_with_value(run_directory) == []
+    assert not (run_directory / user_environment.FILE).exists()
+
+
+def test_variables_are_removed_when_a_run_is_stopped(start: Start, run_directory: Path) -> None:
+    code = (supervisor.LAUNCH, str(run_directory), shim.SLEEP)
+    process = supervisor.supervise(start, run_directory, "-c", *code, by=supervisor.IN_HASTE)
+    assert waiting.until(lambda: "<stdout>" in (run_directory / "log").read_text())
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    assert not (run_directory / user_environment.FILE).exists()
+
+
+def test_variables_are_removed_when_the_launcher_cannot_start(start: Start, run_directory: Path) -> None:
+    (run_directory / "command.json").write_text('["/no/such/horovodrun"]')
+    start(*supervisor.AS_INSTALLED, str(run_directory), ORCHESTRATOR_RUN=run_directory.name).wait()
+    assert not (run_directory / user_environment.FILE).exists()
+
+
+def test_rank_adds_the_variables_to_its_own(start: Start, run_directory: Path) -> None:
+    child = shim.python(start, run_directory, "import os; print(os.environ['PATH'], os.environ['ORCHESTRATOR_RANK'])")
+    assert waiting.line(child) == f"/mine {run_directory.name}:3"
+
+
+def test_rank_without_variables_of_the_user_has_its_own(start: Start, run_directory: Path) -> None:
+    user_environment.remove(run_directory)
+    child = shim.python(start, run_directory, "import os; print(os.environ.get('TOKEN'))")
+    assert waiting.line(child) == "None"
