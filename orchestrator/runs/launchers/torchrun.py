@@ -17,7 +17,9 @@ def plan(run: Run, slots: Slots) -> Plan:
 
 
 def _agent(run: Run, slots: Slots, host: str, store: str) -> list[str]:
+    quiet = {"LOGLEVEL": "ERROR", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # else agents complain that the first has ended
     return [
+        *("env", *(f"{name}={level}" for name, level in quiet.items())),
         *("python", "-m", "torch.distributed.run"),
         *("--nnodes", str(len(slots))),
         *("--nproc-per-node", str(slots[host])),
@@ -27,6 +29,6 @@ def _agent(run: Run, slots: Slots, host: str, store: str) -> list[str]:
         *("--rdzv-id", run.id),
         *("--local-addr", host),
         *("--max-restarts", "0"),
-        "--no-python",
+        *("--no-python", "env", *(word for name in quiet for word in ("-u", name))),
         *wrapper(run),
     ]

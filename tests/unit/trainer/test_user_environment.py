@@ -59,12 +59,14 @@ def test_variables_are_removed_when_the_launcher_cannot_start(start: Start, run_
     assert not (run_directory / user_environment.FILE).exists()
 
 
-def test_rank_adds_the_variables_to_its_own(start: Start, run_directory: Path) -> None:
+def test_rank_adds_the_variables_to_its_own(start: Start, tmp_path: Path) -> None:
+    run_directory = shim.directory(tmp_path)
+    (run_directory / user_environment.FILE).write_text(json.dumps({"PATH": "/mine"}))
     child = shim.python(start, run_directory, "import os; print(os.environ['PATH'], os.environ['ORCHESTRATOR_RANK'])")
     assert waiting.line(child) == f"/mine {run_directory.name}:3"
 
 
-def test_rank_without_variables_of_the_user_has_its_own(start: Start, run_directory: Path) -> None:
-    user_environment.remove(run_directory)
+def test_rank_without_variables_of_the_user_has_its_own(start: Start, tmp_path: Path) -> None:
+    run_directory = shim.directory(tmp_path)
     child = shim.python(start, run_directory, "import os; print(os.environ.get('TOKEN'))")
     assert waiting.line(child) == "None"

@@ -62,7 +62,7 @@ def test_torchrun_orders_hosts_as_its_rendezvous_does() -> None:
         assert words[words.index("--rdzv-endpoint") + 1] == f"{HEAD}:{{port}}"
         assert f"is_host={int(host == HEAD)}," in words[words.index("--rdzv-conf") + 1]
         assert words[words.index("--local-addr") + 1] == host
-        assert words[-5:] == ["--no-python", *WRAPPER]
+        assert words[-10:] == ["--no-python", "env", "-u", "LOGLEVEL", "-u", "TORCH_CPP_LOG_LEVEL", *WRAPPER]
 
 
 def test_text_order_of_addresses_decides_torchruns_ranks() -> None:
