@@ -15,10 +15,14 @@ WORKER, CHIEF, PARAMETER_SERVER = "worker", "chief", "ps"  # roles of tf.distrib
 
 
 class Process(NamedTuple):
-    """Process that a host's agent starts: the wrapper of ``rank``, or a program without a rank."""
+    """Process that a host's agent starts: the wrapper of ``rank``, or a program without a rank.
+
+    The output of a program with a ``log`` goes to that file in the run's directory, and is shown if the program fails.
+    """
 
     argv: list[str]
     rank: "int | None" = None
+    log: "str | None" = None
 
 
 class Layout(NamedTuple):

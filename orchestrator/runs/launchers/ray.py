@@ -14,7 +14,7 @@ DASHBOARD_PORT = 8265  # Ray's own
 def plan(run: Run, slots: Slots) -> Plan:
     """Plan Ray's daemon on each host, and the script's wrapper, as rank 0, once every host has joined."""
     head = next(iter(slots))
-    processes = {host: [Process(_daemon(run, slots, host, head))] for host in slots}
+    processes = {host: [Process(_daemon(run, slots, host, head), log=f"ray-{host}.log")] for host in slots}
     processes[head].append(Process(_driver(run, slots, head), 0))
     return Plan(node_launcher(run), [head], processes)
 

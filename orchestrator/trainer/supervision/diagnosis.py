@@ -1,5 +1,6 @@
 """Diagnosis of a run's end: the first failure, found in the ranks' records and the log."""
 
+import re
 import socket
 import time
 from collections.abc import Sequence
@@ -10,6 +11,9 @@ from orchestrator.schema import LOG_TAG, MPI_TAG, TERMINATED, Failure, RunStatus
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord, read_all
 
 LAST_LINES = 30
+# Of Ray Train: the rank of the worker that failed, and the hosts of all workers.
+RAY_FAILED = re.compile(r"\[Rank (\d+) Error Snippet\]")
+RAY_WORKER = re.compile(r"\(ip=([\d.]+), pid=\d+\) world_rank=(\d+)\b")
 KILLED = 128 + 9
 # Messages of ranks that fail because another rank did; the cause lies elsewhere.
 FOLLOWERS = (
@@ -69,7 +73,7 @@ def _failure(run_directory: Path, records: Sequence[RankRecord], ended: Launcher
     if ended.late and not ended.gone:
         return Failure(reason="start", host=socket.gethostname(), lines=[ended.late])
     log = (run_directory / "log").read_text(errors="replace").splitlines()
-    return first_failure(records, log, ended.gone)
+    return of_ray(first_failure(records, log, ended.gone), log)
 
 
 def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Sequence[str]) -> Failure:
@@ -100,6 +104,15 @@ def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Seque
             reason="rank", host=record.host, rank=record.rank, exit_code=KILLED, lines=lines_of(log, record.rank)
         )
     return Failure(reason="launcher", host=socket.gethostname(), lines=list(log[-LAST_LINES:]))
+
+
+def of_ray(failure: Failure, log: Sequence[str]) -> Failure:
+    """Name the worker of Ray Train whose failure ended the script, if the script's last lines tell its rank."""
+    failed = RAY_FAILED.search("\n".join(failure.lines))
+    hosts = {worker[2]: worker[1] for worker in map(RAY_WORKER.search, log) if worker}
+    if not failed or failed[1] not in hosts:
+        return failure
+    return failure.model_copy(update={"host": hosts[failed[1]], "rank": int(failed[1]), "exit_code": None})
 
 
 def lines_of(log: Sequence[str], rank: int) -> list[str]:

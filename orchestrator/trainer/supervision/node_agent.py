@@ -22,6 +22,10 @@ from orchestrator.trainer.supervision.signals import Signals
 ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 FOLLOW_SECONDS = 2.0  # for other ranks to report that they fail, too
 GRACE = 8.0  # seconds for processes to end after SIGTERM: more than a rank's wrapper takes
+DAEMON_GRACE = (
+    2.0  # for programs with a log of their own: Ray's daemon drains for 30 seconds, and nothing is left to do
+)
+LAST_LINES = 10
 TERMINATED = 128 + signal.SIGTERM
 NOT_FOUND = 127  # as in shells
 
@@ -41,11 +45,17 @@ class Agent:
             argv = [word.replace(layouts.PORT, environment[FIRST_PORT]) for word in process.argv]
             own = users if process.rank is None else {"RANK": str(process.rank)}
             try:
-                self.running[subprocess.Popen(argv, env={**environment, **own}, stdin=subprocess.DEVNULL)] = process
+                self.running[self._started(process, argv, {**environment, **own})] = process
             except OSError as error:
                 print(f"{argv[0]}: {error.strerror} on {socket.gethostname()}", file=sys.stderr, flush=True)
                 return False
         return True
+
+    def _started(self, process: Process, argv: list[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
+        if process.log is None:
+            return subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL)
+        with (self.directory / process.log).open("wb") as log:
+            return subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def wait(self, signals: Signals) -> int:
         """Wait until all processes have ended well, one has failed or the leader has ended, or until asked to end."""
@@ -66,6 +76,9 @@ class Agent:
         """Return the exit code of a process that has ended, and complete the record of a wrapper that was killed."""
         del self.running[ended]
         code = ended.returncode if ended.returncode >= 0 else 128 - ended.returncode
+        if code and process.log:
+            lines = (self.directory / process.log).read_text(errors="replace").splitlines()[-LAST_LINES:]
+            print("\n".join([*lines, f"{process.argv} ended with exit code {code}"]), file=sys.stderr, flush=True)
         path = self.directory / "ranks" / f"{process.rank}.json"
         if code and path.exists() and (record := rank_record.read(path)).exit_code is None:
             record._replace(ended=time.time(), exit_code=code).write(path)
@@ -73,14 +86,15 @@ class Agent:
 
     def end(self) -> None:
         """End what is left."""
-        for process in self.running:
-            process.terminate()
-        deadline = time.monotonic() + GRACE
-        for process in self.running:
+        for running in self.running:
+            running.terminate()
+        began = time.monotonic()
+        for running, process in self.running.items():
+            grace = GRACE if process.log is None else DAEMON_GRACE
             try:
-                process.wait(max(0.0, deadline - time.monotonic()))
+                running.wait(max(0.0, began + grace - time.monotonic()))
             except subprocess.TimeoutExpired:
-                process.kill()
+                running.kill()
 
 
 def main(run_directory: Path, host: str) -> int:
@@ -93,10 +107,13 @@ def main(run_directory: Path, host: str) -> int:
     if order is None:
         return TERMINATED
     os.chdir(order["directory"])
-    code = agent.wait(signals) if agent.start({**os.environ, **order["environment"]}) else NOT_FOUND
+    os.environ.update(order["environment"])
+    code = agent.wait(signals) if agent.start(dict(os.environ)) else NOT_FOUND
     if code not in (0, TERMINATED):
         _wait_for_others(agent, signals)
     agent.end()
+    # Ray's helpers have no mark: they overwrite their environment with a title.
+    processes.end(f"{processes.RUN}={os.environ[processes.RUN]}", own=True)
     return code
 
 

@@ -86,3 +86,16 @@ def test_lines_of_a_rank_are_found_by_tags_of_open_mpi() -> None:
 
 def test_a_rank_that_wrote_nothing_has_no_lines() -> None:
     assert diagnosis.lines_of(LOG, 7) == []
+
+
+def test_worker_of_ray_is_the_cause_if_the_script_tells_its_rank() -> None:
+    log = [
+        "[0]<stderr>:(TrainController pid=45) - (ip=10.0.0.10, pid=46) world_rank=0, local_rank=0, node_rank=0",
+        "[0]<stderr>:(TrainController pid=45) - (ip=10.0.0.11, pid=85) world_rank=1, local_rank=0, node_rank=1",
+        "[0]<stderr>:ray.train.WorkerGroupError: Training failed due to worker errors:",
+        "[0]<stderr>:[Rank 1 Error Snippet]:",
+    ]
+    driver = diagnosis.first_failure([builders.rank(0, exit_code=1)], log, gone=[])
+    failure = diagnosis.of_ray(driver, log)
+    assert (failure.rank, failure.host, failure.exit_code) == (1, "10.0.0.11", None)
+    assert diagnosis.of_ray(driver, log[2:]) == driver
