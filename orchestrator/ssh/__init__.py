@@ -5,7 +5,7 @@ import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import paramiko
 
@@ -21,6 +21,7 @@ from orchestrator.state import StateDir
 __all__ = ["Answer", "Session", "Unreachable", "at_once", "client_command", "connect", "on_every_node", "parsed"]
 
 Value = TypeVar("Value")
+FASTEST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 DEAD_MILLISECONDS = 20_000  # a connection is dead if sent data stays unacknowledged for so long
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its threads would write to standard error
@@ -79,6 +80,7 @@ def _open(client: paramiko.SSHClient, way: Route, key: paramiko.PKey, cluster: C
         pkey=key,
         banner_timeout=way.seconds,
         auth_timeout=way.seconds * 2,
+        transport_factory=_transport,
         allow_agent=False,
         look_for_keys=False,
     )
@@ -87,6 +89,14 @@ def _open(client: paramiko.SSHClient, way: Route, key: paramiko.PKey, cluster: C
         transport.set_keepalive(10)
         if way.connection.family != socket.AF_UNIX and hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux
             way.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_MILLISECONDS)
+
+
+def _transport(connection: Any, /, **options: Any) -> paramiko.Transport:
+    """Return a transport that prefers the fastest cipher: paramiko's own order costs a third of a copy's speed."""
+    transport = paramiko.Transport(connection, **options)
+    security = transport.get_security_options()
+    security.ciphers = sorted(security.ciphers, key=lambda cipher: cipher not in FASTEST)
+    return transport
 
 
 def on_every_node(

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import shlex
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
 ANSWER_BYTES = 64 << 20
 FILE_CHANGED = 1  # tar's exit code if a file grew while it was read, as the log of an active run does
 FAULTS = (OSError, EOFError, paramiko.SSHException)
+NO_STATUS, ENDED_SECONDS = -1, 1.0  # of a command that was killed, or whose connection broke; for the latter to show
 _OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of local files, never of sockets
 
 
@@ -45,7 +47,7 @@ class Session:
             channel.shutdown_write()
             with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:
                 output, errors = self._bounded(out), self._bounded(err)
-            return Answer(channel.recv_exit_status(), output.decode(errors="replace"), errors.decode(errors="replace"))
+            return Answer(_exit_code(channel), output.decode(errors="replace"), errors.decode(errors="replace"))
 
     def _bounded(self, file: receive.Readable) -> bytes:
         """Read all of ``file``. Raises ContractError if it is too large."""
@@ -80,19 +82,46 @@ class Session:
             while piece := channel.recv(transfer.CHUNK):
                 yield piece
 
-    def write(self, step: str, argv: Sequence[str], pieces: Iterable[bytes]) -> None:
+    def read(self, step: str, argv: Sequence[str], limit: int, timeout: float = ANSWER_SECONDS) -> Iterator[bytes]:
+        """Run ``argv`` and yield its output in pieces.
+
+        Args:
+            step: Purpose of the command, for errors.
+            argv: Command.
+            limit: Largest number of bytes.
+            timeout: Longest silence in seconds.
+
+        Yields:
+            The output in pieces.
+
+        Raises:
+            ContractError: The output is larger.
+            CommandFailed: The exit code is not 0.
+            Unreachable: The connection breaks or is silent for too long.
+        """
+        with self._command(argv, timeout) as channel:
+            channel.shutdown_write()
+            while piece := channel.recv(transfer.WINDOW):
+                limit -= len(piece)
+                if limit < 0:
+                    raise ContractError(f"{self.node} sends more than was asked for: {step}")
+                yield piece
+            self._require_success(step, argv, channel)
+
+    def write(self, step: str, argv: Sequence[str], pieces: Iterable[bytes], timeout: float = ANSWER_SECONDS) -> None:
         """Run ``argv`` with ``pieces`` as its standard input.
 
         Args:
             step: Purpose of the command, for the error.
             argv: Command.
             pieces: Bytes to send.
+            timeout: Longest silence in seconds.
 
         Raises:
             CommandFailed: The exit code is not 0.
             Unreachable: The connection breaks or is silent for too long.
         """
-        with self._command(argv, ANSWER_SECONDS) as channel:
+        with self._command(argv, timeout) as channel:
             with contextlib.suppress(transfer.Refused):
                 target = transfer.Input(channel)
                 for piece in pieces:
@@ -157,7 +186,7 @@ class Session:
     def _require_success(self, step: str, argv: Sequence[str], channel: paramiko.Channel, tolerated: int = 0) -> None:
         with channel.makefile_stderr("rb") as errors:
             lines = self._bounded(errors).decode(errors="replace").splitlines()
-        code = channel.recv_exit_status()
+        code = _exit_code(channel)
         if code not in (0, tolerated):
             raise CommandFailed(step, argv, f"exit code {code} on {self.node}", lines[-20:])
 
@@ -170,7 +199,7 @@ class Session:
                 raise Unreachable("connection closed")
             with transport.open_session(timeout=CONNECT_SECONDS) as channel:
                 channel.settimeout(timeout)
-                channel.exec_command(shlex.join(argv))
+                channel.exec_command(os.fsencode(shlex.join(argv)))  # names of files may be any bytes
                 yield channel
         except TimeoutError as error:
             raise Unreachable(f"`{argv[0]}` gave no answer for {timeout or 0:.0f} s") from error
@@ -178,3 +207,14 @@ class Session:
             if isinstance(error, OSError) and (error.filename or error.errno in _OURS):
                 raise ConfigError([f"{error.filename or 'this machine'}: {error.strerror}"]) from error
             raise Unreachable(f"connection broke: {error}") from error
+
+
+def _exit_code(channel: paramiko.Channel) -> int:
+    """Return the exit code of a command. Raises EOFError if the connection broke before it came."""
+    code = channel.recv_exit_status()
+    if code == NO_STATUS:
+        transport = channel.get_transport()
+        transport.join(ENDED_SECONDS)
+        if not transport.is_active():
+            raise EOFError("it ended before the command did")
+    return code

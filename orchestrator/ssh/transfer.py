@@ -7,6 +7,7 @@ import paramiko
 from typing_extensions import Buffer
 
 CHUNK = 1 << 16
+WINDOW = 2 << 20  # bytes that paramiko takes before they are read
 
 
 class Refused(Exception):

@@ -11,7 +11,9 @@ import paramiko
 
 from orchestrator import cluster as clusters
 from orchestrator import ssh, state
+from orchestrator.cluster import Cluster
 from orchestrator.ssh import Session, key_pair
+from orchestrator.state import StateDir
 from tests import builders
 
 # What it writes instead of what a command would; None lets this machine's shell run the command.
@@ -25,14 +27,20 @@ def honest(_: str) -> None:
 @contextmanager
 def session(answer: Answer = honest) -> Iterator[Session]:
     """A session on the head of a cluster called demo, which is this stand-in."""
+    with listening(answer) as (port, host_key):
+        state_dir, cluster = deployed(port, host_key)
+        with ssh.connect(state_dir, cluster, "demo-head") as opened:
+            yield opened
+
+
+def deployed(port: int, host_key: str) -> tuple[StateDir, Cluster]:
+    """A cluster called demo whose head answers on ``port``."""
     state_dir = state.for_cluster("demo")
     key_pair.public_half(state_dir.key)
-    with listening(answer) as (port, host_key):
-        output = builders.output(nodes=1)
-        output["nodes"]["demo-head"] |= {"private_address": "127.0.0.1", "port": port}
-        state.replace(state_dir.known_hosts, f"[127.0.0.1]:{port} {host_key}\n")
-        with ssh.connect(state_dir, clusters.read(output), "demo-head") as opened:
-            yield opened
+    output = builders.output(nodes=1)
+    output["nodes"]["demo-head"] |= {"private_address": "127.0.0.1", "port": port}
+    state.replace(state_dir.known_hosts, f"[127.0.0.1]:{port} {host_key}\n")
+    return state_dir, clusters.read(output)
 
 
 @contextmanager
@@ -91,7 +99,7 @@ class _Server(paramiko.ServerInterface):
                 finished = subprocess.run(["sh", "-c", command], capture_output=True, stdin=stdin, check=False)
             said, code = finished.stdout, finished.returncode
             channel.sendall_stderr(finished.stderr)
-        with suppress(OSError):  # the client has seen enough
+        with suppress(OSError, EOFError):  # the client has seen enough
             channel.sendall(said)
             channel.send_exit_status(code)
             channel.close()

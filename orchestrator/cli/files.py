@@ -1,0 +1,81 @@
+"""Command that copies files between this machine and a node."""
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator import config, progress
+from orchestrator.cli import options, output
+from orchestrator.cli.options import ConfigFile, Json, Name
+from orchestrator.cluster import Cluster
+from orchestrator.errors import ConfigError
+from orchestrator.schema.bounded import shown
+from orchestrator.ssh.download import download
+from orchestrator.ssh.upload import upload
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(cp)
+
+
+def cp(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="A file or directory here, or NODE:PATH on a node.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="DST", help="A path here, or NODE:PATH; SRC keeps its name in a directory or before a /."
+        ),
+    ],
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
+) -> None:
+    """Copy files between this machine and a node: `orchestrator cp data head:/shared/`. Run it again to go on."""
+    state_dir, _, cluster = options.deployed(config_file, name)
+    (source_node, source_path), (target_node, target_path) = _place(source, cluster), _place(target, cluster)
+    if (source_node is None) == (target_node is None):
+        _refuse(source, target, source_node is None)
+    try:
+        with progress.step(f"Copying {source} to {target}") as step:
+            if target_node:
+                copied = upload(state_dir, cluster, Path(source_path), target_node, target_path, step.detail)
+            else:
+                copied = download(state_dir, cluster, source_node or "", source_path, target_path, step.detail)
+    except KeyboardInterrupt:
+        progress.note("what was copied stays in a file .NAME….part beside the target; the same command goes on from it")
+        raise
+    for path, reason in copied.left_out.items():
+        progress.note(f"not copied: {path}: {reason}")
+    if json:
+        return output.as_json(asdict(copied))
+    same = f", {copied.same} of them there already" if copied.same else ""
+    output.line(
+        f"{copied.files} file{'s' if copied.files != 1 else ''}, {copied.bytes:,} bytes in {copied.target}{same}"
+    )
+
+
+def _refuse(source: str, target: str, local: bool) -> None:
+    if local:
+        raise ConfigError(
+            [f"cp: {source} and {target} are both on this machine"],
+            "write the node's as NODE:PATH, as in head:/shared/",
+        )
+    remedy = "copy it here first; all nodes see what is in /shared"
+    raise ConfigError([f"cp: {source} and {target} are both on nodes"], remedy)
+
+
+def _place(text: str, cluster: Cluster) -> tuple[str | None, str]:
+    """Return node and path of NODE:PATH, or None and a path here. Raises ConfigError."""
+    name, colon, path = text.partition(":")
+    if not colon or "/" in name:
+        return None, text
+    node = cluster.head if name == "head" else name
+    if node not in cluster.nodes:
+        near = config.nearest(name, list(cluster.nodes))
+        hint = f"a file here is written ./{text}" if os.path.lexists(text) else ""
+        raise ConfigError([f"cp: no node {shown(name)}{near} (nodes: {', '.join(cluster.nodes)})"], hint)
+    path = path.removeprefix("~/") or "."
+    return node, path if path.startswith("/") else f"./{path}"

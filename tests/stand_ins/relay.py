@@ -1,0 +1,42 @@
+"""A way to an ssh server that breaks: it closes each connection after a number of bytes."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+class Relay:
+    """Connections to a port of this machine; ``cuts`` has the bytes after which each next one is closed."""
+
+    def __init__(self, port: int, cuts: list[int]) -> None:
+        self.port, self.cuts, self.made = port, cuts, 0
+
+    def serve(self, listener: socket.socket) -> None:
+        with suppress(OSError):  # it is closed at the end
+            while True:
+                near = listener.accept()[0]
+                far = socket.create_connection(("127.0.0.1", self.port))
+                left = [self.cuts[self.made] if self.made < len(self.cuts) else 1 << 60]
+                self.made += 1
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=_pass, args=(*pair, left), daemon=True).start()
+
+
+def _pass(source: socket.socket, target: socket.socket, left: list[int]) -> None:
+    with suppress(OSError):
+        while (piece := source.recv(1 << 15)) and left[0] > 0:
+            left[0] -= len(piece)
+            target.sendall(piece)
+    for end in (source, target):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def to(port: int, cuts: list[int]) -> Iterator[tuple[int, Relay]]:
+    """The relay's own port, and the relay."""
+    relay = Relay(port, cuts)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=relay.serve, args=(listener,), daemon=True).start()
+        yield listener.getsockname()[1], relay
