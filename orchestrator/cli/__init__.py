@@ -12,7 +12,19 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from orchestrator import __version__, progress, state, termination
-from orchestrator.cli import catalogue, clusters, data, monitoring, nodes, notebook, options, runs, streams, training
+from orchestrator.cli import (
+    catalogue,
+    clusters,
+    data,
+    monitoring,
+    nodes,
+    notebook,
+    options,
+    packages,
+    runs,
+    streams,
+    training,
+)
 from orchestrator.errors import OrchestratorError, PreflightError
 
 INTERRUPTED, BUG = 130, 3
@@ -44,6 +56,7 @@ nodes.register(app)
 training.register(app)
 catalogue.register(app)
 data.register(app)
+packages.register(app)
 runs.register(app)
 notebook.register(app)
 monitoring.register(app)

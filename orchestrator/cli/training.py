@@ -12,7 +12,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError
 from orchestrator.runs import check as runs_check
-from orchestrator.runs import jobs, script, store
+from orchestrator.runs import jobs, requirements, script, store
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs.launch import Run
 from orchestrator.schema import CheckResult
@@ -20,6 +20,18 @@ from orchestrator.state import StateDir
 
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Start it and return.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the files that would be sent, and start nothing.")]
+RequirementsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--requirements",
+        help="Install what this file asks for, instead of requirements.txt or pyproject.toml beside the script.",
+    ),
+]
+Wheels = Annotated[
+    Path | None,
+    typer.Option("--wheels", help="Install from the wheels in this directory alone."),
+]
+NoPackages = Annotated[bool, typer.Option("--no-packages", help="Install nothing: use the image's packages alone.")]
 Np = Annotated[int | None, key("launch.np", "--np")]
 Controller = Annotated[str | None, key("launch.controller")]
 Interface = Annotated[str | None, key("launch.network_interface")]
@@ -166,18 +178,22 @@ def run_script(
     autotune: Autotune = None,
     detach: Detach = False,
     dry_run: DryRun = False,
+    requirements_file: RequirementsFile = None,
+    wheels: Wheels = None,
+    no_packages: NoPackages = False,
     config_file: ConfigFile = None,
     name: Name = None,
     json: Json = False,
 ) -> None:
     """Run a Horovod script of your own on every rank: `orchestrator run -- python my_script.py --my-flag`."""
+    wanted = None if no_packages else requirements.find(command, requirements_file, wheels, config_file)
     if dry_run:
-        return reports.source(script.gather(command, config_file), json)
+        return reports.source(script.gather(command, config_file), json, wanted)
     script.locate(command)
     flags = launch_options(np, controller, network_interface, cycle_time, fusion_threshold, autotune)
     config = options.load(config_file, name, flags)
     state_dir, cluster, digest = deployed(config)
-    run = jobs.script(state_dir, cluster, digest, config, command, config_file)
+    run = jobs.script(state_dir, cluster, digest, config, command, config_file, wanted)
     follow.follow(state_dir, cluster, run, json, detach=detach)
 
 

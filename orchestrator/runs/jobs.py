@@ -10,11 +10,12 @@ from orchestrator import lock, progress, recipes
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hosts, require_a_gpu_each
 from orchestrator.config import Config, Launch
 from orchestrator.errors import ConfigError, command
-from orchestrator.runs import control, controller, datasets
+from orchestrator.runs import control, controller, datasets, overlays, packages
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs import script as runs_script
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.launch import Run
+from orchestrator.runs.requirements import Requirements
 from orchestrator.schema import PrepareConfig, StageConfig, TrainConfig
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir
@@ -226,6 +227,7 @@ def script(
     config: Config,
     argv: Sequence[str],
     config_file: Path | None = None,
+    requirements: Requirements | None = None,
 ) -> Run:
     """Start a user's command on every rank, and send the directory of its script.
 
@@ -236,12 +238,14 @@ def script(
         config: Configuration with the section launch.
         argv: Command, as in "python my_script.py ...".
         config_file: Configuration file in use, which may hold passwords and is not sent.
+        requirements: Packages that the command needs beside the image's.
 
     Returns:
         The run, started.
 
     Raises:
-        ConfigError: There is no script, its directory is too large, or ``argv`` names a file that is not sent.
+        ConfigError: There is no script, its directory is too large, ``argv`` names a file that is not sent, or packages
+            conflict with the image.
         NodesFailed: A node is not healthy, or the head does not answer.
         StateError: Another run is active or starting.
     """
@@ -249,10 +253,13 @@ def script(
     for name, reason in source.left_out.items():
         progress.note(f"not sent: {name}: {reason}")
     progress.note(f"sending {source}")
+    overlay = packages.provide(state_dir, cluster, digest, config.launch, requirements) if requirements else None
     options = controller.choose(state_dir, cluster, digest, config.launch)
     run = control.plan(cluster, options, "script", control.check_nodes(state_dir, cluster, digest, options))
-    run = run.model_copy(update={"command": source.command, "workdir": f"{run.directory}/{SOURCE}"})
+    changes = {"command": source.command, "workdir": f"{run.directory}/{SOURCE}", "packages": overlay}
+    run = run.model_copy(update=changes)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+        overlays.require(head, overlay)
         control.start(
             state_dir, cluster, head, run, {f"{SOURCE}/{name}": path for name, path in source.files.items()}, {}
         )

@@ -5,6 +5,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import IO
 
 import paramiko
 
@@ -83,11 +84,26 @@ class _Server(paramiko.ServerInterface):
 
     def _run(self, channel: paramiko.Channel, command: str) -> None:
         said, code = self.answer(command), 0
-        if said is None:
-            finished = subprocess.run(["sh", "-c", command], capture_output=True, stdin=subprocess.DEVNULL, check=False)
-            said, code = finished.stdout, finished.returncode
-            channel.sendall_stderr(finished.stderr)
         with suppress(OSError):  # the client has seen enough
+            if said is None:
+                said, code = b"", _in_shell(channel, command)
             channel.sendall(said)
             channel.send_exit_status(code)
             channel.close()
+
+
+def _in_shell(channel: paramiko.Channel, command: str) -> int:
+    """Run a command with the client's input, send its output as it comes, and return its exit code."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(["sh", "-c", command], bufsize=0, **pipes) as child:  # type: ignore[call-overload]
+        threading.Thread(target=_feed, args=(channel, child.stdin), daemon=True).start()
+        while piece := child.stdout.read(1 << 16):
+            channel.sendall(piece)
+        channel.sendall_stderr(child.stderr.read())
+    return int(child.returncode)
+
+
+def _feed(channel: paramiko.Channel, stdin: IO[bytes]) -> None:
+    with suppress(OSError, ValueError), stdin:  # the command has ended
+        while piece := channel.recv(1 << 16):
+            stdin.write(piece)

@@ -75,7 +75,7 @@ WITHOUT_CERTIFICATES = """
 from orchestrator.docker import context
 from orchestrator.errors import PreflightError
 try:
-    context._ca_bundle()
+    context.ca_bundle()
 except PreflightError as error:
     print(error.message, "|", error.hint)
 """
