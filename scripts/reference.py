@@ -52,10 +52,12 @@ SCHEMA = config.Config.model_json_schema()
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yield (name, command) for every command, groups replaced by their members."""
+    """Yield (name, command) for every command: groups that do nothing by themselves are replaced by their members."""
     for name, command in typer.main.get_command(cli.app).commands.items():  # type: ignore[attr-defined]
-        inner = getattr(command, "commands", None)
-        yield from ((f"{name} {part}", one) for part, one in inner.items()) if inner else [(name, command)]
+        inner = getattr(command, "commands", {})
+        if not inner or command.invoke_without_command:
+            yield name, command
+        yield from ((f"{name} {part}", one) for part, one in inner.items())
 
 
 def command_page() -> str:

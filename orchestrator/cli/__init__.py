@@ -22,6 +22,7 @@ from orchestrator.cli import (
     nodes,
     notebook,
     options,
+    packages,
     runs,
     streams,
     training,
@@ -58,6 +59,7 @@ training.register(app)
 catalogue.register(app)
 data.register(app)
 files.register(app)
+packages.register(app)
 runs.register(app)
 notebook.register(app)
 monitoring.register(app)

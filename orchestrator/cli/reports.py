@@ -16,6 +16,7 @@ from orchestrator.health import Health
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
 from orchestrator.runs.control import RunState
+from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
 from orchestrator.schema import CheckRank, CheckResult, Prepared, Results, Staged
 from orchestrator.terraform import Change
@@ -87,18 +88,20 @@ def run(seen: RunState, directory: Path, json: bool) -> None:
     output.line(f"log and files: {directory}")
 
 
-def source(code: Source, json: bool) -> None:
-    """Print the files that are sent with a script, and those that are left out."""
+def source(code: Source, json: bool, requirements: Requirements | None = None) -> None:
+    """Print the files that are sent with a script, those that are left out, and the packages that it asks for."""
+    asked = {"source": requirements.source, "asked": requirements.asked} if requirements else None
     sizes = {name: path.stat().st_size for name, path in code.files.items()}
     if json:
         files = [{"name": name, "bytes": size} for name, size in sizes.items()]
-        return output.as_json(
-            {"directory": code.directory, "files": files, "bytes": code.size, "left_out": code.left_out}
-        )
+        sent = {"directory": code.directory, "files": files, "bytes": code.size, "left_out": code.left_out}
+        return output.as_json({**sent, "packages": asked})
     output.table(("bytes", "file"), [(f"{size:,}", name) for name, size in sizes.items()])
     for name, reason in code.left_out.items():
         output.line(f"not sent: {name}: {reason}")
     output.line(str(code))
+    if requirements:
+        output.line("\n".join(f"to install, by {requirements.source}: {line}" for line in requirements.asked))
 
 
 def trained(directory: Path) -> Results | None:

@@ -12,7 +12,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config, stored
 from orchestrator.errors import ConfigError, command
 from orchestrator.runs import check as runs_check
-from orchestrator.runs import jobs, script, store, user_environment
+from orchestrator.runs import jobs, requirements, script, store, user_environment
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs.launch import Run
 from orchestrator.schema import CheckResult
@@ -32,6 +32,18 @@ Env = Annotated[
 EnvFile = Annotated[
     list[Path] | None, typer.Option("--env-file", metavar="FILE", help="File with such variables, one on each line.")
 ]
+RequirementsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--requirements",
+        help="Install what this file asks for, instead of requirements.txt or pyproject.toml beside the script.",
+    ),
+]
+Wheels = Annotated[
+    Path | None,
+    typer.Option("--wheels", help="Install from the wheels in this directory alone."),
+]
+NoPackages = Annotated[bool, typer.Option("--no-packages", help="Install nothing: use the image's packages alone.")]
 Np = Annotated[int | None, key("launch.np", "--np")]
 Controller = Annotated[str | None, key("launch.controller")]
 Interface = Annotated[str | None, key("launch.network_interface")]
@@ -184,20 +196,25 @@ def run_script(
     autotune: Autotune = None,
     detach: Detach = False,
     dry_run: DryRun = False,
+    requirements_file: RequirementsFile = None,
+    wheels: Wheels = None,
+    no_packages: NoPackages = False,
     config_file: ConfigFile = None,
     name: Name = None,
     json: Json = False,
 ) -> None:
     """Run a script of your own on every rank: `orchestrator run -- python my_script.py --my-flag`."""
     environment = user_environment.read(env or [], env_file or [])
+    secret = [*([config_file] if config_file else []), *environment.files]
+    wanted = None if no_packages else requirements.find(command, requirements_file, wheels, *secret)
     if dry_run:
-        return reports.source(script.gather(command, config_file, *environment.files), json)
+        return reports.source(script.gather(command, *secret), json, wanted)
     script.locate(command)
     flags = launch_options(np, controller, network_interface, cycle_time, fusion_threshold, autotune)
     flags |= {"launch.launcher": launcher, "launch.parameter_servers": parameter_servers}
     config = options.load(config_file, name, flags)
     state_dir, cluster, digest = deployed(config)
-    run = jobs.script(state_dir, cluster, digest, config, command, config_file, environment)
+    run = jobs.script(state_dir, cluster, digest, config, command, config_file, environment, wanted)
     follow.follow(state_dir, cluster, run, json, detach=detach)
 
 

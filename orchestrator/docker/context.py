@@ -76,7 +76,7 @@ def context() -> Iterator[IO[bytes]]:
         with tarfile.open(fileobj=file, mode="w") as archive:
             for name, path in inputs():
                 archive.add(path, arcname=name, filter=_for_all)
-            archive.add(_ca_bundle(), arcname="ca-bundle.crt", filter=_for_all)
+            archive.add(ca_bundle(), arcname="ca-bundle.crt", filter=_for_all)
         file.seek(0)
         yield file
 
@@ -91,7 +91,8 @@ def _mode(mode: int) -> int:
     return 0o755 if mode & 0o111 else 0o644
 
 
-def _ca_bundle() -> Path:
+def ca_bundle() -> Path:
+    """Return the file of the CA certificates that this machine trusts. Raises PreflightError if there is none."""
     for variable in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
         path = os.environ.get(variable)
         if path and not Path(path).exists():

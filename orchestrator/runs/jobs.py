@@ -10,12 +10,13 @@ from orchestrator import lock, progress, recipes
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hosts, require_a_gpu_each
 from orchestrator.config import Config, Launch
 from orchestrator.errors import ConfigError, command
-from orchestrator.runs import control, controller, datasets
+from orchestrator.runs import control, controller, datasets, overlays, packages
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs import script as runs_script
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers import recognize
+from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
 from orchestrator.runs.user_environment import UserEnvironment
 from orchestrator.schema import PrepareConfig, StageConfig, TrainConfig
@@ -230,6 +231,7 @@ def script(
     argv: Sequence[str],
     config_file: Path | None = None,
     environment: UserEnvironment | None = None,
+    requirements: Requirements | None = None,
 ) -> Run:
     """Start a user's command on every rank, and send the directory of its script.
 
@@ -241,12 +243,14 @@ def script(
         argv: Command, as in "python my_script.py ...".
         config_file: Configuration file in use, which may hold passwords and is not sent.
         environment: Variables for the ranks; the files that have them are not sent.
+        requirements: Packages that the command needs beside the image's.
 
     Returns:
         The run, started.
 
     Raises:
-        ConfigError: There is no script, its directory is too large, or ``argv`` names a file that is not sent.
+        ConfigError: There is no script, its directory is too large, ``argv`` names a file that is not sent, or packages
+            conflict with the image.
         NodesFailed: A node is not healthy, or the head does not answer.
         StateError: Another run is active or starting.
     """
@@ -256,12 +260,20 @@ def script(
         progress.note(f"not sent: {name}: {reason}")
     progress.note(f"sending {source}")
     options = _with_launcher(config.launch, source)
+    overlay = packages.provide(state_dir, cluster, digest, options, requirements) if requirements else None
     if options.launcher == "horovod":
         options = controller.choose(state_dir, cluster, digest, options)
     run = control.plan(cluster, options, "script", control.check_nodes(state_dir, cluster, digest, options))
-    launched = {"launcher": options.launcher, "parameter_servers": options.parameter_servers or 0}
-    run = run.model_copy(update={"command": source.command, "workdir": f"{run.directory}/{SOURCE}", **launched})
+    changes = {
+        "command": source.command,
+        "workdir": f"{run.directory}/{SOURCE}",
+        "launcher": options.launcher,
+        "parameter_servers": options.parameter_servers or 0,
+        "packages": overlay,
+    }
+    run = run.model_copy(update=changes)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+        overlays.require(head, overlay)
         files = {f"{SOURCE}/{name}": path for name, path in source.files.items()}
         control.start(state_dir, cluster, head, run, files, {}, environment.values)
     return run

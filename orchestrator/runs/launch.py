@@ -17,7 +17,8 @@ class Run(BaseModel):
     """The control side's record of a run: ``runs/<id>/run.json`` in the state directory.
 
     ``threads`` and ``memory`` (bytes) are per rank, on the node with the least. ``cycle_time`` (milliseconds) is
-    measured or tuned if None; ``fusion_threshold`` (MiB) is Horovod's default or tuned if None.
+    measured or tuned if None; ``fusion_threshold`` (MiB) is Horovod's default or tuned if None. ``packages`` is the
+    directory of the overlay of Python packages, None for the image's alone.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -36,6 +37,7 @@ class Run(BaseModel):
     autotune: bool = False
     threads: int
     memory: int
+    packages: str | None = None
     started: Time
 
     @property
@@ -62,7 +64,7 @@ def directory(run_id: str) -> str:
 def environment(run: Run) -> dict[str, str]:
     """Return every rank's environment. The launcher forwards it and `ps` shows it, so it must hold no secrets."""
     return {
-        "PATH": SEARCH_PATH,
+        "PATH": f"{run.packages}/bin:{SEARCH_PATH}" if run.packages else SEARCH_PATH,
         "LANG": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": str(run.threads),

@@ -86,15 +86,24 @@ def gather(argv: Sequence[str], *secret: Path | None) -> Source:
         ConfigError: The files are too large or cannot be read, or ``argv`` names a file that is not sent.
     """
     directory, command = locate(argv)
+    files, left_out = select(directory, *secret)
+    refused = [argument for argument in command if os.path.normpath(argument) in left_out]
+    if refused:
+        raise ConfigError([f"run: {one}: is not sent: {left_out[os.path.normpath(one)]}" for one in refused])
+    return Source(directory, command, files, left_out)
+
+
+def select(directory: Path, *secret: Path | None) -> tuple[dict[str, Path], dict[str, str]]:
+    """Select the files of ``directory`` to send; return them, and the reason for each that is left out, by name.
+
+    Raises ConfigError if they are too large or cannot be read. ``secret`` is as for :func:`gather`.
+    """
     survey = _Survey(directory, secret)
     try:
         files = {str(path.relative_to(directory)): path for path in survey.files(directory, frozenset())}
     except OSError as error:
         raise ConfigError([f"run: {error.filename}: {error.strerror}"]) from error
-    refused = [argument for argument in command if os.path.normpath(argument) in survey.left_out]
-    if refused:
-        raise ConfigError([f"run: {one}: is not sent: {survey.left_out[os.path.normpath(one)]}" for one in refused])
-    return Source(directory, command, files, survey.left_out)
+    return files, survey.left_out
 
 
 class _Survey:

@@ -20,7 +20,9 @@ directory
 ``config.json`` is a :class:`PrepareConfig` or a :class:`StageConfig` in a run that prepares or stages data. Prepared
 TFRecord shards have a ``manifest.json``, a :class:`Manifest`, in their directory, and each shard has a :class:`Shard`.
 
-:class:`NodeFacts` crosses on the standard output of ``orchestrator.trainer.telemetry.node_facts``.
+:class:`NodeFacts` crosses on the standard output of ``orchestrator.trainer.telemetry.node_facts``. The models of
+``packages`` cross on standard input and output of ``orchestrator.trainer.packages``; an overlay of Python packages has
+an :class:`~orchestrator.schema.packages.Overlay` in its directory.
 """
 
 from orchestrator.schema.data import LOCAL_DATA, MANIFEST, Manifest, PrepareConfig, Prepared, Shard, StageConfig, Staged

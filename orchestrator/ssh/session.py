@@ -5,7 +5,7 @@ import errno
 import os
 import shlex
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from orchestrator.errors import CommandFailed, ConfigError, ContractError
 from orchestrator.ssh import receive, transfer
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
-ANSWER_BYTES = 64 << 20
+ANSWER_BYTES, LINE_BYTES = 64 << 20, 1 << 20
 FILE_CHANGED = 1  # tar's exit code if a file grew while it was read, as the log of an active run does
 FAULTS = (OSError, EOFError, paramiko.SSHException)
 NO_STATUS, ENDED_SECONDS = -1, 1.0  # of a command that was killed, or whose connection broke; for the latter to show
@@ -128,6 +128,33 @@ class Session:
                     target.write(piece)
             channel.shutdown_write()
             self._require_success(step, argv, channel)
+
+    def converse(self, argv: Sequence[str], text: str, timeout: float = ANSWER_SECONDS) -> Generator[str]:
+        """Run ``argv`` with ``text`` on its standard input, which stays open, and yield lines of output as they come.
+
+        Its input is closed with the iterator, so that the command notices if this machine no longer waits for it.
+
+        Args:
+            argv: Command; it reads ``text`` without waiting for the end of its input.
+            text: Its input.
+            timeout: Longest silence in seconds.
+
+        Yields:
+            Lines of standard output.
+
+        Raises:
+            CommandFailed: The exit code is not 0.
+            ContractError: A line is too long.
+            Unreachable: The connection breaks or is silent for too long.
+        """
+        with self._command(argv, timeout) as channel, channel.makefile("rb") as output:
+            with contextlib.suppress(transfer.Refused):  # its own error output says why
+                transfer.Input(channel).write(text.encode())
+            while line := output.readline(LINE_BYTES + 1):
+                if len(line) > LINE_BYTES:
+                    raise ContractError(f"{self.node} gives a line of more than {LINE_BYTES >> 20} MiB")
+                yield line.decode(errors="replace")
+            self._require_success(Path(argv[0]).name, argv, channel)
 
     def send(self, files: Mapping[str, Path], directory: str, on_file: Callable[[int], None] | None = None) -> None:
         """Send local files into a directory on the node; links are followed.

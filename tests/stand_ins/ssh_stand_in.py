@@ -1,11 +1,11 @@
 """A stand-in for a head that somebody else controls: an ssh server of this machine, which may answer what it likes."""
 
-import os
 import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import IO
 
 import paramiko
 
@@ -92,20 +92,26 @@ class _Server(paramiko.ServerInterface):
 
     def _run(self, channel: paramiko.Channel, command: str) -> None:
         said, code = self.answer(command), 0
-        if said is None:
-            source, sink = os.pipe()
-            threading.Thread(target=_feed, args=(channel, sink), daemon=True).start()
-            with os.fdopen(source) as stdin:
-                finished = subprocess.run(["sh", "-c", command], capture_output=True, stdin=stdin, check=False)
-            said, code = finished.stdout, finished.returncode
-            channel.sendall_stderr(finished.stderr)
         with suppress(OSError, EOFError):  # the client has seen enough
+            if said is None:
+                said, code = b"", _in_shell(channel, command)
             channel.sendall(said)
             channel.send_exit_status(code)
             channel.close()
 
 
-def _feed(channel: paramiko.Channel, sink: int) -> None:
-    with suppress(OSError), os.fdopen(sink, "wb", buffering=0) as file:  # the program may end first
+def _in_shell(channel: paramiko.Channel, command: str) -> int:
+    """Run a command with the client's input, send its output as it comes, and return its exit code."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(["sh", "-c", command], bufsize=0, **pipes) as child:  # type: ignore[call-overload]
+        threading.Thread(target=_feed, args=(channel, child.stdin), daemon=True).start()
+        while piece := child.stdout.read(1 << 16):
+            channel.sendall(piece)
+        channel.sendall_stderr(child.stderr.read())
+    return int(child.returncode)
+
+
+def _feed(channel: paramiko.Channel, stdin: IO[bytes]) -> None:
+    with suppress(OSError, ValueError), stdin:  # the command has ended
         while piece := channel.recv(1 << 16):
-            file.write(piece)
+            stdin.write(piece)

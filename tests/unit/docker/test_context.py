@@ -86,7 +86,7 @@ from orchestrator.docker import context
 from orchestrator.docker.context import Variant
 from orchestrator.errors import PreflightError
 try:
-    context._ca_bundle()
+    context.ca_bundle()
 except PreflightError as error:
     print(error.message, "|", error.hint)
 """

@@ -1,0 +1,64 @@
+"""Commands that list and remove the Python packages that `run` installed."""
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli import options, output
+from orchestrator.cli.options import ConfigFile, Json, Name
+from orchestrator.errors import ConfigError
+from orchestrator.runs import control, overlays
+
+Digest = Annotated[str | None, typer.Argument(help="Hash of the packages, or the beginning of it.")]
+All = Annotated[bool, typer.Option("--all", help="Remove all of them.")]
+
+
+def register(app: typer.Typer) -> None:
+    packages = typer.Typer(invoke_without_command=True)
+    packages.callback()(list_packages)
+    packages.command(name="remove")(remove)
+    app.add_typer(packages, name="packages")
+
+
+def list_packages(
+    context: typer.Context, config_file: ConfigFile = None, name: Name = None, json: Json = False
+) -> None:
+    """List the Python packages that `run` installed on the cluster, for requirements.txt or pyproject.toml."""
+    if context.invoked_subcommand:
+        return None
+    state_dir, _, cluster = options.deployed(config_file, name)
+    with control.head_session(state_dir, cluster) as head:
+        found = overlays.list_overlays(head)
+    used = {one.hash: overlays.last_used(state_dir, one) for one in found}
+    if json:
+        return output.as_json([{**one.model_dump(), "last_used": used[one.hash]} for one in found])
+    rows = [
+        (one.hash, one.source, ", ".join(one.asked), len(one.packages), f"{one.bytes / 1e6:,.1f} MB", _time(one.made),
+         _time(used[one.hash]))
+        for one in found
+    ]  # fmt: skip
+    output.table(("hash", "file", "asked for", "installed", "size", "made", "last used"), rows)
+
+
+def remove(
+    digest: Digest = None,
+    everything: All = False,
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
+) -> None:
+    """Remove packages that `run` installed; never those of a run in progress."""
+    if everything == (digest is not None):
+        raise ConfigError(["packages remove: name a hash, or --all"])
+    state_dir, _, cluster = options.deployed(config_file, name)
+    with control.head_session(state_dir, cluster) as head:
+        removed = overlays.remove(state_dir, head, digest)
+    if json:
+        return output.as_json([overlay.hash for overlay in removed])
+    for overlay in removed:
+        output.line(f"removed {overlay.hash}, {overlay.bytes / 1e6:,.1f} MB, of {overlay.source}")
+
+
+def _time(seconds: float | None) -> str:
+    return "never" if seconds is None else f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"

@@ -1,0 +1,130 @@
+"""Install the Python packages that a script asks for, once, into an overlay on the shared storage.
+
+An overlay is a directory that is named after a digest of what was asked for and of the image. The program
+``orchestrator.trainer.packages.install`` makes it on the head; this module sends what the program needs.
+"""
+
+import contextlib
+import secrets
+from collections.abc import Sequence
+
+from orchestrator import lock, progress, ssh
+from orchestrator.cluster import PYTHON, Cluster
+from orchestrator.config import Launch
+from orchestrator.docker import context
+from orchestrator.errors import CommandFailed, ConfigError, ContractError, PreflightError
+from orchestrator.runs import control, overlays
+from orchestrator.runs.overlays import DIRECTORY
+from orchestrator.runs.requirements import WHEELS, Requirements
+from orchestrator.schema.packages import (
+    Overlay,
+    PackageConflict,
+    PackagesMessage,
+    PackagesProblem,
+    PackagesRequest,
+)
+from orchestrator.ssh import Session, Unreachable
+from orchestrator.state import StateDir
+
+PROGRAM = "orchestrator.trainer.packages.install"
+WITHOUT = "`run --no-packages` uses the image's packages alone"
+
+
+def provide(state_dir: StateDir, cluster: Cluster, digest: str, options: Launch, requirements: Requirements) -> str:
+    """Install what a script asks for, unless it is installed already.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        digest: Digest of the trainer image that the nodes must have.
+        options: Launch options of the run.
+        requirements: What the script asks for.
+
+    Returns:
+        The directory of the overlay on every node.
+
+    Raises:
+        ConfigError: A package conflicts with the image, or is not to be had.
+        PreflightError: The head cannot reach the package index.
+        CommandFailed: pip failed.
+        NodesFailed: A node is not healthy, or the head does not answer.
+        StateError: Another run is active or starting.
+    """
+    name = requirements.digest(digest)
+    with control.head_session(state_dir, cluster) as head:
+        if overlays.is_complete(head, f"{DIRECTORY}/{name}"):
+            progress.note(f"packages of {requirements.source} are installed: {name}")
+            return f"{DIRECTORY}/{name}"
+    control.check_nodes(state_dir, cluster, digest, options)
+    title = f"Installing packages of {requirements.source}"
+    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head, progress.step(title) as step:
+        overlay = _sent_and_installed(head, name, requirements, step)
+    progress.note(f"{len(overlay.packages)} packages in {DIRECTORY}/{name}: {_listing(overlay)}")
+    return f"{DIRECTORY}/{name}"
+
+
+def _listing(overlay: Overlay) -> str:
+    return ", ".join(f"{name} {version}" for name, version in overlay.packages.items()) or "the image has them all"
+
+
+def _sent_and_installed(head: Session, name: str, requirements: Requirements, step: progress.Step) -> Overlay:
+    """Send local files to a directory of their own on the head, which goes in the end, and install."""
+    directory = f"{DIRECTORY}/.incoming-{secrets.token_hex(8)}"
+    try:
+        if requirements.files:
+            step.detail(f"sending {len(requirements.files)} files")
+            head.must("make room for packages", ["mkdir", "-p", directory])
+            head.send(requirements.files, directory)
+        return _install(head, _request(name, requirements, directory), step)
+    finally:
+        with contextlib.suppress(Unreachable):
+            head.run(["rm", "-rf", directory])
+
+
+def _request(name: str, requirements: Requirements, directory: str) -> PackagesRequest:
+    lines, constraints = requirements.sent_to(directory)
+    return PackagesRequest(
+        hash=name,
+        source=requirements.source,
+        asked=requirements.asked,
+        requirements=lines,
+        constraints=constraints,
+        pyproject=requirements.pyproject,
+        wheels=f"{directory}/{WHEELS}" if requirements.wheels else None,
+        environment={} if requirements.wheels else context.host_settings(),
+        certificates=context.ca_bundle().read_text(),
+    )
+
+
+def _install(head: Session, request: PackagesRequest, step: progress.Step) -> Overlay:
+    """Let the head install ``request``. Raises ConfigError, PreflightError or CommandFailed if it cannot."""
+    argv = [PYTHON, "-m", PROGRAM, DIRECTORY]
+    with contextlib.closing(head.converse(argv, request.model_dump_json() + "\n")) as lines:
+        for line in lines:
+            message = ssh.parsed(PackagesMessage, line, head, "answer of the installation")
+            if message.problem:
+                raise _error(message.problem, request, argv)
+            if message.overlay:
+                return message.overlay
+            step.detail(message.say or "")
+    raise ContractError(f"{head.node} says nothing of the packages", "run it again")
+
+
+def _error(problem: PackagesProblem, request: PackagesRequest, argv: Sequence[str]) -> Exception:
+    said = "".join(f"\n    {line}" for line in problem.lines)
+    if problem.kind == "conflict":
+        problems = [f"{request.source}: {_conflict(one)}" for one in problem.conflicts]
+        return ConfigError([*problems[:-1], problems[-1] + said], f"change these lines; {WITHOUT}")
+    if problem.kind == "offline":
+        hint = "on a cluster without internet, `run --wheels DIR` sends packages from this machine"
+        return PreflightError(f"the head cannot reach the package index:{said}", hint)
+    if problem.kind == "missing":
+        where = "no wheel of --wheels is" if request.wheels else "the package index has nothing that is"
+        return ConfigError([f"{request.source}: {problem.package}: {where} right for the image's Python:{said}"])
+    return CommandFailed("install packages", ["pip", "install"], f"asked for by {request.source}", problem.lines)
+
+
+def _conflict(conflict: PackageConflict) -> str:
+    asked = f"{conflict.by} needs {conflict.wanted}" if conflict.by else conflict.wanted
+    reason = "" if conflict.needed_by == conflict.name else f", which {conflict.needed_by} needs"
+    return f"{asked}: the image has {conflict.name} {conflict.installed}{reason}"

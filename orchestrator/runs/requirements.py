@@ -1,0 +1,118 @@
+"""Python packages that a script asks for: in requirements.txt or pyproject.toml, and wheels to send."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from orchestrator.errors import ConfigError
+from orchestrator.runs import script
+from orchestrator.runs.requirements_file import SENT, Reader, read_text
+
+NAMES, WHEELS = ("requirements.txt", "pyproject.toml"), "wheels"
+IMAGE_PYTHON = "3.11"  # Debian 12's
+INDEX = re.compile(r"-[if]\b|--(?:index-url|extra-index-url|find-links)\b")
+VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
+TABLE = re.compile(r"^\s*\[\s*(project|build-system)\s*\]", re.MULTILINE)  # Python 3.10 has no parser for TOML
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What a script asks for: lines of pip's files, in which SENT stands for the directory that ``files`` are sent to.
+
+    ``asked`` are the lines as the user wrote them. ``pyproject`` is the text of a pyproject.toml whose dependencies are
+    asked for, if it is no package itself. ``unhashed`` are files that may change without installing again.
+    """
+
+    source: str
+    asked: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    constraints: list[str] = field(default_factory=list)
+    files: dict[str, Path] = field(default_factory=dict)
+    pyproject: str | None = None
+    wheels: bool = False
+    unhashed: frozenset[Path] = frozenset()
+
+    def digest(self, image: str) -> str:
+        """Return twelve hexadecimal digits of everything that decides what is installed on the trainer ``image``."""
+        files = {name: _sha256(path) for name, path in self.files.items() if path.resolve() not in self.unhashed}
+        parts = [image, sorted(self.lines), sorted(self.constraints), sorted(files.items()), self.pyproject]
+        return hashlib.sha256(json.dumps([*parts, self.wheels]).encode()).hexdigest()[:12]
+
+    def sent_to(self, directory: str) -> tuple[list[str], list[str]]:
+        """Return lines and constraints with ``files`` in ``directory`` on the head, and the values of variables."""
+        lines, constraints = (
+            [VARIABLE.sub(_value, line).replace(SENT, f"{directory}/") for line in several]
+            for several in (self.lines, self.constraints)
+        )
+        return lines, constraints
+
+
+def find(
+    argv: Sequence[str], file: Path | None = None, wheels: Path | None = None, *secret: Path | None
+) -> Requirements | None:
+    """Find what the script that ``argv`` runs asks for: in ``file``, else in a file of NAMES in its directory.
+
+    Args:
+        argv: As for script.locate.
+        file: A requirements file or a pyproject.toml.
+        wheels: Directory of the only wheels to use; None for a package index.
+        secret: Files in use that may hold passwords.
+
+    Returns:
+        The requirements; None if there are none.
+
+    Raises:
+        ConfigError: A file is missing or cannot be read.
+    """
+    directory, command = script.locate(argv)
+    chosen = file or next((path for name in NAMES if (path := directory / name).is_file()), None)
+    found = _read(chosen, *secret) if chosen else None
+    if found is None:
+        if file or wheels:
+            problem = f"{chosen} asks for no packages" if chosen else f"no {' or '.join(NAMES)} is in {directory}"
+            raise ConfigError([f"run: {problem}"], "--requirements FILE names a file that does")
+        return None
+    scripts = frozenset((directory / argument).resolve() for argument in command if argument.endswith(".py"))
+    return replace(_from_wheels(found, wheels) if wheels else found, unhashed=scripts)
+
+
+def _read(path: Path, *secret: Path | None) -> Requirements | None:
+    """Read a file that asks for packages; None if it is a pyproject.toml without a project. Raises ConfigError."""
+    reader = Reader(*secret)
+    if path.suffix != ".toml":
+        reader.read(path)
+        return Requirements(path.name, reader.asked, reader.lines, reader.constraints, reader.files)
+    text = read_text(path)
+    tables = set(TABLE.findall(text))
+    if "build-system" in tables:
+        return Requirements(path.name, ["."], [reader.package(path.parent)], [], reader.files)
+    return Requirements(path.name, [f"the dependencies of {path.name}"], pyproject=text) if tables else None
+
+
+def _from_wheels(found: Requirements, directory: Path) -> Requirements:
+    """Return ``found`` with the wheels in ``directory`` as the only source. Raises ConfigError if there are none."""
+    wheels = {f"{WHEELS}/{path.name}": path for path in sorted(directory.glob("*.whl"))}
+    if not wheels:
+        get = f"pip download --only-binary :all: --python-version {IMAGE_PYTHON} --dest {directory} -r {found.source}"
+        raise ConfigError([f"run: --wheels {directory}: no wheel is there"], f"`{get}` gets them")
+    lines = [line for line in found.lines if not INDEX.match(line)]
+    return replace(found, lines=lines, files={**found.files, **wheels}, wheels=True)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+    except OSError as error:
+        raise ConfigError([f"run: {path}: {error.strerror}"]) from error
+    return digest.hexdigest()
+
+
+def _value(variable: re.Match[str]) -> str:
+    return os.environ.get(variable[1], variable[0])

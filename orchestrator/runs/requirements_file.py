@@ -1,0 +1,101 @@
+"""Read requirements files as pip does, with the files that they name; local packages become files to send."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchestrator.errors import ConfigError
+from orchestrator.runs import script
+from orchestrator.schema import bounded
+
+MOST_BYTES = 1 << 20
+SENT = "\0"  # in a line: the directory on the head that local files are sent to
+COMMENT = re.compile(r"(^|\s+)#.*$")
+OPTION = re.compile(r"(?:-(?P<short>[rce])\s*|--(?P<long>requirement|constraint|editable)(?:\s*=\s*|\s+))(?P<value>.+)")
+PATH = re.compile(r"(?P<path>[^\[;]+?)(?P<rest>\s*(?:\[[^\]]*\])?\s*(?:;.*)?)")
+REMOTE = re.compile(r"[a-z+]+:|[^\s/]+\s*@\s")  # a URL, with or without a name in front
+ARCHIVES = (".whl", ".zip", ".tar.gz", ".tar.bz2", ".tgz")
+PROJECT = ("pyproject.toml", "setup.py")
+
+
+def logical_lines(text: str) -> Iterator[str]:
+    """Yield the lines of a requirements file as pip does: joined at a backslash, without comments and blank lines."""
+    for line in re.sub(r"\\\r?\n", "", text).splitlines():
+        if stripped := COMMENT.sub("", line).strip():
+            yield stripped
+
+
+def read_text(path: Path) -> str:
+    """Read a file that asks for packages. Raises ConfigError."""
+    try:
+        text = bounded.read_text(path, MOST_BYTES)
+    except FileNotFoundError:
+        raise ConfigError([f"run: {path}: no such file"], "correct the path") from None
+    except bounded.Unreadable as error:
+        raise ConfigError([f"run: {error}"], "a requirements file has one package a line") from None
+    if SENT in text:
+        raise ConfigError([f"run: {path}: is not text"], "a requirements file has one package a line")
+    return text
+
+
+class Reader:
+    """Lines of requirements files, ``asked`` as the user wrote them, and the local ``files`` to send by name.
+
+    Args:
+        secret: Files in use that may hold passwords and are not sent.
+    """
+
+    def __init__(self, *secret: Path | None) -> None:
+        self._secret, self._sent, self._seen = secret, 0, set[tuple[Path, bool]]()
+        self.asked, self.lines, self.constraints = list[str](), list[str](), list[str]()
+        self.files = dict[str, Path]()
+
+    def read(self, path: Path, as_constraints: bool = False) -> None:
+        """Read a file and the files that it names. Raises ConfigError."""
+        if (path.resolve(), as_constraints) in self._seen:
+            return
+        self._seen.add((path.resolve(), as_constraints))
+        for line in logical_lines(read_text(path)):
+            option = OPTION.fullmatch(line)
+            kind, value = ((option["short"] or option["long"][0]), option["value"]) if option else ("", line)
+            if kind in ("r", "c") and not REMOTE.match(value):
+                self.read(path.parent / value, as_constraints or kind == "c")
+            else:
+                self._add(kind, value, line, path, as_constraints)
+
+    def _add(self, kind: str, value: str, line: str, path: Path, as_constraints: bool) -> None:
+        if kind == "e" or not line.startswith("-"):
+            self.asked += [] if as_constraints else [line]
+            line = self._local(value, path) if _is_local(value, kind == "e") else value
+        (self.constraints if as_constraints else self.lines).append(line)
+
+    def _local(self, value: str, source: Path) -> str:
+        """Return the line for a local package or archive, and note the files to send. Raises ConfigError."""
+        match = PATH.fullmatch(value)
+        path, rest = (Path(match["path"]).expanduser(), match["rest"]) if match else (Path(value), "")
+        for found in (base / path for base in (source.parent, Path.cwd())):
+            if found.is_file():
+                return self._send({found.name: found}, f"/{found.name}{rest}")
+            if any((found / name).is_file() for name in PROJECT):
+                return self.package(found, rest)
+        raise ConfigError([f"run: {source}: {value}: no Python package is there"], "a package has a pyproject.toml")
+
+    def package(self, directory: Path, rest: str = "") -> str:
+        """Note the files of the package in ``directory``; return its line, which ends with ``rest``."""
+        files, _ = script.select(directory.resolve(), *self._secret)
+        return self._send(files, rest)
+
+    def _send(self, files: dict[str, Path], rest: str) -> str:
+        self._sent += 1
+        self.files |= {f"local/{self._sent}/{name}": path for name, path in files.items()}
+        return f"{SENT}local/{self._sent}{rest}"
+
+
+def _is_local(value: str, editable: bool) -> bool:
+    """Tell whether a requirement is a path, as pip does. Raises ConfigError for the URL of a file."""
+    if "file:" in value:
+        raise ConfigError([f"run: {value}: is the URL of a file"], "write the path of the file instead")
+    if REMOTE.match(value):
+        return False
+    path = value.partition(";")[0].strip()
+    return editable or path.startswith((".", "/", "~")) or "/" in path.partition("[")[0] or path.endswith(ARCHIVES)

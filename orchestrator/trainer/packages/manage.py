@@ -1,0 +1,27 @@
+"""List and remove overlays, as ``python -m orchestrator.trainer.packages.manage DIRECTORY [HASH ...]``.
+
+Removes the overlays named, and prints those that are left, an :class:`Overlays`.
+"""
+
+import sys
+from pathlib import Path
+
+from orchestrator.schema.packages import Overlays
+from orchestrator.trainer.packages import overlays
+
+
+def main(directory: Path, hashes: list[str]) -> None:
+    """Remove, and print what is left; end the program if another one changes overlays."""
+    if hashes:
+        with overlays.locked(directory, _refuse):
+            for name in hashes:
+                overlays.remove(directory / name)
+    print(Overlays(overlays=overlays.every(directory)).model_dump_json())
+
+
+def _refuse() -> None:
+    sys.exit("packages are being installed: wait for it")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,145 @@
+"""Overlays: directories with packages on top of the image's. Each is a virtual environment of the image's Python.
+
+An overlay is complete if it has a manifest, which is written last and removed first. One change is made at a time,
+under a lock. So an overlay needs no other name while it is made, and the paths in its programs are right.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import sysconfig
+import time
+import venv
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import IO
+
+from orchestrator.schema import bounded
+from orchestrator.schema.packages import Overlay
+
+MANIFEST = "packages.json"
+LOCK, KERNELS, INCOMING = ".lock", ".jupyter/kernels", ".incoming-*"
+IMAGE = "image.pth"
+STALE_SECONDS = 86400.0  # of files that a command sent before it was killed
+SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"
+
+
+def image_site() -> Path:
+    """Return the directory of the image's packages: this program runs on the image's Python."""
+    return Path(sysconfig.get_path("purelib"))
+
+
+def site(overlay: Path) -> Path:
+    """Return the directory of an overlay's packages."""
+    return Path(sysconfig.get_path("purelib", vars={"base": str(overlay)}))
+
+
+@contextmanager
+def locked(directory: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock on all overlays in ``directory``; ``on_wait`` is called again and again while another holds it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / LOCK).open("a") as file:
+        while not _taken(file):
+            on_wait()
+            time.sleep(1.0)
+        yield
+
+
+def _taken(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def read(overlay: Path) -> Overlay | None:
+    """Return the manifest of a complete overlay; None if there is none, or it cannot be read."""
+    try:
+        return bounded.read_model(overlay / MANIFEST, Overlay)
+    except (FileNotFoundError, bounded.Unreadable):
+        return None
+
+
+def every(directory: Path) -> list[Overlay]:
+    """Return the manifests of all complete overlays, oldest first."""
+    found = [overlay for path in directory.glob("[0-9a-f]*") if (overlay := read(path)) is not None]
+    return sorted(found, key=lambda overlay: overlay.made)
+
+
+def begin(overlay: Path, aliases: Mapping[str, str]) -> None:
+    """Make an empty overlay in place of an unfinished one; ``aliases`` are names that count as installed.
+
+    pip and importlib.metadata then find the image's packages too, behind those of the overlay.
+    """
+    remove(overlay)
+    for left in overlay.parent.glob(INCOMING):
+        if time.time() - left.stat().st_mtime > STALE_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+    venv.EnvBuilder(with_pip=False, symlinks=True).create(overlay)
+    (site(overlay) / IMAGE).write_text(f"import site; site.addsitedir({str(image_site())!r})\n")
+    for name, version in aliases.items():
+        info = site(overlay) / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        (info / "INSTALLER").write_text("orchestrator\n")
+        (info / "RECORD").touch()
+
+
+def finish(overlay: Path, source: str, asked: list[str], aliases: Mapping[str, str]) -> Overlay:
+    """Write the manifest and the notebook kernel of an overlay whose packages are installed.
+
+    Args:
+        overlay: Directory of the overlay.
+        source: Name of the file that asks for the packages.
+        asked: Its lines.
+        aliases: As for :func:`begin`.
+
+    Returns:
+        The manifest.
+    """
+    manifest = Overlay(
+        hash=overlay.name,
+        source=source[:1000],
+        asked=[line[:1000] for line in asked],
+        packages={name: version for name, version in installed(overlay).items() if name not in aliases},
+        bytes=_size(overlay),
+        made=time.time(),
+    )
+    manifest.write(overlay / MANIFEST)
+    _write_kernel(overlay, source)
+    return manifest
+
+
+def installed(overlay: Path) -> dict[str, str]:
+    """Return the versions of the packages in an overlay itself."""
+    found = metadata.distributions(path=[str(site(overlay))])
+    return dict(sorted((dist.metadata["Name"], dist.version) for dist in found))
+
+
+def _write_kernel(overlay: Path, source: str) -> None:
+    kernel = {
+        "display_name": f"Python 3 with {source} ({overlay.name})",
+        "language": "python",
+        "argv": [f"{overlay}/bin/python", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "env": {"PATH": f"{overlay}/bin:{SEARCH_PATH}"},
+    }
+    directory = overlay.parent / KERNELS / overlay.name
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "kernel.json").write_text(json.dumps(kernel, indent=2) + "\n")
+
+
+def remove(overlay: Path) -> None:
+    """Remove an overlay, complete or not, and its notebook kernel. The lock must be held."""
+    (overlay / MANIFEST).unlink(missing_ok=True)
+    for path in (overlay.parent / KERNELS / overlay.name, overlay):
+        if path.exists():
+            shutil.rmtree(path)
+
+
+def _size(directory: Path) -> int:
+    """Return the bytes of all files below ``directory``."""
+    return sum(os.lstat(Path(base, name)).st_size for base, _, names in os.walk(directory) for name in names)

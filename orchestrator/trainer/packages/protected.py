@@ -1,0 +1,106 @@
+"""Packages of the image that no overlay may replace, and requirements that ask for other versions of them.
+
+The frameworks, and whatever they need that has compiled code, keep the version of the image: they were built for each
+other and are loaded into one process. Packages without compiled code may be replaced within the ranges that the
+frameworks state, so that a list of versions written elsewhere mostly works.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from orchestrator.schema.packages import PackageConflict
+
+FRAMEWORKS = ("tensorflow", "tensorflow-cpu", "tf-keras", "keras", "torch", "horovod")
+# One program that is published under several names: whoever asks for one of them has it with any other.
+SAME = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
+
+
+@dataclass(frozen=True)
+class Protected:
+    """Protected packages by canonical name.
+
+    ``exact`` has versions, ``ranges`` what the frameworks ask for, ``needed_by`` the framework, and ``aliases`` the
+    versions of names under which an installed package is published too.
+    """
+
+    exact: dict[str, str]
+    ranges: dict[str, list[str]]
+    needed_by: dict[str, str]
+    aliases: dict[str, str]
+
+    def constraints(self) -> list[str]:
+        """Return the lines of a constraints file for pip."""
+        exact = [f"{name}=={version}" for name, version in self.exact.items()]
+        return [*exact, *(f"{name}{spec}" for name, specs in self.ranges.items() for spec in specs if spec)]
+
+
+def protected(site: Path) -> Protected:
+    """Find the protected packages among those installed in the directory ``site``."""
+    everything = metadata.distributions(path=[str(site)])
+    found: dict[str, metadata.Distribution] = {canonicalize_name(dist.metadata["Name"]): dist for dist in everything}
+    exact, ranges, needed_by = dict[str, str](), dict[str, list[str]](), dict[str, str]()
+    for root in (name for name in FRAMEWORKS if name in found):
+        for name, spec in _needs(root, found):
+            needed_by.setdefault(name, root)
+            if name in FRAMEWORKS or _is_compiled(found[name]):
+                exact[name] = found[name].version
+            else:
+                ranges.setdefault(name, []).append(spec)
+    aliases = {name: exact[one] for one in SAME if one in exact for name in SAME if name not in exact}
+    needed_by |= {name: name for name in aliases}
+    return Protected(exact | aliases, ranges, needed_by, aliases)
+
+
+def _needs(root: str, found: Mapping[str, metadata.Distribution]) -> Iterator[tuple[str, str]]:
+    """Yield ``root`` and everything that it needs, each with the range of versions."""
+    seen, left = {root}, [root]
+    yield root, ""
+    while left:
+        for text in found[left.pop()].requires or []:
+            need = Requirement(text)
+            name = canonicalize_name(need.name)
+            if name in found and (need.marker is None or need.marker.evaluate({"extra": ""})):
+                yield name, str(need.specifier)
+                left += [name] if name not in seen else []
+                seen.add(name)
+
+
+def _is_compiled(dist: metadata.Distribution) -> bool:
+    return "Root-Is-Purelib: true" not in (dist.read_text("WHEEL") or "")
+
+
+def conflicts(lines: Sequence[str], image: Protected) -> list[PackageConflict]:
+    """Return the lines that ask for a package that ``image`` has in another version, or for its source."""
+    asked = [need for line in lines if (need := requirement(line)) is not None]
+    return [
+        conflict(image, need, None)
+        for need in asked
+        if (version := image.exact.get(canonicalize_name(need.name)))
+        and (need.url or not need.specifier.contains(version, prereleases=True))
+    ]
+
+
+def conflict(image: Protected, need: Requirement, by: str | None) -> PackageConflict:
+    """Describe that ``need``, of the package ``by`` or of the user, does not fit the image."""
+    name = canonicalize_name(need.name)
+    return PackageConflict(
+        name=name,
+        wanted=str(need)[:1000],
+        by=by,
+        installed=image.exact.get(name) or metadata.version(name),
+        needed_by=image.needed_by[name],
+    )
+
+
+def requirement(line: str) -> Requirement | None:
+    """Parse a line of a requirements file; None if it is an option or a path, or is not meant for this machine."""
+    try:
+        need = Requirement(line.partition(" --")[0])
+    except InvalidRequirement:
+        return None
+    return need if need.marker is None or need.marker.evaluate({"extra": ""}) else None

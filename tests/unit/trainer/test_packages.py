@@ -1,0 +1,247 @@
+"""Overlays made by the program of the head: real pip, real virtual environments, wheels instead of an index."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.schema.packages import Overlay, Overlays, PackagesMessage
+from orchestrator.trainer.packages import overlays, pip
+from orchestrator.trainer.packages.protected import Protected
+from tests.stand_ins import wheels
+from tests.waiting import ends, until
+
+HASH = "0123456789ab"
+ROOM = "orchestrator.trainer.packages"
+IMAGE = Protected({"numpy": "2.4.6"}, {}, {"numpy": "tensorflow"}, {})
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return wheels.image(tmp_path_factory.mktemp("image") / "python")
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    return tmp_path / "packages"
+
+
+@pytest.fixture
+def offered(tmp_path: Path) -> Path:
+    """A directory of wheels."""
+    directory = tmp_path / "wheels"
+    directory.mkdir()
+    wheels.wheel(directory, "mine", "1.0", ["other>=2", "tensorflow>=2.16"], program=True)
+    wheels.wheel(directory, "other", "2.0")
+    wheels.wheel(directory, "picky", "1.0", ["numpy<2"])
+    wheels.wheel(directory, "requests", "2.31.0")
+    wheels.wheel(directory, "requests", "1.0")
+    wheels.wheel(directory, "numpy", "2.5.0")
+    wheels.wheel(directory, "rich", "13.0")
+    return directory
+
+
+def request(offered: Path | None, *lines: str, **changes: Any) -> str:
+    values: dict[str, Any] = {
+        "hash": HASH,
+        "source": "requirements.txt",
+        "asked": list(lines),
+        "requirements": list(lines),
+        "constraints": [],
+        "wheels": str(offered) if offered else None,
+        "environment": {},
+        "certificates": "",
+    }
+    return json.dumps({**values, **changes}) + "\n"
+
+
+def start(python: Path, shared: Path) -> "subprocess.Popen[str]":
+    argv = [str(python), "-m", f"{ROOM}.install", str(shared)]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def install(python: Path, shared: Path, wanted: str) -> PackagesMessage:
+    """The last message; standard input stays open until then."""
+    with start(python, shared) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(wanted)
+        process.stdin.flush()
+        said = process.stdout.read().splitlines()
+    assert process.returncode == 0, said
+    return PackagesMessage.model_validate_json(said[-1])
+
+
+def installed(python: Path, shared: Path, wanted: str) -> Overlay:
+    message = install(python, shared, wanted)
+    assert message.overlay is not None, message
+    return message.overlay
+
+
+def refused(python: Path, shared: Path, wanted: str) -> list[tuple[str, str | None, str, str]]:
+    """The conflicts; nothing of the overlay is there."""
+    message = install(python, shared, wanted)
+    assert message.problem is not None, message
+    assert not (shared / HASH).exists()
+    found = message.problem.conflicts
+    return [(one.wanted.replace("horovod@", "horovod @"), one.by, one.installed, one.needed_by) for one in found]
+
+
+def test_packages_are_installed_on_top_of_the_images(python: Path, shared: Path, offered: Path) -> None:
+    overlay = installed(python, shared, request(offered, "mine", "horovod[tensorflow]==0.28.1", "tensorflow"))
+    assert overlay.packages == {"mine": "1.0", "other": "2.0"}
+    code = "import mine, sys; from importlib import metadata; print(mine.VERSION, metadata.version('tensorflow'))"
+    said = [
+        subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+        for argv in ([f"{shared}/{HASH}/bin/python", "-c", code], [f"{shared}/{HASH}/bin/mine"])
+    ]
+    assert said == ["1.0 2.21.0", "1.0"]
+
+
+def test_notebooks_find_a_kernel_for_them(python: Path, shared: Path, offered: Path) -> None:
+    installed(python, shared, request(offered, "other"))
+    kernel = json.loads((shared / ".jupyter" / "kernels" / HASH / "kernel.json").read_text())
+    assert kernel["argv"][0] == f"{shared}/{HASH}/bin/python"
+    assert kernel["env"]["PATH"].startswith(f"{shared}/{HASH}/bin:")
+
+
+def test_what_is_installed_is_not_installed_again(python: Path, shared: Path, offered: Path) -> None:
+    first = installed(python, shared, request(offered, "other"))
+    assert installed(python, shared, request(None, "other")) == first
+
+
+def test_two_installations_at_once_make_one_overlay(python: Path, shared: Path, offered: Path) -> None:
+    several = [start(python, shared) for _ in range(2)]
+    for process in several:
+        assert process.stdin
+        process.stdin.write(request(offered, "mine"))
+        process.stdin.flush()
+    ends = [PackagesMessage.model_validate_json(p.stdout.read().splitlines()[-1]) for p in several if p.stdout]
+    for process in several:
+        assert process.stdin
+        process.stdin.close()
+        assert process.wait(10) == 0
+    assert ends[0].overlay is not None
+    assert ends[0] == ends[1]
+
+
+def test_what_an_interrupted_installation_left_is_replaced(python: Path, shared: Path, offered: Path) -> None:
+    (shared / HASH / "lib").mkdir(parents=True)
+    (shared / HASH / "lib" / "half").touch()
+    assert installed(python, shared, request(offered, "other")).packages == {"other": "2.0"}
+    assert not (shared / HASH / "lib" / "half").exists()
+
+
+def test_nothing_stays_if_nobody_waits_any_more(python: Path, shared: Path, tmp_path: Path) -> None:
+    slow, began = tmp_path / "slow", tmp_path / "began"
+    slow.mkdir()
+    backend = '[build-system]\nrequires = []\nbuild-backend = "slow"\nbackend-path = ["."]\n'
+    (slow / "pyproject.toml").write_text(backend)
+    (slow / "slow.py").write_text(
+        f"import os, pathlib, time\npathlib.Path({str(began)!r}).write_text(str(os.getpid()))\ntime.sleep(300)\n"
+    )
+    with start(python, shared) as process:
+        assert process.stdin
+        process.stdin.write(request(None, str(slow)))
+        process.stdin.flush()
+        assert until(lambda: began.exists() and began.read_text(), 60)
+        process.stdin.close()
+        assert process.wait(10) == 1
+    assert not (shared / HASH).exists()
+    assert ends(int(began.read_text()))
+
+
+def test_other_versions_than_the_images_are_refused_by_name(python: Path, shared: Path, offered: Path) -> None:
+    lines = ("numpy==1.26.4", "keras==2.15", "tensorflow<2.20", "mine", "horovod @ https://x/h.zip", "rich<14")
+    assert refused(python, shared, request(offered, *lines)) == [
+        ("numpy==1.26.4", None, "2.4.6", "tensorflow-cpu"),
+        ("keras==2.15", None, "3.15.1", "tensorflow-cpu"),
+        ("tensorflow<2.20", None, "2.21.0", "tensorflow"),
+        ("horovod @ https://x/h.zip", None, "0.28.1", "horovod"),
+    ]
+
+
+def test_a_line_for_another_system_conflicts_with_nothing(python: Path, shared: Path, offered: Path) -> None:
+    wanted = request(offered, 'numpy==1.26.4 ; sys_platform == "win32"', "other")
+    assert installed(python, shared, wanted).packages == {"other": "2.0"}
+
+
+def test_packages_that_need_other_versions_than_the_images_are_refused(
+    python: Path, shared: Path, offered: Path
+) -> None:
+    expected = [("numpy<2", "picky 1.0", "2.4.6", "tensorflow-cpu")]
+    assert refused(python, shared, request(offered, "picky")) == expected
+
+
+def test_what_frameworks_need_without_compiled_code_may_be_another_within_their_range(
+    python: Path, shared: Path, offered: Path
+) -> None:
+    wanted = request(offered, "requests==2.31.0", "rich==13.0")
+    assert installed(python, shared, wanted).packages == {"requests": "2.31.0", "rich": "13.0"}
+
+
+def test_what_frameworks_need_is_refused_out_of_their_range(python: Path, shared: Path, offered: Path) -> None:
+    expected = [("requests==1.0", None, "2.34.2", "tensorflow-cpu")]
+    assert refused(python, shared, request(offered, "requests==1.0")) == expected
+
+
+def test_what_is_compiled_is_never_upgraded(python: Path, shared: Path, offered: Path) -> None:
+    assert (offered / "numpy-2.5.0-py3-none-any.whl").exists()
+    assert installed(python, shared, request(offered, "numpy>=2", "other")).packages == {"other": "2.0"}
+
+
+def test_dependencies_of_a_pyproject_toml_are_installed(python: Path, shared: Path, offered: Path) -> None:
+    wanted = request(offered, pyproject='[project]\nname = "x"\ndependencies = ["other"]\n')
+    assert installed(python, shared, wanted).packages == {"other": "2.0"}
+
+
+@pytest.mark.parametrize("text", ["[project", '[project]\ndynamic = ["dependencies"]\n', "project = 1\n"])
+def test_a_pyproject_toml_that_cannot_be_used_is_named(python: Path, shared: Path, text: str) -> None:
+    message = install(python, shared, request(None, pyproject=text, source="pyproject.toml"))
+    assert message.problem
+    assert (message.problem.kind, message.problem.lines[0][:14]) == ("failed", "pyproject.toml")
+
+
+def test_a_package_that_is_in_no_wheel_is_missing(python: Path, shared: Path, offered: Path) -> None:
+    message = install(python, shared, request(offered, "nowhere"))
+    assert message.problem
+    assert (message.problem.kind, message.problem.package) == ("missing", "nowhere")
+
+
+def test_an_index_that_refuses_connections_is_offline(python: Path, shared: Path) -> None:
+    settings = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "1"}
+    message = install(python, shared, request(None, "nowhere", environment=settings))
+    assert message.problem
+    assert message.problem.kind == "offline"
+
+
+def test_a_conflict_of_two_packages_is_told_as_pip_tells_it() -> None:
+    lines = ["The conflict is caused by:", "    a 1 depends on six<1", "    b 2 depends on six>=1"]
+    assert pip.problem(lines, IMAGE).kind == "failed"
+    assert pip.problem(lines, IMAGE).lines == lines
+
+
+def manage(python: Path, shared: Path, *hashes: str) -> list[str]:
+    argv = [str(python), "-m", f"{ROOM}.manage", str(shared), *hashes]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    return [overlay.hash for overlay in Overlays.model_validate_json(said).overlays]
+
+
+def test_overlays_are_listed_and_removed_with_their_kernels(python: Path, shared: Path, offered: Path) -> None:
+    assert manage(python, shared) == []
+    for name in (HASH, "f" * 12):
+        installed(python, shared, request(offered, "other", hash=name))
+    (shared / ("e" * 12)).mkdir()  # unfinished
+    assert manage(python, shared) == [HASH, "f" * 12]
+    assert manage(python, shared, HASH) == ["f" * 12]
+    assert [path.name for path in (shared / ".jupyter" / "kernels").iterdir()] == ["f" * 12]
+    assert not (shared / HASH).exists()
+
+
+def test_nothing_is_removed_while_packages_are_being_installed(python: Path, shared: Path) -> None:
+    argv = [str(python), "-m", f"{ROOM}.manage", str(shared), HASH]
+    with overlays.locked(shared, lambda: None):
+        refused = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stderr) == (1, "packages are being installed: wait for it\n")
