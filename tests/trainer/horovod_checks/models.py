@@ -70,6 +70,9 @@ def check_optimizer_options() -> None:
     assert stepped(gradient_predivide_factor=2.0) == -1.5
     assert stepped(compression=hvd.Compression.fp16) == -1.5
     assert stepped(groups=1) == -1.5
+    alone = hvt.add_process_set([0])
+    assert stepped(process_set=alone, op=hvd.Sum) == (-1.0 if hvd.rank() == 0 else -2.0)
+    hvt.remove_process_set(alone)
 
 
 def check_backward_passes() -> None:
@@ -168,6 +171,10 @@ def check_spellings_of_keras_2() -> None:
     assert float(np.asarray(optimizer.lr)) == 0.25
     optimizer.lr.assign(0.5)
     assert float(np.asarray(optimizer.learning_rate)) == 0.5
+    first, second = network().variables[:2]
+    assert [first.ref() == other.ref() for other in (first, second)] == [True, False]
+    rate = keras.optimizers.Adam(lr=0.125).learning_rate  # Keras 2 warns and keeps its default
+    assert float(np.asarray(rate)) == pytest.approx(0.001 if KERAS_2 else 0.125)
 
 
 def check_xla() -> None:
