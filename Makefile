@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install hooks release lock demo test test-long check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link docs clean
+.PHONY: help setup install hooks release lock demo test test-long test-pytorch check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link docs clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -74,6 +74,10 @@ test: install .venv/installed-dev ## unit, contract, one story on a local cluste
 test-long: install .venv/installed-dev ## what takes minutes each: data, monitoring, notebooks, deploys killed, runs resumed
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) --exitfirst --durations 15 tests/long
+
+test-pytorch: install .venv/installed-dev ## the image with PyTorch: build it, test it inside, and deploy two local nodes of it
+	$(DOCKER) $(BIN)/python -m tests.images pytorch
+	$(PYTEST) --exitfirst --durations 15 tests/pytorch
 
 fuzz: install .venv/installed-dev ## 10,000 damaged files for each loader: any bytes, any value at any key, any cut
 	$(PYTEST) $(SIDE_BY_SIDE) 2 --hypothesis-profile fuzz --timeout 14400 tests/unit/*/test_fuzz_*.py

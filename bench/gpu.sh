@@ -43,10 +43,11 @@ if test -z "${PYTHON-}" && test -z "$image"; then
   image=$(.venv/bin/python - "$accelerator" "$work/image.log" <<'PYTHON'
 import sys
 from pathlib import Path
-from orchestrator import build
 from orchestrator.config import Local
+from orchestrator.docker import build
+from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
-print(build.ensure(Engine(), "trainer", Local().base_image, Path(sys.argv[2]), sys.argv[1]))
+print(build.ensure(Engine(), "trainer", Variant(Local().base_image, accelerator=sys.argv[1]), Path(sys.argv[2])))
 PYTHON
   )
   sources=()

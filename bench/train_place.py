@@ -18,6 +18,7 @@ from bench.harness import ROOT
 from orchestrator.cluster import SHARED
 from orchestrator.config import Local
 from orchestrator.docker import build
+from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 
 OURS = "/measure"  # path of this package in containers
@@ -78,7 +79,7 @@ class Place:
 def image() -> str:
     """Return the node image, which `make test` builds too and which contains the trainer."""
     with tempfile.TemporaryDirectory() as logs:
-        return build.ensure(Engine(), "node", Local().base_image, Path(logs) / "image.log")
+        return build.ensure(Engine(), "node", Variant(Local().base_image), Path(logs) / "image.log")
 
 
 def torch() -> str:

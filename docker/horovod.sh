@@ -1,16 +1,20 @@
 #!/bin/sh
-# Builds Horovod 0.28.1, the last release (2023), against the TensorFlow of this environment, with Gloo and MPI; where
-# the first argument is "gpu" with NCCL too, by the compiler that cuda.sh brought.
+# Builds Horovod 0.28.1, the last release (2023), against the framework of this environment, the first argument, with
+# Gloo and MPI; where the second argument is "gpu" with NCCL too, by the compiler that cuda.sh brought.
 set -eux
-accelerator=$1
+framework=$1
+accelerator=$2
 cd /tmp
 pip download --require-hashes --no-deps --no-build-isolation --no-binary :all: --requirement horovod.txt
 tar --extract --file horovod-0.28.1.tar.gz
 cd horovod-0.28.1
 sh /tmp/horovod/apply.sh .
 
-export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1
-export HOROVOD_WITH_GLOO=1 HOROVOD_WITH_MPI=1
+case "$framework" in
+  tensorflow) export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 ;;
+  pytorch) export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 ;;
+esac
+export HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITH_MPI=1
 if test "$accelerator" = gpu; then
   nccl=$(python -c 'import site; print(site.getsitepackages()[0])')/nvidia/nccl
   ln -s libnccl.so.2 "$nccl/lib/libnccl.so"

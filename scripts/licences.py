@@ -23,9 +23,11 @@ LOCKS = {
     "development": "requirements/development.txt",
     "build": "requirements/build.txt",
     "lock": "requirements/uv.txt",
-    "CPU image": "docker/requirements-cpu.txt",
-    "GPU image": "docker/requirements-gpu.txt",
-    "build of the GPU image": "docker/cuda.txt",
+    "TensorFlow's CPU image": "docker/requirements-tensorflow-cpu.txt",
+    "TensorFlow's GPU image": "docker/requirements-tensorflow-gpu.txt",
+    "PyTorch's CPU image": "docker/requirements-pytorch-cpu.txt",
+    "PyTorch's GPU image": "docker/requirements-pytorch-gpu.txt",
+    "build of TensorFlow's GPU image": "docker/cuda.txt",
     "images": "docker/horovod.txt",
 }
 

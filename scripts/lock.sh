@@ -22,7 +22,11 @@ image='--python-version 3.11 --only-binary :all:' # Debian 12's
     lock "requirements/${part%=*}" $control "$@" --constraint requirements/development.txt "${part#*=}"
   done
   lock docker/cuda.txt $image "$@" --no-deps requirements/cuda.in
-  lock docker/requirements-cpu.txt $image "$@" --override requirements/tensorflow-cpu.override \
-    requirements/image.in requirements/tensorflow-cpu.in
-  lock docker/requirements-gpu.txt $image "$@" requirements/image.in requirements/tensorflow-gpu.in
+  lock docker/requirements-tensorflow-cpu.txt $image "$@" --override requirements/tensorflow-cpu.override \
+    requirements/image.in requirements/tensorflow.in requirements/tensorflow-cpu.in
+  lock docker/requirements-tensorflow-gpu.txt $image "$@" \
+    requirements/image.in requirements/tensorflow.in requirements/tensorflow-gpu.in
+  lock docker/requirements-pytorch-cpu.txt $image "$@" --excludes requirements/pytorch-cpu.excludes \
+    requirements/image.in requirements/pytorch.in
+  lock docker/requirements-pytorch-gpu.txt $image "$@" requirements/image.in requirements/pytorch.in
 }

@@ -11,11 +11,13 @@ import pytest
 from orchestrator import termination
 from orchestrator.config import Local
 from orchestrator.docker import context
+from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import PreflightError
 from orchestrator.terraform import program
 
-collect_ignore = ["trainer"]  # it needs TensorFlow: contract/test_trainer_in_image.py runs it inside the node image
+# They need TensorFlow and PyTorch: contract/test_trainer_in_image.py and pytorch/test_in_image.py run them in the image.
+collect_ignore = ["trainer", "trainer_pytorch"]
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a script it is ignored
 
@@ -66,5 +68,5 @@ def docker_engine(missing: Missing) -> Engine:
 @pytest.fixture(scope="session")
 def node_image(docker_engine: Engine, missing: Missing) -> str:
     """Tag of the node image made of the sources here."""
-    tag = context.tag("node", Local().base_image)
+    tag = context.tag("node", Variant(Local().base_image))
     return tag if docker_engine.has_image(tag) else missing(f"image {tag} is not built: deploy a cluster once")

@@ -1,12 +1,16 @@
 #!/bin/sh
-# Adds our modules to the installed Horovod and proves what was built into it: with Gloo and MPI, and where the first
-# argument is "gpu" with NCCL.
+# Adds our modules to the installed Horovod and proves what was built into it: the framework of the first argument, Gloo
+# and MPI, and where the second argument is "gpu" NCCL.
 set -eux
+case "$1" in
+  tensorflow) module=horovod.tensorflow ;;
+  pytorch) module=horovod.torch ;;
+esac
 site=$(python -c 'import site; print(site.getsitepackages()[0])')
 cp -r /tmp/overlay/. "$site/"
 python -m compileall -q "$site/horovod"
 proved='hvd.gloo_built() and hvd.mpi_built()'
-test "$1" != gpu || proved="$proved and hvd.nccl_built()"
+test "$2" != gpu || proved="$proved and hvd.nccl_built()"
 # horovodrun --check-build claims whatever it was compiled for; an import that works is the proof.
-python -c "import horovod.tensorflow as hvd; assert $proved"
+python -c "import $module as hvd; assert $proved"
 horovodrun --check-build

@@ -76,6 +76,7 @@ def deploy(
     nodes: Nodes = None,
     provider: Provider = None,
     slots: Slots = None,
+    framework: Annotated[str | None, key("framework")] = None,
     min_nodes: Annotated[int | None, key("min_nodes")] = None,
     allow_from: Annotated[list[str] | None, key("allow_from")] = None,
     jupyter: Annotated[bool | None, key("jupyter", "--jupyter/--no-jupyter")] = None,
@@ -93,8 +94,9 @@ def deploy(
 ) -> None:
     """Make the cluster, or grow, shrink or heal the one that is there."""
     flags = {
-        "nodes": nodes, "provider": provider, "slots": slots, "min_nodes": min_nodes, "allow_from": allow_from or None,
-        "jupyter": jupyter, "monitoring.enabled": enabled, "monitoring.grafana": grafana,
+        "nodes": nodes, "provider": provider, "slots": slots, "framework": framework, "min_nodes": min_nodes,
+        "allow_from": allow_from or None, "jupyter": jupyter, "monitoring.enabled": enabled,
+        "monitoring.grafana": grafana,
         "monitoring_password": options.grafana_password(grafana_password, grafana_password_file),
         "local.cpus": cpus, "local.memory": memory, "local.subnet": subnet,
         "local.base_image": base_image,

@@ -43,7 +43,7 @@ def prepare(
     flags = {"train.dataset": dataset, "train.data": data}
     launch = training.launch_options(np, controller, network_interface, cycle_time)
     config = options.load(config_file, name, {**flags, **launch})
-    state_dir, cluster, digest = training.deployed(config)
+    state_dir, cluster, digest = training.deployed_for_trainer(config)
     run = jobs.prepare(state_dir, cluster, digest, config, skip_unreadable)
     follow.follow(state_dir, cluster, run, json, PREPARED, detach)
 
@@ -63,6 +63,6 @@ def stage(
     flags = {"train.dataset": dataset, "train.data": data}
     launch = training.launch_options(None, controller, network_interface, cycle_time)
     config = options.load(config_file, name, {**flags, **launch})
-    state_dir, cluster, digest = training.deployed(config)
+    state_dir, cluster, digest = training.deployed_for_trainer(config)
     run = jobs.stage(state_dir, cluster, digest, config)
     follow.follow(state_dir, cluster, run, json, STAGED, detach)

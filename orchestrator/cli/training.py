@@ -9,8 +9,8 @@ from orchestrator import providers, recipes, state
 from orchestrator.cli import follow, options, reports
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
-from orchestrator.config import Config
-from orchestrator.errors import ConfigError
+from orchestrator.config import Config, stored
+from orchestrator.errors import ConfigError, command
 from orchestrator.runs import check as runs_check
 from orchestrator.runs import jobs, script, store
 from orchestrator.runs import resume as runs_resume
@@ -119,7 +119,7 @@ def train(
         return follow.follow(state_dir, cluster, run, json, detach=detach)
     config = options.load(config_file, name, flags)
     recipes.require(config.train)
-    state_dir, cluster, digest = deployed(config)
+    state_dir, cluster, digest = deployed_for_trainer(config)
     follow.follow(state_dir, cluster, jobs.train(state_dir, cluster, digest, config), json, detach=detach)
 
 
@@ -136,7 +136,7 @@ def _resume(
     config = options.load(config_file, name, {**as_before, **chosen})
     limits = {key: getattr(config.train, key) for key in LIMITS if f"train.{key}" in chosen}
     launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: the run had its own
-    state_dir, cluster, digest = deployed(config)
+    state_dir, cluster, digest = deployed_for_trainer(config)
     config = config.model_copy(update={"launch": launch})
     return state_dir, cluster, jobs.resume(state_dir, cluster, digest, config, old, limits)
 
@@ -210,6 +210,19 @@ def launch_options(
         "launch.fusion_threshold": fusion_threshold,
         "launch.autotune": autotune,
     }
+
+
+def deployed_for_trainer(config: Config) -> tuple[StateDir, Cluster, str]:
+    """Return what :func:`deployed` returns. Raises ConfigError if the nodes do not have TensorFlow."""
+    record, _ = state.deployed(state.for_cluster(config.name))
+    framework = stored(record.config).framework
+    if framework != "tensorflow":
+        raise ConfigError(
+            [f"framework: the nodes of cluster {config.name!r} have {framework}, the trainer needs tensorflow"],
+            f"{command('deploy --framework tensorflow', config.name)} changes them;"
+            f" {command('run', config.name)} runs scripts of your own with {framework}",
+        )
+    return deployed(config)
 
 
 def deployed(config: Config) -> tuple[StateDir, Cluster, str]:

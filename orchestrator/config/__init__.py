@@ -4,7 +4,7 @@ from pathlib import Path
 
 from orchestrator.config.key_errors import every_key, explain, is_section, is_set, nearest, template
 from orchestrator.config.loader import load, name_in, stored, usable
-from orchestrator.config.model import DEFAULT_NAME, PROVIDERS, Config
+from orchestrator.config.model import DEFAULT_NAME, PROVIDERS, Config, Framework
 from orchestrator.config.monitoring import Monitoring, Receiver
 from orchestrator.config.paths import expanded
 from orchestrator.config.providers import LEAST_CPUS, LEAST_MEMORY, Host, Local
@@ -19,6 +19,7 @@ __all__ = [
     "NAME_RULE",
     "PROVIDERS",
     "Config",
+    "Framework",
     "Host",
     "Launch",
     "Local",

@@ -14,6 +14,7 @@ from orchestrator.schema.bounded import shown
 DEFAULT_NAME = "default"
 Provider = Literal["local", "openstack", "gcp", "hosts"]
 PROVIDERS: tuple[str, ...] = get_args(Provider)
+Framework = Literal["tensorflow", "pytorch"]
 
 
 class Config(Section):
@@ -26,6 +27,9 @@ class Config(Section):
         None, ge=1, le=MAX_NODES, description="a deploy is content with so many of them; default: all"
     )
     slots: int | None = Field(None, ge=1, le=64, description="ranks per node; default: one per GPU, or one")
+    framework: Framework = Field(
+        "tensorflow", description="what the nodes' image has: tensorflow or pytorch; `train` needs tensorflow"
+    )
     allow_from: list[IPv4Network] | None = Field(
         None, min_length=1, description="networks that may ssh into a cloud's nodes; default: this machine's address"
     )

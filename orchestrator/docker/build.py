@@ -14,11 +14,13 @@ import zstandard
 
 from orchestrator import process, progress
 from orchestrator.docker import context
+from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import CommandFailed, PreflightError
 from orchestrator.schema.file import replaced
 
-NEEDED_SPACE = {"cpu": 8 << 30, "gpu": 24 << 30}  # bytes: both images, the builder's layers and some room
+# Bytes: both images, the builder's layers and some room.
+NEEDED_SPACE = {"tensorflow-cpu": 8 << 30, "tensorflow-gpu": 24 << 30, "pytorch-cpu": 20 << 30, "pytorch-gpu": 32 << 30}
 USUALLY = {"cpu": "five", "gpu": "ten"}  # minutes on 2 cores
 FULL = 64 << 20  # a disk with fewer bytes left counts as full
 # Compared with gzip, nodes unpack it in a sixth of the time, and a fifth less crosses the uplink.
@@ -29,15 +31,14 @@ LOOK_SECONDS, SILENT_SECONDS = 10.0, 900.0
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def ensure(engine: Engine, target: str, base_image: str, log: Path, accelerator: str = "cpu") -> str:
+def ensure(engine: Engine, target: str, variant: Variant, log: Path) -> str:
     """Build an image unless it exists.
 
     Args:
         engine: Docker Engine to build with.
         target: Target in the Dockerfile, "trainer" or "node".
-        base_image: Image to build on.
+        variant: Which image: base image, framework and accelerator.
         log: Log file of the build.
-        accelerator: "cpu" or "gpu".
 
     Returns:
         The tag of the image.
@@ -46,20 +47,22 @@ def ensure(engine: Engine, target: str, base_image: str, log: Path, accelerator:
         PreflightError: The disk has too little space, or the base image is not available.
         CommandFailed: The build failed.
     """
-    name = context.tag(target, base_image, accelerator)
+    name = context.tag(target, variant)
     if engine.has_image(name):
         return name
-    free, needed = _free(engine), NEEDED_SPACE[accelerator]
+    free, needed = _free(engine), NEEDED_SPACE[str(variant)]
     if free is not None and free < needed:
         raise _disk_full(engine, f"{free / 2**30:.1f} GiB free, the images need {needed >> 30}")
     with context.context() as archive:
         arguments = {
-            "BASE": _base(engine, base_image, log),
-            "ACCELERATOR": accelerator,
-            "DIGEST": context.digest(base_image, accelerator),
+            "BASE": _base(engine, variant.base_image, log),
+            "FRAMEWORK": variant.framework,
+            "ACCELERATOR": variant.accelerator,
+            "DIGEST": context.digest(variant),
             **context.host_settings(),
         }
-        with progress.step(f"Building image {name} (once; about {USUALLY[accelerator]} minutes on 2 cores)") as step:
+        minutes = USUALLY[variant.accelerator]
+        with progress.step(f"Building image {name} (once; about {minutes} minutes on 2 cores)") as step:
             _Build(engine, log, step).follow(engine.build(archive, name, target, arguments))
     return name
 

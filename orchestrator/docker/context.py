@@ -7,10 +7,12 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from orchestrator import assets
+from orchestrator.config import Config, Framework
 from orchestrator.errors import PreflightError
 
 SHARED = ("bottleneck", "schema", "untrusted_files")  # our modules that the trainer imports from outside its package
@@ -18,26 +20,34 @@ PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
 PASSED_ON_AS_IS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 
 
-def tag(target: str, base_image: str, accelerator: str = "cpu") -> str:
-    """Return the tag of an image, which holds a digest of all inputs of its build.
+@dataclass(frozen=True)
+class Variant:
+    """What distinguishes images that are built from the same Dockerfile. ``accelerator`` is "cpu" or "gpu"."""
 
-    Args:
-        target: Target in the Dockerfile, "trainer" or "node".
-        base_image: Image to build on.
-        accelerator: "cpu" or "gpu".
+    base_image: str
+    framework: Framework = "tensorflow"
+    accelerator: str = "cpu"
 
-    Returns:
-        The tag.
-    """
-    return f"orchestrator-{target}:{digest(base_image, accelerator)}"
+    def __str__(self) -> str:
+        return f"{self.framework}-{self.accelerator}"
 
 
-def digest(base_image: str, accelerator: str = "cpu") -> str:
-    """Compute twelve hexadecimal digits from the base image's name, the accelerator and the build context.
+def variant(config: Config, accelerator: str = "cpu") -> Variant:
+    """Return the variant that the nodes of ``config`` need, whose GPUs, if any, use ``accelerator``."""
+    return Variant(config.local.base_image, config.framework, accelerator)
+
+
+def tag(target: str, variant: Variant) -> str:
+    """Return the tag of the image of ``target`` ("trainer" or "node"), which holds a digest of its build's inputs."""
+    return f"orchestrator-{target}:{digest(variant)}"
+
+
+def digest(variant: Variant) -> str:
+    """Compute twelve hexadecimal digits from the variant and the build context.
 
     The host's CA bundle and proxy are left out: they affect how the build downloads its packages, not which ones.
     """
-    content = hashlib.sha256(f"{base_image}\0{accelerator}".encode())
+    content = hashlib.sha256(f"{variant.base_image}\0{variant}".encode())
     for name, path in inputs():
         content.update(f"\0{name}\0{_mode(path.stat().st_mode):o}\0".encode() + path.read_bytes())
     return content.hexdigest()[:12]

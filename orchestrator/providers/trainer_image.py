@@ -7,6 +7,7 @@ from orchestrator import lock, progress, state
 from orchestrator.cluster import SHARED
 from orchestrator.config import stored
 from orchestrator.docker import build, context
+from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 from orchestrator.state import Record, StateDir
 
@@ -32,15 +33,15 @@ def prepare(record: Record, state_dir: StateDir) -> None:
 def _pack(record: Record, state_dir: StateDir, path: Path) -> None:
     for left in path.parent.glob(".*.tar.zst.*"):  # left by a killed command
         left.unlink()
-    engine, base = Engine(), stored(record.config).local.base_image
-    tag = build.ensure(engine, IMAGE, base, state_dir.log("image"), record.gpu.accelerator)
+    engine = Engine()
+    tag = build.ensure(engine, IMAGE, _variant(record), state_dir.log("image"))
     with progress.step("Packing the trainer's image (once)") as step:
         build.archive(engine, tag, path, lambda done: step.detail(f"{done >> 20} MiB"))
 
 
 def trainer_digest(record: Record) -> str:
     """Return the digest of the trainer that the nodes must have."""
-    return context.digest(stored(record.config).local.base_image, record.gpu.accelerator)
+    return context.digest(_variant(record))
 
 
 def trainer(record: Record) -> dict[str, Any]:
@@ -53,8 +54,12 @@ def trainer(record: Record) -> dict[str, Any]:
     }
 
 
+def _variant(record: Record) -> Variant:
+    return context.variant(stored(record.config), record.gpu.accelerator)
+
+
 def _tag(record: Record) -> str:
-    return context.tag(IMAGE, stored(record.config).local.base_image, record.gpu.accelerator)
+    return context.tag(IMAGE, _variant(record))
 
 
 def _archive(record: Record) -> Path:

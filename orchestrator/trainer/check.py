@@ -12,17 +12,21 @@ import socket
 import statistics
 import sys
 import time
+from collections.abc import Callable
+from importlib import import_module, util
 from pathlib import Path
+from typing import Any
 
+FRAMEWORK = "TensorFlow" if util.find_spec("tensorflow") else "PyTorch"  # the image has one of them
 if os.environ.get("ORCHESTRATOR_RANK", "").endswith(":0"):
-    print("loading TensorFlow and Horovod", flush=True)  # takes minutes on a slow node
-
-import horovod.tensorflow as hvd
-import tensorflow as tf
+    print(f"loading {FRAMEWORK} and Horovod", flush=True)  # takes minutes on a slow node
 
 from orchestrator.schema import CheckMessage, CheckRank, CheckResult
 from orchestrator.trainer import check_size
 from orchestrator.trainer.check_size import MESSAGE_SIZES
+
+framework: Any = import_module(f"orchestrator.trainer.check_{FRAMEWORK.lower()}")
+hvd = framework.hvd
 
 
 class Clock:
@@ -36,12 +40,8 @@ class Clock:
 
 
 def main(run_directory: Path, max_work: float) -> None:
-    tf.config.threading.set_inter_op_parallelism_threads(2)  # as in the trainer: one computes, one sends
-    hvd.init()
-    gpus = tf.config.list_physical_devices("GPU")
-    if gpus:
-        tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
-    total = float(hvd.allreduce(tf.constant(float(hvd.rank() + 1)), op=hvd.Sum, name="proof"))
+    framework.start()
+    total = framework.allreduce(hvd.rank() + 1.0, hvd.Sum, "proof")
     print(f"rank {hvd.rank()} of {hvd.size()} on {socket.gethostname()}: allreduce gives {total:g}", flush=True)
     mine = CheckRank(rank=hvd.rank(), host=socket.gethostname(), local_rank=hvd.local_rank(), allreduce_sum=total)
     ranks = hvd.allgather_object(mine)
@@ -63,8 +63,7 @@ def main(run_directory: Path, max_work: float) -> None:
 
 
 def allreduce_max(seconds: float) -> float:
-    with tf.device("CPU:0"):
-        return float(hvd.allreduce(tf.constant(seconds), op=hvd.Max, name="slowest"))
+    return float(framework.allreduce(seconds, hvd.Max, "slowest"))
 
 
 def say(text: str) -> None:
@@ -86,16 +85,16 @@ def _measure_messages(clock: Clock) -> list[CheckMessage]:
 
 
 def _measure_message(size: int) -> CheckMessage:
-    message = tf.zeros([size // 4], tf.float32)
-    first = allreduce_max(_allreduce_seconds(message))  # negotiates and allocates
-    latency = allreduce_max(statistics.median(_allreduce_seconds(message) for _ in range(check_size.repeats(first))))
+    send = framework.message(size // 4)
+    first = allreduce_max(_seconds(send))  # negotiates and allocates
+    latency = allreduce_max(statistics.median(_seconds(send) for _ in range(check_size.repeats(first))))
     moved = 2 * (hvd.size() - 1) / hvd.size() * size
     return CheckMessage(bytes=size, latency_seconds=latency, bus_bandwidth=moved / latency)
 
 
-def _allreduce_seconds(message: tf.Tensor) -> float:
+def _seconds(work: Callable[[], None]) -> float:
     started = time.perf_counter()
-    hvd.allreduce(message, op=hvd.Sum, name=f"message.{message.shape[0]}").numpy()
+    work()
     return time.perf_counter() - started
 
 
@@ -118,24 +117,7 @@ def _describe_step(side: int) -> str:
 
 
 def _step_seconds(side: int) -> float:
-    matrix, gradient = tf.fill([side, side], 1.0 / side), tf.zeros([check_size.group_bytes(side) // 4])
-    started = time.perf_counter()
-    _compute_and_send(matrix, gradient).numpy()
-    return allreduce_max(time.perf_counter() - started)
-
-
-@tf.function(input_signature=[tf.TensorSpec([None, None]), tf.TensorSpec([None])], autograph=False)
-def _compute_and_send(matrix: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
-    """Compute a chain of matrix products, and send a group of gradients after each while the next is computed.
-
-    It is traced once for steps of any size. The square of a matrix whose entries are all 1/side is the matrix itself.
-    """
-    sent = []
-    for number in range(check_size.GROUPS):
-        matrix = tf.matmul(matrix, matrix)
-        with tf.control_dependencies([matrix]):
-            sent.append(hvd.allreduce(tf.identity(gradient), op=hvd.Sum, name=f"step.{number}")[0])
-    return matrix[0, 0] + tf.add_n(sent)
+    return allreduce_max(_seconds(framework.step(side)))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pytest
 from orchestrator import cluster as clusters
 from orchestrator.config import Local
 from orchestrator.docker import context
+from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 from orchestrator.runs import launch
 from tests import builders
@@ -90,7 +91,7 @@ def test_horovod_can_be_imported_and_reduces(in_image: InImage) -> None:
 
 def test_the_worker_side_in_the_image_is_the_one_here(in_image: InImage) -> None:
     said = in_image(["/bin/cat", "/opt/orchestrator/digest"])
-    assert said.text.strip() == context.digest(Local().base_image)
+    assert said.text.strip() == context.digest(Variant(Local().base_image))
 
 
 def test_the_sources_in_the_image_are_byte_for_byte_those_here(in_image: InImage) -> None:

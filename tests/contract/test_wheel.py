@@ -58,7 +58,7 @@ def test_the_wheel_carries_no_tests(installed: Path) -> None:
 def test_the_installed_package_reads_its_own_assets_and_makes_the_same_images(installed: Path, tmp_path: Path) -> None:
     ask = (
         "from orchestrator import assets; from orchestrator.docker import context; "
-        "print(assets.directory('docker'), context.digest('x'))"
+        "print(assets.directory('docker'), context.digest(context.Variant('x')))"
     )
     said = subprocess.run(
         [sys.executable, "-c", ask],
@@ -70,7 +70,7 @@ def test_the_installed_package_reads_its_own_assets_and_makes_the_same_images(in
     )
     directory, digest = said.stdout.split()
     assert directory == str(installed / "orchestrator" / "assets" / "docker")
-    assert digest == context.digest("x")
+    assert digest == context.digest(context.Variant("x"))
 
 
 def test_the_installed_command_runs(installed: Path, tmp_path: Path) -> None:

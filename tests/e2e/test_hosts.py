@@ -13,6 +13,7 @@ import pytest
 
 from orchestrator.config import Local
 from orchestrator.docker import context
+from orchestrator.docker.context import Variant
 from tests.e2e.command import Cli, docker, left_on_engine
 from tests.e2e.standing import AS_MACHINE, START_MACHINE, Standing, someone
 
@@ -76,7 +77,7 @@ def shared() -> set[str]:
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    image, key = context.tag("node", Local().base_image), tmp_path_factory.mktemp("user") / "id_ed25519"
+    image, key = context.tag("node", Variant(Local().base_image)), tmp_path_factory.mktemp("user") / "id_ed25519"
     standing = Standing(OWNER)
     try:
         standing.prepare()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from orchestrator.config import Local
 from orchestrator.docker import context
+from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 from tests.contract.conftest import Root, root
 from tests.contract.local_node import running_node
@@ -20,7 +21,7 @@ UNIFIED = ("unshare", "--mount", "sh", "-c", 'mount -t cgroup2 none /sys/fs/cgro
 
 def test_no_escape_works_with_cgroup_version_2(root: Callable[[str], Root], tmp_path: Path) -> None:
     with short_directory() as directory, apart(directory, UNIFIED) as engine:
-        engine.take_image(context.tag("node", Local().base_image))
+        engine.take_image(context.tag("node", Variant(Local().base_image)))
         assert Engine().cgroup_version == 2
         # Without controllers Docker refuses limits: nothing but the node is made.
         with running_node(root("local"), tmp_path / "key", engine.inside, ["terraform_data.node"]) as shell:

@@ -7,6 +7,7 @@ import pytest
 
 from orchestrator.config import Local
 from orchestrator.docker import build, context
+from orchestrator.docker.context import Variant
 from tests.conftest import Missing
 from tests.e2e.command import Cli, docker, left_on_engine
 from tests.slow.engine import apart, beside, fill, short_directory, small_disk
@@ -32,7 +33,7 @@ def base_image(root_and_image: None) -> str:
 
 def test_a_cluster_survives_a_restart_of_docker_and_is_torn_down_after_one(tmp_path: Path) -> None:
     with short_directory() as root, apart(root) as engine:
-        engine.take_image(context.tag("node", BASE))
+        engine.take_image(context.tag("node", Variant(BASE)))
         cli = Cli(tmp_path / "state", engine.inside)
         cli("deploy", "--nodes", "2")
         engine.stop()

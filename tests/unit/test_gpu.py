@@ -168,7 +168,7 @@ def test_the_distribution_is_read_from_the_name_of_an_image(image: str, distribu
 
 def test_the_table_says_what_the_image_is_built_of() -> None:
     docker = assets.directory("docker")
-    wheels = (docker / "requirements-gpu.txt").read_text()
+    wheels = (docker / "requirements-tensorflow-gpu.txt").read_text()
     holds = gpu._table()["image"]
     assert f"\ntensorflow=={holds['tensorflow']} ;" in wheels
     assert f"\nnvidia-cuda-runtime-cu12=={holds['cuda']}." in wheels

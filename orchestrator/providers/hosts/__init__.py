@@ -69,7 +69,7 @@ def trainer_digest(record: Record) -> str:
     """Return the digest of the trainer that the nodes must have."""
     if stored(record.config).hosts.trainer == "container":
         return trainer_image.trainer_digest(record)
-    return context.digest(stored(record.config).local.base_image)
+    return context.digest(context.variant(stored(record.config)))
 
 
 def unmanaged(state_dir: StateDir, record: Record) -> Sequence[Resource]:

@@ -76,7 +76,7 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
     cpus = config.local.cpus or max(LEAST_CPUS, int(100 * docker.cpus / config.nodes) / 100)
     groups = cgroups.options(docker, config.name)
     return {
-        "image": context.tag(IMAGE, config.local.base_image),
+        "image": context.tag(IMAGE, context.variant(config)),
         "subnet": str(config.local.subnet or _subnet(docker, config.name, record)),
         "mtu": _mtu(),
         "cpus": cpus,
@@ -107,7 +107,7 @@ def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, st
 def prepare(record: Record, state_dir: StateDir) -> None:
     """Build the node image, and prepare Grafana's container."""
     docker = Engine()
-    build.ensure(docker, IMAGE, stored(record.config).local.base_image, state_dir.log("image"))
+    build.ensure(docker, IMAGE, context.variant(stored(record.config)), state_dir.log("image"))
     grafana.prepare(docker, record, state_dir)
 
 
@@ -118,7 +118,7 @@ def priced(config: Config) -> dict[str, int]:
 
 def trainer_digest(record: Record) -> str:
     """Return the digest of the trainer that the nodes must have."""
-    return context.digest(stored(record.config).local.base_image)
+    return context.digest(context.variant(stored(record.config)))
 
 
 def free_subnet(name: str, taken: list[IPv4Network]) -> IPv4Network:

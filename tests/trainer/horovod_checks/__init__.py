@@ -1,12 +1,12 @@
-"""Programs for two ranks, started by tests/trainer/test_horovod_keras.py: they write a line for each check."""
+"""Programs for two ranks, started by tests: they write a line for each check."""
 
 import json
 import os
 import traceback
 from collections.abc import Callable
+from importlib import import_module, util
 
-import horovod.tensorflow as hvd
-
+hvd = import_module("horovod.tensorflow" if util.find_spec("tensorflow") else "horovod.torch")
 PREFIX = "CHECK "
 
 

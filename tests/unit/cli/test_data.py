@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator import state
 from orchestrator.cli import reports
 from orchestrator.errors import ConfigError
 from orchestrator.runs import datasets
@@ -52,6 +53,21 @@ def test_without_a_cluster_it_ends_with_1(cli: Cli, words: list[str]) -> None:
     finished = cli("data", *words)
     assert finished.returncode == 1
     assert "error: cluster 'default' is not deployed" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["train", "lenet", "--dataset", "mnist"], ["data", "prepare", "imagenet", "--data", "images"], ["data", "stage"]],
+)
+@pytest.mark.usefixtures("folders")
+def test_the_trainer_is_refused_on_nodes_with_another_framework(cli: Cli, words: list[str]) -> None:
+    state_dir = builders.deployed(nodes=2)
+    record = builders.recorded(state_dir)
+    state.write(state_dir, record.model_copy(update={"config": {**record.config, "framework": "pytorch"}}))
+    finished = cli(*words)
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "framework: the nodes of cluster 'default' have pytorch, the trainer needs tensorflow" in finished.stderr
+    assert "`orchestrator deploy --framework tensorflow` changes them" in finished.stderr
 
 
 def found(directory: Path) -> FoundDataset:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import zstandard
 
+from orchestrator.config import Framework
 from orchestrator.docker import build, context
+from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import CommandFailed, PreflightError
 from tests.stand_ins import docker_stand_in
@@ -26,9 +28,9 @@ def ensure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Ensure]:
     monkeypatch.setenv("PATH", str(tmp_path))
     with ExitStack() as stack:
 
-        def at_engine(answers: Answers, base: str = BASE, accelerator: str = "cpu") -> str:
+        def at_engine(answers: Answers, variant: Variant = Variant(BASE)) -> str:
             monkeypatch.setenv("DOCKER_HOST", stack.enter_context(docker_stand_in.listening(answers)))
-            return build.ensure(Engine(), "node", base, tmp_path / "log", accelerator)
+            return build.ensure(Engine(), "node", variant, tmp_path / "log")
 
         yield at_engine
 
@@ -49,7 +51,7 @@ def building(*messages: dict[str, Any]) -> Answers:
 
 
 def test_an_image_that_is_there_is_not_built_again(ensure: Ensure, tmp_path: Path) -> None:
-    tag = context.tag("node", BASE)
+    tag = context.tag("node", Variant(BASE))
     assert ensure(listing(tag)) == tag
     assert not (tmp_path / "log").exists()
 
@@ -62,21 +64,26 @@ def test_a_base_image_that_no_registry_has_needs_mmdebstrap(ensure: Ensure) -> N
 
 def test_only_debian_12_can_be_made_where_no_registry_has_the_base_image(ensure: Ensure) -> None:
     with pytest.raises(PreflightError, match="no registry has fedora:40"):
-        ensure({}, base="fedora:40")
+        ensure({}, Variant("fedora:40"))
 
 
-@pytest.mark.parametrize(("accelerator", "needed"), [("cpu", 8), ("gpu", 24)])
-def test_too_little_space_is_found_before_the_build(ensure: Ensure, accelerator: str, needed: int) -> None:
+@pytest.mark.parametrize(
+    ("framework", "accelerator", "needed"),
+    [("tensorflow", "cpu", 8), ("tensorflow", "gpu", 24), ("pytorch", "cpu", 20), ("pytorch", "gpu", 32)],
+)
+def test_too_little_space_is_found_before_the_build(
+    ensure: Ensure, framework: Framework, accelerator: str, needed: int
+) -> None:
     info = {"NCPU": 1, "MemTotal": 1, "DockerRootDir": "/proc"}  # a file system that never has any space
     with pytest.raises(PreflightError, match=rf"0\.0 GiB free, the images need {needed}") as caught:
-        ensure({"/info": (200, [info])}, accelerator=accelerator)
+        ensure({"/info": (200, [info])}, Variant(BASE, framework, accelerator))
     assert "docker system prune" in caught.value.hint
 
 
 def test_a_build_keeps_its_lines_in_the_log_without_colours(ensure: Ensure, tmp_path: Path) -> None:
     coloured = {"stream": "\x1b[32mdone\x1b[0m\n"}
     assert ensure(building({"stream": "Step 1/2 : FROM debian\n"}, {"aux": {"ID": "x"}}, coloured)) == context.tag(
-        "node", BASE
+        "node", Variant(BASE)
     )
     assert (tmp_path / "log").read_text() == "Step 1/2 : FROM debian\ndone\n"
 

@@ -10,20 +10,23 @@ from pathlib import Path
 import pytest
 
 from orchestrator import assets
+from orchestrator.config import Config
 from orchestrator.docker import context
+from orchestrator.docker.context import Variant
 from orchestrator.errors import PreflightError
 from tests.conftest import Missing
 
-BASE = "debian:12-slim"
+BASE = Variant("debian:12-slim")
 # Prints the digest of a checkout, then again after a change to each of the files it is given.
 DIGESTS = """
 import pathlib, sys
 from orchestrator.docker import context
-print(context.digest("debian:12-slim"))
+variant = context.Variant("debian:12-slim")
+print(context.digest(variant))
 for name in sys.argv[1:]:
     path = pathlib.Path(name)
     path.chmod(0o755) if path.name == "node-init" else path.write_text(path.read_text() + "# changed")
-    print(context.digest("debian:12-slim"))
+    print(context.digest(variant))
 """
 
 
@@ -55,13 +58,20 @@ def test_the_digest_follows_what_the_images_are_made_of_and_nothing_else(tmp_pat
 
 
 def test_another_base_image_is_another_digest() -> None:
-    assert context.digest(BASE) != context.digest("debian:12")
+    assert context.digest(BASE) != context.digest(Variant("debian:12"))
     assert context.tag("node", BASE) == f"orchestrator-node:{context.digest(BASE)}"
 
 
 def test_the_image_for_gpus_is_another_one() -> None:
-    assert context.digest(BASE) == context.digest(BASE, "cpu") != context.digest(BASE, "gpu")
-    assert context.tag("trainer", BASE, "gpu") == f"orchestrator-trainer:{context.digest(BASE, 'gpu')}"
+    gpu = Variant("debian:12-slim", accelerator="gpu")
+    assert context.digest(BASE) != context.digest(gpu)
+    assert context.tag("trainer", gpu) == f"orchestrator-trainer:{context.digest(gpu)}"
+
+
+def test_the_image_of_another_framework_is_another_one() -> None:
+    config = Config.model_validate({"framework": "pytorch", "local": {"base_image": "debian:12-slim"}})
+    assert context.variant(config, "gpu") == Variant("debian:12-slim", "pytorch", "gpu")
+    assert context.digest(BASE) != context.digest(context.variant(config))
 
 
 def test_proxy_and_certificates_of_this_machine_are_no_part_of_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +83,7 @@ def test_proxy_and_certificates_of_this_machine_are_no_part_of_the_digest(monkey
 
 WITHOUT_CERTIFICATES = """
 from orchestrator.docker import context
+from orchestrator.docker.context import Variant
 from orchestrator.errors import PreflightError
 try:
     context._ca_bundle()

@@ -52,13 +52,20 @@ def versions(lock: str, python: str, machine: str = "x86_64") -> dict[str, str]:
     return {canonicalize_name(entry.name): str(entry.specifier).removeprefix("==") for entry in taken}
 
 
+def image(*parts: str) -> list[str]:
+    """What is asked for of an image, in these files beside the one that all images share."""
+    return [line for part in ("image", *parts) for line in lines(f"requirements/{part}.in")]
+
+
 INPUTS = {
     "requirements/command.txt": (project("dependencies"), CONTROL),
     "requirements/development.txt": (project("dependencies") + project("dev"), CONTROL),
     "requirements/build.txt": (lines("requirements/build.in") + project("requires"), CONTROL),
     "requirements/uv.txt": (lines("requirements/uv.in"), CONTROL),
-    "docker/requirements-cpu.txt": (lines("requirements/image.in") + lines("requirements/tensorflow-cpu.in"), IMAGE),
-    "docker/requirements-gpu.txt": (lines("requirements/image.in") + lines("requirements/tensorflow-gpu.in"), IMAGE),
+    "docker/requirements-tensorflow-cpu.txt": (image("tensorflow", "tensorflow-cpu"), IMAGE),
+    "docker/requirements-tensorflow-gpu.txt": (image("tensorflow", "tensorflow-gpu"), IMAGE),
+    "docker/requirements-pytorch-cpu.txt": (image("pytorch"), IMAGE),
+    "docker/requirements-pytorch-gpu.txt": (image("pytorch"), IMAGE),
     "docker/cuda.txt": (lines("requirements/cuda.in"), IMAGE),
 }
 
@@ -143,9 +150,9 @@ def pip_commands() -> list[tuple[str, str]]:
     """(command, lock file) of every use of pip in the image build, with paths that hold here."""
     found = []
     for name in ("Dockerfile", "cuda.sh", "horovod.sh"):
-        text = (ROOT / "docker" / name).read_text()
+        text = (ROOT / "docker" / name).read_text().replace("\\\n", "")
         for command, file in re.findall(r"(pip (?:install|download) .*)--requirement \"?(?:/tmp/)?([^\s\"]+)", text):
-            lock = file.replace("${ACCELERATOR}", "cpu")
+            lock = file.replace("${FRAMEWORK}", "tensorflow").replace("${ACCELERATOR}", "cpu")
             found.append((f"{command} --requirement {ROOT}/docker/{lock}", lock))
     return found
 
@@ -161,4 +168,4 @@ def test_an_image_takes_no_file_with_another_checksum(command: str, lock: str, t
 
 
 def test_the_image_build_uses_pip_with_lock_files_alone() -> None:
-    assert {lock for _, lock in pip_commands()} == {"requirements-cpu.txt", "cuda.txt", "horovod.txt"}
+    assert {lock for _, lock in pip_commands()} == {"requirements-tensorflow-cpu.txt", "cuda.txt", "horovod.txt"}

@@ -1,0 +1,29 @@
+"""The node image with PyTorch, and a command for clusters of it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from orchestrator.config import Config
+from orchestrator.docker import context
+from orchestrator.docker.engine import Engine
+from tests.conftest import Missing
+from tests.contract.conftest import in_image
+from tests.e2e.command import Cli
+
+__all__ = ["in_image"]
+CLUSTER = "e2e-pytorch"
+
+
+@pytest.fixture(scope="session")
+def node_image(docker_engine: Engine, missing: Missing) -> str:
+    """Tag of the node image with PyTorch, made of the sources here."""
+    tag = context.tag("node", context.variant(Config(framework="pytorch")))
+    return tag if docker_engine.has_image(tag) else missing(f"image {tag} is not built: python -m tests.images pytorch")
+
+
+@pytest.fixture(scope="module")
+def cli(node_image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    command = Cli(tmp_path_factory.mktemp("state"))
+    yield command
+    command("teardown", "--discard-runs", cluster=CLUSTER)

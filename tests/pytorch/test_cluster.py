@@ -1,0 +1,46 @@
+"""A cluster whose nodes have PyTorch, from its deploy to its teardown, and back to TensorFlow."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cluster import PYTHON
+from tests.e2e.command import Cli
+from tests.pytorch.conftest import CLUSTER
+
+SCRIPT = Path(__file__).parent / "scripts" / "synthetic_benchmark.py"
+TRAINER = (("train", "lenet", "--dataset", "mnist"), ("data", "prepare", "imagenet"), ("data", "stage"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def deployed(cli: Cli) -> None:
+    shutil.copy(SCRIPT, cli.state)
+    cli("deploy", "--framework", "pytorch", "--nodes", "2", "--no-monitoring", cluster=CLUSTER)
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_a_script_with_horovod_trains_on_all_nodes(cli: Cli, controller: str) -> None:
+    said = cli("run", "--controller", controller, "--", "python", SCRIPT.name, cluster=CLUSTER)
+    assert "on 2 ranks, weights of all ranks are equal" in said.stdout
+
+
+def test_check_proves_the_cluster(cli: Cli) -> None:
+    assert cli.json("check", cluster=CLUSTER)["expected_sum"] == 3.0
+
+
+@pytest.mark.parametrize("words", TRAINER)
+def test_the_trainer_is_refused_before_anything_starts(cli: Cli, words: tuple[str, ...]) -> None:
+    said = cli(*words, cluster=CLUSTER, code=2)
+    assert f"the nodes of cluster '{CLUSTER}' have pytorch, the trainer needs tensorflow" in said.stderr
+
+
+def test_another_framework_comes_by_a_deploy_and_keeps_what_is_shared(cli: Cli) -> None:
+    """And back: the last image is that of PyTorch."""
+    head = cli.json("status", cluster=CLUSTER)["cluster"]["head"]
+    cli("ssh", head, "--", "cp", "/etc/hostname", "/shared/proof", cluster=CLUSTER)
+    for framework, module in (("tensorflow", "horovod.tensorflow"), ("pytorch", "horovod.torch")):
+        cli("deploy", "--framework", framework, "--nodes", "2", "--no-monitoring", cluster=CLUSTER)
+        cli("ssh", head, "--", "test", "-s", "/shared/proof", cluster=CLUSTER)
+        cli("ssh", head, "--", PYTHON, "-c", f"import {module}", cluster=CLUSTER)
+        assert cli.json("check", cluster=CLUSTER)["expected_sum"] == 3.0

@@ -1,0 +1,207 @@
+"""horovod.torch: a program of two ranks."""
+
+from typing import Any
+
+import horovod.torch as hvd
+import torch
+from torch.testing import assert_close
+
+from tests.trainer.horovod_checks import execute, named
+
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "SGD": {"momentum": 0.9, "nesterov": True},
+    "Adam": {"amsgrad": True},
+    "AdamW": {},
+    "RMSprop": {"centered": True},
+    "Adagrad": {},
+}
+
+
+def network() -> torch.nn.Module:
+    """Return two layers whose weights differ between ranks."""
+    torch.manual_seed(hvd.rank())
+    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+
+
+def same(tensors: Any) -> None:
+    """Assert that both ranks have the same tensors."""
+    ours, theirs = hvd.allgather_object([tensor.detach() for tensor in tensors])
+    assert_close(ours, theirs, rtol=0, atol=0)
+
+
+def stepped(steps: int = 1, **options: Any) -> float:
+    """A weight that was 0, after steps of SGD by 1 with gradients 1 on rank 0 and 2 on rank 1."""
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("weight", weight)], **options)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        for _ in range(options.get("backward_passes_per_step", 1)):
+            (weight.sum() * (hvd.rank() + 1)).backward()
+        optimizer.step()
+    return float(weight.item())
+
+
+def check_collectives() -> None:
+    mine = torch.tensor([hvd.rank() + 1.0])
+    assert hvd.allreduce(mine).item() == 1.5
+    assert [hvd.allreduce(mine, op=op).item() for op in (hvd.Sum, hvd.Min, hvd.Max, hvd.Product)] == [3, 1, 2, 2]
+    assert [tensor.item() for tensor in hvd.grouped_allreduce([mine, 2 * mine], op=hvd.Sum)] == [3, 6]
+    assert hvd.allgather(mine.repeat(hvd.rank() + 1)).tolist() == [1, 2, 2]
+    assert hvd.broadcast(mine, 1).item() == 2
+    assert hvd.alltoall(mine.repeat(2)).tolist() == [1, 2]
+    assert hvd.reducescatter(mine.repeat(2), op=hvd.Sum).tolist() == [3]
+    assert hvd.broadcast_object({"rank": hvd.rank()}, 1) == {"rank": 1}
+    for dtype in (torch.float16, torch.float64, torch.int32, torch.int64, torch.uint8):
+        assert_close(hvd.allreduce(mine.to(dtype), op=hvd.Sum), torch.tensor([3], dtype=dtype))
+    ones = torch.ones(2, requires_grad=True)
+    (hvd.allreduce(ones, op=hvd.Sum).sum() * (hvd.rank() + 1)).backward()
+    assert ones.grad is not None
+    assert ones.grad.tolist() == [3, 3]
+    hvd.barrier()
+
+
+def check_process_sets() -> None:
+    sets = [hvd.add_process_set([rank]) for rank in range(hvd.size())]
+    alone = hvd.allreduce(torch.tensor([hvd.rank() + 1.0]), op=hvd.Sum, process_set=sets[hvd.rank()])
+    assert alone.item() == hvd.rank() + 1
+    assert all(hvd.remove_process_set(process_set) for process_set in sets)
+
+
+def check_optimizer_options() -> None:
+    assert stepped() == -1.5
+    assert stepped(op=hvd.Sum) == -3
+    assert stepped(gradient_predivide_factor=2.0) == -1.5
+    assert stepped(compression=hvd.Compression.fp16) == -1.5
+    assert stepped(groups=1) == -1.5
+
+
+def check_backward_passes() -> None:
+    assert stepped(backward_passes_per_step=2) == -3
+    assert stepped(2, backward_passes_per_step=2) == -6
+
+
+def check_clipping() -> None:
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("weight", weight)])
+    (weight.sum() * (hvd.rank() + 1)).backward()
+    optimizer.synchronize()
+    assert weight.grad is not None
+    assert weight.grad.item() == 1.5
+    torch.nn.utils.clip_grad_norm_([weight], 0.5)
+    with optimizer.skip_synchronize():
+        optimizer.step()
+    assert_close(weight.item(), -0.5)
+
+
+def check_every_optimizer() -> None:
+    """Two ranks with half of a batch each train as one with the whole batch."""
+    batch = torch.randn(8, 3, generator=torch.Generator().manual_seed(1))
+    for name, options in OPTIMIZERS.items():
+        models = [network(), network()]
+        for model in models:
+            hvd.broadcast_parameters(model.state_dict(), 0)
+        optimizers = [getattr(torch.optim, name)(model.parameters(), lr=0.1, **options) for model in models]
+        optimizers[0] = hvd.DistributedOptimizer(optimizers[0], models[0].named_parameters())
+        for _ in range(3):
+            for model, optimizer, rows in zip(models, optimizers, (batch.chunk(2)[hvd.rank()], batch), strict=True):
+                optimizer.zero_grad()
+                model(rows).square().mean().backward()
+                optimizer.step()
+        assert_close(list(models[0].parameters()), list(models[1].parameters()))
+        same(models[0].parameters())
+
+
+def check_broadcast_of_the_optimizer() -> None:
+    for name, options in OPTIMIZERS.items():
+        model = network()
+        optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.1 * (hvd.rank() + 1), **options)
+        if hvd.rank() == 0:  # only this rank has a state, as after a checkpoint was loaded
+            model(torch.ones(1, 3)).sum().backward()
+            optimizer.step()
+        hvd.broadcast_parameters(model.state_dict(), 0)
+        hvd.broadcast_optimizer_state(optimizer, 0)
+        states = optimizer.state_dict()["state"].values()
+        same([torch.as_tensor(value) for state in states for value in state.values() if value is not None])
+        same(model.parameters())
+        assert optimizer.param_groups[0]["lr"] == 0.1
+
+
+def check_learning_rate_schedule() -> None:
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("weight", weight)])
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    for _ in range(2):
+        optimizer.zero_grad()
+        weight.sum().backward()
+        optimizer.step()
+        schedule.step()
+    assert weight.item() == -1.5
+
+
+def compare(layer: torch.nn.Module, one: torch.nn.Module, parts: list[torch.Tensor]) -> None:
+    """Assert that ``layer`` does with one part per rank what ``one`` does with the whole batch."""
+    mine, whole = parts[hvd.rank()].clone().requires_grad_(), torch.cat(parts).requires_grad_()
+    weights = torch.randn(whole.shape, generator=torch.Generator().manual_seed(2))
+    first = sum(len(part) for part in parts[: hvd.rank()])
+    rows = slice(first, first + len(mine))
+    outputs, expected = layer(mine), one(whole)
+    (outputs * weights[rows]).sum().backward()
+    (expected * weights).sum().backward()
+    assert_close(outputs, expected[rows])
+    assert mine.grad is not None
+    assert whole.grad is not None
+    assert_close(mine.grad, whole.grad[rows])
+    for ours, theirs in zip(layer.parameters(), one.parameters(), strict=True):
+        assert_close(hvd.allreduce(ours.grad, op=hvd.Sum), theirs.grad)
+    assert_close(list(layer.buffers()), list(one.buffers()))
+
+
+def check_sync_batch_norm() -> None:
+    """Parts of different sizes, with a mean that is large beside the deviation."""
+    generator = torch.Generator().manual_seed(1)
+    for size in ((), (5,), (4, 3)):
+        parts = [100 + torch.randn(rows, 3, *size, generator=generator) for rows in (4, 6)]
+        kind = torch.nn.BatchNorm2d if len(size) == 2 else torch.nn.BatchNorm1d
+        compare(hvd.SyncBatchNorm(3), kind(3), parts)
+
+
+def check_sync_batch_norm_options() -> None:
+    parts = [torch.randn(rows, 3, 2, generator=torch.Generator().manual_seed(rows)) for rows in (4, 6)]
+    for options in ({"momentum": None}, {"affine": False}, {"track_running_stats": False}, {"eps": 0.1}):
+        layer, one = hvd.SyncBatchNorm(3, **options), torch.nn.BatchNorm1d(3, **options)
+        for _ in range(2):
+            compare(layer, one, parts)
+            layer.zero_grad()
+            one.zero_grad()
+        if layer.track_running_stats:
+            assert_close(layer.eval()(parts[0]), one.eval()(parts[0]))
+
+
+def check_elastic_state() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    state = hvd.elastic.TorchState(model=model, optimizer=optimizer, batch=hvd.rank())
+    state.sync()
+    same(model.parameters())
+    assert state.batch == 0
+    state.batch = 5
+    state.commit()
+    committed = [parameter.detach().clone() for parameter in model.parameters()]
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    state.batch = 6
+    state.restore()
+    assert_close(list(model.parameters()), committed)
+    assert state.batch == 5
+
+
+def check_elastic_sampler() -> None:
+    sampler = hvd.elastic.ElasticSampler(list(range(10)), shuffle=False)
+    sampler.record_batch(0, 2)
+    sampler.load_state_dict(sampler.state_dict())
+    left = hvd.allgather_object(list(sampler))
+    assert len(sampler) == len(left[0]) == len(left[1])
+
+
+if __name__ == "__main__":
+    execute(named(globals()))

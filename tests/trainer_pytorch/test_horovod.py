@@ -1,0 +1,46 @@
+"""horovod.torch on two ranks, over Gloo and over MPI."""
+
+import json
+import sys
+from collections import defaultdict
+
+import pytest
+
+from tests.trainer import launcher
+from tests.trainer.horovod_checks import PREFIX
+
+CHECKS = (
+    "collectives",
+    "process_sets",
+    "optimizer_options",
+    "backward_passes",
+    "clipping",
+    "every_optimizer",
+    "broadcast_of_the_optimizer",
+    "learning_rate_schedule",
+    "sync_batch_norm",
+    "sync_batch_norm_options",
+    "elastic_state",
+    "elastic_sampler",
+)
+Failures = dict[str, list[str]]
+
+
+@pytest.fixture(scope="module", params=["gloo", "mpi"])
+def failures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Failures:
+    """What failed of each check on each rank."""
+    program = [sys.executable, "-m", "tests.trainer_pytorch.checks"]
+    said = launcher.launch(tmp_path_factory.mktemp("run"), program, controller=request.param).stdout
+    print(said)
+    found = defaultdict(list)
+    for line in said.splitlines():
+        _, prefix, result_json = line.partition(PREFIX)
+        if prefix:
+            result = json.loads(result_json)
+            found[result["check"]].append(result["failure"])
+    return found
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_api_for_pytorch_works(failures: Failures, check: str) -> None:
+    assert failures[check] == ["", ""]
