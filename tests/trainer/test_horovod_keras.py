@@ -20,8 +20,12 @@ TENSORS = (
     "elastic_state_of_variables",
 )
 MODELS = (
+    "optimizers_of_all_modules",
+    "functions_of_the_keras_api",
+    "broadcast_global_variables",
     "optimizer_options",
     "backward_passes",
+    "sparse_gradients",
     "groups_of_the_tensorflow_api",
     "fit_with_callbacks",
     "local_layers",

@@ -1,17 +1,51 @@
 """Patches of Horovod's launcher and build (docs/horovod.md)."""
 
+import json
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
 
 import horovod
+import pytest
 from horovod.runner.http.http_server import RendezvousHandler
 from horovod.runner.util import remote
 
 from tests.trainer import launcher
+from tests.trainer.horovod_checks import PREFIX
+
+HOSTS = Path("/etc/hosts")
+
+
+def failures(check: str, ranks: int) -> list[str]:
+    """What failed of a check of links on each rank."""
+    options = ["--gloo", "-np", str(ranks), "-H", f"127.0.0.1:{ranks}", "--disable-cache"]
+    program = [sys.executable, "-m", "tests.trainer.horovod_checks.links", check]
+    said = subprocess.run([launcher.HOROVODRUN, *options, *program], capture_output=True, text=True, check=False)
+    print(said.stdout, said.stderr)
+    lines = (line.partition(PREFIX)[2] for line in said.stdout.splitlines())
+    return [json.loads(line)["failure"] for line in lines if line]
+
+
+@pytest.fixture
+def name_at_another_address() -> Iterator[None]:
+    """Let this host's name be at 127.0.1.1, as Debian and Ubuntu have it."""
+    before = HOSTS.read_text()
+    HOSTS.write_text("127.0.1.1 localhost\n")
+    yield
+    HOSTS.write_text(before)
+
+
+@pytest.mark.usefixtures("name_at_another_address")
+def test_a_process_set_uses_the_interface_of_the_global_set() -> None:
+    assert failures("interface_of_process_sets", 3) == [""] * 3
+
+
+def test_gloo_fills_a_link_in_both_directions_at_once() -> None:
+    assert failures("both_directions_at_once", 2) == [""] * 2
 
 
 def test_the_launcher_lets_ssh_check_host_keys() -> None:

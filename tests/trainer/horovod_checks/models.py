@@ -53,9 +53,9 @@ def apply(optimizer: Any, weights: Any) -> None:
         optimizer.apply_gradients(zip(gradients, weights, strict=True))
 
 
-def stepped(steps: int = 1, **options: Any) -> float:
+def stepped(steps: int = 1, module: Any = hvd, **options: Any) -> float:
     """A weight that was 0, after steps of SGD by 1 with gradients 1 on rank 0 and 2 on rank 1."""
-    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), **options)
+    optimizer = module.DistributedOptimizer(keras.optimizers.SGD(1.0), **options)
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")])
     step = tf.function(lambda: apply(optimizer, model.trainable_variables))
     for _ in range(steps):
@@ -64,18 +64,62 @@ def stepped(steps: int = 1, **options: Any) -> float:
     return float(np.asarray(model.get_weights()[0])[0, 0])
 
 
+def check_optimizers_of_all_modules() -> None:
+    assert [stepped(module=module) for module in (hvt, hvd, hvk)] == [-1.5] * 3
+
+
+def check_functions_of_the_keras_api() -> None:
+    weight = network().trainable_variables[0]
+    value = weight.numpy() if KERAS_2 else weight
+    for module in (hvd, hvk):
+        np.testing.assert_allclose(module.allreduce(value), np.full((3, 2), 0.15), rtol=1e-6)
+        np.testing.assert_allclose(module.broadcast(value, 1), np.full((3, 2), 0.2), rtol=1e-6)
+        np.testing.assert_allclose(module.allgather(value), np.repeat([[0.1] * 2, [0.2] * 2], 3, axis=0), rtol=1e-6)
+        np.testing.assert_allclose(module.reducescatter(value), np.full((2 - hvd.rank(), 2), 0.15), rtol=1e-6)
+
+
+def check_broadcast_global_variables() -> None:
+    for module in (hvt, hvd, hvk):
+        with pytest.raises(RuntimeError, match=r"use `hvd\.broadcast_variables"):
+            module.broadcast_global_variables(0)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        variable = tf.compat.v1.get_variable("variable", initializer=float(hvd.rank()))
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(hvt.broadcast_global_variables(1))
+        assert session.run(variable) == 1.0
+
+
 def check_optimizer_options() -> None:
     assert stepped() == -1.5
     assert stepped(op=hvd.Sum) == -3.0
     assert stepped(gradient_predivide_factor=2.0) == -1.5
     assert stepped(compression=hvd.Compression.fp16) == -1.5
     assert stepped(groups=1) == -1.5
+    alone = hvt.add_process_set([0])
+    assert stepped(process_set=alone, op=hvd.Sum) == (-1.0 if hvd.rank() == 0 else -2.0)
+    hvt.remove_process_set(alone)
 
 
 def check_backward_passes() -> None:
     options = {"backward_passes_per_step": 2}
     assert [stepped(steps, **options) for steps in (1, 2, 3)] == [0.0, -3.0, -3.0]
     assert stepped(2, average_aggregated_gradients=True, **options) == -1.5
+
+
+def check_sparse_gradients() -> None:
+    words = np.array([[0, 1], [1, 2]], "int32") + hvd.rank()  # word 3 has gradients on rank 1 alone
+    for options in ({}, {"sparse_as_dense": True}, {"sparse_as_dense": True, "backward_passes_per_step": 2}):
+        layers = [keras.Input((2,), dtype="int32"), keras.layers.Embedding(5, 2), keras.layers.Flatten()]
+        model = keras.Sequential([*layers, keras.layers.Dense(1)])
+        optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.1), **options)
+        model.compile(optimizer, keras.losses.MeanSquaredError())
+        broadcast = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
+        model.fit(words, np.ones((2, 1)), 1, 1, verbose=0, callbacks=[broadcast])
+        before = np.array(model.layers[0].get_weights()[0])
+        model.fit(words, np.ones((2, 1)), 1, 1, verbose=0)
+        same(model)
+        moved = np.any(before != np.asarray(model.layers[0].get_weights()[0]), axis=1)
+        assert moved.tolist() == [True] * 4 + [False]
 
 
 def check_groups_of_the_tensorflow_api() -> None:
@@ -168,6 +212,10 @@ def check_spellings_of_keras_2() -> None:
     assert float(np.asarray(optimizer.lr)) == 0.25
     optimizer.lr.assign(0.5)
     assert float(np.asarray(optimizer.learning_rate)) == 0.5
+    first, second = network().variables[:2]
+    assert [first.ref() == other.ref() for other in (first, second)] == [True, False]
+    rate = keras.optimizers.Adam(lr=0.125).learning_rate  # Keras 2 warns and keeps its default
+    assert float(np.asarray(rate)) == pytest.approx(0.001 if KERAS_2 else 0.125)
 
 
 def check_xla() -> None:

@@ -1,14 +1,16 @@
 """Horovod's API for Keras 3, which Horovod 0.28.1 does not know; its own modules serve Keras 2 (tf_keras)."""
 
 from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 
-def is_keras_3(keras):
+def is_keras_3(keras: Any) -> bool:
     """Tell whether a Keras is Keras 3: the package keras, tf_keras, or tensorflow.keras, which is one of them."""
-    return getattr(keras, "__version__", "2").startswith("3.")
+    return str(getattr(keras, "__version__", "2")).startswith("3.")
 
 
-def implementation(keras, part):
+def implementation(keras: Any, part: str) -> ModuleType:
     """Return the module that serves a Keras: one of this package for Keras 3, else Horovod's.
 
     Args:

@@ -1,6 +1,8 @@
 """What horovod.keras and horovod.tensorflow.keras call for Keras 3, with the arguments of horovod._keras."""
 
 import os
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import horovod._keras as keras_2
 import horovod.tensorflow as hvd
@@ -10,21 +12,21 @@ from horovod._keras3.optimizer import distribute
 
 
 def create_distributed_optimizer(
-    keras,
-    optimizer,
-    name,
-    device_dense,
-    device_sparse,
-    compression,
-    sparse_as_dense,
-    gradient_predivide_factor,
-    op,
-    backward_passes_per_step=1,
-    average_aggregated_gradients=False,
-    groups=None,
-    process_set=hvd.global_process_set,
-    scale_local_gradients=True,
-):
+    keras: Any,
+    optimizer: Any,
+    name: str | None,
+    device_dense: str,
+    device_sparse: str,
+    compression: Any,
+    sparse_as_dense: bool,
+    gradient_predivide_factor: float,
+    op: Any,
+    backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = False,
+    groups: Any = None,
+    process_set: Any = hvd.global_process_set,
+    scale_local_gradients: bool = True,
+) -> Any:
     """Return a copy of an optimizer that reduces gradients; one of Keras 2 is left to Horovod's own code."""
     settings = dict(locals())
     if not _is_keras_3(optimizer):
@@ -34,49 +36,65 @@ def create_distributed_optimizer(
     return distribute(optimizer, settings)
 
 
-def _is_keras_3(optimizer):
+def _is_keras_3(optimizer: Any) -> bool:
     return isinstance(optimizer, keras.optimizers.Optimizer)
 
 
-def _evaluate(backend, function):
+def _evaluate(backend: Any, function: Callable[[], Any]) -> Any:
     """Return the function's result: of a session if TensorFlow 1 is emulated."""
     if tf.executing_eagerly() or tf.inside_function():
         return function()
     return backend.get_session().run(function())
 
 
-def broadcast_global_variables(backend, root_rank):
+def broadcast_global_variables(backend: Any, root_rank: int) -> Any:
     """Broadcast the variables of TensorFlow 1; eagerly Horovod refuses and names the function to use."""
     return _evaluate(backend, lambda: hvd.broadcast_global_variables(root_rank))
 
 
-def allreduce(backend, value, name, average, prescale_factor, postscale_factor, op, compression):
+def allreduce(
+    backend: Any,
+    value: Any,
+    name: str | None,
+    average: bool | None,
+    prescale_factor: float,
+    postscale_factor: float,
+    op: Any,
+    compression: Any,
+) -> Any:
     """Reduce a value over all ranks."""
     tensor = _tensor(value, name)
     scales = {"prescale_factor": prescale_factor, "postscale_factor": postscale_factor}
     return _evaluate(backend, lambda: hvd.allreduce(tensor, average=average, op=op, compression=compression, **scales))
 
 
-def allgather(backend, value, name):
+def allgather(backend: Any, value: Any, name: str | None) -> Any:
     """Concatenate the values of all ranks."""
     return _evaluate(backend, lambda: hvd.allgather(_tensor(value, name)))
 
 
-def broadcast(backend, value, root_rank, name):
+def broadcast(backend: Any, value: Any, root_rank: int, name: str | None) -> Any:
     """Return the value of a rank on all ranks."""
     return _evaluate(backend, lambda: hvd.broadcast(_tensor(value, name), root_rank))
 
 
-def reducescatter(backend, value, name, op):
+def reducescatter(backend: Any, value: Any, name: str | None, op: Any) -> Any:
     """Reduce a value over all ranks and return this rank's part."""
     return _evaluate(backend, lambda: hvd.reducescatter(_tensor(value, name), op=op))
 
 
-def _tensor(value, name):
+def _tensor(value: Any, name: str | None) -> Any:
     return tf.convert_to_tensor(value, name=name)
 
 
-def load_model(keras, wrap_optimizer, filepath, custom_optimizers, custom_objects, legacy_opts=False):
+def load_model(
+    keras: Any,
+    wrap_optimizer: Callable[..., Any],
+    filepath: Any,
+    custom_optimizers: Iterable[Any] | None,
+    custom_objects: dict[str, Any] | None,
+    legacy_opts: bool = False,
+) -> Any:
     """Load a model, and its optimizer with state as a distributed one.
 
     Args:
@@ -102,7 +120,7 @@ def load_model(keras, wrap_optimizer, filepath, custom_optimizers, custom_object
     return model
 
 
-def _distributed_like(model, wrap_optimizer):
+def _distributed_like(model: Any, wrap_optimizer: Callable[..., Any]) -> Any:
     """Return a distributed optimizer with the configuration and the variables of the model's."""
     loaded = model.optimizer
     made = wrap_optimizer(type(loaded).from_config)(config=loaded.get_config())

@@ -2,21 +2,23 @@
 
 import functools
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import horovod.tensorflow as hvd
 import keras
 from horovod._keras3.optimizer import Distributed, with_loss_scale
 
 
-class CallableList(list):
+class CallableList(list[Any]):
     """A list that returns itself when called: ``optimizer.variables()``, as Keras 2 spelled it."""
 
-    def __call__(self):
+    def __call__(self) -> "CallableList":
         """Return the list."""
         return self
 
 
-def accept_keras_2_spellings():
+def accept_keras_2_spellings() -> None:
     """Let every optimizer and model of Keras 3 accept what scripts for Horovod pass. A second call does nothing."""
     optimizer = keras.optimizers.Optimizer
     if hasattr(optimizer, "lr"):
@@ -25,19 +27,34 @@ def accept_keras_2_spellings():
     for base in (owner for owner in owners if "variables" in vars(owner)):
         base.variables = _callable(vars(base)["variables"])
     optimizer.lr = property(lambda self: self.learning_rate, lambda self, value: setattr(self, "learning_rate", value))
+    base = next(owner for owner in optimizer.__mro__ if owner.__name__ == "BaseOptimizer")
+    base.__init__ = _with_lr(base.__init__)
+    keras.Variable.ref = lambda self: self.value.ref()
     trainer = next(parent for parent in keras.Model.__mro__ if "compile" in vars(parent))
     trainer.compile = _compile(vars(trainer)["compile"])
 
 
-def _callable(variables):
+def _callable(variables: Any) -> property:
     return property(lambda self: CallableList(variables.fget(self)), doc=variables.__doc__)
 
 
-def _compile(original):
+def _with_lr(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def initialize(self: Any, *args: Any, lr: Any = None, **kwargs: Any) -> None:
+        if lr is not None:
+            kwargs["learning_rate"] = lr
+        original(self, *args, **kwargs)
+
+    return initialize
+
+
+def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     @functools.wraps(original)
-    def compile(self, *args, experimental_run_tf_function=None, **kwargs):  # noqa: A001
+    def compile(  # noqa: A001
+        self: Any, *args: Any, experimental_run_tf_function: bool | None = None, **kwargs: Any
+    ) -> Any:
         given = signature.bind(self, *args, **kwargs).arguments
         if hvd.is_initialized():
             given["optimizer"] = _scaled(self, given)
@@ -47,7 +64,7 @@ def _compile(original):
     return compile
 
 
-def _without_xla(given):
+def _without_xla(given: dict[str, Any]) -> Any:
     """Return jit_compile for a model that is trained with Horovod. Raises ValueError if it cannot be what was asked."""
     asked = given.get("jit_compile", "auto")
     if asked is True and isinstance(given["optimizer"], Distributed):
@@ -58,7 +75,7 @@ def _without_xla(given):
     return False if asked == "auto" else asked
 
 
-def _scaled(model, given):
+def _scaled(model: Any, given: dict[str, Any]) -> Any:
     """Return the optimizer, with the loss scale that Keras would put around a distributed one."""
     optimizer = given.get("optimizer", "rmsprop")
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) and not isinstance(optimizer, Distributed):

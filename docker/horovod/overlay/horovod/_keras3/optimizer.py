@@ -1,23 +1,30 @@
 """Optimizers of Keras 3 that reduce gradients over all ranks before they apply them."""
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import keras
 import tensorflow as tf
 from horovod._keras3.reduction import GradientReduction
 
 
-class Distributed:
+class Distributed(keras.optimizers.Optimizer):
     """What a distributed optimizer does apart from the class of Keras that it is made from."""
 
-    def __init__(self, *args, **kwargs):
+    _horovod_settings: Mapping[str, Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._horovod = GradientReduction(**self._horovod_settings)
         self._horovod_reduced = False  # by compute_gradients, for the next call of apply
 
-    def register_local_var(self, var):
+    def register_local_var(self, var: Any) -> None:
         """Keep the gradient of a variable on its rank."""
         self._horovod.keep_local(var)
 
-    def compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
+    def compute_gradients(
+        self, loss: Any, var_list: list[Any], grad_loss: Any = None, tape: Any = None
+    ) -> list[tuple[Any, Any]]:
         """Return (gradient, variable) pairs, reduced over all ranks if each backward pass is a step.
 
         Args:
@@ -38,11 +45,17 @@ class Distributed:
 
     _compute_gradients = compute_gradients
 
-    def apply_gradients(self, grads_and_vars, experimental_aggregate_gradients=None, name=None, **kwargs):
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        experimental_aggregate_gradients: bool | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Apply (gradient, variable) pairs; the named arguments are those of Keras 2, and change nothing."""
         return super().apply_gradients(grads_and_vars, **kwargs)
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(self, grads: Iterable[Any], trainable_variables: Iterable[Any] | None = None) -> None:
         """Reduce gradients over all ranks and apply them: after every ``backward_passes_per_step`` calls."""
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
@@ -53,23 +66,23 @@ class Distributed:
             self._horovod_reduced = False
             super().apply(grads, trainable_variables)
         elif self._horovod.passes == 1:
-            super().apply(self._horovod.reduce(grads, variables), trainable_variables)
+            super().apply(self._horovod.reduce(list(grads), variables), trainable_variables)
         else:
             self._apply_every(list(grads), variables)
 
-    def _apply_every(self, gradients, variables):
-        def update():
+    def _apply_every(self, gradients: list[Any], variables: list[Any]) -> None:
+        def update() -> Any:
             super(Distributed, self).apply(self._horovod.take(gradients, variables), variables)
             return tf.constant(True)
 
-        def wait():
+        def wait() -> Any:
             self._iterations.assign_add(1)
             return tf.constant(False)
 
         tf.cond(self._horovod.accumulate(gradients, variables), update, wait)
 
 
-def distribute(optimizer, settings):
+def distribute(optimizer: Any, settings: Mapping[str, Any]) -> Any:
     """Return a copy of an optimizer that reduces gradients over all ranks.
 
     Its class has the name and module of the optimizer's, so a saved model is loaded without Horovod too.
@@ -80,18 +93,18 @@ def distribute(optimizer, settings):
     """
     base = plain_class(optimizer)
     members = {"_horovod_settings": settings, "_horovod_base": base, "__module__": base.__module__}
-    made = type(base.__name__, (Distributed, base), members)
+    made: Any = type(base.__name__, (Distributed, base), members)
     inner = getattr(optimizer, "inner_optimizer", None)
     known = {} if inner is None else {plain_class(inner).__name__: plain_class(inner)}
     return made.from_config(optimizer.get_config(), custom_objects=known)
 
 
-def plain_class(optimizer):
+def plain_class(optimizer: Any) -> Any:
     """Return the class of an optimizer without Horovod."""
     return getattr(optimizer, "_horovod_base", type(optimizer))
 
 
-def with_loss_scale(optimizer):
+def with_loss_scale(optimizer: Any) -> Any:
     """Return a LossScaleOptimizer that reduces gradients, made from a distributed optimizer.
 
     The reduction has to come first: Keras applies no gradients on a rank where one is not finite, and the other ranks

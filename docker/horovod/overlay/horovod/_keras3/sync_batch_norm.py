@@ -1,5 +1,7 @@
 """Batch normalization with the mean and variance of the batches of all ranks, for Keras 3."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 from horovod.tensorflow.mpi_ops import Sum, _allreduce, size
@@ -8,7 +10,7 @@ from horovod.tensorflow.mpi_ops import Sum, _allreduce, size
 class SyncBatchNormalization(keras.layers.BatchNormalization):
     """Normalize by the mean and variance of the batches of all ranks, which have to be of the same size."""
 
-    def __init__(self, fused=False, **kwargs):
+    def __init__(self, fused: bool | None = False, **kwargs: Any) -> None:
         if fused in (True, None):
             raise ValueError("SyncBatchNormalization does not support fused=True.")
         if not kwargs.get("name"):
@@ -16,7 +18,7 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):
         super().__init__(**kwargs)
         self.supports_jit = False  # XLA cannot compile Horovod's allreduce
 
-    def _moments(self, inputs, mask):
+    def _moments(self, inputs: Any, mask: Any) -> tuple[Any, Any]:
         mean, variance = super()._moments(inputs, mask)
         if size() == 1:
             return mean, variance

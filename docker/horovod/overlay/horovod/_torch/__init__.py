@@ -1,25 +1,27 @@
 """Batch normalization over the batches of all ranks, for horovod.torch.SyncBatchNorm on CPUs."""
 
-from horovod.torch.mpi_ops import Sum, allreduce
+from typing import Any
+
 import torch
+from horovod.torch.mpi_ops import Sum, allreduce
 
 
-def batch_norm(layer, values):
+def batch_norm(layer: Any, values: Any) -> Any:
     """Normalize `values` by mean and variance of all ranks' values, which become part of the layer's running ones."""
     shape = (1, -1, *[1] * (values.dim() - 2))
     across = [dimension for dimension in range(values.dim()) if dimension != 1]
     count = values.new_tensor([values.numel() / values.size(1)])
-    sums = allreduce(torch.cat([values.sum(across), count]), name='sync_batch_norm.sums', op=Sum)
+    sums = allreduce(torch.cat([values.sum(across), count]), name="sync_batch_norm.sums", op=Sum)
     mean, count = sums[:-1] / sums[-1], sums[-1].detach()
     centered = values - mean.view(shape)
-    variance = allreduce(centered.square().sum(across), name='sync_batch_norm.squares', op=Sum) / count
+    variance = allreduce(centered.square().sum(across), name="sync_batch_norm.squares", op=Sum) / count
     if layer.training and layer.track_running_stats:
         _update(layer, mean.detach(), variance.detach() * count / (count - 1))
     normal = centered * torch.rsqrt(variance + layer.eps).view(shape)
     return normal * layer.weight.view(shape) + layer.bias.view(shape) if layer.affine else normal
 
 
-def _update(layer, mean, variance):
+def _update(layer: Any, mean: Any, variance: Any) -> None:
     """Move the layer's running mean and variance towards these."""
     share = 1 / layer.num_batches_tracked if layer.momentum is None else layer.momentum
     layer.running_mean.lerp_(mean, share)
