@@ -16,6 +16,7 @@ from orchestrator.runs import script as runs_script
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers import recognize
+from orchestrator.runs.launchers.recognize import Needed
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
 from orchestrator.runs.user_environment import UserEnvironment
@@ -279,14 +280,24 @@ def script(
     return run
 
 
+def _launcher(options: Launch, needed: Needed) -> tuple[str, str]:
+    """Choose a launcher; return it with the reason."""
+    if options.parameter_servers:
+        return "tensorflow", "for parameter servers"
+    if needed.module:
+        return needed.launcher, f"the script imports {needed.module}"
+    if options.controller != "auto":
+        return "horovod", f"launch.controller is {options.controller}"
+    return needed.launcher, "the script imports nothing that needs another"
+
+
 def _with_launcher(options: Launch, source: Source) -> Launch:
     """Replace the launcher "auto" by the one that the script needs. Raises ConfigError."""
     needed = recognize.needed(source)
     if options.launcher == "auto":
-        launcher = "tensorflow" if options.parameter_servers else needed.launcher
+        launcher, reason = _launcher(options, needed)
         options = options.model_copy(update={"launcher": launcher})
-        reason = f"the script imports {needed.module}; " if needed.module and not options.parameter_servers else ""
-        progress.note(f"launcher: {launcher} ({reason}--launcher names another)")
+        progress.note(f"launcher: {launcher} ({reason}; --launcher names another)")
     if options.parameter_servers and options.launcher != "tensorflow":
         problem = f"launch.parameter_servers: {options.parameter_servers}: {options.launcher} has none"
         raise ConfigError([problem], "--launcher tensorflow starts parameter servers")

@@ -20,6 +20,7 @@ from orchestrator.trainer.supervision import processes, rank_record, user_enviro
 from orchestrator.trainer.supervision.signals import Signals
 
 ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
+AGENT = "ORCHESTRATOR_AGENT"  # variable that marks what an agent started, by the agent's host
 FOLLOW_SECONDS = 2.0  # for other ranks to report that they fail, too
 GRACE = 8.0  # seconds for processes to end after SIGTERM: more than a rank's wrapper takes
 DAEMON_GRACE = (
@@ -107,13 +108,13 @@ def main(run_directory: Path, host: str) -> int:
     if order is None:
         return TERMINATED
     os.chdir(order["directory"])
-    os.environ.update(order["environment"])
+    os.environ.update(order["environment"], **{AGENT: host})
     code = agent.wait(signals) if agent.start(dict(os.environ)) else NOT_FOUND
     if code not in (0, TERMINATED):
         _wait_for_others(agent, signals)
     agent.end()
-    # Ray's helpers have no mark: they overwrite their environment with a title.
-    processes.end(f"{processes.RUN}={os.environ[processes.RUN]}", own=True)
+    # Descendants without a mark, too: Ray's helpers overwrite their environment with a title.
+    processes.end(f"{AGENT}={host}", own=True)
     return code
 
 

@@ -1,0 +1,95 @@
+"""What holds for every launcher: the environment of ranks, and how a run ends that fails, is killed or is stopped."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.command import Cli, docker, wait_for
+
+SCRIPTS = Path(__file__).parent / "scripts"
+KILLED_SECONDS = 60.0  # within which a run whose rank was killed must have ended
+
+
+class Nodes:
+    """The two nodes of a local cluster, on which runs are started by one ``launcher``."""
+
+    def __init__(self, cli: Cli, cluster: str, launcher: str) -> None:
+        self.cli, self.cluster = cli, cluster
+        self.options = ("--launcher", launcher)
+        self.head, self.worker = f"{cluster}-head", f"{cluster}-worker-0"
+
+    def run(self, script: Path, *options: str, arguments: Sequence[str] = (), code: int = 0) -> Any:
+        return self.cli(
+            "run", *self.options, *options, "--", "python", str(script), *arguments, cluster=self.cluster, code=code
+        )
+
+    def left(self) -> list[str]:
+        """Processes of runs on all nodes; those of a moment are waited for."""
+        listing = ["ps", "-u", "orchestrator", "-o", "args="]
+        standing = ("ps -u", "/opt/orchestrator/bin/python -m orchestrator.trainer.telemetry.exporter", "(sd-pam)",
+                    "/lib/systemd/systemd")  # fmt: skip
+
+        def found() -> list[str]:
+            lines = [line for node in (self.head, self.worker) for line in docker("exec", node, "sh", "-c",
+                     f"{' '.join(listing)} || true")]  # fmt: skip
+            return [line for line in lines if not line.startswith((*standing, "sshd:"))]
+
+        deadline = time.monotonic() + 5
+        while found() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return found()
+
+
+def environments(nodes: Nodes) -> list[dict[str, str]]:
+    """The environment of every rank, as a script finds it, by rank."""
+    said = nodes.run(SCRIPTS / "environment.py").stdout
+    found = [json.loads(line[line.index("{") :]) for line in said.splitlines() if '"WORLD_SIZE"' in line]
+    return sorted(found, key=lambda environment: int(environment["RANK"]))
+
+
+def require_environment(nodes: Nodes) -> None:
+    """Every rank knows its place in the words of Horovod, PyTorch and tf.distribute."""
+    ranks = environments(nodes)
+    assert [rank["RANK"] for rank in ranks] == ["0", "1"]
+    for number, rank in enumerate(ranks):
+        assert (rank["WORLD_SIZE"], rank["LOCAL_RANK"], rank["LOCAL_WORLD_SIZE"]) == ("2", "0", "1")
+        assert (rank["NODE_RANK"], rank["HOROVOD_RANK"], rank["HOROVOD_SIZE"]) == (str(number), str(number), "2")
+        assert rank["MASTER_ADDR"] == ranks[0]["MASTER_ADDR"]
+        assert rank["MASTER_PORT"] == ranks[0]["MASTER_PORT"]
+        assert {rank[name] for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")} == {"eth0"}
+        assert int(rank["OMP_NUM_THREADS"]) >= 1
+        assert json.loads(rank["TF_CONFIG"])["task"] == {"type": "worker", "index": number}
+
+
+def require_failure_named(nodes: Nodes) -> None:
+    """A rank that raises is named with its node and its last lines, and nothing is left."""
+    said = nodes.run(SCRIPTS / "raises.py", code=1).stderr
+    assert f"rank 1 on {nodes.worker} ended with exit code 1" in said
+    assert "ValueError: the moon is in the wrong house" in said
+    assert nodes.left() == []
+
+
+def require_killed_rank_named(nodes: Nodes) -> None:
+    """A rank that is killed is named within a minute, and nothing is left."""
+    words = ("run", *nodes.options, "--", "python", str(SCRIPTS / "waits.py"))
+    with nodes.cli.start(*words, cluster=nodes.cluster) as run:
+        assert run.stdout
+        next(line for line in run.stdout if line.startswith("[rank 1] waiting"))
+        docker("exec", nodes.worker, "pkill", "-9", "-f", "^python waits.py")
+        killed = time.monotonic()
+        said = run.communicate(timeout=KILLED_SECONDS)[0]
+        assert run.returncode == 1, said
+        assert time.monotonic() - killed < KILLED_SECONDS
+    assert f"rank 1 on {nodes.worker} ended with exit code 137" in said
+    assert nodes.left() == []
+
+
+def require_stopped(nodes: Nodes) -> None:
+    """A run that is stopped leaves nothing."""
+    words = ("run", "--detach", *nodes.options, "--", "python", str(SCRIPTS / "waits.py"))
+    name = nodes.cli(*words, cluster=nodes.cluster).stdout.strip()
+    wait_for("ranks", lambda: "[rank 1] waiting" in nodes.cli("logs", name, cluster=nodes.cluster).stdout)
+    assert "stopped" in nodes.cli("stop", name, cluster=nodes.cluster).stdout
+    assert nodes.left() == []
