@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds Horovod 0.28.1, the last release (2023), against the framework of this environment, the first argument, with
-# Gloo and MPI; where the second argument is "gpu" with NCCL too, by the compiler that cuda.sh brought.
+# Gloo and MPI; where the second argument is "gpu" with NCCL too, by the compiler that cuda-*.sh brought.
 set -eux
 framework=$1
 accelerator=$2
@@ -16,13 +16,21 @@ case "$framework" in
 esac
 export HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITH_MPI=1
 if test "$accelerator" = gpu; then
-  nccl=$(python -c 'import site; print(site.getsitepackages()[0])')/nvidia/nccl
-  ln -s libnccl.so.2 "$nccl/lib/libnccl.so"
-  export HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_NCCL_HOME="$nccl" HOROVOD_NCCL_LINK=SHARED
-  # nvcc cannot link the newer wheel's code for kernels that start kernels. Horovod has none.
-  export HOROVOD_CUDA_HOME=/usr HOROVOD_WITHOUT_NVTX=1 NVCC_APPEND_FLAGS='--cudadevrt none'
-  # Pascal to Hopper. Newer GPUs compile the last one's code for themselves when it is first used.
-  export HOROVOD_BUILD_CUDA_CC_LIST=60,70,75,80,86,89,90
+  site=$(python -c 'import site; print(site.getsitepackages()[0])')
+  ln -s libnccl.so.2 "$site/nvidia/nccl/lib/libnccl.so"
+  export HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_NCCL_HOME="$site/nvidia/nccl" HOROVOD_NCCL_LINK=SHARED HOROVOD_WITHOUT_NVTX=1
+  # Newer GPUs than the last of a list compile its code for themselves when it is first used.
+  case "$framework" in
+    tensorflow) # Pascal to Hopper
+      export HOROVOD_CUDA_HOME=/usr HOROVOD_BUILD_CUDA_CC_LIST=60,70,75,80,86,89,90
+      # nvcc cannot link the newer wheel's code for kernels that start kernels. Horovod has none.
+      export NVCC_APPEND_FLAGS='--cudadevrt none'
+      ;;
+    pytorch) # Turing to Blackwell
+      export CUDA_HOME="$site/nvidia/cu13" HOROVOD_CUDA_HOME="$site/nvidia/cu13"
+      export HOROVOD_BUILD_CUDA_CC_LIST=75,80,86,89,90,100,120
+      ;;
+  esac
 fi
 MAKEFLAGS="-j$(nproc)"
 export MAKEFLAGS

@@ -22,4 +22,8 @@ if test "$1-$2" = pytorch-cpu; then
   rm -rf "$site"/nvidia/*/include
   sed --in-place '/^Requires-Dist: triton/d' "$site"/torch-*.dist-info/METADATA
 fi
+if test "$1-$2" = pytorch-gpu; then
+  pip uninstall --yes --requirement /tmp/cuda-pytorch.txt
+  rm "$site/nvidia/cu13/lib64" "$site/nvidia/cu13/lib/libcudart.so"
+fi
 pip check

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from orchestrator.config import documents
+from orchestrator.config import Framework, documents
 from orchestrator.config.sections import Gpu
 from orchestrator.errors import PreflightError
 
@@ -30,6 +30,7 @@ class Pairing:
 
     ``driver`` is one of none, image, distro, cuda-repository and vgpu; ``least_driver`` is the minimum version of it.
     ``packages`` are the packages to install, by guest distribution; those in ``first`` are installed in a step before.
+    ``framework`` is the framework of the image with its version, as in "pytorch 2.15.0".
     """
 
     gpu: str = ""
@@ -40,17 +41,20 @@ class Pairing:
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     first: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cuda: str = ""
-    tensorflow: str = ""
+    framework: str = ""
     horovod: str = ""
 
 
-def resolve(model: str | None, wanted: Gpu, distribution: str | None = None) -> Pairing:
+def resolve(
+    model: str | None, wanted: Gpu, distribution: str | None = None, framework: Framework = "tensorflow"
+) -> Pairing:
     """Choose driver, packages and versions for the GPUs of a cluster.
 
     Args:
         model: The cloud's name of the GPUs; None if there are none.
         wanted: The section gpu of the configuration; its architecture replaces ``model``.
         distribution: The guests' distribution, one of those in the table; None if it is unknown until the guests run.
+        framework: The framework of the nodes' image.
 
     Returns:
         The pairing; an empty one without GPUs and for ``driver: none``.
@@ -61,14 +65,14 @@ def resolve(model: str | None, wanted: Gpu, distribution: str | None = None) -> 
     if model is None or wanted.driver == "none":
         return Pairing()
     name = wanted.architecture or model
-    architecture, least = _known(name)
+    architecture, least = _known(name, framework)
     guests = _guests(distribution)
     driver = _driver(model, wanted, least, guests)
     if driver == "distro":
         guests = _with_own_driver(name, least, guests)
     modules = _table()["architectures"][architecture]["modules"]
     offered = {guest: about[driver] for guest, about in guests.items() if driver in about}
-    image = _table()["image"]
+    image = _table()["images"][framework]
     return Pairing(
         gpu=name,
         architecture=architecture,
@@ -78,7 +82,7 @@ def resolve(model: str | None, wanted: Gpu, distribution: str | None = None) -> 
         packages={guest: tuple(about[modules]) for guest, about in offered.items()},
         first={guest: (about["first"],) for guest, about in offered.items() if "first" in about},
         cuda=image["cuda"],
-        tensorflow=image["tensorflow"],
+        framework=f"{framework} {image['version']}",
         horovod=image["horovod"],
     )
 
@@ -94,7 +98,7 @@ def _table() -> dict[str, Any]:
     return content
 
 
-def _known(name: str) -> tuple[str, str]:
+def _known(name: str, framework: Framework) -> tuple[str, str]:
     """Return the architecture of a GPU, or of an architecture's own name, and the minimum driver. Raises
     PreflightError.
     """
@@ -103,18 +107,27 @@ def _known(name: str) -> tuple[str, str]:
     short = "".join(word for word in words if not NOISE.fullmatch(word))
     for architecture, about in architectures.items():
         if words[:1] == [architecture] or short in about["models"]:
-            _refuse(name, architecture, about.get("refused"))
-            return architecture, about.get("drivers", {}).get(short, _table()["image"]["driver"])
-    usable = ", ".join(one for one, about in architectures.items() if "refused" not in about)
+            _refuse(name, architecture, framework)
+            least = (_table()["images"][framework]["driver"], about.get("drivers", {}).get(short, "0"))
+            return architecture, max(least, key=_numbers)
+    usable = ", ".join(_usable(framework))
     raise PreflightError(f"gpu: {name!r} is not in the table of GPUs", f"set gpu.architecture to one of {usable}")
 
 
-def _refuse(name: str, architecture: str, reason: str | None) -> None:
-    if reason:
-        usable = [one for one, about in _table()["architectures"].items() if "refused" not in about]
+def _usable(framework: Framework) -> list[str]:
+    return [name for name, about in _table()["architectures"].items() if framework not in about.get("refused", {})]
+
+
+def _refuse(name: str, architecture: str, framework: Framework) -> None:
+    """Raise PreflightError if the framework's image does not run on GPUs of this architecture."""
+    refused = _table()["architectures"][architecture].get("refused", {})
+    if framework in refused:
+        usable = _usable(framework)
+        others = [f"`framework: {other}`, which runs there" for other in _table()["images"] if other not in refused]
+        choices = [f"choose GPUs from {usable[0]} to {usable[-1]}", *others]
         raise PreflightError(
-            f"gpu: {name} ({architecture}): {reason}",
-            f"choose GPUs from {usable[0]} to {usable[-1]}, or `gpu.driver: none` to leave them alone",
+            f"gpu: {name} ({architecture}): {refused[framework]}",
+            f"{', or '.join(choices)}, or `gpu.driver: none` to leave them alone",
         )
 
 

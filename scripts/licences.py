@@ -27,7 +27,8 @@ LOCKS = {
     "TensorFlow's GPU image": "docker/requirements-tensorflow-gpu.txt",
     "PyTorch's CPU image": "docker/requirements-pytorch-cpu.txt",
     "PyTorch's GPU image": "docker/requirements-pytorch-gpu.txt",
-    "build of TensorFlow's GPU image": "docker/cuda.txt",
+    "build of TensorFlow's GPU image": "docker/cuda-tensorflow.txt",
+    "build of PyTorch's GPU image": "docker/cuda-pytorch.txt",
     "images": "docker/horovod.txt",
 }
 

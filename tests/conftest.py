@@ -16,7 +16,7 @@ from orchestrator.docker.engine import Engine
 from orchestrator.errors import PreflightError
 from orchestrator.terraform import program
 
-# They need TensorFlow or PyTorch: contract/test_trainer_in_image.py and pytorch/test_in_image.py run them in images.
+# contract/test_trainer_in_image.py and pytorch/test_in_image.py run them inside the images, which have the frameworks.
 collect_ignore = ["trainer", "trainer_pytorch"]
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a script it is ignored

@@ -62,7 +62,7 @@ def _pairing(config: Config, record: Record | None) -> Pairing:
         PreflightError: No driver fits, or a licence file is missing.
     """
     model, image = providers.get(config.provider).gpu_and_image(config, record)
-    pairing = gpu.resolve(model, config.gpu, gpu.distribution(image))
+    pairing = gpu.resolve(model, config.gpu, gpu.distribution(image), config.framework)
     licence = ("vgpu_installer", "vgpu_token") if pairing.driver == "vgpu" else ()
     gather(*(partial(_require_file, f"gpu.{name}", getattr(config.gpu, name)) for name in licence))
     return pairing

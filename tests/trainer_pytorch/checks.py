@@ -1,5 +1,6 @@
 """horovod.torch: a program of two ranks."""
 
+import os
 from typing import Any
 
 import horovod.torch as hvd
@@ -15,6 +16,7 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
     "RMSprop": {"centered": True},
     "Adagrad": {},
 }
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}  # of values around 100
 
 
 def network() -> torch.nn.Module:
@@ -51,10 +53,10 @@ def check_collectives() -> None:
     assert hvd.alltoall(mine.repeat(2)).tolist() == [1, 2]
     assert hvd.reducescatter(mine.repeat(2), op=hvd.Sum).tolist() == [3]
     assert hvd.broadcast_object({"rank": hvd.rank()}, 1) == {"rank": 1}
-    for dtype in (torch.float16, torch.float64, torch.int32, torch.int64, torch.uint8):
+    for dtype in (torch.float16, torch.float64, torch.int32, torch.int64):
         assert_close(hvd.allreduce(mine.to(dtype), op=hvd.Sum), torch.tensor([3], dtype=dtype))
     ones = torch.ones(2, requires_grad=True)
-    (hvd.allreduce(ones, op=hvd.Sum).sum() * (hvd.rank() + 1)).backward()
+    (hvd.allreduce(ones, op=hvd.Sum) * mine).sum().backward()
     assert ones.grad is not None
     assert ones.grad.tolist() == [3, 3]
     hvd.barrier()
@@ -90,7 +92,7 @@ def check_clipping() -> None:
     torch.nn.utils.clip_grad_norm_([weight], 0.5)
     with optimizer.skip_synchronize():
         optimizer.step()
-    assert_close(weight.item(), -0.5)
+    assert_close(weight.item(), -0.5, rtol=0, atol=1e-5)
 
 
 def check_every_optimizer() -> None:
@@ -119,7 +121,9 @@ def check_broadcast_of_the_optimizer() -> None:
             model(torch.ones(1, 3)).sum().backward()
             optimizer.step()
         hvd.broadcast_parameters(model.state_dict(), 0)
+        before = [parameter.detach().clone() for parameter in model.parameters()]
         hvd.broadcast_optimizer_state(optimizer, 0)
+        assert_close(list(model.parameters()), before, rtol=0, atol=0)
         states = optimizer.state_dict()["state"].values()
         same([torch.as_tensor(value) for state in states for value in state.values() if value is not None])
         same(model.parameters())
@@ -147,13 +151,13 @@ def compare(layer: torch.nn.Module, one: torch.nn.Module, parts: list[torch.Tens
     outputs, expected = layer(mine), one(whole)
     (outputs * weights[rows]).sum().backward()
     (expected * weights).sum().backward()
-    assert_close(outputs, expected[rows])
+    assert_close(outputs, expected[rows], **CLOSE)
     assert mine.grad is not None
     assert whole.grad is not None
-    assert_close(mine.grad, whole.grad[rows])
+    assert_close(mine.grad, whole.grad[rows], **CLOSE)
     for ours, theirs in zip(layer.parameters(), one.parameters(), strict=True):
-        assert_close(hvd.allreduce(ours.grad, op=hvd.Sum), theirs.grad)
-    assert_close(list(layer.buffers()), list(one.buffers()))
+        assert_close(hvd.allreduce(ours.grad, op=hvd.Sum), theirs.grad, **CLOSE)
+    assert_close(list(layer.buffers()), list(one.buffers()), **CLOSE)
 
 
 def check_sync_batch_norm() -> None:
@@ -173,8 +177,8 @@ def check_sync_batch_norm_options() -> None:
             compare(layer, one, parts)
             layer.zero_grad()
             one.zero_grad()
-        if layer.track_running_stats:
-            assert_close(layer.eval()(parts[0]), one.eval()(parts[0]))
+        if layer.track_running_stats and layer.momentum is not None:
+            assert_close(layer.eval()(parts[0]), one.eval()(parts[0]), **CLOSE)
 
 
 def check_elastic_state() -> None:
@@ -204,4 +208,5 @@ def check_elastic_sampler() -> None:
 
 
 if __name__ == "__main__":
+    os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
     execute(named(globals()))

@@ -7,14 +7,20 @@ from typing import Any
 import pytest
 
 from orchestrator import assets, gpu
+from orchestrator.config import Framework
 from orchestrator.config.sections import Gpu
 from orchestrator.errors import PreflightError
 
 ALL = ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04")
 
 
-def resolve(model: str | None, distribution: str | None = None, **section: Any) -> gpu.Pairing:
-    return gpu.resolve(model, Gpu(**section), distribution)
+FRAMEWORKS: tuple[Framework, ...] = ("tensorflow", "pytorch")
+
+
+def resolve(
+    model: str | None, distribution: str | None = None, framework: Framework = "tensorflow", **section: Any
+) -> gpu.Pairing:
+    return gpu.resolve(model, Gpu(**section), distribution, framework)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +63,44 @@ def test_gpus_that_are_left_alone_are_not_looked_at() -> None:
 
 def test_a_pairing_says_what_the_image_holds() -> None:
     found = resolve("nvidia-tesla-t4", "debian 12")
-    assert (found.accelerator, found.tensorflow, found.horovod) == ("gpu", "2.21.0", "0.28.1")
+    assert (found.accelerator, found.framework, found.horovod) == ("gpu", "tensorflow 2.21.0", "0.28.1")
     assert (found.cuda, found.least_driver) == ("12.9", "525.60.13")
+
+
+@pytest.mark.parametrize(
+    ("distribution", "driver"),
+    [("debian 12", "cuda-repository"), ("debian 13", "cuda-repository"), ("ubuntu 24.04", "distro")],
+)
+def test_pytorch_needs_a_newer_driver(distribution: str, driver: str) -> None:
+    found = resolve("nvidia-tesla-t4", distribution, "pytorch")
+    assert (found.accelerator, found.framework, found.cuda) == ("gpu", "pytorch 2.15.0", "13.2")
+    assert (found.least_driver, found.driver) == ("580", driver)
+    assert resolve("h200", distribution, "pytorch").least_driver == "580"
+
+
+@pytest.mark.parametrize(
+    ("name", "framework", "other", "usable"),
+    [
+        ("nvidia-b200", "tensorflow", "pytorch", "from pascal to hopper"),
+        ("RTX 5090", "tensorflow", "pytorch", "from pascal to hopper"),
+        ("nvidia-tesla-v100", "pytorch", "tensorflow", "from turing to blackwell"),
+        ("nvidia-tesla-p100", "pytorch", "tensorflow", "from turing to blackwell"),
+    ],
+)
+def test_a_gpu_that_only_the_other_framework_can_use_names_that(
+    name: str, framework: Framework, other: Framework, usable: str
+) -> None:
+    with pytest.raises(PreflightError) as caught:
+        resolve(name, framework=framework)
+    assert f"`framework: {other}`, which runs there" in caught.value.hint
+    assert usable in caught.value.hint
+    assert resolve(name, framework=other).accelerator == "gpu"
+
+
+def test_a_gpu_that_no_framework_can_use_names_none() -> None:
+    with pytest.raises(PreflightError, match="CUDA 13 dropped it") as caught:
+        resolve("Tesla M60", framework="pytorch")
+    assert "framework" not in caught.value.hint
 
 
 def test_the_distribution_brings_the_driver_where_it_is_new_enough() -> None:
@@ -166,25 +208,33 @@ def test_the_distribution_is_read_from_the_name_of_an_image(image: str, distribu
     assert gpu.distribution(image) == distribution
 
 
-def test_the_table_says_what_the_image_is_built_of() -> None:
+@pytest.mark.parametrize(
+    ("framework", "package", "runtime", "suffix"),
+    [
+        ("tensorflow", "tensorflow", "nvidia-cuda-runtime-cu12", "cu12"),
+        ("pytorch", "torch", "nvidia-cuda-runtime", "cu13"),
+    ],
+)
+def test_the_table_says_what_an_image_is_built_of(framework: str, package: str, runtime: str, suffix: str) -> None:
     docker = assets.directory("docker")
-    wheels = (docker / "requirements-tensorflow-gpu.txt").read_text()
-    holds = gpu._table()["image"]
-    assert f"\ntensorflow=={holds['tensorflow']} ;" in wheels
-    assert f"\nnvidia-cuda-runtime-cu12=={holds['cuda']}." in wheels
-    assert f"\nnvidia-cudnn-cu12=={holds['cudnn']}." in wheels
-    assert f"\nnvidia-nccl-cu12=={holds['nccl']} ;" in wheels
+    wheels = (docker / f"requirements-{framework}-gpu.txt").read_text()
+    holds = gpu._table()["images"][framework]
+    assert f"\n{package}=={holds['version']} ;" in wheels
+    assert f"\n{runtime}=={holds['cuda']}." in wheels
+    assert f"\nnvidia-cudnn-{suffix}=={holds['cudnn']}." in wheels
+    assert f"\nnvidia-nccl-{suffix}=={holds['nccl']} ;" in wheels
     assert f"horovod=={holds['horovod']}" in (docker / "horovod.txt").read_text()
 
 
-def test_every_row_of_the_table_can_be_resolved_or_says_why_not() -> None:
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_every_row_of_the_table_can_be_resolved_or_says_why_not(framework: Framework) -> None:
     for architecture, about in gpu._table()["architectures"].items():
         for model in about["models"]:
-            if "refused" in about:
+            if framework in about.get("refused", {}):
                 with pytest.raises(PreflightError, match=architecture):
-                    resolve(model)
+                    resolve(model, framework=framework)
             else:
-                assert resolve(model).architecture == architecture
+                assert resolve(model, framework=framework).architecture == architecture
 
 
 def test_a_pairing_cannot_be_changed() -> None:

@@ -69,7 +69,7 @@ def test_only_debian_12_can_be_made_where_no_registry_has_the_base_image(ensure:
 
 @pytest.mark.parametrize(
     ("framework", "accelerator", "needed"),
-    [("tensorflow", "cpu", 8), ("tensorflow", "gpu", 24), ("pytorch", "cpu", 20), ("pytorch", "gpu", 32)],
+    [("tensorflow", "cpu", 8), ("tensorflow", "gpu", 24), ("pytorch", "cpu", 14), ("pytorch", "gpu", 24)],
 )
 def test_too_little_space_is_found_before_the_build(
     ensure: Ensure, framework: Framework, accelerator: str, needed: int

@@ -20,7 +20,7 @@ dpkg-deb --extract nvidia-cuda-toolkit_*.deb /
 nvcc --version | grep --fixed-strings 'release 12.4,'
 
 # Its headers must be of its own version.
-pip download --require-hashes --only-binary :all: --no-deps --dest wheels --requirement /tmp/cuda.txt
+pip download --require-hashes --only-binary :all: --no-deps --dest wheels --requirement /tmp/cuda-tensorflow.txt
 for wheel in wheels/*.whl; do
   python -m zipfile --extract "$wheel" unpacked
 done
