@@ -91,15 +91,15 @@ class _Server(paramiko.ServerInterface):
         return True
 
     def _run(self, channel: paramiko.Channel, command: str) -> None:
-        said, code = self.answer(command), 0
+        said, code, errors = self.answer(command), 0, b""
         if said is None:
             source, sink = os.pipe()
             threading.Thread(target=_feed, args=(channel, sink), daemon=True).start()
             with os.fdopen(source) as stdin:
                 finished = subprocess.run(["sh", "-c", command], capture_output=True, stdin=stdin, check=False)
-            said, code = finished.stdout, finished.returncode
-            channel.sendall_stderr(finished.stderr)
-        with suppress(OSError, EOFError):  # the client has seen enough
+            said, code, errors = finished.stdout, finished.returncode, finished.stderr
+        with suppress(OSError, EOFError):  # the client has seen enough, or its connection broke
+            channel.sendall_stderr(errors)
             channel.sendall(said)
             channel.send_exit_status(code)
             channel.close()
