@@ -23,6 +23,8 @@ PIECE = 1 << 20  # bytes
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a connection that broke without progress is made again
 HASH_SPEED = 20 << 20  # bytes per second that a slow disk gives
 LONGEST_NAME = 200  # bytes: file systems allow 255
+# OpenSSL uses the processor's instructions for SHA-256, Debian's sha256sum does not: a quarter of its time.
+SUM = "sum() { { openssl dgst -sha256 -r 2>&- || sha256sum; } | cut -c 1-64; }\n"
 FREE_BYTES = 64 << 20  # to leave free
 
 
@@ -118,8 +120,8 @@ def hashed(file: Readable, size: int) -> "hashlib._Hash":
 
 def remote_digest(session: Session, path: str, size: int) -> str:
     """Return the SHA-256 of the first ``size`` bytes of a file on a node."""
-    argv = ["sh", "-c", 'head -c "$1" -- "$0" | sha256sum', path, str(size)]
-    return session.must("verify a file", argv, patience(size)).split(" ")[0]
+    argv = ["sh", "-c", f'{SUM}head -c "$1" -- "$0" | sum', path, str(size)]
+    return session.must("verify a file", argv, patience(size)).strip()
 
 
 def patience(size: int) -> float:

@@ -106,6 +106,6 @@ class _Server(paramiko.ServerInterface):
 
 
 def _feed(channel: paramiko.Channel, sink: int) -> None:
-    with suppress(OSError), os.fdopen(sink, "wb", buffering=0) as file:  # the program may end first
+    with suppress(OSError, EOFError), os.fdopen(sink, "wb", buffering=0) as file:  # the program may end first
         while piece := channel.recv(1 << 16):
             file.write(piece)

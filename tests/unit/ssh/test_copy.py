@@ -217,9 +217,7 @@ def test_nothing_is_written_through_a_link_in_the_target(tmp_path: Path, node: P
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("sent", "kind"), [(b"x" * 200, ContractError), (b"12345" + b"0" * 64 + b"  -\n", ConfigError)]
-)
+@pytest.mark.parametrize(("sent", "kind"), [(b"x" * 200, ContractError), (b"12345" + b"0" * 64 + b"\n", ConfigError)])
 def test_a_node_that_sends_more_or_something_else_leaves_no_file(
     tmp_path: Path, sent: bytes, kind: type[Exception]
 ) -> None:
