@@ -21,6 +21,7 @@ from orchestrator.state import StateDir
 
 PIECE = 1 << 20  # bytes
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a connection that broke without progress is made again
+SHOW_SECONDS = 0.2  # between two lines of progress
 HASH_SPEED = 20 << 20  # bytes per second that a slow disk gives
 LONGEST_NAME = 200  # bytes: file systems allow 255
 # OpenSSL uses the processor's instructions for SHA-256, Debian's sha256sum does not: a quarter of its time.
@@ -56,6 +57,7 @@ class Progress:
     detail: Callable[[str], None]
     copied: Copied = field(default_factory=Copied)
     done: set[str] = field(default_factory=set)
+    shown: float = 0.0
 
     def begin(self, tree: Tree, target: str) -> None:
         """Note what is copied."""
@@ -65,6 +67,9 @@ class Progress:
     def count(self, size: int) -> None:
         """Count ``size`` bytes that cross the connection."""
         self.copied.sent += size
+        if time.monotonic() - self.shown < SHOW_SECONDS:
+            return
+        self.shown = time.monotonic()
         self.detail(f"{self.copied.sent >> 20:,} of {self.copied.bytes >> 20:,} MiB")
 
 

@@ -30,6 +30,7 @@ def node(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copy, "PAUSES", (0.05, 0.05, 0.05))
+    monkeypatch.setattr(copy, "SHOW_SECONDS", 0.0)
 
 
 def through(
