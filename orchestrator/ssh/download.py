@@ -10,13 +10,23 @@ from typing import BinaryIO
 
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, ConfigError
-from orchestrator.ssh.copy import Copied, Progress, hashed, part_of, patience, persist, remote_digest, require_space
+from orchestrator.ssh.copy import (
+    SUM,
+    Copied,
+    Progress,
+    hashed,
+    part_of,
+    patience,
+    persist,
+    remote_digest,
+    require_space,
+)
 from orchestrator.ssh.session import Session
 from orchestrator.ssh.tree import SECOND, Entry, Tree, on_node
 from orchestrator.state import StateDir
 
-DIGEST_LINE = len(hashlib.sha256().hexdigest()) + len("  -\n")  # of sha256sum
-SEND = 'tail -c "+$(($1 + 1))" -- "$0" | head -c "$2" && sha256sum < "$0"'
+DIGEST_LINE = len(hashlib.sha256().hexdigest()) + len("\n")
+SEND = f'{SUM}tail -c "+$(($1 + 1))" -- "$0" | head -c "$2" && sum < "$0"'
 
 
 def download(
@@ -141,7 +151,7 @@ class _Download:
                 self.progress.count(len(content))
         except CommandFailed as error:
             raise ConfigError([f"{self.session.node}:{path}: {' '.join(error.tail) or error.message}"]) from error
-        return end.decode(errors="replace").split(" ")[0]
+        return end.decode(errors="replace").strip()
 
 
 def _is_same(target: Path, entry: Entry) -> bool:

@@ -7,6 +7,7 @@ import paramiko
 from typing_extensions import Buffer
 
 CHUNK = 1 << 16
+PACKET = (1 << 15) - 64  # bytes of a packet: OpenSSH takes 32 KiB with its header
 WINDOW = 2 << 20  # bytes that paramiko takes before they are read
 
 
@@ -22,13 +23,15 @@ class Input(io.RawIOBase):
 
     def write(self, data: Buffer) -> int:
         """Send ``data`` to the command. Raises Refused if the command has ended."""
+        view = memoryview(data)
         try:
-            self._channel.sendall(bytes(data))
+            for begin in range(0, len(view), PACKET):  # of more, paramiko copies the rest for each packet
+                self._channel.sendall(bytes(view[begin : begin + PACKET]))
         except OSError as error:
             if self._channel.exit_status_ready():
                 raise Refused from error
             raise
-        return len(bytes(data))
+        return len(view)
 
 
 def archive(target: Input) -> tarfile.TarFile:

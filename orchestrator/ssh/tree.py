@@ -78,12 +78,17 @@ def on_node(session: Session, path: str) -> Tree:
     if session.run(["test", "-e", path]).exit_code:
         raise ConfigError([f"{session.node}:{path}: no such file or directory"])
     output = b"".join(session.read("list files", ["sh", "-c", LIST, path], ANSWER_BYTES))
+    return of_listing(output, f"{session.node} lists files of {path}")
+
+
+def of_listing(output: bytes, what: str) -> Tree:
+    """Return the tree that a node lists. Raises ContractError, or ConfigError as :func:`resolved` does."""
     fields = iter(os.fsdecode(output).split("\0"))
     try:
         root = next(fields)
         return resolved(dict(_listed(fields)), root)
     except (ValueError, StopIteration, RuntimeError, KeyError) as error:
-        raise ContractError(f"{session.node} lists files of {path} in another form: {error}") from error
+        raise ContractError(f"{what} in another form: {error}") from error
 
 
 def _listed(fields: Iterator[str]) -> Iterator[tuple[str, Entry]]:
@@ -114,7 +119,7 @@ def resolved(entries: Mapping[str, Entry], root: str) -> Tree:
         The tree as it is to be copied.
 
     Raises:
-        ConfigError: There are too many files.
+        ConfigError: There are too many files, or neither a file nor a directory is at ``root``.
     """
     if entries[""].kind not in ("d", "f"):
         raise ConfigError([f"{root}: is neither a file nor a directory"])
@@ -145,7 +150,7 @@ class _Walk:
             self.tree.files[shown] = entry
         else:
             self.tree.left_out[shown] = "it is neither a file nor a directory"
-        if len(self.tree.files) + len(self.tree.directories) > MOST_FILES:
+        if len(self.tree.files) + len(self.tree.directories) + len(self.tree.left_out) > MOST_FILES:
             problem = f"{self.root}: more than {MOST_FILES:,} files"
             raise ConfigError([problem], "pack them with tar, and copy the archive")
 

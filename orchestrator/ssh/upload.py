@@ -14,6 +14,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, ConfigError
 from orchestrator.ssh.copy import (
     PIECE,
+    SUM,
     Copied,
     Progress,
     hashed,
@@ -34,8 +35,8 @@ CHANGED = 9
 # so each byte has its place.
 STALE = 'rm -f -- "$(dirname -- "$5")/.$(basename -- "$5")".????????????.part\n'
 WRITE = 'dd of="$1" bs=1M iflag=fullblock oflag=seek_bytes conv=notrunc status=none seek="$0" || exit 1\n'
-FINISH = f"""
-test "$(sha256sum < "$1")" = "$2  -" || {{ rm -f -- "$1"; exit {CHANGED}; }}
+FINISH = f"""{SUM}
+test "$(sum < "$1")" = "$2" || {{ rm -f -- "$1"; exit {CHANGED}; }}
 chmod "$3" -- "$1" && touch -d "@$4" -- "$1" && mv -fT -- "$1" "$5"
 """
 FREE = 'p=$0; while ! test -d "$p"; do p=$(dirname -- "$p"); done; df --output=avail --block-size=1 -- "$p"'

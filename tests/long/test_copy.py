@@ -1,6 +1,5 @@
 """2 GB to a node and back over connections whose sshd is killed three times: whole, nothing sent twice but a piece."""
 
-import hashlib
 import json
 import os
 import subprocess
@@ -27,11 +26,7 @@ def data(tmp_path: Path) -> Iterator[Path]:
 
 
 def digest(path: Path) -> str:
-    content = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            content.update(piece)
-    return content.hexdigest()
+    return subprocess.run(["sha256sum", str(path)], capture_output=True, text=True, check=True).stdout.split()[0]
 
 
 def on_head(head: str, script: str) -> str:

@@ -92,7 +92,7 @@ class _Server(paramiko.ServerInterface):
 
     def _run(self, channel: paramiko.Channel, command: str) -> None:
         said, code = self.answer(command), 0
-        with suppress(OSError, EOFError):  # the client has seen enough
+        with suppress(OSError, EOFError):  # the client has seen enough, or its connection broke
             if said is None:
                 said, code = b"", _in_shell(channel, command)
             channel.sendall(said)
@@ -112,6 +112,6 @@ def _in_shell(channel: paramiko.Channel, command: str) -> int:
 
 
 def _feed(channel: paramiko.Channel, stdin: IO[bytes]) -> None:
-    with suppress(OSError, ValueError), stdin:  # the command has ended
+    with suppress(OSError, EOFError, ValueError), stdin:  # the command has ended
         while piece := channel.recv(1 << 16):
             stdin.write(piece)

@@ -30,16 +30,22 @@ def node(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copy, "PAUSES", (0.05, 0.05, 0.05))
+    monkeypatch.setattr(copy, "SHOW_SECONDS", 0.0)
 
 
 def through(
-    copier: Copier, source: object, target: object, answer: Answer = ssh_stand_in.honest, cuts: tuple[int, ...] = ()
+    copier: Copier,
+    source: object,
+    target: object,
+    answer: Answer = ssh_stand_in.honest,
+    cuts: tuple[int, ...] = (),
+    detail: Callable[[str], None] = lambda _: None,
 ) -> Copied:
     """Copy over a way that breaks as ``cuts`` say."""
     with ssh_stand_in.listening(answer) as (port, host_key), relay.to(port, list(cuts)) as (near, made):
         place = ssh_stand_in.deployed(near, host_key)
         up = (*place, source, "demo-head", target)
-        copied = copier(*(up if copier is upload else (*place, "demo-head", source, target)), lambda _: None)
+        copied = copier(*(up if copier is upload else (*place, "demo-head", source, target)), detail)
         assert made.made > len(cuts)
         return copied
 
@@ -93,6 +99,21 @@ def test_a_later_command_goes_on_with_what_an_earlier_one_left(both: tuple[Copie
     assert there > 1 << 20
     assert through(copier, *paths(copier, source / "data", target / "copy")).sent == SIZE - there
     assert contents(target) == {"copy": (0o640, content)}
+
+
+def test_an_interrupted_copy_leaves_its_part_for_the_next(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    write(source / "data", os.urandom(SIZE))
+
+    def interrupt(text: str) -> None:
+        if int(text.split(maxsplit=1)[0]) > SIZE >> 21:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        through(copier, *paths(copier, source / "data", target / "copy"), detail=interrupt)
+    assert [path.name[:6] for path in target.iterdir()] == [".copy."]
+    assert through(copier, *paths(copier, source / "data", target / "copy")).sent < SIZE
+    assert contents(target) == {"copy": (0o640, (source / "data").read_bytes())}
 
 
 @pytest.mark.parametrize("damage", ["source", "part"])
@@ -197,9 +218,7 @@ def test_nothing_is_written_through_a_link_in_the_target(tmp_path: Path, node: P
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("sent", "kind"), [(b"x" * 200, ContractError), (b"12345" + b"0" * 64 + b"  -\n", ConfigError)]
-)
+@pytest.mark.parametrize(("sent", "kind"), [(b"x" * 200, ContractError), (b"12345" + b"0" * 64 + b"\n", ConfigError)])
 def test_a_node_that_sends_more_or_something_else_leaves_no_file(
     tmp_path: Path, sent: bytes, kind: type[Exception]
 ) -> None:

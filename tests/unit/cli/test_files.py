@@ -1,0 +1,37 @@
+"""`orchestrator cp`: which side is a node, and what is refused before anything is sent."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import builders
+from tests.unit.conftest import Cli
+
+
+@pytest.fixture(autouse=True)
+def cluster() -> None:
+    builders.deployed()
+
+
+@pytest.mark.parametrize(
+    ("sides", "problem", "remedy"),
+    [
+        (("a", "b"), "a and b are both on this machine", "as in head:/shared/"),
+        (("head:a", "demo-worker-0:b"), "head:a and demo-worker-0:b are both on nodes", "copy it here first"),
+        (("demo-haed:a", "b"), "no node 'demo-haed', did you mean demo-head?", "demo-worker-0"),
+        (("./here:1", "head:b"), "here:1: No such file or directory", ""),
+        (("/a:b", "head:b"), "/a:b: No such file or directory", ""),
+    ],
+)
+def test_sides_that_cannot_be_copied_are_refused(cli: Cli, sides: tuple[str, str], problem: str, remedy: str) -> None:
+    finished = cli("cp", *sides)
+    assert finished.returncode == 2
+    assert problem in finished.stderr
+    assert remedy in finished.stderr
+
+
+def test_a_file_here_that_looks_like_a_node_is_explained(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "data:1").touch()
+    finished = cli("cp", "data:1", "head:b")
+    assert finished.returncode == 2
+    assert "a file here is written ./data:1" in finished.stderr
