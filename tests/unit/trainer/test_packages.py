@@ -224,6 +224,12 @@ def test_a_conflict_of_two_packages_is_told_as_pip_tells_it() -> None:
     assert pip.problem(lines, IMAGE).lines == lines
 
 
+def test_only_what_does_not_fit_the_image_is_a_conflict_with_it() -> None:
+    lines = ["    a 1 depends on numpy<2 and >=1.22", "    b 2 depends on numpy>=1.22"]
+    found = pip.problem([*lines, "    The user requested (constraint) numpy==2.4.6"], IMAGE).conflicts
+    assert [(one.by, one.wanted) for one in found] == [("a 1", "numpy<2,>=1.22")]
+
+
 def test_packages_of_the_same_base_are_taken_over_and_local_code_is_replaced(
     python: Path, shared: Path, offered: Path, tmp_path: Path
 ) -> None:
