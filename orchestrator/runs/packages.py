@@ -59,12 +59,12 @@ def provide(state_dir: StateDir, cluster: Cluster, digest: str, options: Launch,
     title = f"Installing packages of {requirements.source}"
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head, progress.step(title) as step:
         overlay = _sent_and_installed(head, (name, requirements.base(digest)), requirements, step)
-    progress.note(f"{len(overlay.packages)} packages in {DIRECTORY}/{name}: {_listing(overlay)}")
+    progress.note(f"installed in {DIRECTORY}/{name}: {_listing(overlay)}")
     return f"{DIRECTORY}/{name}"
 
 
 def _listing(overlay: Overlay) -> str:
-    return ", ".join(f"{name} {version}" for name, version in overlay.packages.items()) or "the image has them all"
+    return ", ".join(f"{name} {version}" for name, version in overlay.packages.items()) or "nothing: the image has all"
 
 
 def _sent_and_installed(

@@ -182,6 +182,11 @@ def test_passwords_in_urls_are_not_shown(project: Path) -> None:
     assert found().lines[0] == "mine @ https://user:secret@x/mine.whl"
 
 
+def test_hashes_stay_with_their_line_and_are_not_shown(project: Path) -> None:
+    (project / "requirements.txt").write_text("six==1 \\\n    --hash=sha256:00\n")
+    assert (found().asked, found().lines) == (["six==1"], ["six==1     --hash=sha256:00"])
+
+
 def test_variables_get_their_values_on_the_way_to_the_head_alone(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
