@@ -102,7 +102,7 @@ def _request(hashes: tuple[str, str], requirements: Requirements, directory: str
 def _install(head: Session, request: PackagesRequest, step: progress.Step) -> Overlay:
     """Let the head install ``request``. Raises ConfigError, PreflightError or CommandFailed if it cannot."""
     argv = [PYTHON, "-m", PROGRAM, DIRECTORY]
-    with contextlib.closing(head.converse(argv, request.model_dump_json() + "\n")) as lines:
+    with contextlib.closing(head.converse("install packages", argv, request.model_dump_json() + "\n")) as lines:
         for line in lines:
             message = ssh.parsed(PackagesMessage, line, head, "answer of the installation")
             if message.problem:
