@@ -1,5 +1,6 @@
 """Commands that list and remove the Python packages that `run` installed."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.errors import ConfigError
 from orchestrator.runs import control, overlays
 
+MOST_SHOWN = 5  # lines of a requirements file in the table
 Digest = Annotated[str | None, typer.Argument(help="Hash of the packages, or the beginning of it.")]
 All = Annotated[bool, typer.Option("--all", help="Remove all of them.")]
 
@@ -34,7 +36,7 @@ def list_packages(
     if json:
         return output.as_json([{**one.model_dump(), "last_used": used[one.hash]} for one in found])
     rows = [
-        (one.hash, one.source, ", ".join(one.asked), len(one.packages), f"{one.bytes / 1e6:,.1f} MB", _time(one.made),
+        (one.hash, one.source, _listed(one.asked), len(one.packages), f"{one.bytes / 1e6:,.1f} MB", _time(one.made),
          _time(used[one.hash]))
         for one in found
     ]  # fmt: skip
@@ -58,6 +60,11 @@ def remove(
         return output.as_json([overlay.hash for overlay in removed])
     for overlay in removed:
         output.line(f"removed {overlay.hash}, {overlay.bytes / 1e6:,.1f} MB, of {overlay.source}")
+
+
+def _listed(lines: Sequence[str]) -> str:
+    more = [f"and {len(lines) - MOST_SHOWN} more"] if len(lines) > MOST_SHOWN else []
+    return ", ".join([*lines[:MOST_SHOWN], *more])
 
 
 def _time(seconds: float | None) -> str:

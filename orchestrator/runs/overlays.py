@@ -62,8 +62,7 @@ def remove(state_dir: StateDir, head: Session, name: str | None) -> list[Overlay
             listing = f"{command('packages', state_dir.name)} lists them"
             raise ConfigError([f"packages: {shown(name)}: {what}"], listing)
         _require_unused(state_dir, head, {f"{DIRECTORY}/{overlay.hash}" for overlay in chosen})
-        if chosen:
-            _manage(head, [overlay.hash for overlay in chosen])
+        _manage(head, ["--all"] if name is None else [overlay.hash for overlay in chosen])
     return chosen
 
 

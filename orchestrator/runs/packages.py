@@ -58,16 +58,18 @@ def provide(state_dir: StateDir, cluster: Cluster, digest: str, options: Launch,
     control.check_nodes(state_dir, cluster, digest, options)
     title = f"Installing packages of {requirements.source}"
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head, progress.step(title) as step:
-        overlay = _sent_and_installed(head, name, requirements, step)
-    progress.note(f"{len(overlay.packages)} packages in {DIRECTORY}/{name}: {_listing(overlay)}")
+        overlay = _sent_and_installed(head, (name, requirements.base(digest)), requirements, step)
+    progress.note(f"installed in {DIRECTORY}/{name}: {_listing(overlay)}")
     return f"{DIRECTORY}/{name}"
 
 
 def _listing(overlay: Overlay) -> str:
-    return ", ".join(f"{name} {version}" for name, version in overlay.packages.items()) or "the image has them all"
+    return ", ".join(f"{name} {version}" for name, version in overlay.packages.items()) or "nothing: the image has all"
 
 
-def _sent_and_installed(head: Session, name: str, requirements: Requirements, step: progress.Step) -> Overlay:
+def _sent_and_installed(
+    head: Session, hashes: tuple[str, str], requirements: Requirements, step: progress.Step
+) -> Overlay:
     """Send local files to a directory of their own on the head, which goes in the end, and install."""
     directory = f"{DIRECTORY}/.incoming-{secrets.token_hex(8)}"
     try:
@@ -75,16 +77,17 @@ def _sent_and_installed(head: Session, name: str, requirements: Requirements, st
             step.detail(f"sending {len(requirements.files)} files")
             head.must("make room for packages", ["mkdir", "-p", directory])
             head.send(requirements.files, directory)
-        return _install(head, _request(name, requirements, directory), step)
+        return _install(head, _request(hashes, requirements, directory), step)
     finally:
         with contextlib.suppress(Unreachable):
             head.run(["rm", "-rf", directory])
 
 
-def _request(name: str, requirements: Requirements, directory: str) -> PackagesRequest:
+def _request(hashes: tuple[str, str], requirements: Requirements, directory: str) -> PackagesRequest:
     lines, constraints = requirements.sent_to(directory)
     return PackagesRequest(
-        hash=name,
+        hash=hashes[0],
+        base=hashes[1],
         source=requirements.source,
         asked=requirements.asked,
         requirements=lines,
@@ -99,7 +102,7 @@ def _request(name: str, requirements: Requirements, directory: str) -> PackagesR
 def _install(head: Session, request: PackagesRequest, step: progress.Step) -> Overlay:
     """Let the head install ``request``. Raises ConfigError, PreflightError or CommandFailed if it cannot."""
     argv = [PYTHON, "-m", PROGRAM, DIRECTORY]
-    with contextlib.closing(head.converse(argv, request.model_dump_json() + "\n")) as lines:
+    with contextlib.closing(head.converse("install packages", argv, request.model_dump_json() + "\n")) as lines:
         for line in lines:
             message = ssh.parsed(PackagesMessage, line, head, "answer of the installation")
             if message.problem:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ NAMES, WHEELS = ("requirements.txt", "pyproject.toml"), "wheels"
 IMAGE_PYTHON = "3.11"  # Debian 12's
 INDEX = re.compile(r"-[if]\b|--(?:index-url|extra-index-url|find-links)\b")
 VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
+BASE = rf"{WHEELS}/.*|local/\d+/(?:[^/]+\.(?:toml|cfg|txt|whl|zip|gz|bz2|tgz)|setup\.py)"
 TABLE = re.compile(r"^\s*\[\s*(project|build-system)\s*\]", re.MULTILINE)  # Python 3.10 has no parser for TOML
 
 
@@ -38,9 +39,16 @@ class Requirements:
 
     def digest(self, image: str) -> str:
         """Return twelve hexadecimal digits of everything that decides what is installed on the trainer ``image``."""
-        files = {name: _sha256(path) for name, path in self.files.items() if path.resolve() not in self.unhashed}
-        parts = [image, sorted(self.lines), sorted(self.constraints), sorted(files.items()), self.pyproject]
-        return hashlib.sha256(json.dumps([*parts, self.wheels]).encode()).hexdigest()[:12]
+        return self._digest(image, {name for name, path in self.files.items() if path.resolve() not in self.unhashed})
+
+    def base(self, image: str) -> str:
+        """Return a digest that stays if only the code of local packages changes, so that what they need can stay."""
+        return self._digest(image, {name for name in self.files if re.fullmatch(BASE, name)})
+
+    def _digest(self, image: str, names: Iterable[str]) -> str:
+        contents = [(name, _sha256(self.files[name])) for name in sorted(names)]
+        parts = [image, sorted(self.lines), sorted(self.constraints), contents, self.pyproject, self.wheels]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
     def sent_to(self, directory: str) -> tuple[list[str], list[str]]:
         """Return lines and constraints with ``files`` in ``directory`` on the head, and the values of variables."""

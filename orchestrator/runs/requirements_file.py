@@ -14,6 +14,8 @@ COMMENT = re.compile(r"(^|\s+)#.*$")
 OPTION = re.compile(r"(?:-(?P<short>[rce])\s*|--(?P<long>requirement|constraint|editable)(?:\s*=\s*|\s+))(?P<value>.+)")
 PATH = re.compile(r"(?P<path>[^\[;]+?)(?P<rest>\s*(?:\[[^\]]*\])?\s*(?:;.*)?)")
 REMOTE = re.compile(r"[a-z+]+:|[^\s/]+\s*@\s")  # a URL, with or without a name in front
+PASSWORD = re.compile(r"://[^/@\s]+@")
+PER_LINE = re.compile(r"\s+--")  # options of one requirement, such as hashes
 ARCHIVES = (".whl", ".zip", ".tar.gz", ".tar.bz2", ".tgz")
 PROJECT = ("pyproject.toml", "setup.py")
 
@@ -65,7 +67,7 @@ class Reader:
 
     def _add(self, kind: str, value: str, line: str, path: Path, as_constraints: bool) -> None:
         if kind == "e" or not line.startswith("-"):
-            self.asked += [] if as_constraints else [line]
+            self.asked += [] if as_constraints else [PASSWORD.sub("://****@", PER_LINE.split(line)[0])]
             line = self._local(value, path) if _is_local(value, kind == "e") else value
         (self.constraints if as_constraints else self.lines).append(line)
 

@@ -21,6 +21,7 @@ class PackagesRequest(File):
     """
 
     hash: OverlayHash
+    base: OverlayHash
     source: str
     asked: list[str]
     requirements: list[str]
@@ -32,9 +33,13 @@ class PackagesRequest(File):
 
 
 class Overlay(File):
-    """Manifest of a complete overlay: ``packages`` are the installed versions. It is written last."""
+    """Manifest of a complete overlay: ``packages`` are the installed versions. It is written last.
+
+    Overlays with the same ``base`` differ in the code of local packages alone.
+    """
 
     hash: OverlayHash
+    base: OverlayHash
     source: Words
     asked: list[Words]
     packages: dict[PackageName, Words]

@@ -129,12 +129,13 @@ class Session:
             channel.shutdown_write()
             self._require_success(step, argv, channel)
 
-    def converse(self, argv: Sequence[str], text: str, timeout: float = ANSWER_SECONDS) -> Generator[str]:
+    def converse(self, step: str, argv: Sequence[str], text: str, timeout: float = ANSWER_SECONDS) -> Generator[str]:
         """Run ``argv`` with ``text`` on its standard input, which stays open, and yield lines of output as they come.
 
         Its input is closed with the iterator, so that the command notices if this machine no longer waits for it.
 
         Args:
+            step: Purpose of the command, for the error.
             argv: Command; it reads ``text`` without waiting for the end of its input.
             text: Its input.
             timeout: Longest silence in seconds.
@@ -154,7 +155,7 @@ class Session:
                 if len(line) > LINE_BYTES:
                     raise ContractError(f"{self.node} gives a line of more than {LINE_BYTES >> 20} MiB")
                 yield line.decode(errors="replace")
-            self._require_success(Path(argv[0]).name, argv, channel)
+            self._require_success(step, argv, channel)
 
     def send(self, files: Mapping[str, Path], directory: str, on_file: Callable[[int], None] | None = None) -> None:
         """Send local files into a directory on the node; links are followed.

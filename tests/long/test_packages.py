@@ -82,7 +82,7 @@ def test_two_packages_are_installed_once_for_both_ranks_and_later_runs(cli: Cli,
 
 def test_a_notebook_has_a_kernel_with_the_packages(cli: Cli) -> None:
     (overlay,) = listed(cli)
-    environment = on_head(cli, "systemctl", "show", "--property", "Environment", "--value", "notebook").split()
+    environment = on_head(cli, "sudo", "systemctl", "show", "--property", "Environment", "--value", "notebook").split()
     code = KERNEL.replace("KERNEL", repr(overlay["hash"]))
     said = on_head(cli, "env", *environment, "/opt/orchestrator/bin/python", "-c", code)
     assert f"/shared/packages/{overlay['hash']}/lib/" in said

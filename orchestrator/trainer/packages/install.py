@@ -40,10 +40,10 @@ def make(overlay: Path, request: PackagesRequest) -> Overlay:
     if found:
         raise pip.Failed(PackagesProblem(kind="conflict", conflicts=found))
     try:
-        overlays.begin(overlay, image.aliases)
+        overlays.begin(overlay, image.aliases, request.base)
         pip.install(overlay, request, image, lambda line: tell(PackagesMessage(say=line)))
         _require_kept(overlay, image)
-        return overlays.finish(overlay, request.source, request.asked, image.aliases)
+        return overlays.finish(overlay, request, image.aliases)
     except BaseException:
         overlays.remove(overlay)
         raise

@@ -1,6 +1,6 @@
-"""List and remove overlays, as ``python -m orchestrator.trainer.packages.manage DIRECTORY [HASH ...]``.
+"""List and remove overlays, as ``python -m orchestrator.trainer.packages.manage DIRECTORY [HASH ... | --all]``.
 
-Removes the overlays named, and prints those that are left, an :class:`Overlays`.
+Removes the overlays named, or all, unfinished ones too, and prints those that are left, an :class:`Overlays`.
 """
 
 import sys
@@ -9,13 +9,15 @@ from pathlib import Path
 from orchestrator.schema.packages import Overlays
 from orchestrator.trainer.packages import overlays
 
+ALL = "--all"
+
 
 def main(directory: Path, hashes: list[str]) -> None:
     """Remove, and print what is left; end the program if another one changes overlays."""
     if hashes:
         with overlays.locked(directory, _refuse):
-            for name in hashes:
-                overlays.remove(directory / name)
+            for path in overlays.directories(directory) if hashes == [ALL] else (directory / name for name in hashes):
+                overlays.remove(path)
     print(Overlays(overlays=overlays.every(directory)).model_dump_json())
 
 

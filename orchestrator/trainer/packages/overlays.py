@@ -7,6 +7,7 @@ under a lock. So an overlay needs no other name while it is made, and the paths 
 import fcntl
 import json
 import os
+import re
 import shutil
 import sysconfig
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from orchestrator.schema import bounded
-from orchestrator.schema.packages import Overlay
+from orchestrator.schema.packages import Overlay, PackagesRequest
 
 MANIFEST = "packages.json"
 LOCK, KERNELS, INCOMING = ".lock", ".jupyter/kernels", ".incoming-*"
@@ -66,19 +67,36 @@ def read(overlay: Path) -> Overlay | None:
 
 def every(directory: Path) -> list[Overlay]:
     """Return the manifests of all complete overlays, oldest first."""
-    found = [overlay for path in directory.glob("[0-9a-f]*") if (overlay := read(path)) is not None]
+    found = [overlay for path in directories(directory) if (overlay := read(path)) is not None]
     return sorted(found, key=lambda overlay: overlay.made)
 
 
-def begin(overlay: Path, aliases: Mapping[str, str]) -> None:
-    """Make an empty overlay in place of an unfinished one; ``aliases`` are names that count as installed.
+def directories(directory: Path) -> list[Path]:
+    """Return the directories of all overlays, complete or not."""
+    return [path for path in directory.glob("*") if re.fullmatch("[0-9a-f]{12}", path.name)]
 
-    pip and importlib.metadata then find the image's packages too, behind those of the overlay.
+
+def begin(overlay: Path, aliases: Mapping[str, str], base: str) -> None:
+    """Begin an overlay in place of an unfinished one: with the packages of another of the same base, else empty.
+
+    Args:
+        overlay: Directory of the overlay.
+        aliases: Versions of names that count as installed.
+        base: Base of the overlay.
     """
     remove(overlay)
     for left in overlay.parent.glob(INCOMING):
         if time.time() - left.stat().st_mtime > STALE_SECONDS:
             shutil.rmtree(left, ignore_errors=True)
+    same = [other.hash for other in every(overlay.parent) if other.base == base]
+    if same:
+        _copy(overlay.with_name(same[-1]), overlay)
+    else:
+        _create(overlay, aliases)
+
+
+def _create(overlay: Path, aliases: Mapping[str, str]) -> None:
+    """Make an empty overlay. pip and importlib.metadata find the image's packages too, behind those of the overlay."""
     venv.EnvBuilder(with_pip=False, symlinks=True).create(overlay)
     (site(overlay) / IMAGE).write_text(f"import site; site.addsitedir({str(image_site())!r})\n")
     for name, version in aliases.items():
@@ -89,13 +107,29 @@ def begin(overlay: Path, aliases: Mapping[str, str]) -> None:
         (info / "RECORD").touch()
 
 
-def finish(overlay: Path, source: str, asked: list[str], aliases: Mapping[str, str]) -> Overlay:
+def _copy(source: Path, overlay: Path) -> None:
+    """Copy an overlay, its files by hard links: pip replaces files and never changes them. Programs name its path."""
+    shutil.copytree(source, overlay, symlinks=True, copy_function=_link, ignore=shutil.ignore_patterns(MANIFEST))
+    for program in (path for path in (overlay / "bin").iterdir() if path.is_file() and not path.is_symlink()):
+        content, mode = program.read_bytes(), program.stat().st_mode
+        program.unlink()
+        program.write_bytes(content.replace(bytes(source), bytes(overlay)))
+        program.chmod(mode)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copy2(source, target)
+
+
+def finish(overlay: Path, request: PackagesRequest, aliases: Mapping[str, str]) -> Overlay:
     """Write the manifest and the notebook kernel of an overlay whose packages are installed.
 
     Args:
         overlay: Directory of the overlay.
-        source: Name of the file that asks for the packages.
-        asked: Its lines.
+        request: What was asked for.
         aliases: As for :func:`begin`.
 
     Returns:
@@ -103,14 +137,15 @@ def finish(overlay: Path, source: str, asked: list[str], aliases: Mapping[str, s
     """
     manifest = Overlay(
         hash=overlay.name,
-        source=source[:1000],
-        asked=[line[:1000] for line in asked],
+        base=request.base,
+        source=request.source[:1000],
+        asked=[line[:1000] for line in request.asked],
         packages={name: version for name, version in installed(overlay).items() if name not in aliases},
         bytes=_size(overlay),
         made=time.time(),
     )
     manifest.write(overlay / MANIFEST)
-    _write_kernel(overlay, source)
+    _write_kernel(overlay, manifest.source)
     return manifest
 
 

@@ -10,8 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from packaging.utils import canonicalize_name
-
 from orchestrator.schema.packages import PackageConflict, PackagesProblem, PackagesRequest
 from orchestrator.trainer.packages import overlays
 from orchestrator.trainer.packages.protected import Protected, conflict, requirement
@@ -136,4 +134,4 @@ def _conflicts(lines: Sequence[str], image: Protected) -> list[PackageConflict]:
     """Return what asks for other versions of protected packages, as pip lists it at the end of a failed search."""
     causes = [cause for line in lines if (cause := DEPENDS.fullmatch(line)) and not cause["constraint"]]
     needs = [(cause["by"], need) for cause in causes if (need := requirement(cause["need"].replace(" and ", ",")))]
-    return [conflict(image, need, by) for by, need in needs if canonicalize_name(need.name) in image.needed_by]
+    return [found for by, need in needs if (found := conflict(image, need, by)) is not None]

@@ -61,13 +61,21 @@ def _needs(root: str, found: Mapping[str, metadata.Distribution]) -> Iterator[tu
     seen, left = {root}, [root]
     yield root, ""
     while left:
-        for text in found[left.pop()].requires or []:
+        dist = found[left.pop()]
+        # What is installed of a framework's extras, as the libraries of CUDA, belongs to it.
+        extras = dist.metadata.get_all("Provides-Extra", []) if dist is found[root] else []
+        for text in dist.requires or []:
             need = Requirement(text)
             name = canonicalize_name(need.name)
-            if name in found and (need.marker is None or need.marker.evaluate({"extra": ""})):
+            if name in found and _is_meant(need, extras):
                 yield name, str(need.specifier)
                 left += [name] if name not in seen else []
                 seen.add(name)
+
+
+def _is_meant(need: Requirement, extras: Sequence[str] = ()) -> bool:
+    """Tell whether ``need`` is meant for this machine, as it is or for one of ``extras``."""
+    return need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in ("", *extras))
 
 
 def _is_compiled(dist: metadata.Distribution) -> bool:
@@ -77,24 +85,20 @@ def _is_compiled(dist: metadata.Distribution) -> bool:
 def conflicts(lines: Sequence[str], image: Protected) -> list[PackageConflict]:
     """Return the lines that ask for a package that ``image`` has in another version, or for its source."""
     asked = [need for line in lines if (need := requirement(line)) is not None]
-    return [
-        conflict(image, need, None)
-        for need in asked
-        if (version := image.exact.get(canonicalize_name(need.name)))
-        and (need.url or not need.specifier.contains(version, prereleases=True))
-    ]
+    found = [conflict(image, need, None) for need in asked if canonicalize_name(need.name) in image.exact]
+    return [one for one in found if one is not None]
 
 
-def conflict(image: Protected, need: Requirement, by: str | None) -> PackageConflict:
-    """Describe that ``need``, of the package ``by`` or of the user, does not fit the image."""
+def conflict(image: Protected, need: Requirement, by: str | None) -> PackageConflict | None:
+    """Return the conflict of ``need``, of the package ``by`` or of the user, with a package of the image, if any."""
     name = canonicalize_name(need.name)
-    return PackageConflict(
-        name=name,
-        wanted=str(need)[:1000],
-        by=by,
-        installed=image.exact.get(name) or metadata.version(name),
-        needed_by=image.needed_by[name],
-    )
+    if name not in image.needed_by:
+        return None
+    installed = image.exact.get(name) or metadata.version(name)
+    if need.url is None and need.specifier.contains(installed, prereleases=True):
+        return None
+    wanted, needed_by = str(need)[:1000], image.needed_by[name]
+    return PackageConflict(name=name, wanted=wanted, by=by, installed=installed, needed_by=needed_by)
 
 
 def requirement(line: str) -> Requirement | None:
@@ -103,4 +107,4 @@ def requirement(line: str) -> Requirement | None:
         need = Requirement(line.partition(" --")[0])
     except InvalidRequirement:
         return None
-    return need if need.marker is None or need.marker.evaluate({"extra": ""}) else None
+    return need if _is_meant(need) else None

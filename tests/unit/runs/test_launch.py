@@ -44,6 +44,11 @@ ENVIRONMENT = {
 }
 
 
+def test_packages_of_the_user_come_before_those_of_the_image() -> None:
+    path = launch.environment(builders.run(packages="/shared/packages/0123456789ab"))["PATH"]
+    assert path == f"/shared/packages/0123456789ab/bin:{ENVIRONMENT['PATH']}"
+
+
 def test_horovodrun_is_launched_over_gloo() -> None:
     assert horovod.command(builders.run()) == HOROVODRUN
 

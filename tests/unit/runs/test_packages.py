@@ -26,7 +26,13 @@ ASKED = Requirements("requirements.txt", ["emoji"], ["emoji"])
 
 def overlay(name: str = HASH) -> Overlay:
     return Overlay(
-        hash=name, source="requirements.txt", asked=["emoji"], packages={"emoji": "2"}, bytes=1 << 20, made=1.0
+        hash=name,
+        base=name,
+        source="requirements.txt",
+        asked=["emoji"],
+        packages={"emoji": "2"},
+        bytes=1 << 20,
+        made=1.0,
     )
 
 
@@ -38,7 +44,7 @@ def answering(*messages: PackagesMessage | str) -> ssh_stand_in.Answer:
 
 def install(*messages: PackagesMessage | str) -> Overlay:
     with ssh_stand_in.session(answering(*messages)) as head:
-        request = packages._request(HASH, ASKED, "/shared/packages/.incoming-1")
+        request = packages._request((HASH, HASH), ASKED, "/shared/packages/.incoming-1")
         return packages._install(head, request, Step("Installing"))
 
 
@@ -98,7 +104,7 @@ def test_passwords_of_the_index_travel_on_standard_input_alone(monkeypatch: pyte
         return (PackagesMessage(overlay=overlay()).model_dump_json(exclude_none=True) + "\n").encode()
 
     with ssh_stand_in.session(answer) as head:
-        request = packages._request(HASH, ASKED, "/there")
+        request = packages._request((HASH, HASH), ASKED, "/there")
         packages._install(head, request, Step("Installing"))
     assert request.environment["PIP_INDEX_URL"] == "https://user:secret@index.example/simple"
     assert "secret" not in str(commands)
@@ -106,7 +112,7 @@ def test_passwords_of_the_index_travel_on_standard_input_alone(monkeypatch: pyte
 
 def test_wheels_are_installed_without_any_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "https://index.example/simple")
-    request = packages._request(HASH, Requirements("requirements.txt", wheels=True), "/there")
+    request = packages._request((HASH, HASH), Requirements("requirements.txt", wheels=True), "/there")
     assert (request.wheels, request.environment) == ("/there/wheels", {})
 
 
@@ -126,7 +132,7 @@ def head() -> Iterator[tuple[Session, list[str]]]:
 
 
 def removals(commands: list[str]) -> list[str]:
-    return [word for command in commands for word in command.split() if word in (HASH, OTHER)]
+    return [word for command in commands for word in command.split() if word in (HASH, OTHER, "--all")]
 
 
 @pytest.mark.parametrize(("name", "removed"), [(HASH, [HASH]), (OTHER[-12:], [OTHER]), (None, [HASH, OTHER])])
@@ -136,7 +142,7 @@ def test_overlays_are_removed_by_hash_or_all(
     state_dir = state.for_cluster("demo")
     store.save(state_dir, builders.run())
     assert [one.hash for one in overlays.remove(state_dir, head[0], name)] == removed
-    assert removals(head[1]) == removed
+    assert removals(head[1]) == (["--all"] if name is None else removed)
 
 
 @pytest.mark.parametrize("name", ["0123456789", "fff", ""])

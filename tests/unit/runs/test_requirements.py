@@ -166,6 +166,27 @@ def test_the_digest_stays_when_comments_order_or_the_script_change(project: Path
     assert {*reader, found(Path("reqs.txt")).digest(IMAGE)} == {reader[0]}
 
 
+def test_the_base_changes_with_the_description_of_a_local_package_and_not_with_its_code(project: Path) -> None:
+    (project / "pyproject.toml").write_text(BUILT)
+    before = found()
+    base = before.base(IMAGE)
+    (project / "src" / "mine" / "__init__.py").write_text("NUMBER = 2\n")
+    assert found().base(IMAGE) == base
+    (project / "pyproject.toml").write_text(f"{BUILT}version = '2'\n")
+    assert len({base, found().base(IMAGE), found().base("another image")}) == 3
+
+
+def test_passwords_in_urls_are_not_shown(project: Path) -> None:
+    (project / "requirements.txt").write_text("mine @ https://user:secret@x/mine.whl\n-i https://user:secret@x\n")
+    assert found().asked == ["mine @ https://****@x/mine.whl"]
+    assert found().lines[0] == "mine @ https://user:secret@x/mine.whl"
+
+
+def test_hashes_stay_with_their_line_and_are_not_shown(project: Path) -> None:
+    (project / "requirements.txt").write_text("six==1 \\\n    --hash=sha256:00\n")
+    assert (found().asked, found().lines) == (["six==1"], ["six==1     --hash=sha256:00"])
+
+
 def test_variables_get_their_values_on_the_way_to_the_head_alone(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def offered(tmp_path: Path) -> Path:
 def request(offered: Path | None, *lines: str, **changes: Any) -> str:
     values: dict[str, Any] = {
         "hash": HASH,
+        "base": HASH,
         "source": "requirements.txt",
         "asked": list(lines),
         "requirements": list(lines),
@@ -223,6 +224,31 @@ def test_a_conflict_of_two_packages_is_told_as_pip_tells_it() -> None:
     assert pip.problem(lines, IMAGE).lines == lines
 
 
+def test_only_what_does_not_fit_the_image_is_a_conflict_with_it() -> None:
+    lines = ["    a 1 depends on numpy<2 and >=1.22", "    b 2 depends on numpy>=1.22"]
+    found = pip.problem([*lines, "    The user requested (constraint) numpy==2.4.6"], IMAGE).conflicts
+    assert [(one.by, one.wanted) for one in found] == [("a 1", "numpy<2,>=1.22")]
+
+
+def test_packages_of_the_same_base_are_taken_over_and_local_code_is_replaced(
+    python: Path, shared: Path, offered: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for directory, version in ((first, "1.0"), (second, "2.0")):
+        directory.mkdir()
+        wheels.wheel(directory, "local", version, ["other"], program=True)
+    installed(python, shared, request(offered, "mine", f"{first}/local-1.0-py3-none-any.whl"))
+    (offered / "other-2.0-py3-none-any.whl").unlink()  # it is not needed again
+    wanted = request(offered, "mine", f"{second}/local-2.0-py3-none-any.whl", hash="f" * 12)
+    assert installed(python, shared, wanted).packages == {"local": "2.0", "mine": "1.0", "other": "2.0"}
+    said = [
+        subprocess.run([f"{shared}/{name}/bin/local"], capture_output=True, text=True, check=True).stdout.strip()
+        for name in (HASH, "f" * 12)
+    ]
+    assert said == ["1.0", "2.0"]
+    assert (shared / ("f" * 12) / "bin" / "mine").read_text().startswith(f"#!{shared}/{'f' * 12}/bin/python")
+
+
 def manage(python: Path, shared: Path, *hashes: str) -> list[str]:
     argv = [str(python), "-m", f"{ROOM}.manage", str(shared), *hashes]
     said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
@@ -238,6 +264,8 @@ def test_overlays_are_listed_and_removed_with_their_kernels(python: Path, shared
     assert manage(python, shared, HASH) == ["f" * 12]
     assert [path.name for path in (shared / ".jupyter" / "kernels").iterdir()] == ["f" * 12]
     assert not (shared / HASH).exists()
+    assert manage(python, shared, "--all") == []
+    assert [path.name for path in shared.iterdir() if not path.name.startswith(".")] == []
 
 
 def test_nothing_is_removed_while_packages_are_being_installed(python: Path, shared: Path) -> None:
