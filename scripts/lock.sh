@@ -21,6 +21,7 @@ image='--python-version 3.11 --only-binary :all:' # Debian 12's
   for part in command.txt=pyproject.toml build.txt=requirements/build.in; do
     lock "requirements/${part%=*}" $control "$@" --constraint requirements/development.txt "${part#*=}"
   done
+  lock requirements/horovod-suite.txt $image "$@" requirements/horovod-suite.in
   lock docker/cuda.txt $image "$@" --no-deps requirements/cuda.in
   lock docker/requirements-tensorflow-cpu.txt $image "$@" --override requirements/tensorflow-cpu.override \
     requirements/image.in requirements/tensorflow.in requirements/tensorflow-cpu.in

@@ -66,6 +66,7 @@ INPUTS = {
     "docker/requirements-tensorflow-gpu.txt": (image("tensorflow", "tensorflow-gpu"), IMAGE),
     "docker/requirements-pytorch-cpu.txt": (image("pytorch"), IMAGE),
     "docker/requirements-pytorch-gpu.txt": (image("pytorch"), IMAGE),
+    "requirements/horovod-suite.txt": (lines("requirements/horovod-suite.in"), IMAGE),
     "docker/cuda.txt": (lines("requirements/cuda.in"), IMAGE),
 }
 
