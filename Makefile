@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install hooks release lock demo test test-long test-pytorch check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link docs clean
+.PHONY: help setup install hooks release lock demo test test-long test-pytorch horovod-suite horovod-examples check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link docs clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -78,6 +78,12 @@ test-long: install .venv/installed-dev ## what takes minutes each: data, monitor
 test-pytorch: install .venv/installed-dev ## the image with PyTorch: build it, test it inside, and deploy two local nodes of it
 	$(DOCKER) $(BIN)/python -m tests.images pytorch
 	$(PYTEST) --exitfirst --durations 15 tests/pytorch
+
+horovod-suite: install .venv/installed-dev ## Horovod's own tests in the images (HOROVOD_SOURCE=DIR, 1 h; ARGS='--only NAME'); writes build/horovod-suite.md
+	$(DOCKER) $(BIN)/python -m tests.horovod_suite $(ARGS)
+
+horovod-examples: install .venv/installed-dev ## Horovod's examples, unchanged, on two local nodes (HOROVOD_SOURCE=DIR, 30 min); writes build/horovod-examples.md
+	$(DOCKER) $(BIN)/python -m tests.horovod_suite.examples $(ARGS)
 
 fuzz: install .venv/installed-dev ## 10,000 damaged files for each loader: any bytes, any value at any key, any cut
 	$(PYTEST) $(SIDE_BY_SIDE) 2 --hypothesis-profile fuzz --timeout 14400 tests/unit/*/test_fuzz_*.py

@@ -24,6 +24,7 @@ image='--python-version 3.11 --only-binary :all:' # Debian 12's
   for framework in tensorflow pytorch; do
     lock "docker/cuda-$framework.txt" $image "$@" --no-deps "requirements/cuda-$framework.in"
   done
+  lock requirements/horovod-suite.txt $image "$@" requirements/horovod-suite.in
   lock docker/requirements-tensorflow-cpu.txt $image "$@" --override requirements/tensorflow-cpu.override \
     requirements/image.in requirements/tensorflow.in requirements/tensorflow-cpu.in
   lock docker/requirements-tensorflow-gpu.txt $image "$@" \

@@ -68,6 +68,7 @@ INPUTS = {
     "docker/requirements-pytorch-gpu.txt": (image("pytorch"), IMAGE),
     "docker/cuda-tensorflow.txt": (lines("requirements/cuda-tensorflow.in"), IMAGE),
     "docker/cuda-pytorch.txt": (lines("requirements/cuda-pytorch.in"), IMAGE),
+    "requirements/horovod-suite.txt": (lines("requirements/horovod-suite.in"), IMAGE),
 }
 
 

@@ -1,0 +1,85 @@
+"""Run Horovod's own tests inside the image: ``make horovod-suite HOROVOD_SOURCE=DIR`` writes build/horovod-suite.md."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from orchestrator.config import Config, Framework
+from orchestrator.docker import build, context
+from orchestrator.docker.engine import Engine
+from tests.horovod_suite import container, plan, reasons, results, table
+from tests.horovod_suite.container import Suite
+from tests.horovod_suite.plan import Run
+
+ROOT = Path(__file__).parents[2]
+OUTPUT = ROOT / "build" / "horovod-suite"
+TABLE = OUTPUT.with_suffix(".md")
+UPSTREAM = "https://github.com/horovod/horovod, tag v0.28.1"
+
+
+def main() -> None:
+    """Run what is asked for, and write the table of all results that are there; fail if a failure has no reason."""
+    asked = _arguments()
+    source = horovod_source("horovod-suite")
+    runs, engine = list(plan.runs(source)), Engine()
+    chosen = [run for run in runs if asked.only in run.name and not reasons.excluded(run.file)]
+    frameworks = dict.fromkeys(run.framework for run in chosen)
+    images = {framework: asked.image or _image(engine, framework) for framework in frameworks}
+    for run in chosen:
+        _execute(engine, Suite(source, _packages(), images, OUTPUT), run)
+    ran = table.found(runs, OUTPUT)
+    TABLE.write_text(table.text(runs, ran))
+    unknown = sum(len(each.unknown()) for each in ran)
+    sys.exit(f"{unknown} failures have no known reason: {TABLE}" if unknown else 0)
+
+
+def horovod_source(target: str) -> Path:
+    """Return the directory with Horovod's sources that HOROVOD_SOURCE names; exit if it has none, for a make target."""
+    source = Path(os.environ.get("HOROVOD_SOURCE") or "-").resolve()
+    if not (source / "test" / "parallel").is_dir():
+        sys.exit(
+            f"HOROVOD_SOURCE={os.environ.get('HOROVOD_SOURCE', '')}: no directory with test/ and examples/ of Horovod; "
+            f"get its sources ({UPSTREAM}) and run `make {target} HOROVOD_SOURCE=DIR`"
+        )
+    return source
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="part of a run's name, as in the table")
+    parser.add_argument("--image", help="image to test, that of the sources here by default")
+    return parser.parse_args()
+
+
+def _image(engine: Engine, framework: Framework) -> str:
+    """Return the tag of the node image, which is built if it is not there."""
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    variant = context.variant(Config(framework=framework))
+    return build.ensure(engine, "node", variant, OUTPUT / f"image-{framework}.log")
+
+
+def _packages() -> Path:
+    """Install what the tests import, for the image's Python and not into the image."""
+    packages = OUTPUT / "packages"
+    if not packages.exists():
+        options = ["--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--python-version", "3.11"]
+        wanted = str(ROOT / "requirements" / "horovod-suite.txt")
+        pip = [sys.executable, "-m", "pip", "install", *options, "--target", str(packages), "--requirement", wanted]
+        subprocess.run(pip, check=True)
+    return packages
+
+
+def _execute(engine: Engine, suite: Suite, run: Run) -> None:
+    print(run.name, flush=True)
+    shutil.rmtree(suite.output / run.name, ignore_errors=True)
+    found = container.execute(engine, suite, run)
+    results.save(suite.output / f"{run.name}.json", found)
+    outcomes = [result.outcome for result in found.values()]
+    print("  " + ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in results.WORST_FIRST), flush=True)
+
+
+if __name__ == "__main__":
+    main()
