@@ -1,0 +1,90 @@
+"""Launchers of PyTorch's scripts: one unmodified script under each of them, and a cluster of Ray for a run."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import launchers
+from tests.e2e.command import Cli, docker
+from tests.e2e.launchers import Nodes
+from tests.pytorch.conftest import CLUSTER
+
+SCRIPTS = Path(__file__).parent / "scripts"
+DDP, RAY = SCRIPTS / "ddp.py", SCRIPTS / "ray_train" / "train.py"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def deployed(cli: Cli) -> Iterator[None]:
+    cli("deploy", "--framework", "pytorch", "--nodes", "2", "--no-monitoring", cluster=CLUSTER)
+    yield
+    cli("teardown", "--discard-runs", cluster=CLUSTER)
+
+
+@pytest.fixture
+def torchrun(cli: Cli) -> Nodes:
+    return Nodes(cli, CLUSTER, "torchrun")
+
+
+@pytest.fixture
+def ray(cli: Cli) -> Nodes:
+    return Nodes(cli, CLUSTER, "auto")
+
+
+def test_every_rank_of_torchrun_knows_its_place(torchrun: Nodes) -> None:
+    launchers.require_environment(torchrun)
+
+
+def test_a_rank_of_torchrun_that_raises_is_named(torchrun: Nodes) -> None:
+    launchers.require_failure_named(torchrun)
+
+
+def test_a_rank_of_torchrun_that_is_killed_is_named_within_a_minute(torchrun: Nodes) -> None:
+    launchers.require_killed_rank_named(torchrun)
+
+
+def test_a_run_of_torchrun_that_is_stopped_leaves_no_process(torchrun: Nodes) -> None:
+    launchers.require_stopped(torchrun)
+
+
+def test_one_script_has_the_same_losses_under_every_launcher(cli: Cli) -> None:
+    losses = {}
+    for launcher in ("auto", "horovod", "plain", "mpirun"):
+        said = Nodes(cli, CLUSTER, launcher).run(DDP)
+        losses[launcher] = re.findall("^loss (.*)$", said.stdout, re.MULTILINE)
+        assert launcher != "auto" or "launcher: torchrun (the script imports torch.distributed" in said.stderr
+    assert len(losses["auto"]) == 16
+    assert float(losses["auto"][-1]) < float(losses["auto"][0])
+    assert [each for each in losses.values() if each != losses["auto"]] == []
+
+
+def test_ray_spreads_workers_over_the_nodes_with_the_packages_of_the_script(ray: Nodes) -> None:
+    said = ray.run(RAY, "--env", "TOKEN=moon")
+    assert "launcher: ray (the script imports ray" in said.stderr
+    for number, node in enumerate((ray.head, ray.worker)):
+        assert f"worker {number} on {node} with moon" in said.stdout
+    assert "trained by Ray" in said.stdout
+    assert ray.left() == []
+
+
+def test_a_worker_of_ray_that_raises_is_named(ray: Nodes) -> None:
+    said = ray.run(RAY, arguments=["--fail"], code=1).stderr
+    assert f"rank 1 on {ray.worker} raised an error" in said
+    assert "ValueError: the moon is in the wrong house" in said
+    assert ray.left() == []
+
+
+def test_a_worker_of_ray_that_is_killed_is_named_within_a_minute(ray: Nodes) -> None:
+    words = ("run", "--", "python", str(RAY), "--wait")
+    with ray.cli.start(*words, cluster=CLUSTER) as run:
+        assert run.stdout
+        next(line for line in run.stdout if f"worker 1 on {ray.worker}" in line)
+        docker("exec", ray.worker, "pkill", "-9", "-f", "^ray::RayTrainWorker")
+        killed = time.monotonic()
+        said = run.communicate(timeout=launchers.KILLED_SECONDS)[0]
+        assert run.returncode == 1, said
+        assert time.monotonic() - killed < launchers.KILLED_SECONDS
+    assert f"rank 1 on {ray.worker} raised an error" in said
+    assert ray.left() == []
