@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.cluster import PYTHON
 from tests.e2e.command import Cli
-from tests.pytorch.conftest import CLUSTER
+from tests.pytorch.conftest import CLUSTER, HEAD
 
 # An image as others build it: Python, TensorFlow and Horovod in a place of its own, and nothing of the worker side.
 ELSEWHERE = """
@@ -48,6 +48,5 @@ def test_an_image_that_cannot_be_used_is_refused_with_the_reason(
 def test_nodes_have_the_image_of_a_dockerfile_and_the_worker_side(cli: Cli, tmp_path: Path) -> None:
     deploy(cli, dockerfile(tmp_path, ELSEWHERE))
     assert cli.json("check", cluster=CLUSTER)["expected_sum"] == 3.0
-    head = cli.json("status", cluster=CLUSTER)["cluster"]["head"]
-    said = cli("ssh", head, "--", PYTHON, "-c", "import sys; print(sys.prefix)", cluster=CLUSTER)
+    said = cli("ssh", HEAD, "--", PYTHON, "-c", "import sys; print(sys.prefix)", cluster=CLUSTER)
     assert said.stdout == "/opt/mine\n"
