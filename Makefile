@@ -56,7 +56,7 @@ check: install .venv/installed-dev ## lint, types, formats, spelling, links: eve
 	$(BIN)/mypy
 	PATH=$(CURDIR)/$(BIN):$$PATH; $$(command -v terraform || command -v tofu) fmt -check -recursive terraform
 	PATH=$(CURDIR)/$(BIN):$$PATH ansible-lint --offline --profile production ansible
-	$(BIN)/hadolint docker/Dockerfile
+	$(BIN)/hadolint docker/Dockerfile docker/own.Dockerfile
 	$(BIN)/codespell
 	$(BIN)/rumdl check --no-cache .
 	$(MKDOCS) build --strict --quiet
@@ -75,7 +75,7 @@ test-long: install .venv/installed-dev ## what takes minutes each: data, monitor
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) --exitfirst --durations 15 tests/long
 
-test-pytorch: install .venv/installed-dev ## the image with PyTorch: build it, test it inside, and deploy two local nodes of it
+test-pytorch: install .venv/installed-dev ## the image with PyTorch: build it, test it inside, deploy local nodes of it; and images of your own
 	$(DOCKER) $(BIN)/python -m tests.images pytorch
 	$(PYTEST) --exitfirst --durations 15 tests/pytorch
 

@@ -29,6 +29,7 @@ LOCKS = {
     "PyTorch's GPU image": "docker/requirements-pytorch-gpu.txt",
     "build of TensorFlow's GPU image": "docker/cuda-tensorflow.txt",
     "build of PyTorch's GPU image": "docker/cuda-pytorch.txt",
+    "images of your own": "docker/requirements-worker.txt",
     "images": "docker/horovod.txt",
 }
 

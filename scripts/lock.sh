@@ -31,5 +31,6 @@ image='--python-version 3.11 --only-binary :all:' # Debian 12's
     requirements/image.in requirements/tensorflow.in requirements/tensorflow-gpu.in
   lock docker/requirements-pytorch-cpu.txt $image "$@" --excludes requirements/pytorch-cpu.excludes \
     requirements/image.in requirements/pytorch.in
+  lock docker/requirements-worker.txt $image "$@" requirements/worker.in
   lock docker/requirements-pytorch-gpu.txt $image "$@" requirements/image.in requirements/pytorch.in
 }

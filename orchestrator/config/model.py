@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
@@ -30,6 +31,12 @@ class Config(Section):
     framework: Framework = Field(
         "tensorflow", description="what the nodes' image has: tensorflow or pytorch; `train` needs tensorflow"
     )
+    image: str | None = Field(
+        None,
+        min_length=1,
+        description="image of your own for the nodes, by its name, or the path of a Dockerfile on top of the project's;"
+        " default: the project's",
+    )
     allow_from: list[IPv4Network] | None = Field(
         None, min_length=1, description="networks that may ssh into a cloud's nodes; default: this machine's address"
     )
@@ -50,6 +57,12 @@ class Config(Section):
     monitoring: Monitoring = Monitoring()
     launch: Launch = Launch()
     train: Train = Train()
+
+    @field_validator("image")
+    @classmethod
+    def _absolute(cls, image: str | None) -> str | None:
+        """Return the absolute path of a Dockerfile, and the name of an image as it is."""
+        return str(Path(image).expanduser().absolute()) if image and Path(image).expanduser().is_file() else image
 
     @field_validator("name")
     @classmethod

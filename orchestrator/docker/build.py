@@ -6,7 +6,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -54,16 +54,38 @@ def ensure(engine: Engine, target: str, variant: Variant, log: Path) -> str:
     if free is not None and free < needed:
         raise _disk_full(engine, f"{free / 2**30:.1f} GiB free, the images need {needed >> 30}")
     with context.context() as archive:
+        own = _own(engine, variant, log) if variant.own else None
         arguments = {
-            "BASE": _base(engine, variant.base_image, log),
+            "BASE": own or _base(engine, variant.base_image, log),
             "FRAMEWORK": variant.framework,
             "ACCELERATOR": variant.accelerator,
             "DIGEST": context.digest(variant),
             **context.host_settings(),
         }
-        minutes = USUALLY[variant.accelerator]
+        dockerfile, minutes = ("own.Dockerfile", "two") if own else ("Dockerfile", USUALLY[variant.accelerator])
         with progress.step(f"Building image {name} (once; about {minutes} minutes on 2 cores)") as step:
-            _Build(engine, log, step).follow(engine.build(archive, name, target, arguments))
+            _Build(engine, log, step).follow(engine.build(archive, name, target, arguments, dockerfile))
+    return name
+
+
+def _own(engine: Engine, variant: Variant, log: Path) -> str:
+    """Return the user's image: a local one, else pulled, or built from the user's Dockerfile on top of ours."""
+    name = context.own_tag(variant.dockerfile) if variant.dockerfile else str(variant.own)
+    if engine.has_image(name):
+        return name
+    if not variant.dockerfile:
+        with progress.step(f"Pulling {name}"):
+            if not engine.pull(name):
+                raise PreflightError(
+                    f"image: this Docker Engine has no {name}, and no registry has it", "check the name"
+                )
+        return name
+    arguments = {"BASE": ensure(engine, "trainer", replace(variant, own=None), log), **context.host_settings()}
+    with (
+        context.context(variant.dockerfile) as archive,
+        progress.step(f"Building image {name} of {variant.dockerfile}") as step,
+    ):
+        _Build(engine, log, step).follow(engine.build(archive, name, None, arguments, variant.dockerfile.name))
     return name
 
 

@@ -5,7 +5,7 @@ import os
 import ssl
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +27,20 @@ PASSED_ON_AS_IS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 
 @dataclass(frozen=True)
 class Variant:
-    """What distinguishes images that are built from the same Dockerfile. ``accelerator`` is "cpu" or "gpu"."""
+    """What distinguishes images that are built from the same files.
+
+    ``accelerator`` is "cpu" or "gpu"; ``own`` is the user's image, by its name or as the absolute path of a Dockerfile.
+    """
 
     base_image: str
     framework: Framework = "tensorflow"
     accelerator: str = "cpu"
+    own: str | None = None
+
+    @property
+    def dockerfile(self) -> Path | None:
+        """The Dockerfile of the user's image, if it is not an image that exists already."""
+        return Path(self.own) if self.own and Path(self.own).is_absolute() else None
 
     def __str__(self) -> str:
         return f"{self.framework}-{self.accelerator}"
@@ -39,7 +48,7 @@ class Variant:
 
 def variant(config: Config, accelerator: str = "cpu") -> Variant:
     """Return the variant that the nodes of ``config`` need, whose GPUs, if any, use ``accelerator``."""
-    return Variant(config.local.base_image, config.framework, accelerator)
+    return Variant(config.local.base_image, config.framework, accelerator, config.image)
 
 
 def tag(target: str, variant: Variant) -> str:
@@ -52,8 +61,18 @@ def digest(variant: Variant) -> str:
 
     The host's CA bundle and proxy are left out: they affect how the build downloads its packages, not which ones.
     """
-    content = hashlib.sha256(f"{variant.base_image}\0{variant}".encode())
-    for name, path in inputs():
+    own = own_tag(variant.dockerfile) if variant.dockerfile else variant.own or ""
+    return _digest(inputs(), variant.base_image, str(variant), own)
+
+
+def own_tag(dockerfile: Path) -> str:
+    """Return the tag of the image of a user's Dockerfile, which holds a digest of all files in its directory."""
+    return f"orchestrator-own:{_digest(own_inputs(dockerfile), dockerfile.name)}"
+
+
+def _digest(files: Iterable[tuple[str, Path]], *words: str) -> str:
+    content = hashlib.sha256("\0".join(words).encode())
+    for name, path in files:
         content.update(f"\0{name}\0{_mode(path.stat().st_mode):o}\0".encode() + path.read_bytes())
     return content.hexdigest()[:12]
 
@@ -69,14 +88,30 @@ def inputs() -> Iterator[tuple[str, Path]]:
             yield f"orchestrator/{path.relative_to(assets.PACKAGE)}", path
 
 
+def own_inputs(dockerfile: Path) -> Iterator[tuple[str, Path]]:
+    """Yield (name in the build context, local file) of all files in the directory of a user's Dockerfile.
+
+    Raises:
+        PreflightError: The Dockerfile is gone.
+    """
+    if not dockerfile.is_file():
+        raise PreflightError(f"image: {dockerfile}: no such file", "correct the path, or name an image")
+    directory = dockerfile.parent
+    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+        if not path.relative_to(directory).parts[0].startswith(".git"):
+            yield str(path.relative_to(directory)), path
+
+
 @contextmanager
-def context() -> Iterator[IO[bytes]]:
-    """Create the build context as a tar archive, with the CA bundle that this machine trusts."""
+def context(dockerfile: Path | None = None) -> Iterator[IO[bytes]]:
+    """Create the build context as a tar archive: of a user's Dockerfile, else ours, with this machine's CA bundle."""
+    files = list(own_inputs(dockerfile) if dockerfile else inputs())
     with tempfile.TemporaryFile() as file:
         with tarfile.open(fileobj=file, mode="w") as archive:
-            for name, path in inputs():
+            for name, path in files:
                 archive.add(path, arcname=name, filter=_for_all)
-            archive.add(ca_bundle(), arcname="ca-bundle.crt", filter=_for_all)
+            if not dockerfile:
+                archive.add(ca_bundle(), arcname="ca-bundle.crt", filter=_for_all)
         file.seek(0)
         yield file
 

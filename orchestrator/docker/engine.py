@@ -155,15 +155,21 @@ class Engine:
             self.patient.api.import_image_from_data(archive.read(), repository=repository, tag=version)
 
     def build(
-        self, context: IO[bytes], tag: str, target: str, arguments: Mapping[str, str]
+        self,
+        context: IO[bytes],
+        tag: str,
+        target: str | None,
+        arguments: Mapping[str, str],
+        dockerfile: str = "Dockerfile",
     ) -> Iterator[dict[str, Any]]:
         """Build an image; closing the iterator ends the build.
 
         Args:
             context: Build context, a tar archive with the Dockerfile.
             tag: Tag of the image.
-            target: Target in the Dockerfile.
+            target: Target in the Dockerfile; None for its last stage.
             arguments: Build arguments by name.
+            dockerfile: Name of the Dockerfile in the context.
 
         Yields:
             The engine's messages, with the key "stream" or "error".
@@ -177,6 +183,7 @@ class Engine:
                 custom_context=True,
                 tag=tag,
                 target=target,
+                dockerfile=dockerfile,
                 buildargs=dict(arguments),
                 network_mode="host",  # for this machine's MTU, and a proxy on its localhost
                 rm=True,

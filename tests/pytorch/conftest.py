@@ -13,6 +13,7 @@ from tests.e2e.command import Cli
 
 __all__ = ["in_image"]
 CLUSTER = "e2e-pytorch"
+HEAD = f"{CLUSTER}-head"
 
 
 @pytest.fixture(scope="session")

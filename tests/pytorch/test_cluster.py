@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.cluster import PYTHON
 from tests.e2e.command import Cli
-from tests.pytorch.conftest import CLUSTER
+from tests.pytorch.conftest import CLUSTER, HEAD
 
 SCRIPT = Path(__file__).parent / "scripts" / "synthetic_benchmark.py"
 TRAINER = (("train", "lenet", "--dataset", "mnist"), ("data", "prepare", "imagenet"), ("data", "stage"))
@@ -37,10 +37,9 @@ def test_the_trainer_is_refused_before_anything_starts(cli: Cli, words: tuple[st
 
 def test_another_framework_comes_by_a_deploy_and_keeps_what_is_shared(cli: Cli) -> None:
     """And back: the last image is that of PyTorch."""
-    head = cli.json("status", cluster=CLUSTER)["cluster"]["head"]
-    cli("ssh", head, "--", "cp", "/etc/hostname", "/shared/proof", cluster=CLUSTER)
+    cli("ssh", HEAD, "--", "cp", "/etc/hostname", "/shared/proof", cluster=CLUSTER)
     for framework, module in (("tensorflow", "horovod.tensorflow"), ("pytorch", "horovod.torch")):
         cli("deploy", "--framework", framework, "--nodes", "2", "--no-monitoring", cluster=CLUSTER)
-        cli("ssh", head, "--", "test", "-s", "/shared/proof", cluster=CLUSTER)
-        cli("ssh", head, "--", PYTHON, "-c", f"import {module}", cluster=CLUSTER)
+        cli("ssh", HEAD, "--", "test", "-s", "/shared/proof", cluster=CLUSTER)
+        cli("ssh", HEAD, "--", PYTHON, "-c", f"import {module}", cluster=CLUSTER)
         assert cli.json("check", cluster=CLUSTER)["expected_sum"] == 3.0

@@ -67,6 +67,11 @@ def test_only_debian_12_can_be_made_where_no_registry_has_the_base_image(ensure:
         ensure({}, Variant("fedora:40"))
 
 
+def test_an_image_of_the_users_own_that_is_nowhere_is_named(ensure: Ensure) -> None:
+    with pytest.raises(PreflightError, match="image: this Docker Engine has no my/trainer:2, and no registry has it"):
+        ensure({}, Variant(BASE, own="my/trainer:2"))
+
+
 @pytest.mark.parametrize(
     ("framework", "accelerator", "needed"),
     [("tensorflow", "cpu", 8), ("tensorflow", "gpu", 24), ("pytorch", "cpu", 14), ("pytorch", "gpu", 24)],

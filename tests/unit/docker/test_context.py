@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,39 @@ def test_the_image_of_another_framework_is_another_one() -> None:
     config = Config.model_validate({"framework": "pytorch", "local": {"base_image": "debian:12-slim"}})
     assert context.variant(config, "gpu") == Variant("debian:12-slim", "pytorch", "gpu")
     assert context.digest(BASE) != context.digest(context.variant(config))
+
+
+def test_an_image_of_the_users_own_is_another_one() -> None:
+    own = context.variant(Config.model_validate({"image": "my/trainer:2", "local": {"base_image": "debian:12-slim"}}))
+    assert own.dockerfile is None
+    assert len({context.digest(variant) for variant in (BASE, own, replace(own, own="my/trainer:3"))}) == 3
+
+
+def test_a_dockerfile_of_the_users_own_is_another_image_with_every_file_beside_it(tmp_path: Path) -> None:
+    dockerfile = tmp_path / "Dockerfile"
+    dockerfile.write_text("ARG BASE\nFROM ${BASE}\n")
+    own = context.variant(Config(image=str(dockerfile)))
+    assert own.dockerfile == dockerfile
+    before = context.digest(own)
+    (tmp_path / "requirements.txt").write_text("einops")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref")
+    assert context.digest(own) != before
+    with context.context(dockerfile) as file, tarfile.open(fileobj=file) as archive:
+        assert archive.getnames() == ["Dockerfile", "requirements.txt"]
+
+
+def test_a_dockerfile_that_is_gone_is_named(tmp_path: Path) -> None:
+    gone = Variant("debian:12-slim", own=str(tmp_path / "Dockerfile"))
+    with pytest.raises(PreflightError, match=f"image: {tmp_path}/Dockerfile: no such file"):
+        context.digest(gone)
+
+
+def test_the_path_of_a_dockerfile_holds_in_every_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Dockerfile").touch()
+    assert Config(image="Dockerfile").image == str(tmp_path / "Dockerfile")
+    assert Config(image="my/trainer:2").image == "my/trainer:2"
 
 
 def test_proxy_and_certificates_of_this_machine_are_no_part_of_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:

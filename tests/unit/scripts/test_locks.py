@@ -66,6 +66,7 @@ INPUTS = {
     "docker/requirements-tensorflow-gpu.txt": (image("tensorflow", "tensorflow-gpu"), IMAGE),
     "docker/requirements-pytorch-cpu.txt": (image("pytorch"), IMAGE),
     "docker/requirements-pytorch-gpu.txt": (image("pytorch"), IMAGE),
+    "docker/requirements-worker.txt": (lines("requirements/worker.in"), IMAGE),
     "docker/cuda-tensorflow.txt": (lines("requirements/cuda-tensorflow.in"), IMAGE),
     "docker/cuda-pytorch.txt": (lines("requirements/cuda-pytorch.in"), IMAGE),
     "requirements/horovod-suite.txt": (lines("requirements/horovod-suite.in"), IMAGE),
@@ -151,7 +152,7 @@ def test_make_installs_no_wheel_with_another_checksum(tmp_path: Path) -> None:
 def pip_commands() -> list[tuple[str, str]]:
     """(command, lock file) of every use of pip in the image build, with paths that hold here."""
     found = []
-    for name in ("Dockerfile", "cuda-tensorflow.sh", "cuda-pytorch.sh", "horovod.sh"):
+    for name in ("Dockerfile", "cuda-tensorflow.sh", "cuda-pytorch.sh", "horovod.sh", "own.sh"):
         text = (ROOT / "docker" / name).read_text().replace("\\\n", "")
         for command, file in re.findall(r"(pip (?:install|download) .*)--requirement \"?(?:/tmp/)?([^\s\"]+)", text):
             lock = file.replace("${FRAMEWORK}", "tensorflow").replace("${ACCELERATOR}", "cpu")
@@ -171,4 +172,4 @@ def test_an_image_takes_no_file_with_another_checksum(command: str, lock: str, t
 
 def test_the_image_build_uses_pip_with_lock_files_alone() -> None:
     images = {"requirements-tensorflow-cpu.txt", "cuda-tensorflow.txt", "cuda-pytorch.txt", "horovod.txt"}
-    assert {lock for _, lock in pip_commands()} == images
+    assert {lock for _, lock in pip_commands()} == images | {"requirements-worker.txt"}

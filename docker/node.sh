@@ -1,0 +1,17 @@
+#!/bin/sh
+# Makes a stand-in for a virtual machine of the trainer's image.
+set -eux
+apt-get update
+apt-get install --yes --no-install-recommends iproute2 openssh-server sudo systemd-sysv \
+  prometheus prometheus-alertmanager prometheus-node-exporter
+rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_*
+systemctl disable prometheus prometheus-alertmanager prometheus-node-exporter
+systemctl mask dev-hugepages.mount getty.target console-getty.service sys-fs-fuse-connections.mount \
+  sys-kernel-debug.mount sys-kernel-tracing.mount systemd-logind.service systemd-udevd.service \
+  systemd-ask-password-console.path systemd-ask-password-wall.path \
+  apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer
+useradd --create-home --shell /bin/bash --uid 1000 orchestrator
+echo 'orchestrator ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/orchestrator
+# systemd goes without mount namespaces in a container that may make none; without user namespaces units would fail.
+install -d /usr/lib/systemd/system/service.d
+printf '[Service]\nPrivateUsers=no\n' > /usr/lib/systemd/system/service.d/container.conf
