@@ -158,7 +158,7 @@ def _table(source: Path) -> str:
     lines += [f"| `{outcome.script}` | {outcome.framework} | {outcome.result} |" for outcome in _outcomes()]
     folders = ("tensorflow2", "keras", "pytorch", "elastic", "adasum")
     scripts = sorted(str(path.relative_to(source)) for folder in folders for path in (source / folder).rglob("*.*"))
-    for script in set(scripts) - {entry["script"] for entry in LIST["run"]}:
+    for script in sorted(set(scripts) - {entry["script"] for entry in LIST["run"]}):
         reason = next((e["reason"] for e in LIST["not_run"] if fnmatchcase(script, e["scripts"])), "not listed")
         lines.append(f"| `{script}` | - | not run: {reason} |")
     return "\n".join(lines) + "\n"
