@@ -11,6 +11,7 @@ from orchestrator.cli import monitoring_view, options, output
 from orchestrator.cli.notebook import Open, hold
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.cli.runs import RunName
+from orchestrator.cluster import Cluster
 from orchestrator.config.sections import seconds
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.monitoring import connection, grafana_password, series, summary, top
@@ -24,12 +25,14 @@ from orchestrator.services.tunnel import Service
 from orchestrator.state import StateDir
 
 LONGEST_PAUSE = 24 * 3600.0  # seconds
+RAY_SECONDS = 20.0  # for Ray's dashboard to answer, which it does only while a run of Ray is active
 
 Port = Annotated[
     int | None, typer.Option(min=1, max=65535, help="Port of this machine; default: the head's, or a free one.")
 ]
 Once = Annotated[bool, typer.Option("--once", help="Print it once; so does a pipe, and --json.")]
 Interval = Annotated[str, typer.Option(help="Time between two looks.")]
+Ray = Annotated[bool, typer.Option("--ray", help="Ray's dashboard instead, while a run of Ray is active.")]
 Csv = Annotated[Path | None, typer.Option(help="Directory to write all series into, a CSV file per metric.")]
 Plot = Annotated[Path | None, typer.Option("--plot", help="File to draw images/s, loss and the time split into.")]
 
@@ -68,10 +71,17 @@ def _pause(text: str) -> float:
 
 
 def dashboard(
-    port: Port = None, browser: Open = False, config_file: ConfigFile = None, name: Name = None, json: Json = False
+    port: Port = None,
+    browser: Open = False,
+    ray: Ray = False,
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
 ) -> None:
     """Open a tunnel to Grafana, Prometheus and Alertmanager, and print their addresses; Ctrl-C closes it."""
     state_dir, record, cluster = options.deployed(config_file, name)
+    if ray:
+        return _ray_dashboard(state_dir, cluster, port, browser, json)
     connection.require(state_dir, record)
     lack = connection.grafana_lack(state_dir, record, cluster)
     services = [*([] if lack else [connection.GRAFANA]), connection.PROMETHEUS, connection.ALERTMANAGER]
@@ -83,6 +93,14 @@ def dashboard(
         else:
             _say(state_dir, addresses, lack)
         hold(open_tunnel, addresses[services[0].name] if browser else None)
+
+
+def _ray_dashboard(state_dir: StateDir, cluster: Cluster, port: int | None, browser: bool, json: bool) -> None:
+    ports = tunnel.free_ports([connection.RAY], port)
+    address = f"http://{tunnel.HERE}:{ports[connection.RAY]}"
+    with tunnel.open_tunnel(state_dir, cluster, ports, RAY_SECONDS) as open_tunnel:
+        output.as_json({"ray": address}) if json else output.line(f"Ray: {address}")
+        hold(open_tunnel, address if browser else None)
 
 
 def _described(state_dir: StateDir, addresses: dict[str, str], lack: str) -> dict[str, object]:

@@ -10,6 +10,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, StateError, command
 from orchestrator.monitoring.prometheus import Prometheus
 from orchestrator.process import Background
+from orchestrator.runs.launchers.ray import DASHBOARD_PORT
 from orchestrator.services import tunnel
 from orchestrator.services.tunnel import Service
 from orchestrator.state import Record, StateDir
@@ -17,6 +18,7 @@ from orchestrator.state import Record, StateDir
 PROMETHEUS = Service("Prometheus", 9090, "/-/ready", "prometheus")
 ALERTMANAGER = Service("Alertmanager", 9093, "/-/ready", "prometheus-alertmanager")
 GRAFANA = Service("Grafana", 3000, "/api/health", "grafana-server")
+RAY = Service("Ray", DASHBOARD_PORT, "/api/version", "'orchestrator-*'")  # while a run of Ray is active
 GRAFANA_FACT, THERE = "/etc/orchestrator/grafana", "there"  # the file's content if Grafana is there, else the reason
 ANSWER_SECONDS = 120.0  # Prometheus replays its log, Grafana creates its database
 

@@ -1,6 +1,7 @@
 """What holds for every launcher: the environment of ranks, and how a run ends that fails, is killed or is stopped."""
 
 import json
+import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,13 @@ class Nodes:
         return self.cli(
             "run", *self.options, *options, "--", "python", str(script), *arguments, cluster=self.cluster, code=code
         )
+
+    def try_run(self, script: Path) -> "subprocess.CompletedProcess[str]":
+        """A run that may fail."""
+        words = ("run", *self.options, "--", "python", str(script))
+        with self.cli.start(*words, cluster=self.cluster) as run:
+            said = run.communicate(timeout=300)[0]
+        return subprocess.CompletedProcess(words, run.returncode, said, said)
 
     def left(self) -> list[str]:
         """Processes of runs on all nodes; those of a moment are waited for."""

@@ -1,9 +1,12 @@
 """Launchers of PyTorch's scripts: one unmodified script under each of them, and a cluster of Ray for a run."""
 
+import json
 import re
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from tests.e2e.launchers import Nodes
 from tests.pytorch.conftest import CLUSTER
 
 SCRIPTS = Path(__file__).parent / "scripts"
+ABORTED = "terminate called without an active exception"
 DDP, RAY = SCRIPTS / "ddp.py", SCRIPTS / "ray_train" / "train.py"
 
 
@@ -33,6 +37,17 @@ def ray(cli: Cli) -> Nodes:
     return Nodes(cli, CLUSTER, "auto")
 
 
+def ray_version(cli: Cli) -> str:
+    """The version that Ray's dashboard names, through a tunnel."""
+    with cli.start("dashboard", "--ray", "--json", cluster=CLUSTER) as tunnel:
+        assert tunnel.stdout
+        said = "".join(iter(tunnel.stdout.readline, "}\n")) + "}"
+        with urllib.request.urlopen(f"{json.loads(said[said.index('{') :])['ray']}/api/version", timeout=20) as answer:
+            version: str = json.load(answer)["ray_version"]
+        tunnel.kill()
+    return version
+
+
 def test_every_rank_of_torchrun_knows_its_place(torchrun: Nodes) -> None:
     launchers.require_environment(torchrun)
 
@@ -49,10 +64,20 @@ def test_a_run_of_torchrun_that_is_stopped_leaves_no_process(torchrun: Nodes) ->
     launchers.require_stopped(torchrun)
 
 
+def _without_abort(nodes: Nodes) -> Any:
+    """Run the script; again if PyTorch aborted at the exit of a process, as 1 of 20 does under torchrun alone, too."""
+    for _ in range(3):
+        said = nodes.try_run(DDP)
+        if said.returncode == 0 or ABORTED not in said.stderr:
+            break
+    assert said.returncode == 0, said.stderr
+    return said
+
+
 def test_one_script_has_the_same_losses_under_every_launcher(cli: Cli) -> None:
     losses = {}
     for launcher in ("auto", "horovod", "plain", "mpirun"):
-        said = Nodes(cli, CLUSTER, launcher).run(DDP)
+        said = _without_abort(Nodes(cli, CLUSTER, launcher))
         losses[launcher] = re.findall("^loss (.*)$", said.stdout, re.MULTILINE)
         assert launcher != "auto" or "launcher: torchrun (the script imports torch.distributed" in said.stderr
     assert len(losses["auto"]) == 16
@@ -81,6 +106,7 @@ def test_a_worker_of_ray_that_is_killed_is_named_within_a_minute(ray: Nodes) -> 
     with ray.cli.start(*words, cluster=CLUSTER) as run:
         assert run.stdout
         next(line for line in run.stdout if f"worker 1 on {ray.worker}" in line)
+        assert ray_version(ray.cli) == "2.60.0"
         docker("exec", ray.worker, "pkill", "-9", "-f", "^ray::RayTrainWorker")
         killed = time.monotonic()
         said = run.communicate(timeout=launchers.KILLED_SECONDS)[0]
