@@ -23,8 +23,8 @@ site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 mkdir -p "/added$site" /added/opt/orchestrator/bin
 printf '/opt/orchestrator/src\n/opt/orchestrator/packages\n' > "/added$site/orchestrator.pth"
 if ! "$python" -c 'import prometheus_client, psutil, pydantic, pynvml' 2> /dev/null; then
-  PIP_CERT=/tmp/ca-bundle.crt "$python" -m pip install --target /added/opt/orchestrator/packages --no-cache-dir \
-    --require-hashes --no-deps --only-binary :all: --requirement /tmp/requirements-worker.txt ||
+  PIP_CERT=/tmp/ca-bundle.crt "$python" -m pip install --require-hashes --target /added/opt/orchestrator/packages \
+    --no-cache-dir --no-deps --only-binary :all: --requirement /tmp/requirements-worker.txt ||
     refuse "its pip cannot install what the worker side imports"
 fi
 if test "$python" != /opt/orchestrator/bin/python; then
