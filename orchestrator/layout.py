@@ -74,6 +74,11 @@ class Layout(NamedTuple):
         return json.dumps(self._asdict()) + "\n"
 
 
+def scratch(run: str) -> str:
+    """Return the directory for temporary files of a run's daemons on each host; its agent removes it."""
+    return f"/tmp/{run}"  # noqa: S108  named after the run
+
+
 def read(run_directory: Path) -> Layout:
     """Read the launch of a run; unknown keys are ignored."""
     values: Mapping[str, object] = json.loads((run_directory / FILE).read_text())

@@ -15,10 +15,8 @@ from orchestrator.runs import resume as runs_resume
 from orchestrator.runs import script as runs_script
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.launch import Run
-from orchestrator.runs.launchers import recognize
-from orchestrator.runs.launchers.recognize import Needed
+from orchestrator.runs.launchers import choice
 from orchestrator.runs.requirements import Requirements
-from orchestrator.runs.script import Source
 from orchestrator.runs.user_environment import UserEnvironment
 from orchestrator.schema import PrepareConfig, StageConfig, TrainConfig
 from orchestrator.ssh import Session
@@ -260,7 +258,7 @@ def script(
     for name, reason in source.left_out.items():
         progress.note(f"not sent: {name}: {reason}")
     progress.note(f"sending {source}")
-    options = _with_launcher(config.launch, source)
+    options = choice.choose(config.launch, source)
     overlay = packages.provide(state_dir, cluster, digest, options, requirements) if requirements else None
     if options.launcher == "horovod":
         options = controller.choose(state_dir, cluster, digest, options)
@@ -278,30 +276,3 @@ def script(
         files = {f"{SOURCE}/{name}": path for name, path in source.files.items()}
         control.start(state_dir, cluster, head, run, files, {}, environment.values)
     return run
-
-
-def _launcher(options: Launch, needed: Needed) -> tuple[str, str]:
-    """Choose a launcher; return it with the reason."""
-    if options.parameter_servers:
-        return "tensorflow", "for parameter servers"
-    if needed.module:
-        return needed.launcher, f"the script imports {needed.module}"
-    if options.controller != "auto":
-        return "horovod", f"launch.controller is {options.controller}"
-    return needed.launcher, "the script imports nothing that needs another"
-
-
-def _with_launcher(options: Launch, source: Source) -> Launch:
-    """Replace the launcher "auto" by the one that the script needs. Raises ConfigError."""
-    needed = recognize.needed(source)
-    if options.launcher == "auto":
-        launcher, reason = _launcher(options, needed)
-        options = options.model_copy(update={"launcher": launcher})
-        progress.note(f"launcher: {launcher} ({reason}; --launcher names another)")
-    if options.parameter_servers and options.launcher != "tensorflow":
-        problem = f"launch.parameter_servers: {options.parameter_servers}: {options.launcher} has none"
-        raise ConfigError([problem], "--launcher tensorflow starts parameter servers")
-    if options.launcher == "tensorflow" and needed.parameter_servers and not options.parameter_servers:
-        problem = "launch.parameter_servers: missing: the script uses ParameterServerStrategy"
-        raise ConfigError([problem], "--parameter-servers 1 starts one beside the workers")
-    return options

@@ -4,7 +4,7 @@ Its ports are reached only from the nodes' private network, its dashboard only f
 "Launching an On-Premise Cluster".
 """
 
-from orchestrator.layout import PORT, Process
+from orchestrator.layout import PORT, Process, scratch
 from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers.plan import SUPERVISION, Plan, Slots, node_launcher, wrapper
 
@@ -26,7 +26,7 @@ def _daemon(run: Run, slots: Slots, host: str, head: str) -> list[str]:
         *("env", *_settings(run), "ray", "start", "--block", "--disable-usage-stats", *join),
         *("--node-ip-address", host),
         *("--num-cpus", str(slots[host] * run.threads)),
-        *(("--temp-dir", f"/tmp/{run.id}") if host == head else ()),  # noqa: S108  named after the run
+        *(("--temp-dir", scratch(run.id)) if host == head else ()),
     ]
 
 

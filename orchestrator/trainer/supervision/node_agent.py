@@ -7,6 +7,7 @@ the processes, and keeps the input open: its end means that the launcher, the co
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -115,6 +116,7 @@ def main(run_directory: Path, host: str) -> int:
     agent.end()
     # Descendants without a mark, too: Ray's helpers overwrite their environment with a title.
     processes.end(f"{AGENT}={host}", own=True)
+    shutil.rmtree(layouts.scratch(os.environ[processes.RUN]), ignore_errors=True)
     return code
 
 

@@ -1,0 +1,41 @@
+"""Choose the launcher of a script."""
+
+from orchestrator import progress
+from orchestrator.config import Launch
+from orchestrator.errors import ConfigError
+from orchestrator.runs.launchers import recognize
+from orchestrator.runs.launchers.recognize import Needed
+from orchestrator.runs.script import Source
+
+
+def choose(options: Launch, source: Source) -> Launch:
+    """Replace the launcher "auto" in ``options`` by the one that the script needs, and say which.
+
+    Raises:
+        ConfigError: The options do not fit the launcher, or lack the parameter servers that the script uses.
+    """
+    needed = recognize.needed(source)
+    if options.launcher == "auto":
+        launcher, reason = _best(options, needed)
+        options = options.model_copy(update={"launcher": launcher})
+        progress.note(f"launcher: {launcher} ({reason}; --launcher names another)")
+    if options.parameter_servers and options.launcher != "tensorflow":
+        problem = f"launch.parameter_servers: {options.parameter_servers}: {options.launcher} has none"
+        raise ConfigError([problem], "--launcher tensorflow starts parameter servers")
+    if options.launcher == "tensorflow" and needed.parameter_servers and not options.parameter_servers:
+        problem = "launch.parameter_servers: missing: the script uses ParameterServerStrategy"
+        raise ConfigError([problem], "--parameter-servers 1 starts one beside the workers")
+    return options
+
+
+def _best(options: Launch, needed: Needed) -> tuple[str, str]:
+    """Return a launcher and the reason for it."""
+    if options.parameter_servers:
+        return "tensorflow", "for parameter servers"
+    if needed.module:
+        return needed.launcher, f"the script imports {needed.module}"
+    if options.controller != "auto":
+        return "horovod", f"launch.controller is {options.controller}"
+    if needed.launcher == "horovod":
+        return needed.launcher, "the program is not Python's"
+    return needed.launcher, "the script imports nothing that needs another"
