@@ -10,9 +10,17 @@ import pytest
 
 from tests.e2e.command import Cli, wait_for
 
+CLUSTER, HEAD = "e2e-copy", "e2e-copy-head"
 SIZE, PIECE, CUTS = 2 << 30, 4 << 20, 3
 # What the head keeps of both directions, and the sshd of a connection that has a command: never the listener.
 SESSIONS = "ps -eo pid=,args= | grep 'sshd: orchestrator' | grep -v 'priv\\|grep'"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def deployed(cli: Cli) -> Iterator[None]:
+    cli("deploy", "--nodes", "1", "--no-monitoring", cluster=CLUSTER)
+    yield
+    cli("teardown", "--discard-runs", cluster=CLUSTER)
 
 
 @pytest.fixture
@@ -29,18 +37,18 @@ def digest(path: Path) -> str:
     return subprocess.run(["sha256sum", str(path)], capture_output=True, text=True, check=True).stdout.split()[0]
 
 
-def on_head(head: str, script: str) -> str:
-    words = ["docker", "exec", head, "sh", "-c", script]
+def on_head(script: str) -> str:
+    words = ["docker", "exec", HEAD, "sh", "-c", script]
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout
 
 
-def cut(head: str, size: Callable[[], int]) -> None:
+def cut(size: Callable[[], int]) -> None:
     """Kill the sshd of the copy three times, each time after another fifth of the file."""
     for number in range(1, CUTS + 1):
         wait_for(f"cut {number}", lambda least=number: size() > least * SIZE // 5, 300)  # type: ignore[misc]
-        pids = [line.split()[0] for line in on_head(head, SESSIONS).splitlines()]
+        pids = [line.split()[0] for line in on_head(SESSIONS).splitlines()]
         assert pids
-        on_head(head, f"kill -9 {' '.join(pids)}")
+        on_head(f"kill -9 {' '.join(pids)}")
 
 
 def copied(process: "subprocess.Popen[str]") -> int:
@@ -52,15 +60,14 @@ def copied(process: "subprocess.Popen[str]") -> int:
 
 
 def test_two_gigabytes_survive_three_cuts_in_each_direction(cli: Cli, data: Path, tmp_path: Path) -> None:
-    head = str(next(name for name, node in cli.json("status")["cluster"]["nodes"].items() if node["role"] == "head"))
-    process = cli.start("cp", str(data), "head:/shared/copied", "--json")
-    cut(head, lambda: int(on_head(head, "stat -c %s /shared/.copied.*.part 2>&-").strip() or 0))
+    process = cli.start("cp", str(data), "head:/shared/copied", "--json", cluster=CLUSTER)
+    cut(lambda: int(on_head("stat -c %s /shared/.copied.*.part 2>&-").strip() or 0))
     assert SIZE <= copied(process) <= SIZE + 4 * PIECE
-    assert on_head(head, "sha256sum < /shared/copied").split()[0] == digest(data)
+    assert on_head("sha256sum < /shared/copied").split()[0] == digest(data)
     back = tmp_path / "back"
-    process = cli.start("cp", "head:/shared/copied", str(back), "--json")
-    cut(head, lambda: sum(path.stat().st_size for path in tmp_path.glob(".back.*.part")))
+    process = cli.start("cp", "head:/shared/copied", str(back), "--json", cluster=CLUSTER)
+    cut(lambda: sum(path.stat().st_size for path in tmp_path.glob(".back.*.part")))
     assert SIZE <= copied(process) <= SIZE + 4 * PIECE
     assert digest(back) == digest(data)
-    on_head(head, "rm /shared/copied")
+    on_head("rm /shared/copied")
     back.unlink()
