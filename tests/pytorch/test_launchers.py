@@ -16,6 +16,7 @@ from tests.e2e.launchers import Nodes
 from tests.pytorch.conftest import CLUSTER
 
 SCRIPTS = Path(__file__).parent / "scripts"
+EVERY_LINE = ("--env", "RAY_DEDUP_LOGS=0")  # else Ray holds back lines of workers that resemble each other
 ABORTED = "terminate called without an active exception"
 DDP, RAY = SCRIPTS / "ddp.py", SCRIPTS / "ray_train" / "train.py"
 
@@ -86,7 +87,7 @@ def test_one_script_has_the_same_losses_under_every_launcher(cli: Cli) -> None:
 
 
 def test_ray_spreads_workers_over_the_nodes_with_the_packages_of_the_script(ray: Nodes) -> None:
-    said = ray.run(RAY, "--env", "TOKEN=moon")
+    said = ray.run(RAY, "--env", "TOKEN=moon", *EVERY_LINE)
     assert "launcher: ray (the script imports ray" in said.stderr
     workers = set(re.findall(r"worker ([01]) on (\S+) with moon", said.stdout))
     assert {number for number, _ in workers} == {"0", "1"}
@@ -103,7 +104,7 @@ def test_a_worker_of_ray_that_raises_is_named(ray: Nodes) -> None:
 
 
 def test_a_worker_of_ray_that_is_killed_is_named_within_a_minute(ray: Nodes) -> None:
-    words = ("run", "--", "python", str(RAY), "--wait")
+    words = ("run", *EVERY_LINE, "--", "python", str(RAY), "--wait")
     with ray.cli.start(*words, cluster=CLUSTER) as run:
         assert run.stdout
         found = (re.search(rf"worker ([01]) on {ray.worker}", line) for line in run.stdout)
