@@ -133,7 +133,7 @@ def together(place: Place, run: Run, horovods: bool = False) -> Results:
     pinned = f"set -- {cores}; shift $HOROVOD_LOCAL_RANK; exec taskset --cpu-list $1 {' '.join(run.command)}"
     (directory / "program.json").write_text(json.dumps(["sh", "-c", pinned]))
     ranks = ["localhost"] * run.np
-    (directory / "launch.json").write_text(Layout("horovod", {"localhost": run.np}, ranks, "lo", 1, 120.0, {}).text())
+    (directory / "launch.json").write_text(Layout({"localhost": run.np}, ranks, "lo", 1, 120.0, {}).text())
     run = run.model_copy(update={"cycle_time": HOROVODS_CYCLE}) if horovods else run
     command = [word for word in horovod.command(run) if not (horovods and word == "--disable-cache")]
     place.run(command, launch.environment(run))

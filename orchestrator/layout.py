@@ -1,4 +1,4 @@
-"""``launch.json``: the launcher of a run, the host of every rank, and the processes of every host.
+"""``launch.json``: the launch of a run: the host of every rank, and the processes of every host.
 
 The control side writes it with the run's other files. Standard library only, since every rank's wrapper reads it.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 FILE = "launch.json"
+SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"  # of programs on every host
 FIRST_PORT = "ORCHESTRATOR_PORT"  # variable with the first port of the run: rank 0's, then one per rank
 PORT = "{port}"  # in arguments of processes: replaced by the first port, which the head chooses
 WORKER, CHIEF, PARAMETER_SERVER = "worker", "chief", "ps"  # roles of tf.distribute
@@ -29,7 +30,6 @@ class Layout(NamedTuple):
     """Launch of a run.
 
     Attributes:
-        launcher: Name of the launcher.
         slots: Ranks that each host can take, by address, in the order of ranks.
         ranks: Address of the host of each rank.
         interface: Network interface that connects the hosts.
@@ -39,7 +39,6 @@ class Layout(NamedTuple):
         roles: Role of each rank in tf.distribute; empty if all are workers.
     """
 
-    launcher: str
     slots: dict[str, int]
     ranks: list[str]
     interface: str

@@ -18,11 +18,10 @@ from orchestrator.errors import CommandFailed, NodesFailed, command
 from orchestrator.runs import fetch, launch, launchers, store, user_environment
 from orchestrator.runs import log as runs_log
 from orchestrator.runs.launch import Run
-from orchestrator.schema import Failure, RunStatus
+from orchestrator.schema import KILLED, Failure, RunStatus
 from orchestrator.ssh import Session, Unreachable
 from orchestrator.state import StateDir
 
-KILLED = 128 + 9
 LOOPBACK = "lo"
 ADDRESS = re.compile(r"\d+(?:\.\d+){3}")
 GLOO = "gloo"  # every build of Horovod has it, and it waits without keeping a core busy

@@ -3,6 +3,7 @@
 from pydantic import BaseModel, ConfigDict
 
 from orchestrator.cluster import PYTHON, SHARED, Cluster
+from orchestrator.layout import SEARCH_PATH
 from orchestrator.schema import FileName
 from orchestrator.schema.file import Time
 
@@ -10,7 +11,6 @@ START_SECONDS, START_SECONDS_EACH = 120, 4  # for every rank to report; shared h
 STOP_SECONDS = 150  # limits of trainer, launcher and sweep of all nodes together, with a margin
 UNIT = "orchestrator-"  # then the run's id
 ENVIRONMENT = "environment.json"  # in the run's directory; trainer.supervision.user_environment reads it
-SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"
 
 
 class Run(BaseModel):

@@ -12,6 +12,7 @@ LOG_TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:")  # of a rank's 
 MPI_TAG = re.compile(r"\[1,\d+\]<(?:stdout|stderr)>:")  # mpirun writes one before every piece of output
 # Exit code of a run that was asked to end and wrote a checkpoint: EX_TEMPFAIL of BSD's sysexits.h, "try again later".
 TERMINATED = 75
+KILLED = 128 + 9  # exit code of a process that SIGKILL ended, as shells give it
 
 
 class Failure(File):

@@ -20,7 +20,7 @@ def directory(tmp_path: Path) -> Path:
     made = tmp_path / f"run-{os.getpid()}-{tmp_path.name}"
     (made / "ranks").mkdir(parents=True)
     hosts = ["127.0.0.1"] * 8
-    (made / "launch.json").write_text(Layout("horovod", {"127.0.0.1": len(hosts)}, hosts, "lo", 1, math.inf, {}).text())
+    (made / "launch.json").write_text(Layout({"127.0.0.1": len(hosts)}, hosts, "lo", 1, math.inf, {}).text())
     return made
 
 

@@ -38,7 +38,7 @@ def directory(tmp_path: Path) -> Path:
     """The directory of a run on this machine alone."""
     made = shim.directory(tmp_path)
     (made / "hostfile").write_text("127.0.0.1 slots=1\n")
-    (made / "launch.json").write_text(Layout("horovod", {"127.0.0.1": 1}, ["127.0.0.1"], "lo", 1, math.inf, {}).text())
+    (made / "launch.json").write_text(Layout({"127.0.0.1": 1}, ["127.0.0.1"], "lo", 1, math.inf, {}).text())
     (made / "log").touch()
     return made
 

@@ -22,7 +22,7 @@ def launch(
     (directory / "ranks").mkdir(parents=True, exist_ok=True)
     (directory / "program.json").write_text(json.dumps(program))
     hosts = ["localhost"] * ranks
-    (directory / "launch.json").write_text(Layout("horovod", {"localhost": ranks}, hosts, "lo", 1, 120.0, {}).text())
+    (directory / "launch.json").write_text(Layout({"localhost": ranks}, hosts, "lo", 1, 120.0, {}).text())
     launcher = [str(HOROVODRUN), f"--{controller}", "-np", str(ranks), "-H", f"localhost:{ranks}", "--disable-cache"]
     command = [
         *launcher,

@@ -43,7 +43,7 @@ def launch(tmp_path: Path) -> Launch:
         processes: dict[str, list[Process]] = {host: [] for host in HOSTS}
         for rank, host in enumerate(RANKS):
             processes[host].append(Process(wrapper, rank))
-        layout = Layout("plain", HOSTS, RANKS, "lo", 1, 60.0, processes, roles)
+        layout = Layout(HOSTS, RANKS, "lo", 1, 60.0, processes, roles)
         (tmp_path / "ranks").mkdir()
         (tmp_path / "launch.json").write_text(layout.text())
         (tmp_path / "program.json").write_text(json.dumps([sys.executable, "-c", code, *arguments]))

@@ -25,7 +25,6 @@ def files(cluster: Cluster, run: Run) -> dict[str, str]:
     slots = _used(hosts, run.np)
     plan = LAUNCHERS[run.launcher](run, slots)
     launch = layout.Layout(
-        launcher=run.launcher,
         slots=dict(plan.slots or slots),
         ranks=plan.ranks,
         roles=plan.roles,

@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import IO
 
+from orchestrator.layout import SEARCH_PATH
 from orchestrator.schema import bounded
 from orchestrator.schema.packages import Overlay, PackagesRequest
 
@@ -25,7 +26,6 @@ MANIFEST = "packages.json"
 LOCK, KERNELS, INCOMING = ".lock", ".jupyter/kernels", ".incoming-*"
 IMAGE = "image.pth"
 STALE_SECONDS = 86400.0  # of files that a command sent before it was killed
-SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"
 
 
 def image_site() -> Path:

@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from orchestrator.layout import SEARCH_PATH
 from orchestrator.schema.packages import PackageConflict, PackagesProblem, PackagesRequest
-from orchestrator.trainer.packages import overlays
 from orchestrator.trainer.packages.protected import Protected, conflict, requirement
 
 OPTIONS = ("--progress-bar", "off", "--no-warn-script-location", "--disable-pip-version-check", "--no-input")
@@ -71,7 +71,7 @@ def _environment(request: PackagesRequest) -> dict[str, str]:
     """Return pip's environment; it reaches pip's own helpers, which get what is needed to build packages."""
     only = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": request.wheels} if request.wheels else {}
     own = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
-    return {"PATH": overlays.SEARCH_PATH, **own, **SETTINGS, **request.environment, **only}
+    return {"PATH": SEARCH_PATH, **own, **SETTINGS, **request.environment, **only}
 
 
 def _run(argv: Sequence[str], environment: dict[str, str], lines: list[str], say: Callable[[str], None]) -> int:

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.schema import LOG_TAG, MPI_TAG, TERMINATED, Failure, RunStatus, State
+from orchestrator.schema import KILLED, LOG_TAG, MPI_TAG, TERMINATED, Failure, RunStatus, State
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord, read_all
 
 LAST_LINES = 30
 # Of Ray Train: the rank of the worker that failed, and the hosts of all workers.
 RAY_FAILED = re.compile(r"\[Rank (\d+) Error Snippet\]")
 RAY_WORKER = re.compile(r"\(ip=([\d.]+), pid=\d+\) world_rank=(\d+)\b")
-KILLED = 128 + 9
 # Messages of ranks that fail because another rank did; the cause lies elsewhere.
 FOLLOWERS = (
     "HorovodInternalError",

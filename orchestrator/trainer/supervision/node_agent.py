@@ -77,7 +77,7 @@ class Agent:
     def _ended(self, ended: "subprocess.Popen[bytes]", process: Process) -> int:
         """Return the exit code of a process that has ended, and complete the record of a wrapper that was killed."""
         del self.running[ended]
-        code = ended.returncode if ended.returncode >= 0 else 128 - ended.returncode
+        code = processes.exit_code(ended.returncode)
         if code and process.log:
             lines = (self.directory / process.log).read_text(errors="replace").splitlines()[-LAST_LINES:]
             print("\n".join([*lines, f"{process.argv} ended with exit code {code}"]), file=sys.stderr, flush=True)
@@ -112,18 +112,12 @@ def main(run_directory: Path, host: str) -> int:
     os.environ.update(order["environment"], **{AGENT: host})
     code = agent.wait(signals) if agent.start(dict(os.environ)) else NOT_FOUND
     if code not in (0, TERMINATED):
-        _wait_for_others(agent, signals)
+        processes.wait_for_all(agent.running, FOLLOW_SECONDS)
     agent.end()
     # Descendants without a mark, too: Ray's helpers overwrite their environment with a title.
     processes.end(f"{AGENT}={host}", own=True)
     shutil.rmtree(layouts.scratch(os.environ[processes.RUN]), ignore_errors=True)
     return code
-
-
-def _wait_for_others(agent: Agent, signals: Signals) -> None:
-    deadline = time.monotonic() + FOLLOW_SECONDS
-    while any(process.poll() is None for process in agent.running) and time.monotonic() < deadline:
-        signals.wait(0.1)
 
 
 if __name__ == "__main__":

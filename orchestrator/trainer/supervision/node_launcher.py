@@ -16,6 +16,7 @@ from pathlib import Path
 
 from orchestrator import layout as layouts
 from orchestrator.layout import Layout
+from orchestrator.trainer.supervision import processes
 from orchestrator.trainer.supervision.local_address import is_local
 from orchestrator.trainer.supervision.node_agent import ENDING, GRACE, TERMINATED
 from orchestrator.trainer.supervision.rank_environment import RENDEZVOUS_HOST, RENDEZVOUS_PORT
@@ -76,19 +77,13 @@ def _wait(agents: Agents, layout: Layout, signals: Signals) -> int:
         ended = [code for code in codes.values() if code is not None]
         failed = [code for code in ended if code]
         if failed:
-            _settle(agents, signals)
-            return failed[0] if failed[0] > 0 else 128 - failed[0]
+            processes.wait_for_all(agents.values(), SETTLE_SECONDS)
+            return processes.exit_code(failed[0])
         if len(ended) == len(agents) or (layout.has_leader and codes[layout.ranks[0]] == 0):
             return 0
         signals.wait(60.0)
         if signals.received() & ENDING:
             return TERMINATED
-
-
-def _settle(agents: Agents, signals: Signals) -> None:
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while any(agent.poll() is None for agent in agents.values()) and time.monotonic() < deadline:
-        signals.wait(0.1)
 
 
 def _end(agents: Agents) -> None:

@@ -47,7 +47,19 @@ def reap(child: "subprocess.Popen[bytes]") -> "int | None":
         while (ended := _ended_child()) and (ended != child.pid or child.returncode is not None):
             os.waitpid(ended, 0)
     code = child.poll()
-    return 128 - code if code is not None and code < 0 else code
+    return None if code is None else exit_code(code)
+
+
+def exit_code(code: int) -> int:
+    """Return the exit code of a child as shells do: 128 + n for signal n, which subprocess gives as -n."""
+    return 128 - code if code < 0 else code
+
+
+def wait_for_all(children: "Iterable[subprocess.Popen[bytes]]", seconds: float) -> None:
+    """Wait until all ``children`` have ended, at most ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while any(child.poll() is None for child in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def _ended_child() -> "int | None":

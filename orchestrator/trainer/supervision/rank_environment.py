@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from orchestrator.layout import FIRST_PORT, Layout
 
-RANK_VARIABLES = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "RANK")  # horovodrun, mpirun, torchrun and our own agent
+OPEN_MPI = "OMPI_COMM_WORLD_RANK"
+RANK_VARIABLES = ("HOROVOD_RANK", OPEN_MPI, "RANK")  # horovodrun, mpirun, torchrun and our own agent
 DEFAULT_PORT = "29500"  # PyTorch's own, for ranks without a supervisor
 RENDEZVOUS_PORT = "ORCHESTRATOR_RENDEZVOUS_PORT"  # of the server at which Horovod's ranks meet over Gloo
 RENDEZVOUS_HOST = "ORCHESTRATOR_RENDEZVOUS_HOST"
@@ -69,7 +70,7 @@ def _horovod(layout: Layout, rank: int, environment: Mapping[str, str]) -> dict[
         "HOROVOD_CROSS_RANK": str(cross.index(rank)),
         "HOROVOD_CROSS_SIZE": str(len(cross)),
     }
-    if "OMPI_COMM_WORLD_RANK" in environment:
+    if OPEN_MPI in environment:
         return {**place, "HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
     if RENDEZVOUS_PORT not in environment:
         return place

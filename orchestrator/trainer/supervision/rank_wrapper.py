@@ -35,8 +35,7 @@ from orchestrator.trainer.supervision.signals import Signals
 ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as in shells
 # Seconds for a rank's remaining processes to end by themselves: fewer than a launcher waits for the wrapper to end.
-GRACE = {"HOROVOD_RANK": 3.0, "OMPI_COMM_WORLD_RANK": 0.5, "RANK": 3.0}
-TAGGING = ("horovod", "mpirun")  # launchers that tag the lines of their ranks
+GRACE = {"HOROVOD_RANK": 3.0, rank_environment.OPEN_MPI: 0.5, "RANK": 3.0}
 PARTING = 1.0  # for a rank that exits while the launcher hangs up: its exit code may be the reason
 NODE_GRACE = 25.0  # seconds for a trainer whose node is taken away: clouds give 30 and more
 
@@ -51,7 +50,7 @@ def main(run_directory: Path) -> int:
     record = RankRecord(rank, socket.gethostname(), os.getpid(), started=time.time())
     path = run_directory / "ranks" / f"{rank}.json"
     record.write(path)
-    relay = Relay(None if layout.launcher in TAGGING else rank)
+    relay = Relay(rank if layout.processes else None)  # launchers without our agents tag lines themselves
     program = json.loads((run_directory / "program.json").read_text())
     environment = rank_environment.complete(layout, os.environ) | user_environment.read(run_directory)
     environment[processes.RANK] = mark
@@ -85,7 +84,7 @@ def _end_grace(run_directory: Path) -> float:
     A trainer has a configuration, and ssh sets a variable (ssh(1), ENVIRONMENT).
     """
     behind_ssh = bool(os.environ.get("SSH_CONNECTION"))
-    by_mpi = rank_environment.variable(os.environ) == "OMPI_COMM_WORLD_RANK"
+    by_mpi = rank_environment.variable(os.environ) == rank_environment.OPEN_MPI
     of_node = not _run_is_ending(run_directory) if by_mpi else behind_ssh
     return NODE_GRACE if (run_directory / "config.json").exists() and of_node else 0.0
 

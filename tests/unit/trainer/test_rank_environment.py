@@ -9,7 +9,7 @@ from orchestrator.layout import Layout
 from orchestrator.trainer.supervision import rank_environment
 
 HOSTS = ["10.0.0.1", "10.0.0.1", "10.0.0.2"]
-LAYOUT = Layout("plain", {"10.0.0.1": 2, "10.0.0.2": 1}, HOSTS, "eth0", 3, 132.0, {})
+LAYOUT = Layout({"10.0.0.1": 2, "10.0.0.2": 1}, HOSTS, "eth0", 3, 132.0, {})
 PORTS = {"ORCHESTRATOR_PORT": "20100"}
 RENDEZVOUS = {"ORCHESTRATOR_RENDEZVOUS_HOST": "10.0.0.1", "ORCHESTRATOR_RENDEZVOUS_PORT": "41000"}
 
@@ -71,9 +71,7 @@ def test_all_tasks_of_tf_distribute_are_workers(rank: int) -> None:
 )
 def test_each_task_with_parameter_servers_knows_its_role(rank: int, task: tuple[str, int]) -> None:
     hosts = ["a", "a", "b", "b", "a"]
-    layout = Layout(
-        "tensorflow", {"a": 1, "b": 1}, hosts, "lo", 1, math.inf, {}, ["chief", *["worker"] * 2, *["ps"] * 2]
-    )
+    layout = Layout({"a": 1, "b": 1}, hosts, "lo", 1, math.inf, {}, ["chief", *["worker"] * 2, *["ps"] * 2])
     found = json.loads(rank_environment.complete(layout, {"RANK": str(rank), **PORTS})["TF_CONFIG"])
     assert found["cluster"] == {
         "chief": ["a:20101"],

@@ -47,7 +47,7 @@ def test_the_time_allowed_grows_with_the_ranks() -> None:
 def test_slow_start_is_reported_and_a_late_one_fails(start: Process, run_directory: Path) -> None:
     started(run_directory, 0, 2)
     hosts = ["127.0.0.1", "127.0.0.2", "127.0.0.2"]
-    (run_directory / "launch.json").write_text(Layout("plain", {}, hosts, "lo", 1, 2.0, {}).text())
+    (run_directory / "launch.json").write_text(Layout({}, hosts, "lo", 1, 2.0, {}).text())
     launcher = ["-c", "import time; time.sleep(60)"]
     assert supervisor.supervise(start, run_directory, *launcher, by=supervisor.IN_HASTE).wait(timeout=30) != 0
     kept = supervisor.status(run_directory)
