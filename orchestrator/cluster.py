@@ -133,6 +133,15 @@ def hosts(cluster: Cluster, np: int | None = None) -> list[str]:
     return [name for name, slots in zip(cluster.rank_nodes, before, strict=False) if slots < wanted]
 
 
+def ranks_by_host(cluster: Cluster, np: int | None = None) -> dict[str, int]:
+    """Return how many of ``np`` ranks (default: all) each host of :func:`hosts` has, by address, in the same order."""
+    left, ranks = cluster.slots if np is None else np, dict[str, int]()
+    for node in (cluster.nodes[name] for name in hosts(cluster, np)):
+        ranks[node.private_address] = min(node.slots, left)
+        left -= node.slots
+    return ranks
+
+
 def require_a_gpu_each(cluster: Cluster) -> None:
     """Check that no ranks would share a GPU, which NCCL refuses.
 

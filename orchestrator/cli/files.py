@@ -45,7 +45,7 @@ def cp(
             else:
                 copied = download(state_dir, cluster, source_node or "", source_path, target_path, step.detail)
     except KeyboardInterrupt:
-        progress.note("what was copied stays in a file .NAME….part beside the target; the same command goes on from it")
+        progress.note("the copied part stays in a file .NAME….part next to the target; the same command continues it")
         raise
     for path, reason in copied.left_out.items():
         progress.note(f"not copied: {path}: {reason}")

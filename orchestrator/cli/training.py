@@ -16,7 +16,7 @@ from orchestrator.runs import jobs, requirements, script, store, user_environmen
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs.launch import Run
 from orchestrator.schema import CheckResult
-from orchestrator.state import StateDir
+from orchestrator.state import Record, StateDir
 
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Start it and return.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the files that would be sent, and start nothing.")]
@@ -251,7 +251,7 @@ def launch_options(
 
 def deployed_for_trainer(config: Config) -> tuple[StateDir, Cluster, str]:
     """Return what :func:`deployed` returns. Raises ConfigError if the nodes do not have TensorFlow."""
-    record, _ = state.deployed(state.for_cluster(config.name))
+    state_dir, record, cluster = _recorded(config)
     framework = stored(record.config).framework
     if framework != "tensorflow":
         raise ConfigError(
@@ -259,11 +259,15 @@ def deployed_for_trainer(config: Config) -> tuple[StateDir, Cluster, str]:
             f"{command('deploy --framework tensorflow', config.name)} changes them;"
             f" {command('run', config.name)} runs scripts of your own with {framework}",
         )
-    return deployed(config)
+    return state_dir, cluster, providers.of(record).trainer_digest(record)
 
 
 def deployed(config: Config) -> tuple[StateDir, Cluster, str]:
     """Return the cluster of ``config``, its state directory, and the digest of the trainer that its nodes must have."""
-    state_dir = state.for_cluster(config.name)
-    record, cluster = state.deployed(state_dir)
+    state_dir, record, cluster = _recorded(config)
     return state_dir, cluster, providers.of(record).trainer_digest(record)
+
+
+def _recorded(config: Config) -> tuple[StateDir, Record, Cluster]:
+    state_dir = state.for_cluster(config.name)
+    return state_dir, *state.deployed(state_dir)

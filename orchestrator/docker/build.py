@@ -69,7 +69,7 @@ def ensure(engine: Engine, target: str, variant: Variant, log: Path) -> str:
 
 
 def _own(engine: Engine, variant: Variant, log: Path) -> str:
-    """Return the user's image: a local one, else pulled, or built from the user's Dockerfile on top of ours."""
+    """Return the user's image: a local one, else pulled, or built from a Dockerfile on the trainer image."""
     name = context.own_tag(variant.dockerfile) if variant.dockerfile else str(variant.own)
     if engine.has_image(name):
         return name

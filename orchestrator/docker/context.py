@@ -15,19 +15,14 @@ from orchestrator import assets
 from orchestrator.config import Config, Framework
 from orchestrator.errors import PreflightError
 
-SHARED = (
-    "bottleneck",
-    "layout",
-    "schema",
-    "untrusted_files",
-)  # what the trainer imports from outside its package
+SHARED = ("bottleneck", "layout", "schema", "untrusted_files")  # imported by the trainer, outside its package
 PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
 PASSED_ON_AS_IS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What distinguishes images that are built from the same files.
+    """Choices that distinguish images built from the same files.
 
     ``accelerator`` is "cpu" or "gpu"; ``own`` is the user's image, by its name or as the absolute path of a Dockerfile.
     """

@@ -1,4 +1,4 @@
-"""What the head is told to start a run: the record of the run, its environment, its unit, its files. Pure."""
+"""Record of a run, the environment of its ranks, and the command that starts its unit on the head. Pure."""
 
 from pydantic import BaseModel, ConfigDict
 

@@ -22,7 +22,7 @@ TABLE = re.compile(r"^\s*\[\s*(project|build-system)\s*\]", re.MULTILINE)  # Pyt
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a script asks for: lines of pip's files, in which SENT stands for the directory that ``files`` are sent to.
+    """Packages that a script asks for, as lines of pip's files; SENT in them is the directory that gets ``files``.
 
     ``asked`` are the lines as the user wrote them. ``pyproject`` is the text of a pyproject.toml whose dependencies are
     asked for, if it is no package itself. ``unhashed`` are files that may change without installing again.

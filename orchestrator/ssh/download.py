@@ -75,7 +75,7 @@ def _name(source: str) -> str:
 
 
 class _Download:
-    """What is left of a copy, over one connection."""
+    """Copy of the files that are not in place yet, over one connection."""
 
     def __init__(self, session: Session, source: str, root: Path, progress: Progress) -> None:
         self.session, self.source, self.root, self.progress = session, source, root, progress

@@ -87,7 +87,7 @@ def upload(
 
 
 class _Upload:
-    """What is left of a copy, over one connection."""
+    """Copy of the files that are not in place yet, over one connection."""
 
     def __init__(self, session: Session, source: Path, tree: Tree, progress: Progress) -> None:
         self.session, self.source, self.tree, self.progress = session, source, tree, progress

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 from orchestrator import layout
-from orchestrator.cluster import Cluster, hostfile
+from orchestrator.cluster import Cluster, hostfile, ranks_by_host
 from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers import horovod, mpirun, plain, ray, tensorflow, torchrun
 from orchestrator.runs.launchers.plan import Plan, Slots
@@ -21,8 +21,7 @@ LAUNCHERS: dict[str, Callable[[Run, Slots], Plan]] = {
 
 def files(cluster: Cluster, run: Run) -> dict[str, str]:
     """Return the contents of the run's files for the nodes, by name in its directory."""
-    hosts = hostfile(cluster, run.np)
-    slots = _used(hosts, run.np)
+    slots = ranks_by_host(cluster, run.np)
     plan = LAUNCHERS[run.launcher](run, slots)
     launch = layout.Layout(
         slots=dict(plan.slots or slots),
@@ -34,16 +33,8 @@ def files(cluster: Cluster, run: Run) -> dict[str, str]:
         processes=plan.processes,
     )
     return {
-        "hostfile": hosts,
+        "hostfile": hostfile(cluster, run.np),
         layout.FILE: launch.text(),
         "command.json": json.dumps(plan.command) + "\n",
         "program.json": json.dumps(run.command) + "\n",
     }
-
-
-def _used(hosts: str, np: int) -> dict[str, int]:
-    """Return the slots of a hostfile that ``np`` ranks take."""
-    used: dict[str, int] = {}
-    for host, count in (line.split(" slots=") for line in hosts.splitlines()):
-        used[host] = min(int(count), np - sum(used.values()))
-    return used

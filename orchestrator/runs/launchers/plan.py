@@ -13,7 +13,7 @@ Slots = Mapping[str, int]  # ranks on each host, by address
 
 @dataclass(frozen=True)
 class Plan:
-    """What a launcher does.
+    """Commands and ranks of one launch.
 
     Attributes:
         command: Command that the head executes.
