@@ -1,7 +1,6 @@
 """Locks of a cluster: one deploy, one teardown or one start of a run at a time."""
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import IO
 
 from orchestrator import progress, termination
 from orchestrator.errors import StateError
+from orchestrator.schema.file import try_lock
 from orchestrator.state import StateDir, usable
 
 ROUNDS = 3  # a program may start another while it is being ended
@@ -66,26 +66,17 @@ def waited(path: Path, does: str, seconds: float, variable: str = "XDG_STATE_HOM
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = path.open("a")
     with file:
-        if not _taken(file):
+        if not try_lock(file):
             with progress.step(f"Waiting for another command that {does}"):
                 _take(file, does, time.monotonic() + seconds)
         yield
 
 
 def _take(file: IO[str], does: str, deadline: float) -> None:
-    while not _taken(file):
+    while not try_lock(file):
         if time.monotonic() > deadline:
             raise StateError(f"another command that {does} does not end", f"`fuser {file.name}` shows it: end it")
         time.sleep(LOOK_SECONDS)
-
-
-def _taken(file: IO[str]) -> bool:
-    """Try to take the lock without waiting; return whether that worked."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @contextlib.contextmanager
@@ -95,7 +86,7 @@ def _locked(state_dir: StateDir, name: str) -> Iterator[None]:
         file = (state_dir.path / name).open("a+", encoding="utf-8", errors="replace")
     with file:
         with usable(state_dir.path / name):
-            if not _taken(file):
+            if not try_lock(file):
                 file.seek(0)
                 holder = " ".join(file.read(MOST_SHOWN).split()) or "another process"
                 raise StateError(f"cluster {state_dir.name!r} is locked by {holder}", "wait for it")

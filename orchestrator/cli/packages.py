@@ -9,7 +9,7 @@ import typer
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.errors import ConfigError
-from orchestrator.runs import control, overlays
+from orchestrator.runs import control, overlays, store
 
 MOST_SHOWN = 5  # lines of a requirements file in the table
 Digest = Annotated[str | None, typer.Argument(help="Hash of the packages, or the beginning of it.")]
@@ -32,7 +32,8 @@ def list_packages(
     state_dir, _, cluster = options.deployed(config_file, name)
     with control.head_session(state_dir, cluster) as head:
         found = overlays.list_overlays(head)
-    used = {one.hash: overlays.last_used(state_dir, one) for one in found}
+    recorded = store.list_runs(state_dir)
+    used = {one.hash: overlays.last_used(recorded, one) for one in found}
     if json:
         return output.as_json([{**one.model_dump(), "last_used": used[one.hash]} for one in found])
     rows = [

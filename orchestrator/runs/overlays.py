@@ -1,18 +1,19 @@
 """Overlays with Python packages on the shared storage: look for them, list and remove them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator import lock, ssh
 from orchestrator.cluster import PYTHON, SHARED
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.runs import control, store
+from orchestrator.runs.launch import Run
 from orchestrator.schema.bounded import shown
-from orchestrator.schema.packages import Overlay, Overlays
+from orchestrator.schema.packages import MANIFEST, Overlay, Overlays
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir
 
 DIRECTORY = f"{SHARED}/packages"
-MANIFEST = "packages.json"
 PROGRAM = "orchestrator.trainer.packages.manage"
 
 
@@ -32,11 +33,9 @@ def list_overlays(head: Session) -> list[Overlay]:
     return _manage(head, [])
 
 
-def last_used(state_dir: StateDir, overlay: Overlay) -> float | None:
-    """Return when a run that used ``overlay`` was last started from this machine; None if none was."""
-    return max(
-        (r.started for r in store.list_runs(state_dir) if r.packages == f"{DIRECTORY}/{overlay.hash}"), default=None
-    )
+def last_used(runs: Sequence[Run], overlay: Overlay) -> float | None:
+    """Return when the newest of ``runs`` that used ``overlay`` was started; None if none did."""
+    return max((run.started for run in runs if run.packages == f"{DIRECTORY}/{overlay.hash}"), default=None)
 
 
 def remove(state_dir: StateDir, head: Session, name: str | None) -> list[Overlay]:

@@ -1,5 +1,6 @@
-"""Base model of every file, and atomic replacement of files."""
+"""Base model of every file, atomic replacement of files, and locks."""
 
+import fcntl
 import os
 import re
 import tempfile
@@ -24,6 +25,15 @@ class File(BaseModel):
         """Replace ``path`` atomically, readable by all users."""
         with replaced(path, 0o644) as file:
             file.write(self.model_dump_json(indent=2).encode() + b"\n")
+
+
+def try_lock(file: IO[str]) -> bool:
+    """Try to take the lock of an open file without waiting; return whether that worked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager

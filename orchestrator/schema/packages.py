@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints
 from orchestrator.schema.data import Size
 from orchestrator.schema.file import File, Time
 
+MANIFEST = "packages.json"  # in the directory of a complete overlay
 OverlayHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
 PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 Words = Annotated[str, StringConstraints(max_length=1000)]

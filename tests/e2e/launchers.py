@@ -101,3 +101,6 @@ def require_stopped(nodes: Nodes) -> None:
     wait_for("ranks", lambda: "[rank 1] waiting" in nodes.cli("logs", name, cluster=nodes.cluster).stdout)
     assert "stopped" in nodes.cli("stop", name, cluster=nodes.cluster).stdout
     assert nodes.left() == []
+
+
+STORY = (require_environment, require_failure_named, require_killed_rank_named, require_stopped)

@@ -1,6 +1,6 @@
 """Every launcher of scripts that needs no other image or package, on a local cluster."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -23,20 +23,9 @@ def nodes(cli: Cli, request: pytest.FixtureRequest) -> Nodes:
     return Nodes(cli, CLUSTER, request.param)
 
 
-def test_every_rank_knows_its_place(nodes: Nodes) -> None:
-    launchers.require_environment(nodes)
-
-
-def test_a_rank_that_raises_is_named(nodes: Nodes) -> None:
-    launchers.require_failure_named(nodes)
-
-
-def test_a_rank_that_is_killed_is_named_within_a_minute(nodes: Nodes) -> None:
-    launchers.require_killed_rank_named(nodes)
-
-
-def test_a_run_that_is_stopped_leaves_no_process(nodes: Nodes) -> None:
-    launchers.require_stopped(nodes)
+@pytest.mark.parametrize("holds", launchers.STORY)
+def test_what_holds_for_every_launcher(nodes: Nodes, holds: Callable[[Nodes], None]) -> None:
+    holds(nodes)
 
 
 @pytest.mark.parametrize("launcher", ["mpirun", "plain"])

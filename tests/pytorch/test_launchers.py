@@ -4,7 +4,7 @@ import json
 import re
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,6 @@ def deployed(cli: Cli) -> Iterator[None]:
 
 
 @pytest.fixture
-def torchrun(cli: Cli) -> Nodes:
-    return Nodes(cli, CLUSTER, "torchrun")
-
-
-@pytest.fixture
 def ray(cli: Cli) -> Nodes:
     return Nodes(cli, CLUSTER, "auto")
 
@@ -49,20 +44,9 @@ def ray_version(cli: Cli) -> str:
     return version
 
 
-def test_every_rank_of_torchrun_knows_its_place(torchrun: Nodes) -> None:
-    launchers.require_environment(torchrun)
-
-
-def test_a_rank_of_torchrun_that_raises_is_named(torchrun: Nodes) -> None:
-    launchers.require_failure_named(torchrun)
-
-
-def test_a_rank_of_torchrun_that_is_killed_is_named_within_a_minute(torchrun: Nodes) -> None:
-    launchers.require_killed_rank_named(torchrun)
-
-
-def test_a_run_of_torchrun_that_is_stopped_leaves_no_process(torchrun: Nodes) -> None:
-    launchers.require_stopped(torchrun)
+@pytest.mark.parametrize("holds", launchers.STORY)
+def test_what_holds_for_every_launcher_holds_for_torchrun(cli: Cli, holds: Callable[[Nodes], None]) -> None:
+    holds(Nodes(cli, CLUSTER, "torchrun"))
 
 
 def _without_abort(nodes: Nodes) -> Any:

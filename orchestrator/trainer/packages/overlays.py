@@ -4,7 +4,6 @@ An overlay is complete if it has a manifest, which is written last and removed f
 under a lock. So an overlay needs no other name while it is made, and the paths in its programs are right.
 """
 
-import fcntl
 import json
 import os
 import re
@@ -16,13 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import IO
 
 from orchestrator.layout import SEARCH_PATH
 from orchestrator.schema import bounded
-from orchestrator.schema.packages import Overlay, PackagesRequest
+from orchestrator.schema.file import try_lock
+from orchestrator.schema.packages import MANIFEST, Overlay, PackagesRequest
 
-MANIFEST = "packages.json"
 LOCK, KERNELS, INCOMING = ".lock", ".jupyter/kernels", ".incoming-*"
 IMAGE = "image.pth"
 STALE_SECONDS = 86400.0  # of files that a command sent before it was killed
@@ -43,18 +41,10 @@ def locked(directory: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     """Hold the lock on all overlays in ``directory``; ``on_wait`` is called again and again while another holds it."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / LOCK).open("a") as file:
-        while not _taken(file):
+        while not try_lock(file):
             on_wait()
             time.sleep(1.0)
         yield
-
-
-def _taken(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def read(overlay: Path) -> Overlay | None:

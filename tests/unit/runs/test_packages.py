@@ -164,8 +164,8 @@ def test_overlays_of_a_run_in_progress_are_not_removed(head: tuple[Session, list
 
 def test_the_last_use_is_the_newest_run_with_the_overlay() -> None:
     state_dir = state.for_cluster("demo")
-    assert overlays.last_used(state_dir, overlay()) is None
+    assert overlays.last_used(store.list_runs(state_dir), overlay()) is None
     for number, name in enumerate((HASH, HASH, OTHER)):
         run = builders.run(id=f"script-{number}", started=float(number), packages=f"/shared/packages/{name}")
         store.save(state_dir, run)
-    assert overlays.last_used(state_dir, overlay()) == 1.0
+    assert overlays.last_used(store.list_runs(state_dir), overlay()) == 1.0
