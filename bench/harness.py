@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from orchestrator import busy
+
 ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("orchestrator")
 MNIST = ROOT / "tests" / "data" / "mnist"
@@ -88,7 +90,7 @@ def interleaved(contestants: Mapping[str, Callable[[], float]], rounds: int) -> 
     found: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds):
         for name in list(contestants)[:: -1 if number % 2 else 1]:
-            others = busy()
+            others = busy.here()
             found[name].append(contestants[name]())
             spoilt = f" (others had {others:.0%} of the CPU just before)" if others > QUIET else ""
             print(f"round {number + 1}: {name}: {found[name][-1]:.4g}{spoilt}", file=sys.stderr)
@@ -117,21 +119,6 @@ def paired(found: dict[str, list[float]], what: str, beside: str, goal: str, uni
 
 def _figure(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
-
-
-def busy() -> float:
-    """Return the share of this machine's CPU in use now, 0 to 1."""
-    before = _cpu_times()
-    time.sleep(0.2)
-    busy, idle = (after - earlier for after, earlier in zip(_cpu_times(), before, strict=True))
-    return busy / max(1, busy + idle)
-
-
-def _cpu_times() -> tuple[int, int]:
-    """Read busy and idle time since boot (proc(5), /proc/stat: user nice system idle iowait irq softirq steal)."""
-    times = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    idle = times[3] + times[4]
-    return sum(times) - idle, idle
 
 
 def machine() -> str:

@@ -25,6 +25,7 @@ from orchestrator.cli import (
     packages,
     runs,
     streams,
+    studies,
     training,
 )
 from orchestrator.errors import OrchestratorError, PreflightError
@@ -56,6 +57,7 @@ app = typer.Typer(
 clusters.register(app)
 nodes.register(app)
 training.register(app)
+studies.register(app)
 catalogue.register(app)
 data.register(app)
 files.register(app)

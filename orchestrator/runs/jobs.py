@@ -1,6 +1,6 @@
 """Kinds of runs: the trainer, data preparation, data staging, and user scripts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,13 @@ SOURCE = "src"
 SHARDED = ("imagenet",)  # data sets that are larger than memory
 
 
-def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) -> Run:
+def train(
+    state_dir: StateDir,
+    cluster: Cluster,
+    digest: str,
+    config: Config,
+    planned: Callable[[Run], None] | None = None,
+) -> Run:
     """Start a training run; all input is checked before anything runs.
 
     Args:
@@ -34,6 +40,7 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
         cluster: Deployed cluster.
         digest: Digest of the trainer image that the nodes must have.
         config: Configuration with the sections train and launch.
+        planned: Called with the run before it starts, to write its name down.
 
     Returns:
         The run, started.
@@ -60,6 +67,8 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
     batch = _batch(config, cluster, ranks, nodes.memory, images)
     options = controller.choose(state_dir, cluster, digest, options)
     run = control.plan(cluster, options, f"{config.train.model}-{dataset}", nodes)
+    if planned:
+        planned(run)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         remote = (datasets.prepared(head, data_files) or _uploaded(head, data_files)) if data_files else None
         resolved = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
