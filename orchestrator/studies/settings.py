@@ -31,7 +31,7 @@ def of_cell(config: Config, study: Study, cell: Cell) -> Config:
     train = {**_what(study, cell), **_until(study), **options}
     if study.shrunk and study.shrink.image_size and cell.dataset in ANY_SHAPE:
         train["image_size"] = study.shrink.image_size
-    own = {**config.launch.model_dump(exclude_unset=True), **launch, "np": cell.ranks}
+    own = {**config.launch.model_dump(exclude_defaults=True), **launch, "np": cell.ranks}
     try:
         what = Train.model_validate({key: value for key, value in train.items() if value is not None})
         how = Launch.model_validate(own)
@@ -59,7 +59,7 @@ def _until(study: Study) -> dict[str, Any]:
 def command(config: Config) -> list[str]:
     """Return the words of `orchestrator train` that start a launch with ``config``."""
     train = config.train.model_dump(mode="json", exclude_unset=True)
-    launch = config.launch.model_dump(mode="json", exclude_unset=True, exclude={"launcher", "parameter_servers"})
+    launch = config.launch.model_dump(mode="json", exclude_defaults=True, exclude={"launcher", "parameter_servers"})
     words = ["orchestrator", "train", train.pop("model")]
     if train.get("max_time"):
         train["max_time"] = f"{train['max_time']:g}s"
