@@ -23,7 +23,7 @@ LAYERS = [
     {"ansible", "health", "services"},
     {"ssh", "terraform", "lock"},
     {"state"},
-    {"docker", "recipes", "gpu"},
+    {"docker", "recipes", "gpu", "prediction"},
     {"config", "cluster", "process", "bottleneck"},
     {"schema", "progress"},
     {"errors", "assets", "layout", "termination", "untrusted_files"},
