@@ -57,6 +57,7 @@ from orchestrator.schema.runs import (
 from orchestrator.schema.training import (
     SMALL_IMAGE,
     Compression,
+    Engine,
     Optimizer,
     Precision,
     Schedule,
@@ -81,6 +82,7 @@ __all__ = [
     "Checkpoints",
     "Communication",
     "Compression",
+    "Engine",
     "Epoch",
     "Failure",
     "FileName",

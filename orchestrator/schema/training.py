@@ -11,6 +11,16 @@ Optimizer = Literal["sgd", "rmsprop", "adam"]
 Compression = Literal["auto", "none", "fp16", "bf16"]
 Schedule = Literal["step", "cosine", "exponential", "polynomial"]
 StopOrSkip = Literal["stop", "skip"]
+Engine = Literal[
+    "ours",
+    "horovod-tensorflow",
+    "horovod-torch",
+    "torch-ddp",
+    "ray-torch",
+    "tensorflow-multiworker",
+    "tensorflow-parameter-server",
+    "single",
+]
 
 
 SMALL_IMAGE = 64  # pixels; some networks downsample smaller images less, and then need another amount of memory
@@ -56,6 +66,7 @@ class TrainConfig(File):
     """
 
     run: str
+    engine: Engine = "ours"
     model: str
     dataset: str
     data: str | None

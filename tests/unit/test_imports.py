@@ -33,6 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "checkpoints": {"", "comm"},
     "comm": set(),
     "data": set(),
+    "engines": {"", "data", "models", "optim"},
     "models": {""},
     "optim": set(),
     "supervision": set(),
