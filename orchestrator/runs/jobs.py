@@ -10,7 +10,7 @@ from orchestrator import lock, progress, recipes
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hosts, require_a_gpu_each
 from orchestrator.config import Config, Launch
 from orchestrator.errors import ConfigError, command
-from orchestrator.runs import control, controller, datasets, overlays, packages
+from orchestrator.runs import control, controller, datasets, engines, overlays, packages
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs import script as runs_script
 from orchestrator.runs.datasets import FoundDataset
@@ -45,7 +45,8 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
         StateError: Another run is active or starting.
     """
     _, dataset = recipes.require(config.train)
-    options = recipes.communication.launch_options(config.train, config.launch)
+    engines.require(config.train)
+    options = recipes.communication.launch_options(config.train, engines.launch_options(config.train, config.launch))
     _require_exchange(recipes.communication.settings(config.train), cluster, options)
     with progress.step(f"Checking data set {dataset}") as step:
         remedy = (
@@ -58,12 +59,15 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
     ranks = options.np or cluster.slots
     images = recipes.training_images(dataset, data_files.train if data_files else None, ranks)
     batch = _batch(config, cluster, ranks, nodes.memory, images)
-    options = controller.choose(state_dir, cluster, digest, options)
+    if options.launcher == "horovod":
+        options = controller.choose(state_dir, cluster, digest, options)
     run = control.plan(cluster, options, f"{config.train.model}-{dataset}", nodes)
+    run = run.model_copy(update=engines.of_run(options))
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         remote = (datasets.prepared(head, data_files) or _uploaded(head, data_files)) if data_files else None
         resolved = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
-        return _start_trainer(state_dir, cluster, head, run, "train", resolved)
+        resolved = engines.resolved(config.train, resolved)
+        return _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved)
 
 
 def resume(
@@ -266,8 +270,7 @@ def script(
     changes = {
         "command": source.command,
         "workdir": f"{run.directory}/{SOURCE}",
-        "launcher": options.launcher,
-        "parameter_servers": options.parameter_servers or 0,
+        **engines.of_run(options),
         "packages": overlay,
     }
     run = run.model_copy(update=changes)

@@ -60,6 +60,7 @@ from orchestrator.schema.runs import (
 from orchestrator.schema.training import (
     SMALL_IMAGE,
     Compression,
+    Engine,
     Goal,
     Optimizer,
     Precision,
@@ -87,6 +88,7 @@ __all__ = [
     "Checkpoints",
     "Communication",
     "Compression",
+    "Engine",
     "Epoch",
     "Failure",
     "FileName",
