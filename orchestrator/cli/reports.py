@@ -15,6 +15,7 @@ from orchestrator.config import Config
 from orchestrator.health import Health
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
+from orchestrator.runs import predictions
 from orchestrator.runs.control import RunState
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
@@ -81,7 +82,11 @@ def run(seen: RunState, directory: Path, json: bool) -> None:
         json: Print JSON.
     """
     if found := trained(directory):
-        return output.as_json(found.model_dump() | {"explanation": explain(found)}) if json else _training(found)
+        compared = predictions.of_directory("", directory)
+        if json:
+            return output.as_json(found.model_dump() | {"explanation": explain(found), "prediction": compared})
+        _training(found)
+        return output.line(str(compared)) if compared else None
     if json:
         return output.as_json(as_record(seen))
     output.line(f"run {seen.run.id} {seen.state}: {shlex.join(seen.run.command)} on {seen.run.np} ranks")
