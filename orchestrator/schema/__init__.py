@@ -27,6 +27,7 @@ TFRecord shards have a ``manifest.json``, a :class:`Manifest`, in their director
 an :class:`~orchestrator.schema.packages.Overlay` in its directory.
 """
 
+from orchestrator.schema.accuracy import time_to_accuracy
 from orchestrator.schema.data import LOCAL_DATA, MANIFEST, Manifest, PrepareConfig, Prepared, Shard, StageConfig, Staged
 from orchestrator.schema.names import Address, FileName, MetricName
 from orchestrator.schema.prediction import Predicted, Profile, Ready
@@ -59,11 +60,14 @@ from orchestrator.schema.runs import (
 from orchestrator.schema.training import (
     SMALL_IMAGE,
     Compression,
+    Goal,
     Optimizer,
     Precision,
     Schedule,
     StopOrSkip,
     TrainConfig,
+    goal,
+    top1_of,
 )
 
 __all__ = [
@@ -86,6 +90,7 @@ __all__ = [
     "Epoch",
     "Failure",
     "FileName",
+    "Goal",
     "Manifest",
     "MetricName",
     "NodeFacts",
@@ -110,4 +115,7 @@ __all__ = [
     "Trained",
     "Unfinished",
     "World",
+    "goal",
+    "time_to_accuracy",
+    "top1_of",
 ]

@@ -3,7 +3,7 @@
 An epoch is trained, a checkpoint is written, and the model is evaluated. A run that stops within an epoch first writes
 a checkpoint, with each rank's own statistics, and then closes the epoch with the scores of its trained part: always
 after ``--steps``, after ``--max-time`` if there is time before the limit, and never once the run was asked to end, even
-while it evaluates.
+while it evaluates. A run with ``--until`` ends with the epoch that reaches it: all ranks have the same scores.
 """
 
 import resource
@@ -159,6 +159,7 @@ class Training:
         self.results.add(epoch, global_metrics.damaged_samples(self.trainer))
         if self.trainer.epoch_step == self.trainer.steps_per_epoch:
             self.checkpoints.add_evaluation(epoch)
+            self.trainer.ended = self.trainer.ended or stopping.until(self.trainer, test.top1)
 
     def _unfinished(self) -> "Unfinished | None":
         """Return how the steps of the last epoch were split if it is not in the results; a collective call."""

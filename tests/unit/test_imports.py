@@ -15,6 +15,7 @@ from orchestrator.docker import context
 # From the top down: a module imports what stands below its own line, and the modules of its own package.
 LAYERS = [
     {"cli"},
+    {"studies"},
     {"lifecycle", "plot"},
     {"monitoring"},
     {"runs"},
