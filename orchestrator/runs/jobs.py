@@ -10,7 +10,7 @@ from orchestrator import lock, progress, recipes
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hosts, require_a_gpu_each
 from orchestrator.config import Config, Launch
 from orchestrator.errors import ConfigError, command
-from orchestrator.runs import control, controller, datasets, engines, overlays, packages
+from orchestrator.runs import control, controller, datasets, engines, overlays, packages, predictions
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs import script as runs_script
 from orchestrator.runs.datasets import FoundDataset
@@ -67,7 +67,10 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
         remote = (datasets.prepared(head, data_files) or _uploaded(head, data_files)) if data_files else None
         resolved = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
         resolved = engines.resolved(config.train, resolved)
-        return _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved)
+        run = _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved)
+    if config.train.engine == "ours":
+        predictions.save_of_run(state_dir, cluster, run, resolved)
+    return run
 
 
 def resume(
