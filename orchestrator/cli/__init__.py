@@ -23,6 +23,7 @@ from orchestrator.cli import (
     notebook,
     options,
     packages,
+    reproduction,
     runs,
     streams,
     training,
@@ -61,6 +62,7 @@ data.register(app)
 files.register(app)
 packages.register(app)
 runs.register(app)
+reproduction.register(app)
 notebook.register(app)
 monitoring.register(app)
 

@@ -15,7 +15,7 @@ from orchestrator.docker import context
 # From the top down: a module imports what stands below its own line, and the modules of its own package.
 LAYERS = [
     {"cli"},
-    {"lifecycle", "plot"},
+    {"lifecycle", "plot", "reproduction"},
     {"monitoring"},
     {"runs"},
     {"providers"},
