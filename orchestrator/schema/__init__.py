@@ -15,6 +15,7 @@ directory
 ``packages.json``   the supervisor      :class:`~orchestrator.schema.packages.Installed`
 ``results.json``    rank 0              :class:`Results`
 ``check.json``      rank 0              :class:`CheckResult`
+``profile.json``    rank 0              :class:`Profile`
 ``prepared.json``   rank 0              :class:`Prepared`
 ``staged.json``     rank 0              :class:`Staged`
 ==================  ==================  ==============================================
@@ -30,6 +31,7 @@ an :class:`~orchestrator.schema.packages.Overlay` in its directory.
 from orchestrator.schema.accuracy import time_to_accuracy
 from orchestrator.schema.data import LOCAL_DATA, MANIFEST, Manifest, PrepareConfig, Prepared, Shard, StageConfig, Staged
 from orchestrator.schema.names import Address, FileName, MetricName
+from orchestrator.schema.prediction import Predicted, Profile, Ready
 from orchestrator.schema.results import (
     Checkpoint,
     CheckpointEntry,
@@ -97,8 +99,11 @@ __all__ = [
     "NodeFacts",
     "Optimizer",
     "Precision",
+    "Predicted",
     "PrepareConfig",
     "Prepared",
+    "Profile",
+    "Ready",
     "Results",
     "RunStatus",
     "Schedule",
