@@ -24,6 +24,7 @@ from orchestrator.cli import (
     options,
     packages,
     prediction,
+    reproduction,
     runs,
     streams,
     training,
@@ -63,6 +64,7 @@ data.register(app)
 files.register(app)
 packages.register(app)
 runs.register(app)
+reproduction.register(app)
 notebook.register(app)
 monitoring.register(app)
 

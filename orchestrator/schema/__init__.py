@@ -12,6 +12,7 @@ directory
 ``stop``            the supervisor      empty: rank 0 must end with a checkpoint
 ``checkpoints/…``   rank 0              :class:`Checkpoints`, :class:`Checkpoint`
 ``status.json``     the supervisor      :class:`RunStatus`
+``packages.json``   the supervisor      :class:`~orchestrator.schema.packages.Installed`
 ``results.json``    rank 0              :class:`Results`
 ``check.json``      rank 0              :class:`CheckResult`
 ``profile.json``    rank 0              :class:`Profile`
@@ -53,6 +54,7 @@ from orchestrator.schema.runs import (
     CheckRank,
     CheckResult,
     Failure,
+    Hardware,
     NodeFacts,
     RunStatus,
     State,
@@ -93,6 +95,7 @@ __all__ = [
     "Failure",
     "FileName",
     "Goal",
+    "Hardware",
     "Manifest",
     "MetricName",
     "NodeFacts",

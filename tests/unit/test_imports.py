@@ -16,7 +16,7 @@ from orchestrator.docker import context
 LAYERS = [
     {"cli"},
     {"studies"},
-    {"lifecycle", "plot"},
+    {"lifecycle", "plot", "reproduction"},
     {"monitoring"},
     {"runs"},
     {"providers"},
