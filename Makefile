@@ -86,7 +86,7 @@ horovod-examples: install .venv/installed-dev ## Horovod's examples, unchanged, 
 	$(DOCKER) $(BIN)/python -m tests.horovod_suite.examples $(ARGS)
 
 fuzz: install .venv/installed-dev ## 10,000 damaged files for each loader: any bytes, any value at any key, any cut
-	$(PYTEST) $(SIDE_BY_SIDE) 2 --hypothesis-profile fuzz --timeout 14400 tests/unit/*/test_fuzz_*.py
+	$(PYTEST) $(SIDE_BY_SIDE) 2 --hypothesis-profile fuzz --timeout 14400 $$(find tests/unit -name 'test_fuzz_*.py')
 
 slow: install .venv/installed-dev ## a deploy killed at ten moments; Docker restarted, disk full (an Engine of their own, needs root)
 	$(DOCKER) $(BIN)/python -m tests.images

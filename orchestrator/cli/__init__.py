@@ -23,6 +23,7 @@ from orchestrator.cli import (
     notebook,
     options,
     packages,
+    prediction,
     runs,
     streams,
     training,
@@ -56,6 +57,7 @@ app = typer.Typer(
 clusters.register(app)
 nodes.register(app)
 training.register(app)
+prediction.register(app)
 catalogue.register(app)
 data.register(app)
 files.register(app)

@@ -14,6 +14,7 @@ directory
 ``status.json``     the supervisor      :class:`RunStatus`
 ``results.json``    rank 0              :class:`Results`
 ``check.json``      rank 0              :class:`CheckResult`
+``profile.json``    rank 0              :class:`Profile`
 ``prepared.json``   rank 0              :class:`Prepared`
 ``staged.json``     rank 0              :class:`Staged`
 ==================  ==================  ==============================================
@@ -26,8 +27,10 @@ TFRecord shards have a ``manifest.json``, a :class:`Manifest`, in their director
 an :class:`~orchestrator.schema.packages.Overlay` in its directory.
 """
 
+from orchestrator.schema.accuracy import time_to_accuracy
 from orchestrator.schema.data import LOCAL_DATA, MANIFEST, Manifest, PrepareConfig, Prepared, Shard, StageConfig, Staged
 from orchestrator.schema.names import Address, FileName, MetricName
+from orchestrator.schema.prediction import Predicted, Profile, Ready
 from orchestrator.schema.results import (
     Checkpoint,
     CheckpointEntry,
@@ -57,11 +60,14 @@ from orchestrator.schema.runs import (
 from orchestrator.schema.training import (
     SMALL_IMAGE,
     Compression,
+    Goal,
     Optimizer,
     Precision,
     Schedule,
     StopOrSkip,
     TrainConfig,
+    goal,
+    top1_of,
 )
 
 __all__ = [
@@ -84,13 +90,17 @@ __all__ = [
     "Epoch",
     "Failure",
     "FileName",
+    "Goal",
     "Manifest",
     "MetricName",
     "NodeFacts",
     "Optimizer",
     "Precision",
+    "Predicted",
     "PrepareConfig",
     "Prepared",
+    "Profile",
+    "Ready",
     "Results",
     "RunStatus",
     "Schedule",
@@ -105,4 +115,7 @@ __all__ = [
     "Trained",
     "Unfinished",
     "World",
+    "goal",
+    "time_to_accuracy",
+    "top1_of",
 ]

@@ -23,8 +23,10 @@ class Trained(File):
 
     ``steps`` counts from the start of the run; ``peak_memory_per_rank`` is resident memory in bytes, so far.
     ``input_seconds``, ``compute_seconds`` and ``communication_seconds`` are rank r's means per step and add up to the
-    step. They are empty if the epoch had no step except the one that traces, and in files of older versions. If a run
-    was stopped within an epoch and resumed, seconds and images per second cover both runs, the rest only the second.
+    step. They are empty if the epoch had no step except the one that traces, and in files of older versions.
+    ``median_step_seconds`` is rank 0's median over the same steps; several steps of one call count with their mean.
+    If a run was stopped within an epoch and resumed, seconds and images per second cover both runs, the rest only the
+    second.
     """
 
     epoch: int
@@ -38,6 +40,7 @@ class Trained(File):
     input_seconds: list[float] = Field([])
     compute_seconds: list[float] = Field([])
     communication_seconds: list[float] = Field([])
+    median_step_seconds: float | None = None
 
 
 class Epoch(Trained):
@@ -121,7 +124,7 @@ class Results(File):
     effective_batch_size: int
     peak_learning_rate: float
     epochs: list[Epoch]
-    ended: Literal["epochs", "steps", "max-time", "terminated"] | None = None
+    ended: Literal["epochs", "steps", "until", "max-time", "terminated"] | None = None
     resumed_from: str | None = None
     epochs_before: int = 0
     steps_before: int = 0

@@ -70,12 +70,14 @@ class CheckMessage(File):
     """Measurements of one message size.
 
     ``latency_seconds`` is the median of an allreduce, ``bus_bandwidth`` is in bytes/s per rank pair of links as
-    nccl-tests defines it.
+    nccl-tests defines it. ``cpu_seconds`` is the CPU time of the rank that used most of it for the allreduce; None in
+    files of older versions.
     """
 
     bytes: int
     latency_seconds: float
     bus_bandwidth: float
+    cpu_seconds: float | None = None
 
 
 class CheckResult(File):

@@ -15,6 +15,7 @@ from orchestrator.docker import context
 # From the top down: a module imports what stands below its own line, and the modules of its own package.
 LAYERS = [
     {"cli"},
+    {"studies"},
     {"lifecycle", "plot"},
     {"monitoring"},
     {"runs"},
@@ -22,7 +23,7 @@ LAYERS = [
     {"ansible", "health", "services"},
     {"ssh", "terraform", "lock"},
     {"state"},
-    {"docker", "recipes", "gpu"},
+    {"docker", "recipes", "gpu", "prediction"},
     {"config", "cluster", "process", "bottleneck"},
     {"schema", "progress"},
     {"errors", "assets", "layout", "termination", "untrusted_files"},
