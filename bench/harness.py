@@ -16,6 +16,7 @@ from typing import Any
 from orchestrator import busy
 
 ROOT = Path(__file__).parents[1]
+OUTPUT = Path(os.environ.get("BENCH_OUTPUT") or ROOT / "build")  # of tables
 COMMAND = Path(sys.executable).with_name("orchestrator")
 MNIST = ROOT / "tests" / "data" / "mnist"
 QUIET = 0.1  # share of the CPU that other processes may use during a measurement
@@ -139,7 +140,7 @@ def bench() -> Iterator[Bench]:
 
 
 def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
-    """Write build/NAME.md, and print it.
+    """Write NAME.md into OUTPUT, build/ by default, and print it.
 
     Args:
         name: Name of the page.
@@ -149,7 +150,7 @@ def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
     """
     lines = ["| what | goal | measured | ratio | to |", "|---|---|---|---|---|"]
     lines += [f"| {r.what} | {r.goal} | {r.measured} | {r.ratio} | {r.beside} |" for r in rows]
-    page = ROOT / "build" / f"{name}.md"
+    page = OUTPUT / f"{name}.md"
     page.parent.mkdir(exist_ok=True)
     title = ", ".join(part for part in (f"{os.cpu_count()} cores", where, f"median of {rounds} rounds") if part)
     page.write_text(f"{title}\n\n" + "\n".join(lines) + "\n")
