@@ -95,7 +95,7 @@ def _swatch(number: int) -> str:
 USELESS = (
     re.compile(r"<metadata>.*?</metadata>\s*", re.DOTALL),
     re.compile(r"<defs>\s*<style.*?</style>\s*</defs>\s*", re.DOTALL),
-    re.compile(r"(?<=<g) id=\"[^\"]*\"(?=>)"),
+    re.compile(r"(?<=<g) id=\"[^\"]*\"(?=/?>)"),
     re.compile(r"font-family: [^;\"<>]*; "),
 )
 # The shapes of MARKERS in a box of 24 x 12.
