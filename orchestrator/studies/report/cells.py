@@ -7,7 +7,8 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from orchestrator.bottleneck import split
-from orchestrator.schema import Epoch, Results, StepTimes
+from orchestrator.schema import Results, StepTimes
+from orchestrator.schema.accuracy import time_to_accuracy
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import statistics
 from orchestrator.studies.report.load import StudyFiles
@@ -153,6 +154,7 @@ class _Matrix:
     def summary(self, key: str) -> Summary:
         """Return the summary of a cell."""
         cell, mine, rounds = self.cells[key], self.launches[key], self.rounds[key]
+        target = self.study.about.target_top1
         launches = [launch for launch in mine if not launch.again]
         results = self.study.results_of(launches)
         base_key, other = self.fewest[self.curve(key)], self.of_base.get(_identity(cell, *self.changed), key)
@@ -171,19 +173,9 @@ class _Matrix:
             is_base=other == key and key in self.of_base.values(),
             top1=_estimate(results, lambda one: one.epochs[-1].test.top1 if one.epochs else None),
             parts=_parts(results),
-            to_accuracy=_estimate(results, lambda one: time_to(one.epochs, self.study.about.target_top1)),
+            to_accuracy=_estimate(results, lambda one: time_to_accuracy(one, target) if target else None),
             seconds=_estimate(results, lambda one: median(e.seconds for e in one.epochs) if one.epochs else None),
         )
-
-
-def time_to(epochs: Iterable[Epoch], target: float | None) -> float | None:
-    """Return the seconds of training and evaluation until the test accuracy is ``target``; None if it never is."""
-    spent = 0.0
-    for epoch in epochs:
-        spent += epoch.seconds + epoch.test_seconds
-        if target is not None and epoch.test.top1 >= target:
-            return spent
-    return None
 
 
 def _identity(cell: Cell, *without: str) -> str:

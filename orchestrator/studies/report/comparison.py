@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from orchestrator.schema.studies import Metric, Published
+from orchestrator.studies.model import agrees
 from orchestrator.studies.report import printed
 from orchestrator.studies.report.cells import Summary
 from orchestrator.studies.statistics import Estimate
@@ -54,13 +55,7 @@ def readings(number: Published) -> Iterator[tuple[str, float]]:
 
 
 def _cells_of(number: Published, summaries: Sequence[Summary]) -> list[Summary | None]:
-    return [one for one in summaries if is_for(number, one)]
-
-
-def is_for(number: Published, summary: Summary) -> bool:
-    """Return whether the number was printed for the cell: all keys that it names have the cell's values."""
-    values = {**summary.cell.options, **summary.cell.model_dump(exclude={"options"})}
-    return all(key in values and values[key] == value for key, value in number.cell.items())
+    return [one for one in summaries if agrees(one.cell, number.cell)]
 
 
 def _seconds(summary: Summary, samples: int | None) -> Estimate | None:

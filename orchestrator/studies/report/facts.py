@@ -22,7 +22,7 @@ def facts(study: StudyFiles, summaries: Sequence[Summary]) -> dict[str, str]:
         for name, text in {
             "measured": _dates(study.launches),
             "launches": _launches(study.launches),
-            "ratios are to": cells.base_name(study),
+            "ratios are to": cells.base_name(study) if any(one.ratio for one in summaries) else "",
             "scaling": scaling(summaries),
             "shrunk": shrunk(study),
             "threads per rank": _distinct(config.threads for config in configs),
@@ -126,7 +126,7 @@ def _busy(launches: Sequence[Launch]) -> str:
     disturbed = sum(share > DISTURBED for share in shares)
     return (
         f"used {words.percent(median(shares))} % of the CPU time just before a launch (median), at most "
-        f"{words.percent(max(shares))} %; more than {words.percent(DISTURBED)} % before {disturbed} of {len(shares)}"
+        f"{words.percent(max(shares))} %; more than {words.percent(DISTURBED)} % before {disturbed} of them"
     )
 
 

@@ -13,8 +13,10 @@ from orchestrator.errors import StateError
 from orchestrator.schema import Results, bounded
 from orchestrator.schema.file import File
 from orchestrator.schema.studies import Launch, Published
+from orchestrator.studies import machine
+from orchestrator.studies.journal import LAUNCHES, MOST_BYTES, RUNS, STUDY
 
-STUDY, LAUNCHES, RUNS, RESULTS, MACHINE = "study.yaml", "launches.jsonl", "runs", "results.json", "machine.json"
+RESULTS = "results.json"
 
 
 class About(File):
@@ -94,12 +96,21 @@ def read(directory: Path) -> StudyFiles:
     except bounded.Unreadable as error:
         raise StateError(str(error), "repair the file, or restore it from a backup") from None
     results, unread = _results(directory / RUNS, launches)
-    return StudyFiles(about, launches, results, [*notes, *unread])
+    return StudyFiles(about, launches, results, [*notes, *unread], _machine(directory / machine.FILE))
+
+
+def _machine(path: Path) -> dict[str, str]:
+    """Return the facts of the machine, none if the study has not written any that can be read."""
+    try:
+        known = bounded.read_json(path)
+    except (FileNotFoundError, bounded.Unreadable):
+        return {}
+    return {name: str(value) for name, value in known.items()} if isinstance(known, dict) else {}
 
 
 def _launches(path: Path) -> tuple[list[Launch], list[str]]:
     """Return the launches; a last line without an end was being written when the study was killed."""
-    text = bounded.read_text(path)
+    text = bounded.read_text(path, MOST_BYTES)
     *lines, rest = text.split("\n")
     launches = [
         bounded.load_model(line, Launch, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line

@@ -31,6 +31,7 @@ INTERVAL_NOTE = "Median [95 % interval]; n is the number of launches. "
 
 def speed(group: Group, summaries: Sequence[Summary], base: str) -> Table:
     """Return images/s, speed-up, efficiency and the ratio to the base engine of each cell."""
+    compared = any(one.ratio for one in summaries)
     rows = [
         [
             one.series,
@@ -39,13 +40,14 @@ def speed(group: Group, summaries: Sequence[Summary], base: str) -> Table:
             words.estimate(one.images),
             _or_base(one, one.speed_up, words.factor),
             _or_base(one, one.efficiency, words.percent),
-            "base" if one.is_base else words.estimate(one.ratio, words.factor),
+            *(["base" if one.is_base else words.estimate(one.ratio, words.factor)] if compared else []),
         ]
         for one in summaries
     ]
-    headings = ("engine", "ranks", "n", "images/s", "speed-up", "efficiency, %", f"ratio to {base}")
+    ratio = [f"ratio to {words.plain(base)}"] if compared else []
+    headings = ("engine", "ranks", "n", "images/s", "speed-up", "efficiency, %", *ratio)
     note = f"{INTERVAL_NOTE}Speed-up and efficiency: against the base case of the same engine."
-    return Table(f"Speed: {group}", headings, _plain(rows), 2, note)
+    return Table(f"Speed: {words.plain(group)}", headings, _plain(rows), 2, note)
 
 
 def time(group: Group, summaries: Sequence[Summary], target: float | None) -> Table:
@@ -67,7 +69,7 @@ def time(group: Group, summaries: Sequence[Summary], target: float | None) -> Ta
     parts = ("input, ms", "compute, ms", "communication, ms")
     headings = ("engine", "ranks", "top-1, %", *until, *parts, "precision", "threads per rank", "busy, %")
     note = "Busy: largest share of the machine that other programs used before a launch of the cell."
-    return Table(f"Accuracy and time: {group}", headings, _plain(rows), 2, note)
+    return Table(f"Accuracy and time: {words.plain(group)}", headings, _plain(rows), 2, note)
 
 
 def published(comparisons: Sequence[Comparison]) -> Table:
