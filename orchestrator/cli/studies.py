@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from orchestrator import process, progress
-from orchestrator.cli import options, output, study_tables, training
+from orchestrator.cli import options, output, study_report, study_tables, training
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError
@@ -61,6 +61,7 @@ def register(app: typer.Typer) -> None:
         study.command()(command)
     study.command(name="list")(list_studies)
     study.command()(schema)
+    study.command()(study_report.report)
     app.add_typer(study, name="study")
 
 
