@@ -40,9 +40,9 @@ def deployed(cli: Cli) -> Iterator[Cli]:
 
 def kill_and_finish(cli: Cli, cluster: str, kills: int) -> Path:
     """Start a study, kill it so often, each time at another moment, and let it end; return its directory."""
-    moments = random.Random(25)
+    moments = random.Random(25)  # noqa: S311
     (cli.state / "killed.yaml").write_text(STUDY)
-    words, killed = ("study", "run", "killed.yaml"), 0
+    words, killed = ["study", "run", "killed.yaml"], 0
     while killed < kills:
         with cli.start(*words, cluster=cluster) as process:
             try:
@@ -55,7 +55,7 @@ def kill_and_finish(cli: Cli, cluster: str, kills: int) -> Path:
                 assert process.returncode == 0, process.stdout.read()
                 break
         if (cli.state / "killed-study" / journal.STUDY).exists():
-            words = ("study", "run", "killed.yaml", "--resume")
+            words = ["study", "run", "killed.yaml", "--resume"]
     cli("study", "run", "killed.yaml", "--resume", cluster=cluster)
     return cli.state / "killed-study"
 
