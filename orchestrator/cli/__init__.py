@@ -23,6 +23,8 @@ from orchestrator.cli import (
     notebook,
     options,
     packages,
+    prediction,
+    reproduction,
     runs,
     streams,
     training,
@@ -56,11 +58,13 @@ app = typer.Typer(
 clusters.register(app)
 nodes.register(app)
 training.register(app)
+prediction.register(app)
 catalogue.register(app)
 data.register(app)
 files.register(app)
 packages.register(app)
 runs.register(app)
+reproduction.register(app)
 notebook.register(app)
 monitoring.register(app)
 

@@ -62,7 +62,7 @@ Resume = Annotated[
     ),
 ]
 AS_BEFORE = ("controller", "cycle_time", "fusion_threshold", "autotune")  # kept when a run is resumed, unless given
-LIMITS = ("epochs", "steps", "max_time", "on_bad_sample", "on_nan")  # may be changed when a run is resumed
+LIMITS = ("epochs", "steps", "until", "max_time", "on_bad_sample", "on_nan")  # may be changed when a run is resumed
 BESIDE_RESUME = (*LIMITS, "data")  # where the data is on this machine, in case the cluster no longer has it
 WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
 
@@ -98,6 +98,7 @@ def train(
     recipe: Annotated[Path | None, key("train.recipe")] = None,
     epochs: Annotated[int | None, key("train.epochs")] = None,
     steps: Annotated[int | None, key("train.steps")] = None,
+    until: Annotated[str | None, key("train.until")] = None,
     max_time: Annotated[str | None, key("train.max_time")] = None,
     batch_size: Annotated[int | None, key("train.batch_size")] = None,
     learning_rate: Annotated[float | None, key("train.learning_rate")] = None,
@@ -133,7 +134,7 @@ def train(
         "train.model": model, "train.dataset": dataset, "train.data": data,
         "train.recipe": recipe, "train.epochs": epochs,
         "train.augment": augment, "train.engine": engine,
-        "train.steps": steps, "train.max_time": max_time, "train.batch_size": batch_size,
+        "train.steps": steps, "train.until": until, "train.max_time": max_time, "train.batch_size": batch_size,
         "train.learning_rate": learning_rate, "train.image_size": image_size, "train.seed": seed,
         "train.precision": precision, "train.xla": xla,
         "train.fp16_allreduce": fp16_allreduce, "train.compression": compression,

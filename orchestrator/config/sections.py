@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from orchestrator.schema import Compression, Engine, Precision, StopOrSkip
+from orchestrator.schema import Compression, Engine, Goal, Precision, StopOrSkip
 
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
@@ -104,6 +104,10 @@ class Train(Section):
     )
     epochs: int | None = Field(None, ge=1, description="passes over the training set; default: the recipe's")
     steps: int | None = Field(None, ge=1, description="stop after this many steps; default: at the end of the epochs")
+    until: Goal = Field(
+        None,
+        description="stop after the epoch whose evaluation reaches this (top1=0.75); default: at the end of the epochs",
+    )
     max_time: Duration = Field(
         None, gt=0, description="stop before this long has passed (90s, 15m, 2h); default: at the end of the epochs"
     )

@@ -10,13 +10,24 @@ from orchestrator import lock, progress, recipes
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hosts, require_a_gpu_each
 from orchestrator.config import Config, Launch
 from orchestrator.errors import ConfigError, command
-from orchestrator.runs import control, controller, datasets, engines, overlays, packages
+from orchestrator.runs import (
+    checksums,
+    control,
+    controller,
+    datasets,
+    engines,
+    overlays,
+    packages,
+    predictions,
+    source_code,
+)
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs import script as runs_script
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers import choice
 from orchestrator.runs.requirements import Requirements
+from orchestrator.runs.script import Source
 from orchestrator.runs.user_environment import UserEnvironment
 from orchestrator.schema import PrepareConfig, StageConfig, TrainConfig
 from orchestrator.ssh import Session
@@ -67,7 +78,12 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
         remote = (datasets.prepared(head, data_files) or _uploaded(head, data_files)) if data_files else None
         resolved = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
         resolved = engines.resolved(config.train, resolved)
-        return _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved)
+        run = _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved)
+    if config.train.engine == "ours":
+        predictions.save_of_run(state_dir, cluster, run, resolved)
+    if data_files:
+        checksums.keep(state_dir, run, data_files)
+    return run
 
 
 def resume(
@@ -81,7 +97,7 @@ def resume(
         digest: Digest of the trainer image that the nodes must have.
         config: Used only for launch options, and for the local data set if the cluster no longer has it.
         old: Training run to continue.
-        limits: New ``epochs``, ``steps`` or ``max_time`` (seconds), as in TrainConfig; may be empty.
+        limits: New ``epochs``, ``steps``, ``until`` or ``max_time`` (seconds), as in TrainConfig; may be empty.
 
     Returns:
         The run, started.
@@ -100,7 +116,41 @@ def resume(
     run = control.plan(cluster, launch, old.kind, control.check_nodes(state_dir, cluster, digest, launch))
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         _upload_again(head, settings, config.train.data, old, cluster.name)
-        return _start_trainer(state_dir, cluster, head, run, "train", resolved.model_copy(update={"run": run.id}))
+        run = _start_trainer(state_dir, cluster, head, run, "train", resolved.model_copy(update={"run": run.id}))
+    checksums.keep_same(state_dir, old, run)
+    return run
+
+
+def repeat(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, settings: TrainConfig) -> Run:
+    """Start a training run with exactly ``settings``, but for its name, its threads and where its data is.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        digest: Digest of the trainer image that the nodes must have.
+        config: Configuration with the section launch, and the directory of the data in train.
+        settings: Settings of the run.
+
+    Returns:
+        The run, started.
+
+    Raises:
+        ConfigError: The data set is not here, or the settings do not fit the cluster.
+        NodesFailed: A node is not healthy, or the head does not answer.
+        StateError: Another run is active or starting.
+    """
+    _require_exchange(settings.model_dump(), cluster, config.launch)
+    with progress.step(f"Checking data set {settings.dataset}") as step:
+        data_files = datasets.find(settings.dataset, config.train.data, step.detail)
+    nodes = control.check_nodes(state_dir, cluster, digest, config.launch)
+    run = control.plan(cluster, config.launch, f"{settings.model}-{settings.dataset}", nodes)
+    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+        remote = (datasets.prepared(head, data_files) or _uploaded(head, data_files)) if data_files else None
+        resolved = settings.model_copy(update={"run": run.id, "data": remote, "threads": run.threads})
+        run = _start_trainer(state_dir, cluster, head, run, "train", resolved)
+    if data_files:
+        checksums.keep(state_dir, run, data_files)
+    return run
 
 
 def _upload_again(head: Session, settings: TrainConfig, data: Path | None, old: Run, cluster: str) -> None:
@@ -261,6 +311,19 @@ def script(
     source = runs_script.gather(argv, config_file, *environment.files)
     for name, reason in source.left_out.items():
         progress.note(f"not sent: {name}: {reason}")
+    return start_source(state_dir, cluster, digest, config, source, environment, requirements)
+
+
+def start_source(
+    state_dir: StateDir,
+    cluster: Cluster,
+    digest: str,
+    config: Config,
+    source: Source,
+    environment: UserEnvironment,
+    requirements: Requirements | None,
+) -> Run:
+    """Start the command of ``source`` on every rank; the rest is as for :func:`script`."""
     progress.note(f"sending {source}")
     options = choice.choose(config.launch, source)
     overlay = packages.provide(state_dir, cluster, digest, options, requirements) if requirements else None
@@ -273,9 +336,10 @@ def script(
         **engines.of_run(options),
         "packages": overlay,
     }
-    run = run.model_copy(update=changes)
+    run, copy = run.model_copy(update=changes), source_code.packed(source)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         overlays.require(head, overlay)
         files = {f"{SOURCE}/{name}": path for name, path in source.files.items()}
         control.start(state_dir, cluster, head, run, files, {}, environment.values)
+    source_code.keep(state_dir, run, copy)
     return run

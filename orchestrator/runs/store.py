@@ -20,8 +20,8 @@ from orchestrator.state import StateDir
 WAIT_SECONDS = 3600.0
 STATUS, INDEX, OUTPUT = "status.json", "checkpoints/index.json", "output/"
 FILES = (
-    *("config.json", "hostfile", fetch.LOG, AUTOTUNED),
-    *("results.json", "results.csv", "check.json", "prepared.json", "staged.json"),
+    *("config.json", "hostfile", "packages.json", fetch.LOG, AUTOTUNED),
+    *("results.json", "results.csv", "profile.json", "check.json", "prepared.json", "staged.json"),
 )
 COLLECTING, REPLACED = ".collecting-", ".replaced-"
 

@@ -125,7 +125,7 @@ class Results(File):
     effective_batch_size: int
     peak_learning_rate: float
     epochs: list[Epoch]
-    ended: Literal["epochs", "steps", "max-time", "terminated"] | None = None
+    ended: Literal["epochs", "steps", "until", "max-time", "terminated"] | None = None
     resumed_from: str | None = None
     epochs_before: int = 0
     steps_before: int = 0

@@ -15,14 +15,15 @@ from orchestrator.docker import context
 # From the top down: a module imports what stands below its own line, and the modules of its own package.
 LAYERS = [
     {"cli"},
-    {"lifecycle", "plot"},
+    {"studies"},
+    {"lifecycle", "plot", "reproduction"},
     {"monitoring"},
     {"runs"},
     {"providers"},
     {"ansible", "health", "services"},
     {"ssh", "terraform", "lock"},
     {"state"},
-    {"docker", "recipes", "gpu"},
+    {"docker", "recipes", "gpu", "prediction"},
     {"config", "cluster", "process", "bottleneck"},
     {"schema", "progress"},
     {"errors", "assets", "layout", "termination", "untrusted_files"},

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.errors import ConfigError, ContractError
+from orchestrator.ssh.channels import ANSWER_BYTES
 from orchestrator.ssh.receive import DEEPEST, LONGEST, MOST_FILES
-from orchestrator.ssh.session import ANSWER_BYTES, Session
+from orchestrator.ssh.session import Session
 
 KINDS = {stat.S_IFDIR: "d", stat.S_IFREG: "f", stat.S_IFLNK: "l"}
 SECOND = 10**9  # nanoseconds

@@ -10,19 +10,10 @@ from typing import BinaryIO
 
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, ConfigError
-from orchestrator.ssh.copy import (
-    SUM,
-    Copied,
-    Progress,
-    hashed,
-    part_of,
-    patience,
-    persist,
-    remote_digest,
-    require_space,
-)
+from orchestrator.ssh.copying.parts import SUM, hashed, part_of, patience, remote_digest, require_space
+from orchestrator.ssh.copying.progress import Copied, Progress, persist
+from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, on_node
 from orchestrator.ssh.session import Session
-from orchestrator.ssh.tree import SECOND, Entry, Tree, on_node
 from orchestrator.state import StateDir
 
 DIGEST_LINE = len(hashlib.sha256().hexdigest()) + len("\n")

@@ -1,35 +1,23 @@
 """Copy files of this machine to a node."""
 
 import hashlib
-import os
 import posixpath
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
 from orchestrator import untrusted_files
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, ConfigError
-from orchestrator.ssh.copy import (
-    PIECE,
-    SUM,
-    Copied,
-    Progress,
-    hashed,
-    part_of,
-    patience,
-    persist,
-    remote_digest,
-    require_space,
-)
+from orchestrator.ssh.copying import node_files
+from orchestrator.ssh.copying.node_files import ABSENT, Status
+from orchestrator.ssh.copying.parts import PIECE, SUM, hashed, part_of, patience, remote_digest, require_space
+from orchestrator.ssh.copying.progress import Copied, Progress, persist
+from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, of_path
 from orchestrator.ssh.receive import Readable
 from orchestrator.ssh.session import ANSWER_SECONDS, Session
-from orchestrator.ssh.tree import SECOND, Entry, Tree, of_path
 from orchestrator.state import StateDir
 
-COMMAND_BYTES = 60_000  # Linux: a command has 128 KiB at most
 CHANGED = 9
 # $0 begin, $1 unfinished copy, $2 SHA-256, $3 mode, $4 time, $5 target; a connection that broke may still be writing,
 # so each byte has its place.
@@ -39,19 +27,6 @@ FINISH = f"""{SUM}
 test "$(sum < "$1")" = "$2" || {{ rm -f -- "$1"; exit {CHANGED}; }}
 chmod "$3" -- "$1" && touch -d "@$4" -- "$1" && mv -fT -- "$1" "$5"
 """
-FREE = 'p=$0; while ! test -d "$p"; do p=$(dirname -- "$p"); done; df --output=avail --block-size=1 -- "$p"'
-
-
-@dataclass(frozen=True)
-class _Status:
-    """Kind, size and time (whole seconds) of a path on the node."""
-
-    kind: str
-    size: int
-    modified: int
-
-
-ABSENT = _Status("", 0, 0)
 
 
 def upload(
@@ -99,9 +74,12 @@ class _Upload:
         """Copy the files that are not in place yet."""
         files = {name: entry for name, entry in self.tree.files.items() if name not in self.progress.done}
         parts = {name: part_of(self.targets[name], entry) for name, entry in files.items()}
-        there = self._status([path for name in files for path in (self.targets[name], parts[name])])
+        there = node_files.statuses(
+            self.session, [path for name in files for path in (self.targets[name], parts[name])]
+        )
         self._require(files, parts, there)
-        self._make_directories()
+        parents = {posixpath.dirname(path) or "." for path in self.targets.values()}
+        node_files.make_directories(self.session, sorted({*parents, *self.directories}))
         for name, entry in files.items():
             status = there.get(self.targets[name], ABSENT)
             if status.kind and (status.size, status.modified) == (entry.size, entry.modified // SECOND):
@@ -109,38 +87,16 @@ class _Upload:
             else:
                 self._send(name, entry, parts[name], there.get(parts[name], ABSENT).size)
             self.progress.done.add(name)
-        for mode in set(self.directories.values()):
-            for words in _chunks(path for path, other in self.directories.items() if other == mode):
-                self.session.must("set modes", ["chmod", f"{mode | 0o700:o}", "--", *words])
+        node_files.set_modes(self.session, self.directories)
 
-    def _status(self, paths: Iterable[str]) -> dict[str, _Status]:
-        statuses = {}
-        for words in _chunks(paths):
-            listing = ["stat", "--dereference", "--printf", r"%F\0%s\0%Y\0%n\0", "--", *words]
-            fields = b"".join(
-                self.session.read("look at files", ["sh", "-c", f"{shlex.join(listing)} 2>&-; :"], 1 << 24)
-            )
-            values = os.fsdecode(fields).split("\0")
-            for kind, size, modified, path in zip(*[iter(values)] * 4, strict=False):
-                statuses[path] = _Status(kind, int(size), int(modified))
-        return statuses
-
-    def _require(self, files: Mapping[str, Entry], parts: Mapping[str, str], there: Mapping[str, _Status]) -> None:
+    def _require(self, files: Mapping[str, Entry], parts: Mapping[str, str], there: Mapping[str, Status]) -> None:
         """Raise ConfigError if a directory is in a file's place, or there is no room."""
         wrong = [self.targets[name] for name in files if there.get(self.targets[name], ABSENT).kind == "directory"]
         if wrong:
             raise ConfigError([f"{self.session.node}:{path}: is a directory, not a file" for path in wrong[:5]])
         missing = sum(max(0, entry.size - there.get(parts[name], ABSENT).size) for name, entry in files.items())
         root = self.progress.copied.target
-        free = self.session.must("look for room", ["sh", "-c", FREE, root]).split()[-1]
-        require_space(f"{self.session.node}:{root}", missing, int(free))
-
-    def _make_directories(self) -> None:
-        parents = {posixpath.dirname(path) or "." for path in self.targets.values()}
-        for words in _chunks(sorted({*parents, *self.directories})):
-            answer = self.session.run(["mkdir", "-p", "--", *words])
-            if answer.exit_code:
-                raise ConfigError([f"{self.session.node}: {answer.errors.strip()}"])
+        require_space(f"{self.session.node}:{root}", missing, node_files.free(self.session, root))
 
     def _send(self, name: str, entry: Entry, part: str, begin: int) -> None:
         path = self.source / name if name else self.source
@@ -185,17 +141,3 @@ def _opened(path: Path) -> BufferedReader:
         return untrusted_files.open_regular(path)
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}"]) from error
-
-
-def _chunks(words: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the words in lists that fit into a command."""
-    chunk, size = list[str](), 0
-    for word in words:
-        length = len(os.fsencode(shlex.quote(word))) + 1
-        if chunk and size + length > COMMAND_BYTES:
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(word)
-        size += length
-    if chunk:
-        yield chunk

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import ConfigError, ContractError
-from orchestrator.ssh import tree
+from orchestrator.ssh.copying import tree
 from tests.stand_ins import fuzz
 
 ROWS = (

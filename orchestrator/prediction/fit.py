@@ -1,0 +1,97 @@
+"""A link from the messages that ``orchestrator check`` measured, and how far other measurements could move it."""
+
+import random
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from orchestrator.prediction.link import SMALL, Link
+
+Row = tuple[float, float, float]
+
+
+class Point(NamedTuple):
+    """A measured allreduce: ranks, bytes, seconds, and CPU seconds of the rank that used most (None: not measured)."""
+
+    ranks: int
+    bytes: float
+    seconds: float
+    cpu: float | None = None
+
+
+def link(points: Sequence[Point], cycle: float, load: float) -> Link:
+    """Fit latency and seconds per byte, up to SMALL and beyond, by least squares of relative errors.
+
+    A message of ``check`` is sent when Horovod's background thread has just gone to sleep, so that it waits a cycle.
+
+    Args:
+        points: Measured messages of one or several sizes and numbers of ranks.
+        cycle: Seconds between two rounds of Horovod's background thread during the check.
+        load: Core-seconds per byte if the points have none.
+
+    Returns:
+        The link.
+    """
+    usable = [point for point in points if point.ranks > 1]
+    shortest = min(point.seconds for point in usable)
+    waited = min(cycle, 0.8 * shortest)
+    rows = [(_row(point), point.seconds - waited) for point in usable]
+    alpha, small, large = _least_squares(rows)
+    return Link(alpha, large or small, small, cycle, _load(usable, load))
+
+
+def resampled(points: Sequence[Point], fitted: Link, draw: random.Random) -> list[Point]:
+    """Return points around the fit with relative errors drawn from those of the measured points."""
+    expected = [fitted.allreduce(point.bytes, point.ranks) + fitted.cycle for point in points]
+    errors = [point.seconds / seconds for point, seconds in zip(points, expected, strict=True)]
+    return [
+        point._replace(seconds=seconds * draw.choice(errors)) for point, seconds in zip(points, expected, strict=True)
+    ]
+
+
+def _row(point: Point) -> Row:
+    steps, part = 2 * (point.ranks - 1), 2 * (point.ranks - 1) / point.ranks
+    large = max(0.0, point.bytes - SMALL)
+    return steps, part * (point.bytes - large), part * large
+
+
+def _load(points: Sequence[Point], otherwise: float) -> float:
+    """Return core-seconds per byte sent, from the largest message."""
+    measured = [point for point in points if point.cpu is not None and point.bytes > SMALL]
+    if not measured:
+        return otherwise
+    largest = max(measured, key=lambda point: point.bytes)
+    return (largest.cpu or 0.0) / (2 * (largest.ranks - 1) / largest.ranks * largest.bytes)
+
+
+def _least_squares(rows: Sequence[tuple[Row, float]]) -> Row:
+    """Return the coefficients, none negative, with the least sum of squared relative errors."""
+    relative = [([value / seconds for value in row]) for row, seconds in rows]
+    best, chosen = float("inf"), (0.0, 0.0, 0.0)
+    for used in (some for count in (1, 2, 3) for some in combinations(range(3), count)):
+        found = _solve([[row[index] for index in used] for row in relative])
+        if found is None or min(found) < 0:
+            continue
+        values = dict(zip(used, found, strict=True))
+        error = sum((1 - sum(row[index] * value for index, value in values.items())) ** 2 for row in relative)
+        if error < best:
+            best, chosen = error, (values.get(0, 0.0), values.get(1, 0.0), values.get(2, 0.0))
+    return chosen
+
+
+def _solve(rows: Sequence[Sequence[float]]) -> list[float] | None:
+    """Solve the normal equations of rows x = 1 by elimination; None if they have no single solution."""
+    size = len(rows[0])
+    matrix = [
+        [*(sum(row[i] * row[j] for row in rows) for j in range(size)), sum(row[i] for row in rows)] for i in range(size)
+    ]
+    for column in range(size):
+        pivot = max(range(column, size), key=lambda row: abs(matrix[row][column]))
+        if abs(matrix[pivot][column]) < 1e-300:
+            return None
+        matrix[column], matrix[pivot] = matrix[pivot], matrix[column]
+        for row in range(size):
+            if row != column:
+                factor = matrix[row][column] / matrix[column][column]
+                matrix[row] = [a - factor * b for a, b in zip(matrix[row], matrix[column], strict=True)]
+    return [matrix[row][size] / matrix[row][row] for row in range(size)]
