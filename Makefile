@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install hooks release lock demo test test-long test-pytorch horovod-suite horovod-examples check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link gpu-report docs clean
+.PHONY: help setup install hooks release lock demo test test-long test-pytorch test-engines horovod-suite horovod-examples check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link gpu-report docs clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -78,6 +78,10 @@ test-long: install .venv/installed-dev ## what takes minutes each: data, monitor
 test-pytorch: install .venv/installed-dev ## the image with PyTorch: build it, test it inside, deploy local nodes of it; and images of your own
 	$(DOCKER) $(BIN)/python -m tests.images pytorch
 	$(PYTEST) --exitfirst --durations 15 tests/pytorch
+
+test-engines: install .venv/installed-dev ## the image with both frameworks: build it; every engine of train on two local nodes, beside ours
+	$(DOCKER) $(BIN)/python -m tests.images both
+	$(PYTEST) --exitfirst --durations 15 tests/engines
 
 horovod-suite: install .venv/installed-dev ## Horovod's own tests in the images (HOROVOD_SOURCE=DIR, 1 h; ARGS='--only NAME'); writes build/horovod-suite.md
 	$(DOCKER) $(BIN)/python -m tests.horovod_suite $(ARGS)

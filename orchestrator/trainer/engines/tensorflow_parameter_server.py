@@ -29,7 +29,7 @@ class Chief(keras_engine.KerasEngine):
 
     def __init__(self, mine: Course, initial: weights.Weights, strategy: tf.distribute.Strategy) -> None:
         with strategy.scope():
-            super().__init__(mine.config, initial)
+            super().__init__(mine.config, initial, mine.world)
             self.optimizer.build(self.model.trainable_variables)
         self.strategy, self.coordinator = strategy, tf.distribute.coordinator.ClusterCoordinator(strategy)
         self.train_split, self.test_split = (self._on_workers(split) for split in (mine.train, mine.test))
