@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("orchestrator")
 MNIST = ROOT / "tests" / "data" / "mnist"
 QUIET = 0.1  # share of the CPU that other processes may use during a measurement
-CLUSTER = ("--cluster", "bench")
 
 
 @dataclass(frozen=True)
@@ -36,13 +35,14 @@ class Bench:
     """The orchestrator's command with its own state directory."""
 
     state: Path
+    cluster: str = "bench"
 
     @property
     def environment(self) -> dict[str, str]:
         return {**os.environ, "XDG_STATE_HOME": str(self.state)}
 
     def run(self, *words: str) -> str:
-        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
+        argv = [str(COMMAND), words[0], "--cluster", self.cluster, *words[1:]]
         done = subprocess.run(argv, env=self.environment, check=False, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{' '.join(argv)}: exit code {done.returncode}\n{done.stderr}")
@@ -54,7 +54,7 @@ class Bench:
 
     def first_line(self, *words: str) -> float:
         """Return the seconds from the command to a rank's first line; the command then runs to its end."""
-        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
+        argv = [str(COMMAND), words[0], "--cluster", self.cluster, *words[1:]]
         started = time.perf_counter()
         with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
             assert running.stdout
@@ -65,7 +65,7 @@ class Bench:
 
     def last_line(self, line: str, times: int, *words: str) -> float:
         """Return the seconds until ``line`` was written ``times`` times; exit if the command fails."""
-        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
+        argv = [str(COMMAND), words[0], "--cluster", self.cluster, *words[1:]]
         started, seconds, left = time.perf_counter(), 0.0, times
         with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, text=True) as running:
             assert running.stdout
@@ -142,9 +142,9 @@ def machine() -> str:
 
 
 @contextmanager
-def bench() -> Iterator[Bench]:
+def bench(cluster: str = "bench") -> Iterator[Bench]:
     with tempfile.TemporaryDirectory() as state:
-        current = Bench(Path(state))
+        current = Bench(Path(state), cluster)
         try:
             yield current
         finally:
