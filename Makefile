@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install hooks release lock demo test test-long test-pytorch horovod-suite horovod-examples check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link docs clean
+.PHONY: help setup install hooks release lock demo test test-long test-pytorch horovod-suite horovod-examples check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link bench-prediction docs clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -116,6 +116,9 @@ bench-train: install .venv/installed-dev ## measure training beside others' (40 
 
 bench-link: install .venv/installed-dev ## measure training over a link held to 1 Gbit/s (root; ARGS='--rate 10gbit --rounds N'); writes build/link.md
 	$(DOCKER) $(BIN)/python -m bench.link $(ARGS)
+
+bench-prediction: install .venv/installed-dev ## compare predictions with runs on 2 and 4 local nodes, three links (root, 25 min); writes build/prediction.md
+	$(DOCKER) $(BIN)/python -m bench.prediction $(ARGS)
 
 clean: ## remove what this Makefile made here (images and clusters stay)
 	rm -rf .venv build dist

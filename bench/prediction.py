@@ -1,23 +1,32 @@
 """Measure how far predictions are right: ``make bench-prediction`` writes build/prediction.md. Needs root and ``tc``.
 
-Four local nodes have half a core each, so that a rank computes as fast alone as beside three others. Their quota is
-counted every 10 ms: with the usual 100 ms a rank would run at full speed and then stand still for 50 ms. For each link,
-a run of one rank of each model gives its profile and `check` the link; then each model trains on 2 and on 4 ranks.
-`train` keeps a prediction of each run from these alone, which is compared with what the run measured.
+Four local nodes have 0.4 cores each. Their quota is counted every 10 ms: with the usual 100 ms a rank would run at full
+speed and then stand still for 60 ms. Nodes of one machine share its caches and its memory, which machines do not. So
+profiles are of ranks that train beside as many others as in the run that is predicted, each for itself.
+
+For each link, `check` measures it; then each model trains on 2 and on 4 ranks. `train` keeps a prediction of each run
+from profile and check alone, which is compared with what the run measured.
 """
 
 import argparse
+import fcntl
 import json
+import shutil
+import statistics
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from bench.harness import ROOT, Bench, bench, machine
 from bench.link import tc
+from orchestrator import recipes
+from orchestrator.config import Train
 from orchestrator.prediction.review import images_per_second
-from orchestrator.schema import Predicted, Results
+from orchestrator.schema import Predicted, Profile, Results
 
-CLUSTER = "{name: bench-predict, nodes: 4, monitoring: {enabled: false}, local: {cpus: 0.5}}"
+CLUSTER = "{name: bench-predict, nodes: 4, monitoring: {enabled: false}, local: {cpus: 0.4}}"
 NAME = "bench-predict"
 NODES = tuple(f"{NAME}-{node}" for node in ("head", "worker-0", "worker-1", "worker-2"))
 PERIOD = 10_000  # us
@@ -26,13 +35,20 @@ LINKS = {
     "1 Gbit/s": ("tbf", "rate", "1gbit", "burst", "256kb", "latency", "10ms"),
     "200 Mbit/s + 2 ms": ("netem", "delay", "2ms", "rate", "200mbit", "limit", "10000"),
 }
-# Model: options, steps of a profile, steps of a run.
-MODELS = {
-    "resnet20": (("--image-size", "32", "--batch-size", "32"), 80, 60),
-    "mobilenet_v2": (("--image-size", "64", "--batch-size", "32"), 40, 30),
-    "resnet50": (("--image-size", "64", "--batch-size", "32"), 25, 15),
-}
+# Model: pixels, images of a batch, steps of a profile, steps of a run.
+MODELS = {"resnet20": (32, 32, 80, 60), "mobilenet_v2": (64, 32, 40, 30), "resnet50": (64, 32, 25, 15)}
 RANKS = (2, 4)
+FIXED = ("--dataset", "synthetic", "--precision", "float32", "--json")
+# A rank that trains for itself, in a directory of its own; rank 0's is fetched with the run.
+APART = """
+import os, pathlib, sys
+rank = os.environ["HOROVOD_RANK"]
+directory = pathlib.Path(os.environ["ORCHESTRATOR_OUTPUT"]) / rank
+directory.mkdir(parents=True)
+(directory / "config.json").write_text({config!r})
+kept = {{name: value for name, value in os.environ.items() if not name.startswith(("HOROVOD", "OMPI", "PMIX"))}}
+os.execve(sys.executable, [sys.executable, "-m", "orchestrator.trainer.train", str(directory)], kept)
+"""
 HEADINGS = ("model", "link", "ranks", "predicted", "band", "measured", "error", "inside")
 
 
@@ -42,24 +58,36 @@ def share() -> None:
         look = ["docker", "inspect", "--format", "{{.Id}}", node]
         container = subprocess.run(look, check=True, capture_output=True, text=True).stdout.strip()
         (group,) = Path("/sys/fs/cgroup/cpu").rglob(container)
-        (group / "cpu.cfs_quota_us").write_text(str(PERIOD // 2))
+        (group / "cpu.cfs_quota_us").write_text(str(int(0.4 * PERIOD)))
         (group / "cpu.cfs_period_us").write_text(str(PERIOD))
+
+
+def directory(b: Bench, run: str) -> Path:
+    """Return this machine's directory of a run."""
+    return b.state / "orchestrator" / NAME / "runs" / run
 
 
 def train(b: Bench, model: str, ranks: int) -> Path:
     """Train a model and return this machine's directory of the run."""
-    options, profile, steps = MODELS[model]
-    fixed = (
-        "--dataset",
-        "synthetic",
-        "--precision",
-        "float32",
-        "--json",
-        "--steps",
-        str(steps if ranks > 1 else profile),
+    size, batch, _, steps = MODELS[model]
+    shape = ("--image-size", str(size), "--batch-size", str(batch), "--steps", str(steps), "--np", str(ranks))
+    return directory(b, json.loads(b.run("train", model, *FIXED, *shape))["run"])
+
+
+def apart(b: Bench, model: str, ranks: int) -> Path:
+    """Train a model on ``ranks`` nodes, each for itself; return this machine's directory of the run."""
+    size, batch, steps, _ = MODELS[model]
+    wanted = Train(
+        model=model, dataset="synthetic", precision="float32", steps=steps, image_size=size, batch_size=batch
     )
-    found = json.loads(b.run("train", model, *options, *fixed, "--np", str(ranks)))
-    return b.state / "orchestrator" / NAME / "runs" / str(found["run"])
+    images = recipes.training_images("synthetic", None, 1)
+    config = recipes.resolve(wanted, "apart", None, images, 1, 1, batch)
+    script = b.state / "apart" / "apart.py"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(APART.format(config=config.model_dump_json()))
+    b.run("run", "--controller", "gloo", "--np", str(ranks), "--", "python", str(script))
+    newest = json.loads(b.run("runs", "--json"))
+    return directory(b, max(newest, key=lambda run: float(run["started"]))["id"])
 
 
 def row(model: str, link: str, ranks: int, alone: float, run: Path) -> dict[str, Any]:
@@ -73,14 +101,26 @@ def row(model: str, link: str, ranks: int, alone: float, run: Path) -> dict[str,
     return dict(zip(HEADINGS, values, strict=True))
 
 
-def measure(b: Bench, link: str) -> list[dict[str, Any]]:
+def profile(b: Bench) -> dict[tuple[str, int], Path]:
+    """Profile each model beside as many others as in each run; return the directories of the runs."""
+    return {(model, ranks): apart(b, model, ranks) for model in MODELS for ranks in RANKS}
+
+
+def measure(b: Bench, link: str, profiles: dict[tuple[str, int], Path]) -> list[dict[str, Any]]:
     """Measure all models on one link."""
-    profiles = {model: train(b, model, 1) for model in MODELS}
-    results = {m: Results.model_validate_json((run / "results.json").read_text()) for m, run in profiles.items()}
-    alone = {model: images_per_second(found) or 0.0 for model, found in results.items()}
     tc(NODES, LINKS[link])
     print(b.run("check", "--json"), flush=True)
-    return [row(m, link, ranks, alone[m], train(b, m, ranks)) for m in MODELS for ranks in RANKS]
+    return [compare(b, link, model, ranks, profiles) for model in MODELS for ranks in RANKS]
+
+
+def compare(b: Bench, link: str, model: str, ranks: int, profiles: dict[tuple[str, int], Path]) -> dict[str, Any]:
+    """Train and compare with the prediction from the profile beside as many ranks, the only one that train finds."""
+    for path in profiles.values():
+        (path / "profile.json").unlink(missing_ok=True)
+    own = profiles[model, ranks]
+    shutil.copy(own / "output" / "0" / "profile.json", own / "profile.json")
+    profile = Profile.model_validate_json((own / "profile.json").read_text())
+    return row(model, link, ranks, profile.batch / statistics.median(profile.steps), train(b, model, ranks))
 
 
 def write(rows: list[dict[str, Any]]) -> None:
@@ -107,6 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--link", action="append", choices=list(LINKS), help="only this link; may be repeated")
     parser.add_argument("--model", action="append", choices=list(MODELS), help="only this model; may be repeated")
+    parser.add_argument("--lock", type=Path, help="hold this file's lock while something is measured")
     args = parser.parse_args()
     for model in set(MODELS) - set(args.model or MODELS):
         del MODELS[model]
@@ -114,11 +155,24 @@ def main() -> None:
         (b.state / "cluster.yaml").write_text(CLUSTER)
         b.run("deploy", "--config", str(b.state / "cluster.yaml"))
         share()
-        rows = [found for link in args.link or LINKS for found in measure(b, link)]
-        write(rows)
-        (ROOT / "build" / f"prediction-{'-'.join(args.link or ['all'])}.json".replace("/", "")).write_text(
-            json.dumps(rows)
-        )
+        with held(args.lock):
+            profiles = profile(b)
+        rows: list[dict[str, Any]] = []
+        for link in args.link or LINKS:
+            with held(args.lock):
+                rows += measure(b, link, profiles)
+            write(rows)
+
+
+@contextmanager
+def held(path: Path | None) -> Iterator[None]:
+    """Hold the lock of a file, which other programs that need the machine wait for; nothing without one."""
+    if path is None:
+        yield
+        return
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ class Point(NamedTuple):
     cpu: float | None = None
 
 
-def link(points: Sequence[Point], cycle: float, load: float) -> Link:
+def link(points: Sequence[Point], cycle: float, load: float, polling: float = 0.0) -> Link:
     """Fit latency and seconds per byte, up to SMALL and beyond, by least squares of relative errors.
 
     A message of ``check`` is sent when Horovod's background thread has just gone to sleep, so that it waits a cycle.
@@ -28,16 +28,18 @@ def link(points: Sequence[Point], cycle: float, load: float) -> Link:
         points: Measured messages of one or several sizes and numbers of ranks.
         cycle: Seconds between two rounds of Horovod's background thread during the check.
         load: Core-seconds per byte if the points have none.
+        polling: Core-seconds of a round of that thread without messages.
 
     Returns:
         The link.
     """
     usable = [point for point in points if point.ranks > 1]
     shortest = min(point.seconds for point in usable)
-    waited = min(cycle, 0.8 * shortest)
+    waited = cycle if shortest > cycle else 0.8 * shortest
     rows = [(_row(point), point.seconds - waited) for point in usable]
     alpha, small, large = _least_squares(rows)
-    return Link(alpha, large or small, small, cycle, _load(usable, load))
+    per_message, per_byte = _loads(usable, load, polling / cycle if cycle else 0.0)
+    return Link(alpha, large or small, small, cycle, per_byte, per_message, polling)
 
 
 def resampled(points: Sequence[Point], fitted: Link, draw: random.Random) -> list[Point]:
@@ -55,13 +57,19 @@ def _row(point: Point) -> Row:
     return steps, part * (point.bytes - large), part * large
 
 
-def _load(points: Sequence[Point], otherwise: float) -> float:
-    """Return core-seconds per byte sent, from the largest message."""
-    measured = [point for point in points if point.cpu is not None and point.bytes > SMALL]
-    if not measured:
-        return otherwise
-    largest = max(measured, key=lambda point: point.bytes)
-    return (largest.cpu or 0.0) / (2 * (largest.ranks - 1) / largest.ranks * largest.bytes)
+def _loads(points: Sequence[Point], otherwise: float, idle: float) -> tuple[float, float]:
+    """Return core-seconds per message and per byte sent, beyond the share ``idle`` of a core that polling takes.
+
+    The shortest messages show the former, the longest one the latter.
+    """
+    used = {point: point.cpu - idle * point.seconds for point in points if point.cpu is not None}
+    small = [max(0.0, cpu) for point, cpu in used.items() if point.bytes <= SMALL]
+    large = [point for point in used if point.bytes > SMALL]
+    if not small or not large:
+        return 0.0, otherwise
+    longest = max(large, key=lambda point: point.bytes)
+    sent = 2 * (longest.ranks - 1) / longest.ranks * longest.bytes
+    return min(small), max(0.0, used[longest] - min(small)) / sent
 
 
 def _least_squares(rows: Sequence[tuple[Row, float]]) -> Row:

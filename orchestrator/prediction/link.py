@@ -17,6 +17,8 @@ class Link:
         beta_small: The same up to SMALL.
         cycle: Seconds between two rounds of Horovod's background thread.
         load: Core-seconds per byte that a rank spends on sending, receiving and adding.
+        load_message: Core-seconds per message that a rank spends, whatever its size.
+        polling: Core-seconds of a round of Horovod's background thread, whether gradients are ready or not.
         share: Share (0 to 1) of a rank's computing that stands still during communication; of GPUs, whose
             communication takes part of their cores.
     """
@@ -26,6 +28,8 @@ class Link:
     beta_small: float
     cycle: float = 0.0
     load: float = 0.0
+    load_message: float = 0.0
+    polling: float = 0.0
     share: float = 0.0
 
     def allreduce(self, size: float, ranks: int) -> float:
@@ -85,4 +89,10 @@ class Topology:
         if cores is None:
             return self.outer.share * self.seconds(size)
         sent = 2 * (self.ranks - 1) / self.ranks * size
-        return min((self.outer.load * sent + COPY * size) / cores, self.seconds(size))
+        used = self.outer.load_message + self.outer.load * sent + COPY * size
+        return min(used / cores, self.seconds(size))
+
+    def polling(self, cores: float | None) -> float:
+        """Return the share (0 to 1) of a rank's computing that rounds without gradients take; none of a GPU's."""
+        link = self.outer
+        return min(0.5, link.polling / link.cycle / cores) if cores and link.cycle else 0.0

@@ -73,21 +73,24 @@ def carried(wanted: str, precision: str, node: Node, topology: Topology, options
 
 def _timeline(node: Node, topology: Topology, options: Options) -> tuple[float, float]:
     """Return the seconds by which computing ends later than alone, and those from its end to the last message's."""
-    begin = node.forward + (options.passes - 1) * (node.forward + node.backward)
-    computed, late, end = begin + node.backward, 0.0, 0.0
+    slower = 1 / (1 - topology.polling(node.cores))
+    begin = slower * (node.forward + (options.passes - 1) * (node.forward + node.backward))
+    backward = slower * node.backward
+    computed, late, end = begin + backward, 0.0, 0.0
     cycle = 0.0 if options.engine == "torch-ddp" else topology.outer.cycle
     queue = deque(_messages(node, options))
     while queue:
         message = queue.popleft()
-        start = max(begin + node.backward * message.ready + late + cycle / 2, end)
+        start = max(begin + backward * message.ready + late + cycle / 2, end)
         if options.engine == "horovod":
-            message = _fused(message, queue, (start - begin - late) / node.backward)
+            message = _fused(message, queue, (start - begin - late) / backward)
         seconds, load = _cost(message.bytes, topology, options, node.cores)
         left = computed + late - start
         if left > 0:  # computing goes on, slower by what communication takes
             late += min(load, left * load / max(seconds - load, 1e-12))
         end = start + seconds
-    return late, max(0.0, end - computed - late)
+    polled = computed * (1 - 1 / slower)
+    return polled + late, max(0.0, end - computed - late)
 
 
 def _messages(node: Node, options: Options) -> list[Message]:
