@@ -2,7 +2,7 @@
 
 Four local nodes have 0.4 cores each. Their quota is counted every 10 ms: with the usual 100 ms a rank would run at full
 speed and then stand still for 60 ms. Nodes of one machine share its caches and its memory, which machines do not. So
-profiles are of ranks that train beside as many others as in the run that is predicted, each for itself.
+a profile is of a rank that trains beside another one, each for itself.
 
 For each link, `check` measures it; then each model trains on 2 and on 4 ranks. `train` keeps a prediction of each run
 from profile and check alone, which is compared with what the run measured.
@@ -74,8 +74,8 @@ def train(b: Bench, model: str, ranks: int) -> Path:
     return directory(b, json.loads(b.run("train", model, *FIXED, *shape))["run"])
 
 
-def apart(b: Bench, model: str, ranks: int) -> Path:
-    """Train a model on ``ranks`` nodes, each for itself; return this machine's directory of the run."""
+def profile(b: Bench, model: str) -> Profile:
+    """Train a model on two nodes, each for itself, and put the profile where `train` finds it."""
     size, batch, steps, _ = MODELS[model]
     wanted = Train(
         model=model, dataset="synthetic", precision="float32", steps=steps, image_size=size, batch_size=batch
@@ -85,9 +85,11 @@ def apart(b: Bench, model: str, ranks: int) -> Path:
     script = b.state / "apart" / "apart.py"
     script.parent.mkdir(exist_ok=True)
     script.write_text(APART.format(config=config.model_dump_json()))
-    b.run("run", "--controller", "gloo", "--np", str(ranks), "--", "python", str(script))
+    b.run("run", "--controller", "gloo", "--np", "2", "--", "python", str(script))
     newest = json.loads(b.run("runs", "--json"))
-    return directory(b, max(newest, key=lambda run: float(run["started"]))["id"])
+    own = directory(b, max(newest, key=lambda run: float(run["started"]))["id"])
+    shutil.copy(own / "output" / "0" / "profile.json", own / "profile.json")
+    return Profile.model_validate_json((own / "profile.json").read_text())
 
 
 def row(model: str, link: str, ranks: int, alone: float, run: Path) -> dict[str, Any]:
@@ -101,26 +103,11 @@ def row(model: str, link: str, ranks: int, alone: float, run: Path) -> dict[str,
     return dict(zip(HEADINGS, values, strict=True))
 
 
-def profile(b: Bench) -> dict[tuple[str, int], Path]:
-    """Profile each model beside as many others as in each run; return the directories of the runs."""
-    return {(model, ranks): apart(b, model, ranks) for model in MODELS for ranks in RANKS}
-
-
-def measure(b: Bench, link: str, profiles: dict[tuple[str, int], Path]) -> list[dict[str, Any]]:
-    """Measure all models on one link."""
+def measure(b: Bench, link: str, alone: dict[str, float]) -> list[dict[str, Any]]:
+    """Measure all models on one link; ``alone`` has one rank's images/s of each."""
     tc(NODES, LINKS[link])
     print(b.run("check", "--json"), flush=True)
-    return [compare(b, link, model, ranks, profiles) for model in MODELS for ranks in RANKS]
-
-
-def compare(b: Bench, link: str, model: str, ranks: int, profiles: dict[tuple[str, int], Path]) -> dict[str, Any]:
-    """Train and compare with the prediction from the profile beside as many ranks, the only one that train finds."""
-    for path in profiles.values():
-        (path / "profile.json").unlink(missing_ok=True)
-    own = profiles[model, ranks]
-    shutil.copy(own / "output" / "0" / "profile.json", own / "profile.json")
-    profile = Profile.model_validate_json((own / "profile.json").read_text())
-    return row(model, link, ranks, profile.batch / statistics.median(profile.steps), train(b, model, ranks))
+    return [row(m, link, ranks, alone[m], train(b, m, ranks)) for m in MODELS for ranks in RANKS]
 
 
 def write(rows: list[dict[str, Any]]) -> None:
@@ -156,11 +143,12 @@ def main() -> None:
         b.run("deploy", "--config", str(b.state / "cluster.yaml"))
         share()
         with held(args.lock):
-            profiles = profile(b)
+            profiles = {model: profile(b, model) for model in MODELS}
+        alone = {model: found.batch / statistics.median(found.steps) for model, found in profiles.items()}
         rows: list[dict[str, Any]] = []
         for link in args.link or LINKS:
             with held(args.lock):
-                rows += measure(b, link, profiles)
+                rows += measure(b, link, alone)
             write(rows)
 
 

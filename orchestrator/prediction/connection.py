@@ -65,5 +65,5 @@ class Connection:
         speed, latency = (math.exp(generator.gauss(0, sigma)) for sigma in (self.doubt.speed, self.doubt.latency))
         link = self.link
         if self.points:
-            link = fit.link(fit.resampled(self.points, link, generator), link.cycle, link.load, link.polling)
+            link = fit.link(fit.resampled(self.points, link, generator), link.cycle, link.load)
         return replace(self, link=link.scaled(latency, speed), local=self.local.scaled(latency, speed))

@@ -19,7 +19,7 @@ class Point(NamedTuple):
     cpu: float | None = None
 
 
-def link(points: Sequence[Point], cycle: float, load: float, polling: float = 0.0) -> Link:
+def link(points: Sequence[Point], cycle: float, load: float) -> Link:
     """Fit latency and seconds per byte, up to SMALL and beyond, by least squares of relative errors.
 
     A message of ``check`` is sent when Horovod's background thread has just gone to sleep, so that it waits a cycle.
@@ -28,7 +28,6 @@ def link(points: Sequence[Point], cycle: float, load: float, polling: float = 0.
         points: Measured messages of one or several sizes and numbers of ranks.
         cycle: Seconds between two rounds of Horovod's background thread during the check.
         load: Core-seconds per byte if the points have none.
-        polling: Core-seconds of a round of that thread without messages.
 
     Returns:
         The link.
@@ -36,10 +35,10 @@ def link(points: Sequence[Point], cycle: float, load: float, polling: float = 0.
     usable = [point for point in points if point.ranks > 1]
     shortest = min(point.seconds for point in usable)
     waited = cycle if shortest > cycle else 0.8 * shortest
-    rows = [(_row(point), point.seconds - waited) for point in usable]
+    rows = [([value / point.seconds for value in _row(point)], 1 - waited / point.seconds) for point in usable]
     alpha, small, large = _least_squares(rows)
-    per_message, per_byte = _loads(usable, load, polling / cycle if cycle else 0.0)
-    return Link(alpha, large or small, small, cycle, per_byte, per_message, polling)
+    per_message, per_byte = _loads(usable, load)
+    return Link(alpha, large or small, small, cycle, per_byte, per_message)
 
 
 def resampled(points: Sequence[Point], fitted: Link, draw: random.Random) -> list[Point]:
@@ -57,41 +56,37 @@ def _row(point: Point) -> Row:
     return steps, part * (point.bytes - large), part * large
 
 
-def _loads(points: Sequence[Point], otherwise: float, idle: float) -> tuple[float, float]:
-    """Return core-seconds per message and per byte sent, beyond the share ``idle`` of a core that polling takes.
-
-    The shortest messages show the former, the longest one the latter.
-    """
-    used = {point: point.cpu - idle * point.seconds for point in points if point.cpu is not None}
-    small = [max(0.0, cpu) for point, cpu in used.items() if point.bytes <= SMALL]
-    large = [point for point in used if point.bytes > SMALL]
+def _loads(points: Sequence[Point], otherwise: float) -> tuple[float, float]:
+    """Return core-seconds per message, which the shortest messages show, and per byte sent, which the longest shows."""
+    used = [(point, point.cpu) for point in points if point.cpu is not None]
+    small = [cpu for point, cpu in used if point.bytes <= SMALL]
+    large = [(point.bytes, point, cpu) for point, cpu in used if point.bytes > SMALL]
     if not small or not large:
         return 0.0, otherwise
-    longest = max(large, key=lambda point: point.bytes)
-    sent = 2 * (longest.ranks - 1) / longest.ranks * longest.bytes
-    return min(small), max(0.0, used[longest] - min(small)) / sent
+    size, longest, cpu = max(large)
+    return min(small), max(0.0, cpu - min(small)) / (2 * (longest.ranks - 1) / longest.ranks * size)
 
 
-def _least_squares(rows: Sequence[tuple[Row, float]]) -> Row:
-    """Return the coefficients, none negative, with the least sum of squared relative errors."""
-    relative = [([value / seconds for value in row]) for row, seconds in rows]
+def _least_squares(rows: Sequence[tuple[Sequence[float], float]]) -> Row:
+    """Return the coefficients x, none negative, with the least sum of squares of row x - value."""
     best, chosen = float("inf"), (0.0, 0.0, 0.0)
     for used in (some for count in (1, 2, 3) for some in combinations(range(3), count)):
-        found = _solve([[row[index] for index in used] for row in relative])
+        found = _solve([([row[index] for index in used], value) for row, value in rows])
         if found is None or min(found) < 0:
             continue
-        values = dict(zip(used, found, strict=True))
-        error = sum((1 - sum(row[index] * value for index, value in values.items())) ** 2 for row in relative)
+        known = dict(zip(used, found, strict=True))
+        error = sum((value - sum(row[index] * x for index, x in known.items())) ** 2 for row, value in rows)
         if error < best:
-            best, chosen = error, (values.get(0, 0.0), values.get(1, 0.0), values.get(2, 0.0))
+            best, chosen = error, (known.get(0, 0.0), known.get(1, 0.0), known.get(2, 0.0))
     return chosen
 
 
-def _solve(rows: Sequence[Sequence[float]]) -> list[float] | None:
-    """Solve the normal equations of rows x = 1 by elimination; None if they have no single solution."""
-    size = len(rows[0])
+def _solve(rows: Sequence[tuple[Sequence[float], float]]) -> list[float] | None:
+    """Solve the normal equations of rows x = value by elimination; None if they have no single solution."""
+    size = len(rows[0][0])
     matrix = [
-        [*(sum(row[i] * row[j] for row in rows) for j in range(size)), sum(row[i] for row in rows)] for i in range(size)
+        [*(sum(row[i] * row[j] for row, _ in rows) for j in range(size)), sum(row[i] * value for row, value in rows)]
+        for i in range(size)
     ]
     for column in range(size):
         pivot = max(range(column, size), key=lambda row: abs(matrix[row][column]))

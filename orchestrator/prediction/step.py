@@ -73,24 +73,21 @@ def carried(wanted: str, precision: str, node: Node, topology: Topology, options
 
 def _timeline(node: Node, topology: Topology, options: Options) -> tuple[float, float]:
     """Return the seconds by which computing ends later than alone, and those from its end to the last message's."""
-    slower = 1 / (1 - topology.polling(node.cores))
-    begin = slower * (node.forward + (options.passes - 1) * (node.forward + node.backward))
-    backward = slower * node.backward
-    computed, late, end = begin + backward, 0.0, 0.0
+    begin = node.forward + (options.passes - 1) * (node.forward + node.backward)
+    computed, late, end = begin + node.backward, 0.0, 0.0
     cycle = 0.0 if options.engine == "torch-ddp" else topology.outer.cycle
     queue = deque(_messages(node, options))
     while queue:
         message = queue.popleft()
-        start = max(begin + backward * message.ready + late + cycle / 2, end)
+        start = max(begin + node.backward * message.ready + late + cycle / 2, end)
         if options.engine == "horovod":
-            message = _fused(message, queue, (start - begin - late) / backward)
+            message = _fused(message, queue, (start - begin - late) / node.backward)
         seconds, load = _cost(message.bytes, topology, options, node.cores)
         left = computed + late - start
         if left > 0:  # computing goes on, slower by what communication takes
             late += min(load, left * load / max(seconds - load, 1e-12))
         end = start + seconds
-    polled = computed * (1 - 1 / slower)
-    return polled + late, max(0.0, end - computed - late)
+    return late, max(0.0, end - computed - late)
 
 
 def _messages(node: Node, options: Options) -> list[Message]:
@@ -111,12 +108,13 @@ def _fused(message: Message, queue: deque[Message], ready: float) -> Message:
 def _cost(size: float, topology: Topology, options: Options, cores: float | None) -> tuple[float, float]:
     """Return the seconds of a message of ``size`` bytes in float32, and the seconds that it takes from computing."""
     if options.compression == "none":
-        return topology.seconds(size), topology.load(size, cores)
+        return topology.message(size, cores)
+    seconds, load = topology.message(size / 2, cores)
     if cores is None:
-        return topology.seconds(size / 2), topology.load(size / 2, cores)
+        return seconds, load
+    # An alltoall and an allgather: as many bytes as a ring of half the size, and half as much again of its latency.
     rounding = ROUND * size / cores
-    # An alltoall and an allgather: as many bytes as a ring of half the size, and twice what ranks say beforehand.
-    return topology.seconds(size / 2) + topology.seconds(0) / 2 + rounding, topology.load(size / 2, cores) + rounding
+    return seconds + topology.seconds(0) / 2 + rounding, load + rounding
 
 
 def _by_servers(node: Node, alone: float, topology: Topology, options: Options) -> Step:

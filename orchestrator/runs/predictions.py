@@ -86,7 +86,7 @@ def _connection(run: Run, result: CheckResult, slots: int, trained: float | None
     """Return the connection that a check measured; ``trained`` is the cycle of training runs, if it is known."""
     points = [Point(result.size, m.bytes, m.latency_seconds, m.cpu_seconds) for m in result.sizes]
     checked = (CYCLE_TIME if run.cycle_time is None else run.cycle_time) / 1e3
-    link = fit.link(points, checked, kinds.CPU_LOAD, result.cycle_cpu_seconds or 0.0)
+    link = fit.link(points, checked, kinds.CPU_LOAD)
     return Connection(link, kinds.LOOPBACK, slots, points=points, cycle=checked if trained is None else trained)
 
 

@@ -45,12 +45,11 @@ def test_link_of_four_ranks_serves_for_two() -> None:
     assert found.allreduce(100e6, 2) == pytest.approx(link.allreduce(100e6, 2), rel=0.1)
 
 
-def test_load_is_split_into_messages_bytes_and_polling() -> None:
-    used = [Point(2, size, 0.01 + size * 1e-8, 0.001 + size * 2e-9 + 0.1 * (0.01 + size * 1e-8)) for size in SIZES]
-    found = fit.link(used, CYCLE, 1e-9, polling=0.1 * CYCLE)
+def test_load_is_split_into_messages_and_bytes() -> None:
+    used = [Point(2, size, 0.01 + size * 1e-8, 0.001 + size * 2e-9) for size in SIZES]
+    found = fit.link(used, CYCLE, 1e-9)
     assert found.load_message == pytest.approx(0.001, rel=0.01)
     assert found.load == pytest.approx(2e-9, rel=0.01)
-    assert found.polling == 0.1 * CYCLE
 
 
 def test_load_without_measurement_is_the_usual_one() -> None:
