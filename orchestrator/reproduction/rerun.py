@@ -110,7 +110,7 @@ def run_script(
         NodesFailed: A node is not healthy, or the head does not answer.
         StateError: Another run is active or starting.
     """
-    _require_variables(old, environment.values)
+    require_variables(old, environment.values)
     wanted = requirements.of_file(packages) if packages else versions(old)
     return jobs.start_source(state_dir, cluster, digest, config, source(old), environment, wanted)
 
@@ -125,7 +125,7 @@ def versions(old: Exported) -> Requirements | None:
     return Requirements("the archive", asked=lines, lines=lines) if lines else None
 
 
-def _require_variables(old: Exported, values: Mapping[str, str]) -> None:
+def require_variables(old: Exported, values: Mapping[str, str]) -> None:
     missing = [name for name in old.provenance.variables if name not in values]
     if missing:
         remedy = "give each by --env NAME, or all by --env-file FILE"
