@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+OUTPUT = Path(os.environ.get("BENCH_OUTPUT") or ROOT / "build")  # of tables
 COMMAND = Path(sys.executable).with_name("orchestrator")
 MNIST = ROOT / "tests" / "data" / "mnist"
 QUIET = 0.1  # share of the CPU that other processes may use during a measurement
@@ -152,7 +153,7 @@ def bench() -> Iterator[Bench]:
 
 
 def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
-    """Write build/NAME.md, and print it.
+    """Write NAME.md into OUTPUT, build/ by default, and print it.
 
     Args:
         name: Name of the page.
@@ -162,7 +163,7 @@ def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
     """
     lines = ["| what | goal | measured | ratio | to |", "|---|---|---|---|---|"]
     lines += [f"| {r.what} | {r.goal} | {r.measured} | {r.ratio} | {r.beside} |" for r in rows]
-    page = ROOT / "build" / f"{name}.md"
+    page = OUTPUT / f"{name}.md"
     page.parent.mkdir(exist_ok=True)
     title = ", ".join(part for part in (f"{os.cpu_count()} cores", where, f"median of {rounds} rounds") if part)
     page.write_text(f"{title}\n\n" + "\n".join(lines) + "\n")

@@ -15,6 +15,7 @@ from orchestrator.config import Config
 from orchestrator.health import Health
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
+from orchestrator.runs import predictions
 from orchestrator.runs.control import RunState
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
@@ -83,8 +84,12 @@ def run(seen: RunState, directory: Path, json: bool, top1: float | None = None) 
     """
     if found := trained(directory):
         top1 = found.config.until_top1 if top1 is None else top1
+        compared = predictions.of_directory("", directory)
         derived = {"explanation": explain(found), "time_to_accuracy": top1 and time_to_accuracy(found, top1)}
-        return output.as_json(found.model_dump() | derived) if json else _training(found, top1)
+        if json:
+            return output.as_json(found.model_dump() | derived | {"prediction": compared})
+        _training(found, top1)
+        return output.line(str(compared)) if compared else None
     if json:
         return output.as_json(as_record(seen))
     output.line(f"run {seen.run.id} {seen.state}: {shlex.join(seen.run.command)} on {seen.run.np} ranks")

@@ -1,9 +1,8 @@
 """One rank without communication: how long the parts of its step take, and when its gradients are ready."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import NormalDist, median
 
 from orchestrator.prediction.network import Gradient
 from orchestrator.schema import Profile
@@ -60,10 +59,11 @@ class Node:
         )
 
     def waiting(self, ranks: int) -> float:
-        """Return the expected seconds by which the slowest of ``ranks`` independent steps is above the mean."""
+        """Return the median seconds by which the slowest of ``ranks`` independent steps is above the median step."""
+        half = 0.5 ** (1 / ranks)  # all of them are below this quantile in half of the steps
         if self.steps:
-            return expected_maximum(self.steps, ranks) - fmean(self.steps)
-        return JITTER * self.seconds * normal_maximum(ranks)
+            return quantile(self.steps, half) - quantile(self.steps, 0.5)
+        return JITTER * self.seconds * NormalDist().inv_cdf(half)
 
 
 def from_step(
@@ -90,7 +90,7 @@ def from_profile(profile: Profile) -> Node:
 
     When backpropagation began was not measured, and changes nothing but how long an evaluation takes.
     """
-    seconds = fmean(profile.steps)
+    seconds = median(profile.steps)
     backward = BACKWARD * seconds
     gradients = tuple(Gradient(ready.bytes, max(0.0, 1 - ready.seconds / backward)) for ready in profile.gradients)
     cores = None if profile.on_gpu else float(profile.threads)
@@ -98,21 +98,9 @@ def from_profile(profile: Profile) -> Node:
     return replace(node, steps=tuple(sorted(profile.steps)))
 
 
-def expected_maximum(ordered: Sequence[float], draws: int) -> float:
-    """Return the mean of the largest of ``draws`` from the values of ``ordered``, ascending, with replacement."""
-    count = len(ordered)
-    below = [(number / count) ** draws for number in range(count + 1)]
-    return sum(value * (after - before) for value, before, after in zip(ordered, below, below[1:], strict=False))
-
-
-# Mean of the largest of n draws from the standard normal distribution (order statistics; Harter 1961, table 1).
-NORMAL_MAXIMA = ((1, 0.0), (2, 0.564), (4, 1.029), (8, 1.424), (16, 1.766), (32, 2.070), (64, 2.343), (128, 2.594),
-                 (256, 2.827), (512, 3.045), (1024, 3.250), (4096, 3.628))  # fmt: skip
-
-
-def normal_maximum(draws: int) -> float:
-    """Return the mean of the largest of ``draws`` from the standard normal distribution, interpolated."""
-    numbers = [number for number, _ in NORMAL_MAXIMA]
-    place = min(max(bisect_right(numbers, draws), 1), len(numbers) - 1)
-    (low, at_low), (high, at_high) = NORMAL_MAXIMA[place - 1 : place + 1]
-    return at_low + (at_high - at_low) * min(1.0, (draws - low) / (high - low))
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Return the value of ``ordered``, ascending, below which ``share`` (0 to 1) lies, interpolated."""
+    place = share * (len(ordered) - 1)
+    low = min(int(place), len(ordered) - 2) if len(ordered) > 1 else 0
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

@@ -10,7 +10,17 @@ from orchestrator import lock, progress, recipes
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hosts, require_a_gpu_each
 from orchestrator.config import Config, Launch
 from orchestrator.errors import ConfigError, command
-from orchestrator.runs import checksums, control, controller, datasets, overlays, packages, source_code
+from orchestrator.runs import (
+    checksums,
+    control,
+    controller,
+    datasets,
+    engines,
+    overlays,
+    packages,
+    predictions,
+    source_code,
+)
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs import script as runs_script
 from orchestrator.runs.datasets import FoundDataset
@@ -46,7 +56,8 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
         StateError: Another run is active or starting.
     """
     _, dataset = recipes.require(config.train)
-    options = recipes.communication.launch_options(config.train, config.launch)
+    engines.require(config.train)
+    options = recipes.communication.launch_options(config.train, engines.launch_options(config.train, config.launch))
     _require_exchange(recipes.communication.settings(config.train), cluster, options)
     with progress.step(f"Checking data set {dataset}") as step:
         remedy = (
@@ -59,12 +70,17 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
     ranks = options.np or cluster.slots
     images = recipes.training_images(dataset, data_files.train if data_files else None, ranks)
     batch = _batch(config, cluster, ranks, nodes.memory, images)
-    options = controller.choose(state_dir, cluster, digest, options)
+    if options.launcher == "horovod":
+        options = controller.choose(state_dir, cluster, digest, options)
     run = control.plan(cluster, options, f"{config.train.model}-{dataset}", nodes)
+    run = run.model_copy(update=engines.of_run(options))
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         remote = (datasets.prepared(head, data_files) or _uploaded(head, data_files)) if data_files else None
         resolved = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
-        run = _start_trainer(state_dir, cluster, head, run, "train", resolved)
+        resolved = engines.resolved(config.train, resolved)
+        run = _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved)
+    if config.train.engine == "ours":
+        predictions.save_of_run(state_dir, cluster, run, resolved)
     if data_files:
         checksums.keep(state_dir, run, data_files)
     return run
@@ -317,8 +333,7 @@ def start_source(
     changes = {
         "command": source.command,
         "workdir": f"{run.directory}/{SOURCE}",
-        "launcher": options.launcher,
-        "parameter_servers": options.parameter_servers or 0,
+        **engines.of_run(options),
         "packages": overlay,
     }
     run, copy = run.model_copy(update=changes), source_code.packed(source)

@@ -86,13 +86,12 @@ def _connection(run: Run, result: CheckResult, slots: int) -> Connection:
     return Connection(fit.link(points, cycle, kinds.CPU_LOAD), kinds.LOOPBACK, slots, points=points)
 
 
-def of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainConfig) -> Predicted | None:
-    """Predict a training run from the cluster's profiles and checks; None if it has one rank, or one is missing."""
+def save_of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainConfig) -> None:
+    """Predict a training run and keep that beside its record; nothing if it has one rank, or no profile or check."""
     found = profile(state_dir, Wanted(config.model, config.image_size, config.batch_size, config.precision))
     known = connection(state_dir, max(each.slots for each in cluster.rank_nodes.values()), run.controller)
-    if found is None or known is None or run.np == 1 or config.adasum:
-        return None
-    return predicted(found, *known, run.np, config)
+    if found and known and run.np > 1 and not config.adasum:
+        predicted(found, *known, run.np, config).write(state_dir.runs / run.id / PREDICTION)
 
 
 def predicted(found: Profile, connected: Connection, link: str, ranks: int, config: TrainConfig) -> Predicted:
@@ -125,11 +124,6 @@ def review() -> list[Reviewed]:
 def of_directory(cluster: str, directory: Path) -> Reviewed | None:
     """Compare the prediction in a run's directory with its results; None if one of them is missing."""
     return compared(cluster, _read(directory / PREDICTION, Predicted), _read(directory / RESULTS, Results))
-
-
-def save(state_dir: StateDir, run: Run, made: Predicted) -> None:
-    """Keep a prediction beside the record of its run."""
-    made.write(state_dir.runs / run.id / PREDICTION)
 
 
 def _read(path: Path, form: type[Content]) -> Content | None:

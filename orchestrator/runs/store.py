@@ -21,7 +21,7 @@ WAIT_SECONDS = 3600.0
 STATUS, INDEX, OUTPUT = "status.json", "checkpoints/index.json", "output/"
 FILES = (
     *("config.json", "hostfile", "packages.json", fetch.LOG, AUTOTUNED),
-    *("results.json", "results.csv", "check.json", "prepared.json", "staged.json"),
+    *("results.json", "results.csv", "profile.json", "check.json", "prepared.json", "staged.json"),
 )
 COLLECTING, REPLACED = ".collecting-", ".replaced-"
 

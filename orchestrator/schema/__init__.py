@@ -62,6 +62,7 @@ from orchestrator.schema.runs import (
 from orchestrator.schema.training import (
     SMALL_IMAGE,
     Compression,
+    Engine,
     Goal,
     Optimizer,
     Precision,
@@ -89,6 +90,7 @@ __all__ = [
     "Checkpoints",
     "Communication",
     "Compression",
+    "Engine",
     "Epoch",
     "Failure",
     "FileName",

@@ -12,6 +12,16 @@ Optimizer = Literal["sgd", "rmsprop", "adam"]
 Compression = Literal["auto", "none", "fp16", "bf16"]
 Schedule = Literal["step", "cosine", "exponential", "polynomial"]
 StopOrSkip = Literal["stop", "skip"]
+Engine = Literal[
+    "ours",
+    "horovod-tensorflow",
+    "horovod-torch",
+    "torch-ddp",
+    "ray-torch",
+    "tensorflow-multiworker",
+    "tensorflow-parameter-server",
+    "single",
+]
 GOAL = re.compile(r"top1=((?:0?\.[0-9]{1,9}|1(?:\.0{0,9})?))")
 GOAL_RULE = "top1= and a share of the test samples, above 0 and at most 1, as in top1=0.75"
 
@@ -76,6 +86,7 @@ class TrainConfig(File):
     """
 
     run: str
+    engine: Engine = "ours"
     model: str
     dataset: str
     data: str | None

@@ -31,7 +31,7 @@ class Training:
     """One rank's part in a run."""
 
     def __init__(self, directory: Path, trainer: Trainer, step: TrainStep, evaluate: TestStep) -> None:
-        self.trainer, self.step, self.evaluate = trainer, step, evaluate
+        self.directory, self.trainer, self.step, self.evaluate = directory, trainer, step, evaluate
         self.stop_control = StopControl(directory, trainer)
         self.checkpoints = CheckpointManager(directory / "checkpoints", trainer, self.stop_control)
         self.point, self.epoch_progress = self.checkpoints.restore()
@@ -54,6 +54,7 @@ class Training:
                 trainer.ended = stopping.stop_reason(trainer, self.stop_control.agree())
         ended = trainer.ended or "epochs"
         self.results.end(ended, global_metrics.damaged_samples(trainer), self._unfinished())
+        trainer.profile.write(self.directory, trainer.config)
         if ended in ("max-time", "terminated"):
             results.say(f"{ended} after step {trainer.step}: `train --resume {trainer.config.run}` continues it")
         hvd.allgather_object(None)
@@ -80,6 +81,7 @@ class Training:
         trainer, before = self.trainer, self._resumed_progress()
         sums, clock = tf.constant(before["sums"]), results.Clock(trainer, before["timing"].tolist())
         self.stop_control.start_call()
+        trainer.profile.pause()
         for batch in trainer.telemetry.epoch(trainer.epoch, self.feed.epoch()):
             images, labels = batch.result()
             rates = self.feed.rates(len(labels) // trainer.batch)

@@ -18,6 +18,7 @@ from orchestrator.trainer.comm import allreduce, compressed
 from orchestrator.trainer.data import batches, local_copy
 from orchestrator.trainer.optim import optimizers
 from orchestrator.trainer.optim.nonfinite import Guard
+from orchestrator.trainer.step_profile import StepProfile
 from orchestrator.trainer.telemetry import recorder
 
 # With one thread, sending a gradient waits for the end of backpropagation: TensorFlow's executor first follows the
@@ -40,6 +41,7 @@ class Trainer:
         data_path: Directory that the data are read from.
         damaged: Samples that this rank could not read and skipped.
         chosen: Keys of ``config`` that were "auto".
+        profile: Times of steps of a single rank.
     """
 
     config: TrainConfig
@@ -57,6 +59,7 @@ class Trainer:
     data_path: "str | None" = None
     damaged: list[str] = field(default_factory=list)
     chosen: list[str] = field(default_factory=list)
+    profile: StepProfile = field(default_factory=StepProfile)
     _guard: "Guard | None" = None
     _telemetry: "recorder.Recorder | None" = None
 

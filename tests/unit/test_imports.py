@@ -34,6 +34,7 @@ ROOMS: dict[str, set[str]] = {
     "checkpoints": {"", "comm"},
     "comm": set(),
     "data": set(),
+    "engines": {"", "data", "models", "optim"},
     "models": {""},
     "optim": set(),
     "supervision": set(),
