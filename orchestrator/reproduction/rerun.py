@@ -21,17 +21,15 @@ from orchestrator.schema.bounded import shown
 from orchestrator.state import StateDir
 
 AS_BEFORE = ("np", "controller", "cycle_time", "fusion_threshold", "autotune")
-OF_SCRIPT = ("launcher",)
 CUT_SHORT = ("max-time", "terminated")
 VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,63}")
 
 
-def launch_options(old: Exported) -> dict[str, Any]:
+def options(old: Exported) -> dict[str, Any]:
     """Return the options with which the run was launched, by key of cluster.yaml."""
-    names = AS_BEFORE if old.config else (*AS_BEFORE, *OF_SCRIPT)
-    options = {f"launch.{name}": getattr(old.run, name) for name in names}
-    servers = {"launch.parameter_servers": old.run.parameter_servers or None}
-    return options if old.config else {**options, **servers}
+    before = {f"launch.{name}": getattr(old.run, name) for name in AS_BEFORE}
+    before["launch.parameter_servers"] = old.run.parameter_servers or None
+    return before | ({"train.engine": old.config.engine} if old.config else {"launch.launcher": old.run.launcher})
 
 
 def settings(old: Exported) -> TrainConfig:

@@ -34,9 +34,10 @@ def test_an_unknown_model_or_data_set_is_refused(changes: dict[str, str]) -> Non
 
 
 def test_it_is_launched_as_it_was() -> None:
-    options = rerun.launch_options(cases.loaded(run=builders.run(np=3, controller="mpi", autotune=True)))
+    options = rerun.options(cases.loaded(run=builders.run(np=3, controller="mpi", autotune=True)))
     assert options == {"launch.np": 3, "launch.controller": "mpi", "launch.cycle_time": 5.0,
-                       "launch.fusion_threshold": None, "launch.autotune": True}  # fmt: skip
+                       "launch.fusion_threshold": None, "launch.autotune": True, "launch.parameter_servers": None,
+                       "train.engine": "ours"}  # fmt: skip
 
 
 def test_packages_are_those_versions_and_no_words_for_pip() -> None:
