@@ -94,7 +94,9 @@ def test_a_run_is_repeated_with_equal_weights_on_a_fresh_cluster(cli: Cli, expor
     cli("deploy", "--nodes", "2", "--no-monitoring")
     again = cli.json("rerun", str(archive), "--data", ON_MNIST[-1])
     assert again["verdict"] == "equal", again
-    assert (len(again["epochs"]), again["expected_equal"], again["differences"]) == (3, True, [])
+    fields = {difference["field"] for difference in again["differences"]}
+    assert fields <= {"commit of orchestrator"}  # of a checkout in which somebody works
+    assert (len(again["epochs"]), again["expected_equal"]) == (3, True)
     weights = [epoch["weights_sha256"] for epoch in cli.json("results", again["run"])["epochs"]]
     assert weights == [epoch["weights_sha256"] for epoch in trained["epochs"]]
 
