@@ -2,6 +2,7 @@
 
 import base64
 import json
+import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 import yaml
 
 from orchestrator import state
-from orchestrator.reproduction import archive, citation, exported
+from orchestrator.reproduction import archive, citation, contents, exported
+from orchestrator.runs import checksums
+from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import RunStatus
 from tests import builders
 from tests.unit.conftest import Cli
@@ -46,6 +49,15 @@ def test_where_a_run_came_from_says_what_its_image_was_built_of() -> None:
     assert found.trainer is not None
     assert found.code is not None
     assert len(found.code.commit) == 40
+
+
+def test_the_head_lists_checksums_as_this_machine_does(tmp_path: Path) -> None:
+    for name, text in {"b": "two", "a b": "one", "A/é": "three"}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = FoundDataset("imagenet", tmp_path, ["b", "A/é", "a b"], train=1, test=1, note="")
+    said = subprocess.run(["sh", "-c", contents.SUMMED, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert said.stdout == checksums.of(found)
 
 
 def test_exporting_twice_gives_equal_bytes(cli: Cli, tmp_path: Path) -> None:
