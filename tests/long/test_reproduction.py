@@ -38,7 +38,7 @@ def exported(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     """Archives of a training run and of a script, of a cluster of which nothing is left; and the results."""
     directory = tmp_path_factory.mktemp("exported")
     (cli.state / "cluster.yaml").write_text(f"name: e2e\njupyter_password: {SECRETS['configuration']}\n")
-    cli("deploy", "--nodes", "2", "--no-monitoring")
+    cli("deploy", "--nodes", "2")
     cli("check")
     trained = cli.json("train", "lenet", *ON_MNIST, "--epochs", "3", "--seed", "3")
     code = directory / "code"
@@ -52,9 +52,11 @@ def exported(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     script = cli.json("runs")[-1]["id"]
     cli.environment["OS_PASSWORD"] = SECRETS["environment"]
     cli("export", script, "--output", str(directory / "script.tar.gz"))
+    cli("export", trained["run"], "--output", str(directory / "early.tar.gz"))
     cli("teardown")
     (cli.state / "cluster.yaml").unlink()
     cli("export", trained["run"], "--output", str(directory / "trained.tar.gz"))
+    assert (directory / "trained.tar.gz").read_bytes() == (directory / "early.tar.gz").read_bytes()
     del cli.environment["OS_PASSWORD"]
     shutil.rmtree(cli.state)
     cli.state.mkdir()
@@ -79,6 +81,7 @@ def test_an_archive_says_all_that_a_run_depended_on(exported: tuple[Path, Any, P
     assert len(found["data.sha256"].splitlines()) == len(list(Path(ON_MNIST[-1]).glob("*.gz")))
     assert json.loads(found["check.json"])["size"] == 2
     assert json.loads(found["config.json"])["seed"] == 3
+    assert b",test," in found["metrics/orchestrator_training_top1_ratio.csv"]
 
 
 def test_no_planted_secret_is_in_an_archive(exported: tuple[Path, Any, Path]) -> None:
