@@ -1,6 +1,7 @@
 """A run that can be cited: exported, everything deleted, repeated on a fresh cluster with equal weights."""
 
 import base64
+import hashlib
 import json
 import shutil
 import tarfile
@@ -13,11 +14,11 @@ from tests.e2e.command import Cli
 from tests.e2e.training import HEAD, ON_MNIST, WORKER
 
 SCRIPT = """
-import json, os, sys
+import hashlib, json, os, sys
 from pathlib import Path
 import horovod.tensorflow as hvd
 hvd.init()
-assert os.environ["API_TOKEN"] == "of-the-ranks-Pa55"
+assert hashlib.sha256(os.environ["API_TOKEN"].encode()).hexdigest() == "DIGEST"
 numbers = {"size": hvd.size(), "loss": 1 / (2 + float(sys.argv[1]))}
 if hvd.rank() == 0:
     Path(os.environ["ORCHESTRATOR_OUTPUT"], "results.json").write_text(json.dumps(numbers))
@@ -43,7 +44,8 @@ def exported(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     trained = cli.json("train", "lenet", *ON_MNIST, "--epochs", "3", "--seed", "3")
     code = directory / "code"
     code.mkdir()
-    (code / "train.py").write_text(SCRIPT)
+    digest = hashlib.sha256(SECRETS["variable"].encode()).hexdigest()
+    (code / "train.py").write_text(SCRIPT.replace("DIGEST", digest))
     (code / "deploy").write_text(f"-----BEGIN PRIVATE KEY-----\n{SECRETS['key']}\n-----END PRIVATE KEY-----\n")
     (code / "clouds.yaml").write_text(f"clouds: {{x: {{auth: {{password: {SECRETS['credentials']}}}}}}}\n")
     (code / "requirements.txt").write_text(f"--index-url https://me:{SECRETS['index']}@pypi.example.org/simple\nsix\n")
