@@ -123,11 +123,11 @@ def _refuse(name: str, architecture: str, framework: Framework) -> None:
     refused = _table()["architectures"][architecture].get("refused", {})
     if framework in refused:
         usable = _usable(framework)
-        others = [f"`framework: {other}`, which runs there" for other in _table()["images"] if other not in refused]
+        others = [f"`framework: {other}`, which supports them" for other in _table()["images"] if other not in refused]
         choices = [f"choose GPUs from {usable[0]} to {usable[-1]}", *others]
         raise PreflightError(
             f"gpu: {name} ({architecture}): {refused[framework]}",
-            f"{', or '.join(choices)}, or `gpu.driver: none` to leave them alone",
+            f"{', or '.join(choices)}, or `gpu.driver: none` to use no GPUs",
         )
 
 

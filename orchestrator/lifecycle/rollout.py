@@ -50,7 +50,7 @@ class Rollout:
                 rest = cluster.without(failed.reasons)
                 if cluster.head in failed.reasons or len(rest.nodes) < self.min_nodes:
                     raise
-                progress.note(f"going on without them: {failed.message}")
+                progress.note(f"continuing without these nodes: {failed.message}")
                 self.missing |= failed.reasons
                 cluster = rest
             else:

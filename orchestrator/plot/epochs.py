@@ -30,7 +30,7 @@ def draw(results: Results, path: Path) -> None:
     """
     plot.require(path, FORMATS)
     if not results.epochs:
-        raise StateError(f"run {results.run} has no epoch to draw", "it ended before its first one did")
+        raise StateError(f"run {results.run} has no epoch to draw", "it ended before its first epoch did")
     suffix = path.suffix.lower()
     if suffix == ".html":
         svg = plot.rendered(picture(results), ".svg").decode()

@@ -9,7 +9,7 @@ from orchestrator.providers import Resource
 from orchestrator.state import Record, StateDir
 
 _REMADE = re.compile(r"-worker-\d+$|-grafana(-data)?$")
-REPLACED = "container"  # holds no data, and cannot be told from its successor, which has the same name
+REPLACED = "container"  # holds no data, and cannot be distinguished from its successor, which has the same name
 
 
 def find(state_dir: StateDir, record: Record) -> list[Resource]:

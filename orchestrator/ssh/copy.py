@@ -1,7 +1,8 @@
 """Copies of files between this machine and a node: verified, resumed where they stopped, put in place whole.
 
-Each file grows beside its target as ``.NAME.IDENTITY.part``, where IDENTITY changes with size and time of the source.
-What is there of it is compared by SHA-256 and continued; the whole is compared on both sides, and then renamed.
+Each file is written in the directory of its target as ``.NAME.IDENTITY.part``, where IDENTITY changes with size and
+time of the source. A partial file is compared by SHA-256 and continued; the complete file is compared on both sides and
+then renamed.
 """
 
 import hashlib
@@ -52,7 +53,7 @@ class Copied:
 
 @dataclass
 class Progress:
-    """State of a copy that goes on after its connection broke: ``done`` has the files that are in place."""
+    """State of a copy that continues after its connection broke: ``done`` has the files that are in place."""
 
     detail: Callable[[str], None]
     copied: Copied = field(default_factory=Copied)
@@ -101,7 +102,7 @@ def persist(
             failures = failures + 1 if progress.copied.sent == sent else 1
             sent = progress.copied.sent
             if failures > len(PAUSES):
-                hint = "the same command goes on where this one stopped"
+                hint = "run the same command again to continue"
                 raise NodesFailed("the copy is not complete", {node: str(error)}, hint) from error
         time.sleep(PAUSES[failures - 1])
 
@@ -138,4 +139,4 @@ def require_space(where: str, size: int, free: int) -> None:
     """Raise ConfigError if ``size`` bytes do not fit."""
     if size + FREE_BYTES > free:
         room = f"{size / 2**30:.2f} GiB are missing, and {free / 2**30:.2f} GiB are free"
-        raise ConfigError([f"{where}: no space left: {room}"], "make room there, or name another directory")
+        raise ConfigError([f"{where}: no space left: {room}"], "free space there, or name another directory")

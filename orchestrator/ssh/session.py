@@ -52,7 +52,7 @@ class Session:
     def _bounded(self, file: receive.Readable) -> bytes:
         """Read all of ``file``. Raises ContractError if it is too large."""
         if len(found := file.read(ANSWER_BYTES + 1)) > ANSWER_BYTES:
-            raise ContractError(f"{self.node} gives more than {ANSWER_BYTES >> 20} MiB of answer")
+            raise ContractError(f"{self.node} sends more than {ANSWER_BYTES >> 20} MiB of answer")
         return found
 
     def must(self, step: str, argv: Sequence[str], timeout: float = ANSWER_SECONDS) -> str:
@@ -104,7 +104,7 @@ class Session:
             while piece := channel.recv(transfer.WINDOW):
                 limit -= len(piece)
                 if limit < 0:
-                    raise ContractError(f"{self.node} sends more than was asked for: {step}")
+                    raise ContractError(f"{self.node} sends more than was requested: {step}")
                 yield piece
             self._require_success(step, argv, channel)
 
@@ -153,7 +153,7 @@ class Session:
                 transfer.Input(channel).write(text.encode())
             while line := output.readline(LINE_BYTES + 1):
                 if len(line) > LINE_BYTES:
-                    raise ContractError(f"{self.node} gives a line of more than {LINE_BYTES >> 20} MiB")
+                    raise ContractError(f"{self.node} sends a line of more than {LINE_BYTES >> 20} MiB")
                 yield line.decode(errors="replace")
             self._require_success(step, argv, channel)
 
@@ -203,7 +203,9 @@ class Session:
             try:
                 left_out = receive.unpack(pipe, limits, target)
             except receive.Refused as error:
-                raise ContractError(f"{self.node} sends {error}", "nothing of it was kept: who controls it?") from None
+                raise ContractError(
+                    f"{self.node} sends {error}", "its answer was discarded: check who controls the node"
+                ) from None
             except tarfile.ReadError as error:
                 damage = str(error)
             self._require_success("fetch files", argv, channel, FILE_CHANGED)  # tar says why it is cut short

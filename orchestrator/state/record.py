@@ -87,7 +87,7 @@ def read(state_dir: StateDir) -> Record | None:
 def repair(state_dir: StateDir) -> str:
     """Return the remedy for a damaged state.json."""
     removes = command("teardown --orphans", state_dir.name)
-    return f"restore it from a copy; or move it away, and {removes} removes what the cluster has on its provider"
+    return f"restore it from a copy; or move it away, and {removes} removes the resources of the cluster"
 
 
 def _unusable(record: Record) -> Iterator[str]:
