@@ -96,7 +96,7 @@ def _unchanged(state_dir: StateDir, record: Record, variables: Mapping[str, Any]
     """
     provider = record.config["provider"]
     same_root = not terraform.has_root(provider) or terraform.is_current(state_dir, provider)
-    return same_root and record.settled and _of_nodes(variables) == _of_nodes(record.variables)
+    return same_root and record.is_applied and _of_nodes(variables) == _of_nodes(record.variables)
 
 
 def _of_nodes(variables: Mapping[str, Any]) -> dict[str, Any]:

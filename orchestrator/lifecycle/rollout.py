@@ -74,7 +74,7 @@ class Rollout:
         hosts = inventory(cluster, self.state_dir.key, self.state_dir.known_hosts, self.record.host_keys, values)
         mark = unchanged.fingerprint(hosts)
         with progress.step("Configuring nodes") as step:
-            if mark == self.record.fingerprint and unchanged.as_left(self.state_dir, cluster):
+            if mark == self.record.fingerprint and unchanged.are_nodes_unchanged(self.state_dir, cluster):
                 self.changed = dict.fromkeys(cluster.nodes, 0)
                 return
             self._note_configured("")

@@ -51,7 +51,7 @@ class Record(BaseModel):
         return {"applied": values.get("variables", {}), **values} if isinstance(values, dict) else values
 
     @property
-    def settled(self) -> bool:
+    def is_applied(self) -> bool:
         """Tell whether the nodes were created with ``variables``, and no later deploy has tried others."""
         return self.variables == self.applied
 
