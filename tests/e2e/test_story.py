@@ -236,7 +236,7 @@ def test_a_run_whose_command_is_interrupted_goes_on(cli: Cli) -> None:
         command.send_signal(signal.SIGINT)
         said = command.stdout.read()
         assert command.wait(60 * cli.patience) == 130, said
-    assert "goes on" in said
+    assert "continues" in said
     assert cli.json("runs")[-1]["state"] == "running"
     cli("stop")
     assert cli.json("runs")[-1]["state"] == "stopped"

@@ -92,7 +92,7 @@ def test_a_gpu_that_only_the_other_framework_can_use_names_that(
 ) -> None:
     with pytest.raises(PreflightError) as caught:
         resolve(name, framework=framework)
-    assert f"`framework: {other}`, which runs there" in caught.value.hint
+    assert f"`framework: {other}`, which supports them" in caught.value.hint
     assert usable in caught.value.hint
     assert resolve(name, framework=other).accelerator == "gpu"
 

@@ -124,7 +124,7 @@ class CheckpointManager:
         trainer, same_world = self.trainer, point.world == hvd.size()
         if not same_world and point.trained is None:
             raise ValueError(
-                f"it is within an epoch and has {point.world} ranks, this run has {hvd.size()}: use --np {point.world}"
+                f"{point.world} ranks wrote it within an epoch, this run has {hvd.size()}: use --np {point.world}"
             )
         variables = trainer.model.non_trainable_variables
         initial_integers = {str(n): v.numpy() for n, v in enumerate(variables) if _is_integer(v)}
