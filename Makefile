@@ -7,7 +7,7 @@ BIN := .venv/bin
 PYTEST := $(DOCKER) $(BIN)/python -m pytest
 # Half of the time of unit tests is waiting, also where there are two cores.
 SIDE_BY_SIDE := --dist loadfile -n
-SOURCES := orchestrator tests scripts bench docker/horovod/overlay
+SOURCES := orchestrator tests scripts bench docs/examples docker/horovod/overlay
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Files that a lock file names by SHA-256, and no others. python-terraform has no wheel; requirements/build.txt builds it.
 LOCKED := $(INSTALL) --require-hashes --no-build-isolation --only-binary :all: --no-binary python-terraform --requirement
