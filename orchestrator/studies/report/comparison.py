@@ -1,6 +1,7 @@
 """Published numbers beside the measured ones, each reading of an ambiguous text apart. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from orchestrator.schema.studies import Metric, Published
@@ -25,13 +26,19 @@ class Comparison(NamedTuple):
         return self.measured.scaled(1 / self.published) if self.measured and self.published else None
 
 
-def compare(numbers: Sequence[Published], summaries: Sequence[Summary], samples: int | None) -> list[Comparison]:
+def compare(
+    numbers: Sequence[Published],
+    summaries: Sequence[Summary],
+    samples: int | None,
+    replaced: Mapping[str, str] = MappingProxyType({}),
+) -> list[Comparison]:
     """Return each reading of each number beside every cell that it is for.
 
     Args:
         numbers: Published numbers.
         summaries: The measured cells.
         samples: Training samples of one published time. None compares with the seconds of an epoch as it was run.
+        replaced: Data sets that others stand for in a study that was shrunk, and these.
 
     Returns:
         The comparisons in the order of the numbers.
@@ -40,7 +47,7 @@ def compare(numbers: Sequence[Published], summaries: Sequence[Summary], samples:
         Comparison(number, reading, value, summary, MEASURED[number.metric](summary, samples) if summary else None)
         for number in numbers
         for reading, value in readings(number)
-        for summary in _cells_of(number, summaries) or [None]
+        for summary in _cells_of(number, summaries, replaced) or [None]
     ]
 
 
@@ -54,8 +61,9 @@ def readings(number: Published) -> Iterator[tuple[str, float]]:
         yield "whole seconds", whole
 
 
-def _cells_of(number: Published, summaries: Sequence[Summary]) -> list[Summary | None]:
-    return [one for one in summaries if agrees(one.cell, number.cell)]
+def _cells_of(number: Published, summaries: Sequence[Summary], replaced: Mapping[str, str]) -> list[Summary | None]:
+    cell = {key: replaced.get(str(value), value) if key == "dataset" else value for key, value in number.cell.items()}
+    return [one for one in summaries if agrees(one.cell, cell)]
 
 
 def _seconds(summary: Summary, samples: int | None) -> Estimate | None:

@@ -43,6 +43,12 @@ class About(File):
         """Return what was made smaller than in the study, by key; empty if nothing was."""
         return {key: value for key, value in _flat(self.shrink) if self.shrunk}
 
+    @property
+    def replaced_datasets(self) -> dict[str, str]:
+        """Return the data sets that were replaced to make the study smaller, and by which."""
+        known = self.shrink.get("datasets") if self.shrunk else None
+        return {str(key): str(value) for key, value in known.items()} if isinstance(known, dict) else {}
+
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the values that are set, by their whole key."""

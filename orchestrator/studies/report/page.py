@@ -113,7 +113,7 @@ def _published(report: Report) -> str:
         for one in report.contradictions
     )
     shrunk = facts.shrunk(report.study)
-    said = f"<p>Other hardware, and what was shrunk ({_text(shrunk)}), explain ratios far from 1.</p>"
+    said = f"<p>Other hardware, and what was shrunk ({_text(shrunk)}), may explain ratios far from 1.</p>"
     return _section("published", "Published numbers", flags, said, _table(table))
 
 

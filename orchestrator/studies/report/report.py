@@ -63,5 +63,5 @@ def build(directory: Path) -> Report:
     study = load.read(directory)
     summaries = cells.summarise(study)
     published = study.about.published
-    compared = comparison.compare(published, summaries, study.samples)
+    compared = comparison.compare(published, summaries, study.samples, study.about.replaced_datasets)
     return Report(study, summaries, compared, contradictions.find(published, study.samples))

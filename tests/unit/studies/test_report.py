@@ -128,6 +128,23 @@ def test_both_readings_of_an_ambiguous_text_are_compared(tmp_path: Path) -> None
     ]
 
 
+def test_numbers_of_a_replaced_data_set_stand_beside_its_replacement(tmp_path: Path) -> None:
+    numbers = [{"cell": {"dataset": "imagenet", "ranks": 1}, "metric": "top1", "value": 0.75, "source": "table 1"}]
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2], rounds=6)
+    shrink = {"datasets": {"imagenet": "cifar10"}}
+    for shrunk, cells_found in ((True, [1]), (False, [])):
+        directory = sample.write(tmp_path / str(shrunk), published=numbers, shrink=shrink, shrunk=shrunk)
+        compared = report.build(directory).comparisons
+        assert [one.summary.cell.ranks for one in compared if one.summary] == cells_found
+
+
+def test_machine_is_among_the_facts(tmp_path: Path) -> None:
+    directory = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=1).write(tmp_path / "study")
+    (directory / "machine.json").write_text('{"processor": "Example CPU, 2 cores", "instructions": "avx2"}')
+    made = report.build(directory)
+    assert (made.facts["processor"], made.facts["instructions"]) == ("Example CPU, 2 cores", "avx2")
+
+
 def test_page_stands_alone(page: str) -> None:
     parsed = Page(page)
     assert {tag for tag, _ in parsed.elements} & {"script", "link", "img", "iframe", "object", "base"} == set()
