@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    Chart = Figure  # for modules that pass charts on
+
 WIDTH, HEIGHT = 4.6, 3.1  # inches
 MANY_TIMES = 8  # ratio of the ends of an axis from which it is logarithmic
 ROW = 0.21  # inches per bar

@@ -13,7 +13,7 @@ from orchestrator.studies.report.cells import Group, Summary
 from orchestrator.studies.statistics import Estimate
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from orchestrator.plot.charts import Chart
 
 MOST_BARS = 40
 
@@ -115,7 +115,7 @@ class _Sheet:
     def _number(self, one: Summary) -> int:
         return self.numbers[words.plain(one.series)]
 
-    def _drawing(self, name: str, title: str, caption: str, figure: "Figure", legend: str | None = None) -> Drawing:
+    def _drawing(self, name: str, title: str, caption: str, figure: "Chart", legend: str | None = None) -> Drawing:
         svg = inline.svg(figure, f"g{self.number}-{name}", f"{title}: {words.plain(self.group)}", caption)
         return Drawing(title, caption, svg, inline.legend(self.numbers) if legend is None else legend)
 

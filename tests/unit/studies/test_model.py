@@ -19,7 +19,7 @@ WRONG = [
     (MINIMAL.replace("ranks: 1", ""), "ranks, nodes: give one of them"),
     (MINIMAL.replace("ranks: 1", "ranks: 0"), "ranks.0: 0: must be greater than or equal to 1"),
     (MINIMAL.replace("lenet", "[]"), "models"),
-    (MINIMAL + "options: {precison: float32}", "options.precison: unknown, did you mean precision?"),
+    (MINIMAL + "options: {precisions: float32}", "options.precisions: unknown, did you mean precision?"),
     (MINIMAL + "options: {np: 2}", "options.np: unknown"),
     (MINIMAL + "exclude: [{rank: 1}]", "exclude: 'rank': no key of a cell, did you mean ranks?"),
     (MINIMAL + "base: {precision: float32}", "base: 'precision': no key of a cell"),
