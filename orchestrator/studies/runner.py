@@ -107,6 +107,9 @@ def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = Tru
 def _measure(launcher: Launcher, schedule: Schedule) -> Iterator[Launch]:
     collected = launcher.collect()
     if collected:
+        progress.note(
+            f"round {collected.round + 1}: {matrix.title(collected.cell)}, started before the study was ended"
+        )
         _tell(collected, schedule)
         yield collected
     while planned := schedule.next():

@@ -27,8 +27,8 @@ WRONG = [
     (MINIMAL + "repetitions: {width: 0.1, at_least: 3}", "an interval of 95 % needs 6 launches"),
     (MINIMAL + "until: {top1: 75}", "until.top1: 75: must be less than 1"),
     (
-        MINIMAL + "published: [{cell: {ranks: 1}, metric: seconds, value: 1, source: x, colum: y}]",
-        "'colum': unknown key",
+        MINIMAL + "published: [{cell: {ranks: 1}, metric: seconds, value: 1, source: x, columns: y}]",
+        "'columns': unknown key",
     ),
     (MINIMAL + "published: [{cell: {gpus: 1}, metric: seconds, value: 1, source: x}]", "published: 'gpus': no key"),
     (MINIMAL + "shrink: {nodes: 2}", "shrink.nodes: the study has no nodes"),
