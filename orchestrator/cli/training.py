@@ -12,7 +12,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config, stored
 from orchestrator.errors import ConfigError, command
 from orchestrator.runs import check as runs_check
-from orchestrator.runs import jobs, requirements, script, store, user_environment
+from orchestrator.runs import engines, jobs, requirements, script, store, user_environment
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs.launch import Run
 from orchestrator.schema import CheckResult
@@ -103,6 +103,8 @@ def train(
     batch_size: Annotated[int | None, key("train.batch_size")] = None,
     learning_rate: Annotated[float | None, key("train.learning_rate")] = None,
     image_size: Annotated[int | None, key("train.image_size")] = None,
+    augment: Annotated[bool | None, key("train.augment", "--augment/--no-augment")] = None,
+    engine: Annotated[str | None, key("train.engine", complete=lambda: list(engines.ENGINES))] = None,
     seed: Annotated[int | None, key("train.seed")] = None,
     precision: Annotated[str | None, key("train.precision")] = None,
     xla: Annotated[bool | None, key("train.xla", "--xla/--no-xla")] = None,
@@ -131,6 +133,7 @@ def train(
     flags = {
         "train.model": model, "train.dataset": dataset, "train.data": data,
         "train.recipe": recipe, "train.epochs": epochs,
+        "train.augment": augment, "train.engine": engine,
         "train.steps": steps, "train.until": until, "train.max_time": max_time, "train.batch_size": batch_size,
         "train.learning_rate": learning_rate, "train.image_size": image_size, "train.seed": seed,
         "train.precision": precision, "train.xla": xla,
@@ -146,6 +149,7 @@ def train(
         return follow.follow(state_dir, cluster, run, json, detach=detach)
     config = options.load(config_file, name, flags)
     recipes.require(config.train)
+    engines.require(config.train)
     state_dir, cluster, digest = deployed_for_trainer(config)
     follow.follow(state_dir, cluster, jobs.train(state_dir, cluster, digest, config), json, detach=detach)
 
@@ -251,13 +255,14 @@ def launch_options(
 
 
 def deployed_for_trainer(config: Config) -> tuple[StateDir, Cluster, str]:
-    """Return what :func:`deployed` returns. Raises ConfigError if the nodes do not have TensorFlow."""
+    """Return what :func:`deployed` returns. Raises ConfigError if the nodes lack the engine's framework."""
     state_dir, record, cluster = _recorded(config)
-    framework = stored(record.config).framework
-    if framework != "tensorflow":
+    framework, needed = stored(record.config).framework, engines.of(config.train).frameworks
+    if framework not in needed:
+        who = "the trainer" if config.train.engine == "ours" else f"engine {config.train.engine}"
         raise ConfigError(
-            [f"framework: the nodes of cluster {config.name!r} have {framework}, the trainer needs tensorflow"],
-            f"{command('deploy --framework tensorflow', config.name)} changes them;"
+            [f"framework: the nodes of cluster {config.name!r} have {framework}, {who} needs {needed[0]}"],
+            f"{command(f'deploy --framework {needed[0]}', config.name)} changes them;"
             f" {command('run', config.name)} runs scripts of your own with {framework}",
         )
     return state_dir, cluster, providers.of(record).trainer_digest(record)

@@ -12,6 +12,7 @@ directory
 ``stop``            the supervisor      empty: rank 0 must end with a checkpoint
 ``checkpoints/…``   rank 0              :class:`Checkpoints`, :class:`Checkpoint`
 ``status.json``     the supervisor      :class:`RunStatus`
+``packages.json``   the supervisor      :class:`~orchestrator.schema.packages.Installed`
 ``results.json``    rank 0              :class:`Results`
 ``check.json``      rank 0              :class:`CheckResult`
 ``profile.json``    rank 0              :class:`Profile`
@@ -53,6 +54,7 @@ from orchestrator.schema.runs import (
     CheckRank,
     CheckResult,
     Failure,
+    Hardware,
     NodeFacts,
     RunStatus,
     State,
@@ -60,6 +62,7 @@ from orchestrator.schema.runs import (
 from orchestrator.schema.training import (
     SMALL_IMAGE,
     Compression,
+    Engine,
     Goal,
     Optimizer,
     Precision,
@@ -87,10 +90,12 @@ __all__ = [
     "Checkpoints",
     "Communication",
     "Compression",
+    "Engine",
     "Epoch",
     "Failure",
     "FileName",
     "Goal",
+    "Hardware",
     "Manifest",
     "MetricName",
     "NodeFacts",

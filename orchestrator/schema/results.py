@@ -6,7 +6,7 @@ from pydantic import Field
 
 from orchestrator.schema.file import File
 from orchestrator.schema.names import FileName
-from orchestrator.schema.training import Compression, Precision, TrainConfig
+from orchestrator.schema.training import Compression, Engine, Precision, TrainConfig
 
 
 class Scores(File):
@@ -112,12 +112,13 @@ class Results(File):
     number of ranks.
     ``unfinished`` describes the epoch in which the run ended, if that is not among ``epochs``.
     ``chosen`` names the keys of ``config`` that were not set by the user: their values are what "auto" resolved to on
-    these nodes.
+    these nodes. ``engine`` is the program that trained, "ours" or another of `train.engine`.
     """
 
     version: Literal[1] = 1
     run: str
     config: TrainConfig
+    engine: Engine = "ours"
     versions: dict[str, str]
     world: World
     parameters: int
@@ -165,7 +166,8 @@ class Checkpoint(File):
     """Content of a checkpoint's checkpoint.json: the state of the run. ``epochs`` are all evaluated epochs of the run.
 
     ``trained`` is the result of training ``epoch``, None within the epoch.
-    ``precision`` and ``compression`` are what "auto" resolved to; a run that resumes keeps them.
+    ``precision``, ``compression`` and ``convolutions`` are what "auto", or None, resolved to; a run that resumes keeps
+    them.
     """
 
     epoch: int
@@ -173,5 +175,6 @@ class Checkpoint(File):
     world: int
     precision: Precision = "auto"
     compression: Compression = "none"
+    convolutions: dict[str, str] | None = None
     trained: Trained | None
     epochs: list[Epoch]

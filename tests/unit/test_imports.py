@@ -16,7 +16,7 @@ from orchestrator.docker import context
 LAYERS = [
     {"cli"},
     {"studies"},
-    {"lifecycle", "plot"},
+    {"lifecycle", "plot", "reproduction"},
     {"monitoring"},
     {"runs"},
     {"providers"},
@@ -24,7 +24,7 @@ LAYERS = [
     {"ssh", "terraform", "lock"},
     {"state"},
     {"docker", "recipes", "gpu", "prediction"},
-    {"config", "cluster", "process", "bottleneck"},
+    {"config", "cluster", "process", "bottleneck", "busy"},
     {"schema", "progress"},
     {"errors", "assets", "layout", "termination", "untrusted_files"},
 ]
@@ -34,6 +34,7 @@ ROOMS: dict[str, set[str]] = {
     "checkpoints": {"", "comm"},
     "comm": set(),
     "data": set(),
+    "engines": {"", "data", "models", "optim"},
     "models": {""},
     "optim": set(),
     "supervision": set(),
