@@ -15,10 +15,11 @@ from orchestrator.config import Config
 from orchestrator.health import Health
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
+from orchestrator.runs import predictions
 from orchestrator.runs.control import RunState
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
-from orchestrator.schema import CheckRank, CheckResult, Prepared, Results, Staged
+from orchestrator.schema import CheckRank, CheckResult, Prepared, Results, Staged, accuracy, time_to_accuracy
 from orchestrator.terraform import Change
 
 
@@ -51,7 +52,7 @@ def plan(wanted: Config, changes: Sequence[Change]) -> None:
     if changes:
         output.table(("change", "what", "name"), [(c.action, c.kind, c.name) for c in changes])
     else:
-        output.line("nothing would be made or changed by Terraform")
+        output.line("Terraform would change nothing")
 
 
 def bill(items: Sequence[Item], currency: str) -> None:
@@ -72,16 +73,23 @@ def as_record(seen: RunState) -> dict[str, Any]:
     return {**seen.run.model_dump(), "state": seen.state, "status": seen.status}
 
 
-def run(seen: RunState, directory: Path, json: bool) -> None:
+def run(seen: RunState, directory: Path, json: bool, top1: float | None = None) -> None:
     """Print the results of a run.
 
     Args:
         seen: The run and its state.
         directory: Directory of the run's fetched files.
         json: Print JSON.
+        top1: Accuracy (0 to 1) whose time is asked for; by default the one that the run was to reach.
     """
     if found := trained(directory):
-        return output.as_json(found.model_dump() | {"explanation": explain(found)}) if json else _training(found)
+        top1 = found.config.until_top1 if top1 is None else top1
+        compared = predictions.of_directory("", directory)
+        derived = {"explanation": explain(found), "time_to_accuracy": top1 and time_to_accuracy(found, top1)}
+        if json:
+            return output.as_json(found.model_dump() | derived | {"prediction": compared})
+        _training(found, top1)
+        return output.line(str(compared)) if compared else None
     if json:
         return output.as_json(as_record(seen))
     output.line(f"run {seen.run.id} {seen.state}: {shlex.join(seen.run.command)} on {seen.run.np} ranks")
@@ -107,12 +115,12 @@ def source(code: Source, json: bool, requirements: Requirements | None = None) -
 def trained(directory: Path) -> Results | None:
     """Read the results of a training run from the ``directory`` of its fetched files; None if it has none."""
     with suppress(FileNotFoundError):
-        return state.load(directory / "results.json", Results, f"what the run wrote is in {directory / 'log'}")
+        return state.load(directory / "results.json", Results, f"the output of the run is in {directory / 'log'}")
     return None
 
 
-def _training(results: Results) -> None:
-    """Print a training run's configuration, world and epochs, and its bottleneck."""
+def _training(results: Results, top1: float | None) -> None:
+    """Print a training run's configuration, world and epochs, when it reached ``top1``, and its bottleneck."""
     config, nodes = results.config, len(set(results.world.hosts))
     images = results.effective_batch_size // results.world.size
     after = f", after {results.resumed_from}" if results.resumed_from else ""
@@ -131,6 +139,8 @@ def _training(results: Results) -> None:
             for e in results.epochs
         ],
     )  # fmt: skip
+    if top1 is not None:
+        output.line(accuracy.describe(results, top1))
     if explanation := explain(results):
         output.line(str(explanation))
 
@@ -151,15 +161,17 @@ def check(result: CheckResult) -> None:
     )
     if result.step_seconds is not None:
         output.line()
-        share = f" for {result.step_work:.2%} of it, all that these nodes had time for" if result.step_work < 1 else ""
-        output.line(f"a step that computes while its gradients travel: {result.step_seconds * 1e3:.0f} ms{share}")
+        share = f" for {result.step_work:.2%} of its size, because the nodes are slow" if result.step_work < 1 else ""
+        output.line(f"a step that computes while its gradients are sent: {result.step_seconds * 1e3:.0f} ms{share}")
 
 
 def prepared(result: Prepared) -> None:
     """Print the shards that were made, and the samples that were left out."""
     images = " and ".join(f"{count:,} {split}" for split, count in result.images.items())
     output.line(f"{images} images in {result.shards} shards, {result.bytes / 1e6:,.1f} MB: {result.directory}")
-    output.line(f"{result.written} shards were made now, in {result.seconds:.1f} s; the others were there and whole")
+    output.line(
+        f"{result.written} shards were written in {result.seconds:.1f} s; the others exist already and are complete"
+    )
     for unreadable in result.unreadable:
         output.line(f"left out: {unreadable}")
 
@@ -171,7 +183,7 @@ def staged(result: Staged) -> None:
         output.line(f"  {directory}")
     rows = zip(result.hosts, result.copied, result.read, strict=True)
     output.table(
-        ("node", "copied now", "of it from shared storage"),
+        ("node", "copied now", "from shared storage"),
         [(host, f"{copied / 1e6:,.1f} MB", f"{read / 1e6:,.1f} MB") for host, copied, read in rows],
     )
 

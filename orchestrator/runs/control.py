@@ -5,7 +5,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,10 +15,10 @@ from orchestrator import progress, ssh
 from orchestrator.cluster import PYTHON, Cluster, hosts
 from orchestrator.config import Launch
 from orchestrator.errors import CommandFailed, NodesFailed, command
-from orchestrator.runs import fetch, launch, launchers, store, user_environment
+from orchestrator.runs import fetch, launch, launchers, provenance, store, user_environment
 from orchestrator.runs import log as runs_log
 from orchestrator.runs.launch import Run
-from orchestrator.schema import KILLED, Failure, RunStatus
+from orchestrator.schema import KILLED, Failure, Hardware, RunStatus
 from orchestrator.ssh import Session, Unreachable
 from orchestrator.state import StateDir
 
@@ -49,7 +49,7 @@ def head_session(state_dir: StateDir, cluster: Cluster) -> Iterator[Session]:
             yield session
     except Unreachable as error:
         status, deploy = command("status", cluster.name), command("deploy", cluster.name)
-        hint = f"{status} shows every node, {deploy} heals them"
+        hint = f"{status} shows every node, {deploy} repairs them"
         raise NodesFailed("the head does not answer", {cluster.head: str(error)}, hint) from error
 
 
@@ -59,6 +59,7 @@ class NodeResources:
 
     interface: str
     memory: int
+    hardware: dict[str, Hardware] = field(default_factory=dict)
 
 
 def check_nodes(state_dir: StateDir, cluster: Cluster, digest: str, options: Launch) -> NodeResources:
@@ -87,7 +88,8 @@ def check_nodes(state_dir: StateDir, cluster: Cluster, digest: str, options: Lau
         interface = health_checks.common_interface(health, options.network_interface, every)
     memory = min(health.facts[name].memory // cluster.nodes[name].slots for name in used)
     # Horovod uses only loopback if all ranks are on the head.
-    return NodeResources(LOOPBACK if used == [cluster.head] else interface, memory)
+    hardware = {name: facts.hardware for name, facts in health.facts.items() if facts.hardware}
+    return NodeResources(LOOPBACK if used == [cluster.head] else interface, memory, hardware)
 
 
 def plan(cluster: Cluster, options: Launch, kind: str, nodes: NodeResources) -> Run:
@@ -118,6 +120,7 @@ def plan(cluster: Cluster, options: Launch, kind: str, nodes: NodeResources) -> 
         threads=launch.threads(cluster),
         memory=nodes.memory,
         started=started,
+        hardware=nodes.hardware,
     )
 
 
@@ -156,6 +159,7 @@ def start(
             head.send({**files, **written}, run.directory)
         health_checks.require_free(active(head), cluster)
         store.save(state_dir, run)
+        provenance.record(state_dir, cluster, run, files, environment or {})
         user_environment.send(head, run, environment or {})
         head.must("start the run", launch.unit_command(cluster, run))
 
