@@ -26,10 +26,10 @@ from orchestrator.config import Train
 from orchestrator.prediction.review import images_per_second
 from orchestrator.schema import Predicted, Profile, Results
 
-CLUSTER = "{name: bench-predict, nodes: 4, monitoring: {enabled: false}, local: {cpus: 0.4}}"
 NAME = "bench-predict"
 NODES = tuple(f"{NAME}-{node}" for node in ("head", "worker-0", "worker-1", "worker-2"))
-PERIOD = 10_000  # us
+CPUS, PERIOD = 0.4, 10_000  # cores of a node; us
+CLUSTER = f"{{name: {NAME}, nodes: 4, monitoring: {{enabled: false}}, local: {{cpus: {CPUS}}}}}"
 LINKS = {
     "free": (),
     "1 Gbit/s": ("tbf", "rate", "1gbit", "burst", "256kb", "latency", "10ms"),
@@ -53,13 +53,18 @@ HEADINGS = ("model", "link", "ranks", "predicted", "band", "measured", "error", 
 
 
 def share() -> None:
-    """Count every node's quota over PERIOD."""
+    """Count every node's quota over PERIOD, in the hierarchy of either version of control groups."""
     for node in NODES:
         look = ["docker", "inspect", "--format", "{{.Id}}", node]
         container = subprocess.run(look, check=True, capture_output=True, text=True).stdout.strip()
-        (group,) = Path("/sys/fs/cgroup/cpu").rglob(container)
-        (group / "cpu.cfs_quota_us").write_text(str(int(0.4 * PERIOD)))
-        (group / "cpu.cfs_period_us").write_text(str(PERIOD))
+        groups = Path("/sys/fs/cgroup")
+        (group,) = (groups / "cpu" if (groups / "cpu").is_dir() else groups).rglob(f"*{container}*/")
+        quota = str(int(CPUS * PERIOD))
+        if (group / "cpu.max").exists():
+            (group / "cpu.max").write_text(f"{quota} {PERIOD}")
+        else:
+            (group / "cpu.cfs_quota_us").write_text(quota)
+            (group / "cpu.cfs_period_us").write_text(str(PERIOD))
 
 
 def directory(b: Bench, run: str) -> Path:

@@ -82,8 +82,8 @@ def require(train: Train) -> None:
         return
     settings = _settings(train)
     problems = [
-        f"train.{key}: {_shown(settings[key])}: engine {train.engine} has {has}"
-        for key, (fits, has) in _limits(train).items()
+        f"train.{key}: {_shown(settings[key])}: engine {train.engine} takes {what}"
+        for key, (fits, what) in _limits(train).items()
         if not fits(settings[key])
     ]
     if problems:

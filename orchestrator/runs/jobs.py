@@ -43,6 +43,7 @@ def train(
     digest: str,
     config: Config,
     planned: Callable[[Run], None] | None = None,
+    environment: UserEnvironment | None = None,
 ) -> Run:
     """Start a training run; all input is checked before anything runs.
 
@@ -52,6 +53,7 @@ def train(
         digest: Digest of the trainer image that the nodes must have.
         config: Configuration with the sections train and launch.
         planned: Called with the run before it starts, to write its name down.
+        environment: Variables for the ranks.
 
     Returns:
         The run, started.
@@ -87,7 +89,7 @@ def train(
         remote = (datasets.prepared(head, data_files) or _uploaded(head, data_files)) if data_files else None
         resolved = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
         resolved = engines.resolved(config.train, resolved)
-        run = _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved)
+        run = _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved, environment)
     if config.train.engine == "ours":
         predictions.save_of_run(state_dir, cluster, run, resolved)
     if data_files:
@@ -96,7 +98,13 @@ def train(
 
 
 def resume(
-    state_dir: StateDir, cluster: Cluster, digest: str, config: Config, old: Run, limits: Mapping[str, Any]
+    state_dir: StateDir,
+    cluster: Cluster,
+    digest: str,
+    config: Config,
+    old: Run,
+    limits: Mapping[str, Any],
+    environment: UserEnvironment | None = None,
 ) -> Run:
     """Start a run that continues the training run ``old`` with its settings.
 
@@ -107,6 +115,7 @@ def resume(
         config: Used only for launch options, and for the local data set if the cluster no longer has it.
         old: Training run to continue.
         limits: New ``epochs``, ``steps``, ``until`` or ``max_time`` (seconds), as in TrainConfig; may be empty.
+        environment: Variables for the ranks; those of ``old`` are not kept.
 
     Returns:
         The run, started.
@@ -125,7 +134,8 @@ def resume(
     run = control.plan(cluster, launch, old.kind, control.check_nodes(state_dir, cluster, digest, launch))
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         _upload_again(head, settings, config.train.data, old, cluster.name)
-        run = _start_trainer(state_dir, cluster, head, run, "train", resolved.model_copy(update={"run": run.id}))
+        resolved = resolved.model_copy(update={"run": run.id})
+        run = _start_trainer(state_dir, cluster, head, run, "train", resolved, environment)
     checksums.keep_same(state_dir, old, run)
     return run
 
@@ -183,11 +193,18 @@ def _require_exchange(exchange: Mapping[str, Any], cluster: Cluster, launch: Lau
 
 
 def _start_trainer(
-    state_dir: StateDir, cluster: Cluster, head: Session, run: Run, program: str, resolved: BaseModel
+    state_dir: StateDir,
+    cluster: Cluster,
+    head: Session,
+    run: Run,
+    program: str,
+    resolved: BaseModel,
+    environment: UserEnvironment | None = None,
 ) -> Run:
     """Start the trainer program ``program`` with its configuration."""
     run = run.model_copy(update={"command": [PYTHON, "-m", f"orchestrator.trainer.{program}", run.directory]})
-    control.start(state_dir, cluster, head, run, {}, {"config.json": resolved.model_dump_json(indent=2) + "\n"})
+    settings = {"config.json": resolved.model_dump_json(indent=2) + "\n"}
+    control.start(state_dir, cluster, head, run, {}, settings, environment.values if environment else None)
     return run
 
 

@@ -25,7 +25,6 @@ from orchestrator.schema import CheckMessage, CheckRank, CheckResult
 from orchestrator.trainer import check_size
 from orchestrator.trainer.check_size import MESSAGE_SIZES
 
-CYCLE_VARIABLE, IDLE_SECONDS = "HOROVOD_CYCLE_TIME", 0.3  # ms
 framework: Any = import_module(f"orchestrator.trainer.check_{FRAMEWORK.lower()}")
 hvd = framework.hvd
 
@@ -46,7 +45,7 @@ def main(run_directory: Path, max_work: float) -> None:
     print(f"rank {hvd.rank()} of {hvd.size()} on {socket.gethostname()}: allreduce gives {total:g}", flush=True)
     mine = CheckRank(rank=hvd.rank(), host=socket.gethostname(), local_rank=hvd.local_rank(), allreduce_sum=total)
     ranks = hvd.allgather_object(mine)
-    clock, cycle_cpu_seconds = Clock(), _measure_cycle()
+    clock = Clock()
     sizes = _measure_messages(clock)
     side, step_seconds = _measure_step(clock, check_size.side(max_work))
     expected = hvd.size() * (hvd.size() + 1) / 2
@@ -58,7 +57,6 @@ def main(run_directory: Path, max_work: float) -> None:
             sizes=sizes,
             step_seconds=step_seconds,
             step_work=check_size.work(side),
-            cycle_cpu_seconds=cycle_cpu_seconds,
         ).write(run_directory / "check.json")
     if total != expected:
         sys.exit(f"rank {hvd.rank()}: the allreduce of 1 to {hvd.size()} gave {total:g}, expected {expected:g}")
@@ -71,14 +69,6 @@ def allreduce_max(seconds: float) -> float:
 def say(text: str) -> None:
     if hvd.rank() == 0:
         print(text, flush=True)
-
-
-def _measure_cycle() -> float:
-    """Measure the CPU seconds of a round of Horovod's background thread while no rank sends anything."""
-    begun, used = time.perf_counter(), time.process_time()
-    time.sleep(IDLE_SECONDS)
-    share = (time.process_time() - used) / (time.perf_counter() - begun)
-    return allreduce_max(share * float(os.environ.get(CYCLE_VARIABLE) or 1.0) / 1e3)
 
 
 def _measure_messages(clock: Clock) -> list[CheckMessage]:

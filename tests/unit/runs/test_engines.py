@@ -48,7 +48,7 @@ def test_an_engine_follows_what_all_of_them_can(engine: Engine) -> None:
 def test_a_setting_that_an_engine_cannot_follow_is_named(setting: dict[str, Any]) -> None:
     values = {**FOLLOWED, **setting}
     key = next(iter(setting))
-    with pytest.raises(ConfigError, match=f"train.{key}: .*: engine torch-ddp has") as caught:
+    with pytest.raises(ConfigError, match=f"train.{key}: .*: engine torch-ddp takes") as caught:
         engines.require(Train(engine="torch-ddp", **values))
     assert "--engine ours" in caught.value.hint
     engines.require(Train(**values))
@@ -67,7 +67,7 @@ def test_every_problem_is_named_at_once() -> None:
 def test_only_engines_of_horovod_send_fp16() -> None:
     half = {**FOLLOWED, "compression": "fp16"}
     engines.require(Train(engine="horovod-torch", **half))
-    with pytest.raises(ConfigError, match="compression: fp16: engine single has --compression none"):
+    with pytest.raises(ConfigError, match="compression: fp16: engine single takes --compression none"):
         engines.require(Train(engine="single", **half))
 
 
