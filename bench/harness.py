@@ -20,7 +20,6 @@ OUTPUT = Path(os.environ.get("BENCH_OUTPUT") or ROOT / "build")  # of tables
 COMMAND = Path(sys.executable).with_name("orchestrator")
 MNIST = ROOT / "tests" / "data" / "mnist"
 QUIET = 0.1  # share of the CPU that other processes may use during a measurement
-CLUSTER = ("--cluster", "bench")
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,14 @@ class Bench:
     """The orchestrator's command with its own state directory."""
 
     state: Path
+    cluster: str = "bench"
 
     @property
     def environment(self) -> dict[str, str]:
         return {**os.environ, "XDG_STATE_HOME": str(self.state)}
 
     def run(self, *words: str) -> str:
-        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
+        argv = [str(COMMAND), words[0], "--cluster", self.cluster, *words[1:]]
         done = subprocess.run(argv, env=self.environment, check=False, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{' '.join(argv)}: exit code {done.returncode}\n{done.stderr}")
@@ -57,7 +57,7 @@ class Bench:
 
     def first_line(self, *words: str) -> float:
         """Return the seconds from the command to a rank's first line; the command then runs to its end."""
-        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
+        argv = [str(COMMAND), words[0], "--cluster", self.cluster, *words[1:]]
         started = time.perf_counter()
         with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
             assert running.stdout
@@ -68,7 +68,7 @@ class Bench:
 
     def last_line(self, line: str, times: int, *words: str) -> float:
         """Return the seconds until ``line`` was written ``times`` times; exit if the command fails."""
-        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
+        argv = [str(COMMAND), words[0], "--cluster", self.cluster, *words[1:]]
         started, seconds, left = time.perf_counter(), 0.0, times
         with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, text=True) as running:
             assert running.stdout
@@ -130,9 +130,9 @@ def machine() -> str:
 
 
 @contextmanager
-def bench() -> Iterator[Bench]:
+def bench(cluster: str = "bench") -> Iterator[Bench]:
     with tempfile.TemporaryDirectory() as state:
-        current = Bench(Path(state))
+        current = Bench(Path(state), cluster)
         try:
             yield current
         finally:

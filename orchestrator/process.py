@@ -145,7 +145,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     """End the child and all that it started. Another Ctrl-C escalates to the next signal."""
     if child.poll() is not None:
         return
-    progress.note("ending what is under way: this can take a minute")
+    progress.note("ending programs in progress: this can take a minute")
     for number, seconds in termination.signal_sequence():
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             if child.poll() is None:

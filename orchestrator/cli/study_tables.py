@@ -11,10 +11,10 @@ def plan(planned: Plan, currency: str) -> None:
     """Print cells, order, time and cost of a study that has not started."""
     output.table(("cell", "base case"), [(row.cell, row.base or output.NOTHING) for row in planned.cells])
     output.line()
-    output.line("order of the first two rounds:")
+    output.line("order:")
     for number, titles in enumerate(planned.rounds, 1):
         for title in titles:
-            output.line(f"  {number}: {title}")
+            output.line(f"  round {number}: {title}")
     output.line(
         f"{planned.launches} launches" + (f", at most {planned.most}" if planned.most > planned.launches else "")
     )

@@ -67,7 +67,7 @@ def write(content: bytes, path: Path) -> None:
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise ConfigError([f"--plot: {path}: {error.strerror}"], "name a file in a directory that is there") from error
+        raise ConfigError([f"--plot: {path}: {error.strerror}"], "name a file in a directory that exists") from error
 
 
 def plain(panel: "Axes") -> None:

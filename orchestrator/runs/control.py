@@ -49,7 +49,7 @@ def head_session(state_dir: StateDir, cluster: Cluster) -> Iterator[Session]:
             yield session
     except Unreachable as error:
         status, deploy = command("status", cluster.name), command("deploy", cluster.name)
-        hint = f"{status} shows every node, {deploy} heals them"
+        hint = f"{status} shows every node, {deploy} repairs them"
         raise NodesFailed("the head does not answer", {cluster.head: str(error)}, hint) from error
 
 

@@ -137,7 +137,7 @@ def repeat(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, s
         state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         digest: Digest of the trainer image that the nodes must have.
-        config: Configuration with the section launch, and the directory of the data in train.
+        config: Configuration with the section launch, and engine and directory of the data in train.
         settings: Settings of the run.
 
     Returns:
@@ -148,15 +148,17 @@ def repeat(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, s
         NodesFailed: A node is not healthy, or the head does not answer.
         StateError: Another run is active or starting.
     """
-    _require_exchange(settings.model_dump(), cluster, config.launch)
+    options = engines.launch_options(config.train, config.launch)
+    _require_exchange(settings.model_dump(), cluster, options)
     with progress.step(f"Checking data set {settings.dataset}") as step:
         data_files = datasets.find(settings.dataset, config.train.data, step.detail)
-    nodes = control.check_nodes(state_dir, cluster, digest, config.launch)
-    run = control.plan(cluster, config.launch, f"{settings.model}-{settings.dataset}", nodes)
+    nodes = control.check_nodes(state_dir, cluster, digest, options)
+    run = control.plan(cluster, options, f"{settings.model}-{settings.dataset}", nodes)
+    run = run.model_copy(update=engines.of_run(options))
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         remote = (datasets.prepared(head, data_files) or _uploaded(head, data_files)) if data_files else None
         resolved = settings.model_copy(update={"run": run.id, "data": remote, "threads": run.threads})
-        run = _start_trainer(state_dir, cluster, head, run, "train", resolved)
+        run = _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved)
     if data_files:
         checksums.keep(state_dir, run, data_files)
     return run

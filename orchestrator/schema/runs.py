@@ -107,7 +107,8 @@ class CheckResult(File):
 
     ``sizes`` lacks large messages, and ``step_work`` is less than 1, if measuring them would have taken too long.
     ``step_seconds`` is the time, on the slowest rank, of the share ``step_work`` of a step whose arithmetic continues
-    while its gradients travel; None in files of older versions.
+    while its gradients travel; None in files of older versions. ``cycle_cpu_seconds`` is the CPU time of a round of
+    Horovod's background thread in which no rank sends anything, on the rank that needs most.
     """
 
     size: int
@@ -116,6 +117,7 @@ class CheckResult(File):
     sizes: list[CheckMessage]
     step_seconds: float | None = None
     step_work: float = Field(1.0, gt=0.0, le=1.0)
+    cycle_cpu_seconds: float | None = None
 
     @property
     def whole_step_seconds(self) -> float | None:

@@ -1,6 +1,7 @@
 """What a study will launch and has measured, for tables: cells, order, time, cost and ratios."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -9,6 +10,8 @@ from orchestrator import providers, state
 from orchestrator.config import Config
 from orchestrator.lifecycle import prices
 from orchestrator.runs import store
+from orchestrator.schema import TrainConfig, bounded
+from orchestrator.schema.bounded import Unreadable
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import journal, matrix, runner
 from orchestrator.studies.model import Study
@@ -134,16 +137,16 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path) -
     Returns:
         The plan.
     """
-    launches = journal.read(directory)
+    launches, repetitions = journal.read(directory), study.repetitions
     schedule, everyone = Schedule(study, cells, launches), contestants(study, cells)
     known = [seconds for one in everyone if (seconds := _seconds(config, study, one.cell, launches)) is not None]
     left = schedule.left()
     seconds = left * fmean(known) if known else None
     return Plan(
         cells=rows(study, cells, launches),
-        rounds=[[title(one) for one in everyone], [title(one) for one in reversed(everyone)]],
+        rounds=[[title(one) for one in everyone[:: -1 if n % 2 else 1]] for n in range(min(2, repetitions.at_most))],
         launches=left,
-        most=left + (study.repetitions.at_most - study.repetitions.at_least) * len(everyone),
+        most=left + (repetitions.at_most - repetitions.at_least) * len(everyone),
         seconds=seconds,
         unknown=len(everyone) - len(known),
         cost=_cost(config, study, seconds),
@@ -151,15 +154,25 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path) -
 
 
 def _seconds(config: Config, study: Study, cell: Cell, launches: Sequence[Launch]) -> float | None:
-    """Return the seconds of a launch: of the cell, as long as it may take, or of runs like it on this cluster."""
+    """Return the seconds of a launch: of the cell, as long as it may take, or of runs as long on this cluster."""
     mine = [launch.seconds for launch in launches if launch.key == cell.key and not launch.problem]
     if mine or study.until.time:
         return median(mine) if mine else study.until.time
     state_dir, kind = state.for_cluster(config.name), f"{cell.model}-{cell.dataset}"
     like = [run for run in store.list_runs(state_dir) if run.kind == kind and run.np == cell.ranks]
     ends = [(store.status(state_dir, run), run) for run in like]
-    times = [end.ended - run.started for end, run in ends if end and end.state == "finished"]
+    alike = [(end, run) for end, run in ends if end and _is_as_long(state_dir.runs / run.id, study)]
+    times = [end.ended - run.started for end, run in alike if end.state == "finished"]
     return median(times) if times else None
+
+
+def _is_as_long(directory: Path, study: Study) -> bool:
+    """Tell whether the run in ``directory`` had the steps and epochs of the study's launches."""
+    with suppress(FileNotFoundError, Unreadable):
+        config = bounded.read_model(directory / "config.json", TrainConfig)
+        wanted = study.until.steps or study.until.epochs
+        return wanted == (config.steps if study.until.steps else config.epochs)
+    return False
 
 
 def _cost(config: Config, study: Study, seconds: float | None) -> float | None:

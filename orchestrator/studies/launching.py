@@ -1,12 +1,13 @@
 """One launch of a cell on the cluster: started as `orchestrator train` starts it, awaited, fetched, measured."""
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
 from orchestrator import busy, progress, providers, ssh, state
-from orchestrator.cluster import hosts
+from orchestrator.cluster import Cluster, hosts
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, StateError
 from orchestrator.lifecycle import deploy
@@ -16,11 +17,13 @@ from orchestrator.runs.launch import Run
 from orchestrator.schema import Results, StepTimes, bounded
 from orchestrator.schema.bounded import Unreadable
 from orchestrator.schema.studies import Launch
+from orchestrator.state import StateDir
 from orchestrator.studies import settings
 from orchestrator.studies.journal import Journal, Started
 from orchestrator.studies.model import Study
 from orchestrator.studies.schedule import Planned
 
+Deployed = Callable[[Config], tuple[StateDir, Cluster, str]]
 RESULTS = "results.json"
 NOTHING = {"step_seconds": None, "images_per_second": None}  # of a launch that failed
 
@@ -32,11 +35,13 @@ class Launcher:
         config: Configuration of the cluster.
         study: The study as it is measured.
         journal: Where launches are written down.
+        deployed: Returns state directory, cluster and digest of its trainer, if it has the framework of a launch.
         deploys: Whether the cluster may grow and shrink to the nodes of a cell.
     """
 
-    def __init__(self, config: Config, study: Study, journal: Journal, deploys: bool) -> None:
-        self.config, self.study, self.journal, self.deploys = config, study, journal, deploys
+    def __init__(self, config: Config, study: Study, journal: Journal, deployed: Deployed, deploys: bool) -> None:
+        self.config, self.study, self.journal = config, study, journal
+        self.deployed, self.deploys = deployed, deploys
         self.state_dir = state.for_cluster(config.name)
         self.record, self.cluster = state.deployed(self.state_dir)
 
@@ -65,7 +70,7 @@ class Launcher:
             fields = launch.model_dump(exclude={"cell", "run"})
             self.journal.begin(Started.model_validate({**fields, "cell": cell, "run": run.id}))
 
-        digest = providers.of(self.record).trainer_digest(self.record)
+        _, self.cluster, digest = self.deployed(config)
         try:
             with progress.quiet():
                 run = jobs.train(self.state_dir, self.cluster, digest, config, begin)

@@ -75,9 +75,9 @@ class Shrink(Section):
     repetitions: Annotated[Repetitions | None, BeforeValidator(_repetitions)] = Field(
         None, description="replaces `repetitions`"
     )
-    ranks: int | None = Field(None, ge=1, description="cells with more ranks are left out")
-    nodes: int | None = Field(None, ge=1, description="cells with more nodes are left out")
-    batch: int | None = Field(None, ge=1, description="larger batches are left out; if all are, this one is taken")
+    ranks: Counts | None = Field(None, description="replaces `ranks`")
+    nodes: Counts | None = Field(None, description="replaces `nodes`")
+    batch: Counts | None = Field(None, description="replaces `batch`")
     datasets: dict[str, str] = Field({}, description="data sets to replace, and by which")
 
 
@@ -132,6 +132,8 @@ class Study(Section):
         problems = [*self._wrong_options(), *self._wrong_parts()]
         if (self.ranks is None) == (self.nodes is None):
             problems.append("ranks, nodes: give one of them, and not both")
+        problems += [f"shrink.{axis}: the study has no {axis}" for axis in ("ranks", "nodes")
+                     if getattr(self.shrink, axis) and not getattr(self, axis)]  # fmt: skip
         if self.size > MOST_CELLS:
             problems.append(f"the matrix has {self.size:,} cells, at most {MOST_CELLS:,} are possible")
         if problems:
@@ -168,19 +170,10 @@ class Study(Section):
 
 def _shrunk(study: Study) -> Study:
     shrink = study.shrink
-    changes: dict[str, Any] = {
-        "datasets": list(dict.fromkeys(shrink.datasets.get(name, name) for name in study.datasets)),
-        "until": shrink.until or study.until,
-        "repetitions": shrink.repetitions or study.repetitions,
-        **{axis: _limited(getattr(study, axis), getattr(shrink, axis)) for axis in ("batch", "ranks", "nodes")},
-    }
-    return study.model_copy(update=changes)
-
-
-def _limited(values: list[int] | None, limit: int | None) -> list[int] | None:
-    if values is None or limit is None:
-        return values
-    return [value for value in values if value <= limit] or [limit]
+    replaced = ("until", "repetitions", "batch", "ranks", "nodes")
+    changes: dict[str, Any] = {key: getattr(shrink, key) for key in replaced if getattr(shrink, key) is not None}
+    datasets = list(dict.fromkeys(shrink.datasets.get(name, name) for name in study.datasets))
+    return study.model_copy(update={**changes, "datasets": datasets})
 
 
 def agrees(cell: Cell, part: Mapping[str, Option]) -> bool:

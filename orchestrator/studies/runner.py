@@ -14,7 +14,7 @@ from orchestrator.errors import ConfigError, StateError
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import journal, machine, matrix, settings
 from orchestrator.studies.journal import Journal
-from orchestrator.studies.launching import Launcher
+from orchestrator.studies.launching import Deployed, Launcher
 from orchestrator.studies.model import Study
 from orchestrator.studies.schedule import Planned, Schedule
 
@@ -74,12 +74,13 @@ def slots(config: Config) -> int:
     return config.slots or 1
 
 
-def run(config: Config, directory: Path, deploys: bool = True) -> Sitting:
+def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = True) -> Sitting:
     """Run the study of ``directory`` from where it is to its end.
 
     Args:
         config: Configuration of the cluster.
         directory: Directory of the study, with study.yaml.
+        deployed: Returns state directory, cluster and digest of its trainer, if it has the framework of a launch.
         deploys: Whether the cluster may grow and shrink to the nodes of a cell.
 
     Returns:
@@ -92,7 +93,7 @@ def run(config: Config, directory: Path, deploys: bool = True) -> Sitting:
     every = cells(config, study)
     with journal.opened(directory) as current:
         _require_same(current, every)
-        launcher = Launcher(config, study, current, deploys)
+        launcher = Launcher(config, study, current, deployed, deploys)
         _require_room(launcher, every, deploys)
         machine.write(directory, launcher.state_dir, launcher.cluster)
         schedule = Schedule(study, every, current.launches)
@@ -127,8 +128,9 @@ def _require_same(current: Journal, every: Sequence[Cell]) -> None:
 
 
 def _require_room(launcher: Launcher, every: Sequence[Cell], deploys: bool) -> None:
-    """Check that the cluster has slots for every cell for which it will not grow."""
+    """Check that the cluster has the framework of every cell, and slots for each for which it will not grow."""
     for cell in every:
+        launcher.deployed(settings.of_cell(launcher.config, launcher.study, cell))
         if not (deploys and cell.nodes):
             hosts(launcher.cluster, cell.ranks)
 

@@ -8,6 +8,7 @@ from orchestrator import recipes
 from orchestrator.config import Config, Launch, Train, explain
 from orchestrator.errors import ConfigError
 from orchestrator.recipes.select import ANY_SHAPE
+from orchestrator.runs import engines
 from orchestrator.schema.studies import Cell
 from orchestrator.studies.model import TRAIN_OPTIONS, Study
 
@@ -36,18 +37,18 @@ def of_cell(config: Config, study: Study, cell: Cell) -> Config:
         what = Train.model_validate({key: value for key, value in train.items() if value is not None})
         how = Launch.model_validate(own)
     except ValidationError as error:
-        raise ConfigError([explain(one, "options.", [*options, *launch]) for one in error.errors()]) from None
+        raise ConfigError([explain(one, "", [*options, *launch]) for one in error.errors()]) from None
     recipes.require(what)
+    engines.require(what)
+    engines.launch_options(what, how)
     return config.model_copy(update={"train": what, "launch": how})
 
 
 def _what(study: Study, cell: Cell) -> dict[str, Any]:
-    train = {"model": cell.model, "dataset": cell.dataset, "data": study.data.get(cell.dataset)}
-    if "engine" in Train.model_fields:
-        train["engine"] = cell.engine
-    elif cell.engine != "ours":
-        raise ConfigError([f"engines: {cell.engine}: this version trains by ours alone"])
-    return {**train, "batch_size": cell.batch}
+    data = study.data.get(cell.dataset)
+    return {
+        "model": cell.model, "dataset": cell.dataset, "data": data, "engine": cell.engine, "batch_size": cell.batch
+    }  # fmt: skip
 
 
 def _until(study: Study) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from orchestrator.schema import CheckMessage, CheckRank, CheckResult
 from orchestrator.trainer import check_size
 from orchestrator.trainer.check_size import MESSAGE_SIZES
 
+CYCLE_VARIABLE, IDLE_SECONDS = "HOROVOD_CYCLE_TIME", 0.3  # ms
 framework: Any = import_module(f"orchestrator.trainer.check_{FRAMEWORK.lower()}")
 hvd = framework.hvd
 
@@ -45,7 +46,7 @@ def main(run_directory: Path, max_work: float) -> None:
     print(f"rank {hvd.rank()} of {hvd.size()} on {socket.gethostname()}: allreduce gives {total:g}", flush=True)
     mine = CheckRank(rank=hvd.rank(), host=socket.gethostname(), local_rank=hvd.local_rank(), allreduce_sum=total)
     ranks = hvd.allgather_object(mine)
-    clock = Clock()
+    clock, cycle_cpu_seconds = Clock(), _measure_cycle()
     sizes = _measure_messages(clock)
     side, step_seconds = _measure_step(clock, check_size.side(max_work))
     expected = hvd.size() * (hvd.size() + 1) / 2
@@ -57,6 +58,7 @@ def main(run_directory: Path, max_work: float) -> None:
             sizes=sizes,
             step_seconds=step_seconds,
             step_work=check_size.work(side),
+            cycle_cpu_seconds=cycle_cpu_seconds,
         ).write(run_directory / "check.json")
     if total != expected:
         sys.exit(f"rank {hvd.rank()}: the allreduce of 1 to {hvd.size()} gave {total:g}, expected {expected:g}")
@@ -69,6 +71,14 @@ def allreduce_max(seconds: float) -> float:
 def say(text: str) -> None:
     if hvd.rank() == 0:
         print(text, flush=True)
+
+
+def _measure_cycle() -> float:
+    """Measure the CPU seconds of a round of Horovod's background thread while no rank sends anything."""
+    begun, used = time.perf_counter(), time.process_time()
+    time.sleep(IDLE_SECONDS)
+    share = (time.process_time() - used) / (time.perf_counter() - begun)
+    return allreduce_max(share * float(os.environ.get(CYCLE_VARIABLE) or 1.0) / 1e3)
 
 
 def _measure_messages(clock: Clock) -> list[CheckMessage]:
@@ -103,7 +113,7 @@ def _seconds(work: Callable[[], None]) -> float:
 def _measure_step(clock: Clock, largest_side: int) -> tuple[int, float]:
     """Return side and seconds of a step on the slowest rank: the minimum of several, since background load varies."""
     left = check_size.SECONDS - clock.seconds()
-    say(f"measuring a step that computes while its gradients travel, for up to {left:.1f} s")
+    say(f"measuring a step that computes while its gradients are sent, for up to {left:.1f} s")
     side, first = check_size.grow(_step_seconds, left / check_size.STEPS, largest_side)
     say(f"{_describe_step(side)}: {first:.3f} s")
     steps = [first]

@@ -10,7 +10,7 @@ from orchestrator.bottleneck import split
 from orchestrator.schema import Results, StepTimes
 from orchestrator.schema.accuracy import time_to_accuracy
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import statistics
+from orchestrator.studies import schedule, statistics
 from orchestrator.studies.report.load import StudyFiles
 from orchestrator.studies.statistics import Estimate
 
@@ -89,7 +89,7 @@ def summarise(study: StudyFiles) -> list[Summary]:
 
 def by_round(launches: Iterable[Launch]) -> Rounds:
     """Return images per second by round; the last launch of a round counts, for it repeats a disturbed one."""
-    return {one.round: one.images_per_second for one in launches if one.images_per_second}
+    return {one.round: one.images_per_second for one in schedule.chosen(launches) if one.images_per_second}
 
 
 def namer(cells: Iterable[Cell]) -> Callable[[Cell], str]:

@@ -21,7 +21,7 @@ class HorovodTensorflow(keras_engine.KerasEngine):
     """A rank of Horovod."""
 
     def __init__(self, config: TrainConfig, initial: weights.Weights) -> None:
-        super().__init__(config, initial, horovod=horovod.__version__)
+        super().__init__(config, initial, hvd.size(), horovod=horovod.__version__)
         self.compression = hvd.Compression.fp16 if config.compression == "fp16" else hvd.Compression.none
         self.first_batch = True
 
@@ -45,13 +45,8 @@ class HorovodTensorflow(keras_engine.KerasEngine):
         return keras_engine.scores(labels, logits)
 
     def sum(self, numbers: np.ndarray) -> np.ndarray:
-        return hvd.allreduce(tf.constant(numbers), op=hvd.Sum, name="sum").numpy()
-
-    def average_statistics(self) -> None:
-        if self.statistics:
-            means = hvd.grouped_allreduce([tf.convert_to_tensor(value) for value in self.statistics], op=hvd.Average)
-            for value, mean in zip(self.statistics, means, strict=True):
-                value.assign(mean)
+        total: np.ndarray = hvd.allreduce(tf.constant(numbers), op=hvd.Sum, name="sum").numpy()
+        return total
 
 
 def main(run_directory: Path) -> None:

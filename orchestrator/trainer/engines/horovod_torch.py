@@ -1,7 +1,8 @@
 """Horovod with PyTorch, as Horovod's page "Horovod with PyTorch" has it.
 
 ``hvd.DistributedOptimizer`` averages each gradient over all ranks while others are still computed; rank 0's parameters
-and optimizer are broadcast before the first step.
+are broadcast before the first step. The page also broadcasts the optimizer's state, which is empty here: Horovod would
+fill it by a step without gradients, after which momentum begins with the weight decay.
 """
 
 import sys
@@ -21,13 +22,13 @@ class HorovodTorch(torch_engine.TorchEngine):
 
     def __init__(self, config: TrainConfig, initial: weights.Weights) -> None:
         super().__init__(config, initial, hvd.rank(), hvd.size(), horovod=horovod.__version__)
+        self.network.to(memory_format=torch.contiguous_format)  # Horovod sends no other
         self.optimizer = hvd.DistributedOptimizer(
             self.optimizer,
             named_parameters=self.network.named_parameters(),
             compression=hvd.Compression.fp16 if config.compression == "fp16" else hvd.Compression.none,
         )
         hvd.broadcast_parameters(self.network.state_dict(), root_rank=0)
-        hvd.broadcast_optimizer_state(self.optimizer, root_rank=0)
 
     def sum(self, numbers: np.ndarray) -> np.ndarray:
         total: np.ndarray = hvd.allreduce(torch.from_numpy(numbers.copy()), op=hvd.Sum, name="sum").numpy()

@@ -45,9 +45,9 @@ def dataset(split: Arrays, indices: Iterable[np.ndarray]) -> tf.data.Dataset:
 
 def loss(model: keras.Model, config: TrainConfig, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """Return the mean loss of a batch, with weight decay."""
-    targets = tf.one_hot(labels, config.classes)
-    entropy = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=config.label_smoothing)
-    return entropy(targets, logits) + tf.add_n(model.losses or [0.0])
+    targets, smooth = tf.one_hot(labels, config.classes), config.label_smoothing
+    entropy = keras.losses.categorical_crossentropy(targets, logits, from_logits=True, label_smoothing=smooth)
+    return tf.reduce_mean(entropy) + tf.add_n(model.losses or [0.0])
 
 
 def scores(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -62,9 +62,9 @@ class KerasEngine:
 
     splits_time = False
 
-    def __init__(self, config: TrainConfig, initial: Weights, **versions: str) -> None:
+    def __init__(self, config: TrainConfig, initial: Weights, world: int, **versions: str) -> None:
         self.config, self.model, self.optimizer = config, keras_network.build(config), optimizer(config)
-        self.versions = {"tensorflow": tf.__version__, "keras": keras.__version__, **versions}
+        self.world, self.versions = world, {"tensorflow": tf.__version__, "keras": keras.__version__, **versions}
         keras_network.assign(self.model, initial)
 
     def batches(self, split: Arrays, indices: Iterable[np.ndarray]) -> Iterable[Any]:
@@ -77,10 +77,16 @@ class KerasEngine:
     def _evaluate(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return scores(labels, self.model(images, training=False))
 
-    @property
-    def statistics(self) -> list[Any]:
-        """Moving means and variances of batch normalisation."""
-        return [value for name, value in keras_network.variables(self.model).items() if "/moving_" in name]
+    def sum(self, numbers: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def average_statistics(self) -> None:
+        statistics = [value for name, value in keras_network.variables(self.model).items() if "/moving_" in name]
+        if statistics:
+            own = np.concatenate([np.array(value, np.float64) for value in statistics])
+            means = np.split(self.sum(own) / self.world, np.cumsum([value.shape[0] for value in statistics])[:-1])
+            for value, mean in zip(statistics, means, strict=True):
+                value.assign(mean)
 
     def weights(self) -> Weights:
         return keras_network.read(self.model)

@@ -52,7 +52,8 @@ def main(run_directory: Path) -> None:
         placement_strategy="SPREAD",
         resources_per_worker={"CPU": places.threads},
     )
-    storage = RunConfig(storage_path=str(run_directory / "ray"))
+    once = {"env_vars": {"RAY_TRAIN_ENABLE_PRINT_PATCH": "0"}}  # else each line is in the log twice
+    storage = RunConfig(storage_path=str(run_directory / "ray"), worker_runtime_env=once)
     settings = {"run_directory": str(run_directory)}
     TorchTrainer(train, train_loop_config=settings, scaling_config=scaling, run_config=storage).fit()
 

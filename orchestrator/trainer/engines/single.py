@@ -31,16 +31,13 @@ class Single(keras_engine.KerasEngine):
     def sum(self, numbers: np.ndarray) -> np.ndarray:
         return numbers
 
-    def average_statistics(self) -> None:
-        """Do nothing: there are no other ranks."""
-
 
 def main(run_directory: Path) -> None:
     """Train in this process."""
     config = course.read_config(run_directory)
     keras_engine.prepare(config, 0)
     mine = course.load(config, 0, 1)
-    loop.run(run_directory, mine, Single(config, weights.initial(run_directory, 0)))
+    loop.run(run_directory, mine, Single(config, weights.initial(run_directory, 0), 1))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ class TensorflowMultiworker(keras_engine.KerasEngine):
 
     def __init__(self, config: TrainConfig, initial: weights.Weights, strategy: tf.distribute.Strategy) -> None:
         with strategy.scope():
-            super().__init__(config, initial)
+            super().__init__(config, initial, strategy.num_replicas_in_sync)
             self.optimizer.build(self.model.trainable_variables)
         self.strategy = strategy
 
@@ -56,12 +56,13 @@ class TensorflowMultiworker(keras_engine.KerasEngine):
         return self.strategy.run(lambda images, labels: keras_engine.scores(labels, self.model(images)), args=batch)
 
     def sum(self, numbers: np.ndarray) -> np.ndarray:
-        own = self.strategy.run(lambda: tf.constant(numbers))
-        total: np.ndarray = self.strategy.reduce(tf.distribute.ReduceOp.SUM, own, axis=None).numpy()
+        total: np.ndarray = self._sum(tf.constant(numbers)).numpy()
         return total
 
-    def average_statistics(self) -> None:
-        """Do nothing: the strategy keeps their means over all workers."""
+    @tf.function(reduce_retracing=True)
+    def _sum(self, numbers: tf.Tensor) -> tf.Tensor:
+        own = self.strategy.run(tf.identity, args=(numbers,))
+        return self.strategy.reduce(tf.distribute.ReduceOp.SUM, own, axis=None)
 
 
 def main(run_directory: Path) -> None:

@@ -29,7 +29,7 @@ class Chief(keras_engine.KerasEngine):
 
     def __init__(self, mine: Course, initial: weights.Weights, strategy: tf.distribute.Strategy) -> None:
         with strategy.scope():
-            super().__init__(mine.config, initial)
+            super().__init__(mine.config, initial, mine.world)
             self.optimizer.build(self.model.trainable_variables)
         self.strategy, self.coordinator = strategy, tf.distribute.coordinator.ClusterCoordinator(strategy)
         self.train_split, self.test_split = (self._on_workers(split) for split in (mine.train, mine.test))
@@ -102,6 +102,8 @@ def run(run_directory: Path, mine: Course, chief: Chief, hosts: list[str]) -> No
         begun = time.perf_counter()
         test = chief.evaluate_all([*chain(*(rank.test_batches() for rank in of_ranks))])
         report.add(sums, test, time.perf_counter() - begun)
+        if report.reached:
+            break
     report.end()
 
 

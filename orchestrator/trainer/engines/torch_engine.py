@@ -19,7 +19,7 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
     """A split in memory, of which one asks for a batch at once."""
 
     def __init__(self, split: Arrays) -> None:
-        self.images, self.labels = (torch.from_numpy(values) for values in split)
+        self.images, self.labels = (torch.tensor(values) for values in split)
 
     def __getitem__(self, numbers: np.ndarray) -> tuple[Tensor, Tensor]:
         indices = torch.from_numpy(numbers)

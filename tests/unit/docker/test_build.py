@@ -74,7 +74,13 @@ def test_an_image_of_the_users_own_that_is_nowhere_is_named(ensure: Ensure) -> N
 
 @pytest.mark.parametrize(
     ("framework", "accelerator", "needed"),
-    [("tensorflow", "cpu", 8), ("tensorflow", "gpu", 24), ("pytorch", "cpu", 14), ("pytorch", "gpu", 24)],
+    [
+        ("tensorflow", "cpu", 8),
+        ("tensorflow", "gpu", 24),
+        ("pytorch", "cpu", 14),
+        ("pytorch", "gpu", 24),
+        ("both", "cpu", 18),
+    ],
 )
 def test_too_little_space_is_found_before_the_build(
     ensure: Ensure, framework: Framework, accelerator: str, needed: int
@@ -177,4 +183,4 @@ def test_an_archive_that_cannot_be_written_is_said_with_its_place(saving: Saving
     (tmp_path / "file").touch()
     with pytest.raises(PreflightError, match="file") as caught:
         build.archive(saving("whole"), TAG, tmp_path / "file" / "trainer.tar.zst")
-    assert caught.value.hint == f"make room in {tmp_path}/file"
+    assert caught.value.hint == f"free space in {tmp_path}/file"

@@ -69,7 +69,7 @@ def test_a_value_on_the_command_line_is_taken_as_it_is_and_wins(file: Path) -> N
 
 def test_a_variable_that_is_not_set_here_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ABSENT", raising=False)
-    assert problems("ABSENT") == ["--env: ABSENT is not set here: export it, or give ABSENT=VALUE"]
+    assert problems("ABSENT") == ["--env: ABSENT is not set in your environment: export it, or give ABSENT=VALUE"]
 
 
 @pytest.mark.parametrize("name", ["HOROVOD_RANK", "MASTER_ADDR", "TF_CONFIG", "OMPI_COMM_WORLD_RANK"])
