@@ -17,6 +17,7 @@ WIDTH, HEIGHT = 4.6, 3.1  # inches
 MANY_TIMES = 8  # ratio of the ends of an axis from which it is logarithmic
 ROW = 0.21  # inches per bar
 LABEL = 0.075  # inches per character of a bar's label, about
+LONGEST = 30  # characters of a bar's label
 
 
 class Point(NamedTuple):
@@ -53,7 +54,7 @@ def curves(drawn: Sequence[Curve], x: str, y: str, ticks: Sequence[float] = (), 
         x: Label of the horizontal axis.
         y: Label of the vertical axis.
         ticks: Values to mark on the horizontal axis, such as numbers of ranks; empty leaves the choice to the chart.
-        wide: Whether both axes are logarithmic.
+        wide: Whether the horizontal axis is logarithmic.
 
     Returns:
         The chart.
@@ -65,7 +66,6 @@ def curves(drawn: Sequence[Curve], x: str, y: str, ticks: Sequence[float] = (), 
     panel.set_ylabel(y)
     if wide:
         panel.set_xscale("log", base=2)
-        panel.set_yscale("log")
     if ticks:
         panel.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])
         panel.minorticks_off()
@@ -75,6 +75,17 @@ def curves(drawn: Sequence[Curve], x: str, y: str, ticks: Sequence[float] = (), 
 def ideal_at(figure: "Figure", value: float) -> None:
     """Mark an ideal value with a dashed line."""
     figure.axes[0].axhline(value, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), alpha=0.7)
+
+
+def logarithmic(figure: "Figure") -> None:
+    """Make the vertical axis logarithmic, with plain numbers at 1, 2 and 5 times each power of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter  # noqa: PLC0415
+
+    axis = figure.axes[0].yaxis
+    figure.axes[0].set_yscale("log")
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter("{x:,.6g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def from_zero(figure: "Figure") -> None:
@@ -122,6 +133,7 @@ def _panel(height: float) -> "tuple[Figure, Axes]":
 
 def _rows(labels: Sequence[str]) -> "tuple[Figure, Axes]":
     """Return an empty chart with a row for each label, the first on top."""
+    labels = [_short(label) for label in labels]
     height = ROW * len(labels) + 0.55
     figure, panel = _panel(height)
     room = min(0.5, (LABEL * max(map(len, labels), default=0) + 0.1) / WIDTH)
@@ -130,6 +142,12 @@ def _rows(labels: Sequence[str]) -> "tuple[Figure, Axes]":
     panel.set_ylim(len(labels) - 0.4, -0.6)
     panel.tick_params(axis="y", length=0)
     return figure, panel
+
+
+def _short(label: str) -> str:
+    """Return a label that leaves room for its bar: its middle is left out, since ranks are at its end."""
+    half = LONGEST // 2
+    return label if len(label) <= LONGEST else f"{label[:half]}…{label[1 - half :]}"
 
 
 def _curve(panel: "Axes", curve: Curve) -> None:

@@ -56,8 +56,7 @@ class _Sheet:
             for number, members in self._series()
         ]
         figure = charts.curves(drawn, "ranks", "images/s", self.ticks, self.wide)
-        if not self.wide:
-            charts.from_zero(figure)
+        (charts.logarithmic if self.wide else charts.from_zero)(figure)
         caption = "Bands are 95 % intervals of the median. Dashed: the base case times the number of ranks, the ideal."
         return self._drawing("speed", "Images per second over ranks", caption, figure)
 
@@ -66,7 +65,7 @@ class _Sheet:
             Curve(number, _over_ranks(members, lambda one: one.efficiency and one.efficiency.scaled(100)))
             for number, members in self._series()
         ]
-        figure = charts.curves(drawn, "ranks", "efficiency, %", self.ticks)
+        figure = charts.curves(drawn, "ranks", "efficiency, %", self.ticks, self.wide)
         charts.ideal_at(figure, 100.0)
         caption = "Speed-up / ranks, of the same rounds, with 95 % intervals. Dashed: 100 %, the ideal."
         return self._drawing("efficiency", "Efficiency over ranks", caption, figure)
@@ -79,18 +78,20 @@ class _Sheet:
                 bars.append(Bar(words.plain(label), self._number(one), _ends(one.ratio)))
             if pair := cells.aa(one):
                 bars.append(Bar(words.plain(f"A/A: {label}"), self._number(one), _ends(pair)))
-        figure = charts.intervals(bars[:MOST_BARS], f"ratio of images/s to {self.base}")
+        figure = charts.intervals(bars[:MOST_BARS], "ratio of images/s")
         caption = "Engine and ranks. Median of the ratios of the same rounds, with 95 % intervals; 1 is as fast as "
         caption += f"{self.base}. A/A: the same cell measured twice, which should hold 1."
+        caption += _cut(len(bars))
         return self._drawing("ratios", "Engines side by side", caption, figure, legend="")
 
     def _parts(self) -> Drawing:
-        known = [one for one in self.summaries if one.parts][:MOST_BARS]
+        known = [one for one in self.summaries if one.parts]
         bars = [
             Bar(words.plain(f"{one.series}, {one.cell.ranks}"), 0, [part * 1e3 for part in one.parts or ()])
-            for one in known
+            for one in known[:MOST_BARS]
         ]
         caption = "Engine and ranks. Mean over ranks, median over launches. Communication includes waiting for others."
+        caption += _cut(len(known))
         return self._drawing("parts", "Time of a step", caption, charts.parts(bars, "ms per step"),
                              inline.legend_of_parts())  # fmt: skip
 
@@ -135,6 +136,10 @@ def draw(groups: dict[Group, list[Summary]], base: str) -> dict[Group, list[Draw
             group: list(_Sheet(number, group, members, base).drawings())
             for number, (group, members) in enumerate(groups.items(), 1)
         }
+
+
+def _cut(bars: int) -> str:
+    return f" The first {MOST_BARS} of {bars}; the tables have all." if bars > MOST_BARS else ""
 
 
 def _over_ranks(members: Sequence[Summary], value: Callable[[Summary], Estimate | None]) -> list[Point]:

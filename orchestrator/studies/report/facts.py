@@ -130,5 +130,14 @@ def _busy(launches: Sequence[Launch]) -> str:
     )
 
 
+def disturbed(launches: Sequence[Launch]) -> list[str]:
+    """Return a sentence if other programs used much of the machine just before launches, else nothing."""
+    busy = sum(launch.busy > DISTURBED for launch in launches)
+    if not busy:
+        return []
+    share = f"more than {words.percent(DISTURBED)} % of the machine"
+    return [f"{busy} of {len(launches)} launches began while other programs used {share}: intervals are wider for it."]
+
+
 def _distinct(values: Iterable[object]) -> str:
     return words.plain(", ".join(sorted({str(value) for value in values})))

@@ -85,9 +85,10 @@ def html(report: Report) -> str:
 def _notes(report: Report) -> str:
     """Return whether the A/A pair holds 1, and what a reader must know is missing or wrong."""
     held = [facts.aa_holds(one) for one in report.summaries if one.again]
+    warnings = [*facts.disturbed(report.study.launches), *report.study.notes]
     kind = "warn" if not held or not all(held) else "good"
     first = f'<p class="note {kind}">{_text(facts.aa_sentence(report.summaries))}</p>'
-    return first + "".join(f'<p class="note warn">{_text(note)}</p>' for note in report.study.notes)
+    return first + "".join(f'<p class="note warn">{_text(note)}</p>' for note in warnings)
 
 
 def _facts(known: Mapping[str, str]) -> str:

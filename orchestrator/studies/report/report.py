@@ -39,7 +39,8 @@ class Report:
     def notes(self) -> list[str]:
         """Return sentences that a reader must not miss: the A/A pair, contradictions, files that are missing."""
         flags = [f"The published numbers contradict themselves: {one.message}." for one in self.contradictions]
-        return [words.plain(note) for note in (facts.aa_sentence(self.summaries), *flags, *self.study.notes)]
+        sentences = [facts.aa_sentence(self.summaries), *flags, *facts.disturbed(self.study.launches)]
+        return [words.plain(note) for note in (*sentences, *self.study.notes)]
 
     @property
     def tables(self) -> list[Table]:

@@ -179,6 +179,21 @@ def test_drawings_are_well_formed_and_take_the_colours_of_the_page(page: str) ->
         assert re.findall(r"#[0-9a-f]{6}", drawing) == []
 
 
+def test_many_ranks_have_plain_numbers_on_logarithmic_axes(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 4, 64], rounds=6)
+    page = formats.FORMATS["html"](report.build(sample.write(tmp_path / "study")))
+    assert "mathdefault" not in page
+    assert {"1,000", "5,000"} <= set(Page(page).words)
+
+
+def test_launches_on_a_busy_machine_are_said(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
+    sample.launches = [one.model_copy(update={"busy": 0.5 * (one.round == 2)}) for one in sample.launches]
+    made = report.build(sample.write(tmp_path / "study"))
+    assert any(note.startswith("2 of 12 launches began while") for note in made.notes)
+    assert "2 of 12 launches began while" in formats.FORMATS["html"](made)
+
+
 def test_csv_has_a_row_per_cell_and_one_per_launch(made: Report) -> None:
     summary, launches = rows(formats.FORMATS["csv"](made)), rows(formats.FORMATS["launches"](made))
     assert (len(summary), len(launches)) == (32, 7 * 33)
