@@ -1,13 +1,13 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install hooks release lock demo test test-long test-pytorch test-engines horovod-suite horovod-examples check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link gpu-report docs clean
+.PHONY: help setup install hooks release lock demo test test-long test-pytorch test-engines horovod-suite horovod-examples check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link bench-prediction gpu-report docs clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
 PYTEST := $(DOCKER) $(BIN)/python -m pytest
 # Half of the time of unit tests is waiting, also where there are two cores.
 SIDE_BY_SIDE := --dist loadfile -n
-SOURCES := orchestrator tests scripts bench docker/horovod/overlay
+SOURCES := orchestrator tests scripts bench docs/examples docker/horovod/overlay
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Files that a lock file names by SHA-256, and no others. python-terraform has no wheel; requirements/build.txt builds it.
 LOCKED := $(INSTALL) --require-hashes --no-build-isolation --only-binary :all: --no-binary python-terraform --requirement
@@ -124,6 +124,9 @@ bench-link: install .venv/installed-dev ## measure training over a link held to 
 
 gpu-report: install ## measure training on an NVIDIA GPU; writes build/gpu.md, one file to send
 	$(DOCKER) bench/gpu.sh $(ARGS)
+
+bench-prediction: install .venv/installed-dev ## compare predictions with runs on 2 and 4 local nodes, three links (root, 25 min); writes build/prediction.md
+	$(DOCKER) $(BIN)/python -m bench.prediction $(ARGS)
 
 clean: ## remove what this Makefile made here (images and clusters stay)
 	rm -rf .venv build dist

@@ -10,6 +10,7 @@ compression, and over each controller. Earlier runs' measurements of the link ar
 import argparse
 import json
 import subprocess
+from collections.abc import Sequence
 
 from bench.harness import Bench, Row, bench, interleaved, machine, paired, write
 from bench.train_ours import HOROVODS_CYCLE
@@ -25,14 +26,18 @@ FREE = "free"
 
 def shape(rate: str) -> None:
     """Limit what every node sends to ``rate``, in tc's notation; FREE removes the limit."""
-    for node in NODES:
+    tc(NODES, () if rate == FREE else ("tbf", "rate", rate, "burst", BUCKET, "latency", LATENCY))
+
+
+def tc(nodes: Sequence[str], discipline: Sequence[str]) -> None:
+    """Set what queues the packets that ``nodes`` send, in tc's words; none removes it."""
+    for node in nodes:
         look = ["docker", "inspect", "--format", "{{.State.Pid}}", node]
         pid = subprocess.run(look, check=True, capture_output=True, text=True).stdout.strip()
-        tc = ["nsenter", "--target", pid, "--net", "tc", "qdisc"]
-        subprocess.run([*tc, "del", "dev", "eth0", "root"], check=False, capture_output=True)
-        if rate != FREE:
-            limit = ("tbf", "rate", rate, "burst", BUCKET, "latency", LATENCY)
-            subprocess.run([*tc, "add", "dev", "eth0", "root", *limit], check=True)
+        command = ["nsenter", "--target", pid, "--net", "tc", "qdisc"]
+        subprocess.run([*command, "del", "dev", "eth0", "root"], check=False, capture_output=True)
+        if discipline:
+            subprocess.run([*command, "add", "dev", "eth0", "root", *discipline], check=True)
 
 
 def trained(b: Bench, *options: str) -> float:

@@ -46,7 +46,13 @@ class Sitting:
 
     def work(self, work: Work) -> Work:
         """Return ``work`` as this sitting measures it."""
-        return replace(work, pixels=min(work.pixels, SMOKE_PIXELS), batch=2, steps=2) if self.smoke else work
+        if not self.smoke or work.table:
+            return work
+        return replace(work, pixels=min(work.pixels, SMOKE_PIXELS), batch=2, steps=2)
+
+    def precision(self, work: Work) -> str:
+        """Return the precision that a run chooses by default; in a smoke test float32, which needs no run."""
+        return "float32" if self.smoke else ours.precision(self.place, work)
 
     def compare(self, contestants: Contestants) -> dict[str, list[float]]:
         """Measure all contestants in every round; those that are not here stand in ``missing``."""

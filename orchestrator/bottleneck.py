@@ -112,7 +112,7 @@ def _without(ranks: list[StepTimes], one: int) -> list[StepTimes]:
     return ranks[:one] + ranks[one + 1 :]
 
 
-NOT_THE_BATCH = "but not a larger --batch-size, which needs as much data for every image"
+NOT_THE_BATCH = "a larger --batch-size does not help, because each image needs the same data"
 
 
 def _input(results: Results, _: list[StepTimes], share: str) -> tuple[str, list[str]]:
@@ -126,9 +126,9 @@ def _reading(results: Results) -> str:
     """Advise on the storage that the run reads from."""
     path = results.data_path or ""
     if path.startswith(LOCAL_DATA):
-        return "faster disks where cores are idle"
+        return "faster disks, if cores are idle"
     prepare = "" if path.endswith("-records") else "`orchestrator data prepare`, then "
-    return f"where cores are idle {prepare}`orchestrator data stage`, which puts shards on every node's own disk"
+    return f"if cores are idle, {prepare}`orchestrator data stage`, which copies shards to every node's own disk"
 
 
 def _straggler(results: Results, ranks: list[StepTimes], share: str) -> tuple[str, list[str]]:
@@ -138,10 +138,10 @@ def _straggler(results: Results, ranks: list[StepTimes], share: str) -> tuple[st
     who = "the other" if len(others) == 1 else "the median of the others"
     if mine.input - usual.input > beyond / 2:
         does = f"waits {mine.input * 1e3:.0f} ms per step for data, {who} {usual.input * 1e3:.0f} ms"
-        advice = [f"look whether cores, disk or network of {host} are busy with something else"]
+        advice = [f"check whether another program uses the cores, disk or network of {host}"]
     else:
         does = f"computes {mine.compute / max(usual.compute, 1e-9):.1f} x as long as {who}"
-        advice = ["nodes of one kind", f"look whether something else runs on {host}, or a GPU of it is hot"]
+        advice = ["nodes of the same type", f"check whether another program runs on {host}, or one of its GPUs is hot"]
     return f"one rank is slow: rank {slowest} on {host} {does}; {share} of the step is spent waiting for it", advice
 
 
@@ -149,20 +149,20 @@ def _network(results: Results, _: list[StepTimes], share: str) -> tuple[str, lis
     config, passes = results.config, results.config.backward_passes_per_step
     batch = results.effective_batch_size // results.world.size // passes
     advice = [f"a --batch-size above {batch}, which exchanges gradients less often per image"]
-    advice += [f"where memory does not allow it, --backward-passes-per-step {2 * passes}, which does too"]
+    advice += [f"if memory does not allow that, --backward-passes-per-step {2 * passes}, which has the same effect"]
     if config.adasum and config.compression == "none":
-        advice += ["--compression fp16, which halves what travels"]
+        advice += ["--compression fp16, which halves the bytes sent"]
     elif config.compression == "none" and not (config.precision == "bfloat16" and "compression" in results.chosen):
-        advice += ["--compression bf16 on a slow network, or fp16 on GPUs: either halves what travels"]
-    advice += ["a longer --cycle-time on CPUs, such as 25", "`orchestrator check`, which measures the network"]
+        advice += ["--compression bf16 on a slow network, or fp16 on GPUs: both halve the bytes sent"]
+    advice += ["a longer --cycle-time on CPUs, for example 25", "`orchestrator check`, which measures the network"]
     return f"network-bound: {share} of the step waits for the exchange of gradients", advice
 
 
 def _compute(results: Results, _: list[StepTimes], share: str) -> tuple[str, list[str]]:
     advice = ["more nodes"]
     if results.config.precision == "float32" and "precision" not in results.chosen:
-        advice += ["--precision bfloat16 on GPUs, and on CPUs with AVX512_BF16 (`lscpu` names it)"]
-    return f"compute-bound: {share} of the step computes, as it should be", advice
+        advice += ["--precision bfloat16 on GPUs, and on CPUs with AVX512_BF16 (`lscpu` lists it)"]
+    return f"compute-bound: {share} of the step is spent computing, the best case", advice
 
 
 def _percent(share: float) -> str:

@@ -25,7 +25,7 @@ def command(words: str, cluster: str = "default") -> str:
 
 
 class OrchestratorError(Exception):
-    """Any other failure: one sentence of what happened, and one of what to do about it. The base of all errors."""
+    """Any other failure, with what happened and how to repair it. The base of all errors."""
 
     exit_code = 1
 
@@ -35,7 +35,7 @@ class OrchestratorError(Exception):
 
 
 class ConfigError(OrchestratorError):
-    """Input that cannot be used; nothing was touched."""
+    """Input that cannot be used; nothing was changed."""
 
     exit_code = 2
 
@@ -45,7 +45,7 @@ class ConfigError(OrchestratorError):
 
 
 class PreflightError(OrchestratorError):
-    """A tool, credential, quota, permission or file is missing; nothing was touched.
+    """A tool, credential, quota, permission or file is missing; nothing was changed.
 
     ``others`` are further findings of the same check.
     """
@@ -57,7 +57,7 @@ class PreflightError(OrchestratorError):
         self.findings = [PreflightError(message, hint), *others] if others else [self]
         if others:
             self.message = "\n".join(f"{one.message}\n    {one.hint}" for one in self.findings)
-            self.hint = f"{len(self.findings)} findings; nothing was touched"
+            self.hint = f"{len(self.findings)} problems; nothing was changed"
 
 
 def gather(*checks: Callable[[], object]) -> None:
@@ -81,7 +81,7 @@ class StateError(OrchestratorError):
 
 
 class CommandFailed(OrchestratorError):
-    """A foreign tool failed."""
+    """An external tool failed."""
 
     def __init__(
         self, step: str, argv: Sequence[str], exit_code: int | str, tail: Sequence[str], log: Path | None = None
@@ -94,7 +94,7 @@ class CommandFailed(OrchestratorError):
 
 
 class NodesFailed(OrchestratorError):
-    """Some nodes failed, each for a reason of its own."""
+    """Some nodes failed, each with its own reason."""
 
     def __init__(self, what: str, reasons: Mapping[str, str], hint: str = "") -> None:
         lines = "".join(f"\n    {node}: {reason}" for node, reason in reasons.items())
@@ -107,7 +107,7 @@ class RunFailed(OrchestratorError):
 
 
 class RunStopped(RunFailed):
-    """A run was asked to end, by `stop` or as a node was taken away, and can go on where it stopped."""
+    """A run was asked to end, by `stop` or because its node is shut down, and can be resumed."""
 
     exit_code = 75  # EX_TEMPFAIL of BSD's sysexits.h, as the run's own
 

@@ -130,10 +130,10 @@ def _refuse(name: str, architecture: str, framework: Framework) -> None:
         usable = _usable(framework)
         others = [other for other in _table()["images"] if not _refusal(architecture, other)]
         choices = [f"choose GPUs from {usable[0]} to {usable[-1]}"] if usable else []
-        choices += [f"`framework: {other}`, which runs there" for other in others]
+        choices += [f"`framework: {other}`, which supports them" for other in others]
         raise PreflightError(
             f"gpu: {name} ({architecture}): {reason}",
-            f"{', or '.join(choices)}, or `gpu.driver: none` to leave them alone",
+            f"{', or '.join(choices)}, or `gpu.driver: none` to use no GPUs",
         )
 
 

@@ -130,7 +130,7 @@ def require_healthy(health: Health, cluster: Cluster) -> None:
     """
     if health.failed:
         deploy, status = command("deploy", cluster.name), command("status", cluster.name)
-        raise NodesFailed("not healthy", health.failed, f"{deploy} heals a cluster; {status} shows every check")
+        raise NodesFailed("not healthy", health.failed, f"{deploy} repairs a cluster; {status} shows every check")
 
 
 def require_idle(health: Health, cluster: Cluster) -> None:

@@ -35,7 +35,7 @@ class Layout(NamedTuple):
         interface: Network interface that connects the hosts.
         threads: Threads of a rank.
         start_seconds: Time limit for all ranks to start.
-        processes: Processes that the agent of each host starts; empty if the launcher has agents of its own.
+        processes: Processes that the agent of each host starts; empty if the launcher starts its own agents.
         roles: Role of each rank in tf.distribute; empty if all are workers.
     """
 
@@ -49,7 +49,7 @@ class Layout(NamedTuple):
 
     @property
     def has_leader(self) -> bool:
-        """Whether the run ends when rank 0 ends, since the other processes serve it and do not end by themselves."""
+        """Whether the run ends when rank 0 ends, since the other processes serve it and never end."""
         return len(self.ranks) < sum(self.slots.values()) or PARAMETER_SERVER in self.roles
 
     def role(self, rank: int) -> str:

@@ -32,7 +32,7 @@ def held(state_dir: StateDir) -> Iterator[None]:
             left = termination.orphans(state_dir.path)
             if not left:
                 break
-            with progress.step("Ending what a killed command left"):
+            with progress.step("Ending programs of a killed command"):
                 termination.end_all(left)
         termination.own(state_dir.path)
         yield
@@ -75,7 +75,9 @@ def waited(path: Path, does: str, seconds: float, variable: str = "XDG_STATE_HOM
 def _take(file: IO[str], does: str, deadline: float) -> None:
     while not try_lock(file):
         if time.monotonic() > deadline:
-            raise StateError(f"another command that {does} does not end", f"`fuser {file.name}` shows it: end it")
+            raise StateError(
+                f"another command that {does} has not ended", f"`fuser {file.name}` shows its process: end it"
+            )
         time.sleep(LOOK_SECONDS)
 
 

@@ -145,7 +145,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     """End the child and all that it started. Another Ctrl-C escalates to the next signal."""
     if child.poll() is not None:
         return
-    progress.note("ending what is under way: this can take a minute")
+    progress.note("ending programs in progress: this can take a minute")
     for number, seconds in termination.signal_sequence():
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             if child.poll() is None:
@@ -239,6 +239,24 @@ def background(step: str, argv: Sequence[str]) -> Iterator[Background]:
                     child.stdin.close()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(termination.TERMINATE_SECONDS)
+
+
+def detached(argv: Sequence[str], log: Path) -> int:
+    """Start ``argv`` so that it goes on after this process and its terminal are gone; return its process id.
+
+    Args:
+        argv: Program and arguments.
+        log: File to which standard output and standard error are appended.
+
+    Raises:
+        CommandFailed: It cannot be started.
+    """
+    try:
+        with log.open("ab") as file:
+            options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": file}
+            return subprocess.Popen(argv, start_new_session=True, **options).pid
+    except OSError as error:
+        raise CommandFailed("start in the background", argv, error.strerror or str(error), [], log) from error
 
 
 def replace(argv: Sequence[str]) -> NoReturn:

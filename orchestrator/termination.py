@@ -42,7 +42,7 @@ def orphans(directory: Path) -> list[psutil.Process]:
 
 @contextlib.contextmanager
 def ending_children() -> Iterator[None]:
-    """End all children if the context ends early: for a library that starts programs by itself."""
+    """End all children if the context ends early: for a library that starts programs."""
     try:
         yield
     except BaseException:

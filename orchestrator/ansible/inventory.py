@@ -17,7 +17,7 @@ def inventory(
 ) -> dict[str, Any]:
     """Build the Ansible inventory, whose groups are the feature switches.
 
-    The playbook fills the groups `settled` and `unsettled`.
+    The playbook fills the groups `configured` (unchanged since the last deploy) and `unconfigured`.
 
     Args:
         cluster: Deployed cluster.
@@ -50,8 +50,8 @@ def inventory(
         "monitoring": [cluster.head] if settings.get("monitoring") else [],
         "unmonitored": everyone if settings.get("monitoring_state") == "absent" else [],
         "dcgm": _with_dcgm(cluster, settings.get("gpu_driver")) if settings.get("monitoring") else [],
-        "settled": [],
-        "unsettled": [],
+        "configured": [],
+        "unconfigured": [],
     }
     described = {name: _host(node, host_keys[node.id]) for name, node in cluster.nodes.items()}
     if settings.get("monitoring"):

@@ -31,7 +31,7 @@ NEEDED = re.compile(
     r"|CLOUDSDK_(?!\w*TOKEN)\w+|(?i:https?_proxy|no_proxy|all_proxy)|SSL_CERT_FILE|REQUESTS_CA_BUNDLE"
     rf"|{termination.OWNER}"
 )
-NOTES = "ansible.builtin.debug"  # roles tell the user something by such a task
+NOTES = "ansible.builtin.debug"  # roles print notes for the user by such a task
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def _connections(state_dir: StateDir) -> Iterator[Path]:
         yield directory
     finally:
         for socket in directory.iterdir():
-            with suppress(CommandFailed):  # it may have closed by itself
+            with suppress(CommandFailed):  # it may be closed already
                 process.run(
                     "close a connection", ["ssh", "-F", os.devnull, "-O", "exit", "-o", f"ControlPath={socket}", "node"]
                 )

@@ -27,6 +27,7 @@ from orchestrator.cli import (
     reproduction,
     runs,
     streams,
+    studies,
     training,
 )
 from orchestrator.errors import OrchestratorError, PreflightError
@@ -58,6 +59,7 @@ app = typer.Typer(
 clusters.register(app)
 nodes.register(app)
 training.register(app)
+studies.register(app)
 prediction.register(app)
 catalogue.register(app)
 data.register(app)
@@ -112,7 +114,7 @@ def _reported(error: Exception) -> int:
         _say("\n".join(map(options.located, error.message.split("\n"))), error.hint)
         return error.exit_code
     if reason := streams.lack_of_space(error):
-        _say(reason, "make room there, or set TMPDIR to a directory with room; `ulimit -f` bounds files too")
+        _say(reason, "free space there, or set TMPDIR to a directory with free space; `ulimit -f` limits files too")
         return PreflightError.exit_code
     _say(f"a bug: {type(error).__name__}: {error}", _crash_report())
     return BUG
@@ -138,5 +140,5 @@ def _crash_report() -> str:
         path = state.root() / f"crash-{datetime.now():%Y%m%d-%H%M%S}.log"
         state.replace(path, text)
     except Exception:  # full disk, no home directory: the report must not fail
-        return f"please report it with this:\n{text}"
-    return f"please report it with {path}"
+        return f"please open an issue with this text:\n{text}"
+    return f"please open an issue and attach {path}"

@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_models(json: Json = False) -> None:
-    """List the models: parameters, input, and the accuracy that others reached with them, or we."""
+    """List the models: parameters, input, and the accuracy to expect, with its source."""
     models = [_model(name) for name in recipes.models()]
     if json:
         return output.as_json(models)
@@ -32,7 +32,7 @@ def list_models(json: Json = False) -> None:
 
 
 def list_datasets(json: Json = False) -> None:
-    """List the data sets: what is in them, and where they come from."""
+    """List the data sets: their contents and their sources."""
     datasets = [_dataset(name) for name in recipes.datasets()]
     if json:
         return output.as_json(datasets)

@@ -19,10 +19,10 @@ from orchestrator.lifecycle import prices
 from orchestrator.lifecycle import teardown as lifecycle_teardown
 from orchestrator.runs import control
 
-ORPHANS = "Remove what carries the cluster's name and is not of this state directory, even if another user runs it."
+ORPHANS = "Remove resources with the cluster's name that your state directory does not record, even another user's."
 
-DISCARD = "Do not keep what Prometheus has of each run."
-DISCARD_RUNS = "Go on if runs cannot be fetched, and lose them; without, such a teardown is refused."
+DISCARD = "Do not fetch the metrics of the runs."
+DISCARD_RUNS = "Remove the cluster even if runs cannot be fetched, and lose those runs."
 
 
 def register(app: typer.Typer) -> None:
@@ -31,13 +31,13 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="Where to write it.")] = config.FILE,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    path: Annotated[Path, typer.Argument(help="Path of the file to write.")] = config.FILE,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a cluster.yaml that holds every key with its meaning and its default."""
     try:
         if path.exists() and not force:
-            raise ConfigError([f"{path} is there already"], "--force replaces it")
+            raise ConfigError([f"{path} exists already"], "--force replaces it")
         if path.is_fifo():  # writing would wait for a reader
             raise ConfigError([f"{path} is a pipe, not a file"], "name a file")
         path.touch(mode=0o600)  # the file can hold passwords
@@ -45,7 +45,7 @@ def init(
             path.chmod(0o600)
         path.write_text(config.template(), encoding="utf-8")
     except OSError as error:
-        raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that is there") from error
+        raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that exists") from error
     progress.note(f"wrote {path}")
 
 
@@ -62,7 +62,7 @@ def plan(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Check what a deploy needs, and show what it would make and what that costs. Touches nothing."""
+    """Check what a deploy needs, and show what it would create and what that costs. Changes nothing."""
     wanted = options.load(config_file, name, {"nodes": nodes, "provider": provider, "slots": slots})
     planned = lifecycle_plan.plan(wanted)
     bill = prices.bill(planned.priced, wanted.prices)
@@ -92,7 +92,7 @@ def deploy(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Make the cluster, or grow, shrink or heal the one that is there."""
+    """Create the cluster, or grow, shrink or repair an existing one."""
     flags = {
         "nodes": nodes, "provider": provider, "slots": slots, "framework": framework, "min_nodes": min_nodes,
         "allow_from": allow_from or None, "jupyter": jupyter, "monitoring.enabled": enabled,
@@ -114,7 +114,7 @@ def deploy(
         + ", ".join(f"{k} {v:.1f}" for k, v in deployment.seconds.items())
     )
     if wanted.monitoring.enabled:
-        progress.note(f"{spell('top', wanted.name)} and {spell('dashboard', wanted.name)} look into it")
+        progress.note(f"{spell('top', wanted.name)} and {spell('dashboard', wanted.name)} show its state")
 
 
 def status(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
@@ -146,7 +146,7 @@ def teardown(
     config_file: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Remove the cluster; runs, their results and their series stay. Prints a receipt."""
+    """Remove the cluster and print a receipt; runs, their results and their metrics are fetched first."""
     chosen = options.state_dir(config_file, name).name
     if orphans:
         receipt = _orphans(options.load(config_file, chosen, {"provider": provider}, whole=False), yes)

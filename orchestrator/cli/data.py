@@ -28,7 +28,7 @@ def prepare(
     dataset: Dataset = None,
     data: Data = None,
     skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be decoded, and name them.")
+        bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be decoded, and list them.")
     ] = False,
     np: Np = None,
     controller: Controller = None,
@@ -39,7 +39,7 @@ def prepare(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Make TFRecord shards of a data set, each rank its part. Run it again to go on, or to check and repair them."""
+    """Write TFRecord shards of a data set, each rank a part. Run it again to continue, or to check and repair them."""
     flags = {"train.dataset": dataset, "train.data": data}
     launch = training.launch_options(np, controller, network_interface, cycle_time)
     config = options.load(config_file, name, {**flags, **launch})
@@ -59,7 +59,7 @@ def stage(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Copy prepared shards to every node's own disk, from node to node. Without --data: all that are prepared."""
+    """Copy prepared shards to every node's own disk, from node to node; without --data all prepared shards."""
     flags = {"train.dataset": dataset, "train.data": data}
     launch = training.launch_options(None, controller, network_interface, cycle_time)
     config = options.load(config_file, name, {**flags, **launch})

@@ -22,18 +22,21 @@ def register(app: typer.Typer) -> None:
 
 
 def cp(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="A file or directory here, or NODE:PATH on a node.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SRC", help="A file or directory on this machine, or NODE:PATH on a node.")
+    ],
     target: Annotated[
         str,
         typer.Argument(
-            metavar="DST", help="A path here, or NODE:PATH; SRC keeps its name in a directory or before a /."
+            metavar="DST",
+            help="A path on this machine, or NODE:PATH; in a directory, or if DST ends in /, SRC keeps its name.",
         ),
     ],
     config_file: ConfigFile = None,
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Copy files between this machine and a node: `orchestrator cp data head:/shared/`. Run it again to go on."""
+    """Copy files between this machine and a node: `orchestrator cp data head:/shared/`. Run it again to continue."""
     state_dir, _, cluster = options.deployed(config_file, name)
     (source_node, source_path), (target_node, target_path) = _place(source, cluster), _place(target, cluster)
     if (source_node is None) == (target_node is None):
@@ -51,7 +54,7 @@ def cp(
         progress.note(f"not copied: {path}: {reason}")
     if json:
         return output.as_json(asdict(copied))
-    same = f", {copied.same} of them there already" if copied.same else ""
+    same = f", {copied.same} of them unchanged" if copied.same else ""
     output.line(
         f"{copied.files} file{'s' if copied.files != 1 else ''}, {copied.bytes:,} bytes in {copied.target}{same}"
     )
@@ -63,7 +66,7 @@ def _refuse(source: str, target: str, local: bool) -> None:
             [f"cp: {source} and {target} are both on this machine"],
             "write the node's as NODE:PATH, as in head:/shared/",
         )
-    remedy = "copy it here first; all nodes see what is in /shared"
+    remedy = "copy it to this machine first; or use /shared, which all nodes share"
     raise ConfigError([f"cp: {source} and {target} are both on nodes"], remedy)
 
 
@@ -75,7 +78,7 @@ def _place(text: str, cluster: Cluster) -> tuple[str | None, str]:
     node = cluster.head if name == "head" else name
     if node not in cluster.nodes:
         near = config.nearest(name, list(cluster.nodes))
-        hint = f"a file here is written ./{text}" if os.path.lexists(text) else ""
+        hint = f"write a file on this machine as ./{text}" if os.path.lexists(text) else ""
         raise ConfigError([f"cp: no node {shown(name)}{near} (nodes: {', '.join(cluster.nodes)})"], hint)
     path = path.removeprefix("~/") or "."
     return node, path if path.startswith("/") else f"./{path}"

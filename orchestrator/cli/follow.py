@@ -84,7 +84,7 @@ def _finished(state_dir: StateDir, cluster: Cluster, run: Run, quiet: bool) -> R
             seen = control.get_state(state_dir, head, run)
             store.collect(state_dir, head, run)
     except KeyboardInterrupt:
-        progress.note(f"run {run.id} goes on: {_further(run, cluster)}")
+        progress.note(f"run {run.id} continues: {_further(run, cluster)}")
         raise
     if seen.state != "finished":
         raise _failed(state_dir, cluster, seen)
@@ -94,9 +94,9 @@ def _finished(state_dir: StateDir, cluster: Cluster, run: Run, quiet: bool) -> R
 def _failed(state_dir: StateDir, cluster: Cluster, seen: RunState) -> RunFailed:
     run, failure = seen.run, seen.status.failure if seen.status else None
     cause = f"failed: {control.describe(failure, cluster)}" if failure else f"was {seen.state}"
-    hint = f"{spell(f'logs {run.id}', cluster.name)} shows everything"
+    hint = f"{spell(f'logs {run.id}', cluster.name)} shows its whole log"
     if store.is_resumable(state_dir, run):
-        hint += f", {spell(f'train --resume {run.id}', cluster.name)} goes on from its newest checkpoint"
+        hint += f", {spell(f'train --resume {run.id}', cluster.name)} continues from its newest checkpoint"
     kind = RunStopped if seen.status and seen.status.exit_code == RunStopped.exit_code else RunFailed
     return kind(f"run {run.id} {cause}", hint)
 

@@ -28,13 +28,19 @@ LONGEST_PAUSE = 24 * 3600.0  # seconds
 RAY_SECONDS = 20.0  # for Ray's dashboard to answer, which it does only while a run of Ray is active
 
 Port = Annotated[
-    int | None, typer.Option(min=1, max=65535, help="Port of this machine; default: the head's, or a free one.")
+    int | None,
+    typer.Option(min=1, max=65535, help="Port on this machine; default: the same as on the head, or a free one."),
 ]
-Once = Annotated[bool, typer.Option("--once", help="Print it once; so does a pipe, and --json.")]
-Interval = Annotated[str, typer.Option(help="Time between two looks.")]
-Ray = Annotated[bool, typer.Option("--ray", help="Ray's dashboard instead, while a run of Ray is active.")]
-Csv = Annotated[Path | None, typer.Option(help="Directory to write all series into, a CSV file per metric.")]
-Plot = Annotated[Path | None, typer.Option("--plot", help="File to draw images/s, loss and the time split into.")]
+Once = Annotated[
+    bool,
+    typer.Option(
+        "--once", help="Print once and exit; also the default with --json, or if the output is not a terminal."
+    ),
+]
+Interval = Annotated[str, typer.Option(help="Time between two updates.")]
+Ray = Annotated[bool, typer.Option("--ray", help="Open Ray's dashboard instead; a run of Ray must be active.")]
+Csv = Annotated[Path | None, typer.Option(help="Directory to write all metrics to, a CSV file each.")]
+Plot = Annotated[Path | None, typer.Option("--plot", help="File to draw images/s, loss and the parts of a step into.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +52,7 @@ def register(app: typer.Typer) -> None:
 def show_top(
     once: Once = False, interval: Interval = "2s", config_file: ConfigFile = None, name: Name = None, json: Json = False
 ) -> None:
-    """Show what nodes and runs do now, until Ctrl-C."""
+    """Show the state of nodes and runs until Ctrl-C."""
     pause = _pause(interval)
     state_dir, record, cluster = options.deployed(config_file, name)
     with connection.connect(state_dir, record, cluster) as (prometheus, wait):
@@ -130,7 +136,7 @@ def metrics(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Show what the series of a run say in short, also after a teardown; write them as CSV, or as a picture."""
+    """Summarize the metrics of a run, also after a teardown; write them as CSV files, or draw them."""
     if plot_file:
         plot.require(plot_file)
     state_dir = options.state_dir(config_file, name)
@@ -144,7 +150,7 @@ def metrics(
     training = summary.by_run(samples).get(chosen.id)
     if training is None:
         raise StateError(
-            f"run {chosen.id} has no training series", f"{command('results', state_dir.name)} shows what it left"
+            f"run {chosen.id} has no training series", f"{command('results', state_dir.name)} shows its results"
         )
     output.as_json(training) if json else monitoring_view.run(training)
 
@@ -163,7 +169,7 @@ def _series(state_dir: StateDir, run: Run) -> list[Series]:
         return series.read(saved)
     record = state.read(state_dir)
     if record is None or record.cluster is None:
-        hint = "a teardown keeps them where there is monitoring, and no --discard-metrics"
+        hint = "a teardown keeps them if the cluster has monitoring, unless --discard-metrics is given"
         raise StateError(f"no series of run {run.id} were kept, and its cluster is gone", hint)
     status = store.status(state_dir, run)
     with connection.connect(state_dir, record, record.cluster) as (prometheus, _):

@@ -22,8 +22,8 @@ def register(app: typer.Typer) -> None:
 
 
 def terminal(
-    node: Annotated[str | None, completed("Which node; default: the head.", options.node_names)] = None,
-    command: Annotated[list[str] | None, typer.Argument(help="What to run there; default: a shell.")] = None,
+    node: Annotated[str | None, completed("Name of the node; default: the head.", options.node_names)] = None,
+    command: Annotated[list[str] | None, typer.Argument(help="Command to run on the node; default: a shell.")] = None,
     config_file: ConfigFile = None,
     name: Name = None,
 ) -> None:

@@ -12,7 +12,7 @@ from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.process import Background
 from orchestrator.services import jupyter, tunnel
 
-Port = Annotated[int | None, typer.Option(min=1, max=65535, help="Port of this machine; default: 8888, or a free one.")]
+Port = Annotated[int | None, typer.Option(min=1, max=65535, help="Port on this machine; default: 8888, or a free one.")]
 Open = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
 
 
@@ -40,5 +40,5 @@ def hold(open_tunnel: Background, address: str | None) -> None:
     sys.stdout.flush()
     progress.note("Ctrl-C closes the tunnel")
     if address and not webbrowser.open(address):
-        progress.note("no browser was found here")
+        progress.note("this machine has no browser")
     open_tunnel(None)

@@ -69,13 +69,13 @@ def run_names() -> list[str]:
 
 
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", "-c", help="Configuration file; default: cluster.yaml where there is one.")
+    Path | None, typer.Option("--config", "-c", help="Configuration file; default: cluster.yaml, if it exists.")
 ]
 Name = Annotated[
     str | None,
     typer.Option(
         "--cluster",
-        help="Which cluster; default: the one of cluster.yaml, or `default`.",
+        help="Name of the cluster; default: the name in cluster.yaml, or `default`.",
         autocompletion=state.cluster_names,
     ),
 ]

@@ -12,8 +12,8 @@ from orchestrator.errors import ConfigError
 from orchestrator.runs import control, overlays, store
 
 MOST_SHOWN = 5  # lines of a requirements file in the table
-Digest = Annotated[str | None, typer.Argument(help="Hash of the packages, or the beginning of it.")]
-All = Annotated[bool, typer.Option("--all", help="Remove all of them.")]
+Digest = Annotated[str | None, typer.Argument(help="Hash of the packages, or its first characters.")]
+All = Annotated[bool, typer.Option("--all", help="Remove all packages.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -51,7 +51,7 @@ def remove(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Remove packages that `run` installed; never those of a run in progress."""
+    """Remove packages that `run` installed, except those that a run in progress uses."""
     if everything == (digest is not None):
         raise ConfigError(["packages remove: name a hash, or --all"])
     state_dir, _, cluster = options.deployed(config_file, name)

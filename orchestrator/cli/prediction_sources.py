@@ -68,7 +68,9 @@ def node(config: Config, given: Given) -> tuple[Node, NodeSource]:
     if found is None:
         raise _no_profile(config)
     text = f"run {found.run}: {len(found.steps)} steps of {found.batch} images in {found.precision}"
-    return nodes.from_profile(found), NodeSource(text, found.precision)
+    record = state.read(state.for_cluster(config.name))
+    cores = predictions.cores(record.cluster) if record and record.cluster else None
+    return nodes.from_profile(found, given.cores or cores), NodeSource(text, found.precision)
 
 
 def _no_profile(config: Config) -> ConfigError:

@@ -52,7 +52,7 @@ def plan(wanted: Config, changes: Sequence[Change]) -> None:
     if changes:
         output.table(("change", "what", "name"), [(c.action, c.kind, c.name) for c in changes])
     else:
-        output.line("nothing would be made or changed by Terraform")
+        output.line("Terraform would change nothing")
 
 
 def bill(items: Sequence[Item], currency: str) -> None:
@@ -115,7 +115,7 @@ def source(code: Source, json: bool, requirements: Requirements | None = None) -
 def trained(directory: Path) -> Results | None:
     """Read the results of a training run from the ``directory`` of its fetched files; None if it has none."""
     with suppress(FileNotFoundError):
-        return state.load(directory / "results.json", Results, f"what the run wrote is in {directory / 'log'}")
+        return state.load(directory / "results.json", Results, f"the output of the run is in {directory / 'log'}")
     return None
 
 
@@ -161,15 +161,17 @@ def check(result: CheckResult) -> None:
     )
     if result.step_seconds is not None:
         output.line()
-        share = f" for {result.step_work:.2%} of it, all that these nodes had time for" if result.step_work < 1 else ""
-        output.line(f"a step that computes while its gradients travel: {result.step_seconds * 1e3:.0f} ms{share}")
+        share = f" for {result.step_work:.2%} of its size, because the nodes are slow" if result.step_work < 1 else ""
+        output.line(f"a step that computes while its gradients are sent: {result.step_seconds * 1e3:.0f} ms{share}")
 
 
 def prepared(result: Prepared) -> None:
     """Print the shards that were made, and the samples that were left out."""
     images = " and ".join(f"{count:,} {split}" for split, count in result.images.items())
     output.line(f"{images} images in {result.shards} shards, {result.bytes / 1e6:,.1f} MB: {result.directory}")
-    output.line(f"{result.written} shards were made now, in {result.seconds:.1f} s; the others were there and whole")
+    output.line(
+        f"{result.written} shards were written in {result.seconds:.1f} s; the others exist already and are complete"
+    )
     for unreadable in result.unreadable:
         output.line(f"left out: {unreadable}")
 
@@ -181,7 +183,7 @@ def staged(result: Staged) -> None:
         output.line(f"  {directory}")
     rows = zip(result.hosts, result.copied, result.read, strict=True)
     output.table(
-        ("node", "copied now", "of it from shared storage"),
+        ("node", "copied now", "from shared storage"),
         [(host, f"{copied / 1e6:,.1f} MB", f"{read / 1e6:,.1f} MB") for host, copied, read in rows],
     )
 

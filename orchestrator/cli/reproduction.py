@@ -99,7 +99,7 @@ def rerun(
     environment = user_environment.read(env or [], env_file or [])
     with archive.unpacked(file) as directory:
         old = exported.load(directory)
-        given = {**reruns.launch_options(old), "train.data": data, **({"launch.np": np} if np else {})}
+        given = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np else {})}
         config = options.load(config_file, name, given)
         if old.config:
             state_dir, cluster, digest = training.deployed_for_trainer(config)

@@ -18,11 +18,13 @@ from orchestrator.state import StateDir
 
 PIECE = 1 << 16  # bytes
 
-RunName = Annotated[str | None, completed("Which run; default: the newest.", options.run_names)]
+RunName = Annotated[str | None, completed("Name of the run; default: the newest.", options.run_names)]
 
 Plot = Annotated[
     Path | None,
-    typer.Option("--plot", help="File (.png, .svg, .pdf, .html) to draw loss, accuracy, images/s and time split into."),
+    typer.Option(
+        "--plot", help="File (.png, .svg, .pdf, .html) to draw loss, accuracy, images/s and the parts of a step into."
+    ),
 ]
 Until = Annotated[
     str | None,
@@ -41,11 +43,11 @@ def register(app: typer.Typer) -> None:
 
 def logs(
     run: RunName = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log until the run ends.")] = False,
     config_file: ConfigFile = None,
     name: Name = None,
 ) -> None:
-    """Print what a run has written."""
+    """Print the log of a run."""
     state_dir = options.state_dir(config_file, name)
     chosen = store.get(state_dir, run)
     if store.is_collected(state_dir, chosen):
@@ -69,12 +71,12 @@ def _kept_log(state_dir: StateDir, run: Run) -> Iterator[bytes]:
             yield from iter(lambda: file.read(PIECE), b"")
     except OSError as error:
         raise StateError(
-            f"{path} cannot be read: {error.strerror}", f"restore it; {path.parent} has the rest"
+            f"{path} cannot be read: {error.strerror}", f"restore it; the other files are in {path.parent}"
         ) from None
 
 
 def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
-    """Stop a run; no process of it stays on any node."""
+    """Stop a run, and end its processes on all nodes."""
     state_dir, _, cluster = options.deployed(config_file, name)
     chosen = store.get(state_dir, run)
     with control.head_session(state_dir, cluster) as head:
@@ -82,14 +84,14 @@ def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None,
             with progress.step(f"Stopping {chosen.id}"):
                 control.stop(head, chosen)
         if not store.is_collected(state_dir, chosen):
-            with progress.step("Saving what it left"):
+            with progress.step("Saving its files"):
                 store.collect(state_dir, head, chosen)
         seen = control.get_state(state_dir, head, chosen)
     if seen.status is None or seen.status.left:
         control.sweep(state_dir, cluster, chosen)
     output.as_json(seen) if json else output.line(f"run {chosen.id}: {seen.state}")
     if seen.state != "finished" and store.is_resumable(state_dir, chosen):
-        progress.note(f"{command(f'train --resume {chosen.id}', cluster.name)} goes on from its newest checkpoint")
+        progress.note(f"{command(f'train --resume {chosen.id}', cluster.name)} continues from its newest checkpoint")
 
 
 def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
@@ -112,7 +114,7 @@ def results(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Show what a run gave: its configuration and every epoch, or where the files of a script are."""
+    """Show the results of a run: its configuration and every epoch, or the path of a script's files."""
     top1 = _top1(until)
     if plot_file:
         plot.require(plot_file, epochs.FORMATS)
@@ -125,7 +127,7 @@ def results(
     directory = state_dir.runs / chosen.id
     if not (directory / "log").exists():
         shown = command(f"logs {chosen.id}", state_dir.name)
-        raise StateError(f"run {chosen.id} left nothing that could be fetched", f"{shown} shows what it wrote")
+        raise StateError(f"run {chosen.id} left no files that could be fetched", f"{shown} shows its log")
     if plot_file:
         epochs.draw(_trained(directory, chosen.id), plot_file, top1)
         progress.note(f"wrote {plot_file}")
@@ -144,5 +146,5 @@ def _top1(until: str | None) -> float | None:
 def _trained(directory: Path, run: str) -> Results:
     results = reports.trained(directory)
     if results is None:
-        raise StateError(f"run {run} left no results.json to draw", "a training run leaves one when it begins")
+        raise StateError(f"run {run} left no results.json to draw", "a training run writes it when it begins")
     return results

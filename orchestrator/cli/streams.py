@@ -38,7 +38,7 @@ class Results:
         self._discard()
         if isinstance(error, BrokenPipeError):
             raise ReaderGone from None
-        hint = "what the command was asked to do may be done: `orchestrator status` shows the cluster"
+        hint = "the command may have done its work: `orchestrator status` shows the cluster"
         raise OrchestratorError(f"standard output: {error.strerror}", hint) from None
 
     def _discard(self) -> None:
@@ -101,7 +101,7 @@ def require_utf8_arguments() -> None:
         try:
             argument.encode()
         except UnicodeEncodeError:
-            raise ConfigError([f"argument {os.fsencode(argument)!r}: not UTF-8"], "rename what it names") from None
+            raise ConfigError([f"argument {os.fsencode(argument)!r}: not UTF-8"], "rename that file") from None
 
 
 def require_directory() -> None:

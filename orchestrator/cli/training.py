@@ -118,6 +118,8 @@ def train(
     on_bad_sample: Annotated[str | None, key("train.on_bad_sample")] = None,
     on_nan: Annotated[str | None, key("train.on_nan")] = None,
     resume: Resume = None,
+    env: Env = None,
+    env_file: EnvFile = None,
     np: Np = None,
     controller: Controller = None,
     network_interface: Interface = None,
@@ -144,18 +146,24 @@ def train(
         "train.on_bad_sample": on_bad_sample, "train.on_nan": on_nan,
         **launch_options(np, controller, network_interface, cycle_time, fusion_threshold, autotune),
     }  # fmt: skip
+    environment = user_environment.read(env or [], env_file or [])
     if resume:
-        state_dir, cluster, run = _resume(resume, config_file, name, flags)
+        state_dir, cluster, run = _resume(resume, config_file, name, flags, environment)
         return follow.follow(state_dir, cluster, run, json, detach=detach)
     config = options.load(config_file, name, flags)
     recipes.require(config.train)
     engines.require(config.train)
     state_dir, cluster, digest = deployed_for_trainer(config)
-    follow.follow(state_dir, cluster, jobs.train(state_dir, cluster, digest, config), json, detach=detach)
+    run = jobs.train(state_dir, cluster, digest, config, environment=environment)
+    follow.follow(state_dir, cluster, run, json, detach=detach)
 
 
 def _resume(
-    name_of_run: str, config_file: Path | None, name: str | None, flags: dict[str, Any]
+    name_of_run: str,
+    config_file: Path | None,
+    name: str | None,
+    flags: dict[str, Any],
+    environment: user_environment.UserEnvironment,
 ) -> tuple[StateDir, Cluster, Run]:
     """Start a run that continues another, launched as that one was except for the permitted ``flags``."""
     _refuse_beside_resume(name_of_run, flags)
@@ -169,7 +177,7 @@ def _resume(
     launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: the run had its own
     state_dir, cluster, digest = deployed_for_trainer(config)
     config = config.model_copy(update={"launch": launch})
-    return state_dir, cluster, jobs.resume(state_dir, cluster, digest, config, old, limits)
+    return state_dir, cluster, jobs.resume(state_dir, cluster, digest, config, old, limits, environment)
 
 
 def _refuse_beside_resume(name_of_run: str, flags: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ def every_key(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tup
 
 def template() -> str:
     """Return a cluster.yaml with every key, its meaning and its default. Keys without a default are commented out."""
-    lines = ["# Every key with its default. Delete what you do not need; flags override what stands here."]
+    lines = ["# Every key with its default. Delete what you do not need; flags override the values here."]
     for path, description, default in every_key():
         name, depth = path.rpartition(".")[2], path.count(".")
         indent = "  " * depth

@@ -48,9 +48,9 @@ def load(
     except ValidationError as error:
         problems = [_problem(e, path, chosen) for e in error.errors()]
         raise ConfigError(problems) from None
-    amiss = [_place(key, path, chosen) + f": {what}" for key, what in _problems(config) if whole]
-    if amiss:
-        raise ConfigError(amiss)
+    problems = [_place(key, path, chosen) + f": {what}" for key, what in _problems(config) if whole]
+    if problems:
+        raise ConfigError(problems)
     return config
 
 
@@ -61,7 +61,7 @@ def _problems(config: Config) -> Iterator[tuple[str, str]]:
         if not getattr(section, key):
             yield f"{config.provider}.{key}", f"needed with provider {config.provider}"
     if config.min_nodes and config.min_nodes > config.nodes:
-        yield "min_nodes", f"{config.min_nodes} are more than the {config.nodes} nodes asked for"
+        yield "min_nodes", f"{config.min_nodes} are more than the {config.nodes} nodes requested"
     if config.provider == "hosts" and 0 < len(config.hosts.addresses) < config.nodes:
         yield "nodes", f"{config.nodes} asked for, hosts.addresses has {len(config.hosts.addresses)}"
 

@@ -21,16 +21,16 @@ Framework = Literal["tensorflow", "pytorch", "both"]
 class Config(Section):
     """Configuration of a cluster and of its runs."""
 
-    name: str = Field(DEFAULT_NAME, description="name of the cluster; several can stand side by side")
+    name: str = Field(DEFAULT_NAME, description="name of the cluster; several clusters can exist at the same time")
     provider: Provider = Field("local", description="where nodes come from: local, openstack, gcp or hosts")
-    nodes: int = Field(2, ge=1, le=MAX_NODES, description="machines, the head among them; with hosts: all of them")
+    nodes: int = Field(2, ge=1, le=MAX_NODES, description="number of machines, including the head (hosts: all of them)")
     min_nodes: int | None = Field(
-        None, ge=1, le=MAX_NODES, description="a deploy is content with so many of them; default: all"
+        None, ge=1, le=MAX_NODES, description="least number of nodes with which a deploy succeeds; default: all"
     )
     slots: int | None = Field(None, ge=1, le=64, description="ranks per node; default: one per GPU, or one")
     framework: Framework = Field(
         "tensorflow",
-        description="what the nodes' image has: tensorflow, pytorch or both; `train` needs the first",
+        description="framework of the nodes' image: tensorflow, pytorch or both; `train` needs tensorflow",
     )
     image: str | None = Field(
         None,
@@ -39,17 +39,21 @@ class Config(Section):
         " default: the project's",
     )
     allow_from: list[IPv4Network] | None = Field(
-        None, min_length=1, description="networks that may ssh into a cloud's nodes; default: this machine's address"
+        None,
+        min_length=1,
+        description="networks that may connect to a cloud's nodes by ssh; default: this machine's address",
     )
     jupyter: bool = Field(False, description="JupyterLab on the head, for `orchestrator notebook`")
-    jupyter_password: str | None = Field(None, exclude=True, min_length=8, description="its password; default: made up")
+    jupyter_password: str | None = Field(
+        None, exclude=True, min_length=8, description="password of JupyterLab; default: generated"
+    )
     monitoring_password: str | None = Field(
-        None, exclude=True, min_length=8, description="Grafana's password; default: made up"
+        None, exclude=True, min_length=8, description="password of Grafana; default: generated"
     )
     prices: dict[str, Annotated[float, Field(ge=0)]] = Field(
         {}, description="price per hour of flavors or machine types, for `orchestrator plan` and the start of `deploy`"
     )
-    currency: str = Field("EUR", description="what the prices are in")
+    currency: str = Field("EUR", description="currency of the prices")
     local: Local = Local()
     openstack: OpenStack = OpenStack()
     gcp: Gcp = Gcp()

@@ -28,11 +28,11 @@ class Receiver(Section):
     model_config = ConfigDict(populate_by_name=True)  # state files hold the field's name
 
     email: str | None = Field(None, description="address that alerts are mailed to")
-    smarthost: str | None = Field(None, description="HOST:PORT of the server that takes the mail")
-    sender: str | None = Field(None, alias="from", description="address that the mail comes from; default: its own")
+    smarthost: str | None = Field(None, description="HOST:PORT of the mail server")
+    sender: str | None = Field(None, alias="from", description="sender of the mail; default: the receiver's address")
     username: str | None = Field(None, min_length=1, description="account on that server")
     password_file: Path | None = Field(None, description="file on this machine with that account's password")
-    tls: bool = Field(True, description="whether mail waits for TLS; false: for a server that offers none")
+    tls: bool = Field(True, description="send mail only over TLS; false: for a server without TLS")
     webhook: str | None = Field(None, description="http(s) address that Alertmanager posts alerts to")
 
     @field_validator("email", "smarthost", "sender", "webhook")
@@ -45,30 +45,28 @@ class Receiver(Section):
         mail = [name for name in ("smarthost", "sender", "username", "password_file") if getattr(self, name)]
         mail += [] if self.tls else ["tls"]
         if bool(self.email) == bool(self.webhook):
-            raise ValueError("either `email` or `webhook`: write two receivers where both are wanted")
+            raise ValueError("either `email` or `webhook`: write two receivers to use both")
         if self.email and not self.smarthost:
-            raise ValueError(f"email {self.email} needs `smarthost: HOST:PORT`, the server that takes the mail")
+            raise ValueError(f"email {self.email} needs `smarthost: HOST:PORT`, the mail server")
         if self.webhook and mail:
             raise ValueError(f"webhook {self.webhook} goes without {', '.join(mail).replace('sender', 'from')}")
         if bool(self.username) != bool(self.password_file):
-            raise ValueError("`username` and `password_file` go together: give both or neither")
+            raise ValueError("`username` and `password_file`: set both or neither")
         return self
 
 
 class Monitoring(Section):
     """Prometheus, Alertmanager and Grafana on the head, exporters on every node."""
 
-    enabled: bool = Field(True, description="whether the cluster is watched")
+    enabled: bool = Field(True, description="whether the cluster has monitoring")
     grafana: Literal["auto", "on", "off"] = Field(
-        "auto", description="auto: Grafana where the head can get it; on: a deploy fails without it; off: none"
+        "auto", description="auto: Grafana if it can be downloaded; on: a deploy fails without it; off: no Grafana"
     )
-    grafana_image: str | None = Field(
-        None, description="image that Grafana's container is made of; default: a version that is pinned"
-    )
-    retention_time: str = Field("30d", description="how long series are kept: 12h, 30d, 8w or 1y")
-    retention_size: str = Field("10GB", description="disk of the head that they may take: 500MB, 10GB or 1TB")
+    grafana_image: str | None = Field(None, description="image of Grafana's container; default: a pinned version")
+    retention_time: str = Field("30d", description="how long metrics are kept: 12h, 30d, 8w or 1y")
+    retention_size: str = Field("10GB", description="disk of the head that metrics may use: 500MB, 10GB or 1TB")
     receivers: list[Receiver] = Field(
-        [], description="who is told of alerts: {email, smarthost, from, username, password_file, tls} or {webhook}"
+        [], description="receivers of alerts: {email, smarthost, from, username, password_file, tls} or {webhook}"
     )
 
     @field_validator("grafana", mode="before")

@@ -10,4 +10,4 @@ def expanded(key: str, path: Path) -> Path:
     try:
         return path.expanduser()
     except RuntimeError:
-        raise ConfigError([f"{key}: {path}: no user {path.parts[0][1:]!r}"], "write the directory out") from None
+        raise ConfigError([f"{key}: {path}: no user {path.parts[0][1:]!r}"], "write the whole path") from None

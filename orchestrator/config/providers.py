@@ -29,10 +29,12 @@ class Local(Section):
     cpus: float | None = Field(
         None,
         ge=LEAST_CPUS,
-        description="cores per node, at most; default: this machine's, shared evenly (less than one each is no limit)",
+        description="limit of cores per node; default: an equal share of this machine's, no limit if less than one",
     )
     memory: float | None = Field(
-        None, ge=LEAST_MEMORY, description="GiB per node; default: an equal share of 90 %, the head more"
+        None,
+        ge=LEAST_MEMORY,
+        description="GiB per node; default: an equal share of 90 % of this machine's, more for the head",
     )
     subnet: Subnet | None = Field(None, description="network of the nodes; default: the first free one")
     base_image: str = Field(DEBIAN_12, min_length=1, description="image that the trainer and node images are built on")
@@ -47,13 +49,13 @@ class OpenStack(Section):
     """Nodes that are servers of an OpenStack cloud. Credentials: clouds.yaml, or OS_* in the environment."""
 
     cloud: str | None = Field(None, description="entry of clouds.yaml; default: $OS_CLOUD, or OS_* in the environment")
-    image: str | None = Field(None, description="name of the servers' image; the newest of that name is taken")
+    image: str | None = Field(None, description="name of the servers' image; if several have it, the newest is used")
     flavor: str | None = Field(None, description="flavor of the servers")
-    head_flavor: str | None = Field(None, description="flavor of the head; default: that of the others")
+    head_flavor: str | None = Field(None, description="flavor of the head; default: the same as the other servers")
     gpus: int | None = Field(None, ge=0, le=16, description="GPUs per node; default: from the flavor's properties")
-    network: str | None = Field(None, description="name of an existing network; default: one is made, with a router")
-    subnet: Subnet = Field(Subnet("10.77.0.0/24"), description="addresses of the network that is made")
-    dns: list[str] = Field([], description="name servers of the network that is made; none: the cloud's own")
+    network: str | None = Field(None, description="name of an existing network; default: a new network with a router")
+    subnet: Subnet = Field(Subnet("10.77.0.0/24"), description="addresses of the new network")
+    dns: list[str] = Field([], description="name servers of the new network; none: those of the cloud")
     external_network: str | None = Field(
         None, description="network that floating IPs come from; default: the only external one"
     )
@@ -64,7 +66,9 @@ class OpenStack(Section):
     )
     volume_size: int | None = Field(None, ge=10, description="GiB of a volume to boot from; default: the flavor's disk")
     volume_type: str | None = Field(None, description="type of these volumes; default: the cloud's choice")
-    config_drive: bool = Field(False, description="hand the servers their settings on a disk, for lack of a service")
+    config_drive: bool = Field(
+        False, description="give servers their settings on a disk, for clouds without a metadata service"
+    )
 
     @field_validator("subnet")
     @classmethod
@@ -79,15 +83,17 @@ class Gcp(Section):
     zone: str | None = Field(None, description="zone of the instances, such as europe-west4-a")
     image: str = Field("debian-cloud/debian-12", description="image family as PROJECT/FAMILY, or PROJECT/IMAGE")
     machine_type: str = Field("n1-standard-8", description="machine type of the instances")
-    head_machine_type: str | None = Field(None, description="machine type of the head; default: that of the others")
+    head_machine_type: str | None = Field(
+        None, description="machine type of the head; default: the same as the other instances"
+    )
     accelerator: str | None = Field(None, description="GPU type, such as nvidia-tesla-t4; default: the machine type's")
     accelerators: int = Field(1, ge=1, le=16, description="GPUs of that type per node")
     disk_size: int = Field(50, ge=20, description="GiB of each boot disk")
     disk_type: str = Field("pd-balanced", description="type of the boot disks")
     spot: bool = Field(False, description="cheaper instances that Google may take back at any time")
-    compact: bool = Field(False, description="close to each other, where the machine type can be")
-    subnet: Subnet = Field(Subnet("10.77.0.0/24"), description="addresses of the network that is made")
-    iap: bool = Field(False, description="ssh from Google's Identity-Aware Proxy alone")
+    compact: bool = Field(False, description="place instances close to each other, if the machine type supports it")
+    subnet: Subnet = Field(Subnet("10.77.0.0/24"), description="addresses of the new network")
+    iap: bool = Field(False, description="allow ssh only from Google's Identity-Aware Proxy")
 
     @field_validator("subnet")
     @classmethod
@@ -98,10 +104,12 @@ class Gcp(Section):
 class Host(Section):
     """Machine reachable by ssh, written as USER@ADDRESS:PORT or with keys."""
 
-    address: str = Field(min_length=1, description="name or IPv4 address that ssh takes")
-    user: str | None = Field(None, description="account with sudo; default: what your ssh says")
+    address: str = Field(min_length=1, description="name or IPv4 address for ssh")
+    user: str | None = Field(None, description="account with sudo; default: from your ssh configuration")
     port: int = Field(22, ge=1, le=65535, description="port of its sshd")
-    private_address: str | None = Field(None, description="its IPv4 address among the hosts; default: the address")
+    private_address: str | None = Field(
+        None, description="IPv4 address by which the other hosts reach it; default: the address"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -115,13 +123,17 @@ class Host(Section):
 
 
 class Hosts(Section):
-    """Machines that one has already; the first is the head."""
+    """Machines that exist already; the first is the head."""
 
     addresses: list[Host] = Field(
         [], max_length=MAX_NODES, description="USER@ADDRESS:PORT of each; the first is the head"
     )
-    identity: Path | None = Field(None, description="private key for the first login; default: what your ssh uses")
-    jump: str | None = Field(None, description="USER@HOST:PORT that the hosts are reached through; default: none")
+    identity: Path | None = Field(
+        None, description="private key for the first login; default: from your ssh configuration"
+    )
+    jump: str | None = Field(
+        None, description="USER@HOST:PORT of a machine through which the hosts are reached; default: none"
+    )
     storage: Literal["nfs", "mounted"] = Field(
         "nfs",
         description="nfs: the head serves /shared to the others; mounted: every host has the same /shared already",
@@ -136,7 +148,7 @@ def roomy(subnet: Subnet) -> Subnet:
     """Return ``subnet``. Raise ValueError if it cannot hold the maximum number of nodes, or has special addresses."""
     special = next((kind for network, kind in SPECIAL.items() if subnet.overlaps(IPv4Network(network))), None)
     if special:
-        raise ValueError(f"{subnet} holds {special} addresses, which no node can have: write it like 10.77.0.0/24")
+        raise ValueError(f"{subnet} contains {special} addresses, which no node can have: write it like 10.77.0.0/24")
     if subnet.num_addresses < MAX_NODES + 16:
         raise ValueError("needs at least a /25")
     return subnet

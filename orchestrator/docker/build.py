@@ -129,9 +129,9 @@ class _Build:
         """Check the disk while the build is silent: apt-get, for one, waits for ever on a full disk."""
         free = _free(self.engine)
         if free is not None and free < FULL:
-            raise _disk_full(self.engine, "nothing is left for the image build")
+            raise _disk_full(self.engine, "no space is left for the image build")
         if silent > SILENT_SECONDS:
-            raise self._failure(f"nothing said for {silent:.0f} s")
+            raise self._failure(f"no output for {silent:.0f} s")
 
     def _failure(self, why: str) -> CommandFailed:
         return CommandFailed("build image", ["docker", "build", "."], why, list(self.tail), self.log)
@@ -143,7 +143,7 @@ def _free(engine: Engine) -> int | None:
 
 
 def _disk_full(engine: Engine, detail: str) -> PreflightError:
-    hint = "`docker system df` shows what holds the space, `docker system prune` frees what is unused"
+    hint = "`docker system df` shows what uses the space, `docker system prune` frees what is unused"
     return PreflightError(f"the disk of {engine.data_root} is full: {detail}", hint)
 
 
@@ -153,7 +153,7 @@ def substitute(base_image: str) -> str:
 
 
 def _base(engine: Engine, base_image: str, log: Path) -> str:
-    """Return the base image: a local one, else pulled, else made with mmdebstrap under a name of our own."""
+    """Return the base image: a local one, else pulled, else made with mmdebstrap under another name."""
     name = substitute(base_image)
     for local in (base_image, name):
         if engine.has_image(local):
@@ -162,7 +162,7 @@ def _base(engine: Engine, base_image: str, log: Path) -> str:
         if engine.pull(base_image):
             return base_image
         step.detail("no registry answers")
-    with progress.step(f"Making a base image with mmdebstrap in place of {base_image}"):
+    with progress.step(f"Building a base image with mmdebstrap instead of {base_image}"):
         _bootstrap(engine, base_image, name, log)
     return name
 
@@ -206,4 +206,4 @@ def archive(engine: Engine, tag: str, path: Path, on_bytes: Callable[[int], None
                 done += compressed.write(piece)
                 on_bytes(done)
     except OSError as error:
-        raise PreflightError(f"{error.filename or path}: {error.strerror}", f"make room in {path.parent}") from error
+        raise PreflightError(f"{error.filename or path}: {error.strerror}", f"free space in {path.parent}") from error

@@ -99,7 +99,7 @@ def own_inputs(dockerfile: Path) -> Iterator[tuple[str, Path]]:
 
 @contextmanager
 def context(dockerfile: Path | None = None) -> Iterator[IO[bytes]]:
-    """Create the build context as a tar archive: of a user's Dockerfile, else ours, with this machine's CA bundle."""
+    """Create the build context of a user's or the project's Dockerfile as a tar archive, with local CA certificates."""
     files = list(own_inputs(dockerfile) if dockerfile else inputs())
     with tempfile.TemporaryFile() as file:
         with tarfile.open(fileobj=file, mode="w") as archive:

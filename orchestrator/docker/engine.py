@@ -39,7 +39,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class Network:
-    """An IPv4 network of the engine; ``id`` is that of its deployment, "" for networks without our label."""
+    """An IPv4 network of the engine; ``id`` is that of its deployment, "" for networks without the project's label."""
 
     name: str
     id: str
@@ -209,9 +209,9 @@ class Engine:
             self.remove("container", name)
 
     def owned(self) -> list[Holding]:
-        """List every container, network and volume with our labels, of any cluster."""
+        """List every container, network and volume with the project's labels, of any cluster."""
         api, label = self.client.api, {"label": CLUSTER_LABEL}
-        with _asking("list what is ours", "ps"):
+        with _asking("list resources of this project", "ps"):
             containers = api.containers(all=True, filters=label)
             running = {c["Id"]: c["State"] == "running" and self._is_connected(c) for c in containers}
             networks = api.networks(filters=label)

@@ -42,7 +42,7 @@ def before_new_head(state_dir: StateDir, record: Record, variables: Mapping[str,
         (_pending(state_dir) or _unreadable(state_dir)) and _is_broken(state_dir, record, record.cluster)
     ):
         return
-    heals = f"{command('deploy', state_dir.name)} with the former settings keeps a head that works"
+    heals = f"{command('deploy', state_dir.name)} with the previous settings keeps the head"
     require_fetched(state_dir, record, "this deploy may replace the head, and /shared with it", heals, stop=False)
     save_series(state_dir, record)
 
@@ -76,7 +76,7 @@ def require_fetched(state_dir: StateDir, record: Record, what: str, remedy: str,
     if lost:
         reasons = [f"{run}: {reason}" for run, reason in lost.items()]
         count = f"{len(lost)} {'run is' if len(lost) == 1 else 'runs are'} not fetched"
-        gives_up = f"{command('teardown --discard-runs', state_dir.name)} gives these runs up"
+        gives_up = f"{command('teardown --discard-runs', state_dir.name)} gives up these runs"
         raise StateError("\n".join([f"{what}: {count}", *reasons]), f"{remedy}; {gives_up}")
 
 
@@ -123,7 +123,7 @@ def _retrying_session(stack: ExitStack, state_dir: StateDir, cluster: Cluster, s
             if time.monotonic() > until:
                 raise
             if not warned:
-                progress.note(f"{failed.message}\ntrying for another {seconds:.0f} s: it may have runs not fetched yet")
+                progress.note(f"{failed.message}\nretrying for {seconds:.0f} s: it may have runs not fetched yet")
             warned = True
             time.sleep(PAUSE_SECONDS)
 
@@ -172,12 +172,12 @@ def _is_saved(state_dir: StateDir, run: str) -> bool:
 
 def save_series(state_dir: StateDir, record: Record) -> None:
     """Save the series of each run that has none on this machine. A slow or missing Prometheus is not an error."""
-    with log_errors("series of runs could not be kept"):
+    with log_errors("metrics of runs could not be saved"):
         pending = [run for run in store.list_runs(state_dir) if not series.directory(state_dir, run).exists()]
         if not (pending and record.cluster and connection.is_enabled(record)):
             return
         with (
-            progress.step("Keeping series of runs") as step,
+            progress.step("Saving metrics of runs") as step,
             connection.connect(state_dir, record, record.cluster, ANSWER_SECONDS, SERIES_SECONDS) as (prometheus, _),
         ):
             has = series.list_runs(prometheus)

@@ -35,7 +35,7 @@ class Deployment:
 
 def deploy(config: Config) -> Deployment:
     """Deploy the cluster that ``config`` asks for, whatever part of it exists already."""
-    with progress.step("Checking what is asked for"):
+    with progress.step("Checking the settings"):
         pairing = plan.preflight(config)
     state_dir, provider = state.for_cluster(config.name), providers.get(config.provider)
     _print_costs(config, provider)
@@ -62,7 +62,7 @@ def _print_costs(config: Config, provider: Provider) -> None:
     items = prices.bill(provider.priced(config), config.prices)
     if items:
         wanted = ", ".join(f"{item.count} x {item.name}" for item in items)
-        progress.note(f"asked for: {wanted}: {prices.total(items, config.currency)}")
+        progress.note(f"to create: {wanted}: {prices.total(items, config.currency)}")
 
 
 def _draft(state_dir: StateDir, config: Config, provider: Provider, pairing: Pairing) -> Record:
@@ -96,7 +96,7 @@ def _unchanged(state_dir: StateDir, record: Record, variables: Mapping[str, Any]
     """
     provider = record.config["provider"]
     same_root = not terraform.has_root(provider) or terraform.is_current(state_dir, provider)
-    return same_root and record.settled and _of_nodes(variables) == _of_nodes(record.variables)
+    return same_root and record.is_applied and _of_nodes(variables) == _of_nodes(record.variables)
 
 
 def _of_nodes(variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,4 +139,4 @@ def _kept_variables(provider: Provider, record: Record) -> str:
         return ""
     names = ", ".join(map(str, resources))
     goes_on, removes = (command(word, record.config["name"]) for word in ("deploy", "teardown"))
-    return f"kept: {names}\n{goes_on} goes on from here, {removes} removes it"
+    return f"kept: {names}\n{goes_on} continues from here, {removes} removes them"

@@ -48,7 +48,7 @@ def _driver(record: Record) -> dict[str, Any]:
 
 
 def _found(key: str, path: Path | None) -> str:
-    """Return an absolute path, since Ansible resolves relative ones elsewhere; "" without a path."""
+    """Return an absolute path, since Ansible resolves relative ones from another directory; "" without a path."""
     return str(expanded(key, path).absolute()) if path else ""
 
 

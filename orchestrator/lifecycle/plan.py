@@ -70,12 +70,14 @@ def _pairing(config: Config, record: Record | None) -> Pairing:
 
 def _require_file(key: str, path: Path) -> None:
     if not expanded(key, path).is_file():
-        raise PreflightError(f"{key}: {path}: no such file", "NVIDIA's licensing portal has it: name where it is here")
+        raise PreflightError(
+            f"{key}: {path}: no such file", "download it from NVIDIA's licensing portal, and name its path"
+        )
 
 
 def plan(config: Config) -> Plan:
     """Plan a deploy without touching anything."""
-    with progress.step("Checking what is asked for"):
+    with progress.step("Checking the settings"):
         preflight(config)
     state_dir, provider = state.for_cluster(config.name), providers.get(config.provider)
     record = state.read(state_dir) or state.new_record(config.model_dump(mode="json"))

@@ -50,7 +50,7 @@ class Rollout:
                 rest = cluster.without(failed.reasons)
                 if cluster.head in failed.reasons or len(rest.nodes) < self.min_nodes:
                     raise
-                progress.note(f"going on without them: {failed.message}")
+                progress.note(f"continuing without these nodes: {failed.message}")
                 self.missing |= failed.reasons
                 cluster = rest
             else:
@@ -74,7 +74,7 @@ class Rollout:
         hosts = inventory(cluster, self.state_dir.key, self.state_dir.known_hosts, self.record.host_keys, values)
         mark = unchanged.fingerprint(hosts)
         with progress.step("Configuring nodes") as step:
-            if mark == self.record.fingerprint and unchanged.as_left(self.state_dir, cluster):
+            if mark == self.record.fingerprint and unchanged.are_nodes_unchanged(self.state_dir, cluster):
                 self.changed = dict.fromkeys(cluster.nodes, 0)
                 return
             self._note_configured("")

@@ -66,7 +66,7 @@ def teardown(name: str, wanted: Config | None = None, keep_metrics: bool = True,
 
 def _save_runs(state_dir: StateDir, record: Record, discard: bool) -> None:
     if not discard:
-        heals = f"{command('deploy', state_dir.name)} heals the head"
+        heals = f"{command('deploy', state_dir.name)} repairs the head"
         return archive.require_fetched(state_dir, record, "teardown would remove the only copy", heals, stop=True)
     lost = archive.fetch(state_dir, record, stop=True, seconds=0.0)
     archive.mark_lost(state_dir, lost)
@@ -80,7 +80,7 @@ def _mention_orphans(wanted: Config) -> None:
         resources = orphans(wanted)
         if resources:
             listed, removes = ", ".join(map(str, resources)), command("teardown --orphans", wanted.name)
-            progress.note(f"not of this state directory, and left alone: {listed}; {removes} removes them")
+            progress.note(f"not recorded in this state directory, and not removed: {listed}; {removes} removes them")
 
 
 def orphans(config: Config) -> list[Resource]:

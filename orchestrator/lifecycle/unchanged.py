@@ -10,7 +10,7 @@ from orchestrator import assets, ssh
 from orchestrator.cluster import Cluster
 from orchestrator.state import StateDir
 
-NOTE = "/var/lib/orchestrator/settled"  # `machine_state` of the role `machine`, which writes the file
+NOTE = "/var/lib/orchestrator/configured"  # `machine_state` of the role `machine`, which writes the file
 LARGE = 1 << 20  # bytes; larger files are compared by size and time only
 
 
@@ -35,13 +35,13 @@ def _content(path: Path) -> bytes:
     return f"{status.st_size} {status.st_mtime_ns}".encode() if status.st_size > LARGE else path.read_bytes()
 
 
-def as_left(state_dir: StateDir, cluster: Cluster) -> bool:
+def are_nodes_unchanged(state_dir: StateDir, cluster: Cluster) -> bool:
     """Return whether every node still has the files and runs the units that the last deploy noted."""
-    script = (assets.directory("ansible") / "roles/machine/files/as_left.sh").read_text()
+    script = (assets.directory("ansible") / "roles/machine/files/is_unchanged.sh").read_text()
 
     def ask(name: str) -> bool:
         with ssh.connect(state_dir, cluster, name) as session:
-            return session.run(["sudo", "sh", "-c", f"{script}\nas_left {NOTE}"]).exit_code == 0
+            return session.run(["sudo", "sh", "-c", f"{script}\nis_unchanged {NOTE}"]).exit_code == 0
 
     answers, silent = ssh.on_every_node(cluster, ask)
     return not silent and all(answers.values())

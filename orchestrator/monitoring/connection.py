@@ -86,4 +86,4 @@ def grafana_lack(state_dir: StateDir, record: Record, cluster: Cluster) -> str:
     except CommandFailed as error:
         error.hint = f"{command('status', cluster.name)} shows whether the head answers"
         raise
-    return "" if answer == THERE else answer or "no deploy has put it there"
+    return "" if answer == THERE else answer or "no deploy has installed it"

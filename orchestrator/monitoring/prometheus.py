@@ -58,7 +58,7 @@ class Series:
         """Return the number in the label "rank". Raises ContractError if there is none."""
         text = self.labels.get("rank", "")
         if not (text.isdecimal() and len(text) < 10):
-            raise ContractError(f"Prometheus has a series of rank {text[:50]!r}: somebody else may control it")
+            raise ContractError(f"Prometheus has a series of rank {text[:50]!r}: another program may control it")
         return int(text)
 
 
@@ -145,7 +145,7 @@ class Prometheus:
         """Return the server's clock, in unix seconds."""
         answer = self.query("vector(time())")
         if len(answer) != 1 or not 0 <= answer[0].value <= LATEST:
-            raise ContractError("Prometheus has no clock, or one that is wrong: somebody else may control it")
+            raise ContractError("the clock of Prometheus is missing or wrong: another program may control it")
         return answer[0].value
 
     def _ask(self, path: str, parameters: Mapping[str, Any], shape: type[Answered]) -> Answered:
@@ -154,11 +154,11 @@ class Prometheus:
             envelope = _Envelope.model_validate_json(content)
             if envelope.status == "error":
                 raise OrchestratorError(
-                    f"Prometheus refuses {parameters}: {envelope.error}", self._remedy("deploy", "heals")
+                    f"Prometheus refuses {parameters}: {envelope.error}", self._remedy("deploy", "repairs")
                 )
             return TypeAdapter(shape).validate_python(envelope.data)
         except ValidationError as error:
-            raise ContractError(f"Prometheus answers {code} with another shape: {bounded.problems(error)}") from error
+            raise ContractError(f"Prometheus answers {code} in an unknown form: {bounded.problems(error)}") from error
 
     def _get(self, url: str, parameters: Mapping[str, Any]) -> tuple[int, bytes]:
         """Return the HTTP status and the body."""

@@ -22,7 +22,7 @@ SCRAPE_SECONDS = 5.0
 MOST_POINTS = 10_000  # of a series: Prometheus refuses more than 11,000
 MOST_METRICS = 1_000  # of a run
 MOST_ROWS = 1_000_000  # of a file: long runs with many ranks are sampled more coarsely
-AROUND_SECONDS = 3600.0  # largest difference between the head's clock and ours
+AROUND_SECONDS = 3600.0  # largest difference between the clocks of the head and of this machine
 MARK = f"{PREFIX}progress_ratio"  # every rank exports it from start to end
 
 
@@ -70,7 +70,7 @@ def _metric(name: str) -> str:
     try:
         return TypeAdapter(MetricName).validate_python(name)
     except ValidationError:
-        raise ContractError(f"Prometheus has a metric called {name[:200]!r}: somebody else may control it") from None
+        raise ContractError(f"Prometheus has a metric called {name[:200]!r}: another program may control it") from None
 
 
 def _span(prometheus: Prometheus, run: Run, until: float) -> tuple[float, float]:
@@ -79,13 +79,13 @@ def _span(prometheus: Prometheus, run: Run, until: float) -> tuple[float, float]
     step = max(SCRAPE_SECONDS, (last - first) / MOST_POINTS)
     seen = prometheus.query_range(f'count({MARK}{{run="{run.id}"}})', first, last, step)
     if not seen:
-        hint = f"only what `train` starts has them, and no longer than monitoring.retention_time: {command('runs')}"
+        hint = f"only training runs have them, and not longer than monitoring.retention_time: {command('runs')}"
         raise StateError(f"Prometheus has no training series of run {run.id}", hint)
     return seen[0].samples[0][0] - step, seen[0].samples[-1][0] + step
 
 
 def save(state_dir: StateDir, prometheus: Prometheus, run: Run, ended: float | None) -> None:
-    """Store the series of a run beside its results, all or none of them.
+    """Store all series of a run, or none, with its results.
 
     Args:
         state_dir: State directory of the cluster.

@@ -38,7 +38,7 @@ def draw(results: Results, path: Path, top1: float | None = None) -> None:
     """
     plot.require(path, FORMATS)
     if not results.epochs:
-        raise StateError(f"run {results.run} has no epoch to draw", "it ended before its first one did")
+        raise StateError(f"run {results.run} has no epoch to draw", "it ended before its first epoch did")
     suffix, top1 = path.suffix.lower(), results.config.until_top1 if top1 is None else top1
     if suffix == ".html":
         svg = plot.rendered(picture(results, top1), ".svg").decode()

@@ -40,6 +40,7 @@ class Connection:
         slots: Ranks of a node.
         hierarchical: As in :class:`Topology`.
         points: Measured messages that ``link`` is fitted to; empty if it is named only.
+        cycle: Seconds between two rounds of Horovod's background thread in training; None as in ``link``.
     """
 
     link: Link
@@ -47,10 +48,12 @@ class Connection:
     slots: int = 1
     hierarchical: bool = False
     points: Sequence[Point] = ()
+    cycle: float | None = None
 
     def at(self, nodes: int) -> Topology:
         """Return the topology of ``nodes``."""
-        return Topology(nodes, self.slots, self.link, self.local, self.hierarchical)
+        link = self.link if self.cycle is None else replace(self.link, cycle=self.cycle)
+        return Topology(nodes, self.slots, link, self.local, self.hierarchical)
 
     @property
     def doubt(self) -> Doubt:

@@ -34,10 +34,11 @@ def link(points: Sequence[Point], cycle: float, load: float) -> Link:
     """
     usable = [point for point in points if point.ranks > 1]
     shortest = min(point.seconds for point in usable)
-    waited = min(cycle, 0.8 * shortest)
-    rows = [(_row(point), point.seconds - waited) for point in usable]
+    waited = cycle if shortest > cycle else 0.8 * shortest
+    rows = [([value / point.seconds for value in _row(point)], 1 - waited / point.seconds) for point in usable]
     alpha, small, large = _least_squares(rows)
-    return Link(alpha, large or small, small, cycle, _load(usable, load))
+    per_message, per_byte = _loads(usable, load)
+    return Link(alpha, large or small, small, cycle, per_byte, per_message)
 
 
 def resampled(points: Sequence[Point], fitted: Link, draw: random.Random) -> list[Point]:
@@ -55,35 +56,37 @@ def _row(point: Point) -> Row:
     return steps, part * (point.bytes - large), part * large
 
 
-def _load(points: Sequence[Point], otherwise: float) -> float:
-    """Return core-seconds per byte sent, from the largest message."""
-    measured = [point for point in points if point.cpu is not None and point.bytes > SMALL]
-    if not measured:
-        return otherwise
-    largest = max(measured, key=lambda point: point.bytes)
-    return (largest.cpu or 0.0) / (2 * (largest.ranks - 1) / largest.ranks * largest.bytes)
+def _loads(points: Sequence[Point], otherwise: float) -> tuple[float, float]:
+    """Return core-seconds per message, which the shortest messages show, and per byte sent, which the longest shows."""
+    used = [(point, point.cpu) for point in points if point.cpu is not None]
+    small = [cpu for point, cpu in used if point.bytes <= SMALL]
+    large = [(point.bytes, point, cpu) for point, cpu in used if point.bytes > SMALL]
+    if not small or not large:
+        return 0.0, otherwise
+    size, longest, cpu = max(large)
+    return min(small), max(0.0, cpu - min(small)) / (2 * (longest.ranks - 1) / longest.ranks * size)
 
 
-def _least_squares(rows: Sequence[tuple[Row, float]]) -> Row:
-    """Return the coefficients, none negative, with the least sum of squared relative errors."""
-    relative = [([value / seconds for value in row]) for row, seconds in rows]
+def _least_squares(rows: Sequence[tuple[Sequence[float], float]]) -> Row:
+    """Return the coefficients x, none negative, with the least sum of squares of row x - value."""
     best, chosen = float("inf"), (0.0, 0.0, 0.0)
     for used in (some for count in (1, 2, 3) for some in combinations(range(3), count)):
-        found = _solve([[row[index] for index in used] for row in relative])
+        found = _solve([([row[index] for index in used], value) for row, value in rows])
         if found is None or min(found) < 0:
             continue
-        values = dict(zip(used, found, strict=True))
-        error = sum((1 - sum(row[index] * value for index, value in values.items())) ** 2 for row in relative)
+        known = dict(zip(used, found, strict=True))
+        error = sum((value - sum(row[index] * x for index, x in known.items())) ** 2 for row, value in rows)
         if error < best:
-            best, chosen = error, (values.get(0, 0.0), values.get(1, 0.0), values.get(2, 0.0))
+            best, chosen = error, (known.get(0, 0.0), known.get(1, 0.0), known.get(2, 0.0))
     return chosen
 
 
-def _solve(rows: Sequence[Sequence[float]]) -> list[float] | None:
-    """Solve the normal equations of rows x = 1 by elimination; None if they have no single solution."""
-    size = len(rows[0])
+def _solve(rows: Sequence[tuple[Sequence[float], float]]) -> list[float] | None:
+    """Solve the normal equations of rows x = value by elimination; None if they have no single solution."""
+    size = len(rows[0][0])
     matrix = [
-        [*(sum(row[i] * row[j] for row in rows) for j in range(size)), sum(row[i] for row in rows)] for i in range(size)
+        [*(sum(row[i] * row[j] for row, _ in rows) for j in range(size)), sum(row[i] * value for row, value in rows)]
+        for i in range(size)
     ]
     for column in range(size):
         pivot = max(range(column, size), key=lambda row: abs(matrix[row][column]))

@@ -85,15 +85,22 @@ def from_step(
     return Node(batch, forward, backward, seconds - forward - backward, gradients, cores, (), tensors)
 
 
-def from_profile(profile: Profile) -> Node:
+def from_profile(profile: Profile, cores: float | None = None) -> Node:
     """Return the node that ran ``profile``: its steps, and its gradients where they were ready.
 
     When backpropagation began was not measured, and changes nothing but how long an evaluation takes.
+
+    Args:
+        profile: Profile of a run of one rank.
+        cores: Cores of a rank, which may be less than one; by default as many as it had threads.
+
+    Returns:
+        The node.
     """
     seconds = median(profile.steps)
     backward = BACKWARD * seconds
     gradients = tuple(Gradient(ready.bytes, max(0.0, 1 - ready.seconds / backward)) for ready in profile.gradients)
-    cores = None if profile.on_gpu else float(profile.threads)
+    cores = None if profile.on_gpu else cores or float(profile.threads)
     node = from_step(profile.batch, seconds, gradients, cores, profile.tensors)
     return replace(node, steps=tuple(sorted(profile.steps)))
 

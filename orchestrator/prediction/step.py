@@ -108,12 +108,13 @@ def _fused(message: Message, queue: deque[Message], ready: float) -> Message:
 def _cost(size: float, topology: Topology, options: Options, cores: float | None) -> tuple[float, float]:
     """Return the seconds of a message of ``size`` bytes in float32, and the seconds that it takes from computing."""
     if options.compression == "none":
-        return topology.seconds(size), topology.load(size, cores)
+        return topology.message(size, cores)
+    seconds, load = topology.message(size / 2, cores)
     if cores is None:
-        return topology.seconds(size / 2), topology.load(size / 2, cores)
+        return seconds, load
+    # An alltoall and an allgather: as many bytes as a ring of half the size, and half as much again of its latency.
     rounding = ROUND * size / cores
-    # An alltoall and an allgather: as many bytes as a ring of half the size, and twice what ranks say beforehand.
-    return topology.seconds(size / 2) + topology.seconds(0) / 2 + rounding, topology.load(size / 2, cores) + rounding
+    return seconds + topology.seconds(0) / 2 + rounding, load + rounding
 
 
 def _by_servers(node: Node, alone: float, topology: Topology, options: Options) -> Step:

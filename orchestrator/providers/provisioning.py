@@ -56,7 +56,7 @@ def _tolerable(record: Record, failed: terraform.NodesNotMade) -> dict[str, str]
     if head in failed.reasons:
         names = [f"{record.config['name']}-worker-{number}" for number in range(record.config["nodes"] - 1)]
         made = next(name for name in reversed(names) if name not in workers)
-        workers[made] = f"gave way to the head: {failed.reasons[head]}"
+        workers[made] = f"given up for the head: {failed.reasons[head]}"
     return workers
 
 
@@ -109,9 +109,9 @@ def require_free_name(config: Config, where: str, others: Sequence[str]) -> None
 def image_gone(config: Config, image: object) -> PreflightError:
     """Return the error for nodes to be made while the image of the existing nodes no longer exists."""
     return PreflightError(
-        f"{config.provider}.image: the {image!r} that the nodes were made of is gone: "
-        "new nodes would be of another, and all would be made anew",
-        f"{command('teardown', config.name)} first, or stay with the nodes that there are",
+        f"{config.provider}.image: the {image!r} that the nodes were created from is gone: "
+        "new nodes would need another image, and all nodes would be replaced",
+        f"{command('teardown', config.name)} first, or keep the number of nodes",
     )
 
 
@@ -124,7 +124,7 @@ def destroy(state_dir: StateDir, record: Record, on_line: OnLine) -> None:
         on_line: Receives lines of progress.
     """
     provider, settings = providers.of(record), resolved_config(record)
-    with log_errors("removing what Terraform does not know"):  # first: a stray node would hold the network
+    with log_errors("removing resources that Terraform does not record"):  # first: a stray node would hold the network
         provider.remove(settings, unrecorded.find(state_dir, record))
     try:
         terraform.destroy(state_dir, record.config["provider"], on_line)

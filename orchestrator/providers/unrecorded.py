@@ -9,7 +9,7 @@ from orchestrator.providers import Resource
 from orchestrator.state import Record, StateDir
 
 _REMADE = re.compile(r"-worker-\d+$|-grafana(-data)?$")
-REPLACED = "container"  # holds no data, and cannot be told from its successor, which has the same name
+REPLACED = "container"  # holds no data, and cannot be distinguished from its successor, which has the same name
 
 
 def find(state_dir: StateDir, record: Record) -> list[Resource]:
@@ -37,7 +37,7 @@ def _doubtful(state_dir: StateDir, record: Record, unrecorded: Sequence[Resource
     tainted = terraform.recorded(state_dir, record.config["provider"]).identities
     others = [one for one in unrecorded if not _REMADE.search(one.name) and one.identity not in tainted]
     has_copy = terraform.kept(state_dir)
-    if record.settled or has_copy is None:
+    if record.is_applied or has_copy is None:
         return others
     return [one for one in others if one.identity in has_copy.identities and one.kind != REPLACED]
 

@@ -82,7 +82,7 @@ def fitting_batch(train: Train, memory: int) -> int:
         needs = f"needs {(rank + image) / MEMORY_SHARE:.0f} MiB, and has {memory >> 20} MiB"
         raise ConfigError(
             [f"train.model: a rank of {train.model} at {size} pixels {needs}"],
-            "fewer nodes or slots, or a smaller --image-size; a --batch-size of your own is not checked",
+            "use fewer nodes or slots, or a smaller --image-size; a --batch-size that you set is not checked",
         )
     return fits
 

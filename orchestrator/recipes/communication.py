@@ -56,14 +56,14 @@ def require(exchange: Mapping[str, Any], controller: str, ranks: int, nodes: int
     number, what = (ranks, "ranks") if nodes is None else (nodes, "nodes with GPUs")
     problems = []
     if controller != "mpi":
-        problems.append(f"launch.controller: {controller}: Horovod has Adasum with mpi alone")
+        problems.append(f"launch.controller: {controller}: Horovod supports Adasum only with mpi")
     if number & (number - 1):
         problems.append(f"train.adasum: {number} {what}: Horovod's Adasum needs 1, 2, 4, 8 or another power of two")
     if exchange["compression"] == "bf16":
-        problems.append("train.compression: bf16: not with Adasum, which Horovod does in 32 bits or fp16")
+        problems.append("train.compression: bf16: not with Adasum, which Horovod computes in 32 bits or fp16")
     if exchange["gradient_predivide_factor"] != 1:
         factor = exchange["gradient_predivide_factor"]
-        problems.append(f"train.gradient_predivide_factor: {factor:g}: not with Adasum, which takes no mean")
+        problems.append(f"train.gradient_predivide_factor: {factor:g}: not with Adasum, which computes no mean")
     if problems:
         fewer = 1 << (number.bit_length() - 1)
         raise ConfigError(problems, f"--no-adasum, or --controller mpi on {fewer} {what} without the others")

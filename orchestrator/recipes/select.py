@@ -43,7 +43,7 @@ def _misfits(train: Train, model: str, dataset: str) -> list[str]:
     if table != bool(has.get("table")):
         others = ", ".join(name for name in models() if bool(card(name).get("table")) != table)
         learns, are = ("tables", "images") if table else ("images", "a table")
-        return [f"train.model: {model} learns from {learns}, {dataset} is {are}: take {others}"]
+        return [f"train.model: {model} needs {learns}, {dataset} is {are}: use {others}"]
     return _wrong_shape(train, has, _merged(train, model, dataset)) or _too_small(train, model, dataset)
 
 

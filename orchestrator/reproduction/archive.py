@@ -85,6 +85,8 @@ def unpacked(path: Path) -> Iterator[Path]:
 
 def _require_whole(directory: Path) -> None:
     """Compare every file with its checksum. Raises Unreadable."""
+    if not (directory / SUMS).is_file():
+        raise Unreadable(SUMS, f"is no exported run: it has no {SUMS}")
     lines = bounded.read_text(directory / SUMS).splitlines()
     wanted = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
     found = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}

@@ -8,8 +8,8 @@ from orchestrator.config import documents
 from orchestrator.reproduction.exported import Exported
 
 OF_TRAIN = (
-    *("epochs", "steps", "until", "batch_size", "learning_rate", "seed", "precision", "backward_passes_per_step"),
-    *("compression", "gradient_predivide_factor"),
+    *("engine", "epochs", "steps", "until", "batch_size", "learning_rate", "seed", "precision"),
+    *("backward_passes_per_step", "compression", "gradient_predivide_factor"),
 )
 README = """{title}
 

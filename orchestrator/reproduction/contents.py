@@ -18,7 +18,7 @@ from orchestrator.schema import TrainConfig, bounded
 from orchestrator.schema.bounded import Unreadable
 from orchestrator.state import Record, StateDir
 
-SUMMED = r'cd "$0" && find . -type f -printf "%P\0" | sort -z | xargs -0r sha256sum --'
+SUMMED = r'cd "$0" && find . -type f -printf "%P\0" | LC_ALL=C sort -z | xargs -0r sha256sum --'
 ANSWER_SECONDS = 15.0  # until Prometheus answers
 
 

@@ -13,10 +13,10 @@ SHORTEST = 6  # characters: shorter values occur by chance
 NAMES = re.compile(r"passw|secret|token|api_?key|access_?key|private_?key|credential", re.IGNORECASE)
 # Name and password, or a token, of an address; of others than web sites only with a password, for `git@` is none.
 USER = re.compile(
-    rb"(?P<web>https?://)(?P<user>[^/\s@'\"<>]+)@|(?P<other>\w[\w+.-]*://)(?P<both>[^/\s@:'\"<>]*:[^/\s@'\"<>]+)@"
+    rb"(?P<web>https?://)(?P<user>[^/\s@'\"<>]+)@|(?P<other>\b\w[\w+.-]{1,20}://)(?P<both>[^/\s@:'\"<>]*:[^/\s@'\"<>]+)@"
 )
 QUERY = re.compile(
-    rb"(?P<name>[?&](?:[\w-]*token|(?:api_?)?key|sig|signature|password)=)(?P<value>[^&\s'\"<>]+)", re.IGNORECASE
+    rb"(?P<name>[?&](?:[\w-]{0,20}token|(?:api_?)?key|sig|signature|password)=)(?P<value>[^&\s'\"<>]+)", re.IGNORECASE
 )
 
 

@@ -21,17 +21,15 @@ from orchestrator.schema.bounded import shown
 from orchestrator.state import StateDir
 
 AS_BEFORE = ("np", "controller", "cycle_time", "fusion_threshold", "autotune")
-OF_SCRIPT = ("launcher",)
 CUT_SHORT = ("max-time", "terminated")
 VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,63}")
 
 
-def launch_options(old: Exported) -> dict[str, Any]:
+def options(old: Exported) -> dict[str, Any]:
     """Return the options with which the run was launched, by key of cluster.yaml."""
-    names = AS_BEFORE if old.config else (*AS_BEFORE, *OF_SCRIPT)
-    options = {f"launch.{name}": getattr(old.run, name) for name in names}
-    servers = {"launch.parameter_servers": old.run.parameter_servers or None}
-    return options if old.config else {**options, **servers}
+    before = {f"launch.{name}": getattr(old.run, name) for name in AS_BEFORE}
+    before["launch.parameter_servers"] = old.run.parameter_servers or None
+    return before | ({"train.engine": old.config.engine} if old.config else {"launch.launcher": old.run.launcher})
 
 
 def settings(old: Exported) -> TrainConfig:
@@ -110,7 +108,7 @@ def run_script(
         NodesFailed: A node is not healthy, or the head does not answer.
         StateError: Another run is active or starting.
     """
-    _require_variables(old, environment.values)
+    require_variables(old, environment.values)
     wanted = requirements.of_file(packages) if packages else versions(old)
     return jobs.start_source(state_dir, cluster, digest, config, source(old), environment, wanted)
 
@@ -125,7 +123,7 @@ def versions(old: Exported) -> Requirements | None:
     return Requirements("the archive", asked=lines, lines=lines) if lines else None
 
 
-def _require_variables(old: Exported, values: Mapping[str, str]) -> None:
+def require_variables(old: Exported, values: Mapping[str, str]) -> None:
     missing = [name for name in old.provenance.variables if name not in values]
     if missing:
         remedy = "give each by --env NAME, or all by --env-file FILE"

@@ -27,7 +27,7 @@ TIMEOUT, DOWNLOAD_SECONDS = 20.0, 3600.0  # seconds without a byte; seconds for 
 STALE_SECONDS = 3600.0
 SHARD_BYTES = 128 << 20  # long enough to be read at a disk's full speed, and to be worth a file of its own
 
-REMEDY = "`orchestrator datasets` says where its files are from; get this one again, or name another --data DIR"
+REMEDY = "`orchestrator datasets` lists the source of its files; download this one again, or name another --data DIR"
 # `python -m` would import modules from the user's working directory; -P of Python 3.11 prevents it in the same way.
 SAFE = "import sys; sys.path[:] = filter(None, sys.path); import runpy; runpy.run_module({!r}, run_name='__main__')"
 FORMATS = ("-c", SAFE.format("orchestrator.trainer.data.inspect_dataset"))
@@ -126,7 +126,7 @@ def download(dataset: str, on_progress: Callable[[str], None]) -> Path:
     """Return the cache directory of ``dataset``; download and check published files that are missing from it."""
     entry = datasets()[dataset]
     if "files" not in entry:
-        raise ConfigError([f"train.data: {dataset} cannot be downloaded without {entry['needs']}: name its directory"])
+        raise ConfigError([f"train.data: {dataset} cannot be downloaded without {entry['needs']}: pass its directory"])
     directory = state.cache() / "datasets" / dataset
     for name, checksum in entry["files"].items():
         if not (directory / name).exists():
@@ -192,7 +192,7 @@ def upload(head: Session, data: FoundDataset, on_progress: Callable[[str], None]
         return target
     unfinished = _clear(head, data)
     _require_space(head, data.dataset, data.size)
-    head.must("make room for data", ["mkdir", "-p", unfinished])
+    head.must("free space for data", ["mkdir", "-p", unfinished])
     total = len(data.files)
     files = {name: data.directory / name for name in data.files}
     try:
@@ -239,7 +239,7 @@ def require_space_for_records(head: Session, data: FoundDataset) -> None:
 def _clear(head: Session, data: FoundDataset) -> str:
     """Remove what an interrupted copy of the data set left; return the directory to copy to."""
     unfinished = f"{data.remote}.unfinished"
-    head.must("make room for data", ["rm", "-rf", unfinished])
+    head.must("free space for data", ["rm", "-rf", unfinished])
     return unfinished
 
 
@@ -249,4 +249,4 @@ def _require_space(head: Session, what: str, size: int) -> None:
     free = int(listing.split()[-1])
     if size + MIN_SHARED_FREE > free:
         room = f"{what} has {size / 2**30:.1f} GiB, {SHARED} on the nodes has {free / 2**30:.1f} GiB free"
-        raise ConfigError([f"train.data: {room}, of which runs keep {MIN_SHARED_FREE >> 30}"])
+        raise ConfigError([f"train.data: {room}, of which {MIN_SHARED_FREE >> 30}"])

@@ -52,7 +52,7 @@ def sizes(head: Session, run: Run, files: Sequence[str], trees: Sequence[str]) -
             sizes_by_file[names[path]] += int(size)
     except (KeyError, ValueError) as error:
         raise ContractError(
-            f"{head.node} lists other files of run {run.id} than were asked for: {line[:200]!r}"
+            f"{head.node} lists files of run {run.id} that were not requested: {line[:200]!r}"
         ) from error
     return dict(sizes_by_file)
 
@@ -92,7 +92,7 @@ def _require_space(run: Run, size: int, target: Path) -> None:
     free = shutil.disk_usage(target).free
     if size + FREE_BYTES > free:
         what = f"run {run.id} left {size / 2**30:.1f} GiB, and {target.parent} has {free / 2**30:.1f} GiB free"
-        raise StateError(what, f"make room here, or remove files in {run.directory}/output on the head")
+        raise StateError(what, f"free space on this machine, or remove files in {run.directory}/output on the head")
 
 
 def _fetch_end_of_log(head: Session, run: Run, most: int, target: Path) -> None:

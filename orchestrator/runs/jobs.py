@@ -1,6 +1,6 @@
 """Kinds of runs: the trainer, data preparation, data staging, and user scripts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,14 @@ SOURCE = "src"
 SHARDED = ("imagenet",)  # data sets that are larger than memory
 
 
-def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) -> Run:
+def train(
+    state_dir: StateDir,
+    cluster: Cluster,
+    digest: str,
+    config: Config,
+    planned: Callable[[Run], None] | None = None,
+    environment: UserEnvironment | None = None,
+) -> Run:
     """Start a training run; all input is checked before anything runs.
 
     Args:
@@ -45,6 +52,8 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
         cluster: Deployed cluster.
         digest: Digest of the trainer image that the nodes must have.
         config: Configuration with the sections train and launch.
+        planned: Called with the run before it starts, to write its name down.
+        environment: Variables for the ranks.
 
     Returns:
         The run, started.
@@ -74,11 +83,13 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
         options = controller.choose(state_dir, cluster, digest, options)
     run = control.plan(cluster, options, f"{config.train.model}-{dataset}", nodes)
     run = run.model_copy(update=engines.of_run(options))
+    if planned:
+        planned(run)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         remote = (datasets.prepared(head, data_files) or _uploaded(head, data_files)) if data_files else None
         resolved = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
         resolved = engines.resolved(config.train, resolved)
-        run = _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved)
+        run = _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved, environment)
     if config.train.engine == "ours":
         predictions.save_of_run(state_dir, cluster, run, resolved)
     if data_files:
@@ -87,7 +98,13 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
 
 
 def resume(
-    state_dir: StateDir, cluster: Cluster, digest: str, config: Config, old: Run, limits: Mapping[str, Any]
+    state_dir: StateDir,
+    cluster: Cluster,
+    digest: str,
+    config: Config,
+    old: Run,
+    limits: Mapping[str, Any],
+    environment: UserEnvironment | None = None,
 ) -> Run:
     """Start a run that continues the training run ``old`` with its settings.
 
@@ -98,6 +115,7 @@ def resume(
         config: Used only for launch options, and for the local data set if the cluster no longer has it.
         old: Training run to continue.
         limits: New ``epochs``, ``steps``, ``until`` or ``max_time`` (seconds), as in TrainConfig; may be empty.
+        environment: Variables for the ranks; those of ``old`` are not kept.
 
     Returns:
         The run, started.
@@ -116,7 +134,8 @@ def resume(
     run = control.plan(cluster, launch, old.kind, control.check_nodes(state_dir, cluster, digest, launch))
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         _upload_again(head, settings, config.train.data, old, cluster.name)
-        run = _start_trainer(state_dir, cluster, head, run, "train", resolved.model_copy(update={"run": run.id}))
+        resolved = resolved.model_copy(update={"run": run.id})
+        run = _start_trainer(state_dir, cluster, head, run, "train", resolved, environment)
     checksums.keep_same(state_dir, old, run)
     return run
 
@@ -128,7 +147,7 @@ def repeat(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, s
         state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         digest: Digest of the trainer image that the nodes must have.
-        config: Configuration with the section launch, and the directory of the data in train.
+        config: Configuration with the section launch, and engine and directory of the data in train.
         settings: Settings of the run.
 
     Returns:
@@ -139,15 +158,17 @@ def repeat(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, s
         NodesFailed: A node is not healthy, or the head does not answer.
         StateError: Another run is active or starting.
     """
-    _require_exchange(settings.model_dump(), cluster, config.launch)
+    options = engines.launch_options(config.train, config.launch)
+    _require_exchange(settings.model_dump(), cluster, options)
     with progress.step(f"Checking data set {settings.dataset}") as step:
         data_files = datasets.find(settings.dataset, config.train.data, step.detail)
-    nodes = control.check_nodes(state_dir, cluster, digest, config.launch)
-    run = control.plan(cluster, config.launch, f"{settings.model}-{settings.dataset}", nodes)
+    nodes = control.check_nodes(state_dir, cluster, digest, options)
+    run = control.plan(cluster, options, f"{settings.model}-{settings.dataset}", nodes)
+    run = run.model_copy(update=engines.of_run(options))
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         remote = (datasets.prepared(head, data_files) or _uploaded(head, data_files)) if data_files else None
         resolved = settings.model_copy(update={"run": run.id, "data": remote, "threads": run.threads})
-        run = _start_trainer(state_dir, cluster, head, run, "train", resolved)
+        run = _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved)
     if data_files:
         checksums.keep(state_dir, run, data_files)
     return run
@@ -172,11 +193,18 @@ def _require_exchange(exchange: Mapping[str, Any], cluster: Cluster, launch: Lau
 
 
 def _start_trainer(
-    state_dir: StateDir, cluster: Cluster, head: Session, run: Run, program: str, resolved: BaseModel
+    state_dir: StateDir,
+    cluster: Cluster,
+    head: Session,
+    run: Run,
+    program: str,
+    resolved: BaseModel,
+    environment: UserEnvironment | None = None,
 ) -> Run:
     """Start the trainer program ``program`` with its configuration."""
     run = run.model_copy(update={"command": [PYTHON, "-m", f"orchestrator.trainer.{program}", run.directory]})
-    control.start(state_dir, cluster, head, run, {}, {"config.json": resolved.model_dump_json(indent=2) + "\n"})
+    settings = {"config.json": resolved.model_dump_json(indent=2) + "\n"}
+    control.start(state_dir, cluster, head, run, {}, settings, environment.values if environment else None)
     return run
 
 

@@ -57,7 +57,7 @@ def remove(state_dir: StateDir, head: Session, name: str | None) -> list[Overlay
         overlays = list_overlays(head)
         chosen = [overlay for overlay in overlays if name is None or overlay.hash.startswith(name)]
         if name is not None and len(chosen) != 1:
-            what = "several packages begin so" if chosen else "no such packages"
+            what = "several hashes begin with it" if chosen else "no such packages"
             listing = f"{command('packages', state_dir.name)} lists them"
             raise ConfigError([f"packages: {shown(name)}: {what}"], listing)
         _require_unused(state_dir, head, {f"{DIRECTORY}/{overlay.hash}" for overlay in chosen})

@@ -75,7 +75,7 @@ def _sent_and_installed(
     try:
         if requirements.files:
             step.detail(f"sending {len(requirements.files)} files")
-            head.must("make room for packages", ["mkdir", "-p", directory])
+            head.must("free space for packages", ["mkdir", "-p", directory])
             head.send(requirements.files, directory)
         return _install(head, _request(hashes, requirements, directory), step)
     finally:
@@ -110,7 +110,7 @@ def _install(head: Session, request: PackagesRequest, step: progress.Step) -> Ov
             if message.overlay:
                 return message.overlay
             step.detail(message.say or "")
-    raise ContractError(f"{head.node} says nothing of the packages", "run it again")
+    raise ContractError(f"{head.node} does not report the packages", "run it again")
 
 
 def _error(problem: PackagesProblem, request: PackagesRequest, argv: Sequence[str]) -> Exception:
@@ -122,7 +122,7 @@ def _error(problem: PackagesProblem, request: PackagesRequest, argv: Sequence[st
         hint = "on a cluster without internet, `run --wheels DIR` sends packages from this machine"
         return PreflightError(f"the head cannot reach the package index:{said}", hint)
     if problem.kind == "missing":
-        where = "no wheel of --wheels is" if request.wheels else "the package index has nothing that is"
+        where = "--wheels has no wheel that is" if request.wheels else "the package index has nothing that is"
         return ConfigError([f"{request.source}: {problem.package}: {where} right for the image's Python:{said}"])
     return CommandFailed("install packages", ["pip", "install"], f"asked for by {request.source}", problem.lines)
 

@@ -15,6 +15,7 @@ from orchestrator.prediction import fit, kinds, node
 from orchestrator.prediction.connection import Connection
 from orchestrator.prediction.fit import Point
 from orchestrator.prediction.forecast import forecast
+from orchestrator.prediction.node import Node
 from orchestrator.prediction.review import Reviewed
 from orchestrator.prediction.review import review as compared
 from orchestrator.prediction.step import Options, carried
@@ -76,14 +77,17 @@ def connection(state_dir: StateDir, slots: int, controller: str = "gloo") -> tup
         if run.kind == KIND and controller in ("auto", run.controller):
             result = _read(state_dir.runs / run.id / MEASURED, CheckResult)
             if result and result.size > 1 and result.sizes:
-                return _connection(run, result, slots), f"run {run.id}: check of {result.size} ranks"
+                text = f"run {run.id}: check of {result.size} ranks"
+                return _connection(run, result, slots, cycle(state_dir)), text
     return None
 
 
-def _connection(run: Run, result: CheckResult, slots: int) -> Connection:
+def _connection(run: Run, result: CheckResult, slots: int, trained: float | None) -> Connection:
+    """Return the connection that a check measured; ``trained`` is the cycle of training runs, if it is known."""
     points = [Point(result.size, m.bytes, m.latency_seconds, m.cpu_seconds) for m in result.sizes]
-    cycle = (CYCLE_TIME if run.cycle_time is None else run.cycle_time) / 1e3
-    return Connection(fit.link(points, cycle, kinds.CPU_LOAD), kinds.LOOPBACK, slots, points=points)
+    checked = (CYCLE_TIME if run.cycle_time is None else run.cycle_time) / 1e3
+    link = fit.link(points, checked, kinds.CPU_LOAD)
+    return Connection(link, kinds.LOOPBACK, slots, points=points, cycle=checked if trained is None else trained)
 
 
 def save_of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainConfig) -> None:
@@ -91,12 +95,41 @@ def save_of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainCo
     found = profile(state_dir, Wanted(config.model, config.image_size, config.batch_size, config.precision))
     known = connection(state_dir, max(each.slots for each in cluster.rank_nodes.values()), run.controller)
     if found and known and run.np > 1 and not config.adasum:
-        predicted(found, *known, run.np, config).write(state_dir.runs / run.id / PREDICTION)
+        one = node.from_profile(found, cores(cluster))
+        predicted(found, one, *known, run.np, config).write(state_dir.runs / run.id / PREDICTION)
 
 
-def predicted(found: Profile, connected: Connection, link: str, ranks: int, config: TrainConfig) -> Predicted:
-    """Predict a run of ``ranks``, which fill one node after the other."""
-    one, slots = node.from_profile(found), min(connected.slots, ranks)
+def cores(cluster: Cluster) -> float:
+    """Return the cores of a rank, on the node with the fewest; a local node may have a part of one."""
+    return min(each.cpus / each.slots for each in cluster.rank_nodes.values())
+
+
+def cycle(state_dir: StateDir) -> float | None:
+    """Return the seconds of Horovod's cycle in the newest run of several ranks; None if no such run was fetched."""
+    for run in reversed(store.list_runs(state_dir)):
+        found = _read(state_dir.runs / run.id / RESULTS, Results)
+        if found and found.communication and found.world.size > 1:
+            return found.communication.cycle_time / 1e3
+    return None
+
+
+def predicted(
+    found: Profile, one: Node, connected: Connection, link: str, ranks: int, config: TrainConfig
+) -> Predicted:
+    """Predict a run.
+
+    Args:
+        found: Profile of a run of one rank.
+        one: The node of that profile.
+        connected: Connection of the ranks.
+        link: What the connection is known from.
+        ranks: Number of ranks, which fill one node after the other.
+        config: Configuration of the run.
+
+    Returns:
+        The prediction.
+    """
+    slots = min(connected.slots, ranks)
     connected, options = replace(connected, slots=slots), Options(passes=config.backward_passes_per_step)
     nodes = -(-ranks // slots)
     kind = carried(config.compression, found.precision, one, connected.at(nodes), options)

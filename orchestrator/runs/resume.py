@@ -16,15 +16,15 @@ from orchestrator.state import StateDir
 
 # Kinds of runs without checkpoints, and the command that starts each of them.
 WITHOUT = {"script": "run", "check": "check", "prepare": "data prepare", "stage": "data stage"}
-MORE = "--epochs or --steps asks for more than it has made"
+MORE = "pass more --epochs or --steps than it has made"
 
 
 def require_training(old: Run, cluster: str) -> None:
     """Raise StateError if ``old`` is not a training run, which alone has checkpoints."""
     kind = old.kind.partition("-")[0]
     if kind in WITHOUT:
-        remedy = f"{command(WITHOUT[kind], cluster)} starts it anew"
-        raise StateError(f"run {old.id} is a {kind}: only what `train` started can be resumed", remedy)
+        remedy = f"{command(WITHOUT[kind], cluster)} starts a new one"
+        raise StateError(f"run {old.id} is a {kind}: only runs of `train` can be resumed", remedy)
 
 
 def ranks(old: Run, asked: int | None, cluster: Cluster) -> int:
@@ -63,7 +63,7 @@ def read(state_dir: StateDir, head: Session, old: Run) -> tuple[TrainConfig, Che
         ContractError: A file on the head is not valid.
     """
     if control.get_state(state_dir, head, old).state == "running":
-        raise StateError(f"run {old.id} is still going on", f"{command(f'stop {old.id}', state_dir.name)} stops it")
+        raise StateError(f"run {old.id} is still running", f"{command(f'stop {old.id}', state_dir.name)} stops it")
     index = store.checkpoints_there(head, old) or _brought_back(state_dir, head, old)
     path = f"{old.directory}/config.json"
     settings = head.must("read the run's settings", ["cat", path])
@@ -79,7 +79,7 @@ def _brought_back(state_dir: StateDir, head: Session, old: Run) -> Checkpoints:
     present = store.checkpoints_there(head, old)
     if not present or not present.entries:
         raise StateError(
-            f"run {old.id} has no checkpoint", f"{command('train', state_dir.name)} with its options starts it anew"
+            f"run {old.id} has no checkpoint", f"{command('train', state_dir.name)} with its options starts a new one"
         )
     return present
 
@@ -97,12 +97,14 @@ def require_same(old: Run, settings: TrainConfig, data: FoundDataset, cluster: s
         StateError: It is another data set, or the shards that ``old`` trained on are gone.
     """
     if settings.data not in (data.remote, data.records):
-        what = f"run {old.id} trained on {settings.data}, which the cluster has no more"
+        what = f"run {old.id} trained on {settings.data}, which the cluster no longer has"
         again = command(f"train --resume {old.id} --data DIR", cluster)
-        raise StateError(f"{what}, and {data.directory} holds another", f"{again} names the directory it came from")
+        raise StateError(f"{what}, and {data.directory} holds another", f"{again} names the directory of that data set")
     if settings.data != data.remote:
         again = command(f"data prepare {data.dataset} --data {data.directory}", cluster)
-        raise StateError(f"run {old.id} trained on shards which the cluster has no more", f"{again} makes them again")
+        raise StateError(
+            f"run {old.id} trained on shards which the cluster no longer has", f"{again} writes them again"
+        )
 
 
 def resumed_config(
@@ -165,10 +167,12 @@ def choose_checkpoint(index: Checkpoints, old: Run, np: int, cluster: str) -> Ch
     whole = [kept for kept in index.entries if kept.whole]
     if not whole:
         again = command(f"train --resume {old.id} --np {newest.world}", cluster)
-        what = f"run {old.id} stopped within its first epoch, from where {np} ranks cannot go on: it had {newest.world}"
+        what = f"run {old.id} stopped within its first epoch, which only {newest.world} ranks can continue, not {np}"
         raise StateError(what, f"{again}, on as many slots")
     was = f"{np} ranks instead of {whole[-1].world}"
-    progress.note(f"{was}: goes on from the end of epoch {whole[-1].epoch}, and not bit for bit as it would have")
+    progress.note(
+        f"{was}: continues from the end of epoch {whole[-1].epoch}; weights will differ from an uninterrupted run"
+    )
     return whole[-1]
 
 

@@ -149,7 +149,9 @@ class _Survey:
         self.size += path.stat().st_size
         if self.size > MOST:
             more = f"run: {self.directory} holds more than {MOST >> 20} MiB"
-            raise ConfigError([f"{more}: list what the script does not need in {IGNORE}, or give it its own directory"])
+            raise ConfigError(
+                [f"{more}: list files that the script does not need in {IGNORE}, or move it to its own directory"]
+            )
 
 
 def _is_private(name: str) -> bool:

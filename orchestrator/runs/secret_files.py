@@ -42,7 +42,7 @@ def found(path: Path) -> str:
     """Return why the regular file ``path`` holds credentials, "" if it does not. Raises OSError."""
     name = path.name.lower()
     if SSH_KEY.fullmatch(name) or any(fnmatch(name, pattern) for pattern in NAMES):
-        return "files of this name hold credentials"
+        return "files of this name contain credentials"
     with path.open("rb") as file:
         content = file.read(SCANNED_BYTES)
     for what, patterns in CONTENTS.items():

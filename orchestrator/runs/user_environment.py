@@ -93,8 +93,8 @@ def _parsed(setting: str, literal: bool) -> tuple[str, str]:
     name = name if literal else name.rstrip()
     _require_name(name)
     if not given and name not in os.environ:
-        known = f"{name} is not set here: export it, or give {name}=VALUE"
-        raise ValueError(known if literal else "there is no =, and no variable of that name is set here")
+        known = f"{name} is not set in your environment: export it, or give {name}=VALUE"
+        raise ValueError(known if literal else "there is no =, and your environment has no variable of that name")
     value = os.environ[name] if not given else text if literal else _unquoted(text)
     if "\0" in value or len(os.fsencode(f"{name}={value}")) >= ENTRY_BYTES:
         raise ValueError(f"{name}: a value has less than {ENTRY_BYTES >> 10} KiB, and no zero byte")

@@ -166,7 +166,8 @@ class Checkpoint(File):
     """Content of a checkpoint's checkpoint.json: the state of the run. ``epochs`` are all evaluated epochs of the run.
 
     ``trained`` is the result of training ``epoch``, None within the epoch.
-    ``precision`` and ``compression`` are what "auto" resolved to; a run that resumes keeps them.
+    ``precision``, ``compression`` and ``convolutions`` are what "auto", or None, resolved to; a run that resumes keeps
+    them.
     """
 
     epoch: int
@@ -174,5 +175,6 @@ class Checkpoint(File):
     world: int
     precision: Precision = "auto"
     compression: Compression = "none"
+    convolutions: dict[str, str] | None = None
     trained: Trained | None
     epochs: list[Epoch]

@@ -56,6 +56,8 @@ class TrainConfig(File):
     ``max_time`` and ``checkpoint_every`` are in seconds. ``resume`` is the checkpoint that the run resumes from, a
     directory of another run: ``RUN/checkpoints/NAME``.
     ``precision`` "auto" selects the precision that is faster on every rank's device; results.json records the choice.
+    ``convolutions`` names the implementations of each convolution's result and of the gradients of its inputs and
+    weights, by its geometry (``trainer/models/convolution``); None measures them.
     With ``xla``, XLA compiles the forward and backward passes.
 
     A step is one update of the weights. In each step, each of ``world`` ranks computes ``backward_passes_per_step``
@@ -122,6 +124,7 @@ class TrainConfig(File):
     xla: bool = False
     backward_passes_per_step: int = 1
     compression: Compression = "none"
+    convolutions: dict[str, str] | None = None
     gradient_predivide_factor: float = 1.0
     adasum: bool = False
     threads: int

@@ -66,6 +66,6 @@ def read(path: Path, kind: type[Kept]) -> Kept | None:
         return None
     except Unreadable as error:
         if isinstance(error, Inaccessible):
-            raise StateError(f"{path} cannot be read: {error.reason}", "make it readable for you") from error
+            raise StateError(f"{path} cannot be read: {error.reason}", "make it readable for your account") from error
         problem = f"{path} cannot be read: {path.name} holds no password"  # the reason may contain the password
         raise StateError(problem, "remove it: a deploy makes another") from error

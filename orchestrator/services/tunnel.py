@@ -58,7 +58,7 @@ def _bound(wanted: int | None, usual: int) -> socket.socket:
             reason = error.strerror
         else:
             return probe
-    raise ConfigError([f"--port: {wanted}: {reason}"], "choose another, or none")
+    raise ConfigError([f"--port: {wanted}: {reason}"], "choose another, or leave the option out")
 
 
 def client_command(state_dir: StateDir, cluster: Cluster, ports: Mapping[int, int]) -> list[str]:
@@ -113,7 +113,7 @@ def _await_answer(cluster: Cluster, service: Service, port: int, tunnel: Backgro
     while not _answers(port, service.path):
         lines = tunnel(LOOK_SECONDS)
         if time.monotonic() > deadline:
-            reason = "; ".join([f"nothing within {seconds:.0f} s", *lines[-1:]])
+            reason = "; ".join([f"no answer within {seconds:.0f} s", *lines[-1:]])
             why = f"`sudo journalctl --unit {service.unit}` on the head says why: {command('ssh', cluster.name)}"
             raise NodesFailed(f"{service.name} does not answer", {cluster.head: reason}, why)
 

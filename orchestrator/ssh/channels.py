@@ -57,7 +57,7 @@ def command(client: paramiko.SSHClient, argv: Sequence[str], timeout: float | No
 def bounded(node: str, file: Readable) -> bytes:
     """Read all of ``file``. Raises ContractError if the node gives too much."""
     if len(found := file.read(ANSWER_BYTES + 1)) > ANSWER_BYTES:
-        raise ContractError(f"{node} gives more than {ANSWER_BYTES >> 20} MiB of answer")
+        raise ContractError(f"{node} sends more than {ANSWER_BYTES >> 20} MiB of answer")
     return found
 
 

@@ -92,7 +92,7 @@ def _wanted(member: tarfile.TarInfo, limits: Mapping[str, int]) -> str:
         for wanted in (f"{name}/" if member.isdir() else name, *trees):
             if wanted in limits:
                 return wanted
-    raise Refused(f"{_shown(name)}, which was not asked for")
+    raise Refused(f"{_shown(name)}, which was not requested")
 
 
 def _size(member: tarfile.TarInfo) -> int:

@@ -88,7 +88,7 @@ class Session:
             while piece := channel.recv(transfer.WINDOW):
                 limit -= len(piece)
                 if limit < 0:
-                    raise ContractError(f"{self.node} sends more than was asked for: {step}")
+                    raise ContractError(f"{self.node} sends more than was requested: {step}")
                 yield piece
             channels.require_success(self.node, step, argv, channel)
 
@@ -137,7 +137,7 @@ class Session:
                 transfer.Input(channel).write(text.encode())
             while line := output.readline(LINE_BYTES + 1):
                 if len(line) > LINE_BYTES:
-                    raise ContractError(f"{self.node} gives a line of more than {LINE_BYTES >> 20} MiB")
+                    raise ContractError(f"{self.node} sends a line of more than {LINE_BYTES >> 20} MiB")
                 yield line.decode(errors="replace")
             channels.require_success(self.node, step, argv, channel)
 
@@ -190,7 +190,9 @@ class Session:
             try:
                 left_out = receive.unpack(pipe, limits, target)
             except receive.Refused as error:
-                raise ContractError(f"{self.node} sends {error}", "nothing of it was kept: who controls it?") from None
+                raise ContractError(
+                    f"{self.node} sends {error}", "its answer was discarded: check who controls the node"
+                ) from None
             except tarfile.ReadError as error:
                 damage = str(error)
             channels.require_success(self.node, "fetch files", argv, channel, FILE_CHANGED)  # tar says why it is cut

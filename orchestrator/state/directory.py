@@ -85,7 +85,9 @@ def _base(variable: str, usual: str) -> Path:
         problem = "no home directory: HOME is not set, and this user has no entry in /etc/passwd"
         raise ConfigError([problem], f"set HOME, or {variable} to a directory of yours") from None
     except UnicodeEncodeError:
-        raise ConfigError([f"{os.fsencode(base)!r}: not UTF-8"], f"set {variable} to a directory that is") from None
+        raise ConfigError(
+            [f"{os.fsencode(base)!r}: not UTF-8"], f"set {variable} to a directory of your account"
+        ) from None
     return base
 
 

@@ -51,7 +51,7 @@ class Record(BaseModel):
         return {"applied": values.get("variables", {}), **values} if isinstance(values, dict) else values
 
     @property
-    def settled(self) -> bool:
+    def is_applied(self) -> bool:
         """Tell whether the nodes were created with ``variables``, and no later deploy has tried others."""
         return self.variables == self.applied
 
@@ -87,7 +87,7 @@ def read(state_dir: StateDir) -> Record | None:
 def repair(state_dir: StateDir) -> str:
     """Return the remedy for a damaged state.json."""
     removes = command("teardown --orphans", state_dir.name)
-    return f"restore it from a copy; or move it away, and {removes} removes what the cluster has on its provider"
+    return f"restore it from a copy; or move it away, and {removes} removes the resources of the cluster"
 
 
 def _unusable(record: Record) -> Iterator[str]:

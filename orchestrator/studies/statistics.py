@@ -57,6 +57,11 @@ class Estimate(NamedTuple):
         """Return the estimate of the value times a positive constant."""
         return Estimate(self.value * factor, self.interval and self.interval.scaled(factor), self.n)
 
+    def reciprocal(self) -> "Estimate":
+        """Return the estimate of 1 / value, of positive values."""
+        ends = self.interval and Interval(1 / self.interval.high, 1 / self.interval.low)
+        return Estimate(1 / self.value, ends, self.n)
+
 
 def median(values: Sequence[float]) -> Estimate | None:
     """Return the median with an interval between order statistics; None without values.

@@ -42,7 +42,9 @@ def check_version() -> None:
         answer = process.run("ask Terraform's version", [path, "version", "-json"], env=_environment())
         version = str(json.loads(answer)["terraform_version"])
     except (CommandFailed, ValueError, KeyError, TypeError) as error:
-        raise PreflightError(f"{path} does not say its version: {error}", f"install {oldest} or newer there") from error
+        raise PreflightError(
+            f"{path} does not print its version: {error}", f"install {oldest} or newer there"
+        ) from error
     if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < OLDEST:
         raise PreflightError(f"{path} is version {version}, {oldest} is needed", f"install {oldest} or newer")
 

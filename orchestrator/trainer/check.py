@@ -103,7 +103,7 @@ def _seconds(work: Callable[[], None]) -> float:
 def _measure_step(clock: Clock, largest_side: int) -> tuple[int, float]:
     """Return side and seconds of a step on the slowest rank: the minimum of several, since background load varies."""
     left = check_size.SECONDS - clock.seconds()
-    say(f"measuring a step that computes while its gradients travel, for up to {left:.1f} s")
+    say(f"measuring a step that computes while its gradients are sent, for up to {left:.1f} s")
     side, first = check_size.grow(_step_seconds, left / check_size.STEPS, largest_side)
     say(f"{_describe_step(side)}: {first:.3f} s")
     steps = [first]

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import models
-from orchestrator.trainer.autotune import compression, cycle_time
+from orchestrator.trainer.autotune import compression, convolutions, cycle_time
 from orchestrator.trainer.autotune import precision as autotune_precision
 from orchestrator.trainer.comm import allreduce, compressed
 from orchestrator.trainer.data import batches, local_copy
@@ -142,6 +142,8 @@ def build(config: TrainConfig) -> Trainer:
         sys.exit(f"{train_split.size} training images for {hvd.size()} ranks: use --np {most} or fewer")
     batch = min(config.batch_size, share // passes) * passes
     model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    choices = convolutions.choose(config, model, batch // passes)
+    config = config.model_copy(update={"convolutions": choices})
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)
     compressed.broadcast_variables([v.value for v in [*model.variables, *optimizer.variables]])

@@ -28,9 +28,9 @@ PLAYBOOK = """
 - hosts: localhost
   gather_facts: false
   tasks:
-    - ansible.builtin.debug: {msg: "{{ groups['settled'] | default([]) | to_json }}"}
+    - ansible.builtin.debug: {msg: "{{ groups['configured'] | default([]) | to_json }}"}
     - ansible.builtin.debug: {msg: "{{ hostvars['demo-head'].machine_found | to_json }}"}
-- hosts: unsettled
+- hosts: unconfigured
   gather_facts: false
   tasks:
     - ansible.builtin.import_role: {name: machine, tasks_from: remember}
@@ -61,15 +61,15 @@ def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         inventory["all"]["vars"] |= settings
         said: Said = ansible("ansible-playbook", "-i", written(tmp_path, inventory), str(playbook))
         assert said.code == 0, said.text
-        settled, found = (json.loads(json.loads(f'"{text}"')) for text in SAID.findall(said.text))
-        return sorted(settled), found  # nodes join a group as they answer
+        configured, found = (json.loads(json.loads(f'"{text}"')) for text in SAID.findall(said.text))
+        return sorted(configured), found  # nodes join a group as they answer
 
     return run
 
 
 def test_machine_is_unchanged_once_recorded(deploy: Deploy) -> None:
-    settled, found = deploy()
-    assert settled == []
+    configured, found = deploy()
+    assert configured == []
     release = platform.freedesktop_os_release()
     assert (found["system"], found["kernel"]) == (f"{release['ID']} {release['VERSION_ID']}", platform.release())
     assert found["resolves"] == (socket.gethostname() in Path("/etc/hosts").read_text().split())

@@ -54,6 +54,12 @@ def test_a_step_is_profiled_by_operation(tmp_path: Path) -> None:
     assert "Conv2DBackpropFilter" in table
 
 
+def test_a_step_is_compared_with_the_least_possible_one(tmp_path: Path) -> None:
+    table = bench(tmp_path, "bench.roofline", "resnet20", "--batch", "2", "--precision", "float32")
+    assert "at the least, ours" in table
+    assert "| 3x3, 16 to 16, 32x32 | 6 |" in table
+
+
 def test_the_waiting_times_of_commands_are_measured(tmp_path: Path) -> None:
     table = bench(tmp_path, "bench", "--rounds", "1", "--only", "again", "scale", "--nodes", "2")
     assert "second deploy, nothing to do" in table

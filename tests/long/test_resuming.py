@@ -32,7 +32,7 @@ def in_run(run: str, command: str) -> str:
 
 def test_a_run_of_which_a_rank_was_killed_goes_on_bit_for_bit(cli: Cli, site: Site, trained: Any) -> None:
     run = cli(*TRAIN, *site.extent, "--detach").stdout.strip()
-    assert "is still going on" in cli("train", "--resume", run, code=1).stderr
+    assert "is still running" in cli("train", "--resume", run, code=1).stderr
     wait_for("the first epoch", lambda: "epoch-0001" in in_run(run, "ls checkpoints"), 120)
     cli("ssh", WORKER, "--", "pkill", "-KILL", "-f", "[o]rchestrator.trainer.train")
     wait_for("its end", lambda: cli.json("runs")[-1]["state"] == "failed")

@@ -32,7 +32,7 @@ def test_a_run_whose_steps_wait_for_data_is_input_bound() -> None:
     found = explained((190, 300, 10), (190, 290, 20))
     assert (found.bound, round(found.share, 3)) == ("input", 0.38)
     assert str(found).startswith("input-bound: 38 % of the step waits for data. To try: more cores per rank (each has ")
-    assert "not a larger --batch-size" in found.advice[-1]
+    assert "a larger --batch-size does not help" in found.advice[-1]
 
 
 def test_a_run_whose_ranks_are_alike_and_wait_for_gradients_is_network_bound() -> None:
@@ -44,7 +44,7 @@ def test_a_run_whose_ranks_are_alike_and_wait_for_gradients_is_network_bound() -
 def test_a_run_that_computes_is_as_it_should_be() -> None:
     found = explained((5, 450, 45), (5, 455, 40))
     assert (found.bound, round(found.share, 3)) == ("compute", 0.905)
-    assert found.finding == "compute-bound: 90 % of the step computes, as it should be"
+    assert found.finding == "compute-bound: 90 % of the step is spent computing, the best case"
 
 
 def test_a_run_on_one_rank_waits_for_nobody() -> None:
@@ -160,8 +160,8 @@ def test_every_option_and_command_that_is_advised_is_there() -> None:
     ("path", "said"),
     [
         ("/shared/data/imagenet-1", "`orchestrator data prepare`, then `orchestrator data stage`"),
-        ("/shared/data/imagenet-1-records", "where cores are idle `orchestrator data stage`"),
-        ("/var/lib/orchestrator/data/imagenet-1-records", "faster disks where cores are idle"),
+        ("/shared/data/imagenet-1-records", "if cores are idle, `orchestrator data stage`"),
+        ("/var/lib/orchestrator/data/imagenet-1-records", "faster disks, if cores are idle"),
     ],
 )
 def test_who_waits_for_images_is_told_what_brings_them_nearer(path: str, said: str) -> None:

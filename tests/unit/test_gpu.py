@@ -92,7 +92,7 @@ def test_a_gpu_that_only_the_other_framework_can_use_names_that(
 ) -> None:
     with pytest.raises(PreflightError) as caught:
         resolve(name, framework=framework)
-    assert f"`framework: {other}`, which runs there" in caught.value.hint
+    assert f"`framework: {other}`, which supports them" in caught.value.hint
     assert usable in caught.value.hint
     assert resolve(name, framework=other).accelerator == "gpu"
 
@@ -101,8 +101,8 @@ def test_no_gpu_has_an_image_of_both_frameworks() -> None:
     with pytest.raises(PreflightError, match=r"CUDA 12 and PyTorch 2\.15 CUDA 13") as caught:
         resolve("nvidia-tesla-t4", framework="both")
     assert caught.value.hint == (
-        "`framework: tensorflow`, which runs there, or `framework: pytorch`, which runs there,"
-        " or `gpu.driver: none` to leave them alone"
+        "`framework: tensorflow`, which supports them, or `framework: pytorch`, which supports them,"
+        " or `gpu.driver: none` to use no GPUs"
     )
     assert resolve("nvidia-tesla-t4", framework="both", driver="none") == resolve(None)
 

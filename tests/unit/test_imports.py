@@ -24,7 +24,7 @@ LAYERS = [
     {"ssh", "terraform", "lock"},
     {"state"},
     {"docker", "recipes", "gpu", "prediction"},
-    {"config", "cluster", "process", "bottleneck"},
+    {"config", "cluster", "process", "bottleneck", "busy"},
     {"schema", "progress"},
     {"errors", "assets", "layout", "termination", "untrusted_files"},
 ]

@@ -96,8 +96,8 @@ def test_a_lock_that_is_waited_for_too_long_is_an_error_that_names_its_holder(tm
     path = tmp_path / "new" / "lock"
     with (
         lock.waited(path, "packs", 0.0),
-        pytest.raises(StateError, match="another command that packs does not end") as caught,
+        pytest.raises(StateError, match="another command that packs has not ended") as caught,
         lock.waited(path, "packs", 0.2),
     ):
         pass
-    assert caught.value.hint == f"`fuser {path}` shows it: end it"
+    assert caught.value.hint == f"`fuser {path}` shows its process: end it"

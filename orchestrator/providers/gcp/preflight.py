@@ -32,7 +32,7 @@ def _project(site: Site) -> None:
     if site.google.find(f"projects/{site.project}") is None:
         raise PreflightError(
             f"gcp.project: there is no project {site.project!r}, or not for you",
-            "`gcloud projects list` names yours",
+            "`gcloud projects list` lists yours",
         )
 
 
@@ -79,7 +79,7 @@ def _no_same_names(site: Site) -> None:
     taken = [item["name"] for item in there if item["name"] in site.names and item["name"] not in known]
     if taken:
         raise PreflightError(
-            f"zone {site.wanted.zone} has instances of these names that are not ours: {', '.join(taken)}",
+            f"zone {site.wanted.zone} has instances of these names that are not this cluster's: {', '.join(taken)}",
             "choose another name with --cluster",
         )
 

@@ -24,7 +24,7 @@ class Site:
         self.before: dict[str, Any] = record.variables.get("gcp", {}) if record else {}
         project = self.wanted.project or self.before.get("project") or self.google.project
         if not project:
-            raise PreflightError("gcp.project: none is named, and the credentials are of none", "set gcp.project")
+            raise PreflightError("gcp.project: not set, and the credentials belong to no project", "set gcp.project")
         self.project = str(project)
         self._machines: dict[str, Document] = {}
 
@@ -90,7 +90,7 @@ class Site:
             key = "gcp.head_machine_type" if role == "head" and self.wanted.head_machine_type else "gcp.machine_type"
             raise PreflightError(
                 f"{key}: zone {self.wanted.zone} has no machine type {name!r}",
-                f"`gcloud compute machine-types list --zones {self.wanted.zone}` names those that it has",
+                f"`gcloud compute machine-types list --zones {self.wanted.zone}` lists those that it has",
             )
         return self._machines.setdefault(name, machine)
 
@@ -135,7 +135,7 @@ class Site:
         if document is None:
             raise PreflightError(
                 f"gcp.image: project {project or self.project!r} has neither a family nor an image {name!r}",
-                "`gcloud compute images list` names them; write PROJECT/FAMILY",
+                "`gcloud compute images list` lists them; write PROJECT/FAMILY",
             )
         return document
 

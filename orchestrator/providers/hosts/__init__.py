@@ -96,7 +96,7 @@ def provision(
     """
     host_set, name = HostSet.model_validate(record.variables["hosts"]), record.config["name"]
     if host_set.leaving:
-        on_line(f"giving back {', '.join(map(str, host_set.leaving))}")
+        on_line(f"releasing {', '.join(map(str, host_set.leaving))}")
         adoption.release(state_dir, record.id, host_set, adoption.marked_machines(host_set.leaving, record.id), on_line)
     missing = {machine.name: machine.problem for machine in host_set.machines if machine.problem}
     sound = [machine for machine in host_set.machines if not machine.problem]

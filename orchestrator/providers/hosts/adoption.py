@@ -136,11 +136,11 @@ def release(
     machines = [machine for machine, answers in ours.items() if answers]
     reasons = {machine.name: "it does not answer" for machine, answers in ours.items() if not answers}
     if machines:
-        with log_errors("undoing what was configured"), _temporary_state_dir(state_dir) as aside:
+        with log_errors("removing the configuration"), _temporary_state_dir(state_dir) as aside:
             _unconfigure(aside, deployment, host_set, machines, on_line)
         reasons |= _on_every_machine(machines, lambda m: _as_root(m, "release.sh", id=deployment))
     for name, reason in reasons.items():
-        progress.note(f"{name} keeps what we put there: {reason}")
+        progress.note(f"{name} still has what the deploy installed: {reason}")
 
 
 @contextmanager
@@ -187,4 +187,4 @@ def _unconfigure(
             groups |= {"head": {"hosts": {}}, "workers": {"hosts": {name: {} for name in cluster.nodes}}}
         runner.remove(aside, known, on_line)
     if refused:
-        raise NodesFailed("left as they are configured", refused)
+        raise NodesFailed("their configuration stays", refused)

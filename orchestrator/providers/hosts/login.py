@@ -95,7 +95,7 @@ def run(login: Login, script: str, root: bool = False, seconds: float = SECONDS,
 
     Args:
         login: The login.
-        script: File beside this module.
+        script: File in the directory of this module.
         root: Whether to run it by sudo.
         seconds: Time limit.
         **variables: Variables of the script.

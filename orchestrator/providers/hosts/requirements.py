@@ -41,9 +41,9 @@ Findings = Iterator[tuple[str, str]]
 
 def _unreachable(one: SurveyedHost) -> PreflightError:
     by_hand = f"`{shlex.join(['ssh', *one.login.words, 'true'])}`"
-    remedy = f"{by_hand} must work without a question: see to its address, your key (hosts.identity) and its firewall"
+    remedy = f"{by_hand} must work without a prompt: check its address, your key (hosts.identity) and its firewall"
     if "Host key verification failed" in one.reason:
-        remedy = f"{by_hand}, by hand, shows its host key and asks whether it is the right one"
+        remedy = f"{by_hand}, typed in a terminal, shows its host key and asks you to confirm it"
     return PreflightError(f"hosts.addresses: {one.login} cannot be reached: {one.reason}", remedy)
 
 
@@ -56,8 +56,8 @@ def _connection(one: SurveyedHost) -> Findings:
     port = one.facts and one.facts.listens_on
     if one.resolved and port and port != one.resolved.port:
         yield (
-            f"port {one.resolved.port} leads to its port {port}, and among themselves hosts do not see the former",
-            "set hosts.jump to a machine that sees all of them at their own ports",
+            f"port {one.resolved.port} leads to its port {port}, but the other hosts can only use the latter",
+            "set hosts.jump to a machine that reaches every host at its own port",
         )
 
 
@@ -96,13 +96,13 @@ def _mark(one: SurveyedHost, facts: Facts, ours: str) -> Findings:
         name = facts.mark_cluster
         yield (
             f"it is a node of cluster {name!r} (deployment {facts.mark_id}, by {facts.mark_by})",
-            f"{command('teardown', name)} where that was deployed; where its state is lost, "
+            f"{command('teardown', name)} on the machine that deployed it; if its state is lost, "
             f"{command('teardown --orphans', name)}",
         )
 
 
 def _address(one: SurveyedHost, facts: Facts) -> Findings:
-    remedy = "set `private_address` of the host to the IPv4 address that the others see it at"
+    remedy = "set `private_address` of the host to the IPv4 address by which the other hosts reach it"
     try:
         IPv4Address(one.address)
     except ValueError:
@@ -118,7 +118,10 @@ def _content(one: SurveyedHost, facts: Facts, config: Config, ours: str) -> Find
     if config.hosts.storage == "mounted" and facts.shared is None:
         yield "it has no /shared", "mount the same directory there on every host, or leave hosts.storage out"
     if config.hosts.storage == "nfs" and facts.shared and not adopted:
-        yield "its /shared is not empty", "move that away; where it is the same on every host, hosts.storage: mounted"
+        yield (
+            "its /shared is not empty",
+            "move its contents away; or set hosts.storage: mounted if every host has the same /shared",
+        )
     if config.hosts.trainer == "installed" and not facts.trainer:
         yield "it has no /opt/orchestrator/bin/python", "leave hosts.trainer out: then it is installed"
 
@@ -137,5 +140,9 @@ def conflicts(seen: Sequence[SurveyedHost]) -> list[PreflightError]:
             errors.append(PreflightError(message, "leave one of them out"))
         elif (other := addresses.setdefault(one.address, one)) is not one:
             message = f"hosts.addresses: {other.login} and {one.login} have the same private address {one.address}"
-            errors.append(PreflightError(message, "set `private_address` of both to what the others see them at"))
+            errors.append(
+                PreflightError(
+                    message, "set `private_address` of both to the addresses by which the other hosts reach them"
+                )
+            )
     return errors

@@ -128,7 +128,7 @@ def survey_host(way: Login) -> Facts:
     try:
         return Facts.model_validate(answer)
     except ValueError as error:
-        raise Unreachable(f"its shell gives no facts: {' '.join(str(answer).split())}") from error
+        raise Unreachable(f"its shell does not print facts: {' '.join(str(answer).split())}") from error
 
 
 def account_id(seen: list[SurveyedHost]) -> tuple[int, int]:
@@ -153,6 +153,6 @@ def account_id(seen: list[SurveyedHost]) -> tuple[int, int]:
         hosts = ", ".join(name for name, f in facts.items() if name not in has and f.ids & {uid, gid})
         raise PreflightError(
             f"hosts.addresses: {uid}:{gid} is account {ACCOUNT} on {next(iter(has))} and another on {hosts}",
-            "give that other account another number",
+            "give the other account another number",
         )
     return uid, gid

@@ -128,5 +128,7 @@ def _volumes(site: Site) -> None:
 def _states(site: Site) -> None:
     for name, server in site.servers.items():
         if server.status in STUCK:
-            hint = f"`openstack server {STUCK[server.status]} {server.key}`, or delete the server: it is then made anew"
-            raise PreflightError(f"server {name} is {server.status}: Terraform does not go on with that", hint)
+            hint = (
+                f"`openstack server {STUCK[server.status]} {server.key}`, or delete the server, and it is created again"
+            )
+            raise PreflightError(f"server {name} is {server.status}: Terraform cannot continue with it", hint)

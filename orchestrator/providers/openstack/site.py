@@ -114,8 +114,8 @@ class Site:
             names = ", ".join(sorted(network.name for network in known))
             raise PreflightError(f"openstack.external_network: there are several: {names}", "name one of them")
         if self.wanted.floating_ip:
-            hint = "with openstack.network and openstack.floating_ip: false none is needed"
-            raise PreflightError("openstack.external_network: this project sees none", hint)
+            hint = "none is needed with openstack.network and openstack.floating_ip: false"
+            raise PreflightError("openstack.external_network: this project has access to none", hint)
         return None
 
 
@@ -147,6 +147,6 @@ def find_one(key: str, kind: str, name: str, things: Sequence[Thing]) -> Thing:
 def listed(kind: str, names: Sequence[str]) -> str:
     """Return the existing names as a hint, at most LISTED of them."""
     if not names:
-        return f"this project sees no {kind} at all"
+        return f"this project has access to no {kind}"
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return f"there are {', '.join(names[:LISTED])}{more}" if len(names) > 1 else f"there is {names[0]}"

@@ -24,7 +24,7 @@ def choose(options: Launch, source: Source) -> Launch:
         raise ConfigError([problem], "--launcher tensorflow starts parameter servers")
     if options.launcher == "tensorflow" and needed.parameter_servers and not options.parameter_servers:
         problem = "launch.parameter_servers: missing: the script uses ParameterServerStrategy"
-        raise ConfigError([problem], "--parameter-servers 1 starts one beside the workers")
+        raise ConfigError([problem], "--parameter-servers 1 starts one in addition to the workers")
     return options
 
 

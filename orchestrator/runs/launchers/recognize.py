@@ -34,7 +34,7 @@ class Needed(NamedTuple):
 
 
 def needed(source: Source) -> Needed:
-    """Recognize the launcher that a script needs, from the script and the files beside it that it imports.
+    """Recognize the launcher that a script needs, from the script and the files of its directory that it imports.
 
     A program that is not Python's may start anything, and a script that imports none of these needs nothing.
     """

@@ -93,7 +93,9 @@ class _Download:
         """Return the local directory ``name``. Raises ConfigError if a link here leads out of the target."""
         path = self.root / name
         if path.resolve() != self.root.resolve() / name:
-            raise ConfigError([f"{path}: is a link, and nothing is written through it"], "remove it, or copy elsewhere")
+            raise ConfigError(
+                [f"{path}: is a link, and files are not written through links"], "remove it, or copy to another path"
+            )
         return path
 
     def _require_space(self, files: dict[str, Entry]) -> None:
@@ -121,7 +123,7 @@ class _Download:
         part.replace(target)
 
     def _verified(self, path: str, file: BinaryIO, entry: Entry) -> "tuple[int, hashlib._Hash]":
-        """Return the size and the SHA-256 of what is there of the file, 0 if it is not the node's."""
+        """Return the size and the SHA-256 of the partial file; the size is 0 if its bytes differ from the node's."""
         size = os.fstat(file.fileno()).st_size
         if 0 < size <= entry.size:
             digest = hashed(file, size)

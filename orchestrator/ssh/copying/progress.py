@@ -39,7 +39,7 @@ class Copied:
 
 @dataclass
 class Progress:
-    """State of a copy that goes on after its connection broke: ``done`` has the files that are in place."""
+    """State of a copy that continues after its connection broke: ``done`` has the files that are in place."""
 
     detail: Callable[[str], None]
     copied: Copied = field(default_factory=Copied)
@@ -88,6 +88,6 @@ def persist(
             failures = failures + 1 if progress.copied.sent == sent else 1
             sent = progress.copied.sent
             if failures > len(PAUSES):
-                hint = "the same command goes on where this one stopped"
+                hint = "run the same command again to continue"
                 raise NodesFailed("the copy is not complete", {node: str(error)}, hint) from error
         time.sleep(PAUSES[failures - 1])

@@ -74,7 +74,7 @@ def on_node(session: Session, path: str) -> Tree:
 
     Raises:
         ConfigError: There is no such path.
-        ContractError: The node lists names that lead elsewhere.
+        ContractError: The node lists names that lead out of the tree.
     """
     if session.run(["test", "-e", path]).exit_code:
         raise ConfigError([f"{session.node}:{path}: no such file or directory"])

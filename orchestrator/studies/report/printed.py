@@ -40,8 +40,19 @@ def place(number: Published, without: frozenset[str] = frozenset()) -> Place:
 
 def name(number: Published) -> str:
     """Return cell and column in words."""
-    words = [f"{value} {key}" if key in ACROSS else str(value) for key, value in number.cell.items()]
-    return ", ".join([*words, number.column] if number.column else words)
+    cell = cell_name(number)
+    return f"{cell}, {number.column}" if number.column else cell
+
+
+def cell_name(number: Published) -> str:
+    """Return the cell in words."""
+    return ", ".join(_value(key, value) for key, value in number.cell.items())
+
+
+def _value(key: str, value: object) -> str:
+    if key in ACROSS:
+        return f"{value} {key.removesuffix('s') if value == 1 else key}"
+    return f"{key} {value}" if isinstance(value, (int, float)) else str(value)
 
 
 def decimals(number: Published) -> int:

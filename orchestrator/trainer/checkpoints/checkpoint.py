@@ -36,7 +36,7 @@ from orchestrator.trainer.results import say
 from orchestrator.trainer.stopping import StopControl
 
 STATE_FILE, RANKS_FILE, CHECKPOINT_FILE = "state", "ranks.npz", "checkpoint.json"
-AUTO_KEYS = ("precision", "compression")  # choices for "auto" that a resumed run keeps
+AUTO_KEYS = ("precision", "compression", "convolutions")  # choices for "auto" or None that a resumed run keeps
 Arrays = dict[str, np.ndarray]
 
 
@@ -75,6 +75,7 @@ class CheckpointManager:
             world=hvd.size(),
             precision=trainer.config.precision,
             compression=trainer.config.compression,
+            convolutions=trainer.config.convolutions,
             trained=trained,
             epochs=self.epochs,
         )
@@ -123,7 +124,7 @@ class CheckpointManager:
         trainer, same_world = self.trainer, point.world == hvd.size()
         if not same_world and point.trained is None:
             raise ValueError(
-                f"it is within an epoch and has {point.world} ranks, this run has {hvd.size()}: use --np {point.world}"
+                f"{point.world} ranks wrote it within an epoch, this run has {hvd.size()}: use --np {point.world}"
             )
         variables = trainer.model.non_trainable_variables
         initial_integers = {str(n): v.numpy() for n, v in enumerate(variables) if _is_integer(v)}
@@ -150,9 +151,14 @@ class CheckpointManager:
                 self.storage.add(entry, link)
 
 
+def unchosen(config: TrainConfig) -> list[str]:
+    """Return the keys whose values the run chooses."""
+    return [key for key in AUTO_KEYS if getattr(config, key) in ("auto", None)]
+
+
 def with_resumed_choices(config: TrainConfig) -> TrainConfig:
     """Return ``config`` with the resumed run's choices for "auto", which might be chosen differently now."""
-    auto_keys = [key for key in AUTO_KEYS if getattr(config, key) == "auto"]
+    auto_keys = unchosen(config)
     if not auto_keys or config.resume is None:
         return config
     try:

@@ -26,10 +26,10 @@ def inspect(directory: Path, name: str = "MNIST") -> Found:
     count = _count(test)
     if count <= HELD_OUT:
         raise DataError(
-            f"{directory}: only the test set is here and it has {count} images, of which {HELD_OUT} would be held out: "
+            f"{directory}: has only the test set, with {count} images, {HELD_OUT} of them for the test: "
             f"add train-{KINDS[0]}.gz and its labels"
         )
-    note = f"only the test set is here: its last {HELD_OUT} images are held out, the others are trained on"
+    note = f"only the test set is here: its last {HELD_OUT} images are used for the test, the others for training"
     return Found(names, count - HELD_OUT, HELD_OUT, note)
 
 

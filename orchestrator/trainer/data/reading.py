@@ -161,4 +161,4 @@ def _skip(source: GzipReader, size: int, path: Path) -> None:
 def _require_end(source: GzipReader, path: Path) -> None:
     """Check that only padding follows the end; reading it also verifies the checksum."""
     if source.read(CHUNK).strip(b"\0") or source.read(1):
-        raise DataError(f"{path}: more follows the end of the archive")
+        raise DataError(f"{path}: bytes follow the end of the archive")

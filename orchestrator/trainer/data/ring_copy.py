@@ -66,7 +66,7 @@ class Copy:
         self._file.close()
         if self._digest.hexdigest() != self.shard.sha256:
             self._unfinished.unlink()
-            remedy = "`orchestrator data prepare` makes it again"
+            remedy = "`orchestrator data prepare` writes it again"
             sys.exit(f"{self.source}: damaged: its SHA-256 is not that of its manifest: {remedy}")
         self._unfinished.replace(self.path)
 
@@ -104,7 +104,7 @@ def _pieces(path: Path, size: int, most: int) -> Iterator[bytes]:
     """Yield a file in pieces; the next is read while one is sent."""
     size_on_disk = path.stat().st_size if path.is_file() else 0
     if size_on_disk != size:
-        sys.exit(f"{path}: {size_on_disk} bytes instead of {size}: `orchestrator data prepare` makes it again")
+        sys.exit(f"{path}: {size_on_disk} bytes instead of {size}: `orchestrator data prepare` writes it again")
     with ThreadPoolExecutor(1) as reader, path.open("rb") as file:
         next_piece = reader.submit(file.read, most)
         while piece := next_piece.result():

@@ -34,8 +34,8 @@ def inspect(directory: Path) -> Found:
     train, test = read(directory)
     names = [path.name for path in _tables(directory)]
     if not test:
-        raise DataError(f"{directory}: {len(train)} rows, of which every {HELD_OUT}th would be held out: too few")
-    return Found(names, len(train), len(test), f"every {HELD_OUT}th row is held out, the others are trained on")
+        raise DataError(f"{directory}: {len(train)} rows, every {HELD_OUT}th of them for the test: too few")
+    return Found(names, len(train), len(test), f"every {HELD_OUT}th row is used for the test, the others for training")
 
 
 def read(directory: Path) -> tuple[list[Row], list[Row]]:

@@ -1,6 +1,6 @@
 """TFRecord shards as a data set to train on: the assignment of records to ranks, and random access to records.
 
-Every record is read by itself at its offset in its shard, which the manifest gives. So samples have numbers, can be
+Every record is read separately, at its offset in its shard, which the manifest gives. So samples have numbers, can be
 read in any order, and a position in that order is found again without reading the preceding records. TensorFlow's own
 reader does it, and checks the record's checksum.
 
@@ -156,4 +156,4 @@ def _require_size(path: Path, shard: Shard) -> None:
     described = sum(shard.lengths) + tfrecord_format.FRAME * len(shard.lengths)
     if size != shard.bytes or described != shard.bytes:
         problem = "missing" if size is None else f"{size} bytes instead of {shard.bytes}, with {described} in records"
-        raise DataError(f"{path}: {problem}: `orchestrator data prepare` makes it again, `data stage` copies it again")
+        raise DataError(f"{path}: {problem}: `orchestrator data prepare` writes it again, `data stage` copies it again")

@@ -42,6 +42,8 @@ def run(run_directory: Path, course: Course, engine: Engine) -> None:
         begun = time.perf_counter()
         test = _evaluate(course, engine)
         report.add(engine.sum(train), engine.sum(test), time.perf_counter() - begun)
+        if report.reached:
+            break
     report.end()
 
 

@@ -134,9 +134,15 @@ class Report:
     def end(self) -> None:
         """Write why the run ended, and the weights."""
         whole = self.steps == self.course.config.epochs * self.course.steps_per_epoch
-        self._write({"ended": "epochs" if whole else "steps"})
+        self._write({"ended": "until" if self.reached else "epochs" if whole else "steps"})
         if self.course.rank == 0:
             weights.write(self.directory / weights.FINAL, self.weights)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the last epoch was whole and reached the accuracy that ends the run; the same on every rank."""
+        wanted, whole = self.course.config.until_top1, self.steps == self.epoch * self.course.steps_per_epoch
+        return wanted is not None and whole and self.results.epochs[-1].test.top1 >= wanted
 
     @property
     def _epochs(self) -> int:

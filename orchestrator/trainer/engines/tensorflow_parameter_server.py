@@ -102,6 +102,8 @@ def run(run_directory: Path, mine: Course, chief: Chief, hosts: list[str]) -> No
         begun = time.perf_counter()
         test = chief.evaluate_all([*chain(*(rank.test_batches() for rank in of_ranks))])
         report.add(sums, test, time.perf_counter() - begun)
+        if report.reached:
+            break
     report.end()
 
 

@@ -2,7 +2,7 @@
 
 All ranks decide alike without involving the host: the number of ranks whose loss is not a number is a sum that travels
 while gradients are still being computed, and the averaged gradients are the same on all ranks. If a scaled loss may
-overflow (float16), the optimizer checks gradients by itself and lowers the scale.
+overflow (float16), the optimizer itself checks the gradients and lowers the scale.
 
 A skipped step leaves everything as it was, also the statistics of batch normalisation, and its images are not counted.
 The host reads the number of skipped steps when it waits for all ranks anyway.

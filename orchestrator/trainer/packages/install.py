@@ -1,7 +1,7 @@
 """Make an overlay on the head, as ``python -m orchestrator.trainer.packages.install DIRECTORY``.
 
-Standard input has a line, a :class:`PackagesRequest`, and stays open: when it is closed, nobody waits for the packages,
-and nothing of them stays. Standard output has lines, each a :class:`PackagesMessage`.
+Standard input has a line, a :class:`PackagesRequest`, and stays open: if it is closed, the user no longer waits for the
+packages, and they are removed. Standard output has lines, each a :class:`PackagesMessage`.
 """
 
 import sys
@@ -56,7 +56,7 @@ def with_dependencies(request: PackagesRequest) -> PackagesRequest:
     try:
         project = tomllib.loads(request.pyproject or "").get("project", {})
         if "dependencies" in project.get("dynamic", []):
-            raise ValueError("dependencies are dynamic, and no [build-system] says how they are made")
+            raise ValueError("dependencies are dynamic, and there is no [build-system] to compute them")
         lines = [*request.requirements, *project.get("dependencies", [])]
         return PackagesRequest.model_validate({**request.model_dump(), "requirements": lines})
     except (ValueError, AttributeError, TypeError) as error:

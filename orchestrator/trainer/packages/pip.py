@@ -26,7 +26,7 @@ DEPENDS = re.compile(
 
 
 class Abandoned(Exception):
-    """The control side closed the connection: nobody waits for the packages."""
+    """The control side closed the connection: the user no longer waits for the packages."""
 
 
 class Failed(Exception):

@@ -2,7 +2,7 @@
 
 The frameworks, and whatever they need that has compiled code, keep the version of the image: they were built for each
 other and are loaded into one process. Packages without compiled code may be replaced within the ranges that the
-frameworks state, so that a list of versions written elsewhere mostly works.
+frameworks state, so that a list of versions from another machine mostly works.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from orchestrator.schema.packages import PackageConflict
 
 FRAMEWORKS = ("tensorflow", "tensorflow-cpu", "tf-keras", "keras", "torch", "horovod")
-# One program that is published under several names: whoever asks for one of them has it with any other.
+# Programs that are published under several names: a requirement of one name is met by any other.
 SAME = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
 
 

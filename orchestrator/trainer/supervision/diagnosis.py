@@ -14,7 +14,7 @@ LAST_LINES = 30
 # Of Ray Train: the rank of the worker that failed, and the hosts of all workers.
 RAY_FAILED = re.compile(r"\[Rank (\d+) Error Snippet\]")
 RAY_WORKER = re.compile(r"\(ip=([\d.]+), pid=\d+\) world_rank=(\d+)\b")
-# Messages of ranks that fail because another rank did; the cause lies elsewhere.
+# Messages of ranks that fail because another rank did; the cause is in that rank.
 FOLLOWERS = (
     "HorovodInternalError",
     "Horovod has been shut down",
@@ -106,7 +106,7 @@ def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Seque
 
 
 def of_ray(failure: Failure, log: Sequence[str]) -> Failure:
-    """Name the worker of Ray Train whose failure ended the script, if the script's last lines tell its rank."""
+    """Name the worker of Ray Train whose failure ended the script, if the last lines of the script contain its rank."""
     failed = RAY_FAILED.search("\n".join(failure.lines))
     hosts = {worker[2]: worker[1] for worker in map(RAY_WORKER.search, log) if worker}
     if not failed or failed[1] not in hosts:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-ENDED_BY_LAUNCHER = 143  # exit code in the record of a rank that did not exit by itself
+ENDED_BY_LAUNCHER = 143  # exit code in the record of a rank that was ended by its launcher
 
 
 class RankRecord(NamedTuple):

@@ -8,7 +8,7 @@ would never notice. So the wrapper watches for it and ends everything the rank s
 mark, and the wrapper's own descendants, which include adopted orphans. A wrapper that is itself killed cannot do so:
 processes that the rank started without the mark then stay on a worker; on the head the supervisor adopts them.
 
-On a worker horovodrun sends no signals: it only hangs up. A SIGTERM there comes from the node, which is about to go,
+On a worker horovodrun sends no signals: it only hangs up. A SIGTERM there comes from the node, which shuts down,
 and the trainer has some time to agree on a checkpoint with the other ranks, for as long as the launcher is there. Open
 MPI sends SIGTERM everywhere: if no rank has ended and the run is not being stopped, it is taken for the node's.
 """
@@ -34,7 +34,7 @@ from orchestrator.trainer.supervision.signals import Signals
 
 ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as in shells
-# Seconds for a rank's remaining processes to end by themselves: fewer than a launcher waits for the wrapper to end.
+# Seconds before a rank's remaining processes are killed: fewer than a launcher waits for the wrapper to end.
 GRACE = {"HOROVOD_RANK": 3.0, rank_environment.OPEN_MPI: 0.5, "RANK": 3.0}
 PARTING = 1.0  # for a rank that exits while the launcher hangs up: its exit code may be the reason
 NODE_GRACE = 25.0  # seconds for a trainer whose node is taken away: clouds give 30 and more
@@ -79,7 +79,7 @@ def _run(
 
 
 def _end_grace(run_directory: Path) -> float:
-    """Return the seconds for the rank to end by itself after SIGTERM: some for a trainer whose node goes, else 0.
+    """Return the seconds that a rank gets to end after SIGTERM: some for a trainer whose node shuts down, else 0.
 
     A trainer has a configuration, and ssh sets a variable (ssh(1), ENVIRONMENT).
     """

@@ -1,10 +1,10 @@
 """Main process of a run's unit on the head: runs the launcher, ends all processes of the run, writes status.json.
 
 The launcher's arguments are read from ``command.json``, so that no shell and no unit file can change a word of them.
-The process is stopped by SIGTERM (``systemctl stop``). The trainer is then first asked to end by itself, with a
-checkpoint: through a launcher, whose ssh clients just die, a signal would not reach its ranks. However the launcher
-ends, every host of the hostfile is swept for processes of the run. Every wait has a limit, and together they stay below
-the unit's TimeoutStopSec.
+The process is stopped by SIGTERM (``systemctl stop``). The trainer is then first asked by a file to end with a
+checkpoint, because a launcher does not forward signals to its ranks: its ssh clients just die. However the launcher
+ends, all processes of the run are ended on every host of the hostfile. Every wait has a limit, and together they stay
+below the unit's TimeoutStopSec.
 """
 
 import json
@@ -51,7 +51,7 @@ def main(run_directory: Path) -> int:
 
 
 def _addresses(layout: Layout) -> dict[str, str]:
-    """Return the ports and addresses that every rank is told, as variables that launchers pass on."""
+    """Return the ports and addresses for every rank, as variables that launchers pass on."""
     return {
         FIRST_PORT: str(free_ports(1 + len(layout.ranks))),
         rank_environment.RENDEZVOUS_HOST: towards(layout.ranks[0]),

@@ -15,7 +15,7 @@ def test_the_inventory_has_the_groups_that_switch_features() -> None:
     assert members == {
         "head": ["demo-head"], "workers": ["demo-worker-0", "demo-worker-1"],
         "gpu": [], "nfs": [], "containers": [], "jupyter": [],
-        "monitored": [], "monitoring": [], "unmonitored": [], "dcgm": [], "settled": [], "unsettled": [],
+        "monitored": [], "monitoring": [], "unmonitored": [], "dcgm": [], "configured": [], "unconfigured": [],
     }  # fmt: skip
 
 

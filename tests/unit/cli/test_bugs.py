@@ -36,7 +36,7 @@ def test_a_bug_ends_with_3_and_one_line_that_names_a_crash_log(tmp_path: Path, o
     assert len(logs) == 1
     assert finished.stderr.splitlines() == [
         "error: a bug: ZeroDivisionError: division by zero",
-        f"please report it with {logs[0]}",
+        f"please open an issue and attach {logs[0]}",
     ]
 
 

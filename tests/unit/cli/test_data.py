@@ -28,7 +28,7 @@ def folders(tmp_path: Path) -> Path:
     [
         (["prepare"], "train.dataset: missing: shards are made of imagenet"),
         (["prepare", "mnist"], "train.dataset: mnist: is read into memory whole: shards are made of imagenet"),
-        (["prepare", "imagenet"], "imagenet cannot be downloaded without an account: name its directory"),
+        (["prepare", "imagenet"], "imagenet cannot be downloaded without an account: pass its directory"),
         (["prepare", "imagenet", "--data", "missing"], "train.data: missing: no such directory"),
         (["stage", "imagenet", "--data", "missing"], "train.data: missing: no such directory"),
         (
@@ -132,7 +132,7 @@ def test_what_was_made_and_what_was_left_out_is_shown(capsys: pytest.CaptureFixt
     reports.prepared(Prepared(**values, shards=6, written=2, unreadable=left_out, seconds=1.5))
     said = capsys.readouterr().out
     assert "1,234 train and 20 val images in 6 shards, 13.1 MB: /shared/data/x-records" in said
-    assert "2 shards were made now, in 1.5 s" in said
+    assert "2 shards were written in 1.5 s" in said
     assert "left out: a.JPEG: no image" in said
 
 

@@ -137,7 +137,7 @@ def test_init_writes_a_file_that_deploy_reads_and_refuses_to_overwrite_it(cli: C
     (tmp_path / "cluster.yaml").write_text("name: mine\n")
     finished = cli("init")
     assert finished.returncode == 2
-    assert "cluster.yaml is there already\n--force replaces it" in finished.stderr
+    assert "cluster.yaml exists already\n--force replaces it" in finished.stderr
     assert (tmp_path / "cluster.yaml").read_text() == "name: mine\n"
     assert cli("init", "--force").returncode == 0
     assert (tmp_path / "cluster.yaml").read_text() != "name: mine\n"

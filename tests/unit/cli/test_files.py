@@ -17,7 +17,11 @@ def cluster() -> None:
     ("sides", "problem", "remedy"),
     [
         (("a", "b"), "a and b are both on this machine", "as in head:/shared/"),
-        (("head:a", "demo-worker-0:b"), "head:a and demo-worker-0:b are both on nodes", "copy it here first"),
+        (
+            ("head:a", "demo-worker-0:b"),
+            "head:a and demo-worker-0:b are both on nodes",
+            "copy it to this machine first",
+        ),
         (("demo-haed:a", "b"), "no node 'demo-haed', did you mean demo-head?", "demo-worker-0"),
         (("./here:1", "head:b"), "here:1: No such file or directory", ""),
         (("/a:b", "head:b"), "/a:b: No such file or directory", ""),
@@ -34,4 +38,4 @@ def test_a_file_here_that_looks_like_a_node_is_explained(cli: Cli, tmp_path: Pat
     (tmp_path / "data:1").touch()
     finished = cli("cp", "data:1", "head:b")
     assert finished.returncode == 2
-    assert "a file here is written ./data:1" in finished.stderr
+    assert "write a file on this machine as ./data:1" in finished.stderr

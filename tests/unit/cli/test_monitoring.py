@@ -198,7 +198,7 @@ def test_a_prometheus_that_is_gone_holds_no_teardown_up(
     tunnel_stand_in.on_path(stand_in, {})
     teardown.teardown("default")
     assert state.cluster_names() == []
-    assert "series of runs could not be kept: Prometheus does not answer" in capfd.readouterr().err
+    assert "metrics of runs could not be saved: Prometheus does not answer" in capfd.readouterr().err
 
 
 @pytest.mark.usefixtures("engine")
@@ -210,7 +210,7 @@ def test_a_prometheus_that_is_slow_is_waited_for_so_long_and_no_longer(
         tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
         teardown.teardown("default")
     assert state.cluster_names() == []
-    assert "series of runs could not be kept: Prometheus does not answer" in capfd.readouterr().err
+    assert "metrics of runs could not be saved: Prometheus does not answer" in capfd.readouterr().err
     assert list(state_dir.runs.glob("*/metrics")) == []
 
 

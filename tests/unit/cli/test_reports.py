@@ -137,7 +137,7 @@ def test_a_run_of_which_nothing_was_fetched_says_so(cli: Cli, state_dir: StateDi
     state_dir.record.unlink()
     finished = cli("results")
     assert finished.returncode == 1
-    assert "run resnet20-mnist-1 left nothing that could be fetched" in finished.stderr
+    assert "run resnet20-mnist-1 left no files that could be fetched" in finished.stderr
 
 
 def test_a_run_on_a_head_that_does_not_answer_is_listed_as_unknown(cli: Cli, state_dir: StateDir) -> None:

@@ -107,7 +107,7 @@ def test_an_empty_section_holds_the_defaults(tmp_path: Path, section: str) -> No
         ),
         (
             "monitoring: {receivers: [{email: a@b, smarthost: 'mail:25', username: c}]}",
-            "monitoring.receivers.0: `username` and `password_file` go together",
+            "monitoring.receivers.0: `username` and `password_file`: set both or neither",
         ),
         (
             "monitoring: {receivers: [{webhook: 'https://a/b', tls: false}]}",

@@ -40,4 +40,4 @@ def test_the_home_of_nobody_is_refused_with_its_key(stand_in: StandIn, key: str,
     with pytest.raises(ConfigError) as caught:
         use()
     assert caught.value.problems == [f"{key}: ~nosuchuser/x: no user 'nosuchuser'"]
-    assert caught.value.hint == "write the directory out"
+    assert caught.value.hint == "write the whole path"

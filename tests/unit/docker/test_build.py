@@ -183,4 +183,4 @@ def test_an_archive_that_cannot_be_written_is_said_with_its_place(saving: Saving
     (tmp_path / "file").touch()
     with pytest.raises(PreflightError, match="file") as caught:
         build.archive(saving("whole"), TAG, tmp_path / "file" / "trainer.tar.zst")
-    assert caught.value.hint == f"make room in {tmp_path}/file"
+    assert caught.value.hint == f"free space in {tmp_path}/file"

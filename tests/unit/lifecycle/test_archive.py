@@ -53,8 +53,8 @@ def test_a_head_that_may_be_made_anew_is_refused_while_it_has_the_only_copy_of_a
     with pytest.raises(StateError, match="1 run is not fetched\na: the head does not answer") as caught:
         archive.before_new_head(state_dir, builders.recorded(state_dir), changed(disk_size=100))
     assert caught.value.hint == (
-        "`orchestrator deploy --cluster demo` with the former settings keeps a head that works; "
-        "`orchestrator teardown --discard-runs --cluster demo` gives these runs up"
+        "`orchestrator deploy --cluster demo` with the previous settings keeps the head; "
+        "`orchestrator teardown --discard-runs --cluster demo` gives up these runs"
     )
 
 
@@ -107,7 +107,7 @@ def test_a_head_that_another_root_may_replace_keeps_the_only_copy_of_a_run() -> 
 def test_a_head_that_does_not_answer_is_asked_again_for_a_while(capsys: pytest.CaptureFixture[str]) -> None:
     state_dir = applied()
     assert list(archive.fetch(state_dir, builders.recorded(state_dir), stop=False, seconds=0.2)) == ["a"]
-    assert capsys.readouterr().err.count("trying for another") == 1
+    assert capsys.readouterr().err.count("retrying for") == 1
 
 
 def test_runs_that_were_given_up_are_not_asked_for_again() -> None:

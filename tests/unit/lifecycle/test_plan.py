@@ -36,7 +36,7 @@ def test_nothing_found_is_no_error() -> None:
 def test_a_bill_has_every_thing_that_has_a_price_and_names_those_without() -> None:
     items = prices.bill({"gpu.a100": 7, "cpu.small": 1}, {"gpu.a100": 1.5})
     assert [(item.name, item.sum) for item in items] == [("gpu.a100", 10.5), ("cpu.small", None)]
-    assert prices.total(items, "EUR") == "10.50 EUR per hour, and what has no price in `prices`: cpu.small"
+    assert prices.total(items, "EUR") == "10.50 EUR per hour, plus resources without a price in `prices`: cpu.small"
     assert prices.total(items[:1], "EUR") == "10.50 EUR per hour"
 
 
@@ -44,7 +44,7 @@ def test_a_deploy_says_first_what_is_asked_for_and_what_it_costs(capsys: pytest.
     servers = OpenStack(image="debian-12", flavor="gpu.a100", head_flavor="cpu.small")
     wanted = Config(provider="openstack", nodes=3, openstack=servers, prices={"gpu.a100": 1.5, "cpu.small": 0.1})
     deploy._print_costs(wanted, providers.get("openstack"))
-    assert capsys.readouterr().err == "asked for: 1 x cpu.small, 2 x gpu.a100: 3.10 EUR per hour\n"
+    assert capsys.readouterr().err == "to create: 1 x cpu.small, 2 x gpu.a100: 3.10 EUR per hour\n"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_deploy_says_first_what_is_asked_for_and_what_it_costs(capsys: pytest.
         ),
         ({"provider": "gcp"}, ["gcp.zone: needed with provider gcp"]),
         ({"provider": "hosts"}, ["hosts.addresses: needed with provider hosts"]),
-        ({"nodes": 2, "min_nodes": 3}, ["min_nodes: 3 are more than the 2 nodes asked for"]),
+        ({"nodes": 2, "min_nodes": 3}, ["min_nodes: 3 are more than the 2 nodes requested"]),
         (
             {"provider": "hosts", "hosts.addresses": ["a@192.0.2.1"], "nodes": 2},
             ["nodes: 2 asked for, hosts.addresses has 1"],

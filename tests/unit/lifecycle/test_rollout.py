@@ -109,7 +109,7 @@ def test_a_node_that_was_not_made_is_tolerated_only_where_that_was_asked_for() -
 
 def test_where_the_head_could_not_be_made_the_last_worker_that_was_gives_way() -> None:
     failed = terraform.NodesNotMade(FAILED, {"demo-head": "no room", "demo-worker-2": "ERROR"}, 0)
-    reasons = {"demo-worker-2": "ERROR", "demo-worker-1": "gave way to the head: no room"}
+    reasons = {"demo-worker-2": "ERROR", "demo-worker-1": "given up for the head: no room"}
     assert provisioning._tolerable(asked_for(4, 2), failed) == reasons
     with pytest.raises(terraform.NodesNotMade):
         provisioning._tolerable(asked_for(4, 3), failed)

@@ -11,7 +11,7 @@ from orchestrator import assets, state
 from orchestrator.lifecycle import unchanged
 from tests import builders
 
-SCRIPT = assets.directory("ansible") / "roles/machine/files/as_left.sh"
+SCRIPT = assets.directory("ansible") / "roles/machine/files/is_unchanged.sh"
 
 
 def inventory(**settings: Any) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def test_another_role_has_another_fingerprint(monkeypatch: pytest.MonkeyPatch, t
 
 def test_nodes_that_do_not_answer_are_not_as_they_were_left() -> None:
     state_dir = builders.deployed("demo")
-    assert not unchanged.as_left(state.StateDir(state_dir.path), builders.cluster())
+    assert not unchanged.are_nodes_unchanged(state.StateDir(state_dir.path), builders.cluster())
 
 
 def test_the_note_is_the_one_that_the_role_writes() -> None:
@@ -62,8 +62,8 @@ def test_the_note_is_the_one_that_the_role_writes() -> None:
     assert defaults["machine_state"] == unchanged.NOTE
 
 
-def as_left(note: Path) -> bool:
-    return subprocess.run(["sh", "-c", f"{SCRIPT.read_text()}\nas_left {note}"], check=False).returncode == 0
+def is_unchanged(note: Path) -> bool:
+    return subprocess.run(["sh", "-c", f"{SCRIPT.read_text()}\nis_unchanged {note}"], check=False).returncode == 0
 
 
 @pytest.fixture
@@ -75,19 +75,19 @@ def note(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_node_with_its_files_is_as_it_was_left(note: Path) -> None:
-    assert as_left(note)
+def test_a_node_with_its_files_is_unchanged(note: Path) -> None:
+    assert is_unchanged(note)
 
 
-def test_a_node_without_a_note_is_not_as_it_was_left(tmp_path: Path) -> None:
-    assert not as_left(tmp_path / "none")
+def test_a_node_without_a_note_is_changed(tmp_path: Path) -> None:
+    assert not is_unchanged(tmp_path / "none")
 
 
-def test_a_changed_file_is_not_as_it_was_left(note: Path, tmp_path: Path) -> None:
+def test_a_changed_file_is_changed(note: Path, tmp_path: Path) -> None:
     (tmp_path / "promised").write_text("as someone left it")
-    assert not as_left(note)
+    assert not is_unchanged(note)
 
 
-def test_a_unit_that_does_not_run_is_not_as_it_was_left(note: Path) -> None:
+def test_a_unit_that_does_not_run_is_changed(note: Path) -> None:
     note.write_text(note.read_text() + "# unit no-such-unit-here.service\n")
-    assert not as_left(note)
+    assert not is_unchanged(note)

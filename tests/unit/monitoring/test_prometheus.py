@@ -50,7 +50,7 @@ def test_a_range_is_asked_with_its_bounds_and_step() -> None:
 def test_a_query_that_is_refused_is_an_error_in_its_words() -> None:
     with asked({}) as prometheus, pytest.raises(OrchestratorError, match=r"refuses .*parse error: up\)") as caught:
         prometheus.query("up)")
-    assert caught.value.hint == "`orchestrator deploy` heals the head"
+    assert caught.value.hint == "`orchestrator deploy` repairs the head"
 
 
 @pytest.mark.parametrize("content", ["<html>", "{}", '{"status": "success", "data": {"result": [{"value": 1}]}}'])

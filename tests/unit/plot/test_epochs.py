@@ -116,7 +116,7 @@ def test_a_run_of_one_epoch_is_points_at_a_whole_number() -> None:
 def test_below_it_stands_what_held_the_run_up() -> None:
     said = epochs.picture(RUN).get_supxlabel()
     assert "2 ranks on 2 nodes, 32 images per rank and step, float32" in said
-    assert said.endswith("compute-bound: 90 % of the step computes, as it should be")
+    assert said.endswith("compute-bound: 90 % of the step is spent computing, the best case")
 
 
 def test_results_of_older_versions_have_no_bars_and_say_so() -> None:

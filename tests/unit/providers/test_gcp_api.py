@@ -36,7 +36,7 @@ def test_a_link_and_its_path_are_the_same_thing() -> None:
     ("answer", "kind", "message", "hint"),
     [
         (refusal(401, "Expired", "authError"), PreflightError, "does not take the credentials", "gcloud auth"),
-        (refusal(403, "Required 'x.get'", "forbidden"), PreflightError, "refuses this to you: Required", "the owner"),
+        (refusal(403, "Required 'x.get'", "forbidden"), PreflightError, "refuses permission: Required", "the owner"),
         (refusal(403, "not used before", "accessNotConfigured"), PreflightError, "API is off", "compute.googleapis"),
         (refusal(403, "Rate Limit Exceeded", "rateLimitExceeded"), CommandFailed, "Rate Limit Exceeded", ""),
         (refusal(400, "Invalid value", "invalid"), CommandFailed, "Invalid value", ""),

@@ -117,7 +117,7 @@ def test_all_that_is_wrong_is_found_at_once(there: StandIn) -> None:
     assert found == [
         "gcp.project",
         "gcp.disk_size",
-        "zone europe-west4-a has instances of these names that are not ours",
+        "zone europe-west4-a has instances of these names that are not this cluster's",
         "gcp.compact",
         "gcp.accelerator",
         "1 of 2 nodes fit",
@@ -230,7 +230,7 @@ def test_the_gone_image_of_standing_nodes_matters_only_where_nodes_are_to_be_mad
     assert findings(record()) == []
     assert gcp.variables(config(), record())["image"].endswith(IMAGE)
     [found] = findings(record(), nodes=3)
-    assert "that the nodes were made of is gone" in found.message
+    assert "that the nodes were created from is gone" in found.message
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_what_this_user_may_not_list_is_said_once(there: StandIn) -> None:
     there.refused["serviceAccounts"] = refusal(403, "Permission iam.serviceAccounts.list denied", "forbidden")
     there.granted = []
     found = [finding.message for finding in findings(record(), machine_type="n9-huge")]
-    assert [message.partition(":")[0] for message in found] == ["gcp.project", "Google refuses this to you"]
+    assert [message.partition(":")[0] for message in found] == ["gcp.project", "Google refuses permission"]
 
 
 def test_a_zone_that_is_down_is_refused(there: StandIn) -> None:

@@ -42,9 +42,9 @@ def test_hosts_that_refuse_or_do_not_answer_keep_what_is_there_and_are_named(
     state_dir = state.for_cluster("demo")
     adoption.release(state_dir, "1a2b3c4d", GIVEN, dict(zip(MACHINES, (True, False), strict=True)), lambda line: None)
     said = capsys.readouterr().err
-    assert "undoing what was configured: left as they are configured: demo-head" in said
-    assert "demo-head keeps what we put there: no, never" in said
-    assert "demo-worker-0 keeps what we put there: it does not answer" in said
+    assert "removing the configuration: their configuration stays: demo-head" in said
+    assert "demo-head still has what the deploy installed: no, never" in said
+    assert "demo-worker-0 still has what the deploy installed: it does not answer" in said
     assert not list(Path(state_dir.path).rglob("id_ed25519")), "the key of a removal goes with it"
 
 

@@ -67,7 +67,7 @@ def test_nothing_stands_against_a_fresh_host() -> None:
         (
             {"mark_id": "another", "mark_cluster": "lab", "mark_by": "user@desk"},
             "it is a node of cluster 'lab' (deployment another, by user@desk)",
-            "`orchestrator teardown --cluster lab` where that was deployed",
+            "`orchestrator teardown --cluster lab` on the machine that deployed it",
         ),
         ({"connection": "::1 50000 fd00::10 22"}, "its private address 'fd00::10' is no IPv4", "set `private_address`"),
         (
@@ -129,8 +129,8 @@ def test_a_way_that_only_the_users_ssh_knows_is_no_way_for_nodes() -> None:
 @pytest.mark.parametrize(
     ("reason", "remedy"),
     [
-        ("Permission denied (publickey).", "`ssh -p 2222 lab@10.0.0.10 true` must work without a question"),
-        ("Host key verification failed.", "by hand, shows its host key"),
+        ("Permission denied (publickey).", "`ssh -p 2222 lab@10.0.0.10 true` must work without a prompt"),
+        ("Host key verification failed.", "typed in a terminal, shows its host key"),
     ],
 )
 def test_a_host_that_does_not_let_us_in_is_named_with_what_to_try(reason: str, remedy: str) -> None:

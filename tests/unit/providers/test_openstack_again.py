@@ -34,7 +34,7 @@ def test_new_nodes_are_not_made_beside_old_ones_whose_image_is_gone() -> None:
     before = record(config(), image="deleted")
     assert findings(config(nodes=2), before) == []
     ((message, hint),) = findings(config(nodes=3), before)
-    assert "is gone: new nodes would be of another, and all would be made anew" in message
+    assert "is gone: new nodes would need another image, and all nodes would be replaced" in message
     assert "teardown" in hint
 
 

@@ -104,5 +104,5 @@ def test_a_deployment_is_looked_for_on_the_cloud_that_it_was_made_on(
 )
 def test_a_listing_that_fails_is_an_error_and_not_an_empty_survey(there: OpenStack, listing: str, status: int) -> None:
     there.refusals[f"GET /{listing}"] = [status]
-    with pytest.raises(CommandFailed, match="list what is ours"):
+    with pytest.raises(CommandFailed, match="list resources of this project"):
         provider.list_resources(record(config()))

@@ -133,7 +133,7 @@ def test_without_any_external_network_there_is_no_floating_ip(there: OpenStack) 
     networks = there.listed("networks")
     networks[:] = [network for network in networks if network["name"] != "public"]
     ((message, hint),) = asked()
-    assert message == "openstack.external_network: this project sees none"
+    assert message == "openstack.external_network: this project has access to none"
     assert "openstack.floating_ip: false" in hint
     assert asked(network="private", floating_ip=False) == []
 

@@ -81,7 +81,7 @@ def test_steps_are_updates_where_there_are_to_be_as_many_epochs_as_they_need(own
 @pytest.mark.parametrize(
     ("said", "controller", "ranks", "nodes", "problem"),
     [
-        ({}, "gloo", 2, None, "launch.controller: gloo: Horovod has Adasum with mpi alone"),
+        ({}, "gloo", 2, None, "launch.controller: gloo: Horovod supports Adasum only with mpi"),
         ({}, "mpi", 6, None, "train.adasum: 6 ranks: Horovod's Adasum needs 1, 2, 4, 8 or another power of two"),
         ({}, "mpi", 8, 3, "train.adasum: 3 nodes with GPUs: Horovod's Adasum needs 1, 2, 4"),
         ({"compression": "bf16"}, "mpi", 2, None, "train.compression: bf16: not with Adasum"),

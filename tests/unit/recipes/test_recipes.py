@@ -66,7 +66,7 @@ def test_what_does_not_go_together_is_refused_by_one_error_that_names_both(model
         ("alexnet", "mnist", None, "train.dataset: images of mnist have 28 pixels: alexnet needs at least 63"),
         ("inception_v3", "imagenet", 74, "train.image_size: 74: inception_v3 needs at least 75"),
         ("lenet", "synthetic", 11, "train.image_size: 11: lenet needs at least 12"),
-        ("resnet20", "sdss", None, "train.model: resnet20 learns from images, sdss is a table: take dense"),
+        ("resnet20", "sdss", None, "train.model: resnet20 needs images, sdss is a table: use dense"),
     ],
 )
 def test_the_error_says_what_is_needed(model: str, dataset: str, size: int | None, problem: str) -> None:

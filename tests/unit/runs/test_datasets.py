@@ -28,7 +28,7 @@ def test_the_published_test_set_is_split_and_the_user_is_told() -> None:
     found = datasets.find("mnist", samples.MNIST, nothing)
     assert found is not None
     assert (found.train, found.test, found.files) == (9000, 1000, [IMAGES, LABELS])
-    assert "its last 1000 images are held out" in found.note
+    assert "its last 1000 images are used for the test" in found.note
 
 
 def test_nothing_is_imported_from_the_directory_that_the_user_stands_in(

@@ -68,8 +68,8 @@ def test_a_cluster_without_the_data_set_gets_the_same_one_again(mnist: FoundData
 @pytest.mark.parametrize(
     ("data", "problem", "remedy"),
     [
-        ("/shared/data/mnist-0", "trained on /shared/data/mnist-0, which the cluster has no more", "--data DIR"),
-        ("", "trained on shards which the cluster has no more", "data prepare mnist --data"),
+        ("/shared/data/mnist-0", "trained on /shared/data/mnist-0, which the cluster no longer has", "--data DIR"),
+        ("", "trained on shards which the cluster no longer has", "data prepare mnist --data"),
     ],
 )
 def test_another_data_set_is_refused_and_shards_are_to_be_made_first(
@@ -121,11 +121,11 @@ def test_a_last_epoch_that_was_not_evaluated_any_more_is_made_up_for() -> None:
 def test_other_number_of_ranks_resumes_at_the_end_of_an_epoch(capsys: pytest.CaptureFixture[str]) -> None:
     assert str(continued(FIRST, WITHIN, np=3).resume).endswith("/epoch-0001")
     said = capsys.readouterr().err
-    assert "3 ranks instead of 2: goes on from the end of epoch 1, and not bit for bit" in " ".join(said.split())
+    assert "3 ranks instead of 2: continues from the end of epoch 1; weights will differ" in " ".join(said.split())
 
 
 def test_another_number_of_ranks_cannot_go_on_from_within_the_first_epoch() -> None:
-    with pytest.raises(StateError, match="from where 1 ranks cannot go on: it had 2") as caught:
+    with pytest.raises(StateError, match="which only 2 ranks can continue, not 1") as caught:
         continued(WITHIN, np=1)
     assert "`orchestrator train --resume resnet20-mnist-1 --np 2`" in caught.value.hint
 
@@ -147,9 +147,9 @@ def test_a_cluster_that_has_become_too_small_is_told_from_a_number_that_was_aske
     ],
 )
 def test_only_a_training_run_can_be_resumed(kind: str, what: str, starts: str) -> None:
-    with pytest.raises(OrchestratorError, match=f"x is a {what}: only what `train` started can be resumed") as caught:
+    with pytest.raises(OrchestratorError, match=f"x is a {what}: only runs of `train` can be resumed") as caught:
         resume.require_training(builders.run(id="x", kind=kind), "default")
-    assert caught.value.hint == f"`orchestrator {starts}` starts it anew"
+    assert caught.value.hint == f"`orchestrator {starts}` starts a new one"
 
 
 def remember(run_id: str, kind: str) -> None:
@@ -165,7 +165,7 @@ def remember(run_id: str, kind: str) -> None:
         (["--resume", "script-1", "--no-fp16-allreduce"], 2, "--fp16-allreduce: not with --resume"),
         (["--resume", "script-1", "--keep-checkpoints", "9"], 2, "--keep-checkpoints: not with --resume"),
         (["--resume", "script-2"], 1, "no run 'script-2', did you mean script-1?"),
-        (["--resume", "script-1"], 1, "run script-1 is a script: only what `train` started can be resumed"),
+        (["--resume", "script-1"], 1, "run script-1 is a script: only runs of `train` can be resumed"),
         (["--resume", "script-1", "--max-time", "soon"], 1, "run script-1 is a script"),
     ],
 )

@@ -166,7 +166,7 @@ def test_a_command_that_names_a_file_which_is_not_sent_is_refused(project: Path,
     with pytest.raises(ConfigError, match=r"run: link.py: is not sent: it is a link out of the directory, to .*elsew"):
         script.gather(["python", "link.py"])
     (project / "my.key").touch()
-    with pytest.raises(ConfigError, match=r"run: \./my.key: is not sent: files of this name hold credentials"):
+    with pytest.raises(ConfigError, match=r"run: \./my.key: is not sent: files of this name contain credentials"):
         script.gather(["python", "train.py", "./my.key"])
 
 
@@ -199,7 +199,7 @@ def test_a_dry_run_lists_what_would_be_sent_and_starts_nothing(project: Path, tm
     assert [line.rstrip() for line in finished.stdout.splitlines()[1:]] == [
         "5      model/net.py",
         "5      train.py",
-        "not sent: server.pem: files of this name hold credentials",
+        "not sent: server.pem: files of this name contain credentials",
         f"2 files, 10 bytes, of {project}",
     ]
     told = json.loads(cli("run", "--dry-run", "--json", "--", "python", str(project / "train.py")).stdout)

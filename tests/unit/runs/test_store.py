@@ -152,7 +152,7 @@ def test_a_head_that_sends_a_name_that_was_not_requested_changes_nothing(
     before = tree(collect())
     with pytest.raises(ContractError) as caught:
         collect(hostile("tar", archived("log", name)))
-    assert f"demo-head sends {name!r}, which was not asked for" in caught.value.message
+    assert f"demo-head sends {name!r}, which was not requested" in caught.value.message
     assert tree(state.for_cluster("demo").runs / "a") == before
     assert list(tmp_path.rglob("stolen")) == []
 
@@ -175,7 +175,7 @@ def test_an_index_with_a_checkpoint_that_is_none_is_refused(there: Path, index: 
 
 
 def test_a_listing_with_other_names_is_refused(there: Path) -> None:
-    with pytest.raises(ContractError, match="lists other files of run a than were asked for"):
+    with pytest.raises(ContractError, match="lists files of run a that were not requested"):
         collect(hostile("find", b"5 /etc/passwd\n"))
 
 
@@ -187,7 +187,7 @@ def test_a_file_that_is_larger_than_a_result_can_be_is_refused(there: Path, monk
 
 def test_an_answer_without_end_is_not_read_into_memory(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.ssh.channels.ANSWER_BYTES", 1000)
-    with pytest.raises(ContractError, match="demo-head gives more than"):
+    with pytest.raises(ContractError, match="demo-head sends more than"):
         collect(hostile("find", bytes(2000)))
 
 

@@ -69,7 +69,7 @@ def test_a_value_on_the_command_line_is_taken_as_it_is_and_wins(file: Path) -> N
 
 def test_a_variable_that_is_not_set_here_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ABSENT", raising=False)
-    assert problems("ABSENT") == ["--env: ABSENT is not set here: export it, or give ABSENT=VALUE"]
+    assert problems("ABSENT") == ["--env: ABSENT is not set in your environment: export it, or give ABSENT=VALUE"]
 
 
 @pytest.mark.parametrize("name", ["HOROVOD_RANK", "MASTER_ADDR", "TF_CONFIG", "OMPI_COMM_WORLD_RANK"])
@@ -117,6 +117,14 @@ def test_the_file_of_variables_is_not_sent_with_the_script(cli: Cli, tmp_path: P
     refused = cli("run", "--env-file", "settings", "--env", "RANK=1", "--", "python", "train.py")
     assert refused.returncode == 2
     assert "RANK" in refused.stderr
+
+
+@pytest.mark.parametrize("more", [("lenet", "--dataset", "synthetic"), ("--resume", "lenet-1")])
+def test_train_refuses_variables_as_run_does(cli: Cli, more: tuple[str, ...]) -> None:
+    refused = cli("train", *more, "--env", "RANK=1", "--env", "ABSENT")
+    assert refused.returncode == 2
+    assert "--env: 'RANK' is set for each rank" in refused.stderr
+    assert "--env: ABSENT is not set in your environment" in refused.stderr
 
 
 @pytest.fixture

@@ -121,7 +121,9 @@ def test_a_jupyterlab_that_does_not_answer_is_given_up_on(stand_in: StandIn, mon
     monkeypatch.setattr(services_jupyter, "ANSWER_SECONDS", 0.5)
     stand_in("ssh", "echo connect failed: Connection refused >&2; read line")
     with (
-        pytest.raises(NodesFailed, match="demo-head: nothing within 0 s; connect failed: Connection refused") as caught,
+        pytest.raises(
+            NodesFailed, match="demo-head: no answer within 0 s; connect failed: Connection refused"
+        ) as caught,
         services_jupyter.open_notebook(builders.deployed(), builders.cluster(), tunnel.free_port(None)),
     ):
         pass

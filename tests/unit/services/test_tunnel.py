@@ -78,7 +78,7 @@ def test_a_service_that_does_not_answer_is_given_up_on_with_what_the_client_said
     tunnel_stand_in.on_path(stand_in, {})
     ports = tunnel.free_ports([SERVER], None)
     with (
-        pytest.raises(NodesFailed, match=r"Server does not answer: demo-head\n .*: nothing within 2 s; .*refu"),
+        pytest.raises(NodesFailed, match=r"Server does not answer: demo-head\n .*: no answer within 2 s; .*refu"),
         tunnel.open_tunnel(builders.deployed(), builders.cluster(), ports, 2.0),
     ):
         pass
@@ -89,7 +89,7 @@ def test_an_answer_that_is_an_error_is_none(stand_in: StandIn) -> None:
     with echo_stand_in.listening("not yet", status=503) as address:
         tunnel_stand_in.on_path(stand_in, {SERVER.port: int(address.rpartition(":")[2])})
         with (
-            pytest.raises(NodesFailed, match="nothing within 1 s") as caught,
+            pytest.raises(NodesFailed, match="no answer within 1 s") as caught,
             tunnel.open_tunnel(builders.deployed(), builders.cluster(), ports, 1.0),
         ):
             pass

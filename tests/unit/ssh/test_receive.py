@@ -62,7 +62,7 @@ def test_requested_files_are_written(tmp_path: Path) -> None:
     ],
 )
 def test_a_name_that_was_not_requested_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
-    with pytest.raises(Refused, match="which was not asked for") as caught:
+    with pytest.raises(Refused, match="which was not requested") as caught:
         unpack(tmp_path / "run", entry(name))
     assert repr(name.rstrip("/")[:100])[1:-1] in str(caught.value)
     assert files_below(tmp_path) == []

@@ -78,7 +78,7 @@ def test_a_terraform_that_is_new_enough_is_taken(stand_in: StandIn, version: str
 )
 def test_a_terraform_that_does_not_say_its_version_is_refused_with_its_path(stand_in: StandIn, script: str) -> None:
     program = stand_in("terraform", script)
-    with pytest.raises(PreflightError, match=f"{program} does not say its version") as caught:
+    with pytest.raises(PreflightError, match=f"{program} does not print its version") as caught:
         terraform.check_version()
     assert "install 1.5 or newer" in caught.value.hint
 

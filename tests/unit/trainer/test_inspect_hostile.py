@@ -117,7 +117,7 @@ HARM: dict[str, list[tuple[str, Callable[[], bytes], str]]] = {
         ("another's end", lambda: gzip.compress(samples.images_idx(1200)) + b"<html>", "truncated or not gzip"),
     ],
     "cifar10": [
-        ("zeros", lambda: bomb(b""), "more follows the end of the archive"),
+        ("zeros", lambda: bomb(b""), "bytes follow the end of the archive"),
         ("a large file", lambda: bomb(member("data_batch_1.bin", 4 * GIB)), "expected at most 1,073,741,824"),
         ("a large other file", lambda: bomb(member("readme.html", 4 * GIB)), "expected at most 1,073,741,824"),
         ("a large header", lambda: bomb(member("x", 8 * GIB, tarfile.XHDTYPE)), "expected at most 1,073,741,824"),

@@ -23,7 +23,7 @@ def test_of_the_test_set_alone_a_thousand_images_are_held_out(tmp_path: Path) ->
     samples.mnist(tmp_path, {"t10k": 1200})
     found = inspect_dataset.inspect("mnist", tmp_path)
     assert (found.train, found.test, found.files) == (200, 1000, [f"{IMAGES}.gz", f"{LABELS}.gz"])
-    assert "its last 1000 images are held out" in found.note
+    assert "its last 1000 images are used for the test" in found.note
 
 
 @pytest.mark.parametrize("spelling", [IMAGES, IMAGES.replace("-idx", ".idx")])
@@ -112,7 +112,7 @@ def corrupt_archive(directory: Path) -> None:
         (spoilt(lambda content: samples.images_idx(1199)), "1199 images of 28x28 and 1200 labels"),
         (spoilt(lambda content: samples.images_idx(0)), "0 images of 28x28 and 1200 labels"),
         (lambda directory: samples.mnist(directory, {"t10k": 0}), "images-idx3-ubyte.gz: holds no image"),
-        (lambda directory: samples.mnist(directory, {"t10k": 1000}), "it has 1000 images, of which 1000 would be held"),
+        (lambda directory: samples.mnist(directory, {"t10k": 1000}), "with 1000 images, 1000 of them for the test"),
         (label_of_another_data_set, f"{LABELS}.gz: holds the label 25, expected 0 to 9"),
         (lambda directory: (directory / f"{LABELS}.gz").unlink(), f"{IMAGES}.gz: {LABELS}.gz is missing"),
         (lambda directory: (directory / f"{IMAGES}.gz").unlink(), f"{LABELS}.gz: {IMAGES}.gz is missing"),

@@ -16,7 +16,7 @@ FORTY = [sky(number) for number in range(40)]
 def test_a_tenth_of_the_rows_is_held_out(tmp_path: Path) -> None:
     found = inspect_dataset.inspect("sdss", samples.table(tmp_path / "sky.csv", FORTY))
     assert (found.files, found.train, found.test) == (["sky.csv"], 36, 4)
-    assert found.note == "every 10th row is held out, the others are trained on"
+    assert found.note == "every 10th row is used for the test, the others for training"
 
 
 def test_features_are_read_by_column_name(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def cut(directory: Path) -> None:
             lambda directory: (directory / "sky.txt").touch(),
             r"no SDSS table here: a \.csv with u, g, r, i, z, redshift",
         ),
-        (lambda directory: samples.table(directory / "sky.csv", FORTY[:9]), "9 rows, of which every 10th would be"),
+        (lambda directory: samples.table(directory / "sky.csv", FORTY[:9]), "9 rows, every 10th of them for the test"),
     ],
 )
 def test_incomplete_table_is_refused(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:

@@ -178,5 +178,5 @@ def _objection(argv: list[str], api: str, status: int, answer: Any) -> Orchestra
     if status == 401:
         return PreflightError(f"Google does not take the credentials: {message}", credentials.LOGIN)
     if status == 403 and not reasons & {"rateLimitExceeded", "quotaExceeded"}:
-        return PreflightError(f"Google refuses this to you: {message}", "ask the project's owner for the permission")
+        return PreflightError(f"Google refuses permission: {message}", "ask the project's owner for the permission")
     return CommandFailed("ask Google", argv, f"HTTP {status}", [message])

@@ -37,7 +37,7 @@ def remove(google: Google, things: Iterable[tuple[str, str]]) -> None:
             with _collecting(failed, path):
                 google.finish(operation or {"status": "DONE"}, f"remove {kind} {path}")
     if failed:
-        raise OrchestratorError("not removed:\n" + "\n".join(failed), "the same command goes on from here")
+        raise OrchestratorError("not removed:\n" + "\n".join(failed), "run the same command again to continue")
 
 
 @contextmanager

@@ -34,7 +34,9 @@ class Cloud:
             self.connection.session.get_token()
         self.project = str(self.connection.current_project_id or "")
         if not self.project:
-            raise PreflightError(f"{self.title}: the credentials are for no project", "set project_name beside them")
+            raise PreflightError(
+                f"{self.title}: the credentials are for no project", "set project_name with the credentials"
+            )
 
     @contextmanager
     def _logging_in(self) -> Iterator[None]:

@@ -20,7 +20,7 @@ GET_ONE = "download clouds.yaml from the site's dashboard (API Access) to ~/.con
 
 
 def clouds_file() -> Path | None:
-    """Return the clouds.yaml that openstacksdk uses. Terraform runs in another directory and must be told of it."""
+    """Return the clouds.yaml that openstacksdk uses. Terraform runs in another directory and needs its path."""
     return _file()[0]
 
 
@@ -45,7 +45,9 @@ def connection(entry: str | None) -> Connection:
         raise PreflightError(f"OpenStack's credentials are incomplete: {error_message(error)}", hint) from error
     except Exception as error:  # the SDK and its plugins check no types: the entry may hold anything
         where = f"{clouds_file()}: {wanted}" if wanted else "OS_* in the environment"
-        hint = "keys of a login stand under auth; cacert, verify, profile, regions and others stand beside it"
+        hint = (
+            "keys of a login are under auth; cacert, verify, profile, regions and others are on the same level as auth"
+        )
         raise PreflightError(
             f"OpenStack's credentials cannot be used: {where}: {error_message(error)}", hint
         ) from error

@@ -64,7 +64,7 @@ def owned(cloud: Cloud) -> list[Holding]:
 
 
 def _asked(listing: Listing, excused: Excused, cloud: Cloud) -> list[Holding]:
-    with asking("list what is ours", "resource", "list"):
+    with asking("list resources of this project", "resource", "list"):
         try:
             return [holding for holding in listing(cloud) if holding]
         except excused:

@@ -53,7 +53,7 @@ def remove(cloud: Cloud, things: Iterable[tuple[str, str]]) -> None:
         failed += _each(_delete, FREE_SECONDS, cloud, kind, keys)
         failed += _each(_wait_gone, GONE_SECONDS, cloud, kind, keys if kind in _SLOW else [])
     if failed:
-        raise OrchestratorError("\n".join(error.message for error in failed), "the same command goes on from here")
+        raise OrchestratorError("\n".join(error.message for error in failed), "run the same command again to continue")
 
 
 def _each(

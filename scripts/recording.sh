@@ -1,0 +1,28 @@
+#!/bin/sh
+# Runs the session of docs/images/session.svg on a local cluster `lab`. CONTRIBUTING.md has the command that records it.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+export PATH="$root/.venv/bin:$PATH"
+place=$(mktemp --directory)
+export XDG_STATE_HOME="$place/state"
+ln -s "$root/tests/data/mnist" "$place/mnist"
+printf 'name: lab\nmonitoring: {grafana: "off"}\n' > "$place/cluster.yaml"
+cd "$place"
+
+run() {
+  printf '\033[1;32m$\033[0m \033[1m'
+  sleep 0.6
+  printf '%s\033[0m\n' "$*"
+  sleep 0.8
+  "$@"
+  sleep 1.5
+  echo
+}
+
+trap 'orchestrator teardown --discard-runs > /dev/null 2>&1; rm -r "$place"' EXIT
+run orchestrator deploy --nodes 2
+run orchestrator train lenet --dataset mnist --data mnist --epochs 2
+run orchestrator results
+run orchestrator teardown
+trap 'rm -r "$place"' EXIT
+sleep 3
