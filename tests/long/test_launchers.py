@@ -55,9 +55,8 @@ def test_ranks_of_the_trainer_have_the_variables_of_the_user_and_nothing_keeps_t
     name = cli(*words, cluster=CLUSTER).stdout.strip()
     wait_for("epochs", lambda: "epoch 1/500" in cli("logs", name, cluster=CLUSTER).stdout)
     for node in (f"{CLUSTER}-head", f"{CLUSTER}-worker-0"):
-        with_it = docker(
-            "exec", node, "sh", "-c", "grep -la TOKEN=moon-in-june /proc/[0-9]*/environ 2> /dev/null || true"
-        )
+        look = "grep -la TOKEN=moon-in-june /proc/[0-9]*/environ 2> /dev/null || true"
+        with_it = docker("exec", "--user", "orchestrator", node, "sh", "-c", look)
         assert with_it, f"no rank on {node} has the variable"
         assert not any("moon-in-june" in line for line in docker("exec", node, "ps", "-e", "-o", "args="))
     cli("stop", name, cluster=CLUSTER)
