@@ -32,7 +32,7 @@ th {{ text-align: left; font-weight: 600; padding-right: 2rem; vertical-align: t
 def text(results: Results, svg: str) -> str:
     """Return the page; ``svg`` is the picture as matplotlib writes it."""
     rows = "\n".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(said)}</td></tr>" for name, said in facts(results).items()
+        f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>" for name, fact in facts(results).items()
     )
     return PAGE.format(title=escape(results.run), picture=svg[svg.index("<svg") :].rstrip(), rows=rows)
 

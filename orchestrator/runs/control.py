@@ -183,12 +183,12 @@ def watch(state_dir: StateDir, cluster: Cluster, run: Run) -> Iterator[bytes]:
     Raises:
         NodesFailed: Several connections in a row failed.
     """
-    seen, failures = 0, 0
+    position, failures = 0, 0
     while True:
         try:
             with head_session(state_dir, cluster) as head:
-                for piece in _follow(head, run, seen):
-                    seen, failures = seen + len(piece), 0
+                for piece in _follow(head, run, position):
+                    position, failures = position + len(piece), 0
                     yield piece
                 if get_state(state_dir, head, run).state != "running":
                     return
@@ -199,11 +199,11 @@ def watch(state_dir: StateDir, cluster: Cluster, run: Run) -> Iterator[bytes]:
         time.sleep(RECONNECT_SECONDS)
 
 
-def _follow(head: Session, run: Run, seen: int) -> Iterator[bytes]:
+def _follow(head: Session, run: Run, position: int) -> Iterator[bytes]:
     show = ["sudo", "systemctl", "show", "--property", "MainPID", "--value", run.unit]
     pid = head.must("find the run", show).strip()
     live = [] if pid in ("", "0") else ["--follow=name", "--retry", f"--pid={pid}", "--sleep-interval=0.2"]
-    return head.follow(["tail", "--quiet", f"--bytes=+{seen + 1}", *live, f"{run.directory}/log"])
+    return head.follow(["tail", "--quiet", f"--bytes=+{position + 1}", *live, f"{run.directory}/log"])
 
 
 def log(head: Session, run: Run) -> Iterator[bytes]:
@@ -267,14 +267,14 @@ def overview(state_dir: StateDir, cluster: Cluster | None, chosen: Sequence[Run]
         for run in (store.list_runs(state_dir) if chosen is None else chosen)
     }
     otherwise = "unknown" if cluster else "lost"
-    seen = {
+    states = {
         name: RunState(run, status.state if status else otherwise, status) for name, (run, status) in recorded.items()
     }
-    open_runs = [s.run for s in seen.values() if s.status is None]
+    open_runs = [s.run for s in states.values() if s.status is None]
     if cluster and open_runs:
         with suppress(NodesFailed), head_session(state_dir, cluster) as head:
-            seen |= {run.id: get_state(state_dir, head, run) for run in open_runs}
-    return list(seen.values())
+            states |= {run.id: get_state(state_dir, head, run) for run in open_runs}
+    return list(states.values())
 
 
 def remove_environments(state_dir: StateDir, cluster: Cluster) -> None:
