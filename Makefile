@@ -1,13 +1,13 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install hooks release lock demo test test-long test-pytorch horovod-suite horovod-examples check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link docs clean
+.PHONY: help setup install hooks release lock demo test test-long test-pytorch test-engines horovod-suite horovod-examples check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link bench-prediction gpu-report docs clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
 PYTEST := $(DOCKER) $(BIN)/python -m pytest
 # Half of the time of unit tests is waiting, also where there are two cores.
 SIDE_BY_SIDE := --dist loadfile -n
-SOURCES := orchestrator tests scripts bench docker/horovod/overlay
+SOURCES := orchestrator tests scripts bench docs/examples docker/horovod/overlay
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Files that a lock file names by SHA-256, and no others. python-terraform has no wheel; requirements/build.txt builds it.
 LOCKED := $(INSTALL) --require-hashes --no-build-isolation --only-binary :all: --no-binary python-terraform --requirement
@@ -79,6 +79,10 @@ test-pytorch: install .venv/installed-dev ## the image with PyTorch: build it, t
 	$(DOCKER) $(BIN)/python -m tests.images pytorch
 	$(PYTEST) --exitfirst --durations 15 tests/pytorch
 
+test-engines: install .venv/installed-dev ## the image with both frameworks: build it; every engine of train on two local nodes, beside ours
+	$(DOCKER) $(BIN)/python -m tests.images both
+	$(PYTEST) --exitfirst --durations 15 tests/engines
+
 horovod-suite: install .venv/installed-dev ## Horovod's own tests in the images (HOROVOD_SOURCE=DIR, 1 h; ARGS='--only NAME'); writes build/horovod-suite.md
 	$(DOCKER) $(BIN)/python -m tests.horovod_suite $(ARGS)
 
@@ -86,7 +90,7 @@ horovod-examples: install .venv/installed-dev ## Horovod's examples, unchanged, 
 	$(DOCKER) $(BIN)/python -m tests.horovod_suite.examples $(ARGS)
 
 fuzz: install .venv/installed-dev ## 10,000 damaged files for each loader: any bytes, any value at any key, any cut
-	$(PYTEST) $(SIDE_BY_SIDE) 2 --hypothesis-profile fuzz --timeout 14400 tests/unit/*/test_fuzz_*.py
+	$(PYTEST) $(SIDE_BY_SIDE) 2 --hypothesis-profile fuzz --timeout 14400 $$(find tests/unit -name 'test_fuzz_*.py')
 
 slow: install .venv/installed-dev ## a deploy killed at ten moments; Docker restarted, disk full (an Engine of their own, needs root)
 	$(DOCKER) $(BIN)/python -m tests.images
@@ -109,13 +113,20 @@ bench: install .venv/installed-dev ## measure deploy, launch and memory; writes 
 	$(DOCKER) $(BIN)/python -m bench $(ARGS)
 
 bench-watching: install .venv/installed-dev ## measure what it costs to watch a cluster; writes build/watching.md
-	$(DOCKER) $(BIN)/python -m bench.watching
+	$(DOCKER) $(BIN)/python -m bench.watching $(ARGS)
 
-bench-train: install .venv/installed-dev ## measure training beside others' (40 min; ARGS='--only ROW --rounds N'); writes build/training.md
+bench-train: install .venv/installed-dev ## measure training beside others' (HOROVOD_SOURCE=DIR; 1 h; ARGS='--only ROW --rounds N'); writes build/training.md
+	$(DOCKER) $(BIN)/python -m tests.images pytorch
 	$(DOCKER) $(BIN)/python -m bench.train $(ARGS)
 
 bench-link: install .venv/installed-dev ## measure training over a link held to 1 Gbit/s (root; ARGS='--rate 10gbit --rounds N'); writes build/link.md
 	$(DOCKER) $(BIN)/python -m bench.link $(ARGS)
+
+gpu-report: install ## measure training on an NVIDIA GPU; writes build/gpu.md, one file to send
+	$(DOCKER) bench/gpu.sh $(ARGS)
+
+bench-prediction: install .venv/installed-dev ## compare predictions with runs on 2 and 4 local nodes, three links (root, 25 min); writes build/prediction.md
+	$(DOCKER) $(BIN)/python -m bench.prediction $(ARGS)
 
 clean: ## remove what this Makefile made here (images and clusters stay)
 	rm -rf .venv build dist

@@ -12,15 +12,15 @@ import time
 from bench import scale
 from bench.harness import COMMAND, MNIST, Bench, Row, bench, timed, write
 
-ROUNDS, MANY = 3, 4
+MANY = 4
 PARTS = ("deploys", "again", "scale")
 SIZES = (2, 8, 32, 64)
 
 
-def cold_deploys(b: Bench) -> list[Row]:
+def cold_deploys(b: Bench, count: int) -> list[Row]:
     """Measure deploys of one node and of several, each from nothing."""
     rounds = []
-    for _ in range(ROUNDS):
+    for _ in range(count):
         one = timed(lambda: b.deploy(1))
         b.run("teardown")
         many = timed(lambda: b.deploy(MANY))
@@ -35,13 +35,13 @@ def cold_deploys(b: Bench) -> list[Row]:
     ]
 
 
-def second_deploy(b: Bench) -> list[Row]:
+def second_deploy(b: Bench, count: int) -> list[Row]:
     """Compare a deploy with nothing to do to Ansible's own ping of the same nodes."""
     inventory = b.state / "inventory.json"
     inventory.write_text(b.run("inventory"))
     ping = [str(COMMAND.with_name("ansible")), "-i", str(inventory), "all", "-m", "ansible.builtin.ping"]
     rounds = []
-    for _ in range(ROUNDS):
+    for _ in range(count):
         started = time.perf_counter()
         made = b.deploy(2)
         seconds = time.perf_counter() - started
@@ -57,7 +57,7 @@ def second_deploy(b: Bench) -> list[Row]:
     ]
 
 
-def launches(b: Bench) -> list[Row]:
+def launches(b: Bench, count: int) -> list[Row]:
     """Compare the time from the command to a rank's first line to the time of a rank's imports."""
     load = "import time; begun = time.time(); import horovod.tensorflow, keras; print(time.time() - begun)"
     python = "/opt/orchestrator/bin/python"
@@ -65,7 +65,7 @@ def launches(b: Bench) -> list[Row]:
     script.write_text("print('here', flush=True)\n")
     train = ("train", "resnet20", "--dataset", "mnist", "--data", str(MNIST), "--steps", "2")
     rounds = []
-    for _ in range(ROUNDS):
+    for _ in range(count):
         imported = float(b.run("ssh", "bench-head", "--", python, "-c", load))
         bare = b.first_line("run", "--", "python", str(script))
         rounds.append((imported, bare, b.first_line(*train) - imported))
@@ -104,10 +104,10 @@ def idle_memory(b: Bench) -> list[Row]:
     ]
 
 
-def two_nodes(b: Bench) -> list[Row]:
+def two_nodes(b: Bench, count: int) -> list[Row]:
     """Measure a cluster of two nodes: a second deploy, launches, idle memory."""
     b.deploy(2)
-    rows = second_deploy(b) + launches(b)
+    rows = second_deploy(b, count) + launches(b, count)
     b.run("teardown")
     return rows + idle_memory(b)
 
@@ -116,15 +116,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--nodes", nargs="+", type=int, default=SIZES, help="sizes of the clusters of `scale`")
+    parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     rows: list[Row] = []
     with bench() as b:
         b.deploy(1)  # builds the images
         b.run("teardown")
-        rows += cold_deploys(b) if "deploys" in asked.only else []
-        rows += two_nodes(b) if "again" in asked.only else []
+        rows += cold_deploys(b, asked.rounds) if "deploys" in asked.only else []
+        rows += two_nodes(b, asked.rounds) if "again" in asked.only else []
         rows += scale.rows(b, asked.nodes) if "scale" in asked.only else []
-    write("bench", rows, ROUNDS, "clusters by the number of nodes once each")
+    write("bench", rows, asked.rounds, "clusters by the number of nodes once each")
 
 
 if __name__ == "__main__":

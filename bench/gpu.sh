@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Everything that is to be measured on a machine with an NVIDIA GPU, in one go; writes build/gpu.md.
+# Everything that is to be measured on a machine with an NVIDIA GPU, in one go: `make gpu-report` writes build/gpu.md,
+# one file to send, with the rates, what the machine is, and the last lines of what failed.
 #
 #   bench/gpu.sh                        by Docker, in the trainer's GPU image (built where it is not there; `make install` before)
 #   bench/gpu.sh --image NAME           in this image, with the worker side of this working tree in it
-#   PYTHON=/path/python bench/gpu.sh    without Docker: a Python with TensorFlow, Horovod and this package
+#   PYTHON=/path/python bench/gpu.sh    without Docker: a Python with TensorFlow, tf_keras, Horovod and this package
 #   bench/gpu.sh --dry-run              on CPUs, a few small steps: every line but those that ask nvidia-smi
 #
 # ResNet-50 on synthetic images of 224 pixels, one GPU: ours in each precision and batch size, with and without XLA; and
@@ -23,13 +24,13 @@ while test $# -gt 0; do
 done
 
 precisions=(float32 float16 bfloat16) batches=(64 128 256 512) pixels=224 images=4096 epochs=6 iterations=5 device=()
-if test -n "$dry"; then precisions=(float32 bfloat16) batches=(2) pixels=32 images=8 epochs=2 iterations=1 device=(--no-cuda); fi
+if test -n "$dry"; then precisions=(bfloat16) batches=(2) pixels=32 images=8 epochs=2 iterations=1 device=(--no-cuda); fi
 example=tensorflow2_synthetic_benchmark.py
 example_at=https://raw.githubusercontent.com/horovod/horovod/v0.28.1/examples/tensorflow2/$example
 example_sha256=f59fdc77495f955ed22198a84e7d1127721b85731bb466427974069222aceb95
-keras=tf_keras==2.21.0
+output=${BENCH_OUTPUT:-build}/gpu.md
 
-mkdir -p build/bench
+mkdir -p build/bench "$(dirname "$output")"
 work=$(mktemp -d "$PWD/build/gpu.XXXXXX")
 sampler=
 trap 'test -z "$sampler" || kill "$sampler"; rm -rf "$work"' EXIT
@@ -74,6 +75,17 @@ machine() {
   if test -n "$dry"; then echo "no GPU: a dry run on $(nproc) cores, of no meaning"; return; fi
   nvidia-smi --query-gpu=name,memory.total,driver_version,compute_cap --format=csv,noheader | head -n 1
 }
+# What may explain a rate to someone who does not have the machine; each line stands for itself, whatever the others do.
+details() {
+  uname -srm
+  lscpu | grep -E '^(Model name|CPU\(s\)|NUMA node\(s\)|Mem)' || true
+  grep MemTotal /proc/meminfo || true
+  git describe --always --dirty || true
+  docker version --format 'Docker {{.Server.Version}}' || true
+  python -- -c 'import horovod, keras, tensorflow as tf
+print("TensorFlow", tf.__version__, "Keras", keras.__version__, "Horovod", horovod.__version__, tf.sysconfig.get_build_info())' || true
+  if test -z "$dry"; then nvidia-smi; nvidia-smi topo -m; fi || true
+}
 sample() {
   if test -n "$dry"; then printf '#Time gpu pwr sm mem fb\n#HH:MM:SS Idx W %% %% MB\n 10:00:00 0 25 50 20 1000\n' > "$work/dmon"; return; fi
   nvidia-smi dmon --id 0 --select pum --options T --delay 1 > "$work/dmon" &
@@ -95,7 +107,11 @@ row() {
   shift 4
   echo "$who, $precision, batch $batch, XLA $xla" >&2
   sample
-  if "$@" > "$work/said" 2>&1; then rate=$(tail -n 1 "$work/said"); else rate=failed; tail -n 5 "$work/said" >&2; fi
+  if "$@" > "$work/said" 2>&1; then rate=$(tail -n 1 "$work/said"); else
+    rate=failed
+    { printf '\n%s, %s, batch %s, XLA %s:\n\n' "$who" "$precision" "$batch" "$xla"; tail -n 15 "$work/said" | sed 's/^/    /'; } |
+      tee -a "$work/failures" >&2
+  fi
   printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$who" "$precision" "$batch" "$xla" "$rate" "$(sampled)" >> "$work/results.tsv"
 }
 
@@ -107,12 +123,12 @@ ours() {
   python -- -m bench.train_gpu rate "$run"
 }
 horovods() {
-  python TF_USE_LEGACY_KERAS=1 "PYTHONPATH=$PWD/build/bench/${keras/==/-}" -- "$PWD/build/bench/$example" "${device[@]}" \
+  python TF_USE_LEGACY_KERAS=1 -- "$PWD/build/bench/$example" "${device[@]}" \
     --batch-size "$1" --num-warmup-batches 5 --num-iters "$iterations" > "$work/example" &&
   sed -n 's/^Img\/sec per [CG]PU: \([0-9.]*\).*/\1/p' "$work/example"
 }
 fetch() {
-  test -d "build/bench/${keras/==/-}" || python3 -m pip install --quiet --no-deps --target "build/bench/${keras/==/-}" "$keras" || return
+  test -e "build/bench/$example" || test -z "${HOROVOD_SOURCE-}" || cp "$HOROVOD_SOURCE/examples/tensorflow2/$example" build/bench || return
   test -e "build/bench/$example" || curl --fail --silent --show-error --location --output "build/bench/$example" "$example_at" || return
   echo "$example_sha256  build/bench/$example" | sha256sum --check --quiet
 }
@@ -129,4 +145,7 @@ done
   echo "$about, $(date +%F), ResNet-50, $pixels px (Horovod's example: 224 px), 1 process"
   echo
   python -- -m bench.train_gpu table "$work/results.tsv"
-} | tee build/gpu.md
+  printf '\n## Machine\n\n'
+  details 2>&1 | sed 's/^/    /'
+  if test -e "$work/failures"; then printf '\n## Failures\n'; cat "$work/failures"; fi
+} | tee "$output"

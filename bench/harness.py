@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from orchestrator import busy
+
 ROOT = Path(__file__).parents[1]
+OUTPUT = Path(os.environ.get("BENCH_OUTPUT") or ROOT / "build")  # of tables
 COMMAND = Path(sys.executable).with_name("orchestrator")
 MNIST = ROOT / "tests" / "data" / "mnist"
 QUIET = 0.1  # share of the CPU that other processes may use during a measurement
-CLUSTER = ("--cluster", "bench")
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,14 @@ class Bench:
     """The orchestrator's command with its own state directory."""
 
     state: Path
+    cluster: str = "bench"
 
     @property
     def environment(self) -> dict[str, str]:
         return {**os.environ, "XDG_STATE_HOME": str(self.state)}
 
     def run(self, *words: str) -> str:
-        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
+        argv = [str(COMMAND), words[0], "--cluster", self.cluster, *words[1:]]
         done = subprocess.run(argv, env=self.environment, check=False, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{' '.join(argv)}: exit code {done.returncode}\n{done.stderr}")
@@ -54,7 +57,7 @@ class Bench:
 
     def first_line(self, *words: str) -> float:
         """Return the seconds from the command to a rank's first line; the command then runs to its end."""
-        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
+        argv = [str(COMMAND), words[0], "--cluster", self.cluster, *words[1:]]
         started = time.perf_counter()
         with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
             assert running.stdout
@@ -65,7 +68,7 @@ class Bench:
 
     def last_line(self, line: str, times: int, *words: str) -> float:
         """Return the seconds until ``line`` was written ``times`` times; exit if the command fails."""
-        argv = [str(COMMAND), words[0], *CLUSTER, *words[1:]]
+        argv = [str(COMMAND), words[0], "--cluster", self.cluster, *words[1:]]
         started, seconds, left = time.perf_counter(), 0.0, times
         with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, text=True) as running:
             assert running.stdout
@@ -88,7 +91,7 @@ def interleaved(contestants: Mapping[str, Callable[[], float]], rounds: int) -> 
     found: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds):
         for name in list(contestants)[:: -1 if number % 2 else 1]:
-            others = busy()
+            others = busy.here()
             found[name].append(contestants[name]())
             spoilt = f" (others had {others:.0%} of the CPU just before)" if others > QUIET else ""
             print(f"round {number + 1}: {name}: {found[name][-1]:.4g}{spoilt}", file=sys.stderr)
@@ -119,21 +122,6 @@ def _figure(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def busy() -> float:
-    """Return the share of this machine's CPU in use now, 0 to 1."""
-    before = _cpu_times()
-    time.sleep(0.2)
-    busy, idle = (after - earlier for after, earlier in zip(_cpu_times(), before, strict=True))
-    return busy / max(1, busy + idle)
-
-
-def _cpu_times() -> tuple[int, int]:
-    """Read busy and idle time since boot (proc(5), /proc/stat: user nice system idle iowait irq softirq steal)."""
-    times = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    idle = times[3] + times[4]
-    return sum(times) - idle, idle
-
-
 def machine() -> str:
     """Return this machine's processor, and today's date."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -142,9 +130,9 @@ def machine() -> str:
 
 
 @contextmanager
-def bench() -> Iterator[Bench]:
+def bench(cluster: str = "bench") -> Iterator[Bench]:
     with tempfile.TemporaryDirectory() as state:
-        current = Bench(Path(state))
+        current = Bench(Path(state), cluster)
         try:
             yield current
         finally:
@@ -152,7 +140,7 @@ def bench() -> Iterator[Bench]:
 
 
 def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
-    """Write build/NAME.md, and print it.
+    """Write NAME.md into OUTPUT, build/ by default, and print it.
 
     Args:
         name: Name of the page.
@@ -162,7 +150,7 @@ def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
     """
     lines = ["| what | goal | measured | ratio | to |", "|---|---|---|---|---|"]
     lines += [f"| {r.what} | {r.goal} | {r.measured} | {r.ratio} | {r.beside} |" for r in rows]
-    page = ROOT / "build" / f"{name}.md"
+    page = OUTPUT / f"{name}.md"
     page.parent.mkdir(exist_ok=True)
     title = ", ".join(part for part in (f"{os.cpu_count()} cores", where, f"median of {rounds} rounds") if part)
     page.write_text(f"{title}\n\n" + "\n".join(lines) + "\n")

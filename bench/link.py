@@ -1,7 +1,7 @@
 """Measure training over a slow link: ``make bench-link`` writes build/link.md. Needs root and ``tc`` (Debian's
 iproute2).
 
-Two local nodes of a core each train ResNet-50; Linux' token bucket filter (tc-tbf(8)) on each node's interface limits
+Two local nodes of a core each train a network; Linux' token bucket filter (tc-tbf(8)) on each node's interface limits
 what it sends. First `check` measures a step over Gloo and over MPI, from which the controller is chosen. Then runs
 follow each other, in the opposite order every other round: with the chosen settings, with Horovod's own cycle and no
 compression, and over each controller. Earlier runs' measurements of the link are deleted before each.
@@ -10,6 +10,7 @@ compression, and over each controller. Earlier runs' measurements of the link ar
 import argparse
 import json
 import subprocess
+from collections.abc import Sequence
 
 from bench.harness import Bench, Row, bench, interleaved, machine, paired, write
 from bench.train_ours import HOROVODS_CYCLE
@@ -17,8 +18,7 @@ from orchestrator.runs.controller import CONTROLLERS
 from orchestrator.schema import CheckResult
 
 NODES = ("bench-head", "bench-worker-0")
-TRAIN = ("train", "resnet50", "--dataset", "synthetic", "--batch-size", "32")
-ENOUGH = ("--epochs", "2", "--json")
+TRAIN = ("--dataset", "synthetic", "--batch-size", "32", "--epochs", "2", "--json")
 HOROVODS = ("--controller", "gloo", "--cycle-time", str(HOROVODS_CYCLE), "--compression", "none")
 BUCKET, LATENCY = "256kb", "10ms"  # of the token bucket: largest burst, and longest time that packets queue
 FREE = "free"
@@ -26,20 +26,24 @@ FREE = "free"
 
 def shape(rate: str) -> None:
     """Limit what every node sends to ``rate``, in tc's notation; FREE removes the limit."""
-    for node in NODES:
+    tc(NODES, () if rate == FREE else ("tbf", "rate", rate, "burst", BUCKET, "latency", LATENCY))
+
+
+def tc(nodes: Sequence[str], discipline: Sequence[str]) -> None:
+    """Set what queues the packets that ``nodes`` send, in tc's words; none removes it."""
+    for node in nodes:
         look = ["docker", "inspect", "--format", "{{.State.Pid}}", node]
         pid = subprocess.run(look, check=True, capture_output=True, text=True).stdout.strip()
-        tc = ["nsenter", "--target", pid, "--net", "tc", "qdisc"]
-        subprocess.run([*tc, "del", "dev", "eth0", "root"], check=False, capture_output=True)
-        if rate != FREE:
-            limit = ("tbf", "rate", rate, "burst", BUCKET, "latency", LATENCY)
-            subprocess.run([*tc, "add", "dev", "eth0", "root", *limit], check=True)
+        command = ["nsenter", "--target", pid, "--net", "tc", "qdisc"]
+        subprocess.run([*command, "del", "dev", "eth0", "root"], check=False, capture_output=True)
+        if discipline:
+            subprocess.run([*command, "add", "dev", "eth0", "root", *discipline], check=True)
 
 
 def trained(b: Bench, *options: str) -> float:
     """Return the images/s of both ranks together in the last epoch."""
     b.run("ssh", NODES[0], "--", "find", "/shared", "-name", ".link-*", "-delete")
-    found = json.loads(b.run(*TRAIN, *ENOUGH, *options))
+    found = json.loads(b.run("train", *options, *TRAIN))
     return float(found["epochs"][-1]["images_per_second"])
 
 
@@ -57,7 +61,7 @@ def rows(b: Bench, rate: str, rounds: int, asked: tuple[str, ...]) -> list[Row]:
         b: The command.
         rate: Limit in tc's notation, or FREE.
         rounds: Number of rounds.
-        asked: More options for every run.
+        asked: The network, and more options for every run.
 
     Returns:
         Rows of the table.
@@ -81,13 +85,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", action="append", default=[], help="as tc takes it; default: free, 1gbit")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--model", default="resnet50")
     parser.add_argument("--image-size", type=int, default=128, help="the smaller, the more the link counts")
     parser.add_argument("--precision", default="auto", help="as train takes it; default: what is fastest")
     args = parser.parse_args()
     with bench() as b:
         b.run("deploy", "--nodes", str(len(NODES)), "--no-monitoring")
         found: list[Row] = []
-        asked = ("--image-size", str(args.image_size), "--precision", args.precision)
+        asked = (args.model, "--image-size", str(args.image_size), "--precision", args.precision)
         for rate in args.rate or (FREE, "1gbit"):
             found += rows(b, rate, args.rounds, asked)
             write("link", found, args.rounds, machine())

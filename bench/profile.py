@@ -12,7 +12,7 @@ from typing import Any
 
 from bench import train_ours as ours
 from bench import train_place
-from bench.harness import ROOT, machine
+from bench.harness import OUTPUT, machine
 from bench.train_place import Place
 from bench.train_rows import MODELS, RESNET50
 from orchestrator.cluster import PYTHON
@@ -59,7 +59,8 @@ def main() -> None:
         found = place.json([PYTHON, "-m", "bench.train_profile", run.directory], environment)
         precision = ours.results(place, run).config.precision
     title = f"{work.model}, {work.pixels} px, batch {work.batch}, {precision}, {len(cores)} cores, {machine()}"
-    written = ROOT / "build" / "profile.md"
+    written = OUTPUT / "profile.md"
+    written.parent.mkdir(exist_ok=True)
     written.write_text(page(found, title))
     print(written.read_text())
 

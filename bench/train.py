@@ -34,14 +34,17 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], choices=names, help="may be given several times")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--image", help="measure in this image, with the worker side of this working tree in it")
+    parser.add_argument("--pytorch-image", help="image with PyTorch; with a C++ compiler in it, torch.compile too")
+    parser.add_argument("--smoke", action="store_true", help="see that every row runs: a few steps of small images")
     args = parser.parse_args()
+    rounds = 1 if args.smoke else args.rounds
     with tempfile.TemporaryDirectory() as shared:
         cores = tuple(sorted(os.sched_getaffinity(0)))
         place = Place(args.image or train_place.image(), cores, Path(shared), own_sources=bool(args.image))
         rows: list[Row] = []
         for measure in _chosen(args.only).values():
-            rows += measure(Sitting(place, args.rounds))
-            write("training", rows, args.rounds, machine())  # the rest takes minutes more
+            rows += measure(Sitting(place, rounds, args.smoke, args.pytorch_image))
+            write("training", rows, rounds, machine())  # the rest takes minutes more
 
 
 if __name__ == "__main__":

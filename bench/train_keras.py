@@ -7,10 +7,10 @@ import argparse
 import json
 import time
 
-import keras
 import numpy as np
 
 from bench import train_networks
+from bench.train_networks import keras
 
 
 class Epochs(keras.callbacks.Callback):

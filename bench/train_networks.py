@@ -2,16 +2,18 @@
 
 Those in keras.applications are taken from there, with a last layer that returns logits. The papers of the others are
 named in orchestrator/trainer/models; ``bench.train`` checks that the trainer's networks have as many parameters.
-Dropout is in the same places.
+Dropout is in the same places. BENCH_KERAS names the package: ``keras``, or ``tf_keras``, which is Keras 2.
 """
 
+import importlib
+import os
 from collections.abc import Callable
-
-import keras
-from keras import layers
+from typing import Any
 
 from orchestrator.trainer.models.inception import STAGES
 
+keras: Any = importlib.import_module(os.environ.get("BENCH_KERAS", "keras"))
+layers = keras.layers
 APPLICATIONS = {
     "vgg16": "VGG16",
     "inception_v3": "InceptionV3",
@@ -21,7 +23,7 @@ APPLICATIONS = {
 }
 
 
-def build(name: str, pixels: int, channels: int, classes: int) -> keras.Model:
+def build(name: str, pixels: int, channels: int, classes: int) -> Any:
     """Build a network.
 
     Args:
@@ -44,13 +46,13 @@ def build(name: str, pixels: int, channels: int, classes: int) -> keras.Model:
     return keras.Model(inputs, layers.Dense(classes)(BODIES[name](x)))
 
 
-def lenet(x: keras.KerasTensor) -> keras.KerasTensor:
+def lenet(x: Any) -> Any:
     x = layers.MaxPooling2D()(layers.Conv2D(6, 5, activation="relu")(x))
     x = layers.MaxPooling2D()(layers.Conv2D(16, 5, activation="relu")(x))
     return _hidden(layers.Flatten()(x), 120, 84)
 
 
-def alexnet(x: keras.KerasTensor) -> keras.KerasTensor:
+def alexnet(x: Any) -> Any:
     x = layers.Conv2D(64, 11, strides=4, activation="relu")(layers.ZeroPadding2D(2)(x))
     x = _convolution(layers.MaxPooling2D(3, 2)(x), 192, 5)
     x = _convolution(layers.MaxPooling2D(3, 2)(x), 384, 3)
@@ -60,7 +62,7 @@ def alexnet(x: keras.KerasTensor) -> keras.KerasTensor:
     return _hidden(layers.Dropout(0.5)(x), 4096)
 
 
-def googlenet(x: keras.KerasTensor) -> keras.KerasTensor:
+def googlenet(x: Any) -> Any:
     x = layers.Conv2D(64, 7, strides=2, padding="same", activation="relu")(x)
     x = layers.MaxPooling2D(3, 2, padding="same")(x)
     x = _convolution(_convolution(x, 64, 1), 192, 3)
@@ -77,7 +79,7 @@ def googlenet(x: keras.KerasTensor) -> keras.KerasTensor:
     return layers.Dropout(0.4)(layers.GlobalAveragePooling2D()(x))
 
 
-def resnet20(x: keras.KerasTensor) -> keras.KerasTensor:
+def resnet20(x: Any) -> Any:
     x = layers.ReLU()(_normalized(x, 16))
     for filters in (16, 32, 64):
         for block in range(3):
@@ -88,25 +90,23 @@ def resnet20(x: keras.KerasTensor) -> keras.KerasTensor:
     return layers.GlobalAveragePooling2D()(x)
 
 
-def dense(x: keras.KerasTensor) -> keras.KerasTensor:
+def dense(x: Any) -> Any:
     return _hidden(layers.Flatten()(x), 64, 64)
 
 
-def _convolution(x: keras.KerasTensor, filters: int, size: int) -> keras.KerasTensor:
+def _convolution(x: Any, filters: int, size: int) -> Any:
     return layers.Conv2D(filters, size, padding="same", activation="relu")(x)
 
 
-def _normalized(x: keras.KerasTensor, filters: int, stride: int = 1, size: int = 3) -> keras.KerasTensor:
+def _normalized(x: Any, filters: int, stride: int = 1, size: int = 3) -> Any:
     x = layers.Conv2D(filters, size, strides=stride, padding="same", use_bias=False)(x)
     return layers.BatchNormalization()(x)
 
 
-def _hidden(x: keras.KerasTensor, *units: int) -> keras.KerasTensor:
+def _hidden(x: Any, *units: int) -> Any:
     for count in units:
         x = layers.Dense(count, activation="relu")(x)
     return x
 
 
-BODIES: dict[str, Callable[[keras.KerasTensor], keras.KerasTensor]] = {
-    body.__name__: body for body in (lenet, alexnet, googlenet, resnet20, dense)
-}
+BODIES: dict[str, Callable[[Any], Any]] = {body.__name__: body for body in (lenet, alexnet, googlenet, resnet20, dense)}

@@ -3,9 +3,8 @@
 import hashlib
 import json
 import os
-import platform
+import shutil
 import subprocess
-import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -17,19 +16,22 @@ from typing import Any
 from bench.harness import ROOT
 from orchestrator.cluster import SHARED
 from orchestrator.config import Local
-from orchestrator.docker import build
+from orchestrator.docker import build, context
 from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 
 OURS = "/measure"  # path of this package in containers
 REFERENCES = ROOT / "build" / "bench"
-TORCH, TF_KERAS = "torch==2.15.0", "tf_keras==2.21.0"
-PYTHON_OF_THE_IMAGE = "3.11"  # Debian 12's, which runs PyTorch; TensorFlow has another in the image
 EXAMPLE = "tensorflow2_synthetic_benchmark.py"
-EXAMPLE_AT = f"https://raw.githubusercontent.com/horovod/horovod/v0.28.1/examples/tensorflow2/{EXAMPLE}"
+EXAMPLES = "examples/tensorflow2"  # in Horovod's sources
+EXAMPLE_AT = f"https://raw.githubusercontent.com/horovod/horovod/v0.28.1/{EXAMPLES}/{EXAMPLE}"
 EXAMPLE_SHA256 = "f59fdc77495f955ed22198a84e7d1127721b85731bb466427974069222aceb95"
 LAST_LINES = 20
 DEADLINE = 1200  # seconds for one contestant
+
+
+class MissingReference(Exception):
+    """A contestant is not on this machine; the message says how to get it."""
 
 
 @dataclass(frozen=True)
@@ -82,53 +84,34 @@ def image() -> str:
         return build.ensure(Engine(), "node", Variant(Local().base_image), Path(logs) / "image.log")
 
 
-def torch() -> str:
-    """Return the path of PyTorch in a container: the package index's build, which can include gigabytes of GPU
-    libraries.
-    """
-    return _installed(TORCH)
-
-
-def tf_keras() -> str:
-    """Return the path in a container of the Keras of Horovod's example, in the version that TensorFlow maintains."""
-    return _installed(TF_KERAS, "--no-deps")
-
-
-def _installed(requirement: str, *options: str) -> str:
-    """Install wheels for the image's Python, whatever that of this machine is; only once."""
-    name = requirement.replace("==", "-")
-    if not (REFERENCES / name).exists():
-        print(f"installing {requirement} into build/bench (once)", file=sys.stderr)
-        REFERENCES.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=REFERENCES) as unfinished:
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-            wanted = ["--only-binary", ":all:", "--python-version", PYTHON_OF_THE_IMAGE, *_platforms(), *options]
-            subprocess.run([*pip, "--target", f"{unfinished}/{name}", *wanted, requirement], check=True)
-            Path(unfinished, name).rename(REFERENCES / name)
-    return f"/references/{name}"
-
-
-def _platforms() -> list[str]:
-    """Return pip's options for all platforms that Debian 12 (glibc 2.36) can load: pip does not imply older ones."""
-    machine = platform.machine()
-    names = [f"manylinux2014_{machine}", *(f"manylinux_2_{minor}_{machine}" for minor in range(17, 37))]
-    return [part for name in names for part in ("--platform", name)]
+def pytorch_image() -> str:
+    """Return the node image with PyTorch. Raises MissingReference if it is not built."""
+    tag = context.tag("node", Variant(Local().base_image, "pytorch"))
+    if not Engine().has_image(tag):
+        raise MissingReference(f"image {tag} is not built: `python -m tests.images pytorch` builds it")
+    return tag
 
 
 def example() -> str:
-    """Return the path of Horovod's example in a container. It is downloaded, since the source distribution lacks
-    examples.
+    """Return the path of Horovod's example in a container: from the sources in HOROVOD_SOURCE, else downloaded.
 
-    Exits if the script cannot be downloaded, or differs.
+    Raises MissingReference if the script is nowhere to be had, or differs.
     """
     path = REFERENCES / EXAMPLE
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with urllib.request.urlopen(EXAMPLE_AT, timeout=30) as answer:
-                path.write_bytes(answer.read())
-        except (OSError, urllib.error.URLError) as error:
-            sys.exit(f"{EXAMPLE_AT}: {error}: put Horovod 0.28.1's {EXAMPLE} into {REFERENCES}")
+        _fetch(path)
     if hashlib.sha256(path.read_bytes()).hexdigest() != EXAMPLE_SHA256:
-        sys.exit(f"{path}: not the script of Horovod 0.28.1: remove it")
+        raise MissingReference(f"{path}: not the script of Horovod 0.28.1: remove it")
     return f"/references/{EXAMPLE}"
+
+
+def _fetch(path: Path) -> None:
+    try:
+        if source := os.environ.get("HOROVOD_SOURCE"):
+            shutil.copyfile(Path(source, EXAMPLES, EXAMPLE), path)
+            return
+        with urllib.request.urlopen(EXAMPLE_AT, timeout=30) as answer:
+            path.write_bytes(answer.read())
+    except (OSError, urllib.error.URLError) as error:
+        raise MissingReference(f"{error}: set HOROVOD_SOURCE to the sources of Horovod 0.28.1") from error

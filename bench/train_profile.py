@@ -38,7 +38,7 @@ def watch_second_epoch() -> None:
             begun, steps = time.perf_counter(), 0
             for batch in original(self, number, batches):
                 yield batch
-                steps += len(batch[1]) // self.plan.batch
+                steps += len(batch.result()[1]) // self.plan.batch
             seconds = (time.perf_counter() - begun) / steps
             tf.profiler.experimental.stop()
             FOUND.update(seconds=seconds, steps=steps, operations=operations(Path(directory), steps))

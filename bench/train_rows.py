@@ -6,17 +6,18 @@ import shutil
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bench import train_ours as ours
-from bench import train_place
 from bench.harness import Row, paired
 from bench.train_ours import EPOCHS, Work
-from bench.train_sitting import Sitting
+from bench.train_sitting import Contestants, Sitting
 from orchestrator.cluster import PYTHON, SHARED
 
 RESNET50 = Work("resnet50", pixels=128, batch=32, steps=6, classes=1000)
 AT_224 = replace(RESNET50, pixels=224, steps=3)
+SMOKE_MODELS = ("dense",)  # a table; images are in the other rows
 MODELS = (
     Work("lenet", 32, 32, 400, 10),
     Work("dense", 1, 32, 400, 3, channels=6, table=True),
@@ -31,38 +32,60 @@ MODELS = (
 
 
 def resnet50(sitting: Sitting) -> list[Row]:
-    """Compare, in one process: the trainer as chosen and in float32, Horovod's example, PyTorch in the chosen
-    precision.
-    """
-    chosen = ours.precision(sitting.place, RESNET50)
+    """Compare, in one process: the trainer as chosen and in float32, Horovod's example, and the fastest loops."""
+    return _rivals(sitting, RESNET50, _examples(sitting))
+
+
+def _examples(sitting: Sitting) -> Contestants:
+    work = sitting.work(RESNET50)
+    return {
+        EXAMPLE: lambda: sitting.horovod(work, work.pixels),
+        EXAMPLE_3: lambda: sitting.horovod(work, work.pixels, keras_3=True),
+    }
+
+
+def _rivals(sitting: Sitting, network: Work, others: Contestants) -> list[Row]:
+    """Compare the trainer with ``others`` and with loops in the chosen precision and in float32."""
+    work = sitting.work(network)
+    chosen = sitting.precision(work)
     kinds = _distinct(chosen)
-    pytorch = f"{PYTORCH}, {chosen}"
-    found = sitting.compare(
-        {
-            **{f"ResNet-50, 128 px, {kind}": lambda kind=kind: sitting.ours(RESNET50, kinds[kind]) for kind in kinds},  # type: ignore[misc]
-            EXAMPLE: lambda: sitting.horovod(RESNET50, RESNET50.pixels),
-            EXAMPLE_3: lambda: sitting.horovod(RESNET50, RESNET50.pixels, keras_3=True),
-            pytorch: lambda: sitting.torch(RESNET50, chosen),
-        }
-    )
-    rows = []
-    for kind in kinds:
-        goals = {EXAMPLE: "≥ 2.2", EXAMPLE_3: "≥ 2.2", pytorch: "≥ 1.2"} if kind.startswith("as chosen") else {}
-        what = f"ResNet-50, 128 px, {kind}"
-        rows += [paired(found, what, beside, goals.get(beside, "")) for beside in (EXAMPLE, EXAMPLE_3, pytorch)]
-    return rows
+    names = {f"{work.model}, {work.pixels} px, {kind}": precision for kind, precision in kinds.items()}
+    we: Contestants = {name: partial(sitting.ours, work, precision) for name, precision in names.items()}
+    loops = _loops(sitting, work, chosen)
+    found = sitting.compare({**we, **others, **loops})
+    goals = {**dict.fromkeys(others, GOAL_EXAMPLE), **dict.fromkeys(loops, GOAL_LOOP)}
+    first, *further = we
+    rows = [sitting.paired(found, first, beside, goal) for beside, goal in goals.items()]
+    return rows + [sitting.paired(found, name, beside) for name in further for beside in goals if "float32" in beside]
+
+
+def _loops(sitting: Sitting, work: Work, chosen: str) -> Contestants:
+    """Return the plainest fast programs in the chosen precision, the two of TensorFlow in float32 too."""
+    precisions = dict.fromkeys((chosen, "float32"))
+    loops: Contestants = {
+        f"a loop, {keras}, {precision}": partial(sitting.loop, work, keras, precision)
+        for precision in precisions
+        for keras in KERAS
+    }
+    if work.model == RESNET50.model:
+        loops[f"{PYTORCH}, {chosen}"] = lambda: sitting.torch(work, chosen)
+        loops[f"{PYTORCH}, torch.compile, {chosen}"] = lambda: sitting.torch(work, chosen, compiled=True)
+    return loops
 
 
 def unchanged(sitting: Sitting) -> list[Row]:
     """Compare with Horovod's unchanged example, at its 224 pixels."""
-    found = sitting.compare({OURS_224: lambda: sitting.ours(AT_224), UNCHANGED: lambda: sitting.horovod(AT_224, None)})
-    return [paired(found, OURS_224, UNCHANGED, "≥ 2.2")]
+    work = replace(sitting.work(AT_224), pixels=AT_224.pixels)
+    found = sitting.compare({OURS_224: lambda: sitting.ours(work), UNCHANGED: lambda: sitting.horovod(work, None)})
+    return [sitting.paired(found, OURS_224, UNCHANGED, GOAL_EXAMPLE)]
 
 
-OURS_224, UNCHANGED = "ResNet-50, 224 px, as chosen", "Horovod's example, unchanged, tf_keras, float32"
-EXAMPLE = "Horovod's example at 128 px, tf_keras, float32"
-EXAMPLE_3 = "Horovod's example at 128 px, Keras 3, float32"
-PYTORCH = f"{train_place.TORCH.replace('==', ' ')}, channels last"
+GOAL_EXAMPLE, GOAL_FIT, GOAL_LOOP = "≥ 2.2", "≥ 1.5", "≥ 1.15"
+OURS_224, UNCHANGED = "resnet50, 224 px, as chosen", "Horovod's example, unchanged, tf_keras, float32"
+EXAMPLE = "Horovod's example at this size, tf_keras, float32"
+EXAMPLE_3 = "Horovod's example at this size, Keras 3, float32"
+PYTORCH = "PyTorch, channels last"
+KERAS = ("keras", "tf_keras")
 
 
 def _distinct(chosen: str) -> dict[str, str | None]:
@@ -71,13 +94,22 @@ def _distinct(chosen: str) -> dict[str, str | None]:
 
 
 def models(sitting: Sitting, wanted: Sequence[str] = ()) -> list[Row]:
-    """Compare every other network with `model.fit`, in the precision that is chosen."""
-    rows = []
-    for work in (work for work in MODELS if not wanted or work.model in wanted):
-        what, fit = f"{work.model}, {work.pixels} px", "model.fit"
-        found = sitting.compare({what: lambda: sitting.ours(work), fit: lambda: sitting.fit(work)})  # noqa: B023
-        rows.append(paired(found, what, fit, "≥ 1.5"))
-    return rows
+    """Compare every other network with `model.fit` and with loops, in the precision that is chosen."""
+    networks = SMOKE_MODELS if sitting.smoke and not wanted else wanted
+    return [row for work in MODELS if not networks or work.model in networks for row in _model(sitting, work)]
+
+
+def _model(sitting: Sitting, network: Work) -> list[Row]:
+    work = sitting.work(network)
+    what = f"{work.model}, {work.pixels} px"
+    chosen = sitting.precision(work)
+    loops: Contestants = {f"a loop, {keras}, {chosen}": partial(sitting.loop, work, keras, chosen) for keras in KERAS}
+    found = sitting.compare({what: lambda: sitting.ours(work), FIT: lambda: sitting.fit(work), **loops})
+    goal = GOAL_LOOP if network.model == "resnet101" else "≥ 1"
+    return [sitting.paired(found, what, FIT, GOAL_FIT), *(sitting.paired(found, what, loop, goal) for loop in loops)]
+
+
+FIT = "model.fit"
 
 
 def ranks(sitting: Sitting) -> list[Row]:
@@ -85,12 +117,14 @@ def ranks(sitting: Sitting) -> list[Row]:
     place = replace(sitting.place, cores=sitting.place.cores[:2])
     assert len(place.cores) == 2, "two ranks need two cores"
 
+    work = sitting.work(RESNET50)
+
     def launched(defaults: bool) -> float:
-        run = ours.run(place, RESNET50, 2, 1)
+        run = ours.run(place, work, 2, 1)
         return ours.rate(ours.together(place, run, horovods=defaults)) / 2
 
     def apart() -> float:
-        found = ours.apart(place, [ours.run(place, RESNET50, 1, 1) for _ in range(2)])
+        found = ours.apart(place, [ours.run(place, work, 1, 1) for _ in range(2)])
         return statistics.mean(map(ours.rate, found))
 
     we, horovod, alone = (
@@ -104,7 +138,7 @@ def ranks(sitting: Sitting) -> list[Row]:
 
 def first_step(sitting: Sitting) -> list[Row]:
     """Measure the time to the first step, and count the functions traced after it."""
-    place, work, parts = sitting.place, replace(RESNET50, steps=3), list[dict[str, float]]()
+    place, work, parts = sitting.place, replace(sitting.work(RESNET50), steps=3), list[dict[str, float]]()
 
     def least() -> float:
         words = f"{work.model} {work.pixels} {work.channels} {work.classes} {work.batch}"
@@ -130,7 +164,7 @@ def _traces(sitting: Sitting) -> Row:
     """Compare the number of traced functions in a short run and in a long run of the same network."""
     place, counted = sitting.place, {}
     for epochs in (1, EPOCHS):
-        run = ours.run(place, replace(RESNET50, pixels=32, steps=2), 1, sitting.threads, epochs=epochs)
+        run = ours.run(place, replace(sitting.work(RESNET50), pixels=32, steps=2), 1, sitting.threads, epochs=epochs)
         counted[epochs] = place.json([PYTHON, "-m", "bench.train_traces", run.directory])
     short, long = (sum(counted[epochs].values()) for epochs in (1, EPOCHS))
     more = [f"{name} {count}" for name, count in counted[EPOCHS].items() if count != counted[1].get(name, 0)]

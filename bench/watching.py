@@ -5,6 +5,7 @@ other; the order in a pair alternates, since machines warm up and slow down. If 
 cent that way, the monitoring processes' share of the CPU time during a run shows it.
 """
 
+import argparse
 import json
 import os
 import statistics
@@ -15,8 +16,8 @@ from typing import Any
 
 from bench.harness import Bench, Row, bench, interleaved, paired, write
 
-PAIRS, SIMULATED, SETTLED_SECONDS = 5, 64, 90.0
-TRAIN = ("train", "resnet20", "--dataset", "synthetic", "--epochs", "1000", "--max-time", "30s")
+SIMULATED = 64
+TRAIN = ("train", "resnet20", "--dataset", "synthetic", "--epochs", "1000", "--json", "--max-time")
 HEAD, WORKER = "bench-head", "bench-worker-0"
 UNITS = "prometheus-node-exporter trainer-exporter prometheus prometheus-alertmanager"
 PID = "$(sudo systemctl show --property MainPID --value $unit)"
@@ -24,9 +25,9 @@ STAT = f"for unit in {UNITS}; do cat /proc/{PID}/stat; done 2> /dev/null; true"
 TARGETS = "/etc/orchestrator/prometheus/targets.json"
 
 
-def images_per_second(b: Bench) -> float:
+def images_per_second(b: Bench, seconds: float) -> float:
     """Return the images/s of a whole run: the mean over its epochs but the first."""
-    epochs = json.loads(b.run(*TRAIN, "--json"))["epochs"][1:]
+    epochs = json.loads(b.run(*TRAIN, f"{seconds:g}s"))["epochs"][1:]
     return float(statistics.mean(epoch["images_per_second"] for epoch in epochs))
 
 
@@ -38,22 +39,23 @@ def watchers(b: Bench) -> float:
     return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
 
 
-def training(b: Bench) -> list[Row]:
+def training(b: Bench, pairs: int, seconds: float) -> list[Row]:
+    """Compare pairs of runs of ``seconds`` with and without monitoring."""
     shares: list[float] = []  # of all cores' time from a run's launch to its end, used by monitoring
 
     def watched() -> float:
         b.run("deploy", "--nodes", "2", "--monitoring")
         used, started = watchers(b), time.perf_counter()
-        rate = images_per_second(b)
+        rate = images_per_second(b, seconds)
         shares.append((watchers(b) - used) / (time.perf_counter() - started) / len(os.sched_getaffinity(0)))
         return rate
 
     def unwatched() -> float:
         b.run("deploy", "--nodes", "2", "--no-monitoring")
-        return images_per_second(b)
+        return images_per_second(b, seconds)
 
     on, off = "images/s with everything on", "everything off"
-    found = interleaved({on: watched, off: unwatched}, PAIRS)
+    found = interleaved({on: watched, off: unwatched}, pairs)
     taken, all_of_them = f"{statistics.median(shares):.2%} of all cores' time", " ".join(f"{one:.2%}" for one in shares)
     return [paired(found, on, off, "> 0.99"), Row("CPU time of what watches", "< 1 %", taken, "", all_of_them)]
 
@@ -108,12 +110,13 @@ def simulate(b: Bench, nodes: int) -> None:
     ]
     write_down = ["docker", "exec", "--interactive", HEAD, "tee", TARGETS]
     subprocess.run(write_down, input=json.dumps(copies).encode(), check=True, capture_output=True)
-    time.sleep(SETTLED_SECONDS)
 
 
-def prometheus(b: Bench) -> list[Row]:
+def prometheus(b: Bench, settled: float) -> list[Row]:
+    """Compare Prometheus' memory with two nodes and with many, ``settled`` seconds after it heard of them."""
     two = memory(b)
     simulate(b, SIMULATED)
+    time.sleep(settled)
     many = memory(b)
     return [
         Row("Prometheus with 2 nodes", "", f"{two >> 20} MiB resident", "", ""),
@@ -128,14 +131,19 @@ def prometheus(b: Bench) -> list[Row]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=30.0, help="of a run")
+    parser.add_argument("--settled", type=float, default=90.0, help="seconds from a change of the nodes to a look")
+    args = parser.parse_args()
     with bench() as b:
-        rows = training(b)
-        write("watching", rows, PAIRS)  # the rest takes minutes more
+        rows = training(b, args.pairs, args.seconds)
+        write("watching", rows, args.pairs)  # the rest takes minutes more
         b.run("teardown")
         b.deploy(2)
-        time.sleep(SETTLED_SECONDS)
-        rows += scrapes(b) + prometheus(b)
-    write("watching", rows, PAIRS)
+        time.sleep(args.settled)
+        rows += scrapes(b) + prometheus(b, args.settled)
+    write("watching", rows, args.pairs)
 
 
 if __name__ == "__main__":

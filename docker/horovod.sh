@@ -13,6 +13,7 @@ sh /tmp/horovod/apply.sh .
 case "$framework" in
   tensorflow) export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 ;;
   pytorch) export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 ;;
+  both) export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_PYTORCH=1 ;;
 esac
 export HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITH_MPI=1
 if test "$accelerator" = gpu; then

@@ -13,11 +13,14 @@ python=$(command -v /opt/orchestrator/bin/python || command -v python3 || comman
 command -v apt-get > /dev/null || refuse 'it has no apt-get: images of Debian and Ubuntu can be used'
 "$python" -c 'import horovod' || refuse 'its Python has no Horovod'
 case "$1" in
-  tensorflow) module=horovod.tensorflow ;;
-  pytorch) module=horovod.torch ;;
+  tensorflow) modules=horovod.tensorflow ;;
+  pytorch) modules=horovod.torch ;;
+  both) modules='horovod.tensorflow horovod.torch' ;;
 esac
-"$python" -c "import sys, $module as hvd; sys.exit(not hvd.gloo_built())" ||
-  refuse "its Horovod was not built for $1 with Gloo; 'framework' in cluster.yaml says which framework it is for"
+for module in $modules; do
+  "$python" -c "import sys, $module as hvd; sys.exit(not hvd.gloo_built())" ||
+    refuse "its Horovod was not built for $1 with Gloo; 'framework' in cluster.yaml says which framework it is for"
+done
 
 site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 mkdir -p "/added$site" /added/opt/orchestrator/bin

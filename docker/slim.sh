@@ -7,12 +7,12 @@ rm -rf "$site/jedi/third_party/typeshed/stubs" "$site/jedi/third_party/django-st
 # Headers, 430 MB of TensorFlow's and 80 MB of PyTorch's, were for Horovod; libclang, 62 MB, is for nothing that runs.
 rm -rf "$site/tensorflow/include" "$site/torch/include" "$site/clang/native"
 
-if test "$1-$2" = tensorflow-cpu; then
+if test "$1-$2" = tensorflow-cpu || test "$1-$2" = both-cpu; then
   # tf_keras asks for the package tensorflow, which is tensorflow-cpu here: for x86_64 PyPI has that under its own name.
   test ! -d "$site"/tensorflow_cpu-*.dist-info ||
     sed --in-place 's/^Requires-Dist: tensorflow</Requires-Dist: tensorflow-cpu</' "$site"/tf_keras-*.dist-info/METADATA
 fi
-if test "$1-$2" = pytorch-cpu; then
+if test "$1-$2" = pytorch-cpu || test "$1-$2" = both-cpu; then
   # PyTorch's only wheel is linked to CUDA. A CPU needs those of its libraries that the linker loads with PyTorch, and
   # no others: these, 1 GB, are loaded when a GPU computes.
   python -c 'import torch; torch.backends.cudnn.version(); print(open("/proc/self/maps").read())' |

@@ -115,18 +115,24 @@ def _known(name: str, framework: Framework) -> tuple[str, str]:
 
 
 def _usable(framework: Framework) -> list[str]:
-    return [name for name, about in _table()["architectures"].items() if framework not in about.get("refused", {})]
+    return [name for name in _table()["architectures"] if not _refusal(name, framework)]
+
+
+def _refusal(architecture: str, framework: Framework) -> str:
+    """Return why the framework's image does not run on GPUs of this architecture; empty if it does."""
+    refused: dict[str, str] = _table()["architectures"][architecture].get("refused", {})
+    return str(_table()["images"][framework].get("refused") or refused.get(framework, ""))
 
 
 def _refuse(name: str, architecture: str, framework: Framework) -> None:
     """Raise PreflightError if the framework's image does not run on GPUs of this architecture."""
-    refused = _table()["architectures"][architecture].get("refused", {})
-    if framework in refused:
+    if reason := _refusal(architecture, framework):
         usable = _usable(framework)
-        others = [f"`framework: {other}`, which supports them" for other in _table()["images"] if other not in refused]
-        choices = [f"choose GPUs from {usable[0]} to {usable[-1]}", *others]
+        others = [other for other in _table()["images"] if not _refusal(architecture, other)]
+        choices = [f"choose GPUs from {usable[0]} to {usable[-1]}"] if usable else []
+        choices += [f"`framework: {other}`, which supports them" for other in others]
         raise PreflightError(
-            f"gpu: {name} ({architecture}): {refused[framework]}",
+            f"gpu: {name} ({architecture}): {reason}",
             f"{', or '.join(choices)}, or `gpu.driver: none` to use no GPUs",
         )
 

@@ -119,6 +119,16 @@ def note(text: str) -> None:
 
 
 @contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Print neither steps nor notes: for work that another line of progress stands for."""
+    before, console.quiet = console.quiet, True
+    try:
+        yield
+    finally:
+        console.quiet = before
+
+
+@contextlib.contextmanager
 def log_errors(action: str, say: Callable[[str], None] = note) -> Iterator[None]:
     """Print an error of ``action`` as one line and continue; also for a record or a result that cannot be read."""
     try:

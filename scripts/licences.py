@@ -27,6 +27,7 @@ LOCKS = {
     "TensorFlow's GPU image": "docker/requirements-tensorflow-gpu.txt",
     "PyTorch's CPU image": "docker/requirements-pytorch-cpu.txt",
     "PyTorch's GPU image": "docker/requirements-pytorch-gpu.txt",
+    "the image of both": "docker/requirements-both-cpu.txt",
     "build of TensorFlow's GPU image": "docker/cuda-tensorflow.txt",
     "build of PyTorch's GPU image": "docker/cuda-pytorch.txt",
     "images of your own": "docker/requirements-worker.txt",

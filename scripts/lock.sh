@@ -33,4 +33,7 @@ image='--python-version 3.11 --only-binary :all:' # Debian 12's
     requirements/image.in requirements/pytorch.in
   lock docker/requirements-worker.txt $image "$@" requirements/worker.in
   lock docker/requirements-pytorch-gpu.txt $image "$@" requirements/image.in requirements/pytorch.in
+  lock docker/requirements-both-cpu.txt $image "$@" --project requirements/both \
+    --override requirements/tensorflow-cpu.override --excludes requirements/pytorch-cpu.excludes \
+    requirements/image.in requirements/tensorflow.in requirements/tensorflow-cpu.in requirements/pytorch.in requirements/both.in
 }

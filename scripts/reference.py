@@ -90,6 +90,8 @@ def code_page() -> str:
     rows = [(kind.exit_code, f"`{kind.__name__}`", _first(kind.__doc__)) for kind in _kinds(errors.OrchestratorError)]
     rows += [
         (2, "usage", "An option or argument that the command does not have."),
+        (10, "`rerun`", "The repeated run is within the tolerance."),
+        (11, "`rerun`", "The repeated run is different."),
         (cli.BUG, "bug", "A bug: one line, and the path of a log with the traceback."),
         (cli.INTERRUPTED, "", "Interrupted by Ctrl-C."),
     ]

@@ -9,7 +9,7 @@ from orchestrator.ansible import inventory as inventories
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.runs.launch import Run
-from orchestrator.schema import Epoch, NodeFacts, Results, Scores, World
+from orchestrator.schema import Epoch, NodeFacts, Profile, Ready, Results, Scores, World
 from orchestrator.state import Record, StateDir
 from orchestrator.trainer.supervision.rank_record import RankRecord
 from tests import samples
@@ -131,6 +131,25 @@ def epoch(number: int, **changes: Any) -> Epoch:
         "weights_sha256": "00",
     }
     return Epoch(**{**values, **changes})
+
+
+def profile(**changes: Any) -> Profile:
+    """Profile of a run of one rank with two parts of gradients."""
+    values: dict[str, Any] = {
+        "run": "resnet20-mnist-0",
+        "model": "resnet20",
+        "dataset": "mnist",
+        "image_size": 28,
+        "classes": 10,
+        "batch": 32,
+        "precision": "float32",
+        "threads": 2,
+        "on_gpu": False,
+        "tensors": 2,
+        "gradients": [Ready(8_000_000, 0.3), Ready(2_000_000, 0.0)],
+        "steps": [1.0, 1.0],
+    }
+    return Profile(**{**values, **changes})
 
 
 def results(epochs: list[Epoch], world: World | None = None, **config: Any) -> Results:

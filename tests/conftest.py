@@ -16,8 +16,8 @@ from orchestrator.docker.engine import Engine
 from orchestrator.errors import PreflightError
 from orchestrator.terraform import program
 
-# contract/test_trainer_in_image.py and pytorch/test_in_image.py run them inside the images, which have the frameworks.
-collect_ignore = ["trainer", "trainer_pytorch"]
+# contract/test_trainer_in_image.py and each test_in_image.py run them inside the images, which have the frameworks.
+collect_ignore = ["trainer", "trainer_pytorch", "trainer_engines"]
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a script it is ignored
 

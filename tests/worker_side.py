@@ -13,6 +13,10 @@ from tests.contract.conftest import PYTHON, Said
 TESTS = Path(__file__).parent
 INSIDE = "/opt/orchestrator/src/orchestrator"
 RECIPES = assets.PACKAGE / "recipes"  # the control side's: what they say of networks is held against these
+NETWORKS, SCRIPTS = (
+    assets.PACKAGE / "prediction" / "networks.json",
+    TESTS.parent / "scripts",
+)  # made by scripts/networks
 # pytest and what it imports, all of it pure Python: brought along, for the image has no need of it.
 BROUGHT = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 OPTIONS = ("-q", "-p", "no:cacheprovider", "--confcutdir", "tests/trainer", "--rootdir", "/suite", "--durations", "5")
@@ -34,7 +38,13 @@ def passes(in_image: Callable[..., Said], tmp_path: Path) -> Passes:
         command = f"cd /suite && exec {PYTHON} -m pytest {' '.join([*OPTIONS, *names])}"
         said = in_image(
             ["/bin/sh", "-c", command],
-            mounts={TESTS: "/suite/tests", tmp_path: "/site", RECIPES: f"{INSIDE}/recipes"},
+            mounts={
+                TESTS: "/suite/tests",
+                SCRIPTS: "/suite/scripts",
+                tmp_path: "/site",
+                RECIPES: f"{INSIDE}/recipes",
+                NETWORKS: f"{INSIDE}/networks.json",
+            },
             PYTHONPATH="/suite:/site",
             PYTHONDONTWRITEBYTECODE="1",
         )

@@ -23,8 +23,11 @@ from orchestrator.cli import (
     notebook,
     options,
     packages,
+    prediction,
+    reproduction,
     runs,
     streams,
+    studies,
     training,
 )
 from orchestrator.errors import OrchestratorError, PreflightError
@@ -56,11 +59,14 @@ app = typer.Typer(
 clusters.register(app)
 nodes.register(app)
 training.register(app)
+studies.register(app)
+prediction.register(app)
 catalogue.register(app)
 data.register(app)
 files.register(app)
 packages.register(app)
 runs.register(app)
+reproduction.register(app)
 notebook.register(app)
 monitoring.register(app)
 

@@ -13,8 +13,8 @@ from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
 from orchestrator.schema.bounded import shown
-from orchestrator.ssh.download import download
-from orchestrator.ssh.upload import upload
+from orchestrator.ssh.copying.download import download
+from orchestrator.ssh.copying.upload import upload
 
 
 def register(app: typer.Typer) -> None:

@@ -15,10 +15,11 @@ from orchestrator.config import Config
 from orchestrator.health import Health
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
+from orchestrator.runs import predictions
 from orchestrator.runs.control import RunState
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
-from orchestrator.schema import CheckRank, CheckResult, Prepared, Results, Staged
+from orchestrator.schema import CheckRank, CheckResult, Prepared, Results, Staged, accuracy, time_to_accuracy
 from orchestrator.terraform import Change
 
 
@@ -74,16 +75,23 @@ def as_record(run_state: RunState) -> dict[str, Any]:
     return {**run_state.run.model_dump(), "state": run_state.state, "status": run_state.status}
 
 
-def run(run_state: RunState, directory: Path, json: bool) -> None:
+def run(run_state: RunState, directory: Path, json: bool, top1: float | None = None) -> None:
     """Print the results of a run.
 
     Args:
         run_state: The run and its state.
         directory: Directory of the run's fetched files.
         json: Print JSON.
+        top1: Accuracy (0 to 1) whose time is asked for; by default the one that the run was to reach.
     """
     if found := trained(directory):
-        return output.as_json(found.model_dump() | {"explanation": explain(found)}) if json else _training(found)
+        top1 = found.config.until_top1 if top1 is None else top1
+        compared = predictions.of_directory("", directory)
+        derived = {"explanation": explain(found), "time_to_accuracy": top1 and time_to_accuracy(found, top1)}
+        if json:
+            return output.as_json(found.model_dump() | derived | {"prediction": compared})
+        _training(found, top1)
+        return output.line(str(compared)) if compared else None
     if json:
         return output.as_json(as_record(run_state))
     output.line(
@@ -115,8 +123,8 @@ def trained(directory: Path) -> Results | None:
     return None
 
 
-def _training(results: Results) -> None:
-    """Print a training run's configuration, world and epochs, and its bottleneck."""
+def _training(results: Results, top1: float | None) -> None:
+    """Print a training run's configuration, world and epochs, when it reached ``top1``, and its bottleneck."""
     config, nodes = results.config, len(set(results.world.hosts))
     images = results.effective_batch_size // results.world.size
     after = f", after {results.resumed_from}" if results.resumed_from else ""
@@ -135,6 +143,8 @@ def _training(results: Results) -> None:
             for e in results.epochs
         ],
     )  # fmt: skip
+    if top1 is not None:
+        output.line(accuracy.describe(results, top1))
     if explanation := explain(results):
         output.line(str(explanation))
 

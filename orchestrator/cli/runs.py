@@ -9,11 +9,11 @@ import typer
 from orchestrator import plot, progress, state
 from orchestrator.cli import options, output, reports
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
-from orchestrator.errors import StateError, command
+from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.plot import epochs
 from orchestrator.runs import control, store
 from orchestrator.runs.launch import Run
-from orchestrator.schema import Results
+from orchestrator.schema import Results, goal, top1_of
 from orchestrator.state import StateDir
 
 PIECE = 1 << 16  # bytes
@@ -24,6 +24,14 @@ Plot = Annotated[
     Path | None,
     typer.Option(
         "--plot", help="File (.png, .svg, .pdf, .html) to draw loss, accuracy, images/s and the parts of a step into."
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="top1=SHARE",
+        help="Say when the run reached this accuracy (top1=0.75); default: the one it was to reach.",
     ),
 ]
 
@@ -99,9 +107,15 @@ def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = Fa
 
 
 def results(
-    run: RunName = None, plot_file: Plot = None, config_file: ConfigFile = None, name: Name = None, json: Json = False
+    run: RunName = None,
+    plot_file: Plot = None,
+    until: Until = None,
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
 ) -> None:
     """Show the results of a run: its configuration and every epoch, or the path of a script's files."""
+    top1 = _top1(until)
     if plot_file:
         plot.require(plot_file, epochs.FORMATS)
     state_dir = options.state_dir(config_file, name)
@@ -115,10 +129,18 @@ def results(
         shown = command(f"logs {chosen.id}", state_dir.name)
         raise StateError(f"run {chosen.id} left no files that could be fetched", f"{shown} shows its log")
     if plot_file:
-        epochs.draw(_trained(directory, chosen.id), plot_file)
+        epochs.draw(_trained(directory, chosen.id), plot_file, top1)
         progress.note(f"wrote {plot_file}")
     [seen] = control.overview(state_dir, record.cluster if record else None, [chosen])
-    reports.run(seen, directory, json)
+    reports.run(seen, directory, json, top1)
+
+
+def _top1(until: str | None) -> float | None:
+    """Return the accuracy that ``--until`` names. Raises ConfigError."""
+    try:
+        return None if goal(until) is None else top1_of(goal(until))
+    except ValueError as error:
+        raise ConfigError([f"--until: {error}"]) from None
 
 
 def _trained(directory: Path, run: str) -> Results:

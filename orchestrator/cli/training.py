@@ -12,7 +12,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config, stored
 from orchestrator.errors import ConfigError, command
 from orchestrator.runs import check as runs_check
-from orchestrator.runs import jobs, requirements, script, store, user_environment
+from orchestrator.runs import engines, jobs, requirements, script, store, user_environment
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs.launch import Run
 from orchestrator.schema import CheckResult
@@ -62,7 +62,7 @@ Resume = Annotated[
     ),
 ]
 AS_BEFORE = ("controller", "cycle_time", "fusion_threshold", "autotune")  # kept when a run is resumed, unless given
-LIMITS = ("epochs", "steps", "max_time", "on_bad_sample", "on_nan")  # may be changed when a run is resumed
+LIMITS = ("epochs", "steps", "until", "max_time", "on_bad_sample", "on_nan")  # may be changed when a run is resumed
 BESIDE_RESUME = (*LIMITS, "data")  # where the data is on this machine, in case the cluster no longer has it
 WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
 
@@ -98,10 +98,13 @@ def train(
     recipe: Annotated[Path | None, key("train.recipe")] = None,
     epochs: Annotated[int | None, key("train.epochs")] = None,
     steps: Annotated[int | None, key("train.steps")] = None,
+    until: Annotated[str | None, key("train.until")] = None,
     max_time: Annotated[str | None, key("train.max_time")] = None,
     batch_size: Annotated[int | None, key("train.batch_size")] = None,
     learning_rate: Annotated[float | None, key("train.learning_rate")] = None,
     image_size: Annotated[int | None, key("train.image_size")] = None,
+    augment: Annotated[bool | None, key("train.augment", "--augment/--no-augment")] = None,
+    engine: Annotated[str | None, key("train.engine", complete=lambda: list(engines.ENGINES))] = None,
     seed: Annotated[int | None, key("train.seed")] = None,
     precision: Annotated[str | None, key("train.precision")] = None,
     xla: Annotated[bool | None, key("train.xla", "--xla/--no-xla")] = None,
@@ -115,6 +118,8 @@ def train(
     on_bad_sample: Annotated[str | None, key("train.on_bad_sample")] = None,
     on_nan: Annotated[str | None, key("train.on_nan")] = None,
     resume: Resume = None,
+    env: Env = None,
+    env_file: EnvFile = None,
     np: Np = None,
     controller: Controller = None,
     network_interface: Interface = None,
@@ -130,7 +135,8 @@ def train(
     flags = {
         "train.model": model, "train.dataset": dataset, "train.data": data,
         "train.recipe": recipe, "train.epochs": epochs,
-        "train.steps": steps, "train.max_time": max_time, "train.batch_size": batch_size,
+        "train.augment": augment, "train.engine": engine,
+        "train.steps": steps, "train.until": until, "train.max_time": max_time, "train.batch_size": batch_size,
         "train.learning_rate": learning_rate, "train.image_size": image_size, "train.seed": seed,
         "train.precision": precision, "train.xla": xla,
         "train.fp16_allreduce": fp16_allreduce, "train.compression": compression,
@@ -140,17 +146,24 @@ def train(
         "train.on_bad_sample": on_bad_sample, "train.on_nan": on_nan,
         **launch_options(np, controller, network_interface, cycle_time, fusion_threshold, autotune),
     }  # fmt: skip
+    environment = user_environment.read(env or [], env_file or [])
     if resume:
-        state_dir, cluster, run = _resume(resume, config_file, name, flags)
+        state_dir, cluster, run = _resume(resume, config_file, name, flags, environment)
         return follow.follow(state_dir, cluster, run, json, detach=detach)
     config = options.load(config_file, name, flags)
     recipes.require(config.train)
+    engines.require(config.train)
     state_dir, cluster, digest = deployed_for_trainer(config)
-    follow.follow(state_dir, cluster, jobs.train(state_dir, cluster, digest, config), json, detach=detach)
+    run = jobs.train(state_dir, cluster, digest, config, environment=environment)
+    follow.follow(state_dir, cluster, run, json, detach=detach)
 
 
 def _resume(
-    name_of_run: str, config_file: Path | None, name: str | None, flags: dict[str, Any]
+    name_of_run: str,
+    config_file: Path | None,
+    name: str | None,
+    flags: dict[str, Any],
+    environment: user_environment.UserEnvironment,
 ) -> tuple[StateDir, Cluster, Run]:
     """Start a run that continues another, launched as that one was except for the permitted ``flags``."""
     _refuse_beside_resume(name_of_run, flags)
@@ -164,7 +177,7 @@ def _resume(
     launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: the run had its own
     state_dir, cluster, digest = deployed_for_trainer(config)
     config = config.model_copy(update={"launch": launch})
-    return state_dir, cluster, jobs.resume(state_dir, cluster, digest, config, old, limits)
+    return state_dir, cluster, jobs.resume(state_dir, cluster, digest, config, old, limits, environment)
 
 
 def _refuse_beside_resume(name_of_run: str, flags: dict[str, Any]) -> None:
@@ -250,13 +263,14 @@ def launch_options(
 
 
 def deployed_for_trainer(config: Config) -> tuple[StateDir, Cluster, str]:
-    """Return what :func:`deployed` returns. Raises ConfigError if the nodes do not have TensorFlow."""
+    """Return what :func:`deployed` returns. Raises ConfigError if the nodes lack the engine's framework."""
     state_dir, record, cluster = _recorded(config)
-    framework = stored(record.config).framework
-    if framework != "tensorflow":
+    framework, needed = stored(record.config).framework, engines.of(config.train).frameworks
+    if framework not in needed:
+        who = "the trainer" if config.train.engine == "ours" else f"engine {config.train.engine}"
         raise ConfigError(
-            [f"framework: the nodes of cluster {config.name!r} have {framework}, the trainer needs tensorflow"],
-            f"{command('deploy --framework tensorflow', config.name)} changes them;"
+            [f"framework: the nodes of cluster {config.name!r} have {framework}, {who} needs {needed[0]}"],
+            f"{command(f'deploy --framework {needed[0]}', config.name)} changes them;"
             f" {command('run', config.name)} runs scripts of your own with {framework}",
         )
     return state_dir, cluster, providers.of(record).trainer_digest(record)

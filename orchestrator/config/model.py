@@ -15,7 +15,7 @@ from orchestrator.schema.bounded import shown
 DEFAULT_NAME = "default"
 Provider = Literal["local", "openstack", "gcp", "hosts"]
 PROVIDERS: tuple[str, ...] = get_args(Provider)
-Framework = Literal["tensorflow", "pytorch"]
+Framework = Literal["tensorflow", "pytorch", "both"]
 
 
 class Config(Section):
@@ -29,7 +29,8 @@ class Config(Section):
     )
     slots: int | None = Field(None, ge=1, le=64, description="ranks per node; default: one per GPU, or one")
     framework: Framework = Field(
-        "tensorflow", description="framework of the nodes' image: tensorflow or pytorch; `train` needs tensorflow"
+        "tensorflow",
+        description="framework of the nodes' image: tensorflow, pytorch or both; `train` needs tensorflow",
     )
     image: str | None = Field(
         None,

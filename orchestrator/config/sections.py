@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from orchestrator.schema import Compression, Precision, StopOrSkip
+from orchestrator.schema import Compression, Engine, Goal, Precision, StopOrSkip
 
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
@@ -104,6 +104,10 @@ class Train(Section):
     )
     epochs: int | None = Field(None, ge=1, description="passes over the training set; default: the recipe's")
     steps: int | None = Field(None, ge=1, description="stop after this many steps; default: at the end of the epochs")
+    until: Goal = Field(
+        None,
+        description="stop after the epoch whose evaluation reaches this (top1=0.75); default: at the end of the epochs",
+    )
     max_time: Duration = Field(
         None, gt=0, description="stop before this long has passed (90s, 15m, 2h); default: at the end of the epochs"
     )
@@ -117,6 +121,14 @@ class Train(Section):
     )
     image_size: int | None = Field(
         None, ge=8, le=1024, description="side of the input in pixels (imagenet, synthetic); default: the recipe's"
+    )
+    augment: bool | None = Field(
+        None, description="crop and mirror training images at random; default: the recipe's, for engine ours alone"
+    )
+    engine: Engine = Field(
+        "ours",
+        description="program that trains: ours, or to compare: horovod-tensorflow, horovod-torch, torch-ddp, ray-torch,"
+        " tensorflow-multiworker, tensorflow-parameter-server, single",
     )
     seed: int = Field(1, ge=0, le=10**9, description="random seed of weights, order and augmentation")
     precision: Precision | None = Field(

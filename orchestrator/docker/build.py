@@ -20,7 +20,13 @@ from orchestrator.errors import CommandFailed, PreflightError
 from orchestrator.schema.file import replaced
 
 # Bytes: both images, the builder's layers and some room.
-NEEDED_SPACE = {"tensorflow-cpu": 8 << 30, "tensorflow-gpu": 24 << 30, "pytorch-cpu": 14 << 30, "pytorch-gpu": 24 << 30}
+NEEDED_SPACE = {
+    "tensorflow-cpu": 8 << 30,
+    "tensorflow-gpu": 24 << 30,
+    "pytorch-cpu": 14 << 30,
+    "pytorch-gpu": 24 << 30,
+    "both-cpu": 18 << 30,
+}
 USUALLY = {"cpu": "five", "gpu": "ten"}  # minutes on 2 cores
 FULL = 64 << 20  # a disk with fewer bytes left counts as full
 # Compared with gzip, nodes unpack it in a sixth of the time, and a fifth less crosses the uplink.

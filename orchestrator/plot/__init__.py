@@ -1,9 +1,11 @@
-"""Pictures of runs: formats, colours and the style of a panel.
+"""Pictures of runs and studies: formats, colours and the style of a panel.
 
 ========  ======================================================
 timeline  the series of a run from Prometheus, over its minutes
 epochs    the results of a training run, over its epochs
 html      the same as a page for a browser
+charts    curves, bars and intervals of a study
+inline    drawings within a page, in the page's own colours
 ========  ======================================================
 """
 
@@ -21,6 +23,7 @@ FORMATS = (".png", ".svg", ".pdf")
 DOTS_PER_INCH = 144
 # Colours that people with any colour vision can tell apart: Okabe and Ito 2008, "Color Universal Design".
 BLACK, ORANGE, SKY, BLUE, VERMILION, PURPLE = "#000000", "#E69F00", "#56B4E9", "#0072B2", "#D55E00", "#CC79A7"
+GREEN, YELLOW = "#009E73", "#F0E442"
 SPLITS = {"train": BLUE, "test": VERMILION}
 PARTS = {"input": ORANGE, "compute": SKY, "communication": PURPLE}
 

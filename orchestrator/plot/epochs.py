@@ -1,6 +1,7 @@
-"""Picture of a training run over its epochs: loss, accuracy, images per second, and the split of the step time."""
+"""Picture of a training run: loss, accuracy, images per second, the split of the step time, and accuracy over time."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -9,20 +10,27 @@ from orchestrator import plot
 from orchestrator.bottleneck import explain, split
 from orchestrator.errors import StateError
 from orchestrator.plot import html
-from orchestrator.schema import Epoch, Results
+from orchestrator.schema import Epoch, Results, time_to_accuracy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMATS = (*plot.FORMATS, ".html")
-WIDE, HIGH = 12.8, 7.2  # inches: a slide
+WIDE, HIGH = 16.0, 9.0  # inches: a slide
+PANELS = "ABC;DEE"
 ROOM = 1.08  # factor above the highest point
 MARKED = 40  # epochs; longer curves have no markers
+TIMES = ((3600.0, "h"), (60.0, "min"), (1.0, "s"))  # units of time by their seconds
 
 
-def draw(results: Results, path: Path) -> None:
+def draw(results: Results, path: Path, top1: float | None = None) -> None:
     """Write the picture of a run, or a page with it.
+
+    Args:
+        results: Results of the run.
+        path: File to write.
+        top1: Accuracy (0 to 1) to mark; by default the one that the run was to reach.
 
     Raises:
         ConfigError: The file cannot be written, or its name ends in no known format.
@@ -31,23 +39,25 @@ def draw(results: Results, path: Path) -> None:
     plot.require(path, FORMATS)
     if not results.epochs:
         raise StateError(f"run {results.run} has no epoch to draw", "it ended before its first epoch did")
-    suffix = path.suffix.lower()
+    suffix, top1 = path.suffix.lower(), results.config.until_top1 if top1 is None else top1
     if suffix == ".html":
-        svg = plot.rendered(picture(results), ".svg").decode()
-        return plot.write(html.text(results, svg).encode(), path)
-    plot.write(plot.rendered(picture(results), suffix), path)
+        svg = plot.rendered(picture(results, top1), ".svg").decode()
+        return plot.write(html.text(results, svg, top1).encode(), path)
+    plot.write(plot.rendered(picture(results, top1), suffix), path)
 
 
-def picture(results: Results) -> "Figure":
-    """Draw four panels over the same epochs."""
+def picture(results: Results, top1: float | None = None) -> "Figure":
+    """Draw four panels over the same epochs, and the accuracy over time with a mark where it reached ``top1``."""
     figure = plot.canvas(WIDE, HIGH)
     figure.suptitle(f"{results.config.model} on {results.config.dataset}", x=0.01, ha="left", size=18, weight="bold")
     explanation = explain(results)
     title = f"{html.headline(results)}\n{explanation.finding if explanation else ''}".strip()
     figure.supxlabel(title, x=0.01, ha="left", size=11, linespacing=1.5)
-    for panel, drawn in zip(figure.subplots(2, 2).flat, (_loss, _top1, _images, _split), strict=True):
-        drawn(panel, results)
-        _over_epochs(panel, results.epochs)
+    panels = figure.subplot_mosaic(PANELS)
+    for name, drawn in {"A": _loss, "B": _top1, "D": _images, "E": _split}.items():
+        drawn(panels[name], results)
+        _over_epochs(panels[name], results.epochs)
+    _over_time(panels["C"], results, top1)
     return figure
 
 
@@ -68,11 +78,32 @@ def _top1(panel: "Axes", results: Results) -> None:
     _named(panel, "Accuracy", "top-1, %")
 
 
+def _over_time(panel: "Axes", results: Results, top1: float | None) -> None:
+    """Draw the test's accuracy over the time of training and evaluation."""
+    ends = list(accumulate(epoch.seconds + epoch.test_seconds for epoch in results.epochs))
+    unit, name = next((unit, name) for unit, name in TIMES if ends[-1] >= 3 * unit or unit == 1.0)
+    values = [epoch.test.top1 * 100 for epoch in results.epochs]
+    panel.plot([end / unit for end in ends], values, color=plot.SPLITS["test"], linewidth=2.0,
+               marker="o" if len(ends) <= MARKED else None, label="test")  # fmt: skip
+    if top1 is not None:
+        _mark(panel, top1 * 100, time_to_accuracy(results, top1), unit, name)
+    panel.set_xlim(0.0, ends[-1] / unit * ROOM or 1.0)
+    panel.set_xlabel(f"time of training and evaluation, {name}", size=11)
+    _named(panel, "Accuracy over time", "top-1, %")
+
+
+def _mark(panel: "Axes", percent: float, seconds: float | None, unit: float, name: str) -> None:
+    when = "not reached" if seconds is None else f"after {seconds / unit:.3g} {name}"
+    panel.axhline(percent, color=plot.BLACK, linestyle=":", label=f"{percent:g} % {when}")
+    if seconds is not None:
+        panel.axvline(seconds / unit, color=plot.BLACK, linestyle=":")
+
+
 def _images(panel: "Axes", results: Results) -> None:
     values = [epoch.images_per_second for epoch in results.epochs]
     _line(panel, results.epochs, values, plot.BLACK, f"all ranks together: {fmean(values):.0f} on average")
     panel.set_ylim(0.0, max(values) * ROOM or 1.0)
-    _named(panel, "Speed of training", "images/s")
+    _named(panel, "Speed", "images/s")
 
 
 def _split(panel: "Axes", results: Results) -> None:

@@ -4,7 +4,7 @@ from datetime import timedelta
 from html import escape
 
 from orchestrator.bottleneck import explain
-from orchestrator.schema import Results
+from orchestrator.schema import Results, accuracy
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -29,11 +29,19 @@ th {{ text-align: left; font-weight: 600; padding-right: 2rem; vertical-align: t
 """
 
 
-def text(results: Results, svg: str) -> str:
-    """Return the page; ``svg`` is the picture as matplotlib writes it."""
-    rows = "\n".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>" for name, fact in facts(results).items()
-    )
+def text(results: Results, svg: str, top1: float | None = None) -> str:
+    """Return the page of a run.
+
+    Args:
+        results: Results of the run.
+        svg: Picture as matplotlib writes it.
+        top1: Accuracy (0 to 1) whose time is asked for, None for none.
+
+    Returns:
+        The page.
+    """
+    shown = facts(results) | ({"time to accuracy": accuracy.describe(results, top1)} if top1 else {})
+    rows = "\n".join(f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>" for name, fact in shown.items())
     return PAGE.format(title=escape(results.run), picture=svg[svg.index("<svg") :].rstrip(), rows=rows)
 
 

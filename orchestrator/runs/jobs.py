@@ -1,6 +1,6 @@
 """Kinds of runs: the trainer, data preparation, data staging, and user scripts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,24 @@ from orchestrator import lock, progress, recipes
 from orchestrator.cluster import PYTHON, SHARED, Cluster, hosts, require_a_gpu_each
 from orchestrator.config import Config, Launch
 from orchestrator.errors import ConfigError, command
-from orchestrator.runs import control, controller, datasets, overlays, packages
+from orchestrator.runs import (
+    checksums,
+    control,
+    controller,
+    datasets,
+    engines,
+    overlays,
+    packages,
+    predictions,
+    source_code,
+)
 from orchestrator.runs import resume as runs_resume
 from orchestrator.runs import script as runs_script
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers import choice
 from orchestrator.runs.requirements import Requirements
+from orchestrator.runs.script import Source
 from orchestrator.runs.user_environment import UserEnvironment
 from orchestrator.schema import PrepareConfig, StageConfig, TrainConfig
 from orchestrator.ssh import Session
@@ -26,7 +37,14 @@ SOURCE = "src"
 SHARDED = ("imagenet",)  # data sets that are larger than memory
 
 
-def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) -> Run:
+def train(
+    state_dir: StateDir,
+    cluster: Cluster,
+    digest: str,
+    config: Config,
+    planned: Callable[[Run], None] | None = None,
+    environment: UserEnvironment | None = None,
+) -> Run:
     """Start a training run; all input is checked before anything runs.
 
     Args:
@@ -34,6 +52,8 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
         cluster: Deployed cluster.
         digest: Digest of the trainer image that the nodes must have.
         config: Configuration with the sections train and launch.
+        planned: Called with the run before it starts, to write its name down.
+        environment: Variables for the ranks.
 
     Returns:
         The run, started.
@@ -45,7 +65,8 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
         StateError: Another run is active or starting.
     """
     _, dataset = recipes.require(config.train)
-    options = recipes.communication.launch_options(config.train, config.launch)
+    engines.require(config.train)
+    options = recipes.communication.launch_options(config.train, engines.launch_options(config.train, config.launch))
     _require_exchange(recipes.communication.settings(config.train), cluster, options)
     with progress.step(f"Checking data set {dataset}") as step:
         remedy = (
@@ -58,16 +79,32 @@ def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
     ranks = options.np or cluster.slots
     images = recipes.training_images(dataset, data_files.train if data_files else None, ranks)
     batch = _batch(config, cluster, ranks, nodes.memory, images)
-    options = controller.choose(state_dir, cluster, digest, options)
+    if options.launcher == "horovod":
+        options = controller.choose(state_dir, cluster, digest, options)
     run = control.plan(cluster, options, f"{config.train.model}-{dataset}", nodes)
+    run = run.model_copy(update=engines.of_run(options))
+    if planned:
+        planned(run)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         remote = (datasets.prepared(head, data_files) or _uploaded(head, data_files)) if data_files else None
         resolved = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
-        return _start_trainer(state_dir, cluster, head, run, "train", resolved)
+        resolved = engines.resolved(config.train, resolved)
+        run = _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved, environment)
+    if config.train.engine == "ours":
+        predictions.save_of_run(state_dir, cluster, run, resolved)
+    if data_files:
+        checksums.keep(state_dir, run, data_files)
+    return run
 
 
 def resume(
-    state_dir: StateDir, cluster: Cluster, digest: str, config: Config, old: Run, limits: Mapping[str, Any]
+    state_dir: StateDir,
+    cluster: Cluster,
+    digest: str,
+    config: Config,
+    old: Run,
+    limits: Mapping[str, Any],
+    environment: UserEnvironment | None = None,
 ) -> Run:
     """Start a run that continues the training run ``old`` with its settings.
 
@@ -77,7 +114,8 @@ def resume(
         digest: Digest of the trainer image that the nodes must have.
         config: Used only for launch options, and for the local data set if the cluster no longer has it.
         old: Training run to continue.
-        limits: New ``epochs``, ``steps`` or ``max_time`` (seconds), as in TrainConfig; may be empty.
+        limits: New ``epochs``, ``steps``, ``until`` or ``max_time`` (seconds), as in TrainConfig; may be empty.
+        environment: Variables for the ranks; those of ``old`` are not kept.
 
     Returns:
         The run, started.
@@ -96,7 +134,44 @@ def resume(
     run = control.plan(cluster, launch, old.kind, control.check_nodes(state_dir, cluster, digest, launch))
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         _upload_again(head, settings, config.train.data, old, cluster.name)
-        return _start_trainer(state_dir, cluster, head, run, "train", resolved.model_copy(update={"run": run.id}))
+        resolved = resolved.model_copy(update={"run": run.id})
+        run = _start_trainer(state_dir, cluster, head, run, "train", resolved, environment)
+    checksums.keep_same(state_dir, old, run)
+    return run
+
+
+def repeat(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, settings: TrainConfig) -> Run:
+    """Start a training run with exactly ``settings``, but for its name, its threads and where its data is.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        digest: Digest of the trainer image that the nodes must have.
+        config: Configuration with the section launch, and engine and directory of the data in train.
+        settings: Settings of the run.
+
+    Returns:
+        The run, started.
+
+    Raises:
+        ConfigError: The data set is not here, or the settings do not fit the cluster.
+        NodesFailed: A node is not healthy, or the head does not answer.
+        StateError: Another run is active or starting.
+    """
+    options = engines.launch_options(config.train, config.launch)
+    _require_exchange(settings.model_dump(), cluster, options)
+    with progress.step(f"Checking data set {settings.dataset}") as step:
+        data_files = datasets.find(settings.dataset, config.train.data, step.detail)
+    nodes = control.check_nodes(state_dir, cluster, digest, options)
+    run = control.plan(cluster, options, f"{settings.model}-{settings.dataset}", nodes)
+    run = run.model_copy(update=engines.of_run(options))
+    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+        remote = (datasets.prepared(head, data_files) or _uploaded(head, data_files)) if data_files else None
+        resolved = settings.model_copy(update={"run": run.id, "data": remote, "threads": run.threads})
+        run = _start_trainer(state_dir, cluster, head, run, engines.program(config.train), resolved)
+    if data_files:
+        checksums.keep(state_dir, run, data_files)
+    return run
 
 
 def _upload_again(head: Session, settings: TrainConfig, data: Path | None, old: Run, cluster: str) -> None:
@@ -118,11 +193,18 @@ def _require_exchange(exchange: Mapping[str, Any], cluster: Cluster, launch: Lau
 
 
 def _start_trainer(
-    state_dir: StateDir, cluster: Cluster, head: Session, run: Run, program: str, resolved: BaseModel
+    state_dir: StateDir,
+    cluster: Cluster,
+    head: Session,
+    run: Run,
+    program: str,
+    resolved: BaseModel,
+    environment: UserEnvironment | None = None,
 ) -> Run:
     """Start the trainer program ``program`` with its configuration."""
     run = run.model_copy(update={"command": [PYTHON, "-m", f"orchestrator.trainer.{program}", run.directory]})
-    control.start(state_dir, cluster, head, run, {}, {"config.json": resolved.model_dump_json(indent=2) + "\n"})
+    settings = {"config.json": resolved.model_dump_json(indent=2) + "\n"}
+    control.start(state_dir, cluster, head, run, {}, settings, environment.values if environment else None)
     return run
 
 
@@ -257,6 +339,19 @@ def script(
     source = runs_script.gather(argv, config_file, *environment.files)
     for name, reason in source.left_out.items():
         progress.note(f"not sent: {name}: {reason}")
+    return start_source(state_dir, cluster, digest, config, source, environment, requirements)
+
+
+def start_source(
+    state_dir: StateDir,
+    cluster: Cluster,
+    digest: str,
+    config: Config,
+    source: Source,
+    environment: UserEnvironment,
+    requirements: Requirements | None,
+) -> Run:
+    """Start the command of ``source`` on every rank; the rest is as for :func:`script`."""
     progress.note(f"sending {source}")
     options = choice.choose(config.launch, source)
     overlay = packages.provide(state_dir, cluster, digest, options, requirements) if requirements else None
@@ -266,13 +361,13 @@ def script(
     changes = {
         "command": source.command,
         "workdir": f"{run.directory}/{SOURCE}",
-        "launcher": options.launcher,
-        "parameter_servers": options.parameter_servers or 0,
+        **engines.of_run(options),
         "packages": overlay,
     }
-    run = run.model_copy(update=changes)
+    run, copy = run.model_copy(update=changes), source_code.packed(source)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         overlays.require(head, overlay)
         files = {f"{SOURCE}/{name}": path for name, path in source.files.items()}
         control.start(state_dir, cluster, head, run, files, {}, environment.values)
+    source_code.keep(state_dir, run, copy)
     return run

@@ -1,10 +1,10 @@
 """Record of a run, the environment of its ranks, and the command that starts its unit on the head. Pure."""
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from orchestrator.cluster import PYTHON, SHARED, Cluster
 from orchestrator.layout import SEARCH_PATH
-from orchestrator.schema import FileName
+from orchestrator.schema import FileName, Hardware
 from orchestrator.schema.file import Time
 
 START_SECONDS, START_SECONDS_EACH = 120, 4  # for every rank to report; shared hosts need longer
@@ -18,7 +18,8 @@ class Run(BaseModel):
 
     ``threads`` and ``memory`` (bytes) are per rank, on the node with the least. ``cycle_time`` (milliseconds) is
     measured or tuned if None; ``fusion_threshold`` (MiB) is Horovod's default or tuned if None. ``packages`` is the
-    directory of the overlay of Python packages, None for the image's alone.
+    directory of the overlay of Python packages, None for the image's alone. ``hardware`` of each node goes into
+    ``provenance.json`` as the run starts.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -39,6 +40,7 @@ class Run(BaseModel):
     memory: int
     packages: str | None = None
     started: Time
+    hardware: dict[str, Hardware] = Field({}, exclude=True)
 
     @property
     def directory(self) -> str:

@@ -88,6 +88,14 @@ def find(
     return replace(_from_wheels(found, wheels) if wheels else found, unhashed=scripts)
 
 
+def of_file(path: Path) -> Requirements:
+    """Return what the file ``path`` asks for. Raises ConfigError if it cannot be read, or asks for nothing."""
+    found = _read(path)
+    if found is None:
+        raise ConfigError([f"run: {path} asks for no packages"], "--requirements FILE names a file that does")
+    return found
+
+
 def _read(path: Path, *secret: Path | None) -> Requirements | None:
     """Read a file that asks for packages; None if it is a pyproject.toml without a project. Raises ConfigError."""
     reader = Reader(*secret)

@@ -10,7 +10,7 @@ from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.runs import control, store
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.launch import Run
-from orchestrator.schema import CheckpointEntry, Checkpoints, TrainConfig
+from orchestrator.schema import CheckpointEntry, Checkpoints, TrainConfig, top1_of
 from orchestrator.ssh import Session, parsed
 from orchestrator.state import StateDir
 
@@ -113,14 +113,14 @@ def resumed_config(
     """Derive the configuration of a run that continues ``old``; the caller sets its ``run``.
 
     Everything stays as it was except ``limits``. New epochs discard an earlier number of steps; new steps raise the
-    number of epochs if they need more.
+    number of epochs if they need more. Both discard an accuracy that ``old`` has reached.
 
     Args:
         settings: Settings of ``old``.
         index: Checkpoints of ``old``.
         old: Training run to continue.
         np: Number of ranks to continue with.
-        limits: New ``epochs``, ``steps`` or ``max_time`` (seconds); may be empty.
+        limits: New ``epochs``, ``steps``, ``until`` or ``max_time`` (seconds); may be empty.
         cluster: Name of the cluster.
 
     Returns:
@@ -136,7 +136,11 @@ def resumed_config(
         changed = {"steps": None}
     elif "steps" in limits:
         changed = {"epochs": max(settings.epochs, _epochs(index, np, limits["steps"]))}
+    if {"epochs", "steps"} & limits.keys() and _reached(settings.until, index):
+        changed["until"] = None
     again = settings.model_copy(update={**changed, **limits})
+    if _reached(again.until, index):
+        raise ConfigError([f"train.until: {again.until}: run {old.id} has reached it"], f"{MORE}, --until for more")
     _require_more(again, point, old, np)
     source = f"{old.directory}/checkpoints/{point.name}"
     return again.model_copy(update={"resume": source, "restarts": settings.restarts + 1})
@@ -170,6 +174,11 @@ def choose_checkpoint(index: Checkpoints, old: Run, np: int, cluster: str) -> Ch
         f"{was}: continues from the end of epoch {whole[-1].epoch}; weights will differ from an uninterrupted run"
     )
     return whole[-1]
+
+
+def _reached(goal: str | None, index: Checkpoints) -> bool:
+    """Tell whether a checkpoint has the accuracy ``goal``; the index has the best of the run."""
+    return goal is not None and any(kept.top1 is not None and kept.top1 >= top1_of(goal) for kept in index.entries)
 
 
 def _epochs(index: Checkpoints, np: int, steps: int) -> int:

@@ -20,8 +20,8 @@ from orchestrator.state import StateDir
 WAIT_SECONDS = 3600.0
 STATUS, INDEX, OUTPUT = "status.json", "checkpoints/index.json", "output/"
 FILES = (
-    *("config.json", "hostfile", fetch.LOG, AUTOTUNED),
-    *("results.json", "results.csv", "check.json", "prepared.json", "staged.json"),
+    *("config.json", "hostfile", "packages.json", fetch.LOG, AUTOTUNED),
+    *("results.json", "results.csv", "profile.json", "check.json", "prepared.json", "staged.json"),
 )
 COLLECTING, REPLACED = ".collecting-", ".replaced-"
 
@@ -31,7 +31,9 @@ def save(state_dir: StateDir, run: Run) -> None:
     state.replace(state_dir.runs / run.id / "run.json", run.model_dump_json(indent=2) + "\n")
 
 
-def collect(state_dir: StateDir, head: Session, run: Run, seconds: float = WAIT_SECONDS) -> Path:
+def collect(
+    state_dir: StateDir, head: Session, run: Run, seconds: float = WAIT_SECONDS, checkpoints: bool = True
+) -> Path:
     """Copy the results, log, newest checkpoint and best checkpoint of a run into the directory of its record.
 
     A command that is killed leaves each file or directory either old or new. The status is written last: if it is here,
@@ -42,6 +44,7 @@ def collect(state_dir: StateDir, head: Session, run: Run, seconds: float = WAIT_
         head: Session on the head, which may be compromised.
         run: Run, possibly still active.
         seconds: Seconds to wait for another command that fetches the same run.
+        checkpoints: Whether checkpoints are fetched.
 
     Returns:
         The local directory of the run.
@@ -52,7 +55,7 @@ def collect(state_dir: StateDir, head: Session, run: Run, seconds: float = WAIT_
     """
     target = state_dir.runs / run.id
     user_environment.remove(head, [run])
-    points = _newest_and_best(head, run)
+    points = _newest_and_best(head, run) if checkpoints else Checkpoints()
     sizes = fetch.sizes(
         head, run, [*FILES, STATUS], [OUTPUT, *(f"checkpoints/{point.name}/" for point in points.entries)]
     )

@@ -12,8 +12,10 @@ directory
 ``stop``            the supervisor      empty: rank 0 must end with a checkpoint
 ``checkpoints/…``   rank 0              :class:`Checkpoints`, :class:`Checkpoint`
 ``status.json``     the supervisor      :class:`RunStatus`
+``packages.json``   the supervisor      :class:`~orchestrator.schema.packages.Installed`
 ``results.json``    rank 0              :class:`Results`
 ``check.json``      rank 0              :class:`CheckResult`
+``profile.json``    rank 0              :class:`Profile`
 ``prepared.json``   rank 0              :class:`Prepared`
 ``staged.json``     rank 0              :class:`Staged`
 ==================  ==================  ==============================================
@@ -26,8 +28,10 @@ TFRecord shards have a ``manifest.json``, a :class:`Manifest`, in their director
 an :class:`~orchestrator.schema.packages.Overlay` in its directory.
 """
 
+from orchestrator.schema.accuracy import time_to_accuracy
 from orchestrator.schema.data import LOCAL_DATA, MANIFEST, Manifest, PrepareConfig, Prepared, Shard, StageConfig, Staged
 from orchestrator.schema.names import Address, FileName, MetricName
+from orchestrator.schema.prediction import Predicted, Profile, Ready
 from orchestrator.schema.results import (
     Checkpoint,
     CheckpointEntry,
@@ -50,6 +54,7 @@ from orchestrator.schema.runs import (
     CheckRank,
     CheckResult,
     Failure,
+    Hardware,
     NodeFacts,
     RunStatus,
     State,
@@ -57,11 +62,15 @@ from orchestrator.schema.runs import (
 from orchestrator.schema.training import (
     SMALL_IMAGE,
     Compression,
+    Engine,
+    Goal,
     Optimizer,
     Precision,
     Schedule,
     StopOrSkip,
     TrainConfig,
+    goal,
+    top1_of,
 )
 
 __all__ = [
@@ -81,16 +90,22 @@ __all__ = [
     "Checkpoints",
     "Communication",
     "Compression",
+    "Engine",
     "Epoch",
     "Failure",
     "FileName",
+    "Goal",
+    "Hardware",
     "Manifest",
     "MetricName",
     "NodeFacts",
     "Optimizer",
     "Precision",
+    "Predicted",
     "PrepareConfig",
     "Prepared",
+    "Profile",
+    "Ready",
     "Results",
     "RunStatus",
     "Schedule",
@@ -105,4 +120,7 @@ __all__ = [
     "Trained",
     "Unfinished",
     "World",
+    "goal",
+    "time_to_accuracy",
+    "top1_of",
 ]

@@ -48,6 +48,13 @@ class Overlay(File):
     made: Time
 
 
+class Installed(File):
+    """Content of packages.json in a run's directory: versions in the image, and in the overlay that the run used."""
+
+    image: dict[PackageName, Words]
+    overlay: dict[PackageName, Words] = Field({})
+
+
 class Overlays(File):
     """All complete overlays of a cluster."""
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from orchestrator.schema.file import File
 from orchestrator.schema.names import FileName
-from orchestrator.schema.training import Compression, Precision, TrainConfig
+from orchestrator.schema.training import Compression, Engine, Precision, TrainConfig
 
 
 class Scores(File):
@@ -23,8 +23,10 @@ class Trained(File):
 
     ``steps`` counts from the start of the run; ``peak_memory_per_rank`` is resident memory in bytes, so far.
     ``input_seconds``, ``compute_seconds`` and ``communication_seconds`` are rank r's means per step and add up to the
-    step. They are empty if the epoch had no step except the one that traces, and in files of older versions. If a run
-    was stopped within an epoch and resumed, seconds and images per second cover both runs, the rest only the second.
+    step. They are empty if the epoch had no step except the one that traces, and in files of older versions.
+    ``median_step_seconds`` is rank 0's median over the same steps; several steps of one call count with their mean.
+    If a run was stopped within an epoch and resumed, seconds and images per second cover both runs, the rest only the
+    second.
     """
 
     epoch: int
@@ -38,6 +40,7 @@ class Trained(File):
     input_seconds: list[float] = Field([])
     compute_seconds: list[float] = Field([])
     communication_seconds: list[float] = Field([])
+    median_step_seconds: float | None = None
 
 
 class Epoch(Trained):
@@ -109,19 +112,20 @@ class Results(File):
     number of ranks.
     ``unfinished`` describes the epoch in which the run ended, if that is not among ``epochs``.
     ``chosen`` names the keys of ``config`` that were not set by the user: their values are what "auto" resolved to on
-    these nodes.
+    these nodes. ``engine`` is the program that trained, "ours" or another of `train.engine`.
     """
 
     version: Literal[1] = 1
     run: str
     config: TrainConfig
+    engine: Engine = "ours"
     versions: dict[str, str]
     world: World
     parameters: int
     effective_batch_size: int
     peak_learning_rate: float
     epochs: list[Epoch]
-    ended: Literal["epochs", "steps", "max-time", "terminated"] | None = None
+    ended: Literal["epochs", "steps", "until", "max-time", "terminated"] | None = None
     resumed_from: str | None = None
     epochs_before: int = 0
     steps_before: int = 0
@@ -162,7 +166,8 @@ class Checkpoint(File):
     """Content of a checkpoint's checkpoint.json: the state of the run. ``epochs`` are all evaluated epochs of the run.
 
     ``trained`` is the result of training ``epoch``, None within the epoch.
-    ``precision`` and ``compression`` are what "auto" resolved to; a run that resumes keeps them.
+    ``precision``, ``compression`` and ``convolutions`` are what "auto", or None, resolved to; a run that resumes keeps
+    them.
     """
 
     epoch: int
@@ -170,5 +175,6 @@ class Checkpoint(File):
     world: int
     precision: Precision = "auto"
     compression: Compression = "none"
+    convolutions: dict[str, str] | None = None
     trained: Trained | None
     epochs: list[Epoch]

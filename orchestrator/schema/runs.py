@@ -40,6 +40,27 @@ class RunStatus(File):
     left: list[str] = Field([])
 
 
+class Hardware(File):
+    """Machine, kernel and system of a node, as ``orchestrator.trainer.telemetry.hardware`` reads them.
+
+    ``cpus`` are the threads of the whole machine, of which a node may have a part; ``memory`` is in bytes,
+    ``nic_mbits`` the speed of the network interface in Mbit/s. A part that is not known is None or empty.
+    """
+
+    machine: str | None = None
+    architecture: str
+    cpu_model: str | None = None
+    cpu_flags: list[str] = Field([])
+    cpus: int
+    memory: int
+    kernel: str
+    system: str | None = None
+    gpus: list[str] = Field([])
+    gpu_driver: str | None = None
+    nic_driver: str | None = None
+    nic_mbits: int | None = None
+
+
 class NodeFacts(File):
     """Facts that a node reports of itself (``orchestrator.trainer.telemetry.node_facts``). Sizes in bytes."""
 
@@ -55,6 +76,7 @@ class NodeFacts(File):
     load: float
     runs: list[str]
     unreachable: dict[str, str]
+    hardware: Hardware | None = None
 
 
 class CheckRank(File):
@@ -70,12 +92,14 @@ class CheckMessage(File):
     """Measurements of one message size.
 
     ``latency_seconds`` is the median of an allreduce, ``bus_bandwidth`` is in bytes/s per rank pair of links as
-    nccl-tests defines it.
+    nccl-tests defines it. ``cpu_seconds`` is the CPU time of the rank that used most of it for the allreduce; None in
+    files of older versions.
     """
 
     bytes: int
     latency_seconds: float
     bus_bandwidth: float
+    cpu_seconds: float | None = None
 
 
 class CheckResult(File):

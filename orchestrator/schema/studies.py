@@ -21,7 +21,7 @@ from orchestrator.schema.file import File, Time
 from orchestrator.schema.names import FileName
 
 Option = str | int | float | bool
-Metric = Literal["images_per_second", "seconds", "top1", "efficiency"]
+Metric = Literal["images_per_second", "seconds", "top1", "efficiency", "speed_up"]
 
 
 class Cell(File):

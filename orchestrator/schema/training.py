@@ -1,8 +1,9 @@
 """Configuration of a training run."""
 
-from typing import Any, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from orchestrator.schema.file import File
 
@@ -11,6 +12,34 @@ Optimizer = Literal["sgd", "rmsprop", "adam"]
 Compression = Literal["auto", "none", "fp16", "bf16"]
 Schedule = Literal["step", "cosine", "exponential", "polynomial"]
 StopOrSkip = Literal["stop", "skip"]
+Engine = Literal[
+    "ours",
+    "horovod-tensorflow",
+    "horovod-torch",
+    "torch-ddp",
+    "ray-torch",
+    "tensorflow-multiworker",
+    "tensorflow-parameter-server",
+    "single",
+]
+GOAL = re.compile(r"top1=((?:0?\.[0-9]{1,9}|1(?:\.0{0,9})?))")
+GOAL_RULE = "top1= and a share of the test samples, above 0 and at most 1, as in top1=0.75"
+
+
+def goal(value: Any) -> Any:
+    """Return a goal as written, ``top1=0.75``. Raises ValueError for everything else."""
+    match = GOAL.fullmatch(value) if isinstance(value, str) else None
+    if value is not None and (match is None or not float(match[1])):
+        raise ValueError(f"{str(value)[:40]!r}: must be {GOAL_RULE}")
+    return value
+
+
+Goal = Annotated[str | None, BeforeValidator(goal)]
+
+
+def top1_of(reached: str) -> float:
+    """Return the top-1 accuracy (0 to 1) of a goal that :func:`goal` accepts."""
+    return float(reached.partition("=")[2])
 
 
 SMALL_IMAGE = 64  # pixels; some networks downsample smaller images less, and then need another amount of memory
@@ -23,9 +52,12 @@ class TrainConfig(File):
     ``momentum`` and ``rho`` are Adam's beta 1 and beta 2; RMSProp uses ``rho`` and ``epsilon`` too. If the norm of the
     gradients of all weights together is larger than ``clip_norm``, they are scaled to it. ``milestones`` belong to the
     schedule "step", ``decay`` and ``decay_epochs`` to "exponential", ``power`` to "polynomial".
+    ``until`` is a :data:`Goal`: the run stops after the evaluation of the epoch that reaches it.
     ``max_time`` and ``checkpoint_every`` are in seconds. ``resume`` is the checkpoint that the run resumes from, a
     directory of another run: ``RUN/checkpoints/NAME``.
     ``precision`` "auto" selects the precision that is faster on every rank's device; results.json records the choice.
+    ``convolutions`` names the implementations of each convolution's result and of the gradients of its inputs and
+    weights, by its geometry (``trainer/models/convolution``); None measures them.
     With ``xla``, XLA compiles the forward and backward passes.
 
     A step is one update of the weights. In each step, each of ``world`` ranks computes ``backward_passes_per_step``
@@ -56,6 +88,7 @@ class TrainConfig(File):
     """
 
     run: str
+    engine: Engine = "ours"
     model: str
     dataset: str
     data: str | None
@@ -68,6 +101,7 @@ class TrainConfig(File):
     flip: bool = True
     epochs: int
     steps: int | None = None
+    until: Goal = None
     max_time: float | None = None
     batch_size: int
     optimizer: Optimizer = "sgd"
@@ -90,6 +124,7 @@ class TrainConfig(File):
     xla: bool = False
     backward_passes_per_step: int = 1
     compression: Compression = "none"
+    convolutions: dict[str, str] | None = None
     gradient_predivide_factor: float = 1.0
     adasum: bool = False
     threads: int
@@ -99,6 +134,11 @@ class TrainConfig(File):
     resume: str | None = None
     on_bad_sample: StopOrSkip = "stop"
     on_nan: StopOrSkip = "stop"
+
+    @property
+    def until_top1(self) -> float | None:
+        """Return the top-1 accuracy (0 to 1) that ends the run, None if none does."""
+        return None if self.until is None else top1_of(self.until)
 
     @model_validator(mode="before")
     @classmethod

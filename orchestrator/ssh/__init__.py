@@ -12,10 +12,11 @@ import paramiko
 from orchestrator.cluster import Cluster
 from orchestrator.errors import command
 from orchestrator.schema.bounded import read_text
+from orchestrator.ssh.channels import Unreachable
 from orchestrator.ssh.openssh import proxied, ssh_options, tunnel
 from orchestrator.ssh.parse import parsed
 from orchestrator.ssh.route import Route, open_route
-from orchestrator.ssh.session import Answer, Session, Unreachable
+from orchestrator.ssh.session import Answer, Session
 from orchestrator.state import StateDir
 
 __all__ = ["Answer", "Session", "Unreachable", "at_once", "client_command", "connect", "on_every_node", "parsed"]

@@ -11,8 +11,8 @@ from orchestrator import state
 from orchestrator.cluster import Cluster, Node
 from orchestrator.errors import NodesFailed, command
 from orchestrator.ssh import connect, on_every_node
+from orchestrator.ssh.channels import Unreachable
 from orchestrator.ssh.route import open_route
-from orchestrator.ssh.session import Unreachable
 from orchestrator.state import StateDir
 
 DEFAULT_PORT = 22

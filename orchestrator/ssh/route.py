@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from orchestrator import process
 from orchestrator.cluster import Cluster
+from orchestrator.ssh.channels import CONNECT_SECONDS, FAULTS, Unreachable
 from orchestrator.ssh.openssh import tunnel
-from orchestrator.ssh.session import CONNECT_SECONDS, FAULTS, Unreachable
 from orchestrator.state import StateDir
 
 FIRST_SECONDS = 30.0  # for sshd's first answer: an emulated or busy machine computes keys for many seconds

@@ -87,9 +87,11 @@ def _measure_messages(clock: Clock) -> list[CheckMessage]:
 def _measure_message(size: int) -> CheckMessage:
     send = framework.message(size // 4)
     first = allreduce_max(_seconds(send))  # negotiates and allocates
-    latency = allreduce_max(statistics.median(_seconds(send) for _ in range(check_size.repeats(first))))
+    repeats, used = check_size.repeats(first), time.process_time()
+    latency = allreduce_max(statistics.median(_seconds(send) for _ in range(repeats)))
+    cpu = allreduce_max((time.process_time() - used) / repeats)
     moved = 2 * (hvd.size() - 1) / hvd.size() * size
-    return CheckMessage(bytes=size, latency_seconds=latency, bus_bandwidth=moved / latency)
+    return CheckMessage(bytes=size, latency_seconds=latency, bus_bandwidth=moved / latency, cpu_seconds=cpu)
 
 
 def _seconds(work: Callable[[], None]) -> float:

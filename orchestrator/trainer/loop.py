@@ -3,7 +3,7 @@
 An epoch is trained, a checkpoint is written, and the model is evaluated. A run that stops within an epoch first writes
 a checkpoint, with each rank's own statistics, and then closes the epoch with the scores of its trained part: always
 after ``--steps``, after ``--max-time`` if there is time before the limit, and never once the run was asked to end, even
-while it evaluates.
+while it evaluates. A run with ``--until`` ends with the epoch that reaches it: all ranks have the same scores.
 """
 
 import resource
@@ -31,7 +31,7 @@ class Training:
     """One rank's part in a run."""
 
     def __init__(self, directory: Path, trainer: Trainer, step: TrainStep, evaluate: TestStep) -> None:
-        self.trainer, self.step, self.evaluate = trainer, step, evaluate
+        self.directory, self.trainer, self.step, self.evaluate = directory, trainer, step, evaluate
         self.stop_control = StopControl(directory, trainer)
         self.checkpoints = CheckpointManager(directory / "checkpoints", trainer, self.stop_control)
         self.point, self.epoch_progress = self.checkpoints.restore()
@@ -54,6 +54,7 @@ class Training:
                 trainer.ended = stopping.stop_reason(trainer, self.stop_control.agree())
         ended = trainer.ended or "epochs"
         self.results.end(ended, global_metrics.damaged_samples(trainer), self._unfinished())
+        trainer.profile.write(self.directory, trainer.config)
         if ended in ("max-time", "terminated"):
             results.say(f"{ended} after step {trainer.step}: `train --resume {trainer.config.run}` continues it")
         hvd.allgather_object(None)
@@ -80,6 +81,7 @@ class Training:
         trainer, before = self.trainer, self._resumed_progress()
         sums, clock = tf.constant(before["sums"]), results.Clock(trainer, before["timing"].tolist())
         self.stop_control.start_call()
+        trainer.profile.pause()
         for batch in trainer.telemetry.epoch(trainer.epoch, self.feed.epoch()):
             images, labels = batch.result()
             rates = self.feed.rates(len(labels) // trainer.batch)
@@ -116,12 +118,13 @@ class Training:
 
     def _combine_training(self, sums: tf.Tensor, clock: results.Clock) -> Trained:
         """Combine the epoch's training over all ranks; afterwards they have the same batch normalisation statistics."""
-        trainer, seconds = self.trainer, clock.seconds
+        trainer, telemetry, seconds = self.trainer, self.trainer.telemetry, clock.seconds
         train = global_metrics.scores(trainer, sums, "training")
         global_metrics.average_statistics(trainer.model)
-        trainer.telemetry.scores("train", train.loss, train.top1)
+        telemetry.scores("train", train.loss, train.top1)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        rates, peaks, parts = zip(*hvd.allgather_object((clock.rate, peak, trainer.telemetry.mean)), strict=True)
+        every = hvd.allgather_object((clock.rate, peak, telemetry.mean, telemetry.median))
+        rates, peaks, parts, medians = zip(*every, strict=True)
         measured = [part for part in parts if part]
         last = schedule.learning_rate(
             trainer.config, allreduce.scale(trainer.config), trainer.steps_per_epoch, trainer.step - 1
@@ -138,6 +141,7 @@ class Training:
             input_seconds=[part.input for part in measured],
             compute_seconds=[part.compute for part in measured],
             communication_seconds=[part.communication for part in measured],
+            median_step_seconds=medians[0],
         )
 
     def _finish_epoch(self, trained: Trained) -> None:
@@ -155,6 +159,7 @@ class Training:
         self.results.add(epoch, global_metrics.damaged_samples(self.trainer))
         if self.trainer.epoch_step == self.trainer.steps_per_epoch:
             self.checkpoints.add_evaluation(epoch)
+            self.trainer.ended = self.trainer.ended or stopping.until(self.trainer, test.top1)
 
     def _unfinished(self) -> "Unfinished | None":
         """Return how the steps of the last epoch were split if it is not in the results; a collective call."""

@@ -12,12 +12,13 @@ import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import models
-from orchestrator.trainer.autotune import compression, cycle_time
+from orchestrator.trainer.autotune import compression, convolutions, cycle_time
 from orchestrator.trainer.autotune import precision as autotune_precision
 from orchestrator.trainer.comm import allreduce, compressed
 from orchestrator.trainer.data import batches, local_copy
 from orchestrator.trainer.optim import optimizers
 from orchestrator.trainer.optim.nonfinite import Guard
+from orchestrator.trainer.step_profile import StepProfile
 from orchestrator.trainer.telemetry import recorder
 
 # With one thread, sending a gradient waits for the end of backpropagation: TensorFlow's executor first follows the
@@ -40,6 +41,7 @@ class Trainer:
         data_path: Directory that the data are read from.
         damaged: Samples that this rank could not read and skipped.
         chosen: Keys of ``config`` that were "auto".
+        profile: Times of steps of a single rank.
     """
 
     config: TrainConfig
@@ -57,6 +59,7 @@ class Trainer:
     data_path: "str | None" = None
     damaged: list[str] = field(default_factory=list)
     chosen: list[str] = field(default_factory=list)
+    profile: StepProfile = field(default_factory=StepProfile)
     _guard: "Guard | None" = None
     _telemetry: "recorder.Recorder | None" = None
 
@@ -139,6 +142,8 @@ def build(config: TrainConfig) -> Trainer:
         sys.exit(f"{train_split.size} training images for {hvd.size()} ranks: use --np {most} or fewer")
     batch = min(config.batch_size, share // passes) * passes
     model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    choices = convolutions.choose(config, model, batch // passes)
+    config = config.model_copy(update={"convolutions": choices})
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)
     compressed.broadcast_variables([v.value for v in [*model.variables, *optimizer.variables]])

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from orchestrator import __version__
 from orchestrator.bottleneck import explain
-from orchestrator.schema import Epoch, Results, Unfinished, World
+from orchestrator.schema import Epoch, Results, Unfinished, World, accuracy
 from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.data import local_copy
 from orchestrator.trainer.optim import schedule
@@ -112,6 +112,8 @@ class Writer:
         self._update({"ended": why, "unfinished": unfinished}, damaged)
         if left_out := describe_skipped(self.results):
             say(left_out)
+        if (top1 := self.results.config.until_top1) is not None:
+            say(accuracy.describe(self.results, top1))
         if explanation := explain(self.results):
             say(str(explanation))
 

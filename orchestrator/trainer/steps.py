@@ -75,6 +75,7 @@ def _step(trainer: Trainer) -> Step:
     def step(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         before = guard.save_statistics()
         own, own_scores = accumulation.mean_gradients(passes, trainer.passes, trainer.variables, images, labels)
+        trainer.profile.watch(own)
         gradients, waited = allreduce.allreduce_mean(own, config)
         update = partial(optimizer.apply, gradients, model.trainable_variables)
         return guard.apply(update, own_scores, gradients, before), waited

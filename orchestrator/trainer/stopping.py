@@ -154,6 +154,12 @@ def steps(trainer: Trainer) -> "str | None":
     return "steps" if trainer.config.steps is not None and trainer.step >= trainer.config.steps else None
 
 
+def until(trainer: Trainer, top1: float) -> "str | None":
+    """Return "until" if ``top1``, the global score of a whole epoch, is what the run was to reach; else None."""
+    wanted = trainer.config.until_top1
+    return "until" if wanted is not None and top1 >= wanted else None
+
+
 def _checkpoint_bytes(trainer: Trainer) -> int:
     """Estimate the size of a checkpoint in bytes."""
     return sum(4 * math.prod(v.shape) for v in [*trainer.model.variables, *trainer.optimizer.variables])

@@ -33,7 +33,7 @@ def main(run_directory: Path) -> int:
     config = TrainConfig.model_validate_json((run_directory / "config.json").read_text())
     allreduce.begin()
     results.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
-    chosen = [key for key in checkpoint.AUTO_KEYS if getattr(config, key) == "auto"]
+    chosen = checkpoint.unchosen(config)
     trainer = _build_trainer(rank_setup.prepare(checkpoint.with_resumed_choices(config), run_directory))
     trainer.chosen = chosen
     gc.freeze()  # the objects of the imports stay

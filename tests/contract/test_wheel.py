@@ -44,10 +44,11 @@ def test_the_wheel_carries_what_other_tools_read_as_it_stands_here(installed: Pa
     assert [path for path in files if (carried / path).read_bytes() != (source / path).read_bytes()] == []
 
 
-def test_the_wheel_carries_every_recipe_and_every_module(installed: Path) -> None:
-    recipes = (assets.PACKAGE / "recipes").glob("*.yaml")
-    names = {path.relative_to(assets.PACKAGE) for path in [*assets.PACKAGE.rglob("*.py"), *recipes]}
-    assert {"resnet20.yaml", "datasets.yaml"} <= {name.name for name in names}
+def test_the_wheel_carries_every_recipe_study_and_module(installed: Path) -> None:
+    names = {
+        path.relative_to(assets.PACKAGE) for path in [*assets.PACKAGE.rglob("*.py"), *assets.PACKAGE.rglob("*.yaml")]
+    }
+    assert {"resnet20.yaml", "datasets.yaml", "dey-2022.yaml"} <= {name.name for name in names}
     assert [name for name in names if not (installed / "orchestrator" / name).is_file()] == []
 
 

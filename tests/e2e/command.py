@@ -16,7 +16,7 @@ OURS = (
     *("e2e", "e2e-beside", "e2e-notebook", "e2e-hosts-nodes", "e2e-watched", "e2e-grafana"),
     *("e2e-copy", "e2e-data", "e2e-launchers", "e2e-packages"),
 )
-GROUPS = ("data", "packages")  # commands of which each has commands of its own
+GROUPS = ("data", "packages", "study")  # commands of which each has commands of its own
 
 
 class Cli:

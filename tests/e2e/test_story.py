@@ -169,6 +169,18 @@ def test_max_time_ends_a_run_and_keeps_what_it_gave(cli: Cli) -> None:
     assert found["epochs"][-1]["train"]["images"] > 0
 
 
+def test_until_ends_a_run_with_the_epoch_that_reaches_the_accuracy(cli: Cli) -> None:
+    found = cli.json("train", "lenet", *ON_MNIST, "--epochs", "20", "--until", "top1=0.95")
+    reached = [epoch["test"]["top1"] >= 0.95 for epoch in found["epochs"]]
+    assert (found["ended"], reached) == ("until", [False] * (len(reached) - 1) + [True])
+    spent = sum(epoch["seconds"] + epoch["test_seconds"] for epoch in found["epochs"])
+    assert found["time_to_accuracy"] == pytest.approx(spent)
+    assert "has reached it" in cli("train", "--resume", found["run"], code=2).stderr
+    more = cli.json("train", "--resume", found["run"], "--until", "top1=0.97")
+    assert (more["ended"], more["epochs"][: len(reached)]) == ("until", found["epochs"])
+    assert f"top-1 95.00%: reached after {spent:.1f} s" in cli("results", "--until", "top1=0.95").stdout
+
+
 @everywhere
 def test_a_script_runs_with_the_module_beside_it_and_its_arguments_as_they_were_given(cli: Cli) -> None:
     words = "$HOME %h \"é\" 'a  b' \\n ;*"

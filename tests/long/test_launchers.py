@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.e2e import launchers
-from tests.e2e.command import Cli
+from tests.e2e.command import Cli, docker, wait_for
 from tests.e2e.launchers import SCRIPTS, Nodes
 
 CLUSTER = "e2e-launchers"
@@ -47,3 +47,22 @@ def test_parameter_servers_are_asked_for_and_train(cli: Cli) -> None:
     said = nodes.run(SCRIPTS / "parameter_server.py", "--parameter-servers", "1")
     assert "trained by 2 workers: [1.0, 2.0, 3.0, 4.0]" in said.stdout
     assert nodes.left() == []
+
+
+def test_ranks_of_the_trainer_have_the_variables_of_the_user_and_nothing_keeps_them(cli: Cli) -> None:
+    (cli.state / "training.env").write_text("TOKEN=moon-in-june\n")
+    words = ("train", "lenet", "--dataset", "synthetic", "--epochs", "500", "--env-file", "training.env", "--detach")
+    name = cli(*words, cluster=CLUSTER).stdout.strip()
+    wait_for("epochs", lambda: "epoch 1/500" in cli("logs", name, cluster=CLUSTER).stdout)
+    for node in (f"{CLUSTER}-head", f"{CLUSTER}-worker-0"):
+        with_it = docker(
+            "exec", node, "sh", "-c", "grep -la TOKEN=moon-in-june /proc/[0-9]*/environ 2> /dev/null || true"
+        )
+        assert with_it, f"no rank on {node} has the variable"
+        assert not any("moon-in-june" in line for line in docker("exec", node, "ps", "-e", "-o", "args="))
+    cli("stop", name, cluster=CLUSTER)
+    cli("results", name, cluster=CLUSTER)
+    kept = [path for path in (cli.state / "orchestrator" / CLUSTER).rglob("*") if path.is_file()]
+    assert [path for path in kept if b"moon-in-june" in path.read_bytes()] == []
+    left = docker("exec", f"{CLUSTER}-head", "sh", "-c", f"grep -rl moon-in-june /shared/runs/{name} || true")
+    assert left == []

@@ -47,7 +47,9 @@ def train(
     data = samples.mnist(directory / "data", {"train": 70, "t10k": 9})
     values = {"data": str(data), "batch_size": 16, "learning_rate": 0.01, **changes}
     samples.train_config(**values).write(directory / "config.json")
-    program = [sys.executable, "-m", "orchestrator.trainer.train", str(directory)]
+    engine = changes.get("engine", "ours")
+    module = "train" if engine == "ours" else f"engines.{engine.replace('-', '_')}"
+    program = [sys.executable, "-m", f"orchestrator.trainer.{module}", str(directory)]
     return launch(directory, program, ranks, controller, options)
 
 

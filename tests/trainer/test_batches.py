@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from orchestrator.trainer.data import batches as data_batches
+from orchestrator.trainer.data import order as data_order
 from orchestrator.trainer.data.batches import Split
 from tests import samples
 
@@ -12,8 +13,8 @@ WORLDS = [1, 2, 3, 4, 7, 16, 100]
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_shards_are_disjoint_balanced_and_complete(world: int) -> None:
-    order = data_batches.epoch_order(101, seed=1, epoch=1)
-    shards = [data_batches.shard(order, world, rank) for rank in range(world)]
+    order = data_order.epoch_order(101, seed=1, epoch=1)
+    shards = [data_order.shard(order, world, rank) for rank in range(world)]
     assert sorted(np.concatenate(shards).tolist()) == list(range(101))
     sizes = {len(shard) for shard in shards}
     assert max(sizes) - min(sizes) <= 1
@@ -21,13 +22,12 @@ def test_shards_are_disjoint_balanced_and_complete(world: int) -> None:
 
 def test_epoch_order_is_reproducible() -> None:
     assert (
-        data_batches.epoch_order(1000, seed=1, epoch=3).tolist()
-        == data_batches.epoch_order(1000, seed=1, epoch=3).tolist()
+        data_order.epoch_order(1000, seed=1, epoch=3).tolist() == data_order.epoch_order(1000, seed=1, epoch=3).tolist()
     )
 
 
 def test_epoch_order_depends_on_epoch_and_seed() -> None:
-    orders = [data_batches.epoch_order(1000, seed, epoch).tolist() for seed in (1, 2, 3) for epoch in (1, 2, 3)]
+    orders = [data_order.epoch_order(1000, seed, epoch).tolist() for seed in (1, 2, 3) for epoch in (1, 2, 3)]
     assert len({tuple(order) for order in orders}) == 9
     assert all(sorted(order) == list(range(1000)) for order in orders)
 
@@ -38,7 +38,7 @@ def test_uneven_shards_give_full_batches_for_every_step(world: int, batch: int) 
     """Check the steps that `rank_setup.build` plans: with one step less, a rank would leave the others waiting."""
     batch = min(batch, 101 // world)
     steps = 101 // (world * batch)
-    shards = [data_batches.shard(np.arange(101), world, rank) for rank in range(world)]
+    shards = [data_order.shard(np.arange(101), world, rank) for rank in range(world)]
     assert steps >= 1
     assert min(len(shard) for shard in shards) >= steps * batch
 
@@ -72,7 +72,7 @@ def test_evaluation_counts_every_sample_once(world: int) -> None:
     split = synthetic(53)
     seen: list[int] = []
     for rank in range(world):
-        mine = data_batches.shard(np.arange(split.size), world, rank)
+        mine = data_order.shard(np.arange(split.size), world, rank)
         for _, labels in split.batches(mine, 8, seed=0, drop_remainder=False):
             seen += labels.numpy().tolist()
     everything = next(iter(split.batches(np.arange(53), 53, seed=0, drop_remainder=True)))[1].numpy().tolist()
@@ -81,7 +81,7 @@ def test_evaluation_counts_every_sample_once(world: int) -> None:
 
 def test_rank_without_test_samples_has_no_batches() -> None:
     split = synthetic(5)
-    assert list(split.batches(data_batches.shard(np.arange(2), 3, 2), 4, seed=0, drop_remainder=False)) == []
+    assert list(split.batches(data_order.shard(np.arange(2), 3, 2), 4, seed=0, drop_remainder=False)) == []
 
 
 def test_synthetic_data_is_equal_on_every_rank() -> None:

@@ -1,14 +1,19 @@
 """Convolution compared with Keras' own layer."""
 
+import tempfile
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer import cpu
-from orchestrator.trainer.models import convolution
-from orchestrator.trainer.models.convolution import Convolution2D
+from orchestrator.trainer.autotune import convolutions
+from orchestrator.trainer.comm import allreduce
+from orchestrator.trainer.models import products
+from orchestrator.trainer.models.convolution import Convolution2D, Geometry, Ways
+from tests import samples
 
 Size = int | tuple[int, int]
 PRODUCTS: list[tuple[Size, int, int, str]] = [
@@ -19,7 +24,7 @@ PRODUCTS: list[tuple[Size, int, int, str]] = [
     (3, 1, 5, "valid"),
     ((1, 3), 1, 4, "same"),
 ]
-LEFT_ALONE: list[tuple[Size, int, int, str]] = [(3, 1, 8, "same")]
+LARGE: list[tuple[Size, int, int, str]] = [(3, 1, 9, "same"), (3, 1, 12, "valid")]
 
 
 def gradients(kind: type[layers.Conv2D], size: Size, stride: int, pixels: int, padding: str) -> list[np.ndarray]:
@@ -41,41 +46,70 @@ def gradients(kind: type[layers.Conv2D], size: Size, stride: int, pixels: int, p
     return [np.asarray(part) for part in step(images)]
 
 
-@pytest.mark.parametrize(("size", "stride", "pixels", "padding"), PRODUCTS + LEFT_ALONE)
-def test_outputs_and_gradients_equal_keras(size: Size, stride: int, pixels: int, padding: str) -> None:
-    ours, theirs = (gradients(kind, size, stride, pixels, padding) for kind in (Convolution2D, layers.Conv2D))
-    for mine, reference in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(mine, reference, rtol=1e-4, atol=1e-3)
+def other_ways(layer: Convolution2D, pixels: int) -> Ways:
+    """Every implementation that is not TensorFlow's kernel, where there is one."""
+    geometry = layer.geometry(tf.TensorShape([2, pixels, pixels, 5]))
+    kernel = tf.TensorShape([geometry.height, geometry.width, 5, 7])
+    return Ways(**{name: list(by_name)[-1] for name, by_name in geometry.operations_of(kernel).items()})
 
 
 @pytest.mark.parametrize("at_once", [1, 1 << 20])
-@pytest.mark.parametrize(
-    ("size", "stride", "pixels", "padding", "shifted"),
-    [(3, 1, 8, "same", True), (3, 1, 9, "same", True), (3, 1, 8, "valid", False), (5, 1, 8, "same", False)],
-)
-def test_large_images_use_shifts_without_avx512(
-    monkeypatch: pytest.MonkeyPatch, size: Size, stride: int, pixels: int, padding: str, shifted: bool, at_once: int
+@pytest.mark.parametrize(("size", "stride", "pixels", "padding"), PRODUCTS + LARGE)
+def test_every_implementation_equals_keras(
+    monkeypatch: pytest.MonkeyPatch, size: Size, stride: int, pixels: int, padding: str, at_once: int
 ) -> None:
-    asked, by_shifts = [], convolution._by_shifts
-
-    def watched(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
-        asked.append(x)
-        return by_shifts(x, upstream)
-
-    monkeypatch.setattr(convolution, "_by_shifts", watched)
-    monkeypatch.setattr(convolution, "SHIFTED", 320)  # 64 pixels of 5 channels
-    monkeypatch.setattr(convolution, "SHIFTS_BYTES", at_once)
+    monkeypatch.setattr(products, "SHIFTS_BYTES", at_once)
+    ways = other_ways(Convolution2D(7, size, strides=stride, padding=padding), pixels)
     theirs = gradients(layers.Conv2D, size, stride, pixels, padding)
-    for known in ({"avx2"}, {"avx2", "avx512f"}):
-        monkeypatch.setattr(cpu, "instructions", lambda known=known: known)
+    for chosen in (None, ways):
+        monkeypatch.setattr(Convolution2D, "ways", chosen)
         for mine, reference in zip(gradients(Convolution2D, size, stride, pixels, padding), theirs, strict=True):
             np.testing.assert_allclose(mine, reference, rtol=1e-4, atol=1e-3)
-    assert len(asked) == shifted
+
+
+def test_large_images_have_shifts_and_small_ones_products() -> None:
+    small, large = (Geometry(3, 3, 1, "SAME", pixels, pixels, 8, 8) for pixels in (8, 9))
+    names = [list(one.operations_of(tf.TensorShape([3, 3, 8, 8]))["weights"]) for one in (small, large)]
+    assert names == [["kernel", "product"], ["kernel", "shifts"]]
+
+
+def test_choices_are_measured_once_on_a_node_and_kept_by_a_configuration(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    allreduce.begin()
+    images = layers.Input((8, 8, 5))
+    model = keras.Model(images, Convolution2D(7, 1, strides=2)(images))
+    config = samples.train_config()
+    choices = convolutions.choose(config, model, 4)
+    assert list(choices) == ["1x1/2 VALID 8x8 5 7"]
+    assert model.layers[-1].ways == Ways(*choices["1x1/2 VALID 8x8 5 7"].split())
+    (kept,) = tmp_path.iterdir()
+    kept.write_text('{"1x1/2 VALID 8x8 5 7": "product product kernel"}')
+    assert convolutions.choose(config, model, 4) == {"1x1/2 VALID 8x8 5 7": "product product kernel"}
+    given = config.model_copy(update={"convolutions": {"1x1/2 VALID 8x8 5 7": "kernel product product"}})
+    convolutions.choose(given, model, 4)
+    assert model.layers[-1].ways == Ways("kernel", "product", "product")
+    kept.write_text("{")
+    assert convolutions.choose(config, model, 4).keys() == choices.keys()
+
+
+def test_convolutions_that_time_does_not_allow_keep_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(convolutions, "LIMIT", -1.0)
+    allreduce.begin()
+    images = layers.Input((8, 8, 5))
+    model = keras.Model(images, Convolution2D(7, 1)(images))
+    assert convolutions.choose(samples.train_config(), model, 4) == {"1x1/1 VALID 8x8 5 7": "kernel kernel product"}
 
 
 @pytest.mark.parametrize(("size", "stride", "pixels", "padding"), [PRODUCTS[1], PRODUCTS[3]])
-def test_outputs_and_gradients_equal_keras_in_16_bits(size: Size, stride: int, pixels: int, padding: str) -> None:
+def test_outputs_and_gradients_equal_keras_in_16_bits(
+    monkeypatch: pytest.MonkeyPatch, size: Size, stride: int, pixels: int, padding: str
+) -> None:
     exact = gradients(layers.Conv2D, size, stride, pixels, padding)
+    ways = other_ways(Convolution2D(7, size, strides=stride, padding=padding), pixels)
+    monkeypatch.setattr(Convolution2D, "ways", ways)
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
     for mine, reference in zip(gradients(Convolution2D, size, stride, pixels, padding), exact, strict=True):
         np.testing.assert_allclose(mine.astype(np.float32), reference, rtol=0.03, atol=0.03 * np.abs(reference).max())

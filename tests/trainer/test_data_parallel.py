@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from orchestrator.schema import Scores, TrainConfig
 from orchestrator.trainer.data import batches as data_batches
+from orchestrator.trainer.data import order as data_order
 from tests import samples
 from tests.trainer import launcher
 
@@ -76,7 +77,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def test_gradient_of_all_ranks_equals_that_of_the_whole_batch(run: Run) -> None:
     """The learning rate is 1, so the change of the weights is the gradient."""
     model, (split, _) = small(), data_batches.load(run.config)
-    order = data_batches.epoch_order(split.size, run.config.seed, epoch=1)[:ALL_RANKS]
+    order = data_order.epoch_order(split.size, run.config.seed, epoch=1)[:ALL_RANKS]
     images, labels = next(iter(split.batches(order, ALL_RANKS, seed=0, drop_remainder=True)))
     before = model.get_weights()
     with tf.GradientTape() as tape:

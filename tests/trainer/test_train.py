@@ -81,6 +81,18 @@ def test_run_stops_after_steps(again: Path) -> None:
     assert (results(again).ended, [epoch.steps for epoch in results(again).epochs]) == ("steps", [2, 3])
 
 
+@pytest.mark.parametrize("engine", ["ours", "horovod-tensorflow"])
+@pytest.mark.parametrize(("until", "ended", "epochs"), [("top1=0.000001", "until", 1), ("top1=1", "epochs", 2)])
+def test_run_ends_with_the_epoch_that_reaches_the_accuracy(
+    tmp_path: Path, until: str, ended: str, epochs: int, engine: str
+) -> None:
+    """Labels of so few images are guessed rightly now and then, never all."""
+    found = results(train(tmp_path / "run", ranks=2, until=until, engine=engine))
+    assert (found.ended, len(found.epochs)) == (ended, epochs)
+    if engine == "ours":
+        assert "top-1" in (tmp_path / "run" / "log").read_text().splitlines()[-2]
+
+
 def test_results_describe_communication(trained: Path) -> None:
     found = results(trained)
     assert found.communication == Communication(

@@ -97,6 +97,16 @@ def test_a_gpu_that_only_the_other_framework_can_use_names_that(
     assert resolve(name, framework=other).accelerator == "gpu"
 
 
+def test_no_gpu_has_an_image_of_both_frameworks() -> None:
+    with pytest.raises(PreflightError, match=r"CUDA 12 and PyTorch 2\.15 CUDA 13") as caught:
+        resolve("nvidia-tesla-t4", framework="both")
+    assert caught.value.hint == (
+        "`framework: tensorflow`, which supports them, or `framework: pytorch`, which supports them,"
+        " or `gpu.driver: none` to use no GPUs"
+    )
+    assert resolve("nvidia-tesla-t4", framework="both", driver="none") == resolve(None)
+
+
 def test_a_gpu_that_no_framework_can_use_names_none() -> None:
     with pytest.raises(PreflightError, match="CUDA 13 dropped it") as caught:
         resolve("Tesla M60", framework="pytorch")

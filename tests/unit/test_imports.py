@@ -15,15 +15,16 @@ from orchestrator.docker import context
 # From the top down: a module imports what stands below its own line, and the modules of its own package.
 LAYERS = [
     {"cli"},
-    {"lifecycle", "plot"},
+    {"studies"},
+    {"lifecycle", "plot", "reproduction"},
     {"monitoring"},
     {"runs"},
     {"providers"},
     {"ansible", "health", "services"},
     {"ssh", "terraform", "lock"},
     {"state"},
-    {"docker", "recipes", "gpu"},
-    {"config", "cluster", "process", "bottleneck"},
+    {"docker", "recipes", "gpu", "prediction"},
+    {"config", "cluster", "process", "bottleneck", "busy"},
     {"schema", "progress"},
     {"errors", "assets", "layout", "termination", "untrusted_files"},
 ]
@@ -33,6 +34,7 @@ ROOMS: dict[str, set[str]] = {
     "checkpoints": {"", "comm"},
     "comm": set(),
     "data": set(),
+    "engines": {"", "data", "models", "optim"},
     "models": {""},
     "optim": set(),
     "supervision": set(),

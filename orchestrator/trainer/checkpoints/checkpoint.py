@@ -36,7 +36,7 @@ from orchestrator.trainer.results import say
 from orchestrator.trainer.stopping import StopControl
 
 STATE_FILE, RANKS_FILE, CHECKPOINT_FILE = "state", "ranks.npz", "checkpoint.json"
-AUTO_KEYS = ("precision", "compression")  # choices for "auto" that a resumed run keeps
+AUTO_KEYS = ("precision", "compression", "convolutions")  # choices for "auto" or None that a resumed run keeps
 Arrays = dict[str, np.ndarray]
 
 
@@ -75,6 +75,7 @@ class CheckpointManager:
             world=hvd.size(),
             precision=trainer.config.precision,
             compression=trainer.config.compression,
+            convolutions=trainer.config.convolutions,
             trained=trained,
             epochs=self.epochs,
         )
@@ -150,9 +151,14 @@ class CheckpointManager:
                 self.storage.add(entry, link)
 
 
+def unchosen(config: TrainConfig) -> list[str]:
+    """Return the keys whose values the run chooses."""
+    return [key for key in AUTO_KEYS if getattr(config, key) in ("auto", None)]
+
+
 def with_resumed_choices(config: TrainConfig) -> TrainConfig:
     """Return ``config`` with the resumed run's choices for "auto", which might be chosen differently now."""
-    auto_keys = [key for key in AUTO_KEYS if getattr(config, key) == "auto"]
+    auto_keys = unchosen(config)
     if not auto_keys or config.resume is None:
         return config
     try:

@@ -13,6 +13,7 @@ from orchestrator.trainer.data import decoding, imagenet, manifests, pipeline, t
 from orchestrator.trainer.data import in_memory as data_in_memory
 from orchestrator.trainer.data.bad_samples import Batches, OnSkip, SampleChecker
 from orchestrator.trainer.data.decoding import central_view, random_view
+from orchestrator.trainer.data.order import epoch_order, shard
 from orchestrator.trainer.data.pipeline import Pipeline
 from orchestrator.trainer.data.tfrecord_reader import Records
 
@@ -112,34 +113,6 @@ class Split:
         if not self.records:
             return tf.data.Dataset.from_tensor_slices((numbers, seeds))
         return tf.data.Dataset.zip((self.records.contents(numbers), tf.data.Dataset.from_tensor_slices(seeds)))
-
-
-def epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:
-    """Return the permutation of all samples that all ranks share in an epoch.
-
-    Args:
-        size: Number of samples.
-        seed: Seed of the run.
-        epoch: Number of the epoch.
-
-    Returns:
-        Permutation of range(size), int64.
-    """
-    return np.random.default_rng([seed, epoch]).permutation(size)
-
-
-def shard(order: np.ndarray, world: int, rank: int) -> np.ndarray:
-    """Return every world-th sample from ``rank`` on.
-
-    Args:
-        order: Numbers of all samples.
-        world: Number of ranks.
-        rank: Number of the rank.
-
-    Returns:
-        Numbers of samples. Shards are disjoint, cover all samples, and differ in size by one at most.
-    """
-    return order[rank::world]
 
 
 def load(config: TrainConfig) -> tuple[Split, Split]:

@@ -1,105 +1,120 @@
-"""Convolutions whose weight gradients are computed as matrix products when these are faster.
-
-TensorFlow's CPU kernels (oneDNN 3.7) compute the gradient of a convolution's weights at a fraction of the speed of the
-two other products, above all in bfloat16 with AMX. docs/performance.md has the figures.
-"""
+"""Convolutions with a choice of implementations for each of their three products."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer import cpu
+from orchestrator.trainer.models import products
 
-PATCHED_PIXELS = 16  # of the result; with more, writing every pixel's patch costs more than the product gains
-# Pixels times channels from which oneDNN's kernel for CPUs without AVX-512 takes up to three times as long as products.
-SHIFTED = 1 << 15
-SHIFTS_BYTES = 64 << 20  # bytes of three shifts of the images that are multiplied together
-Gradient = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # of the weights, from inputs and the outputs' gradient
+PATCHED_PIXELS = 64  # of the result; with more, writing every pixel's patch costs more than the product gains
+KERNEL, PRODUCT, SHIFTS = "kernel", "product", "shifts"
+Operation = Callable[..., tf.Tensor]
+
+
+class Ways(NamedTuple):
+    """Implementation of the result, of the inputs' gradient and of the weights' gradient."""
+
+    forward: str = KERNEL
+    inputs: str = KERNEL
+    weights: str = KERNEL
+
+
+class Geometry(NamedTuple):
+    """What the speed of a convolution depends on, apart from the batch, the precision and the machine."""
+
+    height: int
+    width: int
+    stride: int
+    padding: str
+    rows: int
+    columns: int
+    channels: int
+    filters: int
+
+    def __str__(self) -> str:
+        size, grid = f"{self.height}x{self.width}", f"{self.rows}x{self.columns}"
+        return f"{size}/{self.stride} {self.padding} {grid} {self.channels} {self.filters}"
+
+    @property
+    def operations(self) -> int:
+        """Multiplications for one image."""
+        pixels = math.ceil(self.rows / self.stride) * math.ceil(self.columns / self.stride)
+        return pixels * self.height * self.width * self.channels * self.filters
+
+    @property
+    def default(self) -> Ways:
+        """Implementations without a measurement."""
+        return Ways(weights=PRODUCT if self.height * self.width == 1 else KERNEL)
+
+    def operations_of(self, kernel: tf.TensorShape) -> dict[str, dict[str, Operation]]:
+        """Return the implementations of each field of :class:`Ways`, by name.
+
+        ``forward`` takes images and the kernel, ``inputs`` images, the kernel and the gradient of the result, and
+        ``weights`` images and that gradient.
+        """
+        stride, padding = self.stride, self.padding
+        where = {"strides": [1, stride, stride, 1], "padding": padding}
+        raw, small = tf.raw_ops, self.height * self.width == 1
+        found: dict[str, dict[str, Operation]] = {
+            "forward": {KERNEL: lambda x, k: tf.nn.conv2d(x, k, **where)},
+            "inputs": {
+                KERNEL: lambda x, k, up: raw.Conv2DBackpropInput(
+                    input_sizes=tf.shape(x), filter=k, out_backprop=up, **where
+                )
+            },
+            "weights": {
+                KERNEL: lambda x, up: raw.Conv2DBackpropFilter(input=x, filter_sizes=kernel, out_backprop=up, **where)
+            },
+        }
+        if small or self.operations <= PATCHED_PIXELS * math.prod(kernel):
+            found["forward"][PRODUCT] = partial(products.forward, stride=stride, padding=padding)
+            found["weights"][PRODUCT] = partial(products.to_weights, kernel, stride=stride, padding=padding)
+        elif (self.height, self.width, stride, padding) == (3, 3, 1, "SAME"):
+            found["weights"][SHIFTS] = products.by_shifts
+        if small:
+            found["inputs"][PRODUCT] = lambda x, k, up: products.to_inputs(x.shape, k, up, stride)
+        return found
 
 
 @keras.saving.register_keras_serializable(package="orchestrator")
 class Convolution2D(layers.Conv2D):
-    """Keras' layer with the same result; on a CPU the gradient of some kernels is a product.
+    """Keras' layer with the same result, whose products are computed in the chosen ``ways`` unless there is a GPU."""
 
-    Those are 1x1 kernels, kernels of small images, and on CPUs without AVX-512 3x3 kernels of large images.
-    """
+    ways: "Ways | None" = None
+
+    def geometry(self, images: tf.TensorShape) -> Geometry:
+        """Return the geometry for images of this shape."""
+        (height, width), (_, rows, columns, channels) = self.kernel_size, images
+        return Geometry(height, width, self.strides[0], self.padding.upper(), rows, columns, channels, self.filters)
 
     def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-        kernel = tf.convert_to_tensor(kernel)
-        padding, stride = self.padding.upper(), max(self.strides)
-        pixels = math.prod(math.ceil(pixels / stride) for pixels in inputs.shape[1:3])
         if self.groups > 1 or tf.config.get_visible_devices("GPU"):
             return super().convolution_op(inputs, kernel)
-        if kernel.shape[:2] == (1, 1) or pixels <= PATCHED_PIXELS:
-            return _convolved(inputs, kernel, stride, padding, partial(_by_patches, kernel.shape, stride, padding))
-        if stride == 1 and padding == "SAME" and _gains_by_shifts(kernel, pixels):
-            return _convolved(inputs, kernel, stride, padding, _by_shifts)
-        return super().convolution_op(inputs, kernel)
+        geometry = self.geometry(inputs.shape)
+        ways = self.ways or geometry.default
+        return super().convolution_op(inputs, kernel) if ways == Ways() else _convolved(inputs, kernel, geometry, ways)
 
 
-def _gains_by_shifts(kernel: tf.Tensor, pixels: int) -> bool:
-    large = kernel.shape[:2] == (3, 3) and pixels * min(kernel.shape[2:]) >= SHIFTED
-    flags = cpu.instructions() if large else set()
-    return kernel.dtype == tf.float32 and "avx2" in flags and "avx512f" not in flags
-
-
-def _convolved(inputs: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str, to_weights: Gradient) -> tf.Tensor:
-    strides = [1, stride, stride, 1]
+def _convolved(inputs: tf.Tensor, kernel: tf.Tensor, geometry: Geometry, ways: Ways) -> tf.Tensor:
+    kernel = tf.convert_to_tensor(kernel)
+    chosen = implementations(geometry, kernel.shape, ways)
 
     @tf.custom_gradient
     def convolve(x: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, object]:
         def gradients(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            to_input = tf.raw_ops.Conv2DBackpropInput(
-                input_sizes=tf.shape(x), filter=weights, out_backprop=upstream, strides=strides, padding=padding
-            )
-            return to_input, to_weights(x, upstream)
+            return chosen["inputs"](x, weights, upstream), chosen["weights"](x, upstream)
 
-        return tf.nn.conv2d(x, weights, strides, padding), gradients
+        return chosen["forward"](x, weights), gradients
 
     result: tf.Tensor = convolve(inputs, kernel)
     return result
 
 
-def _by_shifts(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
-    """Compute the gradient of a 3x3 kernel for a few images at a time, so that the temporary matrices stay small."""
-    images, height, width, channels = x.shape
-    images_at_once = max(1, SHIFTS_BYTES // ((height + 1) * (width + 1) * 3 * channels * x.dtype.size))
-    firsts = range(0, images, images_at_once) if images else ()
-    parts = [slice(first, first + images_at_once) for first in firsts] or [slice(None)]
-    return tf.add_n([_of_shifts(x[part], upstream[part]) for part in parts])
-
-
-def _of_shifts(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
-    """Compute the gradient of a 3x3 kernel as products of shifted images.
-
-    Pixels are rows of a matrix, with a zero before each line and a line of zeros before each image. So leaving out rows
-    shifts an image; three shifts stand side by side in one product.
-    """
-    line = x.shape[2] + 1
-    pixels = tf.reshape(tf.pad(x, [[0, 1], [1, 0], [1, 0], [0, 0]]), [-1, x.shape[-1]])
-    changes = tf.reshape(tf.pad(upstream, [[0, 0], [1, 0], [1, 0], [0, 0]]), [-1, upstream.shape[-1]])[line + 1 :]
-    rows = tf.shape(changes)[0]
-    side_by_side = tf.concat([pixels[column : column + rows + 2 * line] for column in range(3)], 1)
-    shifted = [side_by_side[row * line : row * line + rows] for row in range(3)]
-    products = [tf.matmul(shift, changes, transpose_a=True) for shift in shifted]
-    return tf.reshape(tf.stack(products), [3, 3, x.shape[-1], upstream.shape[-1]])
-
-
-def _by_patches(kernel: tf.TensorShape, stride: int, padding: str, x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
-    columns = tf.reshape(upstream, [-1, kernel[-1]])
-    return tf.reshape(tf.matmul(_patches(x, kernel, stride, padding), columns, transpose_a=True), kernel)
-
-
-def _patches(x: tf.Tensor, kernel: tf.TensorShape, stride: int, padding: str) -> tf.Tensor:
-    """Return the inputs of each pixel of the result: (pixels of the batch, height * width * channels)."""
-    height, width, channels, _ = kernel
-    if (height, width) == (1, 1):
-        # TensorFlow has a fast kernel for pooling, but none for slices with a stride.
-        patches = tf.nn.max_pool2d(x, 1, stride, "VALID") if stride > 1 else x
-    else:
-        patches = tf.image.extract_patches(x, [1, height, width, 1], [1, stride, stride, 1], [1, 1, 1, 1], padding)
-    return tf.reshape(patches, [-1, height * width * channels])
+def implementations(geometry: Geometry, kernel: tf.TensorShape, ways: Ways) -> Mapping[str, Operation]:
+    """Return the implementation of each product."""
+    return {name: by_name[getattr(ways, name)] for name, by_name in geometry.operations_of(kernel).items()}

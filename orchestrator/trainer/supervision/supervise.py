@@ -19,7 +19,7 @@ from pathlib import Path
 
 from orchestrator import layout as layouts
 from orchestrator.layout import FIRST_PORT, Layout
-from orchestrator.trainer.supervision import processes, rank_environment, starting, user_environment
+from orchestrator.trainer.supervision import installed, processes, rank_environment, starting, user_environment
 from orchestrator.trainer.supervision.local_address import free_ports, is_local, towards
 from orchestrator.trainer.supervision.signals import Signals
 
@@ -65,6 +65,7 @@ def _launch(run_directory: Path, command: list[str], signals: Signals, start: st
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
         return NOT_STARTED, False
+    installed.write(run_directory)
     code, patience, deadline = None, math.inf, math.inf
     while code is None:
         signals.wait(1.0)

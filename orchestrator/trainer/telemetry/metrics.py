@@ -101,7 +101,7 @@ PROGRESS = Metric(
     "gauge",
     "Steps done of all that are planned.",
     "ratio, 0 to 1",
-    "Set after each step. A run may end earlier, at --max-time.",
+    "Set after each step. A run may end earlier, at --max-time or --until.",
 )
 START_PROGRESS = Metric(
     "orchestrator_training_start_progress_ratio",

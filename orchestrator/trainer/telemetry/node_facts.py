@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from orchestrator.trainer.supervision import processes
+from orchestrator.trainer.telemetry import hardware
 
 SIOCGIFADDR = 0x8915  # linux/sockios.h
 CGROUPS = Path("/sys/fs/cgroup")
@@ -46,6 +47,7 @@ def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
         "load": os.getloadavg()[0],
         "runs": processes.active_runs(),
         "unreachable": _unreachable(peers),
+        "hardware": hardware.report(interface(address), _memory()),
     }
 
 

@@ -5,6 +5,7 @@ rank opens no port. If shared memory cannot be written, training continues witho
 """
 
 import operator
+import statistics
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -69,6 +70,7 @@ class Recorder:
         self._blocked = self._agreement_seconds = 0.0
         self._traced = False
         self._sum, self.counted = StepTimes(), 0
+        self._steps: list[float] = []
 
     def __enter__(self) -> "Recorder":
         plan = self.plan
@@ -92,7 +94,8 @@ class Recorder:
     def epoch(self, number: int, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the batches of an epoch's training, and measure the time that each was waited for."""
         self._metric(metrics.EPOCH).set(number)
-        self._sum, self.counted, self._step_started = StepTimes(), 0, time.perf_counter()
+        self._sum, self.counted, self._steps = StepTimes(), 0, []
+        self._step_started = time.perf_counter()
         iterator = iter(batches)
         try:
             while True:
@@ -138,6 +141,7 @@ class Recorder:
     def _observe(self, parts: StepTimes, steps: int) -> None:
         self._sum = StepTimes(*map(operator.add, self._sum, parts))
         self.counted += steps
+        self._steps += [sum(parts) / steps] * steps
         for _ in range(steps):
             self._metric(metrics.STEP_SECONDS).observe(sum(parts) / steps)
             for part, seconds in parts._asdict().items():
@@ -147,6 +151,11 @@ class Recorder:
     def mean(self) -> "StepTimes | None":
         """Mean times of the epoch's steps so far; None before the first step that counts."""
         return StepTimes(*(seconds / self.counted for seconds in self._sum)) if self.counted else None
+
+    @property
+    def median(self) -> float | None:
+        """Median seconds of the epoch's steps so far; None before the first step that counts."""
+        return statistics.median(self._steps) if self._steps else None
 
     def scores(self, split: str, loss: float, top1: float) -> None:
         """Set the latest scores.

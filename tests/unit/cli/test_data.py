@@ -70,6 +70,17 @@ def test_the_trainer_is_refused_on_nodes_with_another_framework(cli: Cli, words:
     assert "`orchestrator deploy --framework tensorflow` changes them" in finished.stderr
 
 
+@pytest.mark.usefixtures("folders")
+def test_an_engine_is_refused_on_nodes_that_lack_its_framework(cli: Cli) -> None:
+    builders.recorded(builders.deployed(nodes=2))
+    words = ("train", "lenet", "--dataset", "mnist", "--no-augment", "--engine")
+    finished = cli(*words, "torch-ddp")
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "framework: the nodes of cluster 'default' have tensorflow, engine torch-ddp needs both" in finished.stderr
+    assert "`orchestrator deploy --framework both` changes them" in finished.stderr
+    assert "needs both" not in cli(*words, "single").stderr
+
+
 def found(directory: Path) -> FoundDataset:
     made = datasets.find("imagenet", directory, lambda text: None)
     assert made

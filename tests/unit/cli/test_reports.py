@@ -54,6 +54,18 @@ def test_a_runs_results_are_shown_in_words_and_in_json(cli: Cli) -> None:
     assert Results.model_validate(as_json(cli, "results")) == RESULTS
 
 
+def test_a_runs_results_say_when_an_accuracy_was_reached(cli: Cli, state_dir: StateDir) -> None:
+    reached = builders.results([builders.epoch(1), builders.epoch(2)], until="top1=0.9")
+    reached.write(state_dir.runs / "resnet20-mnist-1" / "results.json")
+    assert "top-1 90.00%: reached after 4.0 s, in epoch 1\n" in cli("results").stdout
+    assert "top-1 95.00%: not reached, the best was 90.00%\n" in cli("results", "--until", "top1=0.95").stdout
+    assert as_json(cli, "results")["time_to_accuracy"] == 4.0
+    assert as_json(cli, "results", "--until", "top1=.95")["time_to_accuracy"] is None
+    refused = cli("results", "--until", "75")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--until: '75': must be top1= and a share" in refused.stderr
+
+
 def test_a_runs_results_end_with_what_held_it_up(cli: Cli, state_dir: StateDir) -> None:
     builders.results([builders.epoch(1, **SPLIT)]).write(state_dir.runs / "resnet20-mnist-1" / "results.json")
     [said] = [line for line in cli("results").stdout.splitlines() if "-bound" in line]

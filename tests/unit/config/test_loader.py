@@ -7,6 +7,7 @@ import pytest
 from orchestrator import config
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, StateError
+from tests import samples
 
 
 def written(directory: Path, text: str) -> Path:
@@ -167,6 +168,20 @@ def test_a_duration_is_read_with_its_unit(written_as: object, seconds: float) ->
 def test_a_duration_that_is_none_is_refused(written_as: str) -> None:
     with pytest.raises(ConfigError, match=r"train\.max_time"):
         config.load(None, {"train.max_time": written_as})
+
+
+@pytest.mark.parametrize(("written_as", "top1"), [("top1=0.75", 0.75), ("top1=.9", 0.9), ("top1=1", 1.0)])
+def test_an_accuracy_to_reach_is_read(written_as: str, top1: float) -> None:
+    assert config.load(None, {"train.until": written_as}).train.until == written_as
+    assert samples.train_config(until=written_as).until_top1 == top1
+
+
+@pytest.mark.parametrize(
+    "written_as", ["75", 75, 0.75, True, "top1=75", "top1=0", "top1=1.5", "top1 = 0.7", "top5=0.9", ""]
+)
+def test_an_accuracy_that_cannot_be_reached_is_refused_with_the_form(written_as: object) -> None:
+    with pytest.raises(ConfigError, match=r"train\.until: .*(top1=0\.75|neither a number nor a name)"):
+        config.load(None, {"train.until": written_as})
 
 
 def test_what_a_state_file_holds_is_read_without_the_keys_of_another_version() -> None:

@@ -74,7 +74,13 @@ def test_an_image_of_the_users_own_that_is_nowhere_is_named(ensure: Ensure) -> N
 
 @pytest.mark.parametrize(
     ("framework", "accelerator", "needed"),
-    [("tensorflow", "cpu", 8), ("tensorflow", "gpu", 24), ("pytorch", "cpu", 14), ("pytorch", "gpu", 24)],
+    [
+        ("tensorflow", "cpu", 8),
+        ("tensorflow", "gpu", 24),
+        ("pytorch", "cpu", 14),
+        ("pytorch", "gpu", 24),
+        ("both", "cpu", 18),
+    ],
 )
 def test_too_little_space_is_found_before_the_build(
     ensure: Ensure, framework: Framework, accelerator: str, needed: int

@@ -39,8 +39,10 @@ RUN = builders.results([epoch(number, row) for number, row in enumerate(MEASURED
 FIRST = RUN.model_copy(update={"epochs": RUN.epochs[:1]})
 
 
-def panels(found: Results) -> list[Any]:
-    return list(epochs.picture(found).axes)
+def panels(found: Results, top1: float | None = None) -> list[Any]:
+    """The panels over epochs, then the one over time."""
+    loss, accuracy, over_time, speed, split = epochs.picture(found, top1).axes
+    return [loss, accuracy, speed, split, over_time]
 
 
 def points(line: Any) -> list[tuple[float, float]]:
@@ -48,7 +50,7 @@ def points(line: Any) -> list[tuple[float, float]]:
 
 
 def test_loss_accuracy_and_speed_are_drawn_over_epochs_with_their_units() -> None:
-    loss, top1, speed, _ = panels(RUN)
+    loss, top1, speed, *_ = panels(RUN)
     train, test = loss.get_lines()
     assert points(train) == [(number, row[0]) for number, row in enumerate(MEASURED, start=1)]
     assert points(test)[-1] == (6, 0.0346)
@@ -66,22 +68,47 @@ def test_legends_say_what_people_read_off() -> None:
     assert labels[3] == ["input 1 %", "compute 90 %", "communication 9 %"]
 
 
+def test_accuracy_is_drawn_over_the_time_of_training_and_tests_with_a_mark() -> None:
+    *_, over_time = panels(RUN, top1=0.96)
+    test, level, moment = over_time.get_lines()
+    assert points(test) == [(4.0 * number, row[3] * 100) for number, row in enumerate(MEASURED, start=1)]
+    assert (level.get_ydata()[0], moment.get_xdata()[0]) == (96.0, 12.0)
+    assert over_time.get_legend_handles_labels()[1] == ["test", "96 % after 12 s"]
+    assert over_time.get_xlabel() == "time of training and evaluation, s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "unit", "last"), [(24.0, "s", 144.0), (60.0, "min", 6.0), (3600.0, "h", 6.0), (0.0, "s", 0.0)]
+)
+def test_time_is_drawn_in_a_unit_that_fits(seconds: float, unit: str, last: float) -> None:
+    slow = [one.model_copy(update={"seconds": seconds, "test_seconds": 0.0}) for one in RUN.epochs]
+    *_, over_time = panels(RUN.model_copy(update={"epochs": slow}))
+    assert over_time.get_xlabel().endswith(f", {unit}")
+    assert points(over_time.get_lines()[0])[-1][0] == pytest.approx(last)
+
+
+def test_an_accuracy_that_was_not_reached_is_drawn_as_such() -> None:
+    *_, over_time = panels(RUN, top1=0.999)
+    assert over_time.get_legend_handles_labels()[1] == ["test", "99.9 % not reached"]
+    assert len(over_time.get_lines()) == 2
+
+
 def test_each_epoch_has_a_bar_of_the_parts_of_a_step_in_milliseconds() -> None:
-    *_, split = panels(RUN)
+    *_, split, _ = panels(RUN)
     tops = [bar.get_y() + bar.get_height() for bar in split.patches[-6:]]
     assert tops == pytest.approx([sum(map(sum, row[5:])) / 2 for row in MEASURED])
     assert split.get_ylabel() == "ms, mean over ranks"
 
 
 def test_axes_begin_at_zero_where_a_part_of_the_whole_is_read() -> None:
-    loss, _, speed, split = panels(RUN)
+    loss, _, speed, split, _ = panels(RUN)
     assert [panel.get_ylim()[0] for panel in (loss, speed, split)] == [0.0, 0.0, 0.0]
 
 
 def test_a_run_of_one_epoch_is_points_at_a_whole_number() -> None:
     loss, top1, *_ = drawn = panels(FIRST)
     assert [line.get_marker() for panel in (loss, top1) for line in panel.get_lines()] == ["o"] * 4
-    assert {tuple(panel.get_xticks()) for panel in drawn} == {(1,)}
+    assert {tuple(panel.get_xticks()) for panel in drawn[:4]} == {(1,)}
     assert top1.get_ylim() == (0.0, 100.0)
     assert loss.get_ylim()[1] > MEASURED[0][0]
 
@@ -93,7 +120,7 @@ def test_below_it_stands_what_held_the_run_up() -> None:
 
 
 def test_results_of_older_versions_have_no_bars_and_say_so() -> None:
-    *_, split = panels(builders.results([builders.epoch(1), builders.epoch(2)]))
+    *_, split, _ = panels(builders.results([builders.epoch(1), builders.epoch(2)]))
     assert list(split.patches) == []
     assert [text.get_text() for text in split.texts] == ["not in these results"]
 
@@ -120,7 +147,7 @@ class Page(HTMLParser):
 
 
 def test_a_page_holds_its_picture_and_the_facts_and_needs_nothing_else(tmp_path: Path) -> None:
-    run = builders.results(RUN.epochs, run="<b>&run")
+    run = builders.results(RUN.epochs, run="<b>&run", until="top1=0.96")
     epochs.draw(run, tmp_path / "run.html")
     text = (tmp_path / "run.html").read_text()
     page = Page(text)
@@ -128,7 +155,14 @@ def test_a_page_holds_its_picture_and_the_facts_and_needs_nothing_else(tmp_path:
     assert text.count("<svg") == 1
     assert [address for address in page.addresses if not address.startswith("#")] == []
     assert not re.search(r"url\((?!#)|<script|<b>", text)
-    for said in ("<b>&run", "8,960 training images per epoch", "test top-1 98.90%", str(explain(RUN)), "schedule step"):
+    for said in (
+        "<b>&run",
+        "8,960 training images per epoch",
+        "test top-1 98.90%",
+        str(explain(RUN)),
+        "schedule step",
+        "top-1 96.00%: reached after 12.0 s, in epoch 3",
+    ):
         assert said in page.said
 
 

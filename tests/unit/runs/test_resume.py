@@ -95,6 +95,17 @@ def test_a_run_that_has_made_all_it_was_asked_for_is_refused(
     assert "--epochs or --steps" in caught.value.hint
 
 
+def test_an_accuracy_that_was_reached_is_refused_or_put_aside() -> None:
+    """More epochs put it aside; one that was not reached holds on."""
+    with pytest.raises(ConfigError, match=r"train.until: top1=0.5: run resnet20-mnist-1 has reached it"):
+        continued(FIRST, epochs=9, until="top1=0.5")
+    with pytest.raises(ConfigError, match=r"train.until: top1=0.6: run"):
+        continued(FIRST, LAST, epochs=9, limits={"until": "top1=0.6"})
+    assert continued(FIRST, epochs=9, until="top1=0.5", limits={"epochs": 12}).until is None
+    assert continued(FIRST, epochs=9, until="top1=0.7", limits={"epochs": 12}).until == "top1=0.7"
+    assert continued(FIRST, epochs=9, until="top1=0.5", limits={"until": "top1=0.7"}).until == "top1=0.7"
+
+
 @pytest.mark.parametrize(("np", "made"), [(1, 16), (4, 4)])
 def test_steps_that_were_made_are_counted_as_those_of_the_ranks_that_go_on(np: int, made: int) -> None:
     assert continued(LAST, np=np, epochs=9, steps=made + 1).steps == made + 1

@@ -186,7 +186,7 @@ def test_a_file_that_is_larger_than_a_result_can_be_is_refused(there: Path, monk
 
 
 def test_an_answer_without_end_is_not_read_into_memory(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.ssh.session.ANSWER_BYTES", 1000)
+    monkeypatch.setattr("orchestrator.ssh.channels.ANSWER_BYTES", 1000)
     with pytest.raises(ContractError, match="demo-head sends more than"):
         collect(hostile("find", bytes(2000)))
 

@@ -119,6 +119,14 @@ def test_the_file_of_variables_is_not_sent_with_the_script(cli: Cli, tmp_path: P
     assert "RANK" in refused.stderr
 
 
+@pytest.mark.parametrize("more", [("lenet", "--dataset", "synthetic"), ("--resume", "lenet-1")])
+def test_train_refuses_variables_as_run_does(cli: Cli, more: tuple[str, ...]) -> None:
+    refused = cli("train", *more, "--env", "RANK=1", "--env", "ABSENT")
+    assert refused.returncode == 2
+    assert "--env: 'RANK' is set for each rank" in refused.stderr
+    assert "--env: ABSENT is not set in your environment" in refused.stderr
+
+
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory of run a on a head whose shared storage is a directory here."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import harness, profile, train_gpu, train_rows
+from bench import harness, profile, roofline, train_gpu, train_rows
 from bench.harness import interleaved
 from orchestrator import recipes
 
@@ -30,6 +30,12 @@ def test_a_profile_says_what_is_no_operation() -> None:
     page = profile.page({"seconds": 0.1, "operations": {"Conv2D": (60.0, 53.0), "Relu": (30.0, 49.0)}}, "resnet50")
     assert "| 60.0 | 60.0% | 53 | Conv2D |" in page
     assert "| 10.0 | 10.0% | | no operation" in page
+
+
+def test_the_least_step_takes_the_fastest_implementation_of_every_convolution() -> None:
+    ms = {"forward": {"kernel": 2.0, "product": 1.0}, "weights": {"kernel": 3.0}}
+    found = {"convolutions": [{"count": 2, "ms": ms}], "bytes": 4e6, "bandwidth": 1e9}
+    assert roofline.least(found) == {"forward": 2.0, "inputs": 0, "weights": 6.0, "rest": 4.0}
 
 
 def test_a_gpus_rates_stand_beside_the_references_of_the_same_batch(

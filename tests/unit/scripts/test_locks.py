@@ -66,6 +66,7 @@ INPUTS = {
     "docker/requirements-tensorflow-gpu.txt": (image("tensorflow", "tensorflow-gpu"), IMAGE),
     "docker/requirements-pytorch-cpu.txt": (image("pytorch"), IMAGE),
     "docker/requirements-pytorch-gpu.txt": (image("pytorch"), IMAGE),
+    "docker/requirements-both-cpu.txt": (image("tensorflow", "tensorflow-cpu", "pytorch", "both"), IMAGE),
     "docker/requirements-worker.txt": (lines("requirements/worker.in"), IMAGE),
     "docker/cuda-tensorflow.txt": (lines("requirements/cuda-tensorflow.in"), IMAGE),
     "docker/cuda-pytorch.txt": (lines("requirements/cuda-pytorch.in"), IMAGE),

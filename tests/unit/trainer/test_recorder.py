@@ -146,6 +146,27 @@ def test_the_mean_is_of_the_epoch_alone(tmp_path: Path) -> None:
         assert record.mean.input < 0.03
 
 
+def test_the_median_is_of_steps_after_the_first(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        epoch(record, 1, seconds=0.2)
+        assert record.median is None
+        for steps, seconds in ((1, 0.1), (4, 0.04)):
+            for _ in record.epoch(1, [0]):
+                time.sleep(seconds)
+                record.step(steps, 0.1, 0.0, steps)
+            assert record.median == pytest.approx(seconds / steps, abs=0.02)
+
+
+def test_the_median_counts_every_step_of_a_call(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        for number, (steps, seconds) in enumerate(
+            zip(record.epoch(1, [1, 1, 1, 5]), (0, 0.05, 0.05, 0.05), strict=True)
+        ):
+            time.sleep(seconds)
+            record.step(number, 0.1, 0.0, steps)
+        assert record.median == pytest.approx(0.01, abs=0.005)
+
+
 def test_scores_and_checkpoints_are_exported(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         assert families(tmp_path)["orchestrator_training_loss"].samples == []

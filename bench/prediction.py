@@ -1,0 +1,172 @@
+"""Measure how far predictions are right: ``make bench-prediction`` writes build/prediction.md. Needs root and ``tc``.
+
+Four local nodes have 0.4 cores each. Their quota is counted every 10 ms: with the usual 100 ms a rank would run at full
+speed and then stand still for 60 ms. Nodes of one machine share its caches and its memory, which machines do not. So
+a profile is of a rank that trains beside another one, each for itself.
+
+For each link, `check` measures it; then each model trains on 2 and on 4 ranks. `train` keeps a prediction of each run
+from profile and check alone, which is compared with what the run measured.
+"""
+
+import argparse
+import fcntl
+import json
+import shutil
+import statistics
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.harness import ROOT, Bench, bench, machine
+from bench.link import tc
+from orchestrator import recipes
+from orchestrator.config import Train
+from orchestrator.prediction.review import images_per_second
+from orchestrator.schema import Predicted, Profile, Results
+
+NAME = "bench-predict"
+NODES = tuple(f"{NAME}-{node}" for node in ("head", "worker-0", "worker-1", "worker-2"))
+CPUS, PERIOD = 0.4, 10_000  # cores of a node; us
+CLUSTER = f"{{name: {NAME}, nodes: 4, monitoring: {{enabled: false}}, local: {{cpus: {CPUS}}}}}"
+LINKS = {
+    "free": (),
+    "1 Gbit/s": ("tbf", "rate", "1gbit", "burst", "256kb", "latency", "10ms"),
+    "200 Mbit/s + 2 ms": ("netem", "delay", "2ms", "rate", "200mbit", "limit", "10000"),
+}
+# Model: pixels, images of a batch, steps of a profile, steps of a run.
+MODELS = {"resnet20": (32, 32, 80, 60), "mobilenet_v2": (64, 32, 40, 30), "resnet50": (64, 32, 25, 15)}
+RANKS = (2, 4)
+FIXED = ("--dataset", "synthetic", "--precision", "float32", "--json")
+# A rank that trains for itself, in a directory of its own; rank 0's is fetched with the run.
+APART = """
+import os, pathlib, sys
+rank = os.environ["HOROVOD_RANK"]
+directory = pathlib.Path(os.environ["ORCHESTRATOR_OUTPUT"]) / rank
+directory.mkdir(parents=True)
+(directory / "config.json").write_text({config!r})
+kept = {{name: value for name, value in os.environ.items() if not name.startswith(("HOROVOD", "OMPI", "PMIX"))}}
+os.execve(sys.executable, [sys.executable, "-m", "orchestrator.trainer.train", str(directory)], kept)
+"""
+HEADINGS = ("model", "link", "ranks", "predicted", "band", "measured", "error", "inside")
+
+
+def share() -> None:
+    """Count every node's quota over PERIOD, in the hierarchy of either version of control groups."""
+    for node in NODES:
+        look = ["docker", "inspect", "--format", "{{.Id}}", node]
+        container = subprocess.run(look, check=True, capture_output=True, text=True).stdout.strip()
+        groups = Path("/sys/fs/cgroup")
+        (group,) = (groups / "cpu" if (groups / "cpu").is_dir() else groups).rglob(f"*{container}*/")
+        quota = str(int(CPUS * PERIOD))
+        if (group / "cpu.max").exists():
+            (group / "cpu.max").write_text(f"{quota} {PERIOD}")
+        else:
+            (group / "cpu.cfs_quota_us").write_text(quota)
+            (group / "cpu.cfs_period_us").write_text(str(PERIOD))
+
+
+def directory(b: Bench, run: str) -> Path:
+    """Return this machine's directory of a run."""
+    return b.state / "orchestrator" / NAME / "runs" / run
+
+
+def train(b: Bench, model: str, ranks: int) -> Path:
+    """Train a model and return this machine's directory of the run."""
+    size, batch, _, steps = MODELS[model]
+    shape = ("--image-size", str(size), "--batch-size", str(batch), "--steps", str(steps), "--np", str(ranks))
+    return directory(b, json.loads(b.run("train", model, *FIXED, *shape))["run"])
+
+
+def profile(b: Bench, model: str) -> Profile:
+    """Train a model on two nodes, each for itself, and put the profile where `train` finds it."""
+    size, batch, steps, _ = MODELS[model]
+    wanted = Train(
+        model=model, dataset="synthetic", precision="float32", steps=steps, image_size=size, batch_size=batch
+    )
+    images = recipes.training_images("synthetic", None, 1)
+    config = recipes.resolve(wanted, "apart", None, images, 1, 1, batch)
+    script = b.state / "apart" / "apart.py"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(APART.format(config=config.model_dump_json()))
+    b.run("run", "--controller", "gloo", "--np", "2", "--", "python", str(script))
+    newest = json.loads(b.run("runs", "--json"))
+    own = directory(b, max(newest, key=lambda run: float(run["started"]))["id"])
+    shutil.copy(own / "output" / "0" / "profile.json", own / "profile.json")
+    return Profile.model_validate_json((own / "profile.json").read_text())
+
+
+def row(model: str, link: str, ranks: int, alone: float, run: Path) -> dict[str, Any]:
+    """Compare the efficiency of a run with its prediction; ``alone`` is one rank's images/s."""
+    made = Predicted.model_validate_json((run / "prediction.json").read_text())
+    rate = images_per_second(Results.model_validate_json((run / "results.json").read_text())) or 0.0
+    rates = (made.images_per_second, made.low, made.high, rate)
+    expected, low, high, measured = (100 * each / ranks / alone for each in rates)
+    values = (model, link, ranks, expected, (low, high), measured, expected - measured, low <= measured <= high)
+    print(values, flush=True)
+    return dict(zip(HEADINGS, values, strict=True))
+
+
+def measure(b: Bench, link: str, alone: dict[str, float]) -> list[dict[str, Any]]:
+    """Measure all models on one link; ``alone`` has one rank's images/s of each."""
+    tc(NODES, LINKS[link])
+    print(b.run("check", "--json"), flush=True)
+    return [row(m, link, ranks, alone[m], train(b, m, ranks)) for m in MODELS for ranks in RANKS]
+
+
+def write(rows: list[dict[str, Any]]) -> None:
+    """Write build/prediction.md."""
+    lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
+    for found in rows:
+        low, high = found["band"]
+        numbers = (
+            f"{found['predicted']:.1f} % | {low:.1f} - {high:.1f} | {found['measured']:.1f} % | {found['error']:+.1f}"
+        )
+        inside = "yes" if found["inside"] else "no"
+        lines.append(f"| {found['model']} | {found['link']} | {found['ranks']} | {numbers} | {inside} |")
+    errors = sorted(abs(found["error"]) for found in rows)
+    inside = sum(found["inside"] for found in rows)
+    middle = errors[len(errors) // 2]
+    text = f"median error {middle:.1f} points of efficiency, {inside} of {len(rows)} inside the 90 % band"
+    page = ROOT / "build" / "prediction.md"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text(f"{machine()}\n\n" + "\n".join(lines) + f"\n\n{text}\n")
+    print(page.read_text())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--link", action="append", choices=list(LINKS), help="only this link; may be repeated")
+    parser.add_argument("--model", action="append", choices=list(MODELS), help="only this model; may be repeated")
+    parser.add_argument("--lock", type=Path, help="hold this file's lock while something is measured")
+    args = parser.parse_args()
+    for model in set(MODELS) - set(args.model or MODELS):
+        del MODELS[model]
+    with bench(NAME) as b:
+        (b.state / "cluster.yaml").write_text(CLUSTER)
+        b.run("deploy", "--config", str(b.state / "cluster.yaml"))
+        share()
+        with held(args.lock):
+            profiles = {model: profile(b, model) for model in MODELS}
+        alone = {model: found.batch / statistics.median(found.steps) for model, found in profiles.items()}
+        rows: list[dict[str, Any]] = []
+        for link in args.link or LINKS:
+            with held(args.lock):
+                rows += measure(b, link, alone)
+            write(rows)
+
+
+@contextmanager
+def held(path: Path | None) -> Iterator[None]:
+    """Hold the lock of a file, which other programs that need the machine wait for; nothing without one."""
+    if path is None:
+        yield
+        return
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    main()

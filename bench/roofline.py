@@ -1,0 +1,102 @@
+"""Compare a training step with the least possible one: ``python -m bench.roofline resnet50`` writes build/roofline.md.
+
+The least possible step is that of this machine's fastest implementation of every convolution, each timed by itself, and
+of the bytes that the rest must move at least at the measured bandwidth, one after the other. The trainer's own step is
+measured before and after it.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench import train_ours as ours
+from bench import train_place
+from bench.harness import OUTPUT, machine
+from bench.train_ours import Work
+from bench.train_place import Place
+from bench.train_rows import MODELS, RESNET50
+from orchestrator.cluster import PYTHON
+
+PRODUCTS = ("forward", "inputs", "weights")
+
+
+def least(found: Mapping[str, Any]) -> dict[str, float]:
+    """Return the milliseconds of each part of the least possible step."""
+    convolutions = found["convolutions"]
+    parts = {
+        product: sum(row["count"] * min(row["ms"][product].values()) for row in convolutions if product in row["ms"])
+        for product in PRODUCTS
+    }
+    return parts | {"rest": 1000 * found["bytes"] / found["bandwidth"]}
+
+
+def page(found: Mapping[str, Any], title: str, steps: list[float]) -> str:
+    """Return the page: the parts of the least possible step, and every convolution.
+
+    Args:
+        found: What ``bench.train_roofline`` measured.
+        title: Network, precision and machine.
+        steps: Milliseconds of the trainer's steps.
+
+    Returns:
+        Markdown.
+    """
+    parts, step = least(found), statistics.median(steps)
+    whole = sum(parts.values())
+    gflop = {p: sum(r["count"] * r["gflop"] for r in found["convolutions"] if p in r["ms"]) for p in PRODUCTS}
+    lines = [f"{title}: {whole:.0f} ms at the least, ours {step:.0f} ms: {whole / step:.0%}", ""]
+    lines += ["| part | ms | |", "|---|---|---|"]
+    lines += [f"| convolutions, {p} | {parts[p]:.0f} | {gflop[p] / parts[p] * 1000:.0f} GFLOP/s |" for p in PRODUCTS]
+    rate = f"{found['bytes'] / 2**20:.0f} MiB at {found['bandwidth'] / 1e9:.1f} GB/s"
+    lines += [f"| normalisation, additions, update | {parts['rest']:.0f} | {rate} |", ""]
+    lines += ["| convolution | times | forward, ms | to its inputs, ms | to its weights, ms |", "|---|---|---|---|---|"]
+    return "\n".join([*lines, *map(_line, found["convolutions"])]) + "\n"
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    size, grid = f"{row['height']}x{row['width']}", f"{row['rows']}x{row['columns']}"
+    stride = f", stride {row['stride']}" if row["stride"] > 1 else ""
+    cells = [", ".join(f"{name} {ms:.2f}" for name, ms in row["ms"].get(product, {}).items()) for product in PRODUCTS]
+    what = f"{size}, {row['channels']} to {row['filters']}, {grid}{stride}"
+    return f"| {what} | {row['count']} | {' | '.join(cells)} |"
+
+
+def _step(place: Place, work: Work, precision: str | None) -> tuple[float, str]:
+    """Return the milliseconds of the trainer's step, and its precision."""
+    found = ours.alone(place, ours.run(place, work, 1, len(place.cores), precision))
+    return 1000 * work.batch / ours.rate(found), found.config.precision
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    known = {work.model: work for work in (RESNET50, *MODELS) if not work.table}
+    parser.add_argument("model", choices=known)
+    parser.add_argument("--pixels", type=int)
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--precision", choices=["float32", "bfloat16"])
+    parser.add_argument("--image", help="measure in this image, with the worker side of this working tree in it")
+    args = parser.parse_args()
+    given = {key: value for key, value in (("pixels", args.pixels), ("batch", args.batch)) if value}
+    work = replace(known[args.model], **given)
+    with tempfile.TemporaryDirectory() as shared:
+        cores = tuple(sorted(os.sched_getaffinity(0)))
+        place = Place(args.image or train_place.image(), cores, Path(shared), own_sources=bool(args.image))
+        before, precision = _step(place, work, args.precision)
+        argv = [PYTHON, "-m", "bench.train_roofline", work.model]
+        argv += map(str, (work.pixels, work.batch, precision, len(cores)))
+        found = place.json(argv, {"TF_ENABLE_ONEDNN_OPTS": "1"})
+        after, _ = _step(place, work, args.precision)
+    title = f"{work.model}, {work.pixels} px, batch {work.batch}, {precision}, {len(cores)} cores, {machine()}"
+    written = OUTPUT / "roofline.md"
+    written.parent.mkdir(exist_ok=True)
+    written.write_text(page(found, title, [before, after]))
+    print(written.read_text())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Time what a training step cannot do without: ``python -m bench.train_roofline MODEL PIXELS BATCH PRECISION THREADS``.
+
+Run by ``bench.roofline`` in a container. Each convolution of the network is timed by itself, forward, to its inputs and
+to its weights, by every implementation that is there; memory by an addition in place. Prints JSON.
+"""
+
+import collections
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from orchestrator.trainer import models
+from orchestrator.trainer.models.convolution import KERNEL, Convolution2D, Geometry
+
+TIMES = 8  # of each operation; the least time counts, which excludes other load
+CLASSES, CHANNELS = 1000, 3
+# Of an activation: read for its statistics, read and written normalised; back, it and its gradient are read twice and
+# the other gradient written. ReLU costs nothing more. An addition reads two and writes one; so do its gradients.
+NORMALISED_PASSES, ADDED_PASSES = 8, 6
+VARIABLE_BYTES = 16  # of a weight and its momentum in float32, read and written
+COPY_ELEMENTS = 1 << 25
+
+
+def convolutions(model: keras.Model) -> "collections.Counter[Geometry]":
+    """Count the convolutions of a network by geometry."""
+    layers = [layer for layer in model.layers if isinstance(layer, Convolution2D)]
+    return collections.Counter(layer.geometry(layer.input.shape) for layer in layers)
+
+
+def milliseconds(operation: Callable[[], tf.Tensor]) -> float:
+    """Return the least of several times, after one that is not counted."""
+    operation()
+    seconds = []
+    for _ in range(TIMES):
+        begun = time.perf_counter()
+        operation()
+        seconds.append(time.perf_counter() - begun)
+    return 1000 * min(seconds)
+
+
+def implementations(geometry: Geometry, batch: int, dtype: str) -> dict[str, dict[str, float]]:
+    """Return milliseconds of each product of a convolution, by implementation."""
+    size = [geometry.height, geometry.width, geometry.channels, geometry.filters]
+    grid = [batch, geometry.rows, geometry.columns, geometry.channels]
+    x, kernel = (tf.random.stateless_normal(shape, [1, 2], dtype=dtype) for shape in (grid, size))
+    operations = geometry.operations_of(tf.TensorShape(size))
+    upstream = operations["forward"][KERNEL](x, kernel)
+    arguments = {"forward": (x, kernel), "inputs": (x, kernel, upstream), "weights": (x, upstream)}
+    if geometry.channels == CHANNELS:
+        del operations["inputs"]  # of the images, which need no gradient
+    return {
+        what: {name: milliseconds(partial(run, *arguments[what])) for name, run in by_name.items()}
+        for what, by_name in operations.items()
+    }
+
+
+def bandwidth() -> float:
+    """Return bytes per second of reading two arrays in float32 and writing one of them, larger than the caches."""
+    total, other = tf.Variable(tf.zeros([COPY_ELEMENTS])), tf.ones([COPY_ELEMENTS])
+    return 3 * COPY_ELEMENTS * other.dtype.size / (milliseconds(lambda: total.assign_add(other)) / 1000)
+
+
+def rest(model: keras.Model, batch: int, dtype: str) -> int:
+    """Return the bytes that everything but convolutions must at least move in a step."""
+    size = tf.as_dtype(dtype).size
+    passes = {models.FusedBatchNormalization: NORMALISED_PASSES, keras.layers.Add: ADDED_PASSES}
+    layers = [(layer, count) for layer in model.layers for kind, count in passes.items() if isinstance(layer, kind)]
+    activations = sum(count * batch * math.prod(layer.output.shape[1:]) for layer, count in layers)
+    copied = 2 * size if size < 4 else size  # the gradient read, and in 16 bits the weights written as layers read them
+    return size * activations + (VARIABLE_BYTES + copied) * model.count_params()
+
+
+def main(name: str, pixels: int, batch: int, precision: str, threads: int) -> dict[str, Any]:
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    model = models.build(name, pixels, CHANNELS, CLASSES, 1)
+    rows = [
+        {**geometry._asdict(), "count": count, "gflop": 2e-9 * batch * geometry.operations,
+         "ms": implementations(geometry, batch, precision)}
+        for geometry, count in convolutions(model).items()
+    ]  # fmt: skip
+    return {"convolutions": rows, "bytes": rest(model, batch, precision), "bandwidth": bandwidth()}
+
+
+if __name__ == "__main__":
+    print("\n" + json.dumps(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], int(sys.argv[5]))))

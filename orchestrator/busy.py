@@ -1,0 +1,27 @@
+"""Share of a machine's CPU time that programs use, from two readings of /proc/stat."""
+
+import time
+from pathlib import Path
+
+SECONDS = 0.2  # between the readings
+STAT = Path("/proc/stat")
+
+
+def here() -> float:
+    """Return the share of this machine's CPU in use now, 0 to 1."""
+    before = STAT.read_text()
+    time.sleep(SECONDS)
+    return share(before, STAT.read_text())
+
+
+def share(before: str, after: str) -> float:
+    """Return the share of the CPU in use between two readings of /proc/stat, 0 to 1."""
+    busy, idle = (later - earlier for later, earlier in zip(_times(after), _times(before), strict=True))
+    return busy / max(1, busy + idle)
+
+
+def _times(stat: str) -> tuple[int, int]:
+    """Return busy and idle time since boot (proc(5), /proc/stat: user nice system idle iowait irq softirq steal)."""
+    times = [int(word) for word in stat.splitlines()[0].split()[1:9]]
+    idle = times[3] + times[4]
+    return sum(times) - idle, idle

@@ -1,0 +1,177 @@
+"""Command that predicts training on more nodes, from one node and the link between them."""
+
+from dataclasses import replace
+from typing import Annotated, get_args
+
+import typer
+
+from orchestrator import providers, recipes
+from orchestrator.cli import options, prediction_sources, prediction_view
+from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
+from orchestrator.cli.prediction_sources import PROFILE_STEPS, Given
+from orchestrator.config import Config
+from orchestrator.config.sections import seconds
+from orchestrator.errors import ConfigError
+from orchestrator.lifecycle import prices
+from orchestrator.prediction import backtest, forecast
+from orchestrator.prediction.connection import Connection
+from orchestrator.prediction.forecast import Forecast, Recipe
+from orchestrator.prediction.messages import GROUP, Engine
+from orchestrator.prediction.node import Node
+from orchestrator.prediction.step import Options, carried
+from orchestrator.runs import predictions
+
+NODES, MOST_NODES = "1,2,4,8,16", 100_000
+
+Nodes = Annotated[str, typer.Option("--nodes", metavar="N,N,…", help="Numbers of nodes.")]
+StepSeconds = Annotated[
+    float | None, typer.Option("--step-seconds", help="Seconds of a step of one rank, instead of a profile.")
+]
+Rate = Annotated[float | None, typer.Option("--images-per-second", help="Images/s of one rank, instead of a profile.")]
+Cores = Annotated[
+    int | None, typer.Option("--cores", help="Cores of a rank that has no GPU; default: as profiled, else a GPU.")
+]
+LinkRate = Annotated[
+    str | None,
+    typer.Option(
+        "--link", metavar="RATE", help="Link between nodes (10gbit, 25gbit-roce, 100gbit-ib, 25gbit-cloud); default: as"
+        " `orchestrator check` measured it.",
+    ),
+]  # fmt: skip
+Latency = Annotated[str | None, typer.Option("--latency", metavar="TIME", help="Latency of that link: 50us, 2ms.")]
+Within = Annotated[
+    str, typer.Option("--within", metavar="KIND", help="Between GPUs of a node: pcie, nvlink or nvswitch.")
+]
+Slots = Annotated[int | None, typer.Option("--slots", help="Ranks of a node; default: those of the cluster, or one.")]
+Hierarchical = Annotated[
+    bool, typer.Option("--hierarchical", help="The ranks of a node reduce first, then one part of each among nodes.")
+]
+EngineName = Annotated[
+    str, typer.Option("--engine", metavar="NAME", help=f"Who exchanges gradients: {', '.join(get_args(Engine))}.")
+]
+Deadline = Annotated[str | None, typer.Option("--deadline", metavar="TIME", help="Choose nodes that end in time: 2h.")]
+Budget = Annotated[float | None, typer.Option("--budget", help="Choose nodes that cost at most this.")]
+NodePrice = Annotated[
+    float | None, typer.Option("--node-price", help="Price of a node per hour; default: by `prices` of cluster.yaml.")
+]
+MakeProfile = Annotated[
+    bool, typer.Option("--profile", help=f"First train {PROFILE_STEPS} steps on one rank of the cluster.")
+]
+Backtest = Annotated[bool, typer.Option("--backtest", help="Compare predictions with what others published.")]
+Review = Annotated[bool, typer.Option("--review", help="Compare earlier predictions with what the runs measured.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(predict)
+
+
+def predict(
+    model: Annotated[str | None, completed(HELP["train.model"], recipes.models)] = None,
+    dataset: Annotated[str | None, key("train.dataset", complete=lambda: list(recipes.datasets()))] = None,
+    nodes: Nodes = NODES,
+    batch_size: Annotated[int | None, key("train.batch_size")] = None,
+    image_size: Annotated[int | None, key("train.image_size")] = None,
+    epochs: Annotated[int | None, key("train.epochs")] = None,
+    precision: Annotated[str | None, key("train.precision")] = None,
+    compression: Annotated[str | None, key("train.compression")] = None,
+    backward_passes_per_step: Annotated[int | None, key("train.backward_passes_per_step")] = None,
+    engine: EngineName = "ours",
+    slots: Slots = None,
+    hierarchical: Hierarchical = False,
+    step_seconds: StepSeconds = None,
+    images_per_second: Rate = None,
+    cores: Cores = None,
+    link: LinkRate = None,
+    latency: Latency = None,
+    within: Within = "pcie",
+    deadline: Deadline = None,
+    budget: Budget = None,
+    node_price: NodePrice = None,
+    make_profile: MakeProfile = False,
+    backtested: Backtest = False,
+    reviewed: Review = False,
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
+) -> None:
+    """Predict step time, images/s, efficiency, time and price of MODEL on more nodes, each with a 90 % band."""
+    if backtested:
+        return prediction_view.backtested(backtest.test(), json)
+    if reviewed:
+        return prediction_view.reviewed(predictions.review(), json)
+    flags = {
+        "train.model": model, "train.dataset": dataset, "train.batch_size": batch_size, "train.epochs": epochs,
+        "train.image_size": image_size, "train.precision": precision, "train.compression": compression,
+        "train.backward_passes_per_step": backward_passes_per_step,
+    }  # fmt: skip
+    config = options.load(config_file, name, flags)
+    recipes.require(config.train)
+    counts, limit, chosen_engine = _counts(nodes), _hours(deadline), _engine(engine)
+    given = Given(step_seconds, images_per_second, cores, link, latency, within)
+    if make_profile:
+        prediction_sources.make_profile(config)
+    one, node_source = prediction_sources.node(config, given)
+    connected, link_source = prediction_sources.connection(config, one, given)
+    connected = replace(connected, slots=slots or connected.slots, hierarchical=hierarchical)
+    choice = _options(config, one, connected, node_source.precision, chosen_engine)
+    found = [
+        _completed(each, one, config, choice, node_price) for each in forecast.forecast(one, connected, counts, choice)
+    ]
+    asked = limit is not None or budget is not None
+    best = forecast.best(found, limit, budget) if asked else None
+    view = prediction_view.View(config, choice, node_source.text, link_source, asked)
+    prediction_view.forecasts(view, found, best, json)
+
+
+def _counts(nodes: str) -> list[int]:
+    """Read numbers of nodes."""
+    words = [word.strip() for word in nodes.split(",") if word.strip()]
+    wrong = [word for word in words if not word.isdecimal() or not 0 < int(word) <= MOST_NODES]
+    if wrong or not words:
+        raise ConfigError([f"--nodes: {', '.join(wrong) or 'empty'}: not numbers of nodes"], "write them as 2,4,8,16")
+    return sorted({int(word) for word in words})
+
+
+def _hours(deadline: str | None) -> float | None:
+    if deadline is None:
+        return None
+    read = seconds(deadline)
+    if not isinstance(read, float) or read <= 0:
+        raise ConfigError([f"--deadline: {deadline!r} is no duration"], "write it as 90m or 2h")
+    return read / 3600
+
+
+def _engine(name: str) -> Engine:
+    for known in get_args(Engine):
+        if name == known:
+            return known  # type: ignore[no-any-return]
+    raise ConfigError([f"--engine: {name!r} is unknown (known: {', '.join(get_args(Engine))})"])
+
+
+def _options(config: Config, one: Node, connected: Connection, precision: str, engine: Engine) -> Options:
+    """Return how gradients travel; "auto" takes what is faster, as a run measures it."""
+    exchange = recipes.communication.settings(config.train)
+    launch = recipes.communication.launch_options(config.train, config.launch)
+    group = launch.fusion_threshold << 20 if launch.fusion_threshold else GROUP
+    wanted = Options(engine=engine, passes=int(exchange["backward_passes_per_step"]), group=group)
+    return replace(wanted, compression=carried(exchange["compression"], precision, one, connected.at(2), wanted))
+
+
+def _completed(found: Forecast, one: Node, config: Config, choice: Options, node_price: float | None) -> Forecast:
+    """Add time and price to the recipe's end, where images and prices are known."""
+    recipe, dataset = recipes.recipe(config.train), recipes.datasets()[str(config.train.dataset)]
+    if "train" not in dataset:
+        return found
+    epochs = config.train.epochs or int(recipe["epochs"])
+    whole = Recipe(epochs * dataset["train"], epochs * dataset.get("test", 0))
+    return forecast.completed(found, one, whole, _per_hour(found.nodes, config, node_price))
+
+
+def _per_hour(nodes: int, config: Config, node_price: float | None) -> float | None:
+    """Return the price of an hour of ``nodes``; None if it is not known."""
+    if node_price is not None:
+        return nodes * node_price
+    asked = config.model_copy(update={"nodes": nodes})
+    bill = prices.bill(providers.get(config.provider).priced(asked), config.prices)
+    sums = [item.sum for item in bill]
+    return sum(each for each in sums if each is not None) if sums and None not in sums else None

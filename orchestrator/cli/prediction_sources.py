@@ -1,0 +1,120 @@
+"""Where a prediction has one rank's step and the link from: options, else runs and checks of the cluster."""
+
+from typing import NamedTuple
+
+from orchestrator import recipes, state
+from orchestrator.cli import follow
+from orchestrator.cli.training import deployed_for_trainer
+from orchestrator.config import Config, nearest
+from orchestrator.errors import ConfigError, command
+from orchestrator.prediction import kinds, network
+from orchestrator.prediction import node as nodes
+from orchestrator.prediction.connection import Connection
+from orchestrator.prediction.node import Node
+from orchestrator.runs import jobs, predictions
+from orchestrator.runs.predictions import Wanted
+
+PROFILE_STEPS, PROFILE_SECONDS = 60, 180.0
+
+
+class Given(NamedTuple):
+    """Options that stand for a profile (``step_seconds``, ``images_per_second``, ``cores``) and for a check."""
+
+    step_seconds: float | None = None
+    images_per_second: float | None = None
+    cores: int | None = None
+    link: str | None = None
+    latency: str | None = None
+    within: str = "pcie"
+
+
+class NodeSource(NamedTuple):
+    """What one rank's step is known from, and its precision."""
+
+    text: str
+    precision: str
+
+
+def make_profile(config: Config) -> None:
+    """Train a few steps on one rank of the cluster, which leaves a profile.
+
+    Raises:
+        OrchestratorError: As for starting a run.
+    """
+    train = config.train.model_copy(update={"steps": PROFILE_STEPS, "max_time": PROFILE_SECONDS})
+    launch = config.launch.model_copy(update={"np": 1})
+    short = config.model_copy(update={"train": train, "launch": launch})
+    state_dir, cluster, digest = deployed_for_trainer(short)
+    run = jobs.train(state_dir, cluster, digest, short)
+    follow.follow(state_dir, cluster, run, False, show=lambda *_: None, quiet=True)
+
+
+def node(config: Config, given: Given) -> tuple[Node, NodeSource]:
+    """Return one rank's step: as given, else from the newest profile that fits.
+
+    Raises:
+        ConfigError: Neither is there.
+    """
+    recipe = recipes.recipe(config.train)
+    size = int(config.train.image_size or recipe["image_size"])
+    if given.step_seconds or given.images_per_second:
+        batch = int(config.train.batch_size or recipe["batch_size"])
+        seconds = given.step_seconds or batch / (given.images_per_second or 1.0)
+        gradients = network.estimate(str(config.train.model), size, int(recipe["classes"]))
+        source = NodeSource(f"{seconds:.4g} s for {batch} images, as given", config.train.precision or "float32")
+        return nodes.from_step(batch, seconds, gradients, given.cores), source
+    wanted = Wanted(str(config.train.model), size, config.train.batch_size, config.train.precision)
+    found = predictions.profile(state.for_cluster(config.name), wanted)
+    if found is None:
+        raise _no_profile(config)
+    text = f"run {found.run}: {len(found.steps)} steps of {found.batch} images in {found.precision}"
+    record = state.read(state.for_cluster(config.name))
+    cores = predictions.cores(record.cluster) if record and record.cluster else None
+    return nodes.from_profile(found, given.cores or cores), NodeSource(text, found.precision)
+
+
+def _no_profile(config: Config) -> ConfigError:
+    train = config.train
+    asked = [
+        f"--{key.replace('_', '-')} {value}"
+        for key in ("batch_size", "image_size", "precision")
+        if (value := getattr(train, key)) is not None
+    ]
+    words = " ".join(["train", str(train.model), "--dataset", str(train.dataset), *asked])
+    make = command(f"{words} --np 1 --steps {PROFILE_STEPS}", config.name)
+    return ConfigError(
+        [f"train.model: no run of one rank on cluster {config.name!r} is a profile of {train.model} as asked for"],
+        f"{make} makes one, and so does --profile; or give --images-per-second or --step-seconds of one rank",
+    )
+
+
+def connection(config: Config, one: Node, given: Given) -> tuple[Connection, str]:
+    """Return the ranks' connection and what it is known from: the link as given, else the newest check.
+
+    Raises:
+        ConfigError: Neither is there, or the link cannot be read.
+    """
+    if given.within not in kinds.LOCAL:
+        problem = f"--within: {given.within!r} is unknown{nearest(given.within, list(kinds.LOCAL))}"
+        raise ConfigError([f"{problem} (known: {', '.join(kinds.LOCAL)})"])
+    if given.link is None:
+        return _measured(config, given)
+    named = kinds.parse(given.link, given.latency)
+    text = f"{named.rate / 1e9:g} Gbit/s, {named.kind}, as given"
+    if one.cores:
+        return Connection(named.between_cpus(one.cores), kinds.LOOPBACK, config.slots or 1), text
+    return Connection(named.between_gpus(), kinds.within_node(given.within), config.slots or 1), text
+
+
+def _measured(config: Config, given: Given) -> tuple[Connection, str]:
+    if given.latency:
+        raise ConfigError(["--latency: only beside --link: what `check` measured includes the latency"])
+    slots = config.slots or 1
+    found = predictions.connection(state.for_cluster(config.name), slots, config.launch.controller)
+    if found is None:
+        make = command("check", config.name)
+        raise ConfigError(
+            [f"--link: missing, and no check of cluster {config.name!r} was fetched"],
+            f"{make} measures the link; or name one: --link 10gbit --latency 50us",
+        )
+    return found

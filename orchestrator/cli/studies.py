@@ -1,0 +1,213 @@
+"""Commands of studies: run one, follow it, begin a file of one's own."""
+
+import json as json_module
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from orchestrator import process, progress
+from orchestrator.cli import options, output, study_report, study_tables, training
+from orchestrator.cli.options import ConfigFile, Json, Name
+from orchestrator.config import Config
+from orchestrator.errors import ConfigError
+from orchestrator.studies import estimate, files, journal, runner
+from orchestrator.studies.model import Repetitions, Study
+
+FOLDER = "-study"  # after the study's name
+LOG = "log"
+Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="FILE|NAME",
+        help="Study file, or the name of one that ships.",
+        autocompletion=options.completion(files.names),
+    ),
+]
+Where = Annotated[Path | None, typer.Option("--directory", help="Directory of the study; default: ./NAME-study.")]
+Data = Annotated[
+    list[str] | None, typer.Option("--data", metavar="DATASET=DIR", help="Directory of a data set; may be repeated.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the study in its directory, as it was started.")]
+Shrunk = Annotated[bool, typer.Option("--shrink", help="Apply the study's `shrink`, for small machines.")]
+Rounds = Annotated[int | None, typer.Option("--rounds", min=1, help="Launch each cell so often, no more.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show cells, order, time and cost; start nothing.")]
+Detached = Annotated[bool, typer.Option("--detach", "-d", help="Run it in the background of this machine.")]
+Deploys = Annotated[bool, typer.Option("--deploy/--no-deploy", help="Grow and shrink the cluster to a cell's nodes.")]
+
+
+class _RunByDefault(TyperGroup):
+    """Group in which `study FILE` means `study run FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        own = {*self.commands, *ctx.help_option_names}
+        return super().parse_args(ctx, args if not args or args[0] in own else ["run", *args])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete commands, and the names of studies."""
+        found = super().shell_complete(ctx, incomplete)
+        kind = type(found[0]) if found else None
+        return found + [kind(name) for name in files.names() if kind and name.startswith(incomplete)]
+
+
+def register(app: typer.Typer) -> None:
+    study = typer.Typer(
+        cls=_RunByDefault, help="Compare cells of a matrix: `study FILE` runs one.", no_args_is_help=True
+    )
+    for command in (run, status, init):
+        study.command()(command)
+    study.command(name="list")(list_studies)
+    study.command()(schema)
+    study.command()(study_report.report)
+    app.add_typer(study, name="study")
+
+
+def run(
+    source: Source = None,
+    dry_run: DryRun = False,
+    resume: Resume = False,
+    directory: Where = None,
+    shrink: Shrunk = False,
+    rounds: Rounds = None,
+    data: Data = None,
+    deploys: Deploys = True,
+    detach: Detached = False,
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
+) -> None:
+    """Run a study, from a file or one that ships: `orchestrator study FILE` for short. --resume goes on with one."""
+    config = options.load(config_file, name, {})
+    changes = _changes(shrink, rounds, data or [])
+    if resume:
+        directory = directory or _directory(source)
+        study = _changed(journal.load(directory), changes)
+    else:
+        study = _changed(files.find(_named(source)), changes)
+        directory = directory or Path(f"{study.name}{FOLDER}")
+    cells = runner.cells(config, study.measured())
+    if dry_run:
+        planned = estimate.plan(config, study.measured(), cells, directory)
+        return output.as_json(planned) if json else study_tables.plan(planned, config.currency)
+    if resume:
+        journal.save(directory, study)
+    else:
+        journal.create(directory, study)
+    if detach:
+        return _detach(directory, config_file, name, deploys, json)
+    _run(config, directory, deploys, json)
+
+
+def _run(config: Config, directory: Path, deploys: bool, json: bool) -> None:
+    sitting = runner.run(config, directory, training.deployed_for_trainer, deploys)
+    study, launches = journal.load(directory).measured(), journal.read(directory)
+    rows = estimate.rows(study, runner.cells(config, study), launches)
+    if json:
+        return output.as_json({"directory": directory, "cells": rows, "sitting": sitting, "overhead": sitting.overhead})
+    study_tables.results(rows)
+    for cell, problem in sitting.given_up.items():
+        output.line(f"given up: {cell}: {problem}")
+    own = sum(launch.seconds for launch in sitting.launches)
+    output.line(
+        f"{len(sitting.launches)} launches in {sitting.seconds:.0f} s, {own:.0f} s of them their own:"
+        f" the study added {sitting.overhead:.1%}"
+    )
+    output.line(f"study: {directory}")
+
+
+def _named(source: str | None) -> str:
+    if source is None:
+        raise ConfigError(["study: name a file, or a study that ships"], "`orchestrator study list` lists them")
+    return source
+
+
+def _directory(source: str | None) -> Path:
+    """Return the directory of the study to go on with: ``source`` itself, or that of its name, or the only one here."""
+    if source is not None:
+        here = Path(source)
+        return here if (here / journal.STUDY).is_file() else Path(f"{files.find(source).name}{FOLDER}")
+    found = sorted(path.parent for path in Path().glob(f"*{FOLDER}/{journal.STUDY}"))
+    if len(found) != 1:
+        some = f"{len(found)} studies are here: {', '.join(map(str, found))}" if found else "no study is here"
+        raise ConfigError(
+            [f"study --resume: {some}"], "name one: `orchestrator study NAME --resume`, or --directory DIR"
+        )
+    return found[0]
+
+
+def _changes(shrink: bool, rounds: int | None, data: Iterable[str]) -> dict[str, Any]:
+    changes: dict[str, Any] = {"shrunk": True} if shrink else {}
+    if rounds:
+        changes["repetitions"] = Repetitions(at_least=rounds, at_most=rounds)
+    pairs = [word.partition("=") for word in data]
+    wrong = [name for name, sign, path in pairs if not (name and sign and path)]
+    if wrong:
+        raise ConfigError([f"--data: {wrong[0]}: expected DATASET=DIR, as in mnist=/data/mnist"])
+    return {**changes, "data": {name: Path(path).absolute() for name, _, path in pairs}}
+
+
+def _changed(study: Study, changes: dict[str, Any]) -> Study:
+    """Return the study with what was given on the command line; --rounds holds for shrunk studies too."""
+    changes = {**changes, "data": {**study.data, **changes["data"]}}
+    if "repetitions" in changes:
+        changes["shrink"] = study.shrink.model_copy(update={"repetitions": None})
+    return study.model_copy(update=changes)
+
+
+def _detach(directory: Path, config_file: Path | None, name: str | None, deploys: bool, json: bool) -> None:
+    """Start this command once more, to go on with the study without a terminal."""
+    words = ["study", "run", "--resume", "--directory", str(directory.absolute())]
+    words += ["--config", str(config_file)] if config_file else []
+    words += ["--cluster", name] if name else []
+    words += [] if deploys else ["--no-deploy"]
+    pid = process.detached([sys.argv[0], *words], directory / LOG)
+    if json:
+        return output.as_json({"directory": directory, "pid": pid})
+    output.line(str(directory))
+    follow = f"`orchestrator study status {directory}` follows it, `kill {pid}` ends it"
+    progress.note(f"process {pid} of this machine runs it: {follow}")
+
+
+def status(
+    directory: Annotated[
+        Path | None, typer.Argument(help="Directory of the study; default: the only one here.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show what a study has measured so far, and whether it is running."""
+    directory = directory or _directory(None)
+    study, launches = journal.load(directory).measured(), journal.read(directory)
+    report = estimate.status(study, launches, journal.runner(directory))
+    output.as_json(report) if json else study_tables.status(report)
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("study.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write an example of a study file, with every key and its meaning."""
+    if path.exists() and not force:
+        raise ConfigError([f"{path} is there already"], "--force replaces it")
+    try:
+        path.write_text(files.EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that is there") from error
+    progress.note(f"wrote {path}; `orchestrator study {path} --dry-run` shows what it launches")
+
+
+def list_studies(json: Json = False) -> None:
+    """List the studies that ship."""
+    studies = [files.find(name) for name in files.names()]
+    if json:
+        return output.as_json(
+            [{"name": one.name, "cells": one.size, "description": one.description} for one in studies]
+        )
+    output.table(("study", "description"), [(one.name, " ".join(one.description.split())) for one in studies])
+
+
+def schema() -> None:
+    """Print the JSON schema of study files, for editors."""
+    print(json_module.dumps(Study.model_json_schema(), indent=2))

@@ -1,0 +1,49 @@
+"""Command that reports a study."""
+
+import webbrowser
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator import progress
+from orchestrator.errors import ConfigError
+from orchestrator.schema.file import replaced
+from orchestrator.studies.report import formats
+from orchestrator.studies.report import report as reports
+
+PAGE = "report.html"  # in the study's directory
+
+Format = Enum("Format", {name: name for name in formats.FORMATS}, type=str)  # type: ignore[misc]
+
+
+def report(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of the study: NAME-study.")],
+    kind: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            help="html: one page; markdown, latex: tables; csv: a row per cell; launches: CSV, a row per launch.",
+        ),
+    ] = Format("html"),
+    path: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help=f"Where to write it; default: DIR/{PAGE} for html, else standard output."),
+    ] = None,
+    browse: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Report a study: medians, intervals, efficiency, ratios, drawings, published numbers, and how to repeat it."""
+    text = formats.FORMATS[kind.value](reports.build(directory))
+    path = path or (directory / PAGE if kind.value == "html" else None)
+    if path is None:
+        print(text, end="")
+        return
+    try:
+        with replaced(path, 0o644) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise ConfigError([f"--output: {path}: {error.strerror}"], "name a file in a directory that is there") from None
+    progress.note(f"wrote {path}")
+    if browse:
+        webbrowser.open(path.absolute().as_uri())

@@ -1,0 +1,52 @@
+"""Tables of studies for people: what is planned, and what was measured."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from orchestrator.cli import output
+from orchestrator.studies.estimate import Plan, Row, Status
+
+
+def plan(planned: Plan, currency: str) -> None:
+    """Print cells, order, time and cost of a study that has not started."""
+    output.table(("cell", "base case"), [(row.cell, row.base or output.NOTHING) for row in planned.cells])
+    output.line()
+    output.line("order:")
+    for number, titles in enumerate(planned.rounds, 1):
+        for title in titles:
+            output.line(f"  round {number}: {title}")
+    output.line(
+        f"{planned.launches} launches" + (f", at most {planned.most}" if planned.most > planned.launches else "")
+    )
+    if planned.seconds is None:
+        output.line("time: known after the first round, or once models and data sets like these were trained here")
+    else:
+        unknown = f", without {planned.unknown} cells that nothing is known of" if planned.unknown else ""
+        output.line(f"time: about {timedelta(seconds=round(planned.seconds))}{unknown}")
+    if planned.cost is not None:
+        output.line(f"cost: about {planned.cost:.2f} {currency}, of what has a price in `prices`")
+
+
+def results(rows: Sequence[Row]) -> None:
+    """Print what each cell measured."""
+    output.table(
+        ("cell", "launches", "images/s", "ratio", "95 % interval", "to"),
+        [
+            (row.cell, row.launches, output.shown(row.images_per_second, "{:.4g}".format),
+             output.shown(row.ratio, "{:.3f}".format), _interval(row), row.base or output.NOTHING)
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def _interval(row: Row) -> str:
+    return f"{row.low:.3f} to {row.high:.3f}" if row.low is not None and row.high is not None else output.NOTHING
+
+
+def status(report: Status) -> None:
+    """Print what a study has measured so far."""
+    state = f"run by {report.runner}" if report.runner else "complete" if report.complete else "not running"
+    output.line(f"study {report.name}: {state}, {report.launches} launches, {report.left}")
+    results(report.cells)
+    if not report.runner and not report.complete:
+        output.line("`orchestrator study run --resume --directory DIR` goes on with it")

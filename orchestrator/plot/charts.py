@@ -1,0 +1,143 @@
+"""Charts of a page: curves with bands, bars of parts, and ratios with intervals. Their legends are the page's."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from orchestrator import plot
+from orchestrator.plot.inline import INK, MARKERS, SERIES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    Chart = Figure  # for modules that pass charts on
+
+WIDTH, HEIGHT = 4.6, 3.1  # inches
+MANY_TIMES = 8  # ratio of the ends of an axis from which it is logarithmic
+ROW = 0.21  # inches per bar
+LABEL = 0.075  # inches per character of a bar's label, about
+
+
+class Point(NamedTuple):
+    """Point of a curve; ``low`` and ``high`` are the ends of its interval, or the value itself."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of a curve; ``number`` selects colour and marker."""
+
+    number: int
+    points: Sequence[Point]
+    ideal: Callable[[float], float] | None = None
+
+
+class Bar(NamedTuple):
+    """Row of a chart: its label and its value or values, ``number`` as of a curve."""
+
+    label: str
+    number: int
+    values: Sequence[float]
+
+
+def curves(drawn: Sequence[Curve], x: str, y: str, ticks: Sequence[float] = (), wide: bool = False) -> "Figure":
+    """Draw curves with bands, and the ideal of each as a dashed line.
+
+    Args:
+        drawn: The curves.
+        x: Label of the horizontal axis.
+        y: Label of the vertical axis.
+        ticks: Values to mark on the horizontal axis, such as numbers of ranks; empty leaves the choice to the chart.
+        wide: Whether both axes are logarithmic.
+
+    Returns:
+        The chart.
+    """
+    figure, panel = _panel(HEIGHT)
+    for curve in drawn:
+        _curve(panel, curve)
+    panel.set_xlabel(x)
+    panel.set_ylabel(y)
+    if wide:
+        panel.set_xscale("log", base=2)
+        panel.set_yscale("log")
+    if ticks:
+        panel.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])
+        panel.minorticks_off()
+    return figure
+
+
+def ideal_at(figure: "Figure", value: float) -> None:
+    """Mark an ideal value with a dashed line."""
+    figure.axes[0].axhline(value, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), alpha=0.7)
+
+
+def from_zero(figure: "Figure") -> None:
+    """Let the vertical axis begin at zero, so that heights can be compared."""
+    figure.axes[0].set_ylim(bottom=0.0)
+
+
+def parts(bars: Sequence[Bar], x: str) -> "Figure":
+    """Draw each bar as its parts, one after the other, in the order of :data:`orchestrator.plot.PARTS`."""
+    figure, panel = _rows([bar.label for bar in bars])
+    left = [0.0] * len(bars)
+    for part, colour in enumerate(plot.PARTS.values()):
+        widths = [bar.values[part] for bar in bars]
+        panel.barh(range(len(bars)), widths, left=left, height=0.72, color=colour)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    panel.set_xlabel(x)
+    panel.set_xlim(0.0, max(left) * 1.02 or 1.0)
+    return figure
+
+
+def intervals(bars: Sequence[Bar], x: str, mark: float = 1.0) -> "Figure":
+    """Draw each bar's (value, low, high) as a point with its interval, and a line at the value ``mark``."""
+    figure, panel = _rows([bar.label for bar in bars])
+    panel.axvline(mark, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), alpha=0.7)
+    for row, bar in enumerate(bars):
+        value, low, high = bar.values
+        colour = SERIES[bar.number % len(SERIES)]
+        panel.plot([low, high], [row, row], color=colour, linewidth=2.0)
+        panel.plot([value], [row], color=colour, marker=MARKERS[bar.number % len(MARKERS)], markersize=5)
+    panel.set_xlabel(x)
+    return figure
+
+
+def _panel(height: float) -> "tuple[Figure, Axes]":
+    """Return an empty chart with fixed margins, which are laid out ten times as fast as fitted ones."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(WIDTH, height))
+    figure.subplots_adjust(left=0.145, right=0.97, top=0.965, bottom=0.42 / height)
+    panel = figure.add_subplot()
+    plot.plain(panel)
+    panel.grid(alpha=0.15)
+    return figure, panel
+
+
+def _rows(labels: Sequence[str]) -> "tuple[Figure, Axes]":
+    """Return an empty chart with a row for each label, the first on top."""
+    height = ROW * len(labels) + 0.55
+    figure, panel = _panel(height)
+    room = min(0.5, (LABEL * max(map(len, labels), default=0) + 0.1) / WIDTH)
+    figure.subplots_adjust(left=room, top=1 - 0.08 / height)
+    panel.set_yticks(range(len(labels)), list(labels))
+    panel.set_ylim(len(labels) - 0.4, -0.6)
+    panel.tick_params(axis="y", length=0)
+    return figure, panel
+
+
+def _curve(panel: "Axes", curve: Curve) -> None:
+    colour = SERIES[curve.number % len(SERIES)]
+    xs = [point.x for point in curve.points]
+    if curve.ideal:
+        panel.plot(xs, [curve.ideal(x) for x in xs], color=colour, linewidth=1.0, linestyle=(0, (4, 3)), alpha=0.7)
+    lows, highs = [point.low for point in curve.points], [point.high for point in curve.points]
+    panel.fill_between(xs, lows, highs, color=colour, alpha=0.22, linewidth=0)
+    marker = MARKERS[curve.number % len(MARKERS)]
+    panel.plot(xs, [point.y for point in curve.points], color=colour, linewidth=1.8, marker=marker, markersize=4.5)

@@ -1,0 +1,165 @@
+"""Steps on several numbers of nodes, each with a 90 % band, and the time and price to the end of a recipe."""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from orchestrator.prediction import step
+from orchestrator.prediction.connection import Connection
+from orchestrator.prediction.link import Topology
+from orchestrator.prediction.node import Node
+from orchestrator.prediction.step import Options, Step
+
+DRAWS, SEED = 200, 1
+LOW, HIGH = 0.05, 0.95  # quantiles of a 90 % band
+
+
+class Band(NamedTuple):
+    """A predicted number, and the ends of its 90 % band."""
+
+    value: float
+    low: float
+    high: float
+
+    def of(self, function: Callable[[float], float]) -> "Band":
+        """Return the band of a monotone function of the number."""
+        low, high = sorted((function(self.low), function(self.high)))
+        return Band(function(self.value), low, high)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A predicted step of ``ranks`` on ``nodes``.
+
+    Attributes:
+        nodes: Number of nodes.
+        ranks: Number of ranks.
+        step_seconds: Seconds of a step.
+        images_per_second: Of all ranks.
+        efficiency: Images/s of a rank over those of one rank alone.
+        exposed_seconds: Seconds of a step in which ranks only communicate.
+        hours: To the recipe's end; None if its images are not known.
+        price: To the recipe's end; None if a price is not known.
+    """
+
+    nodes: int
+    ranks: int
+    step_seconds: Band
+    images_per_second: Band
+    efficiency: Band
+    exposed_seconds: Band
+    hours: Band | None = None
+    price: Band | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a recipe computes: ``images`` of training and ``tested`` of evaluation, over all epochs."""
+
+    images: float
+    tested: float = 0.0
+
+    def hours(self, node: Node, ranks: int, images_per_second: float) -> float:
+        """Return the hours to the end; a test costs a forward pass."""
+        return (self.images / images_per_second + self.tested * node.forward / node.batch / ranks) / 3600
+
+
+class Case(NamedTuple):
+    """A possible node and connection, and a factor on the steps of several ranks."""
+
+    node: Node
+    connection: Connection
+    factor: float
+
+    def step(self, nodes: int, options: Options) -> Step:
+        """Return the step on ``nodes``."""
+        found = step.predict(self.node, self.connection.at(nodes), options)
+        several = self.connection.at(nodes).ranks > 1
+        return Step(found.seconds * (self.factor if several else 1.0), found.exposed)
+
+    def alone(self, options: Options) -> float:
+        """Return the seconds of a step of one rank."""
+        one = replace(self.connection, slots=1)
+        return step.predict(self.node, one.at(1), options).seconds
+
+
+def forecast(node: Node, connection: Connection, nodes: Sequence[int], options: Options) -> list[Forecast]:
+    """Predict steps.
+
+    The same draws of what is not known serve all numbers of nodes, so that their order does not depend on chance.
+
+    Args:
+        node: A rank's step without communication.
+        connection: Of the ranks.
+        nodes: Numbers of nodes.
+        options: How gradients travel.
+
+    Returns:
+        A forecast for each number of nodes.
+    """
+    generator = random.Random(SEED)  # noqa: S311
+    cases = [_drawn(node, connection, generator) for _ in range(DRAWS)]
+    return [_forecast(Case(node, connection, 1.0), cases, count, options) for count in nodes]
+
+
+def completed(found: Forecast, node: Node, recipe: Recipe, per_hour: float | None) -> Forecast:
+    """Add time and price to the recipe's end.
+
+    Args:
+        found: The forecast.
+        node: A rank's step without communication.
+        recipe: What is computed.
+        per_hour: Price of an hour of all nodes; None if not known.
+
+    Returns:
+        The forecast with both.
+    """
+    hours = found.images_per_second.of(lambda rate: recipe.hours(node, found.ranks, rate))
+    price = hours.of(lambda value: value * per_hour) if per_hour is not None else None
+    return replace(found, hours=hours, price=price)
+
+
+def best(forecasts: Sequence[Forecast], deadline: float | None, budget: float | None) -> Forecast | None:
+    """Return the fewest nodes that end within ``deadline`` hours, or the fastest within ``budget``; None if none does.
+
+    With both, the fastest that keeps both.
+    """
+    kept = [
+        found
+        for found in forecasts
+        if (deadline is None or (found.hours and found.hours.high <= deadline))
+        and (budget is None or (found.price and found.price.high <= budget))
+    ]
+    if budget is None:
+        return min(kept, key=lambda found: found.nodes, default=None)
+    return min(kept, key=lambda found: found.step_seconds.value / found.ranks, default=None)
+
+
+def _drawn(node: Node, connection: Connection, generator: random.Random) -> Case:
+    own, model = (math.exp(generator.gauss(0, sigma)) for sigma in (connection.doubt.step, connection.doubt.model))
+    return Case(node.scaled(own), connection.drawn(generator), model)
+
+
+def _forecast(expected: Case, cases: Sequence[Case], nodes: int, options: Options) -> Forecast:
+    topology: Topology = expected.connection.at(nodes)
+    images = topology.ranks * expected.node.batch * options.passes
+    found, drawn = expected.step(nodes, options), [case.step(nodes, options) for case in cases]
+    seconds = _band(found.seconds, [each.seconds for each in drawn])
+    alone = [case.alone(options) for case in cases]
+    shares = [min(1.0, one / each.seconds) for one, each in zip(alone, drawn, strict=True)]
+    return Forecast(
+        nodes=nodes,
+        ranks=topology.ranks,
+        step_seconds=seconds,
+        images_per_second=seconds.of(lambda value: images / value),
+        efficiency=_band(expected.alone(options) / found.seconds, shares),
+        exposed_seconds=_band(found.exposed, [each.exposed for each in drawn]),
+    )
+
+
+def _band(value: float, drawn: Sequence[float]) -> Band:
+    ordered = sorted(drawn)
+    low, high = (ordered[round(share * (len(ordered) - 1))] for share in (LOW, HIGH))
+    return Band(value, min(low, value), max(high, value))

@@ -1,0 +1,54 @@
+"""Predictions beside what runs then measured."""
+
+from dataclasses import dataclass
+
+from orchestrator.schema import Predicted, Results
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """Images/s of all ranks: predicted, the ends of the 90 % band, and measured."""
+
+    cluster: str
+    run: str
+    ranks: int
+    predicted: float
+    low: float
+    high: float
+    measured: float
+
+    @property
+    def error(self) -> float:
+        """Return how much more than measured was predicted, as a share of what was measured."""
+        return self.predicted / self.measured - 1
+
+    @property
+    def inside(self) -> bool:
+        """Tell whether the measurement lies in the band."""
+        return self.low <= self.measured <= self.high
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        band = f"{self.low:.4g} - {self.high:.4g}"
+        return (
+            f"predicted {self.predicted:.4g} images/s ({band}), measured {self.measured:.4g}: "
+            f"{self.measured / self.predicted - 1:+.1%}"
+        )
+
+
+def images_per_second(results: Results) -> float | None:
+    """Return the images/s of all ranks over the epochs of this run; None if none had steps that count."""
+    own = [epoch for epoch in results.epochs if epoch.epoch > results.epochs_before and epoch.images_per_second > 0]
+    medians = [epoch.median_step_seconds for epoch in own if epoch.median_step_seconds]
+    if medians:
+        return results.effective_batch_size * len(medians) / sum(medians)
+    return sum(epoch.images_per_second for epoch in own) / len(own) if own else None
+
+
+def review(cluster: str, made: Predicted | None, results: Results | None) -> Reviewed | None:
+    """Compare a prediction with the results of its run; None if one of them is missing, or ranks differ."""
+    measured = images_per_second(results) if results else None
+    if made is None or results is None or not measured or results.world.size != made.ranks:
+        return None
+    rate = made.images_per_second
+    return Reviewed(cluster, results.run, made.ranks, rate, made.low, made.high, measured)

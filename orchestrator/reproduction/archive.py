@@ -1,0 +1,98 @@
+"""Archive of a run: equal files give equal bytes. Reading trusts nothing: names, sizes and kinds have limits."""
+
+import gzip
+import hashlib
+import io
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from orchestrator import untrusted_files
+from orchestrator.errors import ConfigError
+from orchestrator.runs import checksums, source_code
+from orchestrator.runs.fetch import FILE_BYTES, LOG_BYTES
+from orchestrator.schema import bounded
+from orchestrator.schema.bounded import Unreadable
+from orchestrator.schema.file import replaced
+from orchestrator.ssh.receive import Refused, unpack
+
+ROOT, SUMS, CODE, SERIES = "orchestrator-run", "SHA256SUMS", "code/", "metrics/"
+FILES = (
+    *("README.txt", "CITATION.cff", "run.json", "provenance.json", "config.json", "packages.json", "status.json"),
+    *("results.json", "results.csv", "check.json", "autotune.csv", SUMS),
+)
+LIMITS = {
+    **dict.fromkeys(FILES, FILE_BYTES),
+    "log": LOG_BYTES,
+    checksums.FILE: checksums.MOST,
+    CODE: 2 * source_code.MOST,
+    "output/": FILE_BYTES,
+    SERIES: 256 << 20,
+}
+ODD = (Refused, tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error)
+MAKES = "`orchestrator export RUN` makes one"
+
+
+def write(files: Mapping[str, bytes], path: Path, time: int, executable: frozenset[str] = frozenset()) -> None:
+    """Write an archive of ``files``, with their checksums.
+
+    Args:
+        files: Contents by name in the archive.
+        path: File to write.
+        time: Time of all members, unix seconds.
+        executable: Names of the files that can be executed.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(files.items()))
+    content = io.BytesIO()
+    packed = gzip.GzipFile(fileobj=content, mode="wb", filename="", mtime=0)
+    with packed, tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, data in sorted({**files, SUMS: sums.encode()}.items()):
+            source_code.add(archive, f"{ROOT}/{name}", data, name in executable, time)
+    try:
+        with replaced(path, 0o644) as file:
+            file.write(content.getvalue())
+    except OSError as error:
+        remedy = "name a file in a directory that is there"
+        raise ConfigError([f"--output: {path}: {error.strerror}"], remedy) from error
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """Unpack an archive into a directory that goes when the block ends.
+
+    Raises:
+        ConfigError: It cannot be read, is larger than allowed, has members that no exported run has, or was changed.
+    """
+    with TemporaryDirectory(prefix="orchestrator-rerun-") as temporary:
+        try:
+            with untrusted_files.open_regular(path) as file, gzip.GzipFile(fileobj=file) as pipe:
+                unpack(pipe, {f"{ROOT}/{name}": limit for name, limit in LIMITS.items()}, Path(temporary))
+            _require_whole(Path(temporary) / ROOT)
+        except ODD as error:
+            raise ConfigError([f"{path}: is no exported run: {error or 'it is cut short'}"], MAKES) from error
+        except Unreadable as error:
+            raise ConfigError([f"{path}: {error.reason}"], MAKES) from error
+        except OSError as error:
+            raise ConfigError([f"{error.filename or path}: {error.strerror or error}"], MAKES) from error
+        yield Path(temporary) / ROOT
+
+
+def _require_whole(directory: Path) -> None:
+    """Compare every file with its checksum. Raises Unreadable."""
+    if not (directory / SUMS).is_file():
+        raise Unreadable(SUMS, f"is no exported run: it has no {SUMS}")
+    lines = bounded.read_text(directory / SUMS).splitlines()
+    wanted = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    found = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
+    found.pop(SUMS)
+    wrong = sorted(wanted.keys() ^ found.keys()) or [
+        name for name, path in found.items() if wanted[name] != hashlib.sha256(path.read_bytes()).hexdigest()
+    ]
+    if wrong:
+        raise Unreadable(SUMS, f"damaged or changed: {bounded.shown(wrong[0])} does not match {SUMS}")

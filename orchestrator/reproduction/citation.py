@@ -1,0 +1,95 @@
+"""Texts of an exported run for people: how to cite it, how to repeat it."""
+
+import shlex
+from collections.abc import Sequence
+from datetime import datetime, timezone
+
+from orchestrator.config import documents
+from orchestrator.reproduction.exported import Exported
+
+OF_TRAIN = (
+    *("engine", "epochs", "steps", "until", "batch_size", "learning_rate", "seed", "precision"),
+    *("backward_passes_per_step", "compression", "gradient_predivide_factor"),
+)
+README = """{title}
+
+Started {date} UTC by orchestrator {version}.
+
+    orchestrator rerun FILE      repeats it on the deployed cluster, and compares
+
+What started it, as far as options can say it:
+
+    {command}
+
+run.json, provenance.json   how it was launched, on which nodes, by which image, from which commits
+config.json                 every setting of a training run, the seed among them
+packages.json               versions of all Python packages
+data.sha256                 SHA-256 of every file of the data set (sha256sum --check reads it)
+results.json, results.csv   what it gave; status.json: how it ended; log: what it wrote
+check.json                  what `orchestrator check` measured between the nodes, if it was run
+code/, output/, metrics/    a user's script; what it left; series of Prometheus
+SHA256SUMS                  SHA-256 of every file here
+
+The passwords and tokens that were found were taken out. Look through code/ and log before you publish them.
+"""
+
+
+def title(old: Exported) -> str:
+    """Return one line that says what the run is."""
+    if old.config:
+        return f"{old.config.model} on {old.config.dataset}, {old.run.np} ranks ({old.run.id})"
+    return f"{shlex.join(old.run.command)}, {old.run.np} ranks ({old.run.id})"
+
+
+def citation(old: Exported, authors: Sequence[str]) -> str:
+    """Return a CITATION.cff for the run by these ``authors``."""
+    code = old.provenance.code
+    software = {
+        "type": "software",
+        "title": "orchestrator",
+        "authors": [{"name": "The orchestrator developers"}],
+        "version": old.provenance.orchestrator,
+        **({"commit": code.commit} if code else {}),
+    }
+    return documents.dump(
+        {
+            "cff-version": "1.2.0",
+            "message": "If you use this run, please cite it as below.",
+            "type": "dataset",
+            "title": f"Training run: {title(old)}",
+            "authors": [{"name": author} for author in authors],
+            "version": old.run.id,
+            "date-released": f"{_started(old):%Y-%m-%d}",
+            "references": [software],
+        }
+    )
+
+
+def readme(old: Exported) -> str:
+    """Return the text that explains the archive."""
+    return README.format(
+        title=title(old),
+        date=f"{_started(old):%Y-%m-%d %H:%M:%S}",
+        version=old.provenance.orchestrator,
+        command=shlex.join(repeating(old)),
+    )
+
+
+def repeating(old: Exported) -> list[str]:
+    """Return the command that starts such a run, without an archive; of variables it has the names."""
+    run, config = old.run, old.config
+    launch = ["--np", str(run.np), "--controller", run.controller]
+    if config is None:
+        variables = [word for name in old.provenance.variables for word in ("--env", name)]
+        launch = launch if run.launcher == "horovod" else ["--np", str(run.np)]
+        return ["orchestrator", "run", "--launcher", run.launcher, *launch, *variables, "--", *run.command]
+    resolved = old.results.config if old.results else config
+    values = [(f"--{key.replace('_', '-')}", getattr(resolved, key)) for key in OF_TRAIN]
+    options = [word for name, value in values if value is not None for word in (name, str(value))]
+    switches = [f"--{name}" for name in ("xla", "adasum") if getattr(resolved, name)]
+    data = ["--data", "DIR"] if config.data else []
+    return ["orchestrator", "train", config.model, "--dataset", config.dataset, *data, *options, *switches, *launch]
+
+
+def _started(old: Exported) -> datetime:
+    return datetime.fromtimestamp(old.run.started, timezone.utc)

@@ -1,0 +1,89 @@
+"""A run as its files say it: in an unpacked archive, or beside its record in the state directory."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.errors import ConfigError
+from orchestrator.runs import checksums
+from orchestrator.runs.launch import Run
+from orchestrator.runs.provenance import FILE, Provenance
+from orchestrator.schema import Results, RunStatus, TrainConfig, bounded
+from orchestrator.schema.bounded import Model, Unreadable
+from orchestrator.schema.packages import Installed
+
+
+@dataclass(frozen=True)
+class Exported:
+    """Files of a run.
+
+    Attributes:
+        directory: Where they are.
+        run: Record of the run.
+        provenance: Where it came from.
+        config: Settings of a training run, None for other runs.
+        results: What a training run gave.
+        output: Numbers in the results.json of a user's script, by their place.
+        status: End of the run.
+        packages: Versions of Python packages, None if they are not known.
+        data: SHA-256 of the list of the data's checksums, None if there is no such list.
+    """
+
+    directory: Path
+    run: Run
+    provenance: Provenance
+    config: TrainConfig | None
+    results: Results | None
+    output: dict[str, float]
+    status: RunStatus | None
+    packages: Installed | None
+    data: str | None
+
+
+def load(directory: Path) -> Exported:
+    """Read the files of a run.
+
+    Raises:
+        ConfigError: A file is missing or damaged.
+    """
+    try:
+        run = _model(directory / "run.json", Run)
+        if run is None:
+            raise ConfigError([f"{directory}: has no run.json"], "it is no exported run")
+        trained = run.kind != "script"
+        return Exported(
+            directory=directory,
+            run=run,
+            provenance=_model(directory / FILE, Provenance) or Provenance(orchestrator="unknown"),
+            config=_model(directory / "config.json", TrainConfig) if trained else None,
+            results=_model(directory / "results.json", Results) if trained else None,
+            output={} if trained else _numbers(directory / "output" / "results.json"),
+            status=_model(directory / "status.json", RunStatus),
+            packages=_model(directory / "packages.json", Installed),
+            data=_digest(directory / checksums.FILE),
+        )
+    except Unreadable as error:
+        raise ConfigError([f"{Path(error.name).name}: {error.reason}"], "export the run again") from error
+
+
+def _model(path: Path, model: type[Model]) -> Model | None:
+    return bounded.read_model(path, model) if path.is_file() else None
+
+
+def _digest(path: Path) -> str | None:
+    return hashlib.sha256(bounded.read_bytes(path, checksums.MOST)).hexdigest() if path.is_file() else None
+
+
+def _numbers(path: Path) -> dict[str, float]:
+    return dict(_leaves(bounded.read_json(path))) if path.is_file() else {}
+
+
+def _leaves(value: Any, place: str = "") -> list[tuple[str, float]]:
+    """Return the numbers in a JSON value, each with its place, as in ``epochs.0.loss``."""
+    if isinstance(value, bool) or not isinstance(value, int | float | dict | list):
+        return []
+    if isinstance(value, int | float):
+        return [(place, float(value))]
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    return [leaf for key, inner in items for leaf in _leaves(inner, f"{place}.{key}".lstrip("."))]

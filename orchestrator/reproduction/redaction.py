@@ -1,0 +1,76 @@
+"""Keep secrets out of an exported run: values that this machine knows, and passwords in addresses of any file."""
+
+import base64
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+REMOVED = b"[removed]"
+SHORTEST = 6  # characters: shorter values occur by chance
+NAMES = re.compile(r"passw|secret|token|api_?key|access_?key|private_?key|credential", re.IGNORECASE)
+# Name and password, or a token, of an address; of others than web sites only with a password, for `git@` is none.
+USER = re.compile(
+    rb"(?P<web>https?://)(?P<user>[^/\s@'\"<>]+)@|(?P<other>\b\w[\w+.-]{1,20}://)(?P<both>[^/\s@:'\"<>]*:[^/\s@'\"<>]+)@"
+)
+QUERY = re.compile(
+    rb"(?P<name>[?&](?:[\w-]{0,20}token|(?:api_?)?key|sig|signature|password)=)(?P<value>[^&\s'\"<>]+)", re.IGNORECASE
+)
+
+
+def known(config: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> set[str]:
+    """Return the passwords that this machine knows: of a cluster's configuration, and of environment variables."""
+    values = {value for name, value in environment.items() if NAMES.search(name) and not os.path.lexists(value)}
+    return {value for value in values | set(_secrets(config)) if len(value) >= SHORTEST}
+
+
+def _secrets(value: Any, name: str = "") -> Iterator[str]:
+    """Yield the texts in ``value`` whose keys name a secret."""
+    for key, inner in value.items() if isinstance(value, Mapping) else ():
+        yield from _secrets(inner, str(key))
+    for inner in value if isinstance(value, list) else ():
+        yield from _secrets(inner, name)
+    if isinstance(value, str) and NAMES.search(name):
+        yield value
+
+
+def without(files: Mapping[str, bytes], secrets: Iterable[str]) -> tuple[dict[str, bytes], list[str]]:
+    """Remove secrets from files.
+
+    Args:
+        files: Contents by name.
+        secrets: Values to remove, however they are encoded; those in addresses are found and removed as well.
+
+    Returns:
+        The contents without secrets, and the names of the files that had some.
+    """
+    inside = {part.decode(errors="replace") for content in files.values() for part in _in_addresses(content)}
+    wanted = {form for secret in {*secrets, *inside} if len(secret) >= SHORTEST for form in _forms(secret)}
+    pattern = re.compile(b"|".join(map(re.escape, sorted(wanted, key=len, reverse=True)))) if wanted else None
+    clean = {name: _clean(content, pattern) for name, content in files.items()}
+    return clean, sorted(name for name, content in files.items() if clean[name] != content)
+
+
+def _clean(content: bytes, pattern: "re.Pattern[bytes] | None") -> bytes:
+    content = USER.sub(lambda found: found["web"] or found["other"], content)
+    content = QUERY.sub(lambda found: found["name"] + REMOVED, content)
+    return pattern.sub(REMOVED, content) if pattern else content
+
+
+def _in_addresses(content: bytes) -> Iterator[bytes]:
+    """Yield passwords and tokens in the addresses of a file; a user's name beside a password is none."""
+    for found in USER.finditer(content):
+        yield (found["user"] or found["both"]).rpartition(b":")[2]
+    yield from (found["value"] for found in QUERY.finditer(content))
+
+
+def _forms(secret: str) -> Iterator[bytes]:
+    """Yield a secret as it may stand in a file: plain, in JSON, in an address, in base64 with anything around it."""
+    text = secret.encode(errors="surrogateescape")
+    yield from (text, json.dumps(secret)[1:-1].encode(), quote(secret, safe="", errors="replace").encode())
+    for before in range(3):
+        coded = base64.b64encode(b"\0" * before + text)
+        stable = coded[(0, 2, 3)[before] : (before + len(text)) * 8 // 6]
+        yield from (stable, stable.translate(bytes.maketrans(b"+/", b"-_")))

@@ -1,0 +1,131 @@
+"""Start the run of an archive again, on another cluster."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from orchestrator import recipes
+from orchestrator.cluster import Cluster
+from orchestrator.config import Config, Train
+from orchestrator.errors import ConfigError
+from orchestrator.reproduction.archive import CODE
+from orchestrator.reproduction.exported import Exported
+from orchestrator.runs import jobs, requirements
+from orchestrator.runs.launch import Run
+from orchestrator.runs.requirements import Requirements
+from orchestrator.runs.script import Source
+from orchestrator.runs.user_environment import UserEnvironment
+from orchestrator.schema import TrainConfig
+from orchestrator.schema.bounded import shown
+from orchestrator.state import StateDir
+
+AS_BEFORE = ("np", "controller", "cycle_time", "fusion_threshold", "autotune")
+CUT_SHORT = ("max-time", "terminated")
+VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,63}")
+
+
+def options(old: Exported) -> dict[str, Any]:
+    """Return the options with which the run was launched, by key of cluster.yaml."""
+    before = {f"launch.{name}": getattr(old.run, name) for name in AS_BEFORE}
+    before["launch.parameter_servers"] = old.run.parameter_servers or None
+    return before | ({"train.engine": old.config.engine} if old.config else {"launch.launcher": old.run.launcher})
+
+
+def settings(old: Exported) -> TrainConfig:
+    """Return the settings of a training run, those that were measured or resumed as they were in the end.
+
+    A run that was cut short makes as many steps as it did then.
+
+    Raises:
+        ConfigError: It is no training run, or its model or data set is unknown here.
+    """
+    config = old.results.config if old.results else old.config
+    if config is None:
+        raise ConfigError([f"{old.run.id}: has no config.json"], "only what `train` and `run` started can be repeated")
+    recipes.require(Train(model=config.model, dataset=config.dataset))
+    changes: dict[str, Any] = {"resume": None, "restarts": 0, "max_time": None}
+    if old.results and old.results.ended in CUT_SHORT and old.results.epochs:
+        changes["steps"] = old.results.epochs[-1].steps
+    return config.model_copy(update=changes)
+
+
+def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, old: Exported) -> Run:
+    """Start the training run ``old`` again.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        digest: Digest of the trainer image that the nodes must have.
+        config: Configuration with launch options, and the directory of the data in ``train.data``.
+        old: Run to repeat.
+
+    Returns:
+        The run, started.
+
+    Raises:
+        ConfigError: Its data set is not here, or it does not fit the cluster.
+        NodesFailed: A node is not healthy, or the head does not answer.
+        StateError: Another run is active or starting.
+    """
+    return jobs.repeat(state_dir, cluster, digest, config, settings(old))
+
+
+def source(old: Exported) -> Source:
+    """Return the code of a user's script in an unpacked archive. Raises ConfigError if it has none."""
+    directory = old.directory / CODE
+    files = {str(path.relative_to(directory)): path for path in sorted(directory.rglob("*")) if path.is_file()}
+    if not files:
+        raise ConfigError([f"{old.run.id}: its code is not in the archive"], "export it where it was started")
+    return Source(directory, old.run.command, files, {})
+
+
+def run_script(
+    state_dir: StateDir,
+    cluster: Cluster,
+    digest: str,
+    config: Config,
+    old: Exported,
+    environment: UserEnvironment,
+    packages: Path | None,
+) -> Run:
+    """Start the script of ``old`` again.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        digest: Digest of the trainer image that the nodes must have.
+        config: Configuration with launch options.
+        old: Run to repeat.
+        environment: Variables for the ranks.
+        packages: File with the packages that it needs; default: the versions that it had.
+
+    Returns:
+        The run, started.
+
+    Raises:
+        ConfigError: Its code is not in the archive, or a variable that it had is missing.
+        NodesFailed: A node is not healthy, or the head does not answer.
+        StateError: Another run is active or starting.
+    """
+    require_variables(old, environment.values)
+    wanted = requirements.of_file(packages) if packages else versions(old)
+    return jobs.start_source(state_dir, cluster, digest, config, source(old), environment, wanted)
+
+
+def versions(old: Exported) -> Requirements | None:
+    """Return the very versions that the run had beside the image's.
+
+    The file beside its code is not read: it may name other files of this machine, and variables with passwords.
+    """
+    overlay = old.packages.overlay if old.packages else {}
+    lines = [f"{name}=={version}" for name, version in overlay.items() if VERSION.fullmatch(version)]
+    return Requirements("the archive", asked=lines, lines=lines) if lines else None
+
+
+def require_variables(old: Exported, values: Mapping[str, str]) -> None:
+    missing = [name for name in old.provenance.variables if name not in values]
+    if missing:
+        remedy = "give each by --env NAME, or all by --env-file FILE"
+        problem = f"{old.run.id}: had variables whose values are not in the archive: {shown(missing)}"
+        raise ConfigError([problem], remedy)

@@ -1,0 +1,59 @@
+"""SHA-256 of every file of a data set, in the form of sha256sum, computed once for files that stay the same."""
+
+import hashlib
+from pathlib import Path
+
+from orchestrator import state
+from orchestrator.runs.datasets import FoundDataset
+from orchestrator.runs.launch import Run
+from orchestrator.schema import bounded
+from orchestrator.schema.file import File
+from orchestrator.state import StateDir
+
+FILE, SOURCE = "data.sha256", "data.json"
+AT_ONCE = 1 << 30  # bytes that take a few seconds; larger data sets are summed up when a run is exported
+MOST = 512 << 20  # bytes of a list: that of ImageNet has 150 MB
+CHUNK = 1 << 20
+
+
+class Source(File):
+    """Where the data of a run is on this machine; ``remote`` names it on the nodes, and changes with its files."""
+
+    dataset: str
+    directory: str
+    remote: str
+
+
+def keep(state_dir: StateDir, run: Run, data: FoundDataset) -> None:
+    """Record beside ``run`` where its data is, and the checksums unless they would take long."""
+    directory = state_dir.runs / run.id
+    source = Source(dataset=data.dataset, directory=str(data.directory.absolute()), remote=data.remote)
+    state.replace(directory / SOURCE, source.model_dump_json() + "\n")
+    if data.size <= AT_ONCE:
+        state.replace(directory / FILE, of(data))
+
+
+def keep_same(state_dir: StateDir, old: Run, run: Run) -> None:
+    """Record for ``run``, which continues ``old``, the same data."""
+    for name in (SOURCE, FILE):
+        path = state_dir.runs / old.id / name
+        if path.is_file():
+            state.replace(state_dir.runs / run.id / name, bounded.read_text(path, MOST))
+
+
+def of(data: FoundDataset) -> str:
+    """Return the checksums of a data set, a line for each file."""
+    cached = state.cache() / "checksums" / f"{Path(data.remote).name}.sha256"
+    if cached.is_file():
+        return bounded.read_text(cached, MOST)
+    lines = [f"{_sha256(data.directory / name)}  {name}\n" for name in sorted(data.files)]
+    state.replace(cached, "".join(lines))
+    return "".join(lines)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()

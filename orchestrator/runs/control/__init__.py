@@ -1,0 +1,25 @@
+"""Launch, follow, stop and collect runs. A run belongs to the head; the control side only records it."""
+
+from orchestrator.runs.control.ending import remove_environments, stop, sweep
+from orchestrator.runs.control.following import log, watch
+from orchestrator.runs.control.head import head_session
+from orchestrator.runs.control.launching import NodeResources, check_nodes, plan, start
+from orchestrator.runs.control.states import RunState, active, describe, get_state, overview
+
+__all__ = [
+    "NodeResources",
+    "RunState",
+    "active",
+    "check_nodes",
+    "describe",
+    "get_state",
+    "head_session",
+    "log",
+    "overview",
+    "plan",
+    "remove_environments",
+    "start",
+    "stop",
+    "sweep",
+    "watch",
+]

@@ -1,0 +1,50 @@
+"""End runs, and remove what they left on the nodes."""
+
+from contextlib import suppress
+
+from orchestrator import ssh
+from orchestrator.cluster import PYTHON, Cluster
+from orchestrator.errors import CommandFailed, NodesFailed, command
+from orchestrator.runs import launch, store, user_environment
+from orchestrator.runs.control.head import head_session
+from orchestrator.runs.launch import Run
+from orchestrator.ssh import Session
+from orchestrator.state import StateDir
+
+
+def stop(head: Session, run: Run) -> None:
+    """Stop the run's unit, which ends its processes on every node."""
+    argv = ["sudo", "systemctl", "stop", run.unit]
+    answer = head.run(argv, timeout=launch.STOP_SECONDS + 30.0)
+    if answer.exit_code and "not loaded" not in answer.errors:
+        raise CommandFailed("stop the run", argv, answer.exit_code, [answer.errors.strip()])
+
+
+def sweep(state_dir: StateDir, cluster: Cluster, run: Run) -> None:
+    """End the processes that a run left on the nodes.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        run: Run whose unit has ended.
+
+    Raises:
+        NodesFailed: A node does not answer.
+    """
+
+    def end(name: str) -> None:
+        with ssh.connect(state_dir, cluster, name) as session:
+            session.run([PYTHON, "-m", "orchestrator.trainer.supervision.processes", run.id])
+
+    _, reasons = ssh.on_every_node(cluster, end)
+    if reasons:
+        again = command(f"stop {run.id}", cluster.name)
+        raise NodesFailed("processes of the run may be left on", reasons, f"{again} once they answer")
+
+
+def remove_environments(state_dir: StateDir, cluster: Cluster) -> None:
+    """Remove the variables that users set for runs whose head died. A head that does not answer is no error."""
+    open_runs = [run for run in store.list_runs(state_dir) if not store.is_collected(state_dir, run)]
+    if open_runs:
+        with suppress(NodesFailed), head_session(state_dir, cluster) as head:
+            user_environment.remove(head, open_runs)

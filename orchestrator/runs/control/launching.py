@@ -1,0 +1,134 @@
+"""Launch a run: check the nodes, describe the run, send its files, start its unit."""
+
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from orchestrator import health as health_checks
+from orchestrator import progress
+from orchestrator.cluster import Cluster, hosts
+from orchestrator.config import Launch
+from orchestrator.runs import launch, launchers, provenance, store, user_environment
+from orchestrator.runs.control.states import active
+from orchestrator.runs.launch import Run
+from orchestrator.schema import Hardware
+from orchestrator.ssh import Session
+from orchestrator.state import StateDir
+
+LOOPBACK = "lo"
+GLOO = "gloo"  # every build of Horovod has it, and it waits without keeping a core busy
+
+
+@dataclass(frozen=True)
+class NodeResources:
+    """Resources of healthy nodes: the network ``interface`` that connects them, and ``memory`` in bytes per rank."""
+
+    interface: str
+    memory: int
+    hardware: dict[str, Hardware] = field(default_factory=dict)
+
+
+def check_nodes(state_dir: StateDir, cluster: Cluster, digest: str, options: Launch) -> NodeResources:
+    """Check that every node is healthy and free.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        digest: Digest of the trainer image that the nodes must have.
+        options: Launch options; ``np`` selects the nodes with ranks.
+
+    Returns:
+        Interface, and memory per rank, of the nodes with ranks.
+
+    Raises:
+        NodesFailed: A node does not answer or is not healthy.
+        StateError: A run is active, or the nodes' interfaces have different names.
+        ConfigError: A node lacks the network interface in ``options``, or the cluster has fewer slots than ``np``.
+    """
+    used = hosts(cluster, options.np)
+    with progress.step("Checking nodes"):
+        health = health_checks.health(state_dir, cluster, digest)
+        health_checks.require_idle(health, cluster)
+        health_checks.require_healthy(health, cluster)
+        every = list(dict.fromkeys([cluster.head, *used]))  # the head launches, even without ranks
+        interface = health_checks.common_interface(health, options.network_interface, every)
+    memory = min(health.facts[name].memory // cluster.nodes[name].slots for name in used)
+    # Horovod uses only loopback if all ranks are on the head.
+    hardware = {name: facts.hardware for name, facts in health.facts.items() if facts.hardware}
+    return NodeResources(LOOPBACK if used == [cluster.head] else interface, memory, hardware)
+
+
+def plan(cluster: Cluster, options: Launch, kind: str, nodes: NodeResources) -> Run:
+    """Describe a run that can start now.
+
+    Args:
+        cluster: Deployed cluster.
+        options: Launch options; the controller "auto" becomes Gloo.
+        kind: First part of the run's id.
+        nodes: Resources of the nodes with ranks.
+
+    Returns:
+        The run, without a command.
+    """
+    started = time.time()
+    identity = f"{kind}-{datetime.fromtimestamp(started):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return Run(
+        id=identity,
+        kind=kind,
+        command=[],
+        workdir=launch.directory(identity),
+        np=options.np or cluster.slots,
+        controller=GLOO if options.controller == "auto" else options.controller,
+        interface=nodes.interface,
+        cycle_time=options.cycle_time,
+        fusion_threshold=options.fusion_threshold,
+        autotune=bool(options.autotune),
+        threads=launch.threads(cluster),
+        memory=nodes.memory,
+        started=started,
+        hardware=nodes.hardware,
+    )
+
+
+def start(
+    state_dir: StateDir,
+    cluster: Cluster,
+    head: Session,
+    run: Run,
+    files: Mapping[str, Path],
+    texts: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Send files to the run's directory and start its unit.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        head: Session on the head.
+        run: Run with a command.
+        files: Local files, by name in the run's directory.
+        texts: Contents of further files, by name in the run's directory.
+        environment: Variables that the user sets for the ranks; they may hold passwords.
+
+    Raises:
+        StateError: Another run started first.
+        CommandFailed: The head cannot start the unit.
+    """
+    with progress.step(f"Starting {run.id}"):
+        wanted = [f"{run.directory}/ranks", f"{run.directory}/output", run.workdir]
+        head.must("make the run's directory", ["mkdir", "-p", *wanted])
+        with TemporaryDirectory() as temporary:
+            written = {}
+            for name, text in {**texts, **launchers.files(cluster, run)}.items():
+                written[name] = Path(temporary) / name
+                written[name].write_text(text)
+            head.send({**files, **written}, run.directory)
+        health_checks.require_free(active(head), cluster)
+        store.save(state_dir, run)
+        provenance.record(state_dir, cluster, run, files, environment or {})
+        user_environment.send(head, run, environment or {})
+        head.must("start the run", launch.unit_command(cluster, run))

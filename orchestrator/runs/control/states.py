@@ -1,0 +1,107 @@
+"""States of runs, as the head and the fetched files have them."""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from orchestrator import ssh
+from orchestrator.cluster import Cluster
+from orchestrator.errors import NodesFailed
+from orchestrator.runs import fetch, launch, store
+from orchestrator.runs import log as runs_log
+from orchestrator.runs.control.head import head_session
+from orchestrator.runs.launch import Run
+from orchestrator.schema import KILLED, Failure, RunStatus
+from orchestrator.ssh import Session
+from orchestrator.state import StateDir
+
+ADDRESS = re.compile(r"\d+(?:\.\d+){3}")
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A run and its current state.
+
+    The state is "running", "finished", "failed", "stopped", "lost" (the head went down during the run) or "unknown"
+    (the head does not answer).
+    """
+
+    run: Run
+    state: str
+    status: RunStatus | None
+
+
+def active(head: Session) -> list[str]:
+    """Return the ids of runs that have a unit on the head."""
+    states = "--state=activating,active,deactivating"
+    listing = ["sudo", "systemctl", "list-units", "--no-legend", "--plain", states, f"{launch.UNIT}*.service"]
+    units = [line.split()[0] for line in head.must("list runs", listing).splitlines()]
+    runs = [unit.removeprefix(launch.UNIT).removesuffix(".service") for unit in units]
+    return fetch.run_ids(runs, head)
+
+
+def get_state(state_dir: StateDir, head: Session, run: Run) -> RunState:
+    """Get the state of ``run``; ask the head only if the run is not known to have ended.
+
+    Args:
+        state_dir: State directory of the cluster.
+        head: Session on the head.
+        run: Run in any state.
+
+    Returns:
+        The run with its state.
+
+    Raises:
+        ContractError: The head's status.json is not valid.
+    """
+    status = store.status(state_dir, run)
+    if status:
+        return RunState(run, status.state, status)
+    running = run.id in active(head)
+    answer = head.run(["cat", f"{run.directory}/status.json"])  # asked after the unit, which writes it before it ends
+    if answer.exit_code == 0:
+        reported = ssh.parsed(RunStatus, answer.output, head, f"{run.directory}/status.json")
+        return RunState(run, reported.state, reported)
+    return RunState(run, "running" if running else "lost", None)
+
+
+def overview(state_dir: StateDir, cluster: Cluster | None, chosen: Sequence[Run] | None = None) -> list[RunState]:
+    """Get the state of runs; ask the head only about runs that are not known to have ended.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster; without it, runs without a fetched status are "lost".
+        chosen: Runs to report; default: all recorded runs.
+
+    Returns:
+        The runs with their states, in the same order; "unknown" if the head does not answer.
+    """
+    recorded = {
+        run.id: (run, store.status(state_dir, run))
+        for run in (store.list_runs(state_dir) if chosen is None else chosen)
+    }
+    otherwise = "unknown" if cluster else "lost"
+    seen = {
+        name: RunState(run, status.state if status else otherwise, status) for name, (run, status) in recorded.items()
+    }
+    open_runs = [s.run for s in seen.values() if s.status is None]
+    if cluster and open_runs:
+        with suppress(NodesFailed), head_session(state_dir, cluster) as head:
+            seen |= {run.id: get_state(state_dir, head, run) for run in open_runs}
+    return list(seen.values())
+
+
+def describe(failure: Failure, cluster: Cluster) -> str:
+    """Describe the cause of a failed run: the rank, its node and its last lines."""
+    node = cluster.named(failure.host)
+    tail = "".join(f"\n    {line}" for line in runs_log.without_chatter(failure.lines))
+    if failure.reason == "host":
+        return f"node {node} stopped answering"
+    if failure.reason == "start":
+        return f"its start took too long: {ADDRESS.sub(lambda found: cluster.named(found[0]), ' '.join(failure.lines))}"
+    if failure.reason == "launcher":
+        return f"the launcher on {node} failed before any rank did:{tail}"
+    killed = " (killed: out of memory?)" if failure.exit_code == KILLED else ""
+    how = "raised an error" if failure.exit_code is None else f"ended with exit code {failure.exit_code}{killed}"
+    return f"rank {failure.rank} on {node} {how}:{tail}"

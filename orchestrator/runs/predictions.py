@@ -1,0 +1,165 @@
+"""What predictions are made from: profiles of one rank and checks of the link, among the runs of a cluster."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from pydantic import BaseModel
+
+from orchestrator import state
+from orchestrator.cluster import Cluster
+from orchestrator.prediction import fit, kinds, node
+from orchestrator.prediction.connection import Connection
+from orchestrator.prediction.fit import Point
+from orchestrator.prediction.forecast import forecast
+from orchestrator.prediction.node import Node
+from orchestrator.prediction.review import Reviewed
+from orchestrator.prediction.review import review as compared
+from orchestrator.prediction.step import Options, carried
+from orchestrator.runs import store
+from orchestrator.runs.check import KIND, MEASURED
+from orchestrator.runs.launch import Run
+from orchestrator.runs.launchers.horovod import CYCLE_TIME
+from orchestrator.schema import CheckResult, Predicted, Profile, Results, TrainConfig, bounded
+from orchestrator.schema.bounded import Unreadable
+from orchestrator.state import StateDir
+
+PROFILE, PREDICTION, RESULTS = "profile.json", "prediction.json", "results.json"
+Content = TypeVar("Content", bound=BaseModel)
+
+
+class Wanted(NamedTuple):
+    """What a profile must be of; None where any will do."""
+
+    model: str
+    image_size: int | None
+    batch: int | None = None
+    precision: str | None = None
+
+    def fits(self, profile: Profile) -> bool:
+        """Tell whether ``profile`` is of this."""
+        return (
+            profile.model == self.model
+            and self.image_size in (None, profile.image_size)
+            and self.batch in (None, profile.batch)
+            and self.precision in (None, "auto", profile.precision)
+            and len(profile.steps) > 1
+        )
+
+
+def profile(state_dir: StateDir, wanted: Wanted) -> Profile | None:
+    """Return the newest profile of ``wanted`` among the runs of a cluster; None if there is none."""
+    return next((found for found in profiles(state_dir) if wanted.fits(found)), None)
+
+
+def profiles(state_dir: StateDir) -> Iterator[Profile]:
+    """Yield the profiles of a cluster's runs, newest first."""
+    for run in reversed(store.list_runs(state_dir)):
+        if found := _read(state_dir.runs / run.id / PROFILE, Profile):
+            yield found
+
+
+def connection(state_dir: StateDir, slots: int, controller: str = "gloo") -> tuple[Connection, str] | None:
+    """Return the connection of a cluster's ranks by its newest check, and what it is known from.
+
+    Args:
+        state_dir: State directory of the cluster.
+        slots: Ranks of a node.
+        controller: Checks over another one are left out; "auto" takes any.
+
+    Returns:
+        The connection with the messages that were measured; None if no check was fetched.
+    """
+    for run in reversed(store.list_runs(state_dir)):
+        if run.kind == KIND and controller in ("auto", run.controller):
+            result = _read(state_dir.runs / run.id / MEASURED, CheckResult)
+            if result and result.size > 1 and result.sizes:
+                text = f"run {run.id}: check of {result.size} ranks"
+                return _connection(run, result, slots, cycle(state_dir)), text
+    return None
+
+
+def _connection(run: Run, result: CheckResult, slots: int, trained: float | None) -> Connection:
+    """Return the connection that a check measured; ``trained`` is the cycle of training runs, if it is known."""
+    points = [Point(result.size, m.bytes, m.latency_seconds, m.cpu_seconds) for m in result.sizes]
+    checked = (CYCLE_TIME if run.cycle_time is None else run.cycle_time) / 1e3
+    link = fit.link(points, checked, kinds.CPU_LOAD)
+    return Connection(link, kinds.LOOPBACK, slots, points=points, cycle=checked if trained is None else trained)
+
+
+def save_of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainConfig) -> None:
+    """Predict a training run and keep that beside its record; nothing if it has one rank, or no profile or check."""
+    found = profile(state_dir, Wanted(config.model, config.image_size, config.batch_size, config.precision))
+    known = connection(state_dir, max(each.slots for each in cluster.rank_nodes.values()), run.controller)
+    if found and known and run.np > 1 and not config.adasum:
+        one = node.from_profile(found, cores(cluster))
+        predicted(found, one, *known, run.np, config).write(state_dir.runs / run.id / PREDICTION)
+
+
+def cores(cluster: Cluster) -> float:
+    """Return the cores of a rank, on the node with the fewest; a local node may have a part of one."""
+    return min(each.cpus / each.slots for each in cluster.rank_nodes.values())
+
+
+def cycle(state_dir: StateDir) -> float | None:
+    """Return the seconds of Horovod's cycle in the newest run of several ranks; None if no such run was fetched."""
+    for run in reversed(store.list_runs(state_dir)):
+        found = _read(state_dir.runs / run.id / RESULTS, Results)
+        if found and found.communication and found.world.size > 1:
+            return found.communication.cycle_time / 1e3
+    return None
+
+
+def predicted(
+    found: Profile, one: Node, connected: Connection, link: str, ranks: int, config: TrainConfig
+) -> Predicted:
+    """Predict a run.
+
+    Args:
+        found: Profile of a run of one rank.
+        one: The node of that profile.
+        connected: Connection of the ranks.
+        link: What the connection is known from.
+        ranks: Number of ranks, which fill one node after the other.
+        config: Configuration of the run.
+
+    Returns:
+        The prediction.
+    """
+    slots = min(connected.slots, ranks)
+    connected, options = replace(connected, slots=slots), Options(passes=config.backward_passes_per_step)
+    nodes = -(-ranks // slots)
+    kind = carried(config.compression, found.precision, one, connected.at(nodes), options)
+    (expected,) = forecast(one, connected, [nodes], replace(options, compression=kind))
+    rate = expected.images_per_second
+    return Predicted(
+        images_per_second=rate.value,
+        low=rate.low,
+        high=rate.high,
+        efficiency=expected.efficiency.value,
+        ranks=ranks,
+        made=time.time(),
+        profile=found.run,
+        link=link,
+    )
+
+
+def review() -> list[Reviewed]:
+    """Compare the predictions of all clusters' runs with what these measured."""
+    directories = sorted(state.root().glob("*/runs/*/"))
+    found = (of_directory(path.parents[1].name, path) for path in directories)
+    return [each for each in found if each is not None]
+
+
+def of_directory(cluster: str, directory: Path) -> Reviewed | None:
+    """Compare the prediction in a run's directory with its results; None if one of them is missing."""
+    return compared(cluster, _read(directory / PREDICTION, Predicted), _read(directory / RESULTS, Results))
+
+
+def _read(path: Path, form: type[Content]) -> Content | None:
+    with suppress(FileNotFoundError, Unreadable):
+        return bounded.read_model(path, form)
+    return None

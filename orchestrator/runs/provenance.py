@@ -1,0 +1,157 @@
+"""Where a run came from: recorded beside the run as it starts, so that it can be exported once its cluster is gone.
+
+Nothing of cluster.yaml is recorded but the keys in PUBLIC, and of variables for ranks their names alone.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue
+
+from orchestrator import __version__, assets, process, providers, state
+from orchestrator.cluster import Cluster
+from orchestrator.docker import context
+from orchestrator.docker.engine import Engine
+from orchestrator.errors import OrchestratorError
+from orchestrator.runs.launch import Run
+from orchestrator.schema import Hardware
+from orchestrator.schema.file import File
+from orchestrator.state import Record, StateDir
+
+FILE = "provenance.json"
+GIT_SECONDS = 10.0
+PUBLIC = (
+    *("provider", "nodes", "slots", "framework", "image", "gpu.driver", "gpu.architecture"),
+    *("local.cpus", "local.memory", "local.base_image"),
+    *("openstack.image", "openstack.flavor", "openstack.head_flavor", "openstack.gpus", "openstack.volume_type"),
+    *("gcp.image", "gcp.machine_type", "gcp.head_machine_type", "gcp.accelerator", "gcp.accelerators"),
+    *("gcp.disk_type", "gcp.spot", "gcp.compact", "hosts.storage", "hosts.trainer"),
+)
+
+
+class Commit(File):
+    """State of a directory in git; ``changed``: files of it differ from the commit, or are not in it."""
+
+    commit: str
+    changed: bool
+
+
+class NodeRecord(File):
+    """Node of the cluster as the run started."""
+
+    role: Literal["head", "worker"]
+    cpus: float
+    gpus: int
+    slots: int
+    hardware: Hardware | None = None
+
+
+class Provenance(File):
+    """Content of provenance.json.
+
+    Attributes:
+        orchestrator: Version of this program.
+        code: Commit of this program, if it runs from a checkout.
+        script: Commit of the directory of a user's script.
+        settings: Keys of cluster.yaml that say what the nodes are.
+        trainer: Digest of the build context of the nodes' image.
+        image: Id of the image on the Docker Engine of the machine that started the run, if it has it.
+        image_files: SHA-256 of each file that the image was built from.
+        nodes: Nodes by name.
+        variables: Names of the variables that the user set for the ranks.
+    """
+
+    version: Literal[1] = 1
+    orchestrator: str = __version__
+    code: Commit | None = None
+    script: Commit | None = None
+    settings: dict[str, JsonValue] = Field({})
+    trainer: str | None = None
+    image: str | None = None
+    image_files: dict[str, str] = Field({})
+    nodes: dict[str, NodeRecord] = Field({})
+    variables: list[str] = Field([])
+
+
+def record(
+    state_dir: StateDir, cluster: Cluster, run: Run, files: Mapping[str, Path], variables: Iterable[str]
+) -> None:
+    """Record where a run that starts comes from.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        run: Run with the hardware of the nodes.
+        files: Files that are sent for it, by name.
+        variables: Names of the variables for its ranks.
+    """
+    nodes = {
+        name: NodeRecord(
+            role=node.role, cpus=node.cpus, gpus=node.gpus, slots=node.slots, hardware=run.hardware.get(name)
+        )
+        for name, node in cluster.nodes.items()
+    }
+    script = next((path.parent for name, path in files.items() if name.count("/") == 1), None)
+    found = Provenance(
+        code=commit(assets.PACKAGE.parent),
+        script=commit(script) if script else None,
+        nodes=nodes,
+        variables=sorted(variables),
+        **_of_record(state.read(state_dir)),
+    )
+    state.replace(state_dir.runs / run.id / FILE, found.model_dump_json(indent=2) + "\n")
+
+
+def _of_record(record: Record | None) -> dict[str, Any]:
+    """Return the fields that follow from the record of the cluster."""
+    if record is None:
+        return {}
+    digest, target = (
+        providers.of(record).trainer_digest(record),
+        "node" if providers.of_one_machine(record) else "trainer",
+    )
+    image = None
+    with suppress(OrchestratorError):  # the image may have been built on another machine
+        image = Engine().image_id(f"orchestrator-{target}:{digest}")
+    return {
+        "settings": settings(record.config),
+        "trainer": digest,
+        "image": image,
+        "image_files": {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in context.inputs()},
+    }
+
+
+def settings(config: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """Return the values of the keys in PUBLIC that are set; of the path of a Dockerfile its name."""
+    values: dict[str, JsonValue] = {}
+    for key in PUBLIC:
+        section, _, name = key.rpartition(".")
+        value = (config.get(section) or {}).get(name) if section else config.get(name)
+        if value is not None and (not section or section in (config.get("provider"), "gpu")):
+            values[key] = Path(value).name if key == "image" and str(value).startswith("/") else value
+    return values
+
+
+def commit(directory: Path) -> Commit | None:
+    """Return the state of ``directory`` in git; None if it is in no checkout, or git is missing."""
+    argv = [
+        "git",
+        "-c",
+        "core.fsmonitor=false",
+        "-C",
+        str(directory),
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "--",
+        ".",
+    ]
+    with suppress(OrchestratorError):
+        lines = process.run("ask git", argv, seconds=GIT_SECONDS).splitlines()
+        ids = [line.split()[-1] for line in lines if line.startswith("# branch.oid ")]
+        if ids and ids[0] != "(initial)":
+            return Commit(commit=ids[0], changed=any(line and not line.startswith("#") for line in lines))
+    return None

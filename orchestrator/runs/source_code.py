@@ -1,0 +1,48 @@
+"""A copy of the code of a user's script, kept beside its run: the directory may change, and the cluster may go."""
+
+import gzip
+import io
+import tarfile
+from pathlib import Path
+
+from orchestrator.runs.launch import Run
+from orchestrator.runs.script import Source
+from orchestrator.schema.file import replaced
+from orchestrator.state import StateDir, usable
+
+FILE = "source.tar.gz"
+MOST = 64 << 20  # bytes; more is no code
+
+
+def packed(source: Source) -> bytes | None:
+    """Return the files of a script as an archive; None if they are too large to keep."""
+    if source.size > MOST:
+        return None
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        for name, path in sorted(source.files.items()):
+            add(archive, name, path.read_bytes(), executable=bool(path.stat().st_mode & 0o100))
+    return gzip.compress(content.getvalue(), compresslevel=1, mtime=0)
+
+
+def add(archive: tarfile.TarFile, name: str, content: bytes, executable: bool = False, time: int = 0) -> None:
+    """Add a file to an archive so that equal content gives equal bytes.
+
+    Args:
+        archive: Archive that is written.
+        name: Name in the archive.
+        content: Content of the file.
+        executable: Whether the file can be executed.
+        time: Time of the file, unix seconds.
+    """
+    member = tarfile.TarInfo(name)
+    member.size, member.mode, member.mtime = len(content), 0o755 if executable else 0o644, time
+    archive.addfile(member, io.BytesIO(content))
+
+
+def keep(state_dir: StateDir, run: Run, content: bytes | None) -> None:
+    """Write a copy from :func:`packed` beside the record of ``run``."""
+    if content is not None:
+        path: Path = state_dir.runs / run.id / FILE
+        with usable(path), replaced(path, 0o600) as file:
+            file.write(content)

@@ -1,0 +1,93 @@
+"""Channels of a connection, one for each command on a node: opened, read within bounds, and judged by the exit code."""
+
+import contextlib
+import errno
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+
+import paramiko
+
+from orchestrator.errors import CommandFailed, ConfigError, ContractError
+from orchestrator.ssh.receive import Readable
+
+CONNECT_SECONDS = 5.0
+ANSWER_BYTES = 64 << 20
+FAULTS = (OSError, EOFError, paramiko.SSHException)
+NO_STATUS, ENDED_SECONDS = -1, 1.0  # of a command that was killed, or whose connection broke; for the latter to show
+_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of local files, never of sockets
+
+
+class Unreachable(Exception):
+    """A connection to a node failed or broke; the message says why."""
+
+
+@contextlib.contextmanager
+def command(client: paramiko.SSHClient, argv: Sequence[str], timeout: float | None) -> Iterator[paramiko.Channel]:
+    """Start ``argv`` and yield its channel.
+
+    Args:
+        client: Connection to the node.
+        argv: Command.
+        timeout: Longest silence in seconds; None for any.
+
+    Yields:
+        The channel of the command.
+
+    Raises:
+        Unreachable: The connection breaks or is silent for too long, never for a local file.
+        ConfigError: A local file cannot be read or written.
+    """
+    try:
+        transport = client.get_transport()
+        if transport is None:
+            raise Unreachable("connection closed")
+        with transport.open_session(timeout=CONNECT_SECONDS) as channel:
+            channel.settimeout(timeout)
+            channel.exec_command(os.fsencode(shlex.join(argv)))  # names of files may be any bytes
+            yield channel
+    except TimeoutError as error:
+        raise Unreachable(f"`{argv[0]}` gave no answer for {timeout or 0:.0f} s") from error
+    except FAULTS as error:
+        if isinstance(error, OSError) and (error.filename or error.errno in _OURS):
+            raise ConfigError([f"{error.filename or 'this machine'}: {error.strerror}"]) from error
+        raise Unreachable(f"connection broke: {error}") from error
+
+
+def bounded(node: str, file: Readable) -> bytes:
+    """Read all of ``file``. Raises ContractError if the node gives too much."""
+    if len(found := file.read(ANSWER_BYTES + 1)) > ANSWER_BYTES:
+        raise ContractError(f"{node} sends more than {ANSWER_BYTES >> 20} MiB of answer")
+    return found
+
+
+def require_success(node: str, step: str, argv: Sequence[str], channel: paramiko.Channel, tolerated: int = 0) -> None:
+    """Wait for the end of a command and require exit code 0.
+
+    Args:
+        node: Name of the node, for the error.
+        step: Purpose of the command, for the error.
+        argv: Command.
+        channel: Channel of the command.
+        tolerated: Another exit code that is no error.
+
+    Raises:
+        CommandFailed: The exit code is another.
+        EOFError: The connection broke before the exit code came.
+    """
+    with channel.makefile_stderr("rb") as errors:
+        lines = bounded(node, errors).decode(errors="replace").splitlines()
+    code = exit_code(channel)
+    if code not in (0, tolerated):
+        raise CommandFailed(step, argv, f"exit code {code} on {node}", lines[-20:])
+
+
+def exit_code(channel: paramiko.Channel) -> int:
+    """Return the exit code of a command. Raises EOFError if the connection broke before it came."""
+    code = channel.recv_exit_status()
+    if code == NO_STATUS:
+        transport = channel.get_transport()
+        transport.join(ENDED_SECONDS)
+        if not transport.is_active():
+            raise EOFError("it ended before the command did")
+    return code

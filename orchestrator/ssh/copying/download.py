@@ -1,0 +1,166 @@
+"""Copy files of a node to this machine. The node may be compromised: it never writes outside the target."""
+
+import hashlib
+import os
+import posixpath
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from orchestrator.cluster import Cluster
+from orchestrator.errors import CommandFailed, ConfigError
+from orchestrator.ssh.copying.parts import SUM, hashed, part_of, patience, remote_digest, require_space
+from orchestrator.ssh.copying.progress import Copied, Progress, persist
+from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, on_node
+from orchestrator.ssh.session import Session
+from orchestrator.state import StateDir
+
+DIGEST_LINE = len(hashlib.sha256().hexdigest()) + len("\n")
+SEND = f'{SUM}tail -c "+$(($1 + 1))" -- "$0" | head -c "$2" && sum < "$0"'
+
+
+def download(
+    state_dir: StateDir, cluster: Cluster, node: str, source: str, target: str, detail: Callable[[str], None]
+) -> Copied:
+    """Copy a file or a directory of a node to this machine.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        node: Name of the node.
+        source: Path on the node.
+        target: Path of the copy; the copy is below it if it is a directory or ends in a slash.
+        detail: Called with a line of progress.
+
+    Returns:
+        What was copied.
+
+    Raises:
+        ConfigError: A path cannot be used, or there is no room on this machine.
+        ContractError: The node sends something else.
+        NodesFailed: The node does not answer.
+    """
+    progress, trees = Progress(detail), list[Tree]()
+    below = target.endswith("/") or Path(target).is_dir()
+    root = Path(target, _name(source)) if below else Path(target)
+
+    def work(session: Session) -> None:
+        if not trees:
+            trees.append(on_node(session, source))
+            progress.begin(trees[0], str(root))
+        try:
+            _Download(session, source, root, progress).copy(trees[0])
+        except OSError as error:
+            raise ConfigError([f"{error.filename or root}: {error.strerror}"]) from error
+
+    return persist(state_dir, cluster, node, progress, work)
+
+
+def _name(source: str) -> str:
+    """Return the last part of a path on the node, which the user gave."""
+    name = posixpath.basename(posixpath.normpath(source))
+    if name in ("", ".", ".."):
+        raise ConfigError([f"{source}: has no name of its own"], "name the copy: the target must not be a directory")
+    return name
+
+
+class _Download:
+    """Copy of the files that are not in place yet, over one connection."""
+
+    def __init__(self, session: Session, source: str, root: Path, progress: Progress) -> None:
+        self.session, self.source, self.root, self.progress = session, source, root, progress
+
+    def copy(self, tree: Tree) -> None:
+        """Copy the files of ``tree`` that are not in place yet. Raises OSError for a local file."""
+        files = {name: entry for name, entry in tree.files.items() if name not in self.progress.done}
+        self._require_space(files)
+        for name in tree.directories:
+            self._directory(name).mkdir(parents=True, exist_ok=True)
+        for name, entry in files.items():
+            target = self._directory(name.rpartition("/")[0]) / name.rpartition("/")[2] if name else self.root
+            if target.is_dir() and not target.is_symlink():
+                raise ConfigError([f"{target}: is a directory, not a file"])
+            if _is_same(target, entry):
+                self.progress.copied.same += 1
+            else:
+                self._receive(name, entry, target)
+            self.progress.done.add(name)
+        for name, mode in tree.directories.items():
+            self._directory(name).chmod(mode | 0o700)
+
+    def _directory(self, name: str) -> Path:
+        """Return the local directory ``name``. Raises ConfigError if a link here leads out of the target."""
+        path = self.root / name
+        if path.resolve() != self.root.resolve() / name:
+            raise ConfigError(
+                [f"{path}: is a link, and files are not written through links"], "remove it, or copy to another path"
+            )
+        return path
+
+    def _require_space(self, files: dict[str, Entry]) -> None:
+        parts = {name: _size(Path(part_of(str(self.root / name), entry))) for name, entry in files.items()}
+        missing = sum(max(0, entry.size - parts[name]) for name, entry in files.items())
+        existing = next(path for path in (self.root, *self.root.absolute().parents) if path.is_dir())
+        require_space(str(self.root), missing, shutil.disk_usage(existing).free)
+
+    def _receive(self, name: str, entry: Entry, target: Path) -> None:
+        path = posixpath.join(self.source, name) if name else self.source
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(part_of(str(target), entry))
+        with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+b") as file:
+            begin, digest = self._verified(path, file, entry)
+            if not begin:
+                _remove_stale(target, part)
+            file.truncate(begin)
+            file.seek(begin)
+            remote = self._write(path, entry, file, begin, digest)
+            os.fchmod(file.fileno(), entry.mode)
+        if remote != digest.hexdigest():
+            part.unlink()
+            raise ConfigError([f"{self.session.node}:{path}: arrived damaged, or changed meanwhile"], "copy it again")
+        os.utime(part, ns=(entry.modified, entry.modified))
+        part.replace(target)
+
+    def _verified(self, path: str, file: BinaryIO, entry: Entry) -> "tuple[int, hashlib._Hash]":
+        """Return the size and the SHA-256 of the partial file; the size is 0 if its bytes differ from the node's."""
+        size = os.fstat(file.fileno()).st_size
+        if 0 < size <= entry.size:
+            digest = hashed(file, size)
+            if remote_digest(self.session, path, size) == digest.hexdigest():
+                return size, digest
+        return 0, hashlib.sha256()
+
+    def _write(self, path: str, entry: Entry, file: BinaryIO, begin: int, digest: "hashlib._Hash") -> str:
+        """Write what is missing of the file; return the SHA-256 that the node gives for it."""
+        left, end = entry.size - begin, b""
+        argv = ["sh", "-c", SEND, path, str(begin), str(left)]
+        try:
+            for piece in self.session.read("send a file", argv, left + DIGEST_LINE, patience(entry.size)):
+                content, end = piece[:left], end + piece[left:]
+                left -= len(content)
+                file.write(content)
+                digest.update(content)
+                self.progress.count(len(content))
+        except CommandFailed as error:
+            raise ConfigError([f"{self.session.node}:{path}: {' '.join(error.tail) or error.message}"]) from error
+        return end.decode(errors="replace").strip()
+
+
+def _is_same(target: Path, entry: Entry) -> bool:
+    if not target.is_file() or target.is_symlink():
+        return False
+    status = target.stat()
+    return (status.st_size, status.st_mtime_ns // SECOND) == (entry.size, entry.modified // SECOND)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _remove_stale(target: Path, part: Path) -> None:
+    """Remove unfinished copies of what the source was before."""
+    identity = len(".123456789012.part")
+    for path in target.parent.iterdir():
+        if path != part and path.name[:-identity] == part.name[:-identity] and path.name.endswith(".part"):
+            path.unlink()

@@ -1,0 +1,70 @@
+"""Files and directories of a node, many by one command."""
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from orchestrator.errors import ConfigError
+from orchestrator.ssh.session import Session
+
+COMMAND_BYTES = 60_000  # Linux: a command has 128 KiB at most
+FREE = 'p=$0; while ! test -d "$p"; do p=$(dirname -- "$p"); done; df --output=avail --block-size=1 -- "$p"'
+
+
+@dataclass(frozen=True)
+class Status:
+    """Kind, size and time (whole seconds) of a path on the node."""
+
+    kind: str
+    size: int
+    modified: int
+
+
+ABSENT = Status("", 0, 0)
+
+
+def statuses(session: Session, paths: Iterable[str]) -> dict[str, Status]:
+    """Return the status of those ``paths`` that are there; links are followed."""
+    found = {}
+    for words in _chunks(paths):
+        listing = ["stat", "--dereference", "--printf", r"%F\0%s\0%Y\0%n\0", "--", *words]
+        fields = b"".join(session.read("look at files", ["sh", "-c", f"{shlex.join(listing)} 2>&-; :"], 1 << 24))
+        values = os.fsdecode(fields).split("\0")
+        for kind, size, modified, path in zip(*[iter(values)] * 4, strict=False):
+            found[path] = Status(kind, int(size), int(modified))
+    return found
+
+
+def make_directories(session: Session, paths: Iterable[str]) -> None:
+    """Make the directories that are missing. Raises ConfigError if the node cannot."""
+    for words in _chunks(paths):
+        answer = session.run(["mkdir", "-p", "--", *words])
+        if answer.exit_code:
+            raise ConfigError([f"{session.node}: {answer.errors.strip()}"])
+
+
+def set_modes(session: Session, modes: Mapping[str, int]) -> None:
+    """Set the modes of directories by path; their owner keeps all rights."""
+    for mode in set(modes.values()):
+        for words in _chunks(path for path, other in modes.items() if other == mode):
+            session.must("set modes", ["chmod", f"{mode | 0o700:o}", "--", *words])
+
+
+def free(session: Session, path: str) -> int:
+    """Return the free bytes where ``path`` is, or would be made."""
+    return int(session.must("look for room", ["sh", "-c", FREE, path]).split()[-1])
+
+
+def _chunks(words: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the words in lists that fit into a command."""
+    chunk, size = list[str](), 0
+    for word in words:
+        length = len(os.fsencode(shlex.quote(word))) + 1
+        if chunk and size + length > COMMAND_BYTES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(word)
+        size += length
+    if chunk:
+        yield chunk

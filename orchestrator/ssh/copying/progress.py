@@ -1,0 +1,93 @@
+"""State of a copy, which outlives its connections."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from orchestrator.cluster import Cluster
+from orchestrator.errors import NodesFailed
+from orchestrator.ssh import connect
+from orchestrator.ssh.channels import Unreachable
+from orchestrator.ssh.copying.tree import Tree
+from orchestrator.ssh.session import Session
+from orchestrator.state import StateDir
+
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a connection that broke without progress is made again
+SHOW_SECONDS = 0.2  # between two lines of progress
+
+
+@dataclass
+class Copied:
+    """Result of a copy.
+
+    Attributes:
+        target: Where the copy is.
+        files: Number of files.
+        bytes: Their size.
+        sent: Bytes that crossed the connection this time.
+        same: Files that were there with the same size and time, and were not sent.
+        left_out: The reason for each link and special file that is not copied.
+    """
+
+    target: str = ""
+    files: int = 0
+    bytes: int = 0
+    sent: int = 0
+    same: int = 0
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Progress:
+    """State of a copy that continues after its connection broke: ``done`` has the files that are in place."""
+
+    detail: Callable[[str], None]
+    copied: Copied = field(default_factory=Copied)
+    done: set[str] = field(default_factory=set)
+    shown: float = 0.0
+
+    def begin(self, tree: Tree, target: str) -> None:
+        """Note what is copied."""
+        size = sum(entry.size for entry in tree.files.values())
+        self.copied = Copied(target, len(tree.files), size, left_out=tree.left_out)
+
+    def count(self, size: int) -> None:
+        """Count ``size`` bytes that cross the connection."""
+        self.copied.sent += size
+        if time.monotonic() - self.shown < SHOW_SECONDS:
+            return
+        self.shown = time.monotonic()
+        self.detail(f"{self.copied.sent >> 20:,} of {self.copied.bytes >> 20:,} MiB")
+
+
+def persist(
+    state_dir: StateDir, cluster: Cluster, node: str, progress: Progress, work: Callable[[Session], None]
+) -> Copied:
+    """Call ``work`` with a session on a node, and again with a new one if the connection breaks.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        node: Name of the node.
+        progress: State of the copy; as long as it sends more each time, it is continued.
+        work: Copies what is not there yet.
+
+    Returns:
+        What was copied.
+
+    Raises:
+        NodesFailed: Several connections in a row failed.
+    """
+    failures, sent = 0, 0
+    while True:
+        try:
+            with connect(state_dir, cluster, node) as session:
+                work(session)
+                return progress.copied
+        except Unreachable as error:
+            failures = failures + 1 if progress.copied.sent == sent else 1
+            sent = progress.copied.sent
+            if failures > len(PAUSES):
+                hint = "run the same command again to continue"
+                raise NodesFailed("the copy is not complete", {node: str(error)}, hint) from error
+        time.sleep(PAUSES[failures - 1])

@@ -1,0 +1,143 @@
+"""Copy files of this machine to a node."""
+
+import hashlib
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from io import BufferedReader
+from pathlib import Path
+
+from orchestrator import untrusted_files
+from orchestrator.cluster import Cluster
+from orchestrator.errors import CommandFailed, ConfigError
+from orchestrator.ssh.copying import node_files
+from orchestrator.ssh.copying.node_files import ABSENT, Status
+from orchestrator.ssh.copying.parts import PIECE, SUM, hashed, part_of, patience, remote_digest, require_space
+from orchestrator.ssh.copying.progress import Copied, Progress, persist
+from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, of_path
+from orchestrator.ssh.receive import Readable
+from orchestrator.ssh.session import ANSWER_SECONDS, Session
+from orchestrator.state import StateDir
+
+CHANGED = 9
+# $0 begin, $1 unfinished copy, $2 SHA-256, $3 mode, $4 time, $5 target; a connection that broke may still be writing,
+# so each byte has its place.
+STALE = 'rm -f -- "$(dirname -- "$5")/.$(basename -- "$5")".????????????.part\n'
+WRITE = 'dd of="$1" bs=1M iflag=fullblock oflag=seek_bytes conv=notrunc status=none seek="$0" || exit 1\n'
+FINISH = f"""{SUM}
+test "$(sum < "$1")" = "$2" || {{ rm -f -- "$1"; exit {CHANGED}; }}
+chmod "$3" -- "$1" && touch -d "@$4" -- "$1" && mv -fT -- "$1" "$5"
+"""
+
+
+def upload(
+    state_dir: StateDir, cluster: Cluster, source: Path, node: str, target: str, detail: Callable[[str], None]
+) -> Copied:
+    """Copy a file or a directory to a node.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        source: File or directory of this machine.
+        node: Name of the node.
+        target: Path of the copy; the copy is below it if it is a directory or ends in a slash.
+        detail: Called with a line of progress.
+
+    Returns:
+        What was copied.
+
+    Raises:
+        ConfigError: A path cannot be used, or there is no room on the node.
+        NodesFailed: The node does not answer.
+    """
+    tree, progress = of_path(source), Progress(detail)
+    name = source.absolute().name if source.name not in ("", "..") else source.resolve().name
+
+    def work(session: Session) -> None:
+        if not progress.copied.target:
+            below = target.endswith("/") or session.run(["test", "-d", target]).exit_code == 0
+            progress.begin(tree, posixpath.join(target, name) if below else target)
+        _Upload(session, source, tree, progress).copy()
+
+    return persist(state_dir, cluster, node, progress, work)
+
+
+class _Upload:
+    """Copy of the files that are not in place yet, over one connection."""
+
+    def __init__(self, session: Session, source: Path, tree: Tree, progress: Progress) -> None:
+        self.session, self.source, self.tree, self.progress = session, source, tree, progress
+        root = progress.copied.target
+        self.targets = {name: posixpath.join(root, name) if name else root for name in tree.files}
+        self.directories = {posixpath.join(root, name): mode for name, mode in tree.directories.items()}
+
+    def copy(self) -> None:
+        """Copy the files that are not in place yet."""
+        files = {name: entry for name, entry in self.tree.files.items() if name not in self.progress.done}
+        parts = {name: part_of(self.targets[name], entry) for name, entry in files.items()}
+        there = node_files.statuses(
+            self.session, [path for name in files for path in (self.targets[name], parts[name])]
+        )
+        self._require(files, parts, there)
+        parents = {posixpath.dirname(path) or "." for path in self.targets.values()}
+        node_files.make_directories(self.session, sorted({*parents, *self.directories}))
+        for name, entry in files.items():
+            status = there.get(self.targets[name], ABSENT)
+            if status.kind and (status.size, status.modified) == (entry.size, entry.modified // SECOND):
+                self.progress.copied.same += 1
+            else:
+                self._send(name, entry, parts[name], there.get(parts[name], ABSENT).size)
+            self.progress.done.add(name)
+        node_files.set_modes(self.session, self.directories)
+
+    def _require(self, files: Mapping[str, Entry], parts: Mapping[str, str], there: Mapping[str, Status]) -> None:
+        """Raise ConfigError if a directory is in a file's place, or there is no room."""
+        wrong = [self.targets[name] for name in files if there.get(self.targets[name], ABSENT).kind == "directory"]
+        if wrong:
+            raise ConfigError([f"{self.session.node}:{path}: is a directory, not a file" for path in wrong[:5]])
+        missing = sum(max(0, entry.size - there.get(parts[name], ABSENT).size) for name, entry in files.items())
+        root = self.progress.copied.target
+        require_space(f"{self.session.node}:{root}", missing, node_files.free(self.session, root))
+
+    def _send(self, name: str, entry: Entry, part: str, begin: int) -> None:
+        path = self.source / name if name else self.source
+        with _opened(path) as file:
+            begin = begin if begin <= entry.size else 0
+            digest = hashed(file, begin)
+            if begin and remote_digest(self.session, part, begin) != digest.hexdigest():
+                begin, digest = 0, hashlib.sha256()
+                file.seek(0)
+            stale = "" if begin else STALE
+            modified = f"{entry.modified // SECOND}.{entry.modified % SECOND:09}"
+            words = [f"{entry.mode:o}", modified, self.targets[name]]
+            pieces = self._pieces(file, path, digest, entry.size - begin)
+            small = list(pieces) if entry.size - begin <= PIECE else []
+            if not small:
+                self._write(path, ["sh", "-c", stale + WRITE, str(begin), part, "", *words], pieces)
+            script = (stale + WRITE if small else "") + FINISH
+            argv = ["sh", "-c", script, str(begin), part, digest.hexdigest(), *words]
+            self._write(path, argv, small, patience(entry.size))
+
+    def _pieces(self, file: Readable, path: Path, digest: "hashlib._Hash", left: int) -> Iterator[bytes]:
+        while left and (piece := file.read(min(PIECE, left))):
+            digest.update(piece)
+            left -= len(piece)
+            self.progress.count(len(piece))
+            yield piece
+        if left:
+            raise ConfigError([f"{path}: became shorter while it was copied"], "copy it again")
+
+    def _write(self, path: Path, argv: list[str], pieces: Iterable[bytes], seconds: float = ANSWER_SECONDS) -> None:
+        try:
+            self.session.write("write a file", argv, pieces, seconds)
+        except CommandFailed as error:
+            if f"(exit code {CHANGED} " in error.message:
+                raise ConfigError([f"{path}: arrived damaged, or changed meanwhile"], "copy it again") from None
+            reason = error.tail[-1] if error.tail else str(error)
+            raise ConfigError([f"{self.session.node}:{argv[-1]}: cannot be written: {reason}"]) from None
+
+
+def _opened(path: Path) -> BufferedReader:
+    try:
+        return untrusted_files.open_regular(path)
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror}"]) from error

@@ -1,0 +1,183 @@
+"""What a study will launch and has measured, for tables: cells, order, time, cost and ratios."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+from orchestrator import providers, state
+from orchestrator.config import Config
+from orchestrator.lifecycle import prices
+from orchestrator.runs import store
+from orchestrator.schema import TrainConfig, bounded
+from orchestrator.schema.bounded import Unreadable
+from orchestrator.schema.studies import Cell, Launch
+from orchestrator.studies import journal, matrix, runner
+from orchestrator.studies.model import Study
+from orchestrator.studies.schedule import Contestant, Schedule, chosen, contestants, ratio
+
+AGAIN = " (again)"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A contestant: its measurements so far, and the ratio to its base case with the 95 % interval."""
+
+    cell: str
+    base: str | None
+    launches: int = 0
+    images_per_second: float | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study will do.
+
+    Attributes:
+        cells: Its contestants.
+        rounds: Order of the first two rounds.
+        launches: Launches that are left, at least.
+        most: Launches that are left, at most.
+        seconds: Time that they take; None if nothing is known.
+        unknown: Number of contestants without a known time.
+        cost: Cost of that time, of what has a price; None without time or prices.
+    """
+
+    cells: list[Row]
+    rounds: list[list[str]]
+    launches: int
+    most: int
+    seconds: float | None
+    unknown: int
+    cost: float | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """State of a study; ``runner`` is the process that runs it, ``left`` the remaining launches in words."""
+
+    name: str
+    runner: str | None
+    complete: bool
+    launches: int
+    left: str
+    cells: list[Row]
+
+
+def title(contestant: Contestant) -> str:
+    """Return the contestant in words."""
+    return matrix.title(contestant.cell) + AGAIN * contestant.again
+
+
+def rows(study: Study, cells: Sequence[Cell], launches: Sequence[Launch]) -> list[Row]:
+    """Return what each contestant measured.
+
+    Args:
+        study: The study as it is measured.
+        cells: Its cells.
+        launches: Its launches so far.
+
+    Returns:
+        A row per contestant, the second cell of the A/A pair among them.
+    """
+    return [_row(study, cells, launches, contestant) for contestant in contestants(study, cells)]
+
+
+def _row(study: Study, cells: Sequence[Cell], launches: Sequence[Launch], one: Contestant) -> Row:
+    found = one.cell if one.again else matrix.base_of(study, one.cell, cells)
+    base = Contestant(found) if found and (found.key, False) != one.key else None
+    images = [x.images_per_second for x in chosen(launches) if (x.key, x.again) == one.key and x.images_per_second]
+    estimate = ratio(launches, one, base) if base else None
+    interval = estimate.interval if estimate else None
+    return Row(
+        cell=title(one),
+        base=title(base) if base else None,
+        launches=len(images),
+        images_per_second=median(images) if images else None,
+        ratio=estimate.value if estimate else None,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+    )
+
+
+def status(study: Study, launches: Sequence[Launch], process: str | None) -> Status:
+    """Return the state of a study.
+
+    Args:
+        study: The study as it is measured.
+        launches: Its launches so far.
+        process: The process that runs it, None if none does.
+
+    Returns:
+        The state; cells of nodes have as many ranks as those that were launched.
+    """
+    ranks = {launch.cell.nodes: launch.cell.ranks for launch in launches}
+    slots = next((ranks[nodes] // nodes for nodes in ranks if nodes), 1)
+    cells = matrix.cells(study, slots)
+    schedule = Schedule(study, cells, launches)
+    complete = schedule.next() is None
+    return Status(
+        study.name, process, complete, len(launches), runner.remaining(schedule), rows(study, cells, launches)
+    )
+
+
+def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path) -> Plan:
+    """Return what a study will do.
+
+    Args:
+        config: Configuration of the cluster.
+        study: The study as it is measured.
+        cells: Its cells.
+        directory: Its directory, which may hold launches already.
+
+    Returns:
+        The plan.
+    """
+    launches, repetitions = journal.read(directory), study.repetitions
+    schedule, everyone = Schedule(study, cells, launches), contestants(study, cells)
+    known = [seconds for one in everyone if (seconds := _seconds(config, study, one.cell, launches)) is not None]
+    left = schedule.left()
+    seconds = left * fmean(known) if known else None
+    return Plan(
+        cells=rows(study, cells, launches),
+        rounds=[[title(one) for one in everyone[:: -1 if n % 2 else 1]] for n in range(min(2, repetitions.at_most))],
+        launches=left,
+        most=left + (repetitions.at_most - repetitions.at_least) * len(everyone),
+        seconds=seconds,
+        unknown=len(everyone) - len(known),
+        cost=_cost(config, study, seconds),
+    )
+
+
+def _seconds(config: Config, study: Study, cell: Cell, launches: Sequence[Launch]) -> float | None:
+    """Return the seconds of a launch: of the cell, as long as it may take, or of runs as long on this cluster."""
+    mine = [launch.seconds for launch in launches if launch.key == cell.key and not launch.problem]
+    if mine or study.until.time:
+        return median(mine) if mine else study.until.time
+    state_dir, kind = state.for_cluster(config.name), f"{cell.model}-{cell.dataset}"
+    like = [run for run in store.list_runs(state_dir) if run.kind == kind and run.np == cell.ranks]
+    ends = [(store.status(state_dir, run), run) for run in like]
+    alike = [(end, run) for end, run in ends if end and _is_as_long(state_dir.runs / run.id, study)]
+    times = [end.ended - run.started for end, run in alike if end.state == "finished"]
+    return median(times) if times else None
+
+
+def _is_as_long(directory: Path, study: Study) -> bool:
+    """Tell whether the run in ``directory`` had the steps and epochs of the study's launches."""
+    with suppress(FileNotFoundError, Unreadable):
+        config = bounded.read_model(directory / "config.json", TrainConfig)
+        wanted = study.until.steps or study.until.epochs
+        return wanted == (config.steps if study.until.steps else config.epochs)
+    return False
+
+
+def _cost(config: Config, study: Study, seconds: float | None) -> float | None:
+    """Return the cost of ``seconds`` on as many nodes as most cells need."""
+    nodes = round(fmean(study.nodes)) if study.nodes else config.nodes
+    priced: Mapping[str, int] = providers.get(config.provider).priced(config.model_copy(update={"nodes": nodes}))
+    each = [item.sum for item in prices.bill(priced, config.prices) if item.sum is not None]
+    return sum(each) * seconds / 3600 if each and seconds is not None else None

@@ -1,0 +1,62 @@
+"""Study files: read, found by name, and begun from an example."""
+
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from orchestrator.config import documents, explain, nearest
+from orchestrator.errors import ConfigError
+from orchestrator.schema.bounded import Unreadable, shown
+from orchestrator.studies.model import Study
+
+SHIPPED = Path(__file__).parent / "shipped"
+EXAMPLE = SHIPPED / "example.yaml"
+REMEDY = "`orchestrator study init FILE` writes an example with every key"
+
+
+def names() -> list[str]:
+    """Return the names of the studies that ship with this package."""
+    return sorted(path.stem for path in SHIPPED.glob("*.yaml") if path != EXAMPLE)
+
+
+def find(source: str) -> Study:
+    """Return the study in the file ``source``, else the shipped study of this name.
+
+    Raises:
+        ConfigError: There is neither, or the file is wrong. It holds every problem.
+    """
+    if source in names() and not Path(source).is_file():
+        return read(SHIPPED / f"{source}.yaml")
+    return read(Path(source))
+
+
+def read(path: Path) -> Study:
+    """Return the study in a file.
+
+    Raises:
+        ConfigError: The file cannot be read, or its content is wrong. It holds every problem.
+    """
+    try:
+        values = documents.read(path)
+    except FileNotFoundError as error:
+        shipped = f"{nearest(str(path), names())} (shipped: {', '.join(names())})"
+        raise ConfigError([f"{path}: {error.strerror}, and no study of this name ships{shipped}"], REMEDY) from None
+    except Unreadable as error:
+        raise ConfigError([str(error)], f"correct {path}; {REMEDY}") from None
+    if not isinstance(values, dict):
+        raise ConfigError([f"{path}: expected keys and values, found {shown(values)}"], REMEDY)
+    try:
+        return Study.model_validate(values)
+    except ValidationError as error:
+        known = list(_keys(Study))
+        raise ConfigError([explain(one, f"{path}: ", known) for one in error.errors()], REMEDY) from None
+
+
+def _keys(model: type[BaseModel], prefix: str = "") -> Any:
+    """Yield the paths of all keys."""
+    for name, field in model.model_fields.items():
+        yield f"{prefix}{name}"
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from _keys(kind, f"{prefix}{name}.")

@@ -1,0 +1,193 @@
+"""A study's directory: what was launched and what it measured, safe against a kill at any instant.
+
+A launch is written down twice: its run's name in ``started`` before the run starts, and its measurement in
+``launches.jsonl`` after the run's files are here. Whoever opens the directory after a kill finds either the
+measurement, or a run to collect, or nothing that was started.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchestrator.config import documents
+from orchestrator.errors import ConfigError, StateError
+from orchestrator.schema import bounded
+from orchestrator.schema.bounded import Unreadable
+from orchestrator.schema.file import File, Time, replaced, try_lock
+from orchestrator.schema.names import FileName
+from orchestrator.schema.studies import Cell, Launch
+from orchestrator.studies import files
+from orchestrator.studies.model import Study
+
+STUDY, LAUNCHES, STARTED, LOCK, RUNS = "study.yaml", "launches.jsonl", "started", "lock", "runs"
+MOST_BYTES = 256 << 20  # of launches.jsonl
+
+
+class Started(File):
+    """Content of ``started``: a launch whose run may exist. The fields are as of :class:`Launch`."""
+
+    cell: Cell
+    round: int
+    again: bool
+    run: FileName
+    started: Time
+    busy: float
+    command: list[str]
+
+    def launch(self, **measured: object) -> Launch:
+        """Return the launch with what was measured."""
+        known = self.model_dump(exclude={"cell"})
+        return Launch.model_validate({**known, "cell": self.cell, "key": self.cell.key, **measured})
+
+
+class Journal:
+    """The launches of one study; only one process at a time has it open."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.launches = read(directory, repair=True)
+        self.started = self._started()
+
+    def begin(self, started: Started) -> None:
+        """Write down that a run is about to start."""
+        started.write(self.directory / STARTED)
+        _sync(self.directory)
+        self.started = started
+
+    def end(self, launch: Launch) -> None:
+        """Add a launch that has ended; it is on the disk when this returns."""
+        with (self.directory / LAUNCHES).open("ab") as file:
+            file.write(launch.model_dump_json().encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.launches.append(launch)
+        self.forget()
+
+    def forget(self) -> None:
+        """Remove the note of a run that started, which is in the journal or never ran."""
+        (self.directory / STARTED).unlink(missing_ok=True)
+        self.started = None
+
+    def keep(self, source: Path, run: str) -> Path:
+        """Copy the files of a run from ``source``, without checkpoints and output, and return their directory."""
+        target = self.directory / RUNS / run
+        target.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".copying-") as temporary:
+            copy = Path(temporary) / run
+            copy.mkdir()
+            for path in source.iterdir():
+                if path.is_file() and not path.name.startswith("."):
+                    shutil.copyfile(path, copy / path.name)
+            shutil.rmtree(target, ignore_errors=True)
+            copy.rename(target)
+        return target
+
+    def _started(self) -> Started | None:
+        """Return the launch that was under way when the study was killed."""
+        try:
+            started = bounded.read_model(self.directory / STARTED, Started)
+        except FileNotFoundError:
+            return None
+        except Unreadable as error:
+            raise StateError(str(error), "remove this file: the launch is then measured again") from None
+        if started.run in {launch.run for launch in self.launches}:
+            self.forget()
+            return None
+        return started
+
+
+@contextlib.contextmanager
+def opened(directory: Path) -> Iterator[Journal]:
+    """Open the journal of a study's directory for this process alone.
+
+    Raises:
+        StateError: Another process has it open, or a file in it is damaged.
+    """
+    with (directory / LOCK).open("a+", encoding="utf-8") as file:
+        if not try_lock(file):
+            file.seek(0)
+            holder = " ".join(file.read(100).split()) or "another process"
+            raise StateError(f"{directory}: this study is run by {holder}", "`orchestrator study status` follows it")
+        os.ftruncate(file.fileno(), 0)
+        os.write(file.fileno(), f"pid {os.getpid()}".encode())
+        for left in (directory / RUNS).glob(".copying-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield Journal(directory)
+
+
+def runner(directory: Path) -> str | None:
+    """Return which process runs the study, as "pid 12"; None if none does."""
+    with contextlib.suppress(FileNotFoundError), (directory / LOCK).open("r", encoding="utf-8") as file:
+        return None if try_lock(file) else " ".join(file.read(100).split())
+    return None
+
+
+def read(directory: Path, repair: bool = False) -> list[Launch]:
+    """Return the launches in the order in which they ended. A last line that was not finished is left out.
+
+    Args:
+        directory: Directory of the study.
+        repair: Cut that line off.
+
+    Returns:
+        All launches, also those that failed or were repeated; see :func:`orchestrator.studies.schedule.chosen`.
+
+    Raises:
+        StateError: A line is damaged.
+    """
+    path = directory / LAUNCHES
+    try:
+        content = bounded.read_bytes(path, MOST_BYTES)
+        whole = content[: content.rfind(b"\n") + 1]
+        if repair and len(whole) < len(content):
+            os.truncate(path, len(whole))
+        lines = enumerate(whole.splitlines(), 1)
+        return [bounded.load_model(line, Launch, f"{path}: line {number}") for number, line in lines]
+    except FileNotFoundError:
+        return []
+    except Unreadable as error:
+        raise StateError(str(error), "remove this line: its launch is then measured again") from None
+
+
+def create(directory: Path, study: Study) -> None:
+    """Make the directory of a study that starts.
+
+    Raises:
+        StateError: It holds a study already.
+        ConfigError: It cannot be made.
+    """
+    if (directory / STUDY).exists():
+        remedy = "--resume goes on with it, --directory names another directory"
+        raise StateError(f"{directory} holds a study already: {len(read(directory))} launches", remedy)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError([f"--directory: {directory}: {error.strerror}"], "name one that can be made") from error
+    save(directory, study)
+
+
+def save(directory: Path, study: Study) -> None:
+    """Write study.yaml, the study as it was started."""
+    with replaced(directory / STUDY, 0o644) as file:
+        file.write(documents.dump(study.model_dump(mode="json", exclude_defaults=True)).encode())
+    _sync(directory)
+
+
+def load(directory: Path) -> Study:
+    """Return the study of a directory. Raises StateError if there is none."""
+    path = directory / STUDY
+    if not path.exists():
+        raise StateError(f"{directory}: no study is here: {STUDY} is missing", "`orchestrator study FILE` starts one")
+    return files.read(path)
+
+
+def _sync(directory: Path) -> None:
+    """Write the directory's entries to the disk, so that a new name survives a crash of the machine."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,191 @@
+"""One launch of a cell on the cluster: started as `orchestrator train` starts it, awaited, fetched, measured."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+from orchestrator import busy, progress, providers, ssh, state
+from orchestrator.cluster import Cluster, hosts
+from orchestrator.config import Config
+from orchestrator.errors import ConfigError, StateError
+from orchestrator.lifecycle import deploy
+from orchestrator.runs import control, jobs, store
+from orchestrator.runs.control import RunState
+from orchestrator.runs.launch import Run
+from orchestrator.schema import Results, StepTimes, bounded
+from orchestrator.schema.bounded import Unreadable
+from orchestrator.schema.studies import Launch
+from orchestrator.state import StateDir
+from orchestrator.studies import settings
+from orchestrator.studies.journal import Journal, Started
+from orchestrator.studies.model import Study
+from orchestrator.studies.schedule import Planned
+
+Deployed = Callable[[Config], tuple[StateDir, Cluster, str]]
+RESULTS = "results.json"
+NOTHING = {"step_seconds": None, "images_per_second": None}  # of a launch that failed
+
+
+class Launcher:
+    """Launches of a study on the cluster of ``config``.
+
+    Args:
+        config: Configuration of the cluster.
+        study: The study as it is measured.
+        journal: Where launches are written down.
+        deployed: Returns state directory, cluster and digest of its trainer, if it has the framework of a launch.
+        deploys: Whether the cluster may grow and shrink to the nodes of a cell.
+    """
+
+    def __init__(self, config: Config, study: Study, journal: Journal, deployed: Deployed, deploys: bool) -> None:
+        self.config, self.study, self.journal = config, study, journal
+        self.deployed, self.deploys = deployed, deploys
+        self.state_dir = state.for_cluster(config.name)
+        self.record, self.cluster = state.deployed(self.state_dir)
+
+    def measure(self, planned: Planned) -> Launch:
+        """Launch a cell, wait for its end, and write down what it measured.
+
+        Raises:
+            NodesFailed, StateError: The cluster cannot run anything now.
+        """
+        cell, again = planned.contestant.cell, planned.contestant.again
+        config = settings.of_cell(self.config, self.study, cell)
+        self._resize(cell.nodes)
+        used = self._busy(hosts(self.cluster, cell.ranks))
+        launch = Launch(
+            cell=cell,
+            key=cell.key,
+            round=planned.round,
+            again=again,
+            started=time.time(),
+            seconds=0.0,
+            busy=used,
+            command=settings.command(config),
+        )
+
+        def begin(run: Run) -> None:
+            fields = launch.model_dump(exclude={"cell", "run"})
+            self.journal.begin(Started.model_validate({**fields, "cell": cell, "run": run.id}))
+
+        _, self.cluster, digest = self.deployed(config)
+        try:
+            with progress.quiet():
+                run = jobs.train(self.state_dir, self.cluster, digest, config, begin)
+        except ConfigError as error:
+            launch = launch.model_copy(update={"problem": error.message, "seconds": time.time() - launch.started})
+            self.journal.end(launch)
+            return launch
+        return self._finish(run)
+
+    def collect(self) -> Launch | None:
+        """Finish the launch that was under way when the study was killed; None if there is none, or it never ran."""
+        started = self.journal.started
+        if started is None:
+            return None
+        run = next((run for run in store.list_runs(self.state_dir) if run.id == started.run), None)
+        if run is None or self._is_lost(run):
+            self.journal.forget()
+            return None
+        return self._finish(run, collected=True)
+
+    def _is_lost(self, run: Run) -> bool:
+        """Tell whether a run left nothing: it was recorded, and not started. A start on its way there is ended."""
+        with control.head_session(self.state_dir, self.cluster) as head:
+            lost = control.get_state(self.state_dir, head, run).state == "lost"
+            if lost:
+                control.stop(head, run)
+        return lost
+
+    def _finish(self, run: Run, collected: bool = False) -> Launch:
+        """Wait for the end of a run, fetch its files and write its measurement down.
+
+        Args:
+            run: The started run.
+            collected: Whether it was started before this process, and may have ended long ago.
+
+        Returns:
+            The launch, as it is in the journal.
+        """
+        started = self.journal.started
+        if started is None:
+            raise StateError(f"run {run.id} is no launch of this study", "`orchestrator runs` lists it")
+        with progress.quiet():
+            for _ in control.watch(self.state_dir, self.cluster, run):
+                pass
+            directory, seen = self._fetch(run)
+        ended = seen.status.ended if collected and seen.status else time.time()
+        launch = measured(started, directory, max(0.0, ended - started.started))
+        if seen.state != "finished":
+            launch = launch.model_copy(update={**NOTHING, "problem": f"run {run.id} {self._why(seen)}"})
+        self.journal.end(launch)
+        return launch
+
+    def _fetch(self, run: Run) -> tuple[Path, RunState]:
+        """Fetch a run; return the directory of its files, and how it ended.
+
+        Checkpoints are removed on the cluster: those of many launches would fill its storage.
+        """
+        with control.head_session(self.state_dir, self.cluster) as head:
+            seen = control.get_state(self.state_dir, head, run)
+            fetched = store.collect(self.state_dir, head, run, checkpoints=False)
+            head.run(["rm", "-rf", f"{run.directory}/checkpoints"])
+        return self.journal.keep(fetched, run.id), seen
+
+    def _why(self, seen: RunState) -> str:
+        failure = seen.status.failure if seen.status else None
+        return f"failed: {control.describe(failure, self.cluster)}" if failure else f"was {seen.state}"
+
+    def _resize(self, nodes: int | None) -> None:
+        """Grow or shrink the cluster to the nodes of a cell, if it may."""
+        if nodes is None or not self.deploys or nodes == len(self.cluster.nodes):
+            return
+        deploy.deploy(self.config.model_copy(update={"nodes": nodes, "min_nodes": None}))
+        self.record, self.cluster = state.deployed(self.state_dir)
+
+    def _busy(self, nodes: list[str]) -> float:
+        """Return the share of CPU that programs use on the nodes of a launch before it starts: of the busiest one."""
+        if providers.of_one_machine(self.record):
+            return busy.here()
+
+        def ask(name: str) -> float:
+            with ssh.connect(self.state_dir, self.cluster, name) as session:
+                argv = ["sh", "-c", f"cat {busy.STAT}; sleep {busy.SECONDS}; echo; cat {busy.STAT}"]
+                return busy.share(*session.must("read its load", argv).split("\n\n", 1))
+
+        shares, _ = ssh.on_every_node(self.cluster, ask, nodes)
+        return max(shares.values(), default=0.0)
+
+
+def measured(started: Started, directory: Path, seconds: float) -> Launch:
+    """Return the launch with the measurement in the directory of its run's files.
+
+    Args:
+        started: The launch.
+        directory: Directory with results.json.
+        seconds: Wall time of the launch.
+
+    Returns:
+        The launch; with a problem if the run left no measurement.
+    """
+    step = None
+    with suppress(FileNotFoundError, Unreadable):
+        results = bounded.read_model(directory / RESULTS, Results)
+        step = step_seconds(results)
+    if step is None:
+        return started.launch(seconds=seconds, problem=f"run {started.run} left no {RESULTS} with more than one step")
+    return started.launch(seconds=seconds, step_seconds=step, images_per_second=results.effective_batch_size / step)
+
+
+def step_seconds(results: Results) -> float | None:
+    """Return the median seconds of a run's steps after the first; None if it had no such step."""
+    medians = [epoch.median_step_seconds for epoch in results.epochs if epoch.median_step_seconds]
+    if medians:
+        return median(medians)
+    rates = [epoch.images_per_second for epoch in results.epochs if epoch.images_per_second]
+    if rates:
+        return results.effective_batch_size / median(rates)
+    rest = results.unfinished
+    return sum(getattr(rest, f"{name}_seconds")[0] for name in StepTimes._fields) if rest else None

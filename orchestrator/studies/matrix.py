@@ -1,0 +1,83 @@
+"""Cells of a study's matrix, the base case of each, and their names."""
+
+import itertools
+from collections.abc import Sequence
+
+from orchestrator.errors import ConfigError
+from orchestrator.schema.studies import Cell, Option
+from orchestrator.studies.model import Study, agrees
+
+
+def cells(study: Study, slots: int) -> list[Cell]:
+    """Return the cells in the order of the file.
+
+    Args:
+        study: The study as it is measured.
+        slots: Ranks per node, for studies of nodes.
+
+    Returns:
+        Each cell once, without those that are excluded.
+
+    Raises:
+        ConfigError: Every cell is excluded.
+    """
+    sizes = study.nodes or study.ranks or []
+    found = [
+        Cell(
+            engine=engine,
+            model=model,
+            dataset=dataset,
+            batch=batch,
+            nodes=size if study.nodes else None,
+            ranks=size * slots if study.nodes else size,
+            options=dict(zip(study.options, chosen, strict=True)),
+        )
+        for model, dataset in itertools.product(study.models, study.datasets)
+        for batch in study.batch or (None,)
+        for engine, size in itertools.product(study.engines, sizes)
+        for chosen in itertools.product(*study.options.values())
+    ]
+    kept = {cell.key: cell for cell in found if not any(agrees(cell, part) for part in study.exclude)}
+    if not kept:
+        raise ConfigError([f"study {study.name}: exclude: no cell is left"], "remove an exclusion")
+    return list(kept.values())
+
+
+def base_part(study: Study) -> dict[str, Option]:
+    """Return what base cases have: ``base`` of the study, else the smallest number of ranks or nodes."""
+    if study.base:
+        return study.base
+    return {"nodes": min(study.nodes)} if study.nodes else {"ranks": min(study.ranks or [1])}
+
+
+def base_of(study: Study, cell: Cell, every: Sequence[Cell]) -> Cell | None:
+    """Return the base case of ``cell``: the cell that differs from it only in what base cases have.
+
+    Args:
+        study: The study as it is measured.
+        cell: A cell.
+        every: All cells.
+
+    Returns:
+        The base case, the cell itself if it is one, and None if the matrix has none for it.
+    """
+    part = base_part(study)
+    return next((one for one in every if agrees(one, part) and _rest(one, part) == _rest(cell, part)), None)
+
+
+def _rest(cell: Cell, part: dict[str, Option]) -> dict[str, object]:
+    """Return the values of a cell that are not in ``part``; nodes and ranks go together."""
+    without = {*part, *({"nodes", "ranks"} if {"nodes", "ranks"} & part.keys() else ())}
+    values = {**cell.options, **cell.model_dump(exclude={"options"})}
+    return {key: value for key, value in values.items() if key not in without}
+
+
+def title(cell: Cell) -> str:
+    """Return the cell in words: "ours: resnet50 on mnist, batch 32, 2 ranks, precision float32"."""
+    size = _counted(cell.nodes, "node") if cell.nodes else _counted(cell.ranks, "rank")
+    parts = [f"{cell.model} on {cell.dataset}", *([f"batch {cell.batch}"] if cell.batch else []), size]
+    return f"{cell.engine}: " + ", ".join(parts + [f"{key} {value}" for key, value in cell.options.items()])
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

@@ -1,0 +1,197 @@
+"""What each cell of a study measured: medians, ratios and their intervals, beside what was published. Pure."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+from orchestrator.bottleneck import split
+from orchestrator.schema import Results, StepTimes
+from orchestrator.schema.accuracy import time_to_accuracy
+from orchestrator.schema.studies import Cell, Launch
+from orchestrator.studies import schedule, statistics
+from orchestrator.studies.report.load import StudyFiles
+from orchestrator.studies.statistics import Estimate
+
+Rounds = dict[int, float]
+ACROSS = ("ranks", "nodes")  # keys in which a cell differs from its base case
+
+
+class Group(NamedTuple):
+    """What the cells of one drawing have in common."""
+
+    model: str
+    dataset: str
+    batch: int | None
+
+    def __str__(self) -> str:
+        return f"{self.model} on {self.dataset}" + (f", batch {self.batch}" if self.batch else "")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A cell with everything that was measured of it.
+
+    Attributes:
+        cell: The cell.
+        series: Name of the curve it belongs to: engine, and the options in which cells of the study differ.
+        launches: Its launches, failed ones too, without the second one of an A/A pair.
+        again: Launches of the second one of the A/A pair.
+        results: Results of the launches that have any.
+        images: Images per second.
+        speed_up: In single ranks, by rounds, against ``base``.
+        efficiency: Speed-up / ranks.
+        ratio: Images per second against those of the cell that has the study's base, by rounds.
+        base: Cell of the same series with the fewest ranks.
+        is_base: Whether the cell is a base of ratios.
+        top1: Test accuracy after the last epoch, 0 to 1.
+        parts: Seconds of a step by activity, mean over ranks and median over launches.
+        to_accuracy: Seconds of training and evaluation until the study's accuracy; None if no launch reached it.
+        seconds: Seconds of training of an epoch.
+    """
+
+    cell: Cell
+    series: str
+    launches: list[Launch]
+    again: list[Launch]
+    results: list[Results]
+    images: Estimate | None
+    speed_up: Estimate | None
+    efficiency: Estimate | None
+    ratio: Estimate | None
+    base: Cell
+    is_base: bool
+    top1: Estimate | None
+    parts: StepTimes | None
+    to_accuracy: Estimate | None
+    seconds: Estimate | None
+
+    @property
+    def group(self) -> Group:
+        """Return what the drawing of this cell is of."""
+        return Group(self.cell.model, self.cell.dataset, self.cell.batch)
+
+    @property
+    def busy(self) -> float:
+        """Return the largest share of the machine that other programs used before a launch."""
+        return max((launch.busy for launch in self.launches), default=0.0)
+
+
+def summarise(study: StudyFiles) -> list[Summary]:
+    """Return a summary of each cell, by group, series and ranks."""
+    matrix = _Matrix(study)
+    summaries = [matrix.summary(key) for key in matrix.cells]
+    groups = list(dict.fromkeys(one.group for one in summaries))
+    series = list(dict.fromkeys(one.series for one in summaries))
+    return sorted(summaries, key=lambda one: (groups.index(one.group), series.index(one.series), one.cell.ranks))
+
+
+def by_round(launches: Iterable[Launch]) -> Rounds:
+    """Return images per second by round; the last launch of a round counts, for it repeats a disturbed one."""
+    return {one.round: one.images_per_second for one in schedule.chosen(launches) if one.images_per_second}
+
+
+def namer(cells: Iterable[Cell]) -> Callable[[Cell], str]:
+    """Return a function that names a cell's series by its engine and the options in which the cells differ."""
+    known = list(cells)
+    options = sorted({option for cell in known for option in cell.options})
+    differing = [option for option in options if len({str(cell.options.get(option)) for cell in known}) > 1]
+    places = {cell.ranks / cell.nodes for cell in known if cell.nodes}
+
+    def name(cell: Cell) -> str:
+        words = [f"{option} {cell.options[option]}" for option in differing if option in cell.options]
+        placed = [f"{cell.ranks / cell.nodes:g} per node"] if cell.nodes and len(places) > 1 else []
+        return ", ".join([cell.engine, *words, *placed])
+
+    return name
+
+
+def aa(summary: Summary) -> Estimate | None:
+    """Return the ratio of the two equal cells of the A/A pair, None if the cell has no pair."""
+    return statistics.ratio(by_round(summary.again), by_round(summary.launches))
+
+
+def base_part(study: StudyFiles) -> dict[str, Any]:
+    """Return what the cells have that others are compared with: the study's base, else its first engine."""
+    named = {key: value for key, value in study.about.base.items() if key not in ACROSS}
+    return named or ({"engine": study.launches[0].cell.engine} if study.launches else {})
+
+
+def base_name(study: StudyFiles) -> str:
+    """Return the base of the ratios in words."""
+    values = base_part(study).items()
+    return ", ".join(str(value) if key == "engine" else f"{key} {value}" for key, value in values)
+
+
+class _Matrix:
+    """All cells of a study by key, to compare each with its base cases."""
+
+    def __init__(self, study: StudyFiles) -> None:
+        self.study = study
+        self.cells = {launch.key: launch.cell for launch in study.launches}
+        self.launches: dict[str, list[Launch]] = {key: [] for key in self.cells}
+        for launch in study.launches:
+            self.launches[launch.key].append(launch)
+        self.rounds = {key: by_round(one for one in self.launches[key] if not one.again) for key in self.cells}
+        self.name = namer(self.cells.values())
+        base = base_part(study)
+        self.changed = tuple(base)
+        self.of_base = {
+            _identity(cell, *base): key
+            for key, cell in self.cells.items()
+            if all(_values(cell).get(name) == value for name, value in base.items())
+        }
+        self.fewest: dict[tuple[str, str], str] = {}
+        for key in sorted(self.cells, key=lambda key: self.cells[key].ranks):
+            self.fewest.setdefault(self.curve(key), key)
+
+    def curve(self, key: str) -> tuple[str, str]:
+        """Return what only the cells of one curve over ranks have in common."""
+        cell = self.cells[key]
+        return _identity(cell, *ACROSS), self.name(cell)
+
+    def summary(self, key: str) -> Summary:
+        """Return the summary of a cell."""
+        cell, mine, rounds = self.cells[key], self.launches[key], self.rounds[key]
+        target = self.study.about.target_top1
+        launches = [launch for launch in mine if not launch.again]
+        results = self.study.results_of(launches)
+        base_key, other = self.fewest[self.curve(key)], self.of_base.get(_identity(cell, *self.changed), key)
+        base, base_rounds = self.cells[base_key], self.rounds[base_key] if base_key != key else {}
+        return Summary(
+            cell=cell,
+            series=self.name(cell),
+            launches=launches,
+            again=[launch for launch in mine if launch.again],
+            results=results,
+            images=statistics.median(list(rounds.values())),
+            speed_up=statistics.speed_up(rounds, base_rounds, base.ranks),
+            efficiency=statistics.efficiency(rounds, base_rounds, cell.ranks, base.ranks),
+            ratio=statistics.ratio(rounds, self.rounds[other]) if other != key else None,
+            base=base,
+            is_base=other == key and key in self.of_base.values(),
+            top1=_estimate(results, lambda one: one.epochs[-1].test.top1 if one.epochs else None),
+            parts=_parts(results),
+            to_accuracy=_estimate(results, lambda one: time_to_accuracy(one, target) if target else None),
+            seconds=_estimate(results, lambda one: median(e.seconds for e in one.epochs) if one.epochs else None),
+        )
+
+
+def _identity(cell: Cell, *without: str) -> str:
+    """Return a text that is the same for cells that differ in nothing but ``without``."""
+    return json.dumps({key: value for key, value in _values(cell).items() if key not in without}, sort_keys=True)
+
+
+def _values(cell: Cell) -> dict[str, Any]:
+    return {**cell.options, **cell.model_dump(exclude={"options"})}
+
+
+def _estimate(results: Iterable[Results], value: Callable[[Results], float | None]) -> Estimate | None:
+    return statistics.median([number for one in results if (number := value(one)) is not None])
+
+
+def _parts(results: Iterable[Results]) -> StepTimes | None:
+    splits = [ranks for one in results if any(map(sum, ranks := split(one)))]
+    means = [[fmean(part) for part in zip(*ranks, strict=True)] for ranks in splits]
+    return StepTimes(*(median(part) for part in zip(*means, strict=True))) if means else None

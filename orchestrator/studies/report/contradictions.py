@@ -1,0 +1,190 @@
+"""Numbers of a published table that contradict each other, found by arithmetic on what was printed. Pure.
+
+===============  ===============================================================================================
+what             rule
+===============  ===============================================================================================
+seconds          seconds x images/s = samples
+speed-up         printed speed-up = quotient of the seconds, or of the images/s
+efficiency       printed efficiency = speed-up / ranks, whether the speed-up is printed or follows
+reading          both readings of an ambiguous text ("4s 9ms") give the same speed-up
+unit             an accuracy is at most 1: larger ones are percent
+twice            a number that is printed twice is the same both times
+===============  ===============================================================================================
+
+Two numbers contradict each other if no numbers that would be printed so agree (:class:`.printed.Range`).
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+from statistics import median
+from typing import Literal, NamedTuple
+
+from orchestrator.schema.studies import Published
+from orchestrator.studies.report import printed
+from orchestrator.studies.report.printed import Place, Precision, Range
+
+Kind = Literal["seconds", "speed-up", "efficiency", "reading", "unit", "twice"]
+ENOUGH = 3  # pairs of seconds and images/s that tell how many samples a table means
+
+
+class Contradiction(NamedTuple):
+    """Published numbers of one cell that cannot all be true, and a sentence that says why."""
+
+    kind: Kind
+    cell: dict[str, str | int | float | bool]
+    column: str
+    source: str
+    message: str
+
+
+class Table(NamedTuple):
+    """All published numbers with their precision; ``samples`` is the number of training samples, if known."""
+
+    numbers: Sequence[Published]
+    precision: Precision
+    samples: float | None
+
+
+def find(numbers: Sequence[Published], samples: int | None = None) -> list[Contradiction]:
+    """Return what contradicts itself.
+
+    Args:
+        numbers: Published numbers; accuracies from 0 to 1.
+        samples: Training samples behind one time; None derives it from the table, whose cells mostly agree.
+
+    Returns:
+        Contradictions in the order of the rules and of the numbers.
+    """
+    table = Table(numbers, Precision(numbers), samples or _samples(numbers))
+    return [found for rule in (_seconds, _speed_up, _efficiency, _reading, _unit, _twice) for found in rule(table)]
+
+
+def _samples(numbers: Sequence[Published]) -> float | None:
+    """Return the samples that the table's own pairs of seconds and images/s mostly agree on, to three digits."""
+    products = [seconds.value * speed.value for seconds, speed in _pairs(numbers, "seconds", "images_per_second")]
+    if len(products) < ENOUGH:
+        return None
+    return float(f"{median(products):.3g}")
+
+
+def _seconds(table: Table) -> Iterator[Contradiction]:
+    for seconds, speed in _pairs(table.numbers, "seconds", "images_per_second"):
+        if table.samples is None:
+            return
+        samples = Range(table.samples, table.samples)
+        if not samples.over(table.precision.range(seconds)).meets(table.precision.range(speed)):
+            yield _contradiction(
+                "seconds",
+                speed,
+                f"prints {_words(speed)} and {_words(seconds)}, but {table.samples:,.0f} samples in that time are "
+                f"{table.samples / seconds.value:,.0f} images/s",
+            )
+
+
+def _speed_up(table: Table) -> Iterator[Contradiction]:
+    for number in _of(table.numbers, "speed_up"):
+        for metric, derived, value in _derived_speed_ups(table, number):
+            if not derived.meets(table.precision.range(number)):
+                yield _contradiction(
+                    "speed-up", number, f"prints a speed-up of {_words(number)}, but by its {metric} it is {value:.3g}"
+                )
+
+
+def _efficiency(table: Table) -> Iterator[Contradiction]:
+    for number in _of(table.numbers, "efficiency"):
+        ranks = printed.ranks(number)
+        speed_ups = [
+            ("printed speed-up", table.precision.range(other), other.value)
+            for other in _of(table.numbers, "speed_up")
+            if printed.place(other) == printed.place(number)
+        ]
+        for metric, derived, value in [*speed_ups, *_derived_speed_ups(table, number)]:
+            per_rank = Range(derived.low / ranks, derived.high / ranks)
+            if not per_rank.meets(table.precision.range(number)):
+                yield _contradiction(
+                    "efficiency",
+                    number,
+                    f"prints an efficiency of {_words(number)}, but by its {metric} it is {value / ranks:.3g}",
+                )
+
+
+def _reading(table: Table) -> Iterator[Contradiction]:
+    """Compare the speed-up of whole seconds with that of the values, which may be steps x milliseconds."""
+    for number in _of(table.numbers, "seconds"):
+        base = printed.base_of(number, table.numbers)
+        if base is None:
+            continue
+        whole, base_whole = printed.whole_seconds(number), printed.whole_seconds(base)
+        if not whole or not base_whole:
+            continue
+        coarse, fine = base_whole / whole, table.precision.range(base).over(table.precision.range(number))
+        if not fine.low <= coarse <= fine.high:
+            yield _contradiction(
+                "reading",
+                number,
+                f'prints "{number.text}" where {printed.name(base)} has "{base.text}": whole seconds give a speed-up '
+                f"of {coarse:.3g}, steps x milliseconds give {base.value / number.value:.3g}",
+            )
+
+
+def _unit(table: Table) -> Iterator[Contradiction]:
+    for number in _of(table.numbers, "top1"):
+        if number.value > 1:
+            yield _contradiction(
+                "unit", number, f"has an accuracy of {number.value:g}, which is percent: {number.value / 100:g}"
+            )
+
+
+def _twice(table: Table) -> Iterator[Contradiction]:
+    for first, second in combinations(table.numbers, 2):
+        same = (first.metric, printed.place(first)) == (second.metric, printed.place(second))
+        if same and not table.precision.range(first).meets(table.precision.range(second)):
+            yield _contradiction(
+                "twice", second, f"prints {_words(second)}, but {_words(first)} stands in {first.source}"
+            )
+
+
+def _derived_speed_ups(table: Table, number: Published) -> Iterator[tuple[str, Range, float]]:
+    """Yield the speed-up of a number's cell over one rank by each metric that has it, with what it can be."""
+    for other in table.numbers:
+        if other.metric not in ("seconds", "images_per_second") or printed.place(other) != printed.place(number):
+            continue
+        base = printed.base_of(other, table.numbers)
+        if base is None or printed.ranks(base) > 1:
+            continue
+        top, bottom = (base, other) if other.metric == "seconds" else (other, base)
+        derived = table.precision.range(top).over(table.precision.range(bottom))
+        yield other.metric.replace("_per_second", "/s"), derived, top.value / bottom.value
+
+
+def _pairs(numbers: Sequence[Published], one: str, other: str) -> list[tuple[Published, Published]]:
+    """Return the numbers of two metrics that stand in the same cell and column, both positive."""
+    places: dict[Place, dict[str, Published]] = defaultdict(dict)
+    for number in numbers:
+        if number.value > 0 and math.isfinite(number.value):
+            places[printed.place(number)].setdefault(number.metric, number)
+    return [(by[one], by[other]) for by in places.values() if one in by and other in by]
+
+
+def _of(numbers: Sequence[Published], metric: str) -> list[Published]:
+    return [number for number in numbers if number.metric == metric]
+
+
+def _contradiction(kind: Kind, number: Published, clause: str) -> Contradiction:
+    message = f"{printed.name(number)} {clause}"
+    return Contradiction(kind, dict(number.cell), number.column, number.source, message)
+
+
+UNITS: Mapping[str, Callable[[float], str]] = {
+    "seconds": lambda value: f"{value:g} s",
+    "images_per_second": lambda value: f"{value:,.10g} images/s",
+    "top1": lambda value: f"{value:.2%}",
+    "efficiency": lambda value: f"{value:.4g}",
+    "speed_up": lambda value: f"{value:g}",
+}
+
+
+def _words(number: Published) -> str:
+    return UNITS[number.metric](number.value)

@@ -1,0 +1,165 @@
+"""Drawings of a study: what each shows, chosen from its cells."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from orchestrator.plot import charts, inline
+from orchestrator.plot.charts import Bar, Curve, Point
+from orchestrator.studies import statistics
+from orchestrator.studies.report import cells, words
+from orchestrator.studies.report.cells import Group, Summary
+from orchestrator.studies.statistics import Estimate
+
+if TYPE_CHECKING:
+    from orchestrator.plot.charts import Chart
+
+MOST_BARS = 40
+
+
+class Drawing(NamedTuple):
+    """A drawing of a page with its caption and legend; ``svg`` and ``legend`` are HTML, the others text."""
+
+    title: str
+    caption: str
+    svg: str
+    legend: str
+
+
+class _Sheet:
+    """Drawings of one group of cells, which share colours and legend."""
+
+    def __init__(self, number: int, group: Group, summaries: Sequence[Summary], base: str) -> None:
+        self.number, self.group, self.summaries, self.base = number, group, summaries, base
+        names = dict.fromkeys(one.series for one in summaries)
+        self.numbers = {words.plain(name): index for index, name in enumerate(names)}
+        self.ticks = sorted({one.cell.ranks for one in summaries})
+        self.wide = len(self.ticks) > 1 and self.ticks[-1] / self.ticks[0] > charts.MANY_TIMES
+
+    def drawings(self) -> Iterator[Drawing]:
+        """Yield the drawings that have something to show."""
+        if len(self.ticks) > 1:
+            yield self._speed()
+            yield self._efficiency()
+        if any(one.ratio for one in self.summaries) or any(one.again for one in self.summaries):
+            yield self._ratios()
+        if any(one.parts for one in self.summaries):
+            yield self._parts()
+        if any(len(results.epochs) > 1 for one in self.summaries for results in one.results):
+            yield self._accuracy("epochs", "epoch", lambda _, epochs: list(range(1, len(epochs) + 1)))
+            yield self._accuracy("time", "seconds of training and evaluation", lambda times, _: times)
+
+    def _speed(self) -> Drawing:
+        drawn = [
+            Curve(number, _over_ranks(members, lambda one: one.images), _ideal(members))
+            for number, members in self._series()
+        ]
+        figure = charts.curves(drawn, "ranks", "images/s", self.ticks, self.wide)
+        if not self.wide:
+            charts.from_zero(figure)
+        caption = "Bands are 95 % intervals of the median. Dashed: the base case times the number of ranks, the ideal."
+        return self._drawing("speed", "Images per second over ranks", caption, figure)
+
+    def _efficiency(self) -> Drawing:
+        drawn = [
+            Curve(number, _over_ranks(members, lambda one: one.efficiency and one.efficiency.scaled(100)))
+            for number, members in self._series()
+        ]
+        figure = charts.curves(drawn, "ranks", "efficiency, %", self.ticks)
+        charts.ideal_at(figure, 100.0)
+        caption = "Speed-up / ranks, of the same rounds, with 95 % intervals. Dashed: 100 %, the ideal."
+        return self._drawing("efficiency", "Efficiency over ranks", caption, figure)
+
+    def _ratios(self) -> Drawing:
+        bars = []
+        for one in self.summaries:
+            label = f"{one.series}, {one.cell.ranks}"
+            if one.ratio:
+                bars.append(Bar(words.plain(label), self._number(one), _ends(one.ratio)))
+            if pair := cells.aa(one):
+                bars.append(Bar(words.plain(f"A/A: {label}"), self._number(one), _ends(pair)))
+        figure = charts.intervals(bars[:MOST_BARS], f"ratio of images/s to {self.base}")
+        caption = "Engine and ranks. Median of the ratios of the same rounds, with 95 % intervals; 1 is as fast as "
+        caption += f"{self.base}. A/A: the same cell measured twice, which should hold 1."
+        return self._drawing("ratios", "Engines side by side", caption, figure, legend="")
+
+    def _parts(self) -> Drawing:
+        known = [one for one in self.summaries if one.parts][:MOST_BARS]
+        bars = [
+            Bar(words.plain(f"{one.series}, {one.cell.ranks}"), 0, [part * 1e3 for part in one.parts or ()])
+            for one in known
+        ]
+        caption = "Engine and ranks. Mean over ranks, median over launches. Communication includes waiting for others."
+        return self._drawing("parts", "Time of a step", caption, charts.parts(bars, "ms per step"),
+                             inline.legend_of_parts())  # fmt: skip
+
+    def _accuracy(self, name: str, x: str, xs: Callable[[list[float], list[float]], Sequence[float]]) -> Drawing:
+        """Draw the cell with the most ranks of each series, whose curves are not comparable at fewer."""
+        drawn = []
+        for number, members in self._series():
+            times, scores = _learned(members[-1])
+            points = [Point(x, *_ends(score.scaled(100))) for x, score in zip(xs(times, times), scores, strict=True)]
+            drawn.append(Curve(number, points))
+        figure = charts.curves(drawn, x, "top-1 of the test, %")
+        most = ", ".join(sorted({str(members[-1].cell.ranks) for _, members in self._series()}))
+        caption = f"Cells with the most ranks ({most}). Median over launches, with 95 % intervals."
+        return self._drawing(f"accuracy-{name}", f"Accuracy over {name}", caption, figure)
+
+    def _series(self) -> list[tuple[int, list[Summary]]]:
+        return [
+            (number, [one for one in self.summaries if words.plain(one.series) == name])
+            for name, number in self.numbers.items()
+        ]
+
+    def _number(self, one: Summary) -> int:
+        return self.numbers[words.plain(one.series)]
+
+    def _drawing(self, name: str, title: str, caption: str, figure: "Chart", legend: str | None = None) -> Drawing:
+        svg = inline.svg(figure, f"g{self.number}-{name}", f"{title}: {words.plain(self.group)}", caption)
+        return Drawing(title, caption, svg, inline.legend(self.numbers) if legend is None else legend)
+
+
+def draw(groups: dict[Group, list[Summary]], base: str) -> dict[Group, list[Drawing]]:
+    """Return the drawings of each group of cells.
+
+    Args:
+        groups: Cells by what their drawings have in common.
+        base: Name of what ratios are to.
+
+    Returns:
+        Drawings in the order in which a page shows them.
+    """
+    with inline.drawing():
+        return {
+            group: list(_Sheet(number, group, members, base).drawings())
+            for number, (group, members) in enumerate(groups.items(), 1)
+        }
+
+
+def _over_ranks(members: Sequence[Summary], value: Callable[[Summary], Estimate | None]) -> list[Point]:
+    known = [(one.cell.ranks, estimate) for one in members if (estimate := value(one))]
+    return [Point(ranks, *_ends(estimate)) for ranks, estimate in known]
+
+
+def _ideal(members: Sequence[Summary]) -> Callable[[float], float] | None:
+    """Return the speed of the base case times ranks."""
+    base = next((one for one in members if one.cell == one.base), None)
+    if base is None or base.images is None:
+        return None
+    each = base.images.value / base.cell.ranks
+    return lambda ranks: each * ranks
+
+
+def _ends(estimate: Estimate) -> tuple[float, float, float]:
+    low, high = estimate.interval or (estimate.value, estimate.value)
+    return estimate.value, low, high
+
+
+def _learned(summary: Summary) -> tuple[list[float], list[Estimate]]:
+    """Return the median time and the test accuracy at the end of each epoch that every launch has."""
+    epochs = [results.epochs for results in summary.results if results.epochs]
+    count = min(map(len, epochs), default=0)
+    times = [list(accumulate(epoch.seconds + epoch.test_seconds for epoch in one)) for one in epochs]
+    scores = (statistics.median([one[number].test.top1 for one in epochs]) for number in range(count))
+    return [median(one[number] for one in times) for number in range(count)], [one for one in scores if one]

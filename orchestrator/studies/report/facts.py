@@ -1,0 +1,134 @@
+"""What a reader must know beside the numbers: scaling, threads, machine, versions, and what was shrunk. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from statistics import median
+
+from orchestrator.schema.studies import Launch
+from orchestrator.studies import statistics
+from orchestrator.studies.report import cells, words
+from orchestrator.studies.report.cells import Summary
+from orchestrator.studies.report.load import StudyFiles
+
+DISTURBED = 0.1  # share of the machine that other programs used
+
+
+def facts(study: StudyFiles, summaries: Sequence[Summary]) -> dict[str, str]:
+    """Return the facts of a study by name."""
+    results = study.results.values()
+    configs = [one.config for one in results]
+    return {
+        name: text
+        for name, text in {
+            "measured": _dates(study.launches),
+            "launches": _launches(study.launches),
+            "ratios are to": cells.base_name(study) if any(one.ratio for one in summaries) else "",
+            "scaling": scaling(summaries),
+            "shrunk": shrunk(study),
+            "threads per rank": _distinct(config.threads for config in configs),
+            "precision": _distinct(config.precision for config in configs),
+            "image size": _distinct(config.image_size for config in configs),
+            "seed": _distinct(config.seed for config in configs),
+            "other programs": _busy(study.launches),
+            **{name: words.plain(text) for name, text in study.machine.items()},
+            "versions": versions(summaries),
+        }.items()
+        if text
+    }
+
+
+def shrunk(study: StudyFiles) -> str:
+    """Return what was made smaller than in the study."""
+    keys = study.about.shrunk_keys
+    return words.plain(", ".join(f"{key} {value}" for key, value in keys.items())) or "nothing"
+
+
+def scaling(summaries: Iterable[Summary]) -> str:
+    """Return whether ranks add work (weak scaling) or share it (strong scaling)."""
+    batches: dict[tuple[object, str], dict[int, int]] = {}
+    for one in summaries:
+        if one.results:
+            batches.setdefault((one.group, one.series), {})[one.cell.ranks] = one.results[0].effective_batch_size
+    kinds = {kind for sizes in batches.values() if (kind := _kind(sizes))}
+    return ", ".join(sorted(kinds))
+
+
+def _kind(sizes: Mapping[int, int]) -> str:
+    """Return the kind of scaling from the effective batch size by number of ranks."""
+    if len(sizes) < 2:
+        return ""
+    if len(set(sizes.values())) == 1:
+        return "strong: the batch of all ranks together is the same"
+    if len({size / ranks for ranks, size in sizes.items()}) == 1:
+        return "weak: each rank has the same batch, so more ranks mean a larger one together"
+    return "mixed: neither the batch of a rank nor that of all ranks is the same"
+
+
+def aa_sentence(summaries: Iterable[Summary]) -> str:
+    """Return whether the A/A pair, two equal cells that were measured as if they differed, gave the ratio 1."""
+    sentences = [_aa(one) for one in summaries if one.again]
+    return " ".join(sentences) or "No cell was measured twice (A/A): nothing shows that equal cells give equal numbers."
+
+
+def aa_holds(summary: Summary) -> bool | None:
+    """Return whether the interval of the A/A pair holds 1; None if it has no interval."""
+    return statistics.holds(cells.aa(summary))
+
+
+def _aa(summary: Summary) -> str:
+    pair, name = cells.aa(summary), cell_name(summary)
+    if pair is None or pair.interval is None:
+        return f"The A/A pair ({name}) has too few rounds for an interval: {pair.n if pair else 0}, at least 6 needed."
+    ratio = f"{words.factor(pair.value)}, 95 % interval {words.factor(pair.interval.low)} to "
+    ratio += f"{words.factor(pair.interval.high)}, {pair.n} rounds"
+    if statistics.holds(pair):
+        return f"The same cell measured as two ({name}) has the ratio {ratio}: it holds 1, as it should."
+    return (
+        f"The same cell measured as two ({name}) has the ratio {ratio}: it does NOT hold 1. Differences of this size "
+        "between other cells may come from the machine; measure again."
+    )
+
+
+def cell_name(summary: Summary) -> str:
+    """Return the cell in words."""
+    ranks = summary.cell.ranks
+    return words.plain(f"{summary.group}, {summary.series}, {ranks} rank{'s' * (ranks > 1)}")
+
+
+def versions(summaries: Iterable[Summary]) -> str:
+    """Return the versions of all results; those that differ between engines with all their values."""
+    known: dict[str, dict[str, None]] = {}
+    for one in summaries:
+        for results in one.results:
+            for name, version in results.versions.items():
+                known.setdefault(name, {})[version] = None
+    return words.plain(", ".join(f"{name} {' or '.join(values)}" for name, values in known.items()))
+
+
+def _dates(launches: Sequence[Launch]) -> str:
+    if not launches:
+        return ""
+    times = sorted(launch.started for launch in launches)
+    first, last = (datetime.fromtimestamp(time, timezone.utc) for time in (times[0], times[-1]))
+    return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
+
+
+def _launches(launches: Sequence[Launch]) -> str:
+    failed = sum(launch.problem is not None for launch in launches)
+    rounds = len({launch.round for launch in launches})
+    return f"{len(launches)} in {rounds} rounds" + (f", {failed} without a measurement" if failed else "")
+
+
+def _busy(launches: Sequence[Launch]) -> str:
+    if not launches:
+        return ""
+    shares = [launch.busy for launch in launches]
+    disturbed = sum(share > DISTURBED for share in shares)
+    return (
+        f"used {words.percent(median(shares))} % of the CPU time just before a launch (median), at most "
+        f"{words.percent(max(shares))} %; more than {words.percent(DISTURBED)} % before {disturbed} of them"
+    )
+
+
+def _distinct(values: Iterable[object]) -> str:
+    return words.plain(", ".join(sorted({str(value) for value in values})))

@@ -1,0 +1,136 @@
+"""Read a study's directory as :mod:`orchestrator.schema.studies` describes it; what is missing or damaged is named."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from orchestrator import recipes
+from orchestrator.config import documents
+from orchestrator.errors import StateError
+from orchestrator.schema import Results, bounded
+from orchestrator.schema.file import File
+from orchestrator.schema.studies import Launch, Published
+from orchestrator.studies import machine
+from orchestrator.studies.journal import LAUNCHES, MOST_BYTES, RUNS, STUDY
+
+RESULTS = "results.json"
+
+
+class About(File):
+    """Keys of study.yaml that a report shows or needs; the rest is the runner's."""
+
+    name: str = ""
+    description: str = ""
+    base: dict[str, Any] = Field({})
+    shrink: dict[str, Any] = Field({})
+    shrunk: bool = False
+    samples: int | None = None
+    until: dict[str, Any] = Field({})
+    published: list[Published] = Field([])
+
+    @property
+    def target_top1(self) -> float | None:
+        """Return the accuracy whose time is compared, None if the study has none."""
+        until = (self.shrunk and self.shrink.get("until")) or self.until
+        top1 = until.get("top1") if isinstance(until, dict) else None
+        return top1 if isinstance(top1, float) else None
+
+    @property
+    def shrunk_keys(self) -> dict[str, Any]:
+        """Return what was made smaller than in the study, by key; empty if nothing was."""
+        return {key: value for key, value in _flat(self.shrink) if self.shrunk}
+
+    @property
+    def replaced_datasets(self) -> dict[str, str]:
+        """Return the data sets that were replaced to make the study smaller, and by which."""
+        known = self.shrink.get("datasets") if self.shrunk else None
+        return {str(key): str(value) for key, value in known.items()} if isinstance(known, dict) else {}
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values that are set, by their whole key."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            yield f"{prefix}{key}", value
+
+
+@dataclass(frozen=True)
+class StudyFiles:
+    """Content of a study's directory.
+
+    ``machine`` are facts of the machines by name. ``notes`` name files that could not be read; the report shows them.
+    """
+
+    about: About
+    launches: list[Launch]
+    results: Mapping[str, Results] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    machine: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def samples(self) -> int | None:
+        """Return the training samples of one published time: the study's, else of its only size of data set."""
+        counts = {recipes.datasets().get(launch.cell.dataset, {}).get("train") for launch in self.launches}
+        return self.about.samples or (counts.pop() if len(counts) == 1 else None)
+
+    def results_of(self, launches: Iterable[Launch]) -> list[Results]:
+        """Return the results of the launches that gave a measurement."""
+        return [self.results[one.run] for one in launches if one.run and one.run in self.results and not one.problem]
+
+
+def read(directory: Path) -> StudyFiles:
+    """Return the content of a study's directory.
+
+    Raises:
+        StateError: It holds no study, or its files cannot be used.
+    """
+    try:
+        about = About.model_validate(documents.read(directory / STUDY) or {})
+        launches, notes = _launches(directory / LAUNCHES)
+    except FileNotFoundError as error:
+        raise StateError(
+            f"{directory} holds no study: {Path(error.filename).name} is missing",
+            "name the directory that `orchestrator study` made: NAME-study",
+        ) from None
+    except ValidationError as error:
+        raise StateError(f"{directory / STUDY}: {bounded.problems(error)}", f"repair {STUDY}") from None
+    except bounded.Unreadable as error:
+        raise StateError(str(error), "repair the file, or restore it from a backup") from None
+    results, unread = _results(directory / RUNS, launches)
+    return StudyFiles(about, launches, results, [*notes, *unread], _machine(directory / machine.FILE))
+
+
+def _machine(path: Path) -> dict[str, str]:
+    """Return the facts of the machine, none if the study has not written any that can be read."""
+    try:
+        known = bounded.read_json(path)
+    except (FileNotFoundError, bounded.Unreadable):
+        return {}
+    return {name: str(value) for name, value in known.items()} if isinstance(known, dict) else {}
+
+
+def _launches(path: Path) -> tuple[list[Launch], list[str]]:
+    """Return the launches; a last line without an end was being written when the study was killed."""
+    text = bounded.read_text(path, MOST_BYTES)
+    *lines, rest = text.split("\n")
+    launches = [
+        bounded.load_model(line, Launch, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line
+    ]
+    return launches, [f"{path.name}: its last line is incomplete and not counted"] if rest else []
+
+
+def _results(runs: Path, launches: Iterable[Launch]) -> tuple[dict[str, Results], list[str]]:
+    results, notes = {}, []
+    for run in dict.fromkeys(launch.run for launch in launches if launch.run):
+        try:
+            results[run] = bounded.read_model(runs / run / RESULTS, Results)
+        except FileNotFoundError:
+            notes.append(f"{RUNS}/{run}/{RESULTS} is missing: accuracy and time split are those of the other launches")
+        except bounded.Unreadable as error:
+            notes.append(f"{RUNS}/{run}/{RESULTS}: {error.reason}")
+    return results, notes

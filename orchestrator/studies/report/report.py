@@ -1,0 +1,67 @@
+"""All that a report says, before it has a format."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.studies.report import cells, comparison, contradictions, facts, load, tables, words
+from orchestrator.studies.report.cells import Summary
+from orchestrator.studies.report.comparison import Comparison
+from orchestrator.studies.report.contradictions import Contradiction
+from orchestrator.studies.report.load import StudyFiles
+from orchestrator.studies.report.tables import Table
+
+
+@dataclass(frozen=True)
+class Report:
+    """A study with what follows from its files."""
+
+    study: StudyFiles
+    summaries: list[Summary]
+    comparisons: list[Comparison]
+    contradictions: list[Contradiction]
+
+    @property
+    def title(self) -> str:
+        """Return the name of the study."""
+        return words.plain(f"Study {self.study.about.name}")
+
+    @property
+    def description(self) -> str:
+        """Return what the study compares, in one line."""
+        return words.plain(self.study.about.description)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return the facts of the study by name."""
+        return facts.facts(self.study, self.summaries)
+
+    @property
+    def notes(self) -> list[str]:
+        """Return sentences that a reader must not miss: the A/A pair, contradictions, files that are missing."""
+        flags = [f"The published numbers contradict themselves: {one.message}." for one in self.contradictions]
+        return [words.plain(note) for note in (facts.aa_sentence(self.summaries), *flags, *self.study.notes)]
+
+    @property
+    def tables(self) -> list[Table]:
+        """Return the tables that have rows."""
+        base, target = cells.base_name(self.study), self.study.about.target_top1
+        found = [
+            table
+            for group, members in tables.groups(self.summaries).items()
+            for table in (tables.speed(group, members, base), tables.time(group, members, target))
+        ]
+        found += [tables.published(self.comparisons), tables.failures(self.study)]
+        return [table for table in found if table.rows]
+
+
+def build(directory: Path) -> Report:
+    """Return the report of the study in a directory.
+
+    Raises:
+        StateError: It holds no study, or its files cannot be used.
+    """
+    study = load.read(directory)
+    summaries = cells.summarise(study)
+    published = study.about.published
+    compared = comparison.compare(published, summaries, study.samples, study.about.replaced_datasets)
+    return Report(study, summaries, compared, contradictions.find(published, study.samples))

@@ -1,0 +1,84 @@
+"""CSV files of a study: one row per cell, and one row per launch. Pure."""
+
+import csv
+import io
+import shlex
+from collections.abc import Iterable, Sequence
+
+from orchestrator.schema.studies import Cell, Launch
+from orchestrator.studies.report import words
+from orchestrator.studies.report.cells import Summary
+from orchestrator.studies.statistics import Estimate
+
+CELL = ("key", "engine", "model", "dataset", "batch", "nodes", "ranks", "options")
+ESTIMATES = ("images", "speed_up", "efficiency", "ratio", "top1", "to_accuracy", "seconds")
+NAMES = {"images": "images_per_second", "ratio": "ratio_to_base_engine", "to_accuracy": "seconds_to_accuracy",
+         "seconds": "seconds_per_epoch"}  # fmt: skip
+PARTS = ("input_seconds", "compute_seconds", "communication_seconds")
+FORMULA = ("=", "+", "-", "@", "\t")  # how a spreadsheet recognises a formula
+
+
+def cells(summaries: Iterable[Summary]) -> str:
+    """Return a table with a row for each cell: every estimate as value, low and high end, and number of launches."""
+    columns = [f"{NAMES.get(name, name)}{end}" for name in ESTIMATES for end in ("", "_low", "_high", "_n")]
+    rows = [
+        [
+            *_cell(one.cell),
+            *(part for name in ESTIMATES for part in _estimate(getattr(one, name))),
+            *(one.parts or ("", "", "")),
+            one.busy,
+            one.results[0].config.threads if one.results else "",
+            one.results[0].config.precision if one.results else "",
+        ]
+        for one in summaries
+    ]
+    return _written([*CELL, *columns, *PARTS, "busy", "threads", "precision"], rows)
+
+
+def launches(measured: Iterable[Launch]) -> str:
+    """Return a table with a row for each launch, in the order of their ends."""
+    rows = [
+        [
+            *_cell(one.cell),
+            one.round,
+            int(one.again),
+            one.run or "",
+            one.started,
+            one.seconds,
+            "" if one.step_seconds is None else one.step_seconds,
+            "" if one.images_per_second is None else one.images_per_second,
+            one.busy,
+            shlex.join(one.command),
+            one.problem or "",
+        ]
+        for one in measured
+    ]
+    own = ("round", "again", "run", "started", "seconds", "step_seconds", "images_per_second", "busy", "command")
+    return _written([*CELL, *own, "problem"], rows)
+
+
+def _cell(cell: Cell) -> list[object]:
+    options = " ".join(f"{name}={value}" for name, value in cell.options.items())
+    return [cell.key, cell.engine, cell.model, cell.dataset, cell.batch or "", cell.nodes or "", cell.ranks, options]
+
+
+def _estimate(value: Estimate | None) -> list[object]:
+    if value is None:
+        return [""] * 3 + [0]
+    return [value.value, *(value.interval or ("", "")), value.n]
+
+
+def _written(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(headings)
+    table.writerows([_safe(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def _safe(value: object) -> object:
+    """Return text that no spreadsheet takes for a formula, and that is one line."""
+    if not isinstance(value, str):
+        return value
+    text = words.plain(value)
+    return f"'{text}" if text.startswith(FORMULA) else text

@@ -1,0 +1,56 @@
+"""Numbers and estimates as text, the same in every format. Pure."""
+
+from collections.abc import Callable
+
+from orchestrator import progress
+from orchestrator.studies.statistics import Estimate
+
+MISSING = "-"
+
+
+def number(value: float) -> str:
+    """Return four significant digits, or all digits before the point."""
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if abs(value) < 1e-4:
+        return f"{value:.3g}"
+    return f"{value:#.4g}".removesuffix(".")
+
+
+def exact(value: float) -> str:
+    """Return all digits of a number as it was printed."""
+    return f"{value:,.12g}"
+
+
+def factor(value: float) -> str:
+    """Return a ratio with three decimals below 10, else four significant digits."""
+    return f"{value:.3f}" if abs(value) < 10 else number(value)
+
+
+def percent(value: float) -> str:
+    """Return a share in percent, without the sign."""
+    return f"{value * 100:.1f}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Return seconds as milliseconds, without the unit."""
+    return number(seconds * 1e3)
+
+
+def estimate(value: Estimate | None, form: Callable[[float], str] = number) -> str:
+    """Return the value and its interval in brackets; the value alone if it has no interval."""
+    if value is None:
+        return MISSING
+    if value.interval is None:
+        return form(value.value)
+    return f"{form(value.value)} [{form(value.interval.low)}, {form(value.interval.high)}]"
+
+
+def maybe(value: float | None, form: Callable[[float], str] = number) -> str:
+    """Return a number that may be missing."""
+    return MISSING if value is None else form(value)
+
+
+def plain(text: object) -> str:
+    """Return one line without control characters: names come from files that others wrote."""
+    return " ".join(progress.plain(str(text)).split())

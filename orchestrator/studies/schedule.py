@@ -1,0 +1,145 @@
+"""Order of a study's launches: rounds, each other one reversed, until every interval is narrow enough.
+
+What is launched next follows from the launches so far alone, so that a killed study goes on where it was.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from orchestrator.schema.studies import Cell, Launch
+from orchestrator.studies import matrix, statistics
+from orchestrator.studies.model import Study
+
+TRIES = 2  # of a launch that fails
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A cell of every round; ``again`` is the second cell of the A/A pair."""
+
+    cell: Cell
+    again: bool = False
+
+    @property
+    def key(self) -> tuple[str, bool]:
+        return self.cell.key, self.again
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The next launch."""
+
+    contestant: Contestant
+    round: int
+
+
+class Schedule:
+    """Launches of a study. ``launches`` is the journal's list, to which ended launches are added."""
+
+    def __init__(self, study: Study, cells: Sequence[Cell], launches: Sequence[Launch]) -> None:
+        self.study, self.cells, self.launches = study, cells, launches
+        self.contestants = contestants(study, cells)
+        self._rounds: list[list[Contestant]] = []  # by round; fixed once the rounds before are complete
+
+    def next(self) -> Planned | None:
+        """Return the next launch; None if the study is complete."""
+        number = 0
+        while wanted := self._wanted(number):
+            missing = [c for c in wanted if not self._of(c, number)]
+            missing = missing or [c for c in wanted if self._again(c, number)]
+            if missing:
+                return Planned(missing[0], number)
+            number += 1
+        return None
+
+    def left(self) -> int:
+        """Return how many launches are left, if intervals are narrow as soon as they can be."""
+        done = len({(launch.key, launch.again, launch.round) for launch in self.launches})
+        least = sum(self.study.repetitions.at_least for c in self.contestants if c.cell.key not in self.given_up())
+        missing = [c for c in self._rounds[-1] if not self._of(c, len(self._rounds) - 1)] if self._rounds else []
+        return max(least - done, len(missing))
+
+    def given_up(self) -> dict[str, str]:
+        """Return the problems of cells that are not launched any more, by key."""
+        failed: dict[tuple[str, bool, int], list[Launch]] = {}
+        for launch in self.launches:
+            tries = failed.setdefault((launch.key, launch.again, launch.round), [])
+            tries[:] = [*tries, launch] if launch.problem else []
+        return {key: tries[-1].problem or "" for (key, *_), tries in failed.items() if len(tries) >= TRIES}
+
+    def _wanted(self, number: int) -> list[Contestant]:
+        """Return who is launched in a round, in order; nobody after the last round."""
+        while len(self._rounds) <= number:
+            lost = self.given_up()
+            active = [c for c in self._active(len(self._rounds)) if c.cell.key not in lost]
+            self._rounds.append(active[:: -1 if len(self._rounds) % 2 else 1])
+        lost = self.given_up()
+        return [c for c in self._rounds[number] if c.cell.key not in lost or self._of(c, number)]
+
+    def _active(self, number: int) -> list[Contestant]:
+        repetitions = self.study.repetitions
+        if number >= repetitions.at_most:
+            return []
+        if number < repetitions.at_least:
+            return self.contestants
+        wide = [c for c in self.contestants if not self._narrow(c, number)]
+        bases = [matrix.base_of(self.study, c.cell, self.cells) for c in wide]
+        needed = {c.key for c in wide} | {(base.key, False) for base in bases if base}
+        return [c for c in self.contestants if c.key in needed] if wide else []
+
+    def _narrow(self, contestant: Contestant, number: int) -> bool:
+        """Tell whether the ratio to the base case has a narrow interval before a round; base cases themselves have."""
+        base = contestant.cell if contestant.again else matrix.base_of(self.study, contestant.cell, self.cells)
+        width = self.study.repetitions.width
+        if width is None or base is None or (base.key, False) == contestant.key:
+            return True
+        before = [launch for launch in self.launches if launch.round < number]
+        estimate = ratio(before, contestant, Contestant(base))
+        return bool(estimate and estimate.width is not None and estimate.width <= width)
+
+    def _of(self, contestant: Contestant, number: int) -> list[Launch]:
+        return [x for x in self.launches if (x.key, x.again) == contestant.key and x.round == number]
+
+    def _again(self, contestant: Contestant, number: int) -> bool:
+        """Tell whether a launch failed or ran on a busy machine and has to be repeated."""
+        tries = self._of(contestant, number)
+        if tries[-1].problem:
+            return not all(launch.problem for launch in tries[-TRIES:]) or len(tries) < TRIES
+        measured = sum(not launch.problem for launch in tries)
+        return tries[-1].busy > self.study.busy_above and measured <= self.study.busy_repeats
+
+
+def contestants(study: Study, cells: Sequence[Cell]) -> list[Contestant]:
+    """Return the contestants of a round, by nodes so that a cluster changes rarely, with the A/A pair far apart."""
+    first = matrix.base_of(study, cells[0], cells) or cells[0]
+    everyone = [*map(Contestant, cells), Contestant(first, again=True)]
+    return sorted(everyone, key=lambda contestant: contestant.cell.nodes or 0)
+
+
+def chosen(launches: Iterable[Launch]) -> list[Launch]:
+    """Return the launch that counts of each contestant and round: of those that measured, the least ``busy`` one."""
+    best: dict[tuple[str, bool, int], Launch] = {}
+    for launch in launches:
+        at = (launch.key, launch.again, launch.round)
+        if launch.problem is None and (at not in best or launch.busy <= best[at].busy):
+            best[at] = launch
+    return list(best.values())
+
+
+def ratio(launches: Sequence[Launch], contestant: Contestant, base: Contestant) -> "statistics.Estimate | None":
+    """Return the ratio of images per second of two contestants, of the rounds that measured both.
+
+    Args:
+        launches: All launches.
+        contestant: Whose ratio it is.
+        base: To which.
+
+    Returns:
+        The estimate; None if no round measured both.
+    """
+    counted = chosen(launches)
+    mine, other = (
+        {x.round: x.images_per_second for x in counted if (x.key, x.again) == one.key and x.images_per_second}
+        for one in (contestant, base)
+    )
+    return statistics.ratio(mine, other)

@@ -1,0 +1,18 @@
+"""Draw the initial weights of a run: ``python -m orchestrator.trainer.engines.draw_weights RUN_DIRECTORY``."""
+
+import sys
+from pathlib import Path
+
+from orchestrator.trainer import models
+from orchestrator.trainer.engines import course, keras_network, weights
+
+
+def main(run_directory: Path) -> None:
+    """Write the weights that ``train`` begins with."""
+    config = course.read_config(run_directory)
+    model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    weights.write(run_directory / weights.INITIAL, keras_network.read(model))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,63 @@
+"""Horovod with TensorFlow and Keras 3, as Horovod's page "Horovod with TensorFlow" has it for TensorFlow 2.
+
+Each rank computes gradients under ``hvd.DistributedGradientTape``, which averages them over all ranks; rank 0's
+variables are broadcast after the first step, so that the optimizer's exist.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import horovod
+import horovod.tensorflow as hvd
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import TrainConfig
+from orchestrator.trainer.engines import course, keras_engine, loop, weights
+
+
+class HorovodTensorflow(keras_engine.KerasEngine):
+    """A rank of Horovod."""
+
+    def __init__(self, config: TrainConfig, initial: weights.Weights) -> None:
+        super().__init__(config, initial, hvd.size(), horovod=horovod.__version__)
+        self.compression = hvd.Compression.fp16 if config.compression == "fp16" else hvd.Compression.none
+        self.first_batch = True
+
+    def train(self, batch: Any, rate: float) -> np.ndarray:
+        self.optimizer.learning_rate = rate
+        scores = self._training_step(*batch, self.first_batch)
+        self.first_batch = False
+        return np.asarray(scores, np.float64)
+
+    @tf.function
+    def _training_step(self, images: tf.Tensor, labels: tf.Tensor, first_batch: bool) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            logits = self.model(images, training=True)
+            loss = keras_engine.loss(self.model, self.config, labels, logits)
+        tape = hvd.DistributedGradientTape(tape, compression=self.compression)
+        gradients = tape.gradient(loss, self.model.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
+        if first_batch:
+            hvd.broadcast_variables(self.model.variables, root_rank=0)
+            hvd.broadcast_variables(self.optimizer.variables, root_rank=0)
+        return keras_engine.scores(labels, logits)
+
+    def sum(self, numbers: np.ndarray) -> np.ndarray:
+        total: np.ndarray = hvd.allreduce(tf.constant(numbers), op=hvd.Sum, name="sum").numpy()
+        return total
+
+
+def main(run_directory: Path) -> None:
+    """Train as one rank of Horovod."""
+    config = course.read_config(run_directory)
+    hvd.init()
+    keras_engine.prepare(config, hvd.local_rank())
+    mine = course.load(config, hvd.rank(), hvd.size())
+    engine = HorovodTensorflow(config, weights.initial(run_directory, hvd.rank()))
+    loop.run(run_directory, mine, engine)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,92 @@
+"""What engines of TensorFlow share: threads, precision, input, loss and scores of a network of Keras' own layers."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from orchestrator.schema import TrainConfig
+from orchestrator.trainer.data.in_memory import Arrays
+from orchestrator.trainer.engines import keras_network
+from orchestrator.trainer.engines.weights import Weights
+
+OPERATIONS_AT_ONCE = 2  # as in train: with one thread, communication waits for the end of backpropagation
+
+
+def prepare(config: TrainConfig, local_rank: int) -> None:
+    """Set threads, GPU, precision and seed before TensorFlow creates anything."""
+    tf.config.threading.set_intra_op_parallelism_threads(config.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(OPERATIONS_AT_ONCE)
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        tf.config.set_visible_devices(gpus[local_rank % len(gpus)], "GPU")
+    keras.mixed_precision.set_dtype_policy("mixed_bfloat16" if config.precision == "bfloat16" else "float32")
+    keras.utils.set_random_seed(config.seed)
+
+
+def optimizer(config: TrainConfig) -> keras.optimizers.Optimizer:
+    """Return Keras' optimizer; weight decay is the layers' part, and the rate is set before every step."""
+    return keras.optimizers.SGD(0.0, momentum=config.momentum, nesterov=config.nesterov)
+
+
+def dataset(split: Arrays, indices: Iterable[np.ndarray]) -> tf.data.Dataset:
+    """Return a pipeline of batches, which is made on this host while the step before is computed."""
+    images, labels = (tf.constant(values) for values in split)
+
+    def gather(numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return tf.gather(images, numbers % len(images)), tf.gather(labels, numbers)
+
+    numbers = list(indices)
+    samples = tf.data.Dataset.from_tensor_slices(np.concatenate(numbers))
+    return samples.batch(len(numbers[0])).map(gather).prefetch(tf.data.AUTOTUNE)
+
+
+def loss(model: keras.Model, config: TrainConfig, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Return the mean loss of a batch, with weight decay."""
+    targets, smooth = tf.one_hot(labels, config.classes), config.label_smoothing
+    entropy = keras.losses.categorical_crossentropy(targets, logits, from_logits=True, label_smoothing=smooth)
+    return tf.reduce_mean(entropy) + tf.add_n(model.losses or [0.0])
+
+
+def scores(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Return (summed loss, top-1 hits, top-5 hits, images), float32."""
+    entropy = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+    top = [tf.reduce_sum(tf.cast(tf.math.in_top_k(labels, logits, k), tf.float32)) for k in (1, 5)]
+    return tf.stack([entropy, *top, tf.cast(tf.shape(labels)[0], tf.float32)])
+
+
+class KerasEngine:
+    """A rank with a network and an optimizer of Keras; engines add how a step is made, and what ranks exchange."""
+
+    splits_time = False
+
+    def __init__(self, config: TrainConfig, initial: Weights, world: int, **versions: str) -> None:
+        self.config, self.model, self.optimizer = config, keras_network.build(config), optimizer(config)
+        self.world, self.versions = world, {"tensorflow": tf.__version__, "keras": keras.__version__, **versions}
+        keras_network.assign(self.model, initial)
+
+    def batches(self, split: Arrays, indices: Iterable[np.ndarray]) -> Iterable[Any]:
+        return dataset(split, indices)
+
+    def evaluate(self, batch: Any) -> np.ndarray:
+        return np.asarray(self._evaluate(*batch), np.float64)
+
+    @tf.function(reduce_retracing=True)
+    def _evaluate(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return scores(labels, self.model(images, training=False))
+
+    def sum(self, numbers: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def average_statistics(self) -> None:
+        statistics = [value for name, value in keras_network.variables(self.model).items() if "/moving_" in name]
+        if statistics:
+            own = np.concatenate([np.array(value, np.float64) for value in statistics])
+            means = np.split(self.sum(own) / self.world, np.cumsum([value.shape[0] for value in statistics])[:-1])
+            for value, mean in zip(statistics, means, strict=True):
+                value.assign(mean)
+
+    def weights(self) -> Weights:
+        return keras_network.read(self.model)

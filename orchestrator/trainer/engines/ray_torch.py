@@ -1,0 +1,62 @@
+"""Ray Train with PyTorch, as Ray's page "Get Started with Distributed Training using PyTorch".
+
+This program is started once. Ray starts a worker per rank, in each of which ``prepare_model`` wraps the network in
+PyTorch's DistributedDataParallel.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import ray
+import ray.train
+import torch
+import torch.distributed as dist
+from ray.train import RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer, prepare_model
+
+from orchestrator import layout
+from orchestrator.schema import TrainConfig
+from orchestrator.trainer.engines import course, loop, torch_engine, weights
+
+
+class RayTorch(torch_engine.TorchEngine):
+    """A worker of Ray."""
+
+    def __init__(self, config: TrainConfig, initial: weights.Weights, rank: int, world: int) -> None:
+        super().__init__(config, initial, rank, world, ray=ray.__version__)
+        self.model = prepare_model(self.network)
+
+    def sum(self, numbers: np.ndarray) -> np.ndarray:
+        total = torch.from_numpy(numbers.copy())
+        if self.world > 1:
+            dist.all_reduce(total)
+        return total.numpy()
+
+
+def train(settings: dict[str, str]) -> None:
+    """Train as one worker of Ray."""
+    run_directory = Path(settings["run_directory"])
+    config = course.read_config(run_directory)
+    context = ray.train.get_context()
+    rank, world = context.get_world_rank(), context.get_world_size()
+    mine = course.load(config, rank, world)
+    loop.run(run_directory, mine, RayTorch(config, weights.initial(run_directory, rank), rank, world))
+
+
+def main(run_directory: Path) -> None:
+    """Start a worker per slot of the run's hosts, each with the run's threads."""
+    places = layout.read(run_directory)
+    scaling = ScalingConfig(
+        num_workers=sum(places.slots.values()),
+        placement_strategy="SPREAD",
+        resources_per_worker={"CPU": places.threads},
+    )
+    once = {"env_vars": {"RAY_TRAIN_ENABLE_PRINT_PATCH": "0"}}  # else each line is in the log twice
+    storage = RunConfig(storage_path=str(run_directory / "ray"), worker_runtime_env=once)
+    settings = {"run_directory": str(run_directory)}
+    TorchTrainer(train, train_loop_config=settings, scaling_config=scaling, run_config=storage).fit()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

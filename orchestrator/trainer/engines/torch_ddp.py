@@ -1,0 +1,43 @@
+"""PyTorch's DistributedDataParallel, as in its tutorial "Getting Started with Distributed Data Parallel", by torchrun.
+
+Each process has the network wrapped in DDP, which averages gradients in buckets while others are still computed.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from orchestrator.schema import TrainConfig
+from orchestrator.trainer.engines import course, loop, torch_engine, weights
+
+
+class TorchDdp(torch_engine.TorchEngine):
+    """A process of torchrun."""
+
+    def __init__(self, config: TrainConfig, initial: weights.Weights) -> None:
+        super().__init__(config, initial, dist.get_rank(), dist.get_world_size())
+        self.model = DistributedDataParallel(self.network)
+
+    def sum(self, numbers: np.ndarray) -> np.ndarray:
+        total = torch.from_numpy(numbers.copy())
+        dist.all_reduce(total)
+        return total.numpy()
+
+
+def main(run_directory: Path) -> None:
+    """Train as one process of torchrun."""
+    config = course.read_config(run_directory)
+    initial = weights.initial(run_directory, int(os.environ["RANK"]))
+    dist.init_process_group("gloo")
+    mine = course.load(config, dist.get_rank(), dist.get_world_size())
+    loop.run(run_directory, mine, TorchDdp(config, initial))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

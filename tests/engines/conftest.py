@@ -1,0 +1,63 @@
+"""A local cluster whose nodes have both frameworks, and runs of engines on it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.cluster import PYTHON
+from orchestrator.config import Config
+from orchestrator.docker import context
+from orchestrator.docker.engine import Engine
+from orchestrator.schema import Results
+from tests import samples
+from tests.conftest import Missing
+from tests.e2e.command import Cli, docker
+
+CLUSTER = "e2e-engines"
+HEAD = f"{CLUSTER}-head"
+WEIGHTS_OF_OURS = Path(__file__).parent / "scripts" / "weights_of_ours.py"
+Train = Callable[..., Results]
+
+
+@pytest.fixture(scope="session")
+def node_image(docker_engine: Engine, missing: Missing) -> str:
+    """Tag of the node image with both frameworks, made of the sources here."""
+    tag = context.tag("node", context.variant(Config(framework="both")))
+    return tag if docker_engine.has_image(tag) else missing(f"image {tag} is not built: python -m tests.images both")
+
+
+@pytest.fixture(scope="session")
+def cli(node_image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    command = Cli(tmp_path_factory.mktemp("state"))
+    command("deploy", "--framework", "both", "--nodes", "2", "--no-monitoring", cluster=CLUSTER)
+    yield command
+    command("teardown", "--discard-runs", cluster=CLUSTER)
+
+
+@pytest.fixture(scope="session")
+def train(cli: Cli) -> Train:
+    """Train MODEL on MNIST by an engine, and return its results; the same run is not repeated."""
+    done: dict[tuple[str, ...], Results] = {}
+
+    def run(engine: str, model: str, *options: str) -> Results:
+        words = ("train", model, "--dataset", "mnist", "--data", str(samples.MNIST), "--no-augment", *options)
+        key = (engine, *words)
+        if key not in done:
+            found = cli.json(*words, "--precision", "float32", "--engine", engine, cluster=CLUSTER)
+            done[key] = Results.model_validate(found)
+        return done[key]
+
+    return run
+
+
+def weights(run: Results, directory: Path) -> dict[str, np.ndarray]:
+    """Copy the weights of a run from the head: those that an engine leaves, or of our newest checkpoint."""
+    source, target = f"/shared/runs/{run.run}", directory / f"{run.run}.npz"
+    if run.engine == "ours":
+        docker("cp", "-q", str(WEIGHTS_OF_OURS), f"{HEAD}:/tmp")
+        docker("exec", HEAD, PYTHON, f"/tmp/{WEIGHTS_OF_OURS.name}", source)
+    docker("cp", "-q", f"{HEAD}:{source}/weights.npz", str(target))
+    with np.load(target) as content:
+        return dict(content)

@@ -1,0 +1,16 @@
+"""Write weights.npz of a run of the trainer, named by its directory, from its newest checkpoint, as engines do."""
+
+import sys
+from pathlib import Path
+
+import tensorflow as tf
+
+from orchestrator.trainer import models
+from orchestrator.trainer.engines import course, keras_network, weights
+
+directory = Path(sys.argv[1])
+config = course.read_config(directory)
+model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+newest = max((directory / "checkpoints").glob("epoch-*"))
+tf.train.Checkpoint(model=model).read(str(newest / "state")).expect_partial()
+weights.write(directory / weights.FINAL, keras_network.read(model))

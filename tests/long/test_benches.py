@@ -1,0 +1,83 @@
+"""Every bench in its smoke form: a few steps, one round, small sizes. What they measure then means nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imsave
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 600
+LINK = ("--rate", "1gbit", "--rounds", "1", "--model", "lenet", "--image-size", "32", "--precision", "float32")
+# Reasons for which a contestant may be left out here: what this machine lacks, and no bench can bring.
+LACKING = ("HOROVOD_SOURCE", "no C++ compiler", "tests.images pytorch")
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """Class folders of small JPEGs of noise."""
+    random = np.random.default_rng(1)
+    for split, count in (("train", 40), ("val", 10)):
+        for number in range(count):
+            path = tmp_path / split / f"n{number % 5:08}" / f"{number}.JPEG"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            imsave(path, random.integers(0, 256, (64, 80, 3), np.uint8), format="jpeg")
+    return tmp_path
+
+
+def run(output: Path, argv: list[str], page: str, **variables: str) -> str:
+    """Run a bench, which must succeed; returns the table that it wrote."""
+    environment = {**os.environ, "BENCH_OUTPUT": str(output), **variables}
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return (output / page).read_text()
+
+
+def bench(output: Path, name: str, *words: str, **variables: str) -> str:
+    page = {"bench": "bench", "bench.train": "training"}.get(name, name.removeprefix("bench."))
+    return run(output, [sys.executable, "-m", name, *words], f"{page}.md", **variables)
+
+
+def test_every_row_of_training_is_measured(tmp_path: Path, images: Path) -> None:
+    table = bench(tmp_path, "bench.train", "--smoke", BENCH_IMAGENET=str(images))
+    left_out = [line for line in table.splitlines() if "not measured" in line]
+    assert [line for line in left_out if not any(reason in line for reason in LACKING)] == []
+    for row in ("resnet50", "2 ranks", "dense", "first step", "functions traced", "class folders"):
+        assert any(row in line and line not in left_out for line in table.splitlines()), f"no {row} in {table}"
+
+
+def test_a_step_is_profiled_by_operation(tmp_path: Path) -> None:
+    table = bench(tmp_path, "bench.profile", "resnet20", "--batch", "2", "--precision", "float32")
+    assert "Conv2DBackpropFilter" in table
+
+
+def test_a_step_is_compared_with_the_least_possible_one(tmp_path: Path) -> None:
+    table = bench(tmp_path, "bench.roofline", "resnet20", "--batch", "2", "--precision", "float32")
+    assert "at the least, ours" in table
+    assert "| 3x3, 16 to 16, 32x32 | 6 |" in table
+
+
+def test_the_waiting_times_of_commands_are_measured(tmp_path: Path) -> None:
+    table = bench(tmp_path, "bench", "--rounds", "1", "--only", "again", "scale", "--nodes", "2")
+    assert "second deploy, nothing to do" in table
+    assert "run to the last rank's line, 2 nodes" in table
+
+
+def test_the_cost_of_monitoring_is_measured(tmp_path: Path) -> None:
+    table = bench(tmp_path, "bench.watching", "--pairs", "1", "--seconds", "15", "--settled", "20")
+    assert "images/s with everything on" in table
+    assert "64 nodes, simulated" in table
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="tc in the network namespace of a node needs root")
+def test_a_slow_link_is_measured(tmp_path: Path) -> None:
+    assert "over mpi, link 1gbit" in bench(tmp_path, "bench.link", *LINK)
+
+
+def test_the_bench_of_a_gpu_passes_its_dry_run(tmp_path: Path) -> None:
+    table = run(tmp_path, ["bench/gpu.sh", "--dry-run"], "gpu.md")
+    assert "| ours | bfloat16 | 2 |" in table
+    assert "failed" not in table

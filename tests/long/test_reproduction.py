@@ -1,0 +1,122 @@
+"""A run that can be cited: exported, everything deleted, repeated on a fresh cluster with equal weights."""
+
+import base64
+import hashlib
+import json
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import Cli
+from tests.e2e.training import HEAD, ON_MNIST, WORKER
+
+SCRIPT = """
+import hashlib, json, os, sys
+from pathlib import Path
+import horovod.tensorflow as hvd
+hvd.init()
+assert hashlib.sha256(os.environ["API_TOKEN"].encode()).hexdigest() == "DIGEST"
+numbers = {"size": hvd.size(), "loss": 1 / (2 + float(sys.argv[1]))}
+if hvd.rank() == 0:
+    Path(os.environ["ORCHESTRATOR_OUTPUT"], "results.json").write_text(json.dumps(numbers))
+    print("asked", os.environ["ORCHESTRATOR_RUN"])
+"""
+SECRETS = {
+    "configuration": "of-jupyter-Pa55",
+    "environment": "of-cloud-Pa55",
+    "variable": "of-the-ranks-Pa55",
+    "key": "MIIEvAIBADANBgkqhkiG9w0BAQEFAASC",
+    "credentials": "of-clouds-yaml-Pa55",
+    "index": "of-the-index-Pa55",
+}
+
+
+@pytest.fixture(scope="module")
+def exported(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Path]:
+    """Archives of a training run and of a script, of a cluster of which nothing is left; and the results."""
+    directory = tmp_path_factory.mktemp("exported")
+    (cli.state / "cluster.yaml").write_text(f"name: e2e\njupyter_password: {SECRETS['configuration']}\n")
+    cli("deploy", "--nodes", "2")
+    cli("check")
+    trained = cli.json("train", "lenet", *ON_MNIST, "--epochs", "3", "--seed", "3")
+    code = directory / "code"
+    code.mkdir()
+    digest = hashlib.sha256(SECRETS["variable"].encode()).hexdigest()
+    (code / "train.py").write_text(SCRIPT.replace("DIGEST", digest))
+    (code / "deploy").write_text(f"-----BEGIN PRIVATE KEY-----\n{SECRETS['key']}\n-----END PRIVATE KEY-----\n")
+    (code / "clouds.yaml").write_text(f"clouds: {{x: {{auth: {{password: {SECRETS['credentials']}}}}}}}\n")
+    (code / "requirements.txt").write_text(f"--index-url https://me:{SECRETS['index']}@pypi.example.org/simple\nsix\n")
+    variable = f"API_TOKEN={SECRETS['variable']}"
+    cli("run", "--no-packages", "--env", variable, "--", "python", str(code / "train.py"), "0.5")
+    script = cli.json("runs")[-1]["id"]
+    cli.environment["OS_PASSWORD"] = SECRETS["environment"]
+    cli("export", script, "--output", str(directory / "script.tar.gz"))
+    cli("export", trained["run"], "--output", str(directory / "early.tar.gz"))
+    cli("teardown")
+    (cli.state / "cluster.yaml").unlink()
+    cli("export", trained["run"], "--output", str(directory / "trained.tar.gz"))
+    assert (directory / "trained.tar.gz").read_bytes() == (directory / "early.tar.gz").read_bytes()
+    del cli.environment["OS_PASSWORD"]
+    shutil.rmtree(cli.state)
+    cli.state.mkdir()
+    return directory / "trained.tar.gz", trained, directory / "script.tar.gz"
+
+
+def members(path: Path) -> dict[str, bytes]:
+    with tarfile.open(path) as packed:
+        files = ((member.name.partition("/")[2], packed.extractfile(member)) for member in packed)
+        return {name: file.read() for name, file in files if file}
+
+
+def test_an_archive_says_all_that_a_run_depended_on(exported: tuple[Path, Any, Path]) -> None:
+    found = members(exported[0])
+    provenance = json.loads(found["provenance.json"])
+    assert list(provenance["nodes"]) == [HEAD, WORKER]
+    hardware = provenance["nodes"][WORKER]["hardware"]
+    assert hardware["cpu_flags"]
+    assert hardware["kernel"]
+    assert provenance["image"].startswith("sha256:")
+    assert "horovod" in json.loads(found["packages.json"])["image"]
+    assert len(found["data.sha256"].splitlines()) == len(list(Path(ON_MNIST[-1]).glob("*.gz")))
+    assert json.loads(found["check.json"])["size"] == 2
+    assert json.loads(found["config.json"])["seed"] == 3
+    assert b",test," in found["metrics/orchestrator_training_top1_ratio.csv"]
+
+
+def test_no_planted_secret_is_in_an_archive(exported: tuple[Path, Any, Path]) -> None:
+    whole = b"\n".join([*members(exported[0]).values(), *(script := members(exported[2])).values()])
+    assert sorted(name for name in script if name.startswith("code/")) == ["code/requirements.txt", "code/train.py"]
+    for secret in SECRETS.values():
+        forms = [base64.b64encode(b"\0" * n + secret.encode()).rstrip(b"=")[4:-2] for n in range(3)]
+        assert [form for form in [secret.encode(), *forms] if form in whole] == []
+
+
+def test_a_run_is_repeated_with_equal_weights_on_a_fresh_cluster(cli: Cli, exported: tuple[Path, Any, Path]) -> None:
+    archive, trained, _ = exported
+    cli("deploy", "--nodes", "2", "--no-monitoring")
+    again = cli.json("rerun", str(archive), "--data", ON_MNIST[-1])
+    assert again["verdict"] == "equal", again
+    fields = {difference["field"] for difference in again["differences"]}
+    assert fields <= {"commit of orchestrator"}  # of a checkout in which somebody works
+    assert (len(again["epochs"]), again["expected_equal"]) == (3, True)
+    weights = [epoch["weights_sha256"] for epoch in cli.json("results", again["run"])["epochs"]]
+    assert weights == [epoch["weights_sha256"] for epoch in trained["epochs"]]
+
+
+def test_fewer_ranks_are_named_and_held_against_the_tolerance(cli: Cli, exported: tuple[Path, Any, Path]) -> None:
+    words = ("rerun", str(exported[0]), "--data", ON_MNIST[-1], "--np", "1", "--loss-share", "1")
+    said = cli(*words, "--top1-points", "100", code=10).stdout
+    assert "within tolerance" in said
+    assert next(line for line in said.splitlines() if line.startswith("ranks *")).split()[2:] == ["2", "1"]
+    assert "different" in cli(*words, "--top1-points", "0", code=11).stdout
+
+
+def test_a_script_is_repeated_from_the_archive(cli: Cli, exported: tuple[Path, Any, Path]) -> None:
+    assert "values are not in the archive" in cli("rerun", "--yes", str(exported[2]), code=2).stderr
+    variable = f"API_TOKEN={SECRETS['variable']}"
+    again = cli.json("rerun", "--yes", "--env", variable, str(exported[2]))
+    assert again["verdict"] == "equal", again
+    assert "all 2 numbers" in again["reason"]

@@ -1,0 +1,86 @@
+"""A study killed at any moment and resumed: every launch is there, and none was made twice. STUDY_KILLS=10: at ten."""
+
+import os
+import random
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.schema.studies import Launch
+from orchestrator.studies import journal
+from tests.e2e.command import Cli
+from tests.e2e.training import MNIST
+
+KILLS = int(os.environ.get("STUDY_KILLS", "3"))
+LAUNCH_SECONDS = 10.0  # about: kills come within so long
+CLUSTER = "e2e"
+ROUNDS = 2
+STUDY = f"""
+name: killed
+models: lenet
+datasets: mnist
+ranks: [1, 2]
+data: {{mnist: {MNIST}}}
+until: {{steps: 20}}
+repetitions: {ROUNDS}
+busy_repeats: 0
+"""
+
+
+@pytest.fixture(scope="module")
+def deployed(cli: Cli) -> Iterator[Cli]:
+    cli("deploy", "--nodes", "2", "--no-monitoring", cluster=CLUSTER)
+    yield cli
+    cli("teardown", cluster=CLUSTER)
+
+
+def kill_and_finish(cli: Cli, cluster: str, kills: int) -> Path:
+    """Start a study, kill it so often, each time at another moment, and let it end; return its directory."""
+    moments = random.Random(25)  # noqa: S311
+    (cli.state / "killed.yaml").write_text(STUDY)
+    words, killed = ["study", "run", "killed.yaml"], 0
+    while killed < kills:
+        with cli.start(*words, cluster=cluster) as process:
+            try:
+                process.wait(moments.uniform(0.5, LAUNCH_SECONDS))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                killed += 1
+            else:
+                assert process.stdout
+                assert process.returncode == 0, process.stdout.read()
+                break
+        if (cli.state / "killed-study" / journal.STUDY).exists():
+            words = ["study", "run", "killed.yaml", "--resume"]
+    cli("study", "run", "killed.yaml", "--resume", cluster=cluster)
+    return cli.state / "killed-study"
+
+
+def check(directory: Path, runs: list[dict[str, Any]]) -> list[Launch]:
+    """Check that each launch of the rounds was measured once, and that no run of the cluster is missing."""
+    launches = journal.read(directory)
+    counted = Counter((launch.cell.ranks, launch.again, launch.round) for launch in launches)
+    wanted = [(1, False), (2, False), (1, True)]
+    assert counted == Counter((*one, number) for one in wanted for number in range(ROUNDS))
+    assert [launch.problem for launch in launches] == [None] * len(launches)
+    finished = {run["id"] for run in runs if run["state"] == "finished"}
+    assert finished == {launch.run for launch in launches}
+    assert all((directory / "runs" / str(launch.run) / "results.json").is_file() for launch in launches)
+    assert not (directory / journal.STARTED).exists()
+    return launches
+
+
+def test_a_study_killed_at_any_moment_loses_and_repeats_nothing(deployed: Cli) -> None:
+    directory = kill_and_finish(deployed, CLUSTER, KILLS)
+    check(directory, deployed.json("runs", cluster=CLUSTER))
+
+
+def test_a_study_adds_little_to_its_launches(deployed: Cli) -> None:
+    (deployed.state / "once.yaml").write_text(STUDY.replace("killed", "once"))
+    report = deployed.json("study", "run", "once.yaml", cluster=CLUSTER)
+    assert len(report["sitting"]["launches"]) == 3 * ROUNDS
+    assert report["overhead"] < 0.05  # goal 0.03, of launches that take longer

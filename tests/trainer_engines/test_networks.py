@@ -1,0 +1,79 @@
+"""The same network from the same weights in Keras' own layers, in PyTorch's modules, and as ours."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import torch
+
+from orchestrator.schema import TrainConfig
+from orchestrator.trainer import models
+from orchestrator.trainer.engines import draw_weights, keras_network, torch_networks, weights
+from tests import samples
+
+MODELS = tuple(torch_networks.BUILD)
+SIZES = (28, 33, 64)  # small images, an odd size, and one at which networks downsample at once
+CLOSE = 1e-3  # of float32 sums in another order, through up to a hundred layers
+
+
+def config(model: str, size: int) -> TrainConfig:
+    return samples.train_config(model=model, image_size=size, channels=3)
+
+
+def ours(settings: TrainConfig) -> keras.Model:
+    return models.build(settings.model, settings.image_size, settings.channels, settings.classes, settings.seed)
+
+
+def random_weights(model: keras.Model) -> weights.Weights:
+    """Weights of which none is zero or one: kernels as drawn, others spread, so that each of them matters."""
+    draw = np.random.default_rng(2)
+    found = keras_network.read(model)
+    return {
+        name: values if values.ndim > 1 else draw.uniform(0.5, 1.5, values.shape).astype(np.float32)
+        for name, values in found.items()
+    }
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("model", MODELS)
+def test_networks_have_the_same_logits(model: str, size: int) -> None:
+    settings = config(model, size)
+    ours_model, plain = ours(settings), keras_network.build(settings)
+    values = random_weights(ours_model)
+    for network in (ours_model, plain):
+        keras_network.assign(network, values)
+    modules = torch_networks.build(settings, values).eval()
+    images = np.random.default_rng(1).integers(0, 256, (4, size, size, 3), np.uint8)
+    expected = np.asarray(ours_model(images, training=False))
+    with torch.no_grad():
+        found = modules(torch.from_numpy(images)).numpy()
+    scale = np.abs(expected).max()
+    assert np.abs(np.asarray(plain(images, training=False)) - expected).max() < CLOSE * scale
+    assert np.abs(found - expected).max() < CLOSE * scale
+    assert np.ptp(expected, axis=1).min() > CLOSE * scale  # the logits of an image differ: weights were not all alike
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_weights_come_back_as_they_were_given(model: str) -> None:
+    settings = config(model, 32)
+    values = random_weights(ours(settings))
+    found = torch_networks.read(torch_networks.build(settings, values))
+    assert set(found) == set(values)
+    assert all(np.array_equal(found[name], values[name]) for name in values)
+
+
+def test_a_network_of_kerass_own_layers_has_none_of_ours() -> None:
+    plain = keras_network.build(config("mobilenet_v2", 32))
+    assert {type(layer).__module__.split(".")[0] for layer in plain.layers} == {"keras"}
+    decayed = [layer.kernel_regularizer for layer in plain.layers if isinstance(layer, keras.layers.Conv2D)]
+    assert all(float(regularizer.l2) == pytest.approx(0.5e-4) for regularizer in decayed)
+
+
+def test_initial_weights_are_those_of_train(tmp_path: Path) -> None:
+    settings = config("resnet20", 32)
+    settings.write(tmp_path / "config.json")
+    draw_weights.main(tmp_path)
+    expected, found = keras_network.read(ours(settings)), weights.initial(tmp_path, 1)
+    assert list(found) == list(expected)
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)

@@ -1,0 +1,100 @@
+"""The commands of studies that start nothing: what they show, write and refuse."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.studies import files, journal
+from orchestrator.studies.schedule import Schedule
+from tests.unit.conftest import Cli
+from tests.unit.studies.studies import cells, launch, study
+
+FILE = "name: tiny\nmodels: lenet\ndatasets: mnist\nranks: [1, 2]\nuntil: {time: 60s}\n"
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(FILE)
+    return path
+
+
+@pytest.mark.parametrize("words", [("study",), ("study", "run")])
+def test_a_dry_run_shows_cells_order_and_time(cli: Cli, tiny: Path, words: tuple[str, ...]) -> None:
+    finished = cli(*words, tiny.name, "--dry-run", "--json")
+    planned = json.loads(finished.stdout)
+    assert [row["cell"] for row in planned["cells"]] == [
+        "ours: lenet on mnist, 1 rank",
+        "ours: lenet on mnist, 2 ranks",
+        "ours: lenet on mnist, 1 rank (again)",
+    ]
+    assert planned["rounds"][1] == planned["rounds"][0][::-1]
+    assert (planned["launches"], planned["seconds"]) == (18, 18 * 60)
+    assert list(tiny.parent.glob("tiny-study")) == []
+
+
+def test_a_dry_run_knows_the_cost_of_what_has_a_price(cli: Cli, tiny: Path) -> None:
+    (tiny.parent / "cluster.yaml").write_text(
+        "provider: openstack\nnodes: 2\nopenstack: {image: ubuntu, flavor: large}\nprices: {large: 30}\n"
+    )
+    planned = json.loads(cli("study", tiny.name, "--dry-run", "--json").stdout)
+    assert planned["cost"] == pytest.approx(2 * 30 * 18 / 60)
+
+
+def test_options_may_stand_before_the_study(cli: Cli) -> None:
+    finished = cli("study", "--dry-run", "--rounds", "1", "--shrink", "ghimire")
+    assert finished.returncode == 0, finished.stderr
+    assert "3 launches" in finished.stdout
+
+
+def test_init_writes_an_example_that_is_valid(cli: Cli, tmp_path: Path) -> None:
+    assert cli("study", "init", "mine.yaml").returncode == 0
+    assert files.read(tmp_path / "mine.yaml").name == "example"
+    assert cli("study", "init", "mine.yaml").returncode == 2
+
+
+def test_list_names_every_study_that_ships(cli: Cli) -> None:
+    assert [one["name"] for one in json.loads(cli("study", "list", "--json").stdout)] == files.names()
+
+
+def test_the_schema_has_every_key(cli: Cli) -> None:
+    assert set(json.loads(cli("study", "schema").stdout)["properties"]) == set(type(study()).model_fields)
+
+
+def test_status_shows_what_was_measured_and_what_is_left(cli: Cli, tmp_path: Path) -> None:
+    journal.create(tmp_path / "tiny-study", study(repetitions=2))
+    planned = Schedule(study(), cells(study()), []).next()
+    assert planned
+    with journal.opened(tmp_path / "tiny-study") as current:
+        current.end(launch(planned, 64.0))
+    report = json.loads(cli("study", "status", "tiny-study", "--json").stdout)
+    assert (report["runner"], report["complete"], report["launches"]) == (None, False, 1)
+    assert report["left"] == "5 launches left, about 0:00:50"
+    assert [row["images_per_second"] for row in report["cells"]] == [64.0, None, None]
+    assert "not running" in cli("study", "status").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("nothing.yaml",), "no study of this name ships"),
+        (("run",), "name a file, or a study that ships"),
+        (("--resume",), "no study is here"),
+        (("tiny.yaml", "--data", "mnist"), "expected DATASET=DIR"),
+        (("sztaki-2022", "--dry-run"), "did you mean sztaki-2023?"),
+    ],
+)
+def test_a_wrong_command_names_its_remedy(cli: Cli, tiny: Path, words: tuple[str, ...], reason: str) -> None:
+    finished = cli("study", *words)
+    assert finished.returncode == 2
+    assert reason in finished.stderr
+
+
+def test_a_study_needs_a_deployed_cluster(cli: Cli, tiny: Path) -> None:
+    finished = cli("study", tiny.name)
+    assert finished.returncode == 1
+    assert "cluster 'default' is not deployed" in finished.stderr
+    again = cli("study", tiny.name, "--resume")
+    assert "is not deployed" in again.stderr
+    assert "holds a study already: 0 launches" in cli("study", tiny.name).stderr

@@ -1,0 +1,46 @@
+"""`study report`: formats, where they go, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from orchestrator.cli import app
+from tests.unit.studies.sample_study import Sample
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    return Sample(engines=["ours"], models=["lenet"], ranks=[1, 2], rounds=6).write(tmp_path / "sample-study")
+
+
+def test_page_is_written_into_the_study(study: Path) -> None:
+    result = CliRunner().invoke(app, ["study", "report", str(study)])
+    assert result.exit_code == 0
+    assert (study / "report.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("kind", "begin"), [("markdown", "## Study sample"), ("latex", "% Study"), ("csv", "key,"), ("launches", "key,")]
+)
+def test_other_formats_go_to_standard_output(study: Path, kind: str, begin: str) -> None:
+    result = CliRunner().invoke(app, ["study", "report", str(study), "--format", kind])
+    assert result.exit_code == 0
+    assert result.stdout.startswith(begin)
+
+
+def test_output_names_the_file(study: Path, tmp_path: Path) -> None:
+    path = tmp_path / "table.tex"
+    CliRunner().invoke(app, ["study", "report", str(study), "--format", "latex", "--output", str(path)])
+    assert "booktabs" in path.read_text()
+
+
+def test_a_file_that_cannot_be_written_is_an_error(study: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["study", "report", str(study), "--output", str(tmp_path / "no" / "page.html")])
+    assert result.exit_code != 0
+    assert "No such file" in str(result.exception)
+
+
+def test_a_directory_without_a_study_is_an_error(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["study", "report", str(tmp_path)])
+    assert "holds no study" in str(result.exception)

@@ -1,0 +1,92 @@
+"""A run that has ended, with all that its export needs, as the functions of a launch leave it."""
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from orchestrator import state
+from orchestrator.reproduction import archive, exported
+from orchestrator.reproduction.exported import Exported
+from orchestrator.runs import provenance, script, source_code
+from orchestrator.runs.launch import Run
+from orchestrator.schema import Hardware, RunStatus
+from orchestrator.state import StateDir
+from tests import builders
+
+TRAINED = builders.results([builders.epoch(1, weights_sha256="a1"), builders.epoch(2, weights_sha256="a2")])
+INSTALLED = {"image": {"keras": "3.0", "numpy": "1.26"}, "overlay": {"einops": "0.8.0"}}
+FINISHED = RunStatus(state="finished", exit_code=0, started=1.0, ended=9.0)
+
+
+def hardware(**changes: Any) -> Hardware:
+    values: dict[str, Any] = {
+        "architecture": "x86_64",
+        "cpu_model": "Xeon",
+        "cpu_flags": ["avx", "avx2"],
+        "cpus": 4,
+        "memory": 8 << 30,
+        "kernel": "6.1",
+        "nic_mbits": 10_000,
+    }
+    return Hardware(**{**values, **changes})
+
+
+def trained(name: str = "default", **changes: Any) -> tuple[StateDir, Run]:
+    """A training run of a cluster; ``changes`` are fields of its record."""
+    state_dir = builders.deployed(name)
+    run = builders.run(hardware={"demo-head": hardware(), "demo-worker-0": hardware()}, **changes)
+    directory = _launched(state_dir, run)
+    TRAINED.config.write(directory / "config.json")
+    TRAINED.write(directory / "results.json")
+    (directory / "results.csv").write_text("epoch\n1\n2\n")
+    (directory / "data.sha256").write_text(f"{'0' * 64}  train-images\n")
+    (directory / "metrics").mkdir(exist_ok=True)
+    (directory / "metrics" / "up.csv").write_text("time,value\n1,1\n")
+    return state_dir, run
+
+
+def scripted(directory: Path, *argv: str, variables: Iterable[str] = (), exit_code: int = 0) -> tuple[StateDir, Run]:
+    """A run of the script in ``directory``."""
+    state_dir = builders.deployed()
+    source = script.gather(argv)
+    run = builders.run(id="script-1", kind="script", command=source.command)
+    here = _launched(state_dir, run, source.files, variables, exit_code)
+    source_code.keep(state_dir, run, source_code.packed(source))
+    (here / "output").mkdir(exist_ok=True)
+    (here / "output" / "results.json").write_text(json.dumps({"loss": 0.5, "epochs": [{"top1": 0.9}]}))
+    return state_dir, run
+
+
+def _launched(
+    state_dir: StateDir, run: Run, files: Any = None, variables: Iterable[str] = (), exit_code: int = 0
+) -> Path:
+    directory = state_dir.runs / run.id
+    state.replace(directory / "run.json", run.model_dump_json())
+    sent = {f"src/{name}": path for name, path in (files or {}).items()}
+    provenance.record(state_dir, builders.cluster(), run, sent, variables)
+    FINISHED.model_copy(update={"exit_code": exit_code}).write(directory / "status.json")
+    (directory / "packages.json").write_text(json.dumps(INSTALLED))
+    (directory / "log").write_text("[0]<stdout>:epoch 1/2\n")
+    return directory
+
+
+def loaded(**changes: Any) -> Exported:
+    """The files of a training run, some of which ``changes`` replace."""
+    state_dir, run = trained()
+    return Exported(**{**vars(exported.load(state_dir.runs / run.id)), **changes})
+
+
+def packed(members: Iterable[tuple[str, bytes]], kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
+    """An archive with these members in the place where those of an exported run are."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as written:
+        for name, data in members:
+            member = tarfile.TarInfo(f"{archive.ROOT}/{name}")
+            member.type, member.linkname = kind, link
+            member.size = len(data) if kind == tarfile.REGTYPE else 0
+            written.addfile(member, io.BytesIO(data))
+    return gzip.compress(content.getvalue())

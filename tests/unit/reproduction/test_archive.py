@@ -1,0 +1,84 @@
+"""The archive of a run: equal bytes for equal files, and nothing but an exported run is read."""
+
+import gzip
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import ConfigError
+from orchestrator.reproduction import archive
+from tests.unit.reproduction import cases
+
+FILES = {"run.json": b"{}", "code/train.py": b"print()\n", "log": b"line\n"}
+
+
+def test_equal_files_give_equal_bytes_and_are_read_as_they_were(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        archive.write(dict(reversed(FILES.items())) if name == "two" else FILES, tmp_path / name, 7, frozenset(FILES))
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    with archive.unpacked(tmp_path / "one") as directory:
+        assert {name: (directory / name).read_bytes() for name in FILES} == FILES
+    assert not directory.exists()
+
+
+def test_other_tools_read_it(tmp_path: Path) -> None:
+    archive.write(FILES, tmp_path / "run.tar.gz", 7, frozenset({"code/train.py"}))
+    with tarfile.open(tmp_path / "run.tar.gz") as packed:
+        assert {f"{archive.ROOT}/{name}" for name in [*FILES, archive.SUMS]} == set(packed.getnames())
+        member = packed.getmember(f"{archive.ROOT}/code/train.py")
+        assert (member.mode, member.mtime, member.uid) == (0o755, 7, 0)
+
+
+def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--output: .+No such file or directory"):
+        archive.write(FILES, tmp_path / "nowhere" / "run.tar.gz", 7)
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(ConfigError) as caught, archive.unpacked(path):
+        pass
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "is no exported run: empty file"),
+        (b"words", "Not a gzipped file"),
+        (gzip.compress(b"words" * 1000), "is no exported run"),
+        (cases.packed([("run.json", b"{}")]), "run.tar.gz: is no exported run: it has no SHA256SUMS"),
+        (cases.packed([("run.json", b"{}"), ("SHA256SUMS", b"")]), "'run.json' does not match SHA256SUMS"),
+        (cases.packed([("SHA256SUMS", b"0  log\n")]), "'log' does not match SHA256SUMS"),
+        (cases.packed([("log", b"x"), ("SHA256SUMS", b"0  log\n")]), "'log' does not match SHA256SUMS"),
+        (cases.packed([("SHA256SUMS", b"\xff\n")]), "not UTF-8"),
+        (cases.packed([("../escaped", b"x")]), "which was not requested"),
+        (cases.packed([("code/../../escaped", b"x")]), "which was not requested"),
+        (cases.packed([("unknown", b"x")]), "which was not requested"),
+        (cases.packed([("log", b"x"), ("log", b"y")]), "twice"),
+        (cases.packed([("run.json", bytes(archive.LIMITS["run.json"] + 1))]), "with more than"),
+        (cases.packed([("log", bytes(100_000))])[:60], "is no exported run"),
+        (cases.packed([("code/link", b"")], tarfile.SYMTYPE, "/etc/passwd"), "SHA256SUMS"),
+    ],
+    # Compressed bytes contain the time, and all processes of a test run must agree on the names of tests.
+    ids=lambda value: value if isinstance(value, str) else "archive",
+)
+def test_what_is_no_exported_run_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes, problem: str) -> None:
+    (tmp_path / "run.tar.gz").write_bytes(content)
+    assert problem in refused(tmp_path / "run.tar.gz")
+    assert [path.name for path in tmp_path.iterdir()] == ["run.tar.gz"]
+
+
+def test_a_bomb_is_refused_before_it_is_on_the_disk(tmp_path: Path) -> None:
+    small = cases.packed([(f"code/{number}", bytes(1 << 20)) for number in range(140)])
+    assert len(small) < 1 << 20
+    (tmp_path / "run.tar.gz").write_bytes(small)
+    assert "'orchestrator-run/code/' with more than" in refused(tmp_path / "run.tar.gz")
+
+
+def test_neither_a_pipe_nor_a_directory_nor_nothing_is_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "is a pipe, not a file" in refused(tmp_path / "pipe")
+    assert "is a directory, not a file" in refused(tmp_path)
+    assert "No such file" in refused(tmp_path / "nothing")

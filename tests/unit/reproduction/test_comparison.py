@@ -1,0 +1,122 @@
+"""Two runs side by side: equal weights, scores within a tolerance, and the fields that differ by name."""
+
+from typing import Any
+
+import pytest
+
+from orchestrator.reproduction.comparison import Comparison, Tolerance, compare
+from orchestrator.schema import Results, RunStatus, Scores
+from orchestrator.schema.packages import Installed
+from tests import builders
+from tests.unit.reproduction import cases
+
+OTHER = "b2"
+
+
+def again(top1: float = 0.9, loss: float = 0.25, weights: str = OTHER, **changes: Any) -> Results:
+    """The same run, whose last epoch gave these scores and weights."""
+    test = Scores(loss=loss, top1=top1, top5=1.0, images=1000)
+    last = builders.epoch(2, weights_sha256=weights, test=test)
+    return cases.TRAINED.model_copy(update={"epochs": [cases.TRAINED.epochs[0], last], **changes})
+
+
+def compared(**changes: Any) -> Comparison:
+    old = cases.loaded()
+    return compare(old, cases.loaded(**changes), Tolerance())
+
+
+def test_a_run_that_is_the_same_is_equal() -> None:
+    found = compared()
+    assert (found.verdict, found.differences, found.expected_equal) == ("equal", [], True)
+    assert [row[:2] for row in found.epochs] == [(1, True), (2, True)]
+
+
+def test_equal_weights_are_equal_whatever_else_differs() -> None:
+    found = compared(run=builders.run(threads=4, hardware={}))
+    assert (found.verdict, found.expected_equal) == ("equal", False)
+    assert [(d.field, d.was, d.now, d.decisive) for d in found.differences] == [("threads", 2, 4, True)]
+
+
+def test_other_weights_of_the_same_machine_are_different() -> None:
+    found = compared(results=again())
+    assert found.verdict == "different"
+    assert "weights differ, though nothing that decides on them does" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("scores", "verdict"),
+    [({}, "within tolerance"), ({"top1": 0.891}, "within tolerance"), ({"top1": 0.88}, "different"),
+     ({"loss": 0.27}, "within tolerance"), ({"loss": 0.3}, "different")],
+)  # fmt: skip
+def test_scores_are_held_against_the_tolerance_where_weights_may_differ(scores: Any, verdict: str) -> None:
+    found = compared(results=again(**scores), run=builders.run(threads=4))
+    assert found.verdict == verdict
+    assert "tolerance: test top-1 within 1 points, test loss within 10%" in found.reason
+
+
+def test_fewer_epochs_are_different() -> None:
+    found = compared(results=cases.TRAINED.model_copy(update={"epochs": cases.TRAINED.epochs[:1]}))
+    assert (found.verdict, found.reason) == ("different", "1 of 2 epochs were made")
+
+
+def test_every_field_that_differs_is_named() -> None:
+    old = cases.loaded()
+    nodes = {
+        name: node.model_copy(update={"hardware": cases.hardware(cpu_model="EPYC", cpu_flags=["avx"], kernel="6.8")})
+        for name, node in old.provenance.nodes.items()
+    }
+    changes = {"nodes": nodes, "trainer": "ffff", "orchestrator": "9.9", "settings": {"provider": "gcp"}}
+    installed = Installed(image={"keras": "3.1", "numpy": "1.26"}, overlay={"einops": "0.8.0"})
+    config = cases.TRAINED.config.model_copy(update={"seed": 2})
+    found = compare(
+        old,
+        cases.loaded(
+            provenance=old.provenance.model_copy(update=changes),
+            packages=installed,
+            data="1" * 64,
+            results=again(config=config),
+        ),
+        Tolerance(),
+    )
+    assert {d.field: d.decisive for d in found.differences} == {
+        "orchestrator": False, "image": True, "data": True, "CPU": True, "CPU flags": True, "kernel": False,
+        "package keras": True, "node provider": False, "node nodes": False, "setting seed": True,
+    } | {d.field: False for d in found.differences if d.field.startswith("node ")}  # fmt: skip
+    assert next((d.was, d.now) for d in found.differences if d.field == "CPU") == (["Xeon"], ["EPYC"])
+
+
+def test_of_many_flags_only_those_that_differ_are_shown() -> None:
+    old = cases.loaded()
+    flags = [f"f{number}" for number in range(100)]
+    runs = []
+    for own in ("mine", "yours"):
+        nodes = {"a": old.provenance.nodes["demo-head"].model_copy(
+            update={"hardware": cases.hardware(cpu_flags=sorted([*flags, own]))})}  # fmt: skip
+        runs.append(cases.loaded(provenance=old.provenance.model_copy(update={"nodes": nodes})))
+    [difference] = compare(runs[0], runs[1], Tolerance()).differences
+    assert (difference.was, difference.now) == (["mine"], ["yours"])
+
+
+def script(numbers: dict[str, float], exit_code: int = 0) -> Any:
+    status = RunStatus(state="finished", exit_code=exit_code, started=1.0, ended=2.0)
+    return cases.loaded(config=None, results=None, output=numbers, status=status)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict", "reason"),
+    [
+        (({}, 0), ({}, 0), "equal", "there is no output/results.json"),
+        (({}, 0), ({}, 1), "different", "exit code 1 instead of 0"),
+        (({}, 3), ({}, 3), "equal", "exit code 3 as before"),
+        (({"loss": 0.5}, 0), ({"loss": 0.5}, 0), "equal", "all 1 numbers"),
+        (({"loss": 0.5}, 0), ({"loss": 0.51}, 0), "within tolerance", "loss in output/results.json is 0.51"),
+        (({"loss": 0.5}, 0), ({"loss": 0.9}, 0), "different", "is 0.9 instead of 0.5"),
+        (({"loss": 0.5}, 0), ({}, 0), "different", "has no loss any more"),
+    ],
+)
+def test_scripts_are_compared_by_exit_code_and_numbers(
+    old: tuple[Any, int], new: tuple[Any, int], verdict: str, reason: str
+) -> None:
+    found = compare(script(*old), script(*new), Tolerance())
+    assert found.verdict == verdict
+    assert reason in found.reason

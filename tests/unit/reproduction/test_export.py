@@ -1,0 +1,154 @@
+"""`orchestrator export`: everything that a citation needs, once the cluster is gone too, and no secret."""
+
+import base64
+import json
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from orchestrator import state
+from orchestrator.reproduction import archive, citation, contents, exported
+from orchestrator.runs import checksums
+from orchestrator.runs.datasets import FoundDataset
+from orchestrator.schema import RunStatus
+from tests import builders
+from tests.unit.conftest import Cli
+from tests.unit.reproduction import cases
+
+
+def members(path: Path) -> dict[str, bytes]:
+    with archive.unpacked(path) as directory:
+        return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+
+
+def test_a_training_run_is_exported_after_its_cluster_is_gone(cli: Cli, tmp_path: Path) -> None:
+    state_dir, run = cases.trained()
+    state.forget(state_dir)
+    finished = cli("export", "--author", "A. Author", "--json")
+    assert finished.returncode == 0, finished.stderr
+    found = members(tmp_path / f"{run.id}.tar.gz")
+    assert json.loads(finished.stdout)["files"] == sorted(found.keys() - {archive.SUMS})
+    assert {"config.json", "results.json", "packages.json", "data.sha256", "log", "metrics/up.csv"} <= found.keys()
+    node = json.loads(found["provenance.json"])["nodes"]["demo-head"]
+    assert (node["hardware"]["cpu_model"], node["hardware"]["nic_mbits"]) == ("Xeon", 10_000)
+    cited = yaml.safe_load(found["CITATION.cff"])
+    assert (cited["authors"], cited["version"], cited["type"]) == ([{"name": "A. Author"}], run.id, "dataset")
+    assert "orchestrator train resnet20 --dataset mnist" in found["README.txt"].decode()
+
+
+def test_where_a_run_came_from_says_what_its_image_was_built_of() -> None:
+    state_dir, run = cases.trained()
+    found = exported.load(state_dir.runs / run.id).provenance
+    assert str(found.settings.pop("local.base_image")).startswith("debian:12")
+    assert found.settings == {"provider": "local", "nodes": 2, "framework": "tensorflow", "gpu.driver": "auto"}
+    assert {"Dockerfile", "orchestrator/trainer/train.py"} <= found.image_files.keys()
+    assert found.trainer is not None
+    assert found.code is not None
+    assert len(found.code.commit) == 40
+
+
+def test_the_head_lists_checksums_as_this_machine_does(tmp_path: Path) -> None:
+    for name, text in {"b": "two", "a b": "one", "A/é": "three"}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = FoundDataset("imagenet", tmp_path, ["b", "A/é", "a b"], train=1, test=1, note="")
+    said = subprocess.run(["sh", "-c", contents.SUMMED, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert said.stdout == checksums.of(found)
+
+
+def test_exporting_twice_gives_equal_bytes(cli: Cli, tmp_path: Path) -> None:
+    cases.trained()
+    for name in ("one", "two"):
+        assert cli("export", "-o", name, "--author", "A").returncode == 0
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [({"kind": "check"}, "is a check: only what `train` and `run` started"), ({}, "has not ended, or its files")],
+)
+def test_what_cannot_be_exported_is_refused(cli: Cli, changes: dict[str, Any], problem: str) -> None:
+    state_dir, run = cases.trained(**changes)
+    state.forget(state_dir)
+    (state_dir.runs / run.id / "status.json").unlink()
+    finished = cli("export")
+    assert (finished.returncode, finished.stdout) == (2 if changes else 1, "")
+    assert problem in finished.stderr
+
+
+SIX = {
+    "configuration": "of-jupyter-Pa55",
+    "environment": "of-cloud-Pa55",
+    "variable": "of-the-ranks-Pa55",
+    "key": "MIIEvAIBADANBgkqhkiG9w0BAQEFAASC",
+    "credentials": "of-clouds-yaml-Pa55",
+    "index": "of-the-index-Pa55",
+}
+
+
+def test_six_secrets_are_not_in_the_archive(cli: Cli, tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text("print('training')\n")
+    key = f"-----BEGIN PRIVATE KEY-----\n{SIX['key']}\n-----END PRIVATE KEY-----\n"
+    (code / "deploy").write_text(key)
+    (code / "clouds.yaml").write_text(f"clouds: {{x: {{auth: {{password: {SIX['credentials']}}}}}}}\n")
+    (code / "requirements.txt").write_text(f"--index-url https://me:{SIX['index']}@pypi.example.org/simple\nsix\n")
+    state_dir, run = cases.scripted(code, "python", str(code / "train.py"), variables=["API_TOKEN"])
+    record = builders.recorded(state_dir)
+    config = {**record.config, "jupyter_password": SIX["configuration"]}
+    state.write(state_dir, record.model_copy(update={"config": config, "cluster": None}))
+    leaks = [
+        f"{SIX[name]} {base64.b64encode(SIX[name].encode()).decode()}" for name in ("configuration", "environment")
+    ]
+    (state_dir.runs / run.id / "log").write_text("\n".join([*leaks, f"https://me:{SIX['index']}@pypi.example.org"]))
+    finished = cli("export", "-o", "run.tar.gz", OS_PASSWORD=SIX["environment"])
+    assert finished.returncode == 0, finished.stderr
+    assert "taken out of code/requirements.txt" in finished.stderr
+    found = members(tmp_path / "run.tar.gz")
+    assert sorted(name for name in found if name.startswith("code/")) == ["code/requirements.txt", "code/train.py"]
+    assert found["code/requirements.txt"] == b"--index-url https://pypi.example.org/simple\nsix\n"
+    assert b'"API_TOKEN"' in found["provenance.json"]
+    whole = b"\n".join(found.values())
+    assert [name for name, secret in SIX.items() if is_in(whole, secret)] == []
+
+
+def is_in(content: bytes, secret: str) -> bool:
+    """Look for a secret, as it is and in base64 at each offset."""
+    coded = [base64.b64encode(b"\0" * n + secret.encode()).rstrip(b"=")[4:-2] for n in range(3)]
+    return any(form in content for form in [secret.encode(), *coded])
+
+
+def test_the_search_for_secrets_finds_them() -> None:
+    assert is_in(b"..of-cloud-Pa55..", "of-cloud-Pa55")
+    assert is_in(base64.b64encode(b"user:of-cloud-Pa55"), "of-cloud-Pa55")
+    assert not is_in(b"of-cloud", "of-cloud-Pa55")
+
+
+def test_the_command_that_repeats_a_script_names_its_variables_alone(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print()")
+    state_dir, run = cases.scripted(tmp_path, "python", str(tmp_path / "train.py"), "--lr", "1", variables=["B", "A"])
+    words = citation.repeating(exported.load(state_dir.runs / run.id))
+    assert words[-9:] == ["--env", "A", "--env", "B", "--", "python", "train.py", "--lr", "1"]
+
+
+def test_code_is_exported_as_it_was_when_the_run_started(cli: Cli, tmp_path: Path) -> None:
+    script = tmp_path / "code" / "train.sh"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\necho first\n")
+    script.chmod(0o755)
+    state_dir, run = cases.scripted(script.parent, str(script), exit_code=3)
+    script.write_text("#!/bin/sh\necho second\n")
+    assert cli("export", "-o", "run.tar.gz").returncode == 0
+    assert members(tmp_path / "run.tar.gz")["code/train.sh"] == b"#!/bin/sh\necho first\n"
+    with tarfile.open(tmp_path / "run.tar.gz") as packed:
+        assert packed.getmember(f"{archive.ROOT}/code/train.sh").mode == 0o755
+    with archive.unpacked(tmp_path / "run.tar.gz") as directory:
+        old = exported.load(directory)
+    assert old.output == {"loss": 0.5, "epochs.0.top1": 0.9}
+    assert old.status == RunStatus(state="finished", exit_code=3, started=1.0, ended=9.0)
+    assert (state_dir.runs / run.id).exists()

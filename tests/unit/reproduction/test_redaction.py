@@ -1,0 +1,71 @@
+"""What is taken out of an exported run: passwords that are known here, and those in addresses."""
+
+import base64
+import json
+import time
+
+import pytest
+
+from orchestrator.reproduction import redaction
+
+SECRET = 'corr?ct/h0rse+"batt>ry"'  # noqa: S105
+
+
+def test_passwords_of_configuration_and_environment_are_known() -> None:
+    config = {
+        "jupyter_password": "of-jupyter",
+        "provider": "local",
+        "monitoring": {"receivers": [{"email": "a@b", "smtp_password": "of-mail"}]},
+    }
+    environment = {
+        "OS_PASSWORD": "of-cloud",
+        "HF_TOKEN": "of-hub",
+        "HOME": "/root",
+        "MY_SECRET": "short",
+        "PWD": "/tmp",
+    }
+    assert redaction.known(config, environment) == {"of-jupyter", "of-mail", "of-cloud", "of-hub"}
+
+
+def test_a_variable_that_names_a_file_is_no_password() -> None:
+    assert redaction.known({}, {"GOOGLE_APPLICATION_CREDENTIALS": __file__}) == set()
+
+
+@pytest.mark.parametrize("around", [b"", b"x", b"xy", b"xyz"])
+def test_a_secret_is_taken_out_in_each_of_its_forms(around: bytes) -> None:
+    text = SECRET.encode()
+    coded, safe = base64.b64encode(around + text + around), base64.urlsafe_b64encode(around + text + around)
+    files = {"plain": around + text, "json": json.dumps(SECRET).encode(), "base64": coded, "safe": safe, "other": b"."}
+    clean, cleaned = redaction.without(files, {SECRET})
+    assert cleaned == ["base64", "json", "plain", "safe"]
+    for content in (clean["base64"], clean["safe"]):
+        parts = content.replace(b"-", b"+").replace(b"_", b"/").split(redaction.REMOVED)
+        assert all(len(part) <= len(around) * 2 + 4 for part in parts)
+    assert clean["plain"] == around + redaction.REMOVED
+    assert clean["other"] == b"."
+
+
+@pytest.mark.parametrize(
+    ("line", "clean"),
+    [
+        (
+            b"--index-url https://user:t0ken-value@pypi.example.org/simple",
+            b"--index-url https://pypi.example.org/simple",
+        ),
+        (b"https://t0ken-value@example.org/x.whl", b"https://example.org/x.whl"),
+        (b"postgres://me:t0ken-value@db/x", b"postgres://db/x"),
+        (b"git+ssh://git@example.org/x.git", b"git+ssh://git@example.org/x.git"),
+        (b"https://example.org/x?token=t0ken-value&y=1", b"https://example.org/x?token=[removed]&y=1"),
+        (b"see https://example.org/a, mail me@example.org", b"see https://example.org/a, mail me@example.org"),
+    ],
+)
+def test_an_address_loses_its_password_and_so_does_every_other_file(line: bytes, clean: bytes) -> None:
+    found, _ = redaction.without({"requirements.txt": line, "log": b"got t0ken-value"}, set())
+    assert found["requirements.txt"] == clean
+    assert found["log"] == (b"got [removed]" if b"t0ken" in line else b"got t0ken-value")
+
+
+def test_long_words_take_no_longer_than_others() -> None:
+    begun = time.monotonic()
+    redaction.without({"blob": b"a" * (8 << 20)}, {SECRET})
+    assert time.monotonic() - begun < 5.0

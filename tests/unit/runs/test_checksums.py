@@ -1,0 +1,40 @@
+"""Checksums of a run's data: computed once, kept beside the run."""
+
+import hashlib
+from pathlib import Path
+
+from orchestrator import state
+from orchestrator.runs import checksums
+from orchestrator.runs.datasets import FoundDataset
+from tests import builders
+
+
+def dataset(directory: Path, **contents: str) -> FoundDataset:
+    for name, text in contents.items():
+        (directory / name).write_text(text)
+    return FoundDataset("mnist", directory, list(contents), train=1, test=1, note="")
+
+
+def line(name: str, text: str) -> str:
+    return f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n"
+
+
+def test_the_list_is_that_of_sha256sum(tmp_path: Path) -> None:
+    assert checksums.of(dataset(tmp_path, b="two", a="one")) == line("a", "one") + line("b", "two")
+
+
+def test_files_that_stay_the_same_are_read_once(tmp_path: Path) -> None:
+    data = dataset(tmp_path, a="one")
+    before = checksums.of(data)
+    (tmp_path / "a").unlink()
+    assert checksums.of(data) == before  # its name on the nodes was derived while the file was there
+    assert checksums.of(dataset(tmp_path, a="other")) == line("a", "other")
+
+
+def test_a_run_that_continues_another_has_its_checksums(tmp_path: Path) -> None:
+    state_dir, old, run = state.for_cluster("demo"), builders.run(id="old"), builders.run(id="new")
+    checksums.keep(state_dir, old, dataset(tmp_path, a="one"))
+    checksums.keep_same(state_dir, old, run)
+    kept = state_dir.runs / "new"
+    assert (kept / checksums.FILE).read_text() == line("a", "one")
+    assert checksums.Source.model_validate_json((kept / checksums.SOURCE).read_text()).directory == str(tmp_path)

@@ -1,0 +1,116 @@
+"""Predictions from the fetched files of a cluster's runs, and what became of them."""
+
+from typing import Any
+
+import pytest
+
+from orchestrator.runs import predictions, store
+from orchestrator.runs.predictions import Wanted
+from orchestrator.schema import CheckMessage, CheckResult, World
+from orchestrator.schema.file import File
+from orchestrator.state import StateDir
+from tests import builders, samples
+
+MESSAGES = [
+    CheckMessage(bytes=size, latency_seconds=0.006 + size * 1e-8, bus_bandwidth=1e8) for size in (4, 2**20, 2**26)
+]
+CHECK = CheckResult(size=2, expected_sum=3.0, ranks=[], sizes=MESSAGES)
+
+
+def fetched(state_dir: StateDir, started: float, name: str, content: File, **run: Any) -> None:
+    """Record a run that left the file ``name``."""
+    made = builders.run(id=f"run-{started:g}", started=started, **run)
+    store.save(state_dir, made)
+    content.write(state_dir.runs / made.id / name)
+
+
+@pytest.fixture
+def state_dir() -> StateDir:
+    """Return the state directory of a cluster with two profiles and a check."""
+    found = builders.deployed()
+    fetched(found, 1, "profile.json", builders.profile(run="run-1"))
+    fetched(found, 2, "profile.json", builders.profile(run="run-2", batch=64))
+    fetched(found, 3, "check.json", CHECK, kind="check", controller="gloo")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("wanted", "run"),
+    [
+        (Wanted("resnet20", 28), "run-2"),
+        (Wanted("resnet20", None, 32), "run-1"),
+        (Wanted("resnet20", 28, 32, "auto"), "run-1"),
+        (Wanted("resnet20", 28, 32, "bfloat16"), None),
+        (Wanted("resnet20", 32), None),
+        (Wanted("lenet", 28), None),
+    ],
+)
+def test_newest_profile_that_fits_is_taken(state_dir: StateDir, wanted: Wanted, run: str | None) -> None:
+    found = predictions.profile(state_dir, wanted)
+    assert (found and found.run) == run
+
+
+def test_newest_check_of_the_controller_is_taken(state_dir: StateDir) -> None:
+    fetched(state_dir, 4, "check.json", CHECK.model_copy(update={"size": 4}), kind="check", controller="mpi")
+    over_gloo, over_any = predictions.connection(state_dir, 1, "gloo"), predictions.connection(state_dir, 1, "auto")
+    assert over_gloo is not None
+    assert over_any is not None
+    assert (over_gloo[1], over_any[1]) == ("run run-3: check of 2 ranks", "run run-4: check of 4 ranks")
+
+
+def test_cycle_of_an_earlier_run_is_used(state_dir: StateDir) -> None:
+    assert predictions.cycle(state_dir) is None
+    results = builders.results([builders.epoch(1)], World(size=2, hosts=["a", "b"]))
+    used = {"controller": "gloo", "transport": "gloo", "cycle_time": 12.5, "fusion_threshold": 128.0, "autotune": False}
+    used |= {"route": "allreduce", "groups": 1, "bytes_per_step": 4}
+    changed = type(results).model_validate(results.model_dump() | {"communication": used})
+    fetched(state_dir, 5, "results.json", changed)
+    assert predictions.cycle(state_dir) == 0.0125
+    known = predictions.connection(state_dir, 1)
+    assert known is not None
+    assert known[0].at(2).link.cycle == 0.0125
+
+
+def predicted(state_dir: StateDir, **changes: Any) -> None:
+    run = builders.run(id="run-9", started=9.0, **changes)
+    store.save(state_dir, run)
+    config = samples.train_config(model="resnet20", image_size=28, batch_size=32, precision="float32")
+    predictions.save_of_run(state_dir, builders.cluster(), run, config)
+
+
+def test_prediction_is_kept_and_reviewed_beside_the_results(state_dir: StateDir) -> None:
+    predicted(state_dir)
+    assert predictions.review() == []
+    epoch = builders.epoch(1, images_per_second=50.0)
+    builders.results([epoch], World(size=2, hosts=["a", "b"])).write(state_dir.runs / "run-9" / "results.json")
+    (found,) = predictions.review()
+    assert (found.cluster, found.ranks, found.measured) == ("default", 2, 50.0)
+    assert found.low < found.predicted < found.high
+    assert found.predicted < 2 * 32
+    assert str(found).startswith(f"predicted {found.predicted:.4g} images/s (")
+
+
+@pytest.mark.parametrize("changes", [{"np": 1}, {"controller": "mpi"}])
+def test_run_without_others_or_without_a_check_has_no_prediction(state_dir: StateDir, changes: dict[str, Any]) -> None:
+    predicted(state_dir, **changes)
+    assert not (state_dir.runs / "run-9" / "prediction.json").exists()
+
+
+def test_results_of_other_ranks_are_not_compared(state_dir: StateDir) -> None:
+    predicted(state_dir)
+    results = builders.results([builders.epoch(1)], World(size=3, hosts=["a", "b", "c"]))
+    results.write(state_dir.runs / "run-9" / "results.json")
+    assert predictions.review() == []
+
+
+@pytest.mark.parametrize("name", ["profile.json", "check.json", "results.json", "prediction.json"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"steps": 1}', b"\xff\xfe"])
+def test_damaged_files_are_passed_over(state_dir: StateDir, name: str, content: bytes) -> None:
+    predicted(state_dir)
+    run = builders.run(id="run-8", started=8.0, kind="check")
+    store.save(state_dir, run)
+    for directory in ("run-8", "run-9"):
+        (state_dir.runs / directory / name).write_bytes(content)
+    assert predictions.profile(state_dir, Wanted("resnet20", 28)) is not None
+    assert predictions.connection(state_dir, 1) is not None
+    assert predictions.review() == []

@@ -1,0 +1,232 @@
+"""Copies between this machine and a node whose shell is this machine's: whole, resumed, never outside the target."""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import ConfigError, ContractError, NodesFailed
+from orchestrator.ssh.copying import progress
+from orchestrator.ssh.copying.download import download
+from orchestrator.ssh.copying.progress import Copied
+from orchestrator.ssh.copying.upload import upload
+from tests.stand_ins import relay, ssh_stand_in
+from tests.stand_ins.ssh_stand_in import Answer
+
+SIZE = 24 << 20
+CUTS = [6 << 20, 7 << 20, 5 << 20]  # bytes of each connection
+WINDOW = 4 << 20  # bytes that a connection may lose: what sshd and paramiko hold
+Copier = Callable[..., Copied]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    (tmp_path / "node").mkdir()
+    return tmp_path / "node"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PAUSES", (0.05, 0.05, 0.05))
+    monkeypatch.setattr(progress, "SHOW_SECONDS", 0.0)
+
+
+def through(
+    copier: Copier,
+    source: object,
+    target: object,
+    answer: Answer = ssh_stand_in.honest,
+    cuts: tuple[int, ...] = (),
+    detail: Callable[[str], None] = lambda _: None,
+) -> Copied:
+    """Copy over a way that breaks as ``cuts`` say."""
+    with ssh_stand_in.listening(answer) as (port, host_key), relay.to(port, list(cuts)) as (near, made):
+        place = ssh_stand_in.deployed(near, host_key)
+        up = (*place, source, "demo-head", target)
+        copied = copier(*(up if copier is upload else (*place, "demo-head", source, target)), detail)
+        assert made.made > len(cuts)
+        return copied
+
+
+def write(path: Path, content: bytes, mode: int = 0o640) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(mode)
+    return path
+
+
+def contents(directory: Path) -> dict[str, tuple[int, bytes]]:
+    files = (path for path in sorted(directory.rglob("*")) if path.is_file())
+    return {str(path.relative_to(directory)): (stat.S_IMODE(path.stat().st_mode), path.read_bytes()) for path in files}
+
+
+@pytest.fixture(params=["up", "down"])
+def both(request: pytest.FixtureRequest, node: Path, tmp_path: Path) -> tuple[Copier, Path, Path]:
+    """A copier with the directories that it copies from and to."""
+    here = tmp_path / "here"
+    here.mkdir()
+    return (upload, here, node) if request.param == "up" else (download, node, here)
+
+
+def paths(copier: Copier, source: Path, target: Path, slash: str = "") -> tuple[object, str]:
+    return (source if copier is upload else str(source)), f"{target}{slash}"
+
+
+def test_a_file_arrives_whole_and_nothing_is_sent_twice_but_the_last_piece(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    content = os.urandom(SIZE)
+    write(source / "data", content)
+    copied = through(copier, *paths(copier, source / "data", target / "copy"), cuts=tuple(CUTS))
+    assert contents(target) == {"copy": (0o640, content)}
+    assert SIZE <= copied.sent <= SIZE + len(CUTS) * WINDOW
+    assert (target / "copy").stat().st_mtime_ns == (source / "data").stat().st_mtime_ns
+    again = through(copier, *paths(copier, source / "data", target / "copy"))
+    assert (again.sent, again.same) == (0, 1)
+
+
+def test_a_later_command_goes_on_with_what_an_earlier_one_left(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    content = os.urandom(SIZE)
+    write(source / "data", content)
+    with pytest.raises(NodesFailed) as caught:
+        through(copier, *paths(copier, source / "data", target / "copy"), cuts=(8 << 20, *[2000] * 9))
+    assert "run the same command again" in caught.value.hint
+    [part] = target.iterdir()
+    assert part.name.startswith(".copy.")
+    there = part.stat().st_size
+    assert there > 1 << 20
+    assert through(copier, *paths(copier, source / "data", target / "copy")).sent == SIZE - there
+    assert contents(target) == {"copy": (0o640, content)}
+
+
+def test_an_interrupted_copy_leaves_its_part_for_the_next(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    write(source / "data", os.urandom(SIZE))
+
+    def interrupt(text: str) -> None:
+        if int(text.split(maxsplit=1)[0]) > SIZE >> 21:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        through(copier, *paths(copier, source / "data", target / "copy"), detail=interrupt)
+    assert [path.name[:6] for path in target.iterdir()] == [".copy."]
+    assert through(copier, *paths(copier, source / "data", target / "copy")).sent < SIZE
+    assert contents(target) == {"copy": (0o640, (source / "data").read_bytes())}
+
+
+@pytest.mark.parametrize("damage", ["source", "part"])
+def test_a_changed_source_or_a_damaged_part_starts_over(both: tuple[Copier, Path, Path], damage: str) -> None:
+    copier, source, target = both
+    write(source / "data", os.urandom(SIZE))
+    with pytest.raises(NodesFailed):
+        through(copier, *paths(copier, source / "data", target / "copy"), cuts=(8 << 20, *[2000] * 9))
+    [part] = target.iterdir()
+    if damage == "source":
+        write(source / "data", os.urandom(SIZE - 1))
+    else:
+        with part.open("r+b") as file:
+            file.write(b"damaged")
+    copied = through(copier, *paths(copier, source / "data", target / "copy"))
+    assert copied.sent == copied.bytes
+    assert contents(target) == {"copy": (0o640, (source / "data").read_bytes())}
+
+
+def test_a_tree_is_copied_with_modes_odd_names_and_links_within_it(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    tree = source / "tree"
+    write(tree / "a", b"a", 0o755)
+    write(tree / "sub" / "b \n'$\"", b"b")
+    write(tree / "sub" / "-n", b"")
+    (tree / "empty").mkdir(mode=0o750)
+    (tree / "again").symlink_to("sub")
+    (tree / "sub" / "round").symlink_to("..")
+    (tree / "out").symlink_to("/etc/passwd")
+    (tree / "nothing").symlink_to("gone")
+    os.mkfifo(tree / "pipe")
+    copied = through(copier, *paths(copier, tree, target))
+    odd = "b \n'$\""
+    expected = {"a": (0o755, b"a"), f"sub/{odd}": (0o640, b"b"), "sub/-n": (0o640, b"")}
+    expected |= {f"again/{odd}": (0o640, b"b"), "again/-n": (0o640, b"")}
+    assert contents(target / "tree") == expected
+    assert stat.S_IMODE((target / "tree" / "empty").stat().st_mode) == 0o750
+    assert sorted(copied.left_out) == ["nothing", "out", "pipe"]
+    write(tree / "a", b"other", 0o755)
+    assert through(copier, *paths(copier, tree, target)).same == len(expected) - 1
+    assert contents(target / "tree")["a"] == (0o755, b"other")
+
+
+def test_a_slash_at_the_end_makes_a_directory_and_without_it_the_name_is_new(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    write(source / "data", b"x")
+    through(copier, *paths(copier, source / "data", target / "new", "/"))
+    through(copier, *paths(copier, source / "data", target / "other" / "name"))
+    assert sorted(contents(target)) == ["new/data", "other/name"]
+
+
+def test_paths_that_cannot_be_used_are_refused(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    write(source / "tree" / "a", b"x")
+    (target / "tree" / "a").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="is a directory, not a file"):
+        through(copier, *paths(copier, source / "tree", target))
+    with pytest.raises(ConfigError, match=r"(?i)no such file or directory"):
+        through(copier, *paths(copier, source / "none", target))
+
+
+def test_files_that_do_not_fit_are_refused_before_anything_is_sent(
+    both: tuple[Copier, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copier, source, target = both
+    with (source / "huge").open("wb") as file:
+        file.truncate(1 << 42)
+    with pytest.raises(ConfigError, match="no space left"):
+        through(copier, *paths(copier, source / "huge", target / "copy"))
+    assert list(target.iterdir()) == []
+
+
+ROOT = ["/x", "d", "755", "4096", "1.5", ""]  # as a node lists a directory
+
+
+def listed(*fields: str) -> bytes:
+    return "\0".join([*fields, ""]).encode()
+
+
+@pytest.mark.parametrize(
+    "names", ["../evil", "/etc/evil", "a/../../evil", "a/", "a//b", "./a", "x" * 2000, "/".join("a" * 70)]
+)
+def test_names_that_a_node_lists_never_lead_out_of_the_target(tmp_path: Path, names: str) -> None:
+    def answer(command: str) -> bytes | None:
+        if "find -H" in command:
+            return listed(*ROOT, "f", "644", "5", "1.5", names)
+        return b"" if "test -e" in command else b"evil!"
+
+    (tmp_path / "here").mkdir()
+    with pytest.raises(ContractError, match="in another form"):
+        through(download, "/x", str(tmp_path / "here" / "new"), answer)
+    assert list(tmp_path.rglob("*evil*")) == []
+
+
+def test_nothing_is_written_through_a_link_in_the_target(tmp_path: Path, node: Path) -> None:
+    write(node / "tree" / "sub" / "file", b"x")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "here" / "tree").mkdir(parents=True)
+    (tmp_path / "here" / "tree" / "sub").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match="is a link"):
+        through(download, str(node / "tree"), str(tmp_path / "here"))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize(("sent", "kind"), [(b"x" * 200, ContractError), (b"12345" + b"0" * 64 + b"\n", ConfigError)])
+def test_a_node_that_sends_more_or_something_else_leaves_no_file(
+    tmp_path: Path, sent: bytes, kind: type[Exception]
+) -> None:
+    def answer(command: str) -> bytes | None:
+        if "find -H" in command:
+            return listed("/x", "f", "644", "5", "1.5", "")
+        return sent if "tail" in command else b""
+
+    with pytest.raises(kind):
+        through(download, "/x", str(tmp_path / "here"), answer)
+    assert not (tmp_path / "here").exists()

@@ -1,0 +1,98 @@
+"""Contradictions within published tables: found by arithmetic, with the tolerance of the printed digits."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from orchestrator.schema.studies import Metric, Published
+from orchestrator.studies.report import contradictions, printed
+from tests.unit.studies import published
+
+
+def number(metric: Metric, value: float, ranks: int = 1, text: str = "", source: str = "table 1") -> Published:
+    return Published(cell={"model": "resnet50", "ranks": ranks}, metric=metric, value=value, source=source, text=text)
+
+
+@pytest.mark.parametrize("samples", [60_000, None], ids=["samples known", "samples derived"])
+def test_exactly_the_three_wrong_cells_of_dey_2022_are_found(samples: int | None) -> None:
+    found = contradictions.find(published.dey(), samples)
+    assert [(one.kind, one.cell["engine"], one.cell["model"], one.column, one.cell["ranks"]) for one in found] == [
+        ("seconds", "ray-torch", "mobilenet_v2", "N5", 1),
+        ("seconds", "horovod-tensorflow", "resnet50", "N9", 1),
+        ("seconds", "horovod-tensorflow", "mobilenet_v2", "N9", 1),
+    ]
+    assert "73,439" in found[0].message
+    assert "20,000" in found[1].message
+    assert "97,720" in found[2].message
+
+
+def test_a_table_that_agrees_has_no_contradiction() -> None:
+    wrong = {(one.column, one.cell["engine"], one.cell["model"], one.cell["ranks"])
+             for one in contradictions.find(published.dey())}  # fmt: skip
+    right = [n for n in published.dey() if (n.column, n.cell["engine"], n.cell["model"], n.cell["ranks"]) not in wrong]
+    assert contradictions.find(right) == []
+
+
+def test_both_readings_of_ghimire_are_compared() -> None:
+    found = contradictions.find(published.ghimire())
+    four = [one for one in found if one.cell["ranks"] == 4]
+    assert [one.kind for one in four] == ["reading"]
+    assert "speed-up of 4," in four[0].message
+    assert "2.77" in four[0].message
+
+
+def test_printed_speed_up_of_ghimire_contradicts_its_steps() -> None:
+    claim = Published(cell={"model": "lenet", "ranks": 4}, metric="speed_up", value=4.0, source="text", text="4 x")
+    assert "speed-up" in {one.kind for one in contradictions.find([*published.ghimire(), claim])}
+
+
+@dataclass
+class Case:
+    numbers: list[Published]
+    kinds: list[str]
+
+
+CASES = {
+    "speed-up that follows from images/s": Case(
+        [number("images_per_second", 100), number("images_per_second", 180, 2), number("speed_up", 1.8, 2)], []
+    ),
+    "speed-up that does not follow from seconds": Case(
+        [number("seconds", 10.25), number("seconds", 6.15, 2), number("speed_up", 2.0, 2, "2.0")], ["speed-up"]
+    ),
+    "efficiency that follows from the speed-up": Case([number("speed_up", 3.2, 4), number("efficiency", 0.8, 4)], []),
+    "efficiency that does not": Case([number("speed_up", 3.2, 4), number("efficiency", 0.95, 4)], ["efficiency"]),
+    "efficiency against images/s": Case(
+        [number("images_per_second", 750), number("images_per_second", 1386, 2), number("efficiency", 0.85, 2)],
+        ["efficiency"],
+    ),
+    "efficiency of a table without a single rank": Case(
+        [number("images_per_second", 750, 8), number("images_per_second", 1386, 16), number("efficiency", 0.85, 16)], []
+    ),
+    "accuracy in percent": Case([number("top1", 90.2)], ["unit"]),
+    "accuracy printed in percent and entered as a fraction": Case([number("top1", 0.902, text="90.2 %")], []),
+    "the same number twice": Case([number("seconds", 3.0, source="a"), number("seconds", 3, source="b")], []),
+    "another number for the same cell": Case(
+        [number("seconds", 3.25, source="a"), number("seconds", 3.75, source="b")], ["twice"]
+    ),
+    "nothing": Case([], []),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_rule(case: Case) -> None:
+    assert [one.kind for one in contradictions.find(case.numbers)] == case.kinds
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "decimals"),
+    [
+        (4.0798, "", 4),
+        (3.0, "", 0),
+        (0.9, ".90", 2),
+        (0.902, "90.2 %", 3),
+        (4.5, "4s 9ms", 1),
+        (1656.82, "1,656.82", 2),
+    ],
+)
+def test_decimals_are_those_that_were_printed(value: float, text: str, decimals: int) -> None:
+    assert printed.decimals(number("seconds", value, text=text)) == decimals

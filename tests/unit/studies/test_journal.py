@@ -1,0 +1,100 @@
+"""A study's directory: torn lines, runs under way, one process at a time."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import StateError
+from orchestrator.studies import journal
+from orchestrator.studies.journal import Started
+from orchestrator.studies.schedule import Schedule
+from tests.unit.studies.studies import cells, launch, study
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    journal.create(tmp_path / "tiny-study", study())
+    return tmp_path / "tiny-study"
+
+
+def started(run: str = "lenet-mnist-0") -> Started:
+    (cell, *_) = cells(study())
+    return Started(cell=cell, round=0, again=False, run=run, started=1.0, busy=0.0, command=["orchestrator"])
+
+
+def test_what_was_launched_is_there_again(directory: Path) -> None:
+    planned = Schedule(study(), cells(study()), []).next()
+    assert planned
+    with journal.opened(directory) as current:
+        current.begin(started())
+        current.end(launch(planned))
+    with journal.opened(directory) as current:
+        assert current.launches == [launch(planned)]
+        assert current.started is None
+
+
+@pytest.mark.parametrize("kept", [0, 1, 50, -1])
+def test_a_last_line_that_was_not_finished_is_cut_off(directory: Path, kept: int) -> None:
+    planned = Schedule(study(), cells(study()), []).next()
+    assert planned
+    with journal.opened(directory) as current:
+        current.end(launch(planned))
+    path = directory / journal.LAUNCHES
+    line = path.read_bytes()
+    path.write_bytes(line + line[:kept])
+    assert len(journal.read(directory)) == 1
+    with journal.opened(directory) as current:
+        current.end(launch(planned))
+    assert path.read_bytes() == line + line
+
+
+def test_a_damaged_line_is_named(directory: Path) -> None:
+    (directory / journal.LAUNCHES).write_text("{}\n{}\n")
+    with pytest.raises(StateError, match=r"launches.jsonl: line 1: "):
+        journal.read(directory)
+
+
+def test_a_run_under_way_is_known_until_it_is_in_the_journal(directory: Path) -> None:
+    planned = Schedule(study(), cells(study()), []).next()
+    assert planned
+    with journal.opened(directory) as current:
+        current.begin(started())
+    with journal.opened(directory) as current:
+        assert current.started == started()
+        current.end(current.started.launch(seconds=2.0, problem="was stopped"))
+    started().write(directory / journal.STARTED)  # as if killed before the note was removed
+    with journal.opened(directory) as current:
+        assert current.started is None
+        assert [one.run for one in current.launches] == ["lenet-mnist-0"]
+
+
+def test_only_one_process_runs_a_study(directory: Path) -> None:
+    assert journal.runner(directory) is None
+    with journal.opened(directory):
+        assert (journal.runner(directory) or "").startswith("pid ")
+        with pytest.raises(StateError, match="this study is run by pid"), journal.opened(directory):
+            pass
+
+
+def test_files_of_a_run_are_kept_without_checkpoints(directory: Path, tmp_path: Path) -> None:
+    source = tmp_path / "run"
+    (source / "checkpoints").mkdir(parents=True)
+    for name in ("results.json", "log", ".lock", "checkpoints/state"):
+        (source / name).write_text(name)
+    with journal.opened(directory) as current:
+        for _ in range(2):  # a second time after a kill
+            kept = current.keep(source, "lenet-mnist-0")
+    assert sorted(path.name for path in kept.iterdir()) == ["log", "results.json"]
+    assert [path.name for path in (directory / "runs").iterdir()] == ["lenet-mnist-0"]
+
+
+def test_a_directory_with_a_study_is_not_overwritten(directory: Path) -> None:
+    with pytest.raises(StateError, match="holds a study already: 0 launches") as caught:
+        journal.create(directory, study())
+    assert "--resume" in caught.value.hint
+
+
+def test_the_study_in_a_directory_is_the_one_that_was_started(tmp_path: Path) -> None:
+    whole = study(batch=[8, 16], repetitions=3, until={"time": "90s"}, data={"mnist": "/data"}, shrunk=True)
+    journal.create(tmp_path / "one", whole)
+    assert journal.load(tmp_path / "one") == whole

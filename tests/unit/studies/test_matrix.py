@@ -1,0 +1,56 @@
+"""Cells of a matrix and their base cases."""
+
+import pytest
+
+from orchestrator.errors import ConfigError
+from orchestrator.studies import matrix
+from tests.unit.studies.studies import cells, study
+
+
+def test_every_combination_is_a_cell_once() -> None:
+    found = cells(study(models=["lenet", "resnet20"], batch=[8, 8, 16], options={"xla": [True, False]}))
+    assert len({cell.key for cell in found}) == len(found) == 2 * 2 * 2 * 2
+
+
+def test_cells_that_agree_with_an_exclusion_are_left_out() -> None:
+    found = cells(study(options={"xla": [True, False]}, exclude=[{"ranks": 2, "xla": True}]))
+    assert [(cell.ranks, cell.options["xla"]) for cell in found] == [(1, True), (1, False), (2, False)]
+
+
+def test_a_matrix_without_a_cell_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no cell is left"):
+        cells(study(exclude=[{"model": "lenet"}]))
+
+
+def test_a_node_has_as_many_ranks_as_slots() -> None:
+    found = matrix.cells(study(ranks=None, nodes=[1, 3]), slots=4)
+    assert [(cell.nodes, cell.ranks) for cell in found] == [(1, 4), (3, 12)]
+
+
+def test_the_base_case_has_the_fewest_ranks_and_the_same_rest() -> None:
+    of = study(models=["lenet", "resnet20"], ranks=[4, 2, 8])
+    every = cells(of)
+    for cell in every:
+        base = matrix.base_of(of, cell, every)
+        assert base
+        assert (base.model, base.ranks) == (cell.model, 2)
+
+
+def test_a_base_case_can_be_another_engine() -> None:
+    of = study(engines=["ours", "horovod-tensorflow"], base={"engine": "horovod-tensorflow"})
+    every = cells(of)
+    bases = [matrix.base_of(of, cell, every) for cell in every]
+    assert [(base.engine, base.ranks) for base in bases if base] == [
+        ("horovod-tensorflow", cell.ranks) for cell in every
+    ]
+
+
+def test_a_cell_whose_base_case_is_excluded_has_none() -> None:
+    of = study(models=["lenet", "resnet20"], exclude=[{"model": "lenet", "ranks": 1}])
+    every = cells(of)
+    assert [matrix.base_of(of, cell, every) is None for cell in every] == [True, False, False]
+
+
+def test_a_title_names_all_that_a_cell_differs_in() -> None:
+    (cell,) = cells(study(ranks=1, batch=32, options={"precision": "float32"}))
+    assert matrix.title(cell) == "ours: lenet on mnist, batch 32, 1 rank, precision float32"

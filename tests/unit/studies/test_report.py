@@ -1,0 +1,296 @@
+"""Report of a study: every format from a directory of made-up launches, hostile names included."""
+
+import csv
+import io
+import json
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from orchestrator.errors import StateError
+from orchestrator.studies.report import cells, formats, report
+from orchestrator.studies.report.report import Report
+from tests.unit.studies import published, sample_study
+from tests.unit.studies.sample_study import Sample
+
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+HOSTILE = "<script>alert(1)</script>\"'&{0}`$x^2$|[a](javascript:b)\x1b[31m\u202e=1+1"
+
+
+class Page(HTMLParser):
+    """Elements and text of a page; fails if tags do not match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def dumped(numbers: Any) -> list[dict[str, Any]]:
+    return [number.model_dump() for number in numbers]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    directory = tmp_path_factory.mktemp("sample") / "sample-study"
+    numbers = dumped(sample_study.published())
+    shrink = {"image_size": 32, "until": {"epochs": 8, "top1": 0.85}}
+    return report.build(Sample().write(directory, published=numbers, shrink=shrink, shrunk=True))
+
+
+@pytest.fixture(scope="module")
+def page(made: Report) -> str:
+    return formats.FORMATS["html"](made)
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_cells_have_their_medians_ratios_and_base_cases(made: Report) -> None:
+    ours = {one.cell.ranks: one for one in made.summaries if (one.series, one.cell.model) == ("ours", "resnet20")}
+    assert ours[1].speed_up is None
+    four = ours[4]
+    assert (four.base.ranks, len(four.launches), four.is_base) == (1, 7, False)
+    assert four.images is not None
+    assert four.efficiency is not None
+    assert four.ratio is not None
+    assert four.images.value == pytest.approx(410 * 4 / 1.06, rel=0.05)
+    assert four.efficiency.value == pytest.approx(1 / 1.06, rel=0.03)
+    assert four.ratio.value == pytest.approx(1.18 / 1.06 / 0.43, rel=0.03)
+    assert four.top1 is not None
+    assert four.parts is not None
+    assert four.parts.communication == pytest.approx(0.06 * 64 / 410, rel=0.06)
+    assert four.to_accuracy is not None
+    assert four.to_accuracy.value < four.seconds.value * 8 if four.seconds else False
+
+
+def test_aa_pair_is_measured_apart_from_its_cell(made: Report) -> None:
+    pairs = [cells.aa(one) for one in made.summaries if one.again]
+    assert [pair and pair.n for pair in pairs] == [7]
+    assert made.notes[0].endswith("it holds 1, as it should.")
+
+
+def test_aa_pair_off_one_is_said(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["resnet20"])
+    sample.launches = [
+        one.model_copy(update={"images_per_second": (one.images_per_second or 0) * 1.2}) if one.again else one
+        for one in sample.launches
+    ]
+    made = report.build(sample.write(tmp_path / "study"))
+    assert "does NOT hold 1" in made.notes[0]
+    assert 'class="note warn">The same cell' in formats.FORMATS["html"](made)
+
+
+def test_published_numbers_stand_beside_the_measured_ones(made: Report) -> None:
+    speeds = [one for one in made.comparisons if one.number.metric == "images_per_second"]
+    assert [one.summary.cell.ranks for one in speeds if one.summary] == [1, 2, 4, 8]
+    for one in speeds:
+        assert one.ratio
+        assert one.measured
+        assert one.ratio.value == pytest.approx(one.measured.value / one.published)
+    assert [(one.kind, one.cell["ranks"]) for one in made.contradictions] == [("seconds", 4)]
+
+
+def test_both_readings_of_an_ambiguous_text_are_compared(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2, 4], rounds=6)
+    made = report.build(sample.write(tmp_path / "study", published=dumped(published.ghimire()), samples=60_000))
+    readings = [(one.number.cell["ranks"], one.reading, one.published) for one in made.comparisons]
+    assert readings == [
+        *((1, "steps x ms", 4.5), (1, "whole seconds", 4.0)),
+        *((2, "steps x ms", 2.75), (2, "whole seconds", 2.0)),
+        *((4, "steps x ms", 1.625), (4, "whole seconds", 1.0)),
+    ]
+
+
+def test_numbers_of_a_replaced_data_set_stand_beside_its_replacement(tmp_path: Path) -> None:
+    numbers = [{"cell": {"dataset": "imagenet", "ranks": 1}, "metric": "top1", "value": 0.75, "source": "table 1"}]
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2], rounds=6)
+    shrink = {"datasets": {"imagenet": "cifar10"}}
+    for shrunk, cells_found in ((True, [1]), (False, [])):
+        directory = sample.write(tmp_path / str(shrunk), published=numbers, shrink=shrink, shrunk=shrunk)
+        compared = report.build(directory).comparisons
+        assert [one.summary.cell.ranks for one in compared if one.summary] == cells_found
+
+
+def test_machine_is_among_the_facts(tmp_path: Path) -> None:
+    directory = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=1).write(tmp_path / "study")
+    (directory / "machine.json").write_text('{"processor": "Example CPU, 2 cores", "instructions": "avx2"}')
+    made = report.build(directory)
+    assert (made.facts["processor"], made.facts["instructions"]) == ("Example CPU, 2 cores", "avx2")
+
+
+def test_page_stands_alone(page: str) -> None:
+    parsed = Page(page)
+    assert {tag for tag, _ in parsed.elements} & {"script", "link", "img", "iframe", "object", "base"} == set()
+    links = [value for _, attributes in parsed.elements for name, value in attributes.items()
+             if name in ("href", "src", "action", "data")]  # fmt: skip
+    assert links
+    assert {(value or "").partition(",")[0].partition("-")[0] for value in links} <= {
+        "data:text/csv;base64",
+        "#g1",
+        "#g2",
+    }
+    assert re.findall(r"@import|url\((?!#)|https?:", page) == []
+
+
+def test_page_has_unique_ids_and_named_drawings(page: str) -> None:
+    parsed = Page(page)
+    ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    drawings = [attributes for attributes in parsed.all("svg") if attributes.get("class") != "swatch"]
+    assert len(drawings) == 12
+    for attributes in drawings:
+        assert set((attributes["aria-labelledby"] or "").split()) <= set(ids)
+    references = set(re.findall(r'(?:href="#|url\(#)([\w.-]+)', page))
+    assert references <= set(ids)
+    assert len(parsed.all("h1")) == 1
+    assert all("scope" in attributes for attributes in parsed.all("th"))
+
+
+def test_drawings_are_well_formed_and_take_the_colours_of_the_page(page: str) -> None:
+    for drawing in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
+        ElementTree.fromstring(drawing)  # noqa: S314
+        assert re.findall(r"#[0-9a-f]{6}", drawing) == []
+
+
+def test_csv_has_a_row_per_cell_and_one_per_launch(made: Report) -> None:
+    summary, launches = rows(formats.FORMATS["csv"](made)), rows(formats.FORMATS["launches"](made))
+    assert (len(summary), len(launches)) == (32, 7 * 33)
+    assert float(summary[0]["images_per_second_low"]) <= float(summary[0]["images_per_second"])
+    assert launches[0]["command"].startswith("orchestrator train resnet20 ")
+
+
+def test_markdown_tables_have_equal_rows(made: Report) -> None:
+    text = formats.FORMATS["markdown"](made)
+    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
+    assert "### Speed: resnet20 on cifar10, batch 64" in text
+
+
+def test_latex_tables_use_booktabs_and_escape(made: Report) -> None:
+    text = formats.FORMATS["latex"](made)
+    assert text.count(r"\begin{tabular}") == text.count(r"\toprule") == text.count(r"\bottomrule") == 5
+    assert r"mobilenet\_v2" in text
+    bodies = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert bodies
+    assert all(re.search(r"(?<!\\)[#%$]", line) is None for line in bodies)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A study whose files say hostile things wherever they may."""
+    sample = Sample(engines=["ours", HOSTILE], models=["resnet20"], ranks=[1, 2], rounds=6)
+    changed = {"versions": {HOSTILE: HOSTILE}, "damaged": [HOSTILE]}
+    sample.results = [one.model_copy(update=changed) for one in sample.results]
+    sample.results = [one.model_copy(update={"run": f"run-{n}"}) for n, one in enumerate(sample.results)]
+    sample.launches = [
+        one.model_copy(update={"run": f"run-{n}", "command": [HOSTILE], "problem": HOSTILE if n == 3 else None})
+        for n, one in enumerate(sample.launches)
+    ]
+    numbers = [{"cell": {"model": HOSTILE, "ranks": 1}, "metric": "top1", "value": 90, "source": HOSTILE,
+                "column": HOSTILE, "text": HOSTILE}]  # fmt: skip
+    return sample.write(tmp_path / "study", name="n", description=HOSTILE, published=numbers,
+                       shrunk=True, shrink={"x": HOSTILE})  # fmt: skip
+
+
+def test_names_from_files_are_text_in_the_page(hostile: Path) -> None:
+    parsed = Page(formats.FORMATS["html"](report.build(hostile)))
+    assert {tag for tag, _ in parsed.elements} & {"script", "a1"} == set()
+    assert {name for _, attributes in parsed.elements for name in attributes if name.startswith("on")} == set()
+    text = "".join(parsed.words)
+    assert text.count("<script>alert(1)</script>") > 10
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+@pytest.mark.parametrize("name", ["markdown", "latex", "csv", "launches"])
+def test_names_from_files_are_text_in_other_formats(hostile: Path, name: str) -> None:
+    text = formats.FORMATS[name](report.build(hostile))
+    assert "\x1b" not in text
+    if name == "markdown":
+        assert "<script" not in text.replace("\\<", "")
+        assert "](" not in text.replace("\\](", "")
+    if name in ("csv", "launches"):
+        assert not any(str(value).startswith("=") for row in rows(text) for value in row.values())
+
+
+def test_an_unfinished_study_is_reported_as_far_as_it_went(tmp_path: Path) -> None:
+    directory = Sample(engines=["ours"], models=["resnet20"], ranks=[1, 2], rounds=2).write(tmp_path / "study")
+    with (directory / "launches.jsonl").open("a") as file:
+        file.write('{"cell": {"engine"')
+    (directory / "runs" / "resnet20-ours-1-0" / "results.json").unlink()
+    (directory / "runs" / "resnet20-ours-2-1" / "results.json").write_text("{")
+    made = report.build(directory)
+    assert [one.images.interval for one in made.summaries if one.images] == [None, None]
+    notes = " ".join(made.notes)
+    assert "last line is incomplete" in notes
+    assert "resnet20-ours-1-0/results.json is missing" in notes
+    assert "resnet20-ours-2-1/results.json: line 1" in notes
+    assert "too few rounds" in notes
+    for form in formats.FORMATS.values():
+        assert form(made)
+
+
+def test_a_study_without_a_launch_has_a_report(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("name: empty\n")
+    (tmp_path / "launches.jsonl").write_text("")
+    made = report.build(tmp_path)
+    assert all(form(made) is not None for form in formats.FORMATS.values())
+
+
+@pytest.mark.parametrize("missing", ["study.yaml", "launches.jsonl"])
+def test_a_directory_without_a_study_is_refused(tmp_path: Path, missing: str) -> None:
+    for name in {"study.yaml", "launches.jsonl"} - {missing}:
+        (tmp_path / name).write_text("")
+    with pytest.raises(StateError, match=missing):
+        report.build(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "content"), [("study.yaml", "a: [1"), ("study.yaml", "published: 3"),
+                                               ("launches.jsonl", "{}\n"), ("launches.jsonl", "x\n")])  # fmt: skip
+def test_a_damaged_study_is_refused_with_its_place(tmp_path: Path, name: str, content: str) -> None:
+    Sample(engines=["ours"], models=["resnet20"], ranks=[1], rounds=1).write(tmp_path / "study")
+    (tmp_path / "study" / name).write_text(content)
+    with pytest.raises(StateError, match=re.escape(name)):
+        report.build(tmp_path / "study")
+
+
+def test_a_thousand_launches_take_less_than_five_seconds(tmp_path: Path) -> None:
+    sample = Sample(models=["resnet20", "mobilenet_v2", "resnet50", "lenet"], ranks=[1, 2, 4, 8], rounds=15)
+    assert len(sample.launches) == 975
+    directory = sample.write(tmp_path / "study")
+    start = time.process_time()
+    formats.FORMATS["html"](report.build(directory))
+    assert time.process_time() - start < 5.0
+
+
+def test_the_sample_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
+    one, other = (Sample(models=["lenet"], rounds=1).write(tmp_path / name) for name in "ab")
+    assert (one / "launches.jsonl").read_text() == (other / "launches.jsonl").read_text()
+    assert json.loads((one / "study.yaml").read_text())["name"] == sample_study.NAME

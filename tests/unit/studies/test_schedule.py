@@ -1,0 +1,98 @@
+"""Order and number of launches: rounds, the A/A pair, wide intervals, failures, busy machines."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from orchestrator.schema.studies import Launch
+from orchestrator.studies import schedule
+from orchestrator.studies.model import Study
+from orchestrator.studies.schedule import Planned, Schedule
+from tests.unit.studies.studies import cells, finish, launch, study
+
+
+def begun(of: Study, launches: Sequence[Launch] = ()) -> tuple[Schedule, list[Launch]]:
+    journal = list(launches)
+    return Schedule(of, cells(of), journal), journal
+
+
+def sizes(order: Sequence[Planned]) -> list[tuple[int, bool]]:
+    return [(one.contestant.cell.ranks, one.contestant.again) for one in order]
+
+
+def test_every_other_round_is_reversed_and_has_an_a_a_cell() -> None:
+    order = finish(*begun(study(repetitions=3)))
+    there = [(1, False), (2, False), (1, True)]
+    assert sizes(order) == [*there, *reversed(there), *there]
+    assert [one.round for one in order] == [0] * 3 + [1] * 3 + [2] * 3
+
+
+def test_a_cluster_grows_through_a_round_and_shrinks_through_the_next() -> None:
+    of = study(models=["lenet", "resnet20"], ranks=None, nodes=[4, 1, 2], repetitions=2)
+    nodes = [one.contestant.cell.nodes for one in finish(*begun(of))]
+    assert nodes == [1, 1, 1, 2, 2, 4, 4, 4, 4, 2, 2, 1, 1, 1]
+
+
+@pytest.mark.parametrize("killed", range(1, 18))
+def test_a_schedule_goes_on_where_the_journal_ends(killed: int) -> None:
+    of = study(repetitions={"width": 0.2, "at_least": 6, "at_most": 8})
+    speed = {0: 100.0, 1: 150.0, 2: 90.0}
+    whole, launches = begun(of)
+    order = finish(whole, launches, lambda planned: speed[planned.round % 3])
+    resumed, journal = begun(of, launches[:killed])
+    rest = finish(resumed, journal, lambda planned: speed[planned.round % 3])
+    assert order[killed:] == rest
+
+
+def test_launches_go_on_until_the_ratio_is_narrow_enough() -> None:
+    of = study(repetitions={"width": 0.05, "at_least": 6, "at_most": 20})
+    steady, launches = begun(of)
+    assert len(finish(steady, launches)) == 6 * 3
+    noisy, launches = begun(of)
+    order = finish(noisy, launches, lambda p: 100.0 * (1 + p.round % 5 * (p.contestant.cell.ranks == 2)))
+    counted = Counter(sizes(order))
+    assert counted[2, False] == counted[1, False] == 20  # the base case goes on with the cell that needs it
+    assert counted[1, True] == 6
+
+
+def test_a_failed_launch_is_repeated_once_and_then_its_cell_is_given_up() -> None:
+    failing, launches = begun(study(repetitions=3))
+    order = finish(failing, launches, lambda p: 0.0 if p.contestant.cell.ranks == 2 else 100.0)
+    assert Counter(sizes(order)) == {(1, False): 3, (1, True): 3, (2, False): 2}
+    assert list(failing.given_up().values()) == ["rank 0 raised an error"]
+
+
+def test_a_failed_launch_that_then_works_is_no_reason_to_give_up() -> None:
+    tries = iter([0.0] + [100.0] * 20)
+    once, launches = begun(study(repetitions=2))
+    assert len(finish(once, launches, lambda _: next(tries))) == 7
+    assert once.given_up() == {}
+
+
+def test_a_launch_on_a_busy_machine_is_repeated_at_the_end_of_its_round() -> None:
+    busy, launches = begun(study(repetitions=1, busy_repeats=1))
+    order = []
+    while planned := busy.next():
+        order.append(planned)
+        launches.append(launch(planned, busy=0.5 if planned.contestant.cell.ranks == 2 else 0.0))
+    assert sizes(order) == [(1, False), (2, False), (1, True), (2, False)]
+
+
+def test_the_launch_on_the_least_busy_machine_counts() -> None:
+    of = study(repetitions=1)
+    planned = begun(of)[0].next()
+    assert planned
+    tries = [
+        launch(planned, images, busy=share) for images, share in ((1, 0.5), (2, 0.2), (3, 0.2), (4, 0.9), (None, 0))
+    ]
+    assert [one.images_per_second for one in schedule.chosen(tries)] == [3]
+
+
+def test_what_is_left_counts_down_to_nothing() -> None:
+    of, left = study(repetitions=2), []
+    counting, launches = begun(of)
+    while planned := counting.next():
+        left.append(counting.left())
+        launches.append(launch(planned))
+    assert [*left, counting.left()] == [6, 5, 4, 3, 2, 1, 0]

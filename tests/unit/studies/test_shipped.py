@@ -1,0 +1,39 @@
+"""Studies that ship: each can be launched, whole and shrunk, and has the numbers that were printed."""
+
+import pytest
+
+from orchestrator.config import Config
+from orchestrator.schema.studies import Published
+from orchestrator.studies import files, matrix, runner
+from orchestrator.studies.model import agrees
+from tests.unit.studies import published
+
+NAMES = {"tu-2019", "tu-2019-time", "ghimire", "dey-2022", "malik-2018", "sztaki-2023"}
+NAMES |= {"sztaki-2023-frequency", "sztaki-2023-accuracy"}
+CELLS = {"sztaki-2023": 64, "sztaki-2023-frequency": 16, "malik-2018": 108, "dey-2022": 12}
+
+
+def test_every_study_of_the_documents_ships() -> None:
+    assert set(files.names()) == NAMES
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.parametrize("shrunk", [False, True])
+def test_every_cell_of_a_shipped_study_can_be_launched(name: str, shrunk: bool) -> None:
+    study = files.find(name).model_copy(update={"shrunk": shrunk}).measured()
+    cells = runner.cells(Config(), study)
+    assert all(matrix.base_of(study, cell, cells) for cell in cells)
+    if shrunk:
+        assert max(cell.nodes or cell.ranks for cell in cells) <= 2
+    else:
+        assert len(cells) == CELLS.get(name, len(cells))
+
+
+def test_the_printed_numbers_of_dey_2022_are_those_of_the_paper() -> None:
+    def numbers(rows: list[Published]) -> set[tuple[object, ...]]:
+        return {(frozenset(row.cell.items()), row.metric, row.column, row.value) for row in rows}
+
+    study = files.find("dey-2022")
+    assert numbers(study.published) == numbers(published.dey())
+    cells = runner.cells(Config(), study)
+    assert all(any(agrees(cell, row.cell) for cell in cells) for row in study.published)

@@ -1,0 +1,77 @@
+"""Hardware of a node as its kernel lists it, and the packages of a run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.schema import Hardware
+from orchestrator.schema.packages import Installed
+from orchestrator.trainer.supervision import installed
+from orchestrator.trainer.telemetry import hardware
+
+INTEL = "processor\t: 0\nmodel name\t: Intel(R) Xeon(R)\nflags\t\t: sse avx\n\nprocessor\t: 1\nmodel name\t: other\n"
+ARM = "processor\t: 0\nFeatures\t: fp asimd\nCPU part\t: 0xd0c\n"
+VERSION = (
+    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\nGCC version: 12.2.0\n"
+)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Directory in the place of /proc and /sys, empty at first."""
+    for name in ("CPU", "SYSTEM", "MACHINE", "NETWORK", "NVIDIA"):
+        monkeypatch.setattr(hardware, name, tmp_path / name.lower())
+    return tmp_path
+
+
+def reported() -> Hardware:
+    return Hardware.model_validate(hardware.report("eth0", 1 << 30), strict=True)
+
+
+def test_this_machine_is_described() -> None:
+    found = reported()
+    assert found.cpus > 0
+    assert found.kernel
+    assert found.architecture
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "flags"), [(INTEL, "Intel(R) Xeon(R)", ["avx", "sse"]), (ARM, "0xd0c", ["asimd", "fp"])]
+)
+def test_cpu_is_that_of_the_first_core(kernel: Path, text: str, model: str, flags: list[str]) -> None:
+    (kernel / "cpu").write_text(text)
+    assert (reported().cpu_model, reported().cpu_flags) == (model, flags)
+
+
+def test_gpus_network_and_system_are_read(kernel: Path) -> None:
+    (kernel / "nvidia" / "gpus" / "0000:01:00.0").mkdir(parents=True)
+    (kernel / "nvidia" / "gpus" / "0000:01:00.0" / "information").write_text("Model: \t\t NVIDIA A100\nIRQ: 1\n")
+    (kernel / "nvidia" / "version").write_text(VERSION)
+    (kernel / "network" / "eth0" / "device").mkdir(parents=True)
+    (kernel / "network" / "eth0" / "speed").write_text("10000\n")
+    (kernel / "drivers" / "mlx5_core").mkdir(parents=True)
+    (kernel / "network" / "eth0" / "device" / "driver").symlink_to(kernel / "drivers" / "mlx5_core")
+    (kernel / "system").write_text('NAME="Debian"\nPRETTY_NAME="Debian 12"\n')
+    found = reported()
+    assert (found.gpus, found.gpu_driver) == (["NVIDIA A100"], "535.183.01")
+    assert (found.nic_driver, found.nic_mbits, found.system) == ("mlx5_core", 10_000, "Debian 12")
+
+
+def test_what_cannot_be_read_is_left_out(kernel: Path) -> None:
+    (kernel / "network" / "eth0").mkdir(parents=True)
+    (kernel / "network" / "eth0" / "speed").write_text("-1\n")  # of an interface without a link
+    found = reported()
+    assert (found.cpu_model, found.cpu_flags, found.gpus, found.gpu_driver) == (None, [], [], None)
+    assert (found.nic_driver, found.nic_mbits, found.machine) == (None, None, None)
+
+
+def test_packages_of_image_and_overlay_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "overlay").mkdir()
+    (tmp_path / "overlay" / "packages.json").write_text(json.dumps({"packages": {"einops": "0.8.0"}}))
+    monkeypatch.setenv("PATH", f"{tmp_path}/overlay/bin:/usr/bin")
+    installed.write(tmp_path)
+    found = Installed.model_validate_json((tmp_path / "packages.json").read_text())
+    assert found.overlay == {"einops": "0.8.0"}
+    assert "pydantic" in found.image
+    installed.write(tmp_path / "missing")
