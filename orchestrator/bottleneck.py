@@ -57,7 +57,7 @@ def explain(results: Results) -> Explanation | None:
         return None
     shares = _shares(ranks)
     beyond = [bound for bound in FROM if shares[bound] >= FROM[bound]]
-    bound: Bound = max(beyond, key=lambda one: shares[one], default="compute")
+    bound: Bound = max(beyond, key=lambda index: shares[index], default="compute")
     finding, advice = EXPLAINED[bound](results, ranks, _percent(shares[bound]))
     return Explanation(bound, shares[bound], finding, advice)
 
@@ -108,8 +108,8 @@ def _slowest(ranks: list[StepTimes]) -> tuple[int, float]:
     return slowest, ranks[slowest].without_waiting - median(rank.without_waiting for rank in others) if others else 0.0
 
 
-def _without(ranks: list[StepTimes], one: int) -> list[StepTimes]:
-    return ranks[:one] + ranks[one + 1 :]
+def _without(ranks: list[StepTimes], index: int) -> list[StepTimes]:
+    return ranks[:index] + ranks[index + 1 :]
 
 
 NOT_THE_BATCH = "a larger --batch-size does not help, because each image needs the same data"

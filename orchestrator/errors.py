@@ -56,7 +56,7 @@ class PreflightError(OrchestratorError):
         super().__init__(message, hint)
         self.findings = [PreflightError(message, hint), *others] if others else [self]
         if others:
-            self.message = "\n".join(f"{one.message}\n    {one.hint}" for one in self.findings)
+            self.message = "\n".join(f"{finding.message}\n    {finding.hint}" for finding in self.findings)
             self.hint = f"{len(self.findings)} problems; nothing was changed"
 
 
@@ -71,7 +71,9 @@ def gather(*checks: Callable[[], object]) -> None:
         try:
             check()
         except PreflightError as error:
-            problems += [one for one in error.findings if one.message not in {other.message for other in problems}]
+            problems += [
+                finding for finding in error.findings if finding.message not in {known.message for known in problems}
+            ]
     if problems:
         raise PreflightError(problems[0].message, problems[0].hint, problems[1:])
 

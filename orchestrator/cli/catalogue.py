@@ -23,10 +23,10 @@ def list_models(json: Json = False) -> None:
     output.table(
         ("model", "parameters", "input", "at least", "top-1", "of", "according to"),
         [
-            (m["model"], f"{m['parameters']:,}", _shape(m["input"]), _pixels(m), f"{told['top1']:g} %", dataset,
-             told["source"])
+            (m["model"], f"{m['parameters']:,}", _shape(m["input"]), _pixels(m), f"{accuracy['top1']:g} %", dataset,
+             accuracy["source"])
             for m in models
-            for dataset, told in m["expected"].items()
+            for dataset, accuracy in m["expected"].items()
         ],
     )  # fmt: skip
 

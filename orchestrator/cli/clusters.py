@@ -121,9 +121,9 @@ def status(config_file: ConfigFile = None, name: Name = None, json: Json = False
     """Show nodes, roles, addresses, slots, health and runs."""
     state_dir, record, cluster = options.deployed(config_file, name)
     health = health_checks.health(state_dir, cluster, providers.of(record).trainer_digest(record))
-    seen = control.overview(state_dir, cluster)
+    run_states = control.overview(state_dir, cluster)
     if json:
-        listing = [reports.as_record(one) for one in seen]
+        listing = [reports.as_record(run_state) for run_state in run_states]
         report = {"cluster": cluster, "missing": record.missing, "health": health.checks, "runs": listing}
         return output.as_json(report)
     output.line(
@@ -131,9 +131,9 @@ def status(config_file: ConfigFile = None, name: Name = None, json: Json = False
     )
     reports.nodes(cluster, health)
     reports.missing(record.missing)
-    if seen:
+    if run_states:
         output.line()
-        reports.runs_table(seen[-5:])
+        reports.runs_table(run_states[-5:])
 
 
 def teardown(

@@ -81,23 +81,23 @@ def _finished(state_dir: StateDir, cluster: Cluster, run: Run, quiet: bool) -> R
     try:
         output.stream(control.watch(state_dir, cluster, run), to_stderr=quiet)
         with control.head_session(state_dir, cluster) as head:
-            seen = control.get_state(state_dir, head, run)
+            run_state = control.get_state(state_dir, head, run)
             store.collect(state_dir, head, run)
     except KeyboardInterrupt:
         progress.note(f"run {run.id} continues: {_further(run, cluster)}")
         raise
-    if seen.state != "finished":
-        raise _failed(state_dir, cluster, seen)
-    return seen
+    if run_state.state != "finished":
+        raise _failed(state_dir, cluster, run_state)
+    return run_state
 
 
-def _failed(state_dir: StateDir, cluster: Cluster, seen: RunState) -> RunFailed:
-    run, failure = seen.run, seen.status.failure if seen.status else None
-    cause = f"failed: {control.describe(failure, cluster)}" if failure else f"was {seen.state}"
+def _failed(state_dir: StateDir, cluster: Cluster, run_state: RunState) -> RunFailed:
+    run, failure = run_state.run, run_state.status.failure if run_state.status else None
+    cause = f"failed: {control.describe(failure, cluster)}" if failure else f"was {run_state.state}"
     hint = f"{spell(f'logs {run.id}', cluster.name)} shows its whole log"
     if store.is_resumable(state_dir, run):
         hint += f", {spell(f'train --resume {run.id}', cluster.name)} continues from its newest checkpoint"
-    kind = RunStopped if seen.status and seen.status.exit_code == RunStopped.exit_code else RunFailed
+    kind = RunStopped if run_state.status and run_state.status.exit_code == RunStopped.exit_code else RunFailed
     return kind(f"run {run.id} {cause}", hint)
 
 

@@ -33,13 +33,13 @@ def list_packages(
     with control.head_session(state_dir, cluster) as head:
         found = overlays.list_overlays(head)
     recorded = store.list_runs(state_dir)
-    used = {one.hash: overlays.last_used(recorded, one) for one in found}
+    used = {installed.hash: overlays.last_used(recorded, installed) for installed in found}
     if json:
-        return output.as_json([{**one.model_dump(), "last_used": used[one.hash]} for one in found])
+        return output.as_json([{**installed.model_dump(), "last_used": used[installed.hash]} for installed in found])
     rows = [
-        (one.hash, one.source, _listed(one.asked), len(one.packages), f"{one.bytes / 1e6:,.1f} MB", _time(one.made),
-         _time(used[one.hash]))
-        for one in found
+        (installed.hash, installed.source, _listed(installed.asked), len(installed.packages),
+         f"{installed.bytes / 1e6:,.1f} MB", _time(installed.made), _time(used[installed.hash]))
+        for installed in found
     ]  # fmt: skip
     output.table(("hash", "file", "asked for", "installed", "size", "made", "last used"), rows)
 

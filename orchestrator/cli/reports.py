@@ -23,8 +23,10 @@ from orchestrator.schema import CheckRank, CheckResult, Prepared, Results, Stage
 from orchestrator.terraform import Change
 
 
-def runs_table(seen: Iterable[RunState]) -> None:
-    rows = [(s.run.id, s.state, s.run.np, f"{datetime.fromtimestamp(s.run.started):%Y-%m-%d %H:%M:%S}") for s in seen]
+def runs_table(run_states: Iterable[RunState]) -> None:
+    rows = [
+        (s.run.id, s.state, s.run.np, f"{datetime.fromtimestamp(s.run.started):%Y-%m-%d %H:%M:%S}") for s in run_states
+    ]
     output.table(("run", "state", "ranks", "started"), rows)
 
 
@@ -68,16 +70,16 @@ def _price(value: float | None, currency: str) -> str:
     return "no price" if value is None else f"{value:.2f} {currency}"
 
 
-def as_record(seen: RunState) -> dict[str, Any]:
+def as_record(run_state: RunState) -> dict[str, Any]:
     """Return a run and its state as one JSON object."""
-    return {**seen.run.model_dump(), "state": seen.state, "status": seen.status}
+    return {**run_state.run.model_dump(), "state": run_state.state, "status": run_state.status}
 
 
-def run(seen: RunState, directory: Path, json: bool, top1: float | None = None) -> None:
+def run(run_state: RunState, directory: Path, json: bool, top1: float | None = None) -> None:
     """Print the results of a run.
 
     Args:
-        seen: The run and its state.
+        run_state: The run and its state.
         directory: Directory of the run's fetched files.
         json: Print JSON.
         top1: Accuracy (0 to 1) whose time is asked for; by default the one that the run was to reach.
@@ -91,8 +93,10 @@ def run(seen: RunState, directory: Path, json: bool, top1: float | None = None) 
         _training(found, top1)
         return output.line(str(compared)) if compared else None
     if json:
-        return output.as_json(as_record(seen))
-    output.line(f"run {seen.run.id} {seen.state}: {shlex.join(seen.run.command)} on {seen.run.np} ranks")
+        return output.as_json(as_record(run_state))
+    output.line(
+        f"run {run_state.run.id} {run_state.state}: {shlex.join(run_state.run.command)} on {run_state.run.np} ranks"
+    )
     output.line(f"log and files: {directory}")
 
 

@@ -102,7 +102,7 @@ def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = Fa
         progress.note(f"left out: {problem}")
     seen = control.overview(state_dir, record.cluster if record else None)
     if json:
-        return output.as_json([reports.as_record(one) for one in seen])
+        return output.as_json([reports.as_record(run_state) for run_state in seen])
     reports.runs_table(seen) if seen else output.line(f"cluster {state_dir.name}: no runs yet")
 
 

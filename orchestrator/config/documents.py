@@ -100,12 +100,12 @@ class _Loader(yaml.SafeLoader):
 
     def compose_mapping_node(self, anchor: Any) -> MappingNode:
         node: MappingNode = super().compose_mapping_node(anchor)
-        seen: set[tuple[str, str]] = set()
+        visited: set[tuple[str, str]] = set()
         for key, _ in node.value:
             if isinstance(key, ScalarNode) and key.tag != MERGE:
-                if (key.tag, key.value) in seen:
+                if (key.tag, key.value) in visited:
                     raise _Refused(f"key {shown(key.value)} occurs twice", key)
-                seen.add((key.tag, key.value))
+                visited.add((key.tag, key.value))
         return node
 
     def get_single_node(self) -> Node | None:

@@ -99,7 +99,7 @@ class Prometheus:
     def query(self, expression: str, at: float | None = None) -> list[Series]:
         """Query an instant vector, one sample per series, as of ``at`` (unix seconds; default: the server's now)."""
         parameters = {"query": expression, **({} if at is None else {"time": at})}
-        return [_series(one) for one in self._ask("query", parameters, _Data).result]
+        return [_series(item) for item in self._ask("query", parameters, _Data).result]
 
     def query_range(self, expression: str, start: float, end: float, step: float) -> list[Series]:
         """Query values over a span of time.
@@ -118,7 +118,7 @@ class Prometheus:
             ContractError: The answer has another shape.
         """
         parameters = {"query": expression, "start": start, "end": end, "step": step}
-        return [_series(one) for one in self._ask("query_range", parameters, _Data).result]
+        return [_series(item) for item in self._ask("query_range", parameters, _Data).result]
 
     def listed(self, selector: str, start: float, end: float) -> list[dict[str, str]]:
         """List the series that ``selector`` matches in a span of time.

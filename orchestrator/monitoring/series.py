@@ -61,7 +61,7 @@ def fetch(prometheus: Prometheus, run: Run, ended: float | None) -> list[Series]
     for name, count in sorted(counts.items()):
         step = max(SCRAPE_SECONDS, math.ceil((last - first) * count / MOST_ROWS), (last - first) / MOST_POINTS)
         answer = prometheus.query_range(name + selector, first, last, step)
-        series += [Series(name, one.labels, one.samples) for one in answer]
+        series += [Series(name, timeseries.labels, timeseries.samples) for timeseries in answer]
     return series
 
 
@@ -77,11 +77,11 @@ def _span(prometheus: Prometheus, run: Run, until: float) -> tuple[float, float]
     """Return the times around the first and last sample of a run by the head's clock, as precise as one query is."""
     first, last = run.started - AROUND_SECONDS, until + AROUND_SECONDS
     step = max(SCRAPE_SECONDS, (last - first) / MOST_POINTS)
-    seen = prometheus.query_range(f'count({MARK}{{run="{run.id}"}})', first, last, step)
-    if not seen:
+    present = prometheus.query_range(f'count({MARK}{{run="{run.id}"}})', first, last, step)
+    if not present:
         hint = f"only training runs have them, and not longer than monitoring.retention_time: {command('runs')}"
         raise StateError(f"Prometheus has no training series of run {run.id}", hint)
-    return seen[0].samples[0][0] - step, seen[0].samples[-1][0] + step
+    return present[0].samples[0][0] - step, present[0].samples[-1][0] + step
 
 
 def save(state_dir: StateDir, prometheus: Prometheus, run: Run, ended: float | None) -> None:
@@ -120,8 +120,8 @@ def write(series: Sequence[Series], target: Path) -> int:
     the file name. Raises OSError.
     """
     by_name: dict[str, list[Series]] = {}
-    for one in series:
-        by_name.setdefault(one.name, []).append(one)
+    for timeseries in series:
+        by_name.setdefault(timeseries.name, []).append(timeseries)
     target.mkdir(parents=True, exist_ok=True)
     for name, of_name in by_name.items():
         _write(target / f"{_metric(name).replace(':', '.')}.csv", of_name)
@@ -129,13 +129,13 @@ def write(series: Sequence[Series], target: Path) -> int:
 
 
 def _write(path: Path, series: Sequence[Series]) -> None:
-    labels = sorted({label for one in series for label in one.labels})
+    labels = sorted({label for timeseries in series for label in timeseries.labels})
     with path.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["time", *labels, "value"])
-        for one in series:
-            shown = [one.labels.get(label, "") for label in labels]
-            table.writerows([time, *shown, value] for time, value in one.samples)
+        for timeseries in series:
+            shown = [timeseries.labels.get(label, "") for label in labels]
+            table.writerows([time, *shown, value] for time, value in timeseries.samples)
 
 
 def read(source: Path) -> list[Series]:

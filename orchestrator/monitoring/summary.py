@@ -94,11 +94,11 @@ class _Values:
 def by_run(series: Sequence[Series]) -> dict[str, Summary]:
     """Summarize training series, which have the labels run and rank, by run; the newest run is last."""
     runs: dict[str, list[Series]] = {}
-    for one in series:
-        if one.name.startswith(PREFIX) and {"run", "rank"} <= one.labels.keys():
-            runs.setdefault(one.labels["run"], []).append(one)
+    for metric in series:
+        if metric.name.startswith(PREFIX) and {"run", "rank"} <= metric.labels.keys():
+            runs.setdefault(metric.labels["run"], []).append(metric)
     summaries = [_summary(run, of_run) for run, of_run in runs.items()]
-    return {one.run: one for one in sorted(summaries, key=lambda one: (one.started or 0.0, one.run))}
+    return {run.run: run for run in sorted(summaries, key=lambda run: (run.started or 0.0, run.run))}
 
 
 def _summary(run: str, series: Sequence[Series]) -> Summary:
@@ -133,8 +133,8 @@ def _summary(run: str, series: Sequence[Series]) -> Summary:
 
 def _ranks(series: Sequence[Series]) -> list[Rank]:
     ranks: dict[int, list[Series]] = {}
-    for one in series:
-        ranks.setdefault(one.rank, []).append(one)
+    for metric in series:
+        ranks.setdefault(metric.rank, []).append(metric)
     return [_rank(number, of_rank) for number, of_rank in sorted(ranks.items())]
 
 

@@ -102,11 +102,11 @@ def query_top(prometheus: Prometheus, nodes: Sequence[str]) -> Top:
         list(summary.by_run(training).values())
         or list(summary.by_run(prometheus.query(TRAINING % RECENT)).values())[-1:]
     )
-    going = {one.labels["run"] for one in prometheus.query(GOING) if "run" in one.labels}
+    going = {metric.labels["run"] for metric in prometheus.query(GOING) if "run" in metric.labels}
     return Top(
         now,
-        [_node(name, [one for one in of_nodes if one.labels.get("node") == name]) for name in nodes],
-        [_run(one, of_runs, one.run in going, now) for one in runs],
+        [_node(name, [metric for metric in of_nodes if metric.labels.get("node") == name]) for name in nodes],
+        [_run(metric, of_runs, metric.run in going, now) for metric in runs],
     )
 
 
@@ -124,15 +124,17 @@ def _node(name: str, series: Sequence[Series]) -> Node:
 
 
 def _gpus(series: Sequence[Series]) -> list[Gpu]:
-    numbers = sorted({one.labels["gpu"] for one in series if "gpu" in one.labels}, key=lambda text: (len(text), text))
-    return [_gpu(number, [one for one in series if one.labels.get("gpu") == number]) for number in numbers]
+    numbers = sorted(
+        {metric.labels["gpu"] for metric in series if "gpu" in metric.labels}, key=lambda text: (len(text), text)
+    )
+    return [_gpu(number, [metric for metric in series if metric.labels.get("gpu") == number]) for number in numbers]
 
 
 def _gpu(number: str, series: Sequence[Series]) -> Gpu:
     busy, used, free = (_value(series, f"DCGM_FI_DEV_{name}") for name in ("GPU_UTIL", "FB_USED", "FB_FREE"))
     return Gpu(
         gpu=number,
-        model=next((one.labels["modelName"] for one in series if "modelName" in one.labels), None),
+        model=next((metric.labels["modelName"] for metric in series if "modelName" in metric.labels), None),
         utilisation=None if busy is None else busy / 100,
         memory_used_bytes=None if used is None else used * MEBIBYTE,
         memory_bytes=None if used is None or free is None else (used + free) * MEBIBYTE,
@@ -142,7 +144,7 @@ def _gpu(number: str, series: Sequence[Series]) -> Gpu:
 
 
 def _run(whole: Summary, series: Sequence[Series], running: bool, now: float) -> RunningRun:
-    mine = [one for one in series if one.labels.get("run") == whole.run] if running else []
+    mine = [metric for metric in series if metric.labels.get("run") == whole.run] if running else []
     return RunningRun(
         run=whole.run,
         running=running,
@@ -175,12 +177,12 @@ def _eta(whole: Summary, now: float) -> float | None:
 
 
 def _slowest(series: Iterable[Series]) -> Slowest | None:
-    ratios = [one for one in series if one.name == f"rank:{PREFIX}straggler:ratio" and is_usable(one.value)]
-    worst = max(ratios, key=lambda one: one.value, default=None)
+    ratios = [metric for metric in series if metric.name == f"rank:{PREFIX}straggler:ratio" and is_usable(metric.value)]
+    worst = max(ratios, key=lambda metric: metric.value, default=None)
     return Slowest(worst.rank, worst.labels.get("node"), worst.value) if worst else None
 
 
 def _value(series: Iterable[Series], name: str, **labels: str) -> float | None:
     """Return the value of the first usable series with that name and labels; None without one."""
-    values = (one.value for one in series if one.name == name and labels.items() <= one.labels.items())
+    values = (metric.value for metric in series if metric.name == name and labels.items() <= metric.labels.items())
     return next((value for value in values if is_usable(value)), None)

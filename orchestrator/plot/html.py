@@ -41,7 +41,7 @@ def text(results: Results, svg: str, top1: float | None = None) -> str:
         The page.
     """
     shown = facts(results) | ({"time to accuracy": accuracy.describe(results, top1)} if top1 else {})
-    rows = "\n".join(f"<tr><th>{escape(name)}</th><td>{escape(said)}</td></tr>" for name, said in shown.items())
+    rows = "\n".join(f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>" for name, fact in shown.items())
     return PAGE.format(title=escape(results.run), picture=svg[svg.index("<svg") :].rstrip(), rows=rows)
 
 

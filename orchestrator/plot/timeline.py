@@ -33,7 +33,7 @@ def picture(series: Sequence[Series], run: str) -> "Figure":
     figure = plot.canvas(9.0, 9.0)
     figure.suptitle(run)
     panels = figure.subplots(3, 1, sharex=True)
-    begin = min((one.samples[0][0] for one in series), default=0.0)
+    begin = min((timeseries.samples[0][0] for timeseries in series), default=0.0)
     for panel, drawn in zip(panels, (_images, _loss, _split), strict=True):
         drawn(panel, series, begin)
     panels[-1].set_xlabel("minutes")
@@ -41,23 +41,27 @@ def picture(series: Sequence[Series], run: str) -> "Figure":
 
 
 def _images(panel: "Axes", series: Sequence[Series], begin: float) -> None:
-    for one in _named(series, f"rank:{PREFIX}images:rate30s"):
-        panel.plot(*_points(one, begin), linewidth=0.8, label=f"rank {one.labels.get('rank')}")
-    for one in _named(series, f"run:{PREFIX}images:rate30s"):
-        panel.plot(*_points(one, begin), color=plot.BLACK, linewidth=1.6, label="all ranks")
+    for timeseries in _named(series, f"rank:{PREFIX}images:rate30s"):
+        panel.plot(*_points(timeseries, begin), linewidth=0.8, label=f"rank {timeseries.labels.get('rank')}")
+    for timeseries in _named(series, f"run:{PREFIX}images:rate30s"):
+        panel.plot(*_points(timeseries, begin), color=plot.BLACK, linewidth=1.6, label="all ranks")
     panel.set_ylim(bottom=0.0)
     _finish(panel, "images/s")
 
 
 def _loss(panel: "Axes", series: Sequence[Series], begin: float) -> None:
     for split, colour in plot.SPLITS.items():
-        for one in [s for s in _named(series, f"{PREFIX}loss") if s.labels.get("split") == split][:1]:
-            panel.plot(*_points(one, begin), color=colour, label=split)
+        for timeseries in [s for s in _named(series, f"{PREFIX}loss") if s.labels.get("split") == split][:1]:
+            panel.plot(*_points(timeseries, begin), color=colour, label=split)
     _finish(panel, "loss (nats)")
 
 
 def _split(panel: "Axes", series: Sequence[Series], begin: float) -> None:
-    parts = {part: dict(one.samples) for part in plot.PARTS for one in _named(series, f"run:{PREFIX}{part}:ratio")[:1]}
+    parts = {
+        part: dict(timeseries.samples)
+        for part in plot.PARTS
+        for timeseries in _named(series, f"run:{PREFIX}{part}:ratio")[:1]
+    }
     common = sorted(set.intersection(*(set(samples) for samples in parts.values()))) if parts else []
     if common:
         minutes = [(time - begin) / 60 for time in common]
@@ -68,11 +72,11 @@ def _split(panel: "Axes", series: Sequence[Series], begin: float) -> None:
 
 
 def _named(series: Sequence[Series], name: str) -> list[Series]:
-    return [one for one in series if one.name == name]
+    return [timeseries for timeseries in series if timeseries.name == name]
 
 
-def _points(one: Series, begin: float) -> tuple[list[float], list[float]]:
-    return [(time - begin) / 60 for time, _ in one.samples], [value for _, value in one.samples]
+def _points(timeseries: Series, begin: float) -> tuple[list[float], list[float]]:
+    return [(time - begin) / 60 for time, _ in timeseries.samples], [value for _, value in timeseries.samples]
 
 
 def _finish(panel: "Axes", label: str) -> None:

@@ -55,8 +55,8 @@ def _tolerable(record: Record, failed: terraform.NodesNotMade) -> dict[str, str]
     workers = {name: reason for name, reason in failed.reasons.items() if name != head}
     if head in failed.reasons:
         names = [f"{record.config['name']}-worker-{number}" for number in range(record.config["nodes"] - 1)]
-        made = next(name for name in reversed(names) if name not in workers)
-        workers[made] = f"given up for the head: {failed.reasons[head]}"
+        created = next(name for name in reversed(names) if name not in workers)
+        workers[created] = f"given up for the head: {failed.reasons[head]}"
     return workers
 
 

@@ -114,16 +114,16 @@ def _install(head: Session, request: PackagesRequest, step: progress.Step) -> Ov
 
 
 def _error(problem: PackagesProblem, request: PackagesRequest, argv: Sequence[str]) -> Exception:
-    said = "".join(f"\n    {line}" for line in problem.lines)
+    details = "".join(f"\n    {line}" for line in problem.lines)
     if problem.kind == "conflict":
         problems = [f"{request.source}: {_conflict(one)}" for one in problem.conflicts]
-        return ConfigError([*problems[:-1], problems[-1] + said], f"change these lines; {WITHOUT}")
+        return ConfigError([*problems[:-1], problems[-1] + details], f"change these lines; {WITHOUT}")
     if problem.kind == "offline":
         hint = "on a cluster without internet, `run --wheels DIR` sends packages from this machine"
-        return PreflightError(f"the head cannot reach the package index:{said}", hint)
+        return PreflightError(f"the head cannot reach the package index:{details}", hint)
     if problem.kind == "missing":
         where = "--wheels has no wheel that is" if request.wheels else "the package index has nothing that is"
-        return ConfigError([f"{request.source}: {problem.package}: {where} right for the image's Python:{said}"])
+        return ConfigError([f"{request.source}: {problem.package}: {where} right for the image's Python:{details}"])
     return CommandFailed("install packages", ["pip", "install"], f"asked for by {request.source}", problem.lines)
 
 

@@ -164,7 +164,7 @@ def choose_checkpoint(index: Checkpoints, old: Run, np: int, cluster: str) -> Ch
     newest = index.entries[-1]
     if newest.world == np:
         return newest
-    whole = [kept for kept in index.entries if kept.whole]
+    whole = [checkpoint for checkpoint in index.entries if checkpoint.whole]
     if not whole:
         again = command(f"train --resume {old.id} --np {newest.world}", cluster)
         what = f"run {old.id} stopped within its first epoch, which only {newest.world} ranks can continue, not {np}"
@@ -183,8 +183,8 @@ def _reached(goal: str | None, index: Checkpoints) -> bool:
 
 def _epochs(index: Checkpoints, np: int, steps: int) -> int:
     """Return an upper bound of the epochs that ``steps`` of ``np`` ranks need, by complete epochs; 0 without any."""
-    whole = [kept for kept in index.entries if kept.whole and _steps(kept, np)]
-    return min((math.ceil(steps * kept.epoch / _steps(kept, np)) for kept in whole), default=0)
+    whole = [checkpoint for checkpoint in index.entries if checkpoint.whole and _steps(checkpoint, np)]
+    return min((math.ceil(steps * checkpoint.epoch / _steps(checkpoint, np)) for checkpoint in whole), default=0)
 
 
 def _require_more(settings: TrainConfig, point: CheckpointEntry, old: Run, np: int) -> None:

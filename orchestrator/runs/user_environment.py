@@ -89,13 +89,13 @@ def _of_files(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
 
 def _parsed(setting: str, literal: bool) -> tuple[str, str]:
     """Return name and value of a setting; ``literal`` values have no quotes and no comments. Raises ValueError."""
-    name, given, text = setting.partition("=")
+    name, equals, text = setting.partition("=")
     name = name if literal else name.rstrip()
     _require_name(name)
-    if not given and name not in os.environ:
+    if not equals and name not in os.environ:
         known = f"{name} is not set in your environment: export it, or give {name}=VALUE"
         raise ValueError(known if literal else "there is no =, and your environment has no variable of that name")
-    value = os.environ[name] if not given else text if literal else _unquoted(text)
+    value = os.environ[name] if not equals else text if literal else _unquoted(text)
     if "\0" in value or len(os.fsencode(f"{name}={value}")) >= ENTRY_BYTES:
         raise ValueError(f"{name}: a value has less than {ENTRY_BYTES >> 10} KiB, and no zero byte")
     return name, value

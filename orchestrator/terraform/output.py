@@ -34,5 +34,5 @@ class Errors:
 
     def of_nodes(self, failed: CommandFailed) -> CommandFailed:
         """Convert ``failed`` to NodesNotMade if a node is among the failed resources."""
-        reasons = {node: said for said, *nodes in self.found for node in nodes}
+        reasons = {node: message for message, *nodes in self.found for node in nodes}
         return NodesNotMade(failed, reasons, sum(len(words) == 1 for words in self.found)) if reasons else failed

@@ -108,8 +108,8 @@ def needs(site: Site, known: Mapping[str, Quota]) -> dict[str, Need]:
     if site.wanted.disk_type in DISKS:
         needed[DISKS[site.wanted.disk_type]] = Need(0, [float(site.wanted.disk_size)] * len(absent))
     takes = [_takes(site, _role(name), known) for name in idle if _role(name) in site.known]
-    for metric in sorted({metric for one in takes if len(takes) == len(idle) for metric in one}):
-        needed[metric] = Need(0, [float(one.get(metric, 0)) for one in takes])
+    for metric in sorted({metric for amounts in takes if len(takes) == len(idle) for metric in amounts}):
+        needed[metric] = Need(0, [float(amounts.get(metric, 0)) for amounts in takes])
     return needed | {metric: Need(once, [0.0] * len(absent)) for metric, once in _once(site)}
 
 

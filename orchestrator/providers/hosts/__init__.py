@@ -27,13 +27,14 @@ def preflight(config: Config, record: Record | None) -> None:
     identity = config.hosts.identity
     if identity and not expanded("hosts.identity", identity).is_file():
         raise PreflightError(f"hosts.identity: {identity}: no such file", "name a private key, or leave it out")
-    seen = hosts_survey.survey(config)
-    by_host = [requirements.problems(one, config, record.id if record else "") for one in seen]
-    good = [one.name for one, problems in zip(seen, by_host, strict=True) if not problems]
-    enough = seen[0].name in good and len(good) >= (config.min_nodes or config.nodes)
+    surveyed = hosts_survey.survey(config)
+    by_host = [requirements.problems(host, config, record.id if record else "") for host in surveyed]
+    good = [host.name for host, problems in zip(surveyed, by_host, strict=True) if not problems]
+    enough = surveyed[0].name in good and len(good) >= (config.min_nodes or config.nodes)
     problems = [] if enough else [problem for of_one in by_host for problem in of_one]
     gather(
-        *(partial(_throw, p) for p in [*requirements.conflicts(seen), *problems]), lambda: hosts_survey.account_id(seen)
+        *(partial(_throw, p) for p in [*requirements.conflicts(surveyed), *problems]),
+        lambda: hosts_survey.account_id(surveyed),
     )
 
 
@@ -53,9 +54,9 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
 
 def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, str]:
     """Return the GPUs and the system of the first host with GPUs. Hosts without facts are reported by the preflight."""
-    seen = [one.facts for one in hosts_survey.last_survey(config) if one.facts]
-    with_gpus = [facts for facts in seen if facts.gpus]
-    systems = {facts.system for facts in with_gpus or seen}
+    surveyed = [host.facts for host in hosts_survey.last_survey(config) if host.facts]
+    with_gpus = [facts for facts in surveyed if facts.gpus]
+    systems = {facts.system for facts in with_gpus or surveyed}
     return with_gpus[0].gpu if with_gpus else None, systems.pop() if len(systems) == 1 else ""
 
 

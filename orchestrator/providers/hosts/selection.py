@@ -38,9 +38,9 @@ def select(config: Config, record: Record) -> HostSet:
     Raises:
         PreflightError: ACCOUNT cannot have the same number on all hosts.
     """
-    seen, known = hosts_survey.last_survey(config), last_hosts(record)
-    used = [_node(one, config, record.id, known) for one in seen]
-    uid, gid = hosts_survey.account_id(seen)
+    surveyed, known = hosts_survey.last_survey(config), last_hosts(record)
+    used = [_node(host, config, record.id, known) for host in surveyed]
+    uid, gid = hosts_survey.account_id(surveyed)
     return HostSet(
         machines=used,
         leaving=_leaving(known, used, record.id) if known else [],
@@ -54,8 +54,10 @@ def select(config: Config, record: Record) -> HostSet:
 def marked_hosts(config: Config) -> dict[Machine, str]:
     """Return hosts of the configuration that are nodes of a cluster of its name, with the id of their deployment."""
     everyone = config.model_copy(update={"nodes": len(config.hosts.addresses)})
-    seen = hosts_survey.survey(everyone) if config.hosts.addresses else []
-    facts_by_machine = {_machine(one): one.facts for one in seen if one.facts and one.facts.mark_cluster == config.name}
+    surveyed = hosts_survey.survey(everyone) if config.hosts.addresses else []
+    facts_by_machine = {
+        _machine(host): host.facts for host in surveyed if host.facts and host.facts.mark_cluster == config.name
+    }
     return {m.model_copy(update=_named(facts.mark_node)): facts.mark_id for m, facts in facts_by_machine.items()}
 
 
@@ -63,22 +65,22 @@ def _named(name: str) -> dict[str, str]:
     return {"name": name, "role": "head" if name.endswith("-head") else "worker"}
 
 
-def _machine(one: SurveyedHost) -> Machine:
-    described: dict[str, Any] = {"login": one.login, "private_address": one.address, **_named(one.name)}
-    if one.facts and one.resolved:
-        described |= {"id": one.facts.id, "cpus": one.facts.cpus, "gpus": one.facts.gpus}
-        described |= {"address": one.resolved.hostname, "port": one.resolved.port}
+def _machine(host: SurveyedHost) -> Machine:
+    described: dict[str, Any] = {"login": host.login, "private_address": host.address, **_named(host.name)}
+    if host.facts and host.resolved:
+        described |= {"id": host.facts.id, "cpus": host.facts.cpus, "gpus": host.facts.gpus}
+        described |= {"address": host.resolved.hostname, "port": host.resolved.port}
     return Machine(**described)
 
 
-def _node(one: SurveyedHost, config: Config, ours: str, known: HostSet | None) -> Machine:
+def _node(host: SurveyedHost, config: Config, ours: str, known: HostSet | None) -> Machine:
     """Return a host as node. One that cannot be a node now keeps its former description: it may hold our files."""
-    problem = "; ".join(finding.message for finding in requirements.problems(one, config, ours))
+    problem = "; ".join(finding.message for finding in requirements.problems(host, config, ours))
     if not problem:
-        return _machine(one)
+        return _machine(host)
     old = {machine.login: machine for machine in known.machines} if known else {}
-    return old.get(one.login, Machine(login=one.login, **_named(one.name))).model_copy(
-        update={"problem": problem, **_named(one.name)}
+    return old.get(host.login, Machine(login=host.login, **_named(host.name))).model_copy(
+        update={"problem": problem, **_named(host.name)}
     )
 
 

@@ -131,7 +131,7 @@ def survey_host(way: Login) -> Facts:
         raise Unreachable(f"its shell does not print facts: {' '.join(str(answer).split())}") from error
 
 
-def account_id(seen: list[SurveyedHost]) -> tuple[int, int]:
+def account_id(surveyed: list[SurveyedHost]) -> tuple[int, int]:
     """Return user and group number of ACCOUNT: those it has on a host, else numbers that are free on all hosts.
 
     A shared directory identifies accounts by number alone.
@@ -139,7 +139,7 @@ def account_id(seen: list[SurveyedHost]) -> tuple[int, int]:
     Raises:
         PreflightError: Hosts have different numbers, or the numbers belong to another account on a host.
     """
-    facts = {one.name: one.facts for one in seen if one.facts}
+    facts = {one.name: one.facts for one in surveyed if one.facts}
     has = {name: (int(f.account[2]), int(f.account[3])) for name, f in facts.items() if f.account}
     if len(set(has.values())) > 1:
         listed = ", ".join(f"{uid}:{gid} on {name}" for name, (uid, gid) in has.items())

@@ -67,13 +67,13 @@ def require_inotify(nodes: int, others: int) -> None:
 
     With too low limits, systemd on the last nodes cannot start sshd: "Too many open files".
     """
-    seen = {name: int((KERNEL / name.replace(".", "/")).read_text()) for name in INOTIFY}
-    low = [name for name, limit in INOTIFY.items() if seen[name] < limit.each * (nodes + others) + limit.spare]
+    machine = {name: int((KERNEL / name.replace(".", "/")).read_text()) for name in INOTIFY}
+    low = [name for name, limit in INOTIFY.items() if machine[name] < limit.each * (nodes + others) + limit.spare]
     if low:
-        fits = min((seen[name] - INOTIFY[name].spare) // INOTIFY[name].each for name in low) - others
+        fits = min((machine[name] - INOTIFY[name].spare) // INOTIFY[name].each for name in low) - others
         settings = " ".join(f"{name}={INOTIFY[name].ample}" for name in low)
         raise PreflightError(
             f"nodes: {nodes}: this kernel watches files for {max(0, fits)} more nodes at most: "
-            + ", ".join(f"{name} is {seen[name]}" for name in low),
+            + ", ".join(f"{name} is {machine[name]}" for name in low),
             f"`sudo sysctl -w {settings}` sets enough until the next boot; a file in /etc/sysctl.d keeps it",
         )

@@ -87,7 +87,7 @@ def _per_node(site: Site) -> Iterator[tuple[str, Need]]:
     if site.wanted.volume_size:
         volumes = _to_make(site, "volume")
         yield "volume", Need(0, volumes)
-        yield "volume storage", Need(0, [site.wanted.volume_size * one for one in volumes])
+        yield "volume storage", Need(0, [site.wanted.volume_size * count for count in volumes])
     if site.wanted.server_group:
         yield "server group member", Need(present(site), ones)
 

@@ -60,9 +60,9 @@ def _script(source: Source) -> str | None:
     return None
 
 
-def _names(file: str, files: Mapping[str, Path], seen: set[str]) -> Iterator[str]:
+def _names(file: str, files: Mapping[str, Path], visited: set[str]) -> Iterator[str]:
     """Yield the dotted names that ``file``, and every file that it imports, takes from modules."""
-    seen.add(file)
+    visited.add(file)
     tree = _parsed(files[file])
     aliases = {}
     for node in ast.walk(tree):
@@ -70,8 +70,8 @@ def _names(file: str, files: Mapping[str, Path], seen: set[str]) -> Iterator[str
             aliases[alias] = name
             yield name
             for path in (f"{name.replace('.', '/')}.py", f"{name.replace('.', '/')}/__init__.py"):
-                if path in files and path not in seen:
-                    yield from _names(path, files, seen)
+                if path in files and path not in visited:
+                    yield from _names(path, files, visited)
     yield from (name for node in ast.walk(tree) if isinstance(node, ast.Attribute) for name in _dotted(node, aliases))
 
 

@@ -58,7 +58,7 @@ def protected(site: Path) -> Protected:
 
 def _needs(root: str, found: Mapping[str, metadata.Distribution]) -> Iterator[tuple[str, str]]:
     """Yield ``root`` and everything that it needs, each with the range of versions."""
-    seen, left = {root}, [root]
+    visited, left = {root}, [root]
     yield root, ""
     while left:
         dist = found[left.pop()]
@@ -69,8 +69,8 @@ def _needs(root: str, found: Mapping[str, metadata.Distribution]) -> Iterator[tu
             name = canonicalize_name(need.name)
             if name in found and _is_meant(need, extras):
                 yield name, str(need.specifier)
-                left += [name] if name not in seen else []
-                seen.add(name)
+                left += [name] if name not in visited else []
+                visited.add(name)
 
 
 def _is_meant(need: Requirement, extras: Sequence[str] = ()) -> bool:

@@ -172,7 +172,7 @@ def _objection(argv: list[str], api: str, status: int, answer: Any) -> Orchestra
     error = answer.get("error", {}) if isinstance(answer, dict) else {}
     error = error if isinstance(error, dict) else {"message": str(error)}
     message = error.get("message", "no reason given")
-    reasons = {one.get("reason") for one in [*error.get("errors", []), *error.get("details", [])]}
+    reasons = {detail.get("reason") for detail in [*error.get("errors", []), *error.get("details", [])]}
     if reasons & {"accessNotConfigured", "SERVICE_DISABLED"}:
         return PreflightError(f"Google's API is off: {message}", f"`gcloud services enable {api}.googleapis.com`")
     if status == 401:

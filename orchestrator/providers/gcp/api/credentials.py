@@ -54,11 +54,11 @@ def _require_object(name: str, value: Any) -> None:
 
 
 def _found() -> tuple[Credentials, str | None]:
-    token, given = os.environ.get("GOOGLE_OAUTH_ACCESS_TOKEN"), os.environ.get("GOOGLE_CREDENTIALS")
+    token, named = os.environ.get("GOOGLE_OAUTH_ACCESS_TOKEN"), os.environ.get("GOOGLE_CREDENTIALS")
     if token:
         return Token(token), None  # type: ignore[no-untyped-call]
-    if given:
-        return _loaded(given)
+    if named:
+        return _loaded(named)
     return google.auth.default(scopes=SCOPES)
 
 
