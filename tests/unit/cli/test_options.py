@@ -12,7 +12,7 @@ from orchestrator.cli import app
 from tests.unit.conftest import COMMAND
 
 # Options that are no part of a cluster's or a run's configuration, and those whose keys have another form.
-NOT_CONFIG = {"json", "config_file", "detach", "help", "resume", "grafana_password_file"}
+NOT_CONFIG = {"json", "config_file", "detach", "help", "resume", "grafana_password_file", "env", "env_file"}
 SPELLED_OTHERWISE = {"name": "name", "model": "train.model", "grafana_password": "monitoring_password"}
 
 
