@@ -107,11 +107,11 @@ def test_a_run_is_repeated_with_equal_weights_on_a_fresh_cluster(cli: Cli, expor
 
 
 def test_fewer_ranks_are_named_and_held_against_the_tolerance(cli: Cli, exported: tuple[Path, Any, Path]) -> None:
-    words = ("rerun", str(exported[0]), "--data", ON_MNIST[-1], "--np", "1", "--loss-share", "1")
-    said = cli(*words, "--top1-points", "100", code=10).stdout
+    words = ("rerun", str(exported[0]), "--data", ON_MNIST[-1], "--np", "1", "--top1-points", "100")
+    said = cli(*words, "--loss-share", "1", code=10).stdout
     assert "within tolerance" in said
     assert next(line for line in said.splitlines() if line.startswith("ranks *")).split()[2:] == ["2", "1"]
-    assert "different" in cli(*words, "--top1-points", "0", code=11).stdout
+    assert "different" in cli(*words, "--loss-share", "0", code=11).stdout
 
 
 def test_a_script_is_repeated_from_the_archive(cli: Cli, exported: tuple[Path, Any, Path]) -> None:
