@@ -49,8 +49,9 @@ class Layout(NamedTuple):
 
     @property
     def has_leader(self) -> bool:
-        """Whether the run ends when rank 0 ends, since the other processes serve it and never end."""
-        return len(self.ranks) < sum(self.slots.values()) or PARAMETER_SERVER in self.roles
+        """Whether the run ends when rank 0 ends, since the other processes serve it and do not end by themselves."""
+        with_rank = {process.rank is not None for started in self.processes.values() for process in started}
+        return with_rank == {True, False} or PARAMETER_SERVER in self.roles
 
     def role(self, rank: int) -> str:
         """Return the role of a rank."""

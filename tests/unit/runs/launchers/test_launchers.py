@@ -82,6 +82,11 @@ def test_ray_runs_the_script_once_beside_a_daemon_on_every_host() -> None:
     assert joining.argv[joining.argv.index("--address") + 1] == f"{HEAD}:{{port}}"
 
 
+def test_ray_on_one_slot_ends_with_the_script_too() -> None:
+    plan = launchers.ray.plan(builders.run(), {HEAD: 1})
+    assert Layout({HEAD: 1}, plan.ranks, "eth0", 1, 60.0, plan.processes).has_leader
+
+
 def test_tensorflow_without_parameter_servers_has_workers_only() -> None:
     made = layout("tensorflow")
     assert (made.ranks, made.roles) == ([HEAD, WORKER], [])
