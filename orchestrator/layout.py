@@ -3,6 +3,7 @@
 The control side writes it with the run's other files. Standard library only, since every rank's wrapper reads it.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -75,8 +76,11 @@ class Layout(NamedTuple):
 
 
 def scratch(run: str) -> str:
-    """Return the directory for temporary files of a run's daemons on each host; its agent removes it."""
-    return f"/tmp/{run}"  # noqa: S108  named after the run
+    """Return the directory for temporary files of a run's daemons on each host; its agent removes it.
+
+    The path is short whatever the run is called: it contains Ray's sockets, whose paths have at most 107 bytes.
+    """
+    return f"/tmp/run-{hashlib.sha256(run.encode()).hexdigest()[:12]}"  # noqa: S108  its name follows from the run's
 
 
 def read(run_directory: Path) -> Layout:

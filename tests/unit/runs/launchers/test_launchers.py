@@ -82,6 +82,13 @@ def test_ray_runs_the_script_once_beside_a_daemon_on_every_host() -> None:
     assert joining.argv[joining.argv.index("--address") + 1] == f"{HEAD}:{{port}}"
 
 
+def test_rays_sockets_have_short_paths_whatever_the_run_is_called() -> None:
+    run = builders.run().model_copy(update={"id": "mobilenet_v2-fashion_mnist-20261124-161848-f615"})
+    words = launchers.ray.plan(run, {HEAD: 1}).processes[HEAD][0].argv
+    directory = words[words.index("--temp-dir") + 1]
+    assert len(f"{directory}/session_2026-11-24_16-18-51_067379_1234567/sockets/plasma_store") <= 107
+
+
 def test_ray_on_one_slot_ends_with_the_script_too() -> None:
     plan = launchers.ray.plan(builders.run(), {HEAD: 1})
     assert Layout({HEAD: 1}, plan.ranks, "eth0", 1, 60.0, plan.processes).has_leader
