@@ -26,9 +26,9 @@ TARGETS = "/etc/orchestrator/prometheus/targets.json"
 
 
 def images_per_second(b: Bench, seconds: float) -> float:
-    """Return the images/s of a whole run: the mean over its epochs but the first."""
-    epochs = json.loads(b.run(*TRAIN, f"{seconds:g}s"))["epochs"][1:]
-    return float(statistics.mean(epoch["images_per_second"] for epoch in epochs))
+    """Return the images/s of a whole run: the mean over its epochs but the first, unless it is the only one."""
+    epochs = json.loads(b.run(*TRAIN, f"{seconds:g}s"))["epochs"]
+    return float(statistics.mean(epoch["images_per_second"] for epoch in epochs[1:] or epochs))
 
 
 def watchers(b: Bench) -> float:
