@@ -150,8 +150,13 @@ def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
     """
     lines = ["| what | goal | measured | ratio | to |", "|---|---|---|---|---|"]
     lines += [f"| {r.what} | {r.goal} | {r.measured} | {r.ratio} | {r.beside} |" for r in rows]
+    title = ", ".join(part for part in (f"{os.cpu_count()} cores", where, f"median of {rounds} rounds") if part)
+    write_page(name, f"{title}\n\n" + "\n".join(lines) + "\n")
+
+
+def write_page(name: str, text: str) -> None:
+    """Write NAME.md into OUTPUT, build/ by default, and print it."""
     page = OUTPUT / f"{name}.md"
     page.parent.mkdir(exist_ok=True)
-    title = ", ".join(part for part in (f"{os.cpu_count()} cores", where, f"median of {rounds} rounds") if part)
-    page.write_text(f"{title}\n\n" + "\n".join(lines) + "\n")
-    print(page.read_text())
+    page.write_text(text)
+    print(text)

@@ -3,17 +3,11 @@
 python -m bench.profile mobilenet_v2 --pixels 224 --batch 16 --precision bfloat16
 """
 
-import argparse
-import os
-import tempfile
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+from bench import one_network
 from bench import train_ours as ours
-from bench import train_place
-from bench.harness import OUTPUT, machine
-from bench.train_place import Place
+from bench.harness import write_page
 from bench.train_rows import MODELS, RESNET50
 from orchestrator.cluster import PYTHON
 from orchestrator.runs import launch
@@ -41,28 +35,12 @@ def page(found: dict[str, Any], title: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    known = {work.model: work for work in (RESNET50, *MODELS)}
-    parser.add_argument("model", choices=known)
-    parser.add_argument("--pixels", type=int)
-    parser.add_argument("--batch", type=int)
-    parser.add_argument("--precision", choices=["float32", "bfloat16", "float16"])
-    parser.add_argument("--image", help="profile in this image, with the worker side of this working tree in it")
-    args = parser.parse_args()
-    given = {key: value for key, value in (("pixels", args.pixels), ("batch", args.batch)) if value}
-    work = replace(known[args.model], **given)
-    with tempfile.TemporaryDirectory() as shared:
-        cores = tuple(sorted(os.sched_getaffinity(0)))
-        place = Place(args.image or train_place.image(), cores, Path(shared), own_sources=bool(args.image))
-        run = ours.run(place, work, 1, len(cores), args.precision, epochs=2)
+    with one_network.chosen(__doc__, (RESNET50, *MODELS), ("float32", "bfloat16", "float16")) as (work, place, wanted):
+        run = ours.run(place, work, 1, len(place.cores), wanted, epochs=2)
         environment = {**launch.environment(run), **KERNELS}
         found = place.json([PYTHON, "-m", "bench.train_profile", run.directory], environment)
         precision = ours.results(place, run).config.precision
-    title = f"{work.model}, {work.pixels} px, batch {work.batch}, {precision}, {len(cores)} cores, {machine()}"
-    written = OUTPUT / "profile.md"
-    written.parent.mkdir(exist_ok=True)
-    written.write_text(page(found, title))
-    print(written.read_text())
+    write_page("profile", page(found, one_network.title(work, place, precision)))
 
 
 if __name__ == "__main__":

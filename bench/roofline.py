@@ -5,18 +5,13 @@ of the bytes that the rest must move at least at the measured bandwidth, one aft
 measured before and after it.
 """
 
-import argparse
-import os
 import statistics
-import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+from bench import one_network
 from bench import train_ours as ours
-from bench import train_place
-from bench.harness import OUTPUT, machine
+from bench.harness import write_page
 from bench.train_ours import Work
 from bench.train_place import Place
 from bench.train_rows import MODELS, RESNET50
@@ -73,29 +68,14 @@ def _step(place: Place, work: Work, precision: str | None) -> tuple[float, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    known = {work.model: work for work in (RESNET50, *MODELS) if not work.table}
-    parser.add_argument("model", choices=known)
-    parser.add_argument("--pixels", type=int)
-    parser.add_argument("--batch", type=int)
-    parser.add_argument("--precision", choices=["float32", "bfloat16"])
-    parser.add_argument("--image", help="measure in this image, with the worker side of this working tree in it")
-    args = parser.parse_args()
-    given = {key: value for key, value in (("pixels", args.pixels), ("batch", args.batch)) if value}
-    work = replace(known[args.model], **given)
-    with tempfile.TemporaryDirectory() as shared:
-        cores = tuple(sorted(os.sched_getaffinity(0)))
-        place = Place(args.image or train_place.image(), cores, Path(shared), own_sources=bool(args.image))
-        before, precision = _step(place, work, args.precision)
+    networks = [work for work in (RESNET50, *MODELS) if not work.table]
+    with one_network.chosen(__doc__, networks, ("float32", "bfloat16")) as (work, place, wanted):
+        before, precision = _step(place, work, wanted)
         argv = [PYTHON, "-m", "bench.train_roofline", work.model]
-        argv += map(str, (work.pixels, work.batch, precision, len(cores)))
+        argv += map(str, (work.pixels, work.batch, precision, len(place.cores)))
         found = place.json(argv, {"TF_ENABLE_ONEDNN_OPTS": "1"})
-        after, _ = _step(place, work, args.precision)
-    title = f"{work.model}, {work.pixels} px, batch {work.batch}, {precision}, {len(cores)} cores, {machine()}"
-    written = OUTPUT / "roofline.md"
-    written.parent.mkdir(exist_ok=True)
-    written.write_text(page(found, title, [before, after]))
-    print(written.read_text())
+        after, _ = _step(place, work, wanted)
+    write_page("roofline", page(found, one_network.title(work, place, precision), [before, after]))
 
 
 if __name__ == "__main__":

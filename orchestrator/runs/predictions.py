@@ -92,9 +92,11 @@ def _connection(run: Run, result: CheckResult, slots: int, trained: float | None
 
 def save_of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainConfig) -> None:
     """Predict a training run and keep that beside its record; nothing if it has one rank, or no profile or check."""
+    if run.np == 1 or config.adasum:
+        return
     found = profile(state_dir, Wanted(config.model, config.image_size, config.batch_size, config.precision))
     known = connection(state_dir, max(each.slots for each in cluster.rank_nodes.values()), run.controller)
-    if found and known and run.np > 1 and not config.adasum:
+    if found and known:
         one = node.from_profile(found, cores(cluster))
         predicted(found, one, *known, run.np, config).write(state_dir.runs / run.id / PREDICTION)
 

@@ -57,6 +57,15 @@ def replaced(path: Path, mode: int) -> Iterator[IO[bytes]]:
             raise
 
 
+def flush(path: Path) -> None:
+    """Write a file or the entries of a directory to the disk, so that they survive a crash of the machine."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _remove_leftovers(path: Path) -> None:
     """Remove unfinished files of processes that ended. Files of earlier versions do not name their process."""
     unfinished = re.compile(rf"\.{re.escape(path.name)}\.(?:(?P<pid>\d+)-)?[a-z0-9_]{{8}}")

@@ -16,7 +16,7 @@ from orchestrator.config import documents
 from orchestrator.errors import ConfigError, StateError
 from orchestrator.schema import bounded
 from orchestrator.schema.bounded import Unreadable
-from orchestrator.schema.file import File, Time, replaced, try_lock
+from orchestrator.schema.file import File, Time, flush, replaced, try_lock
 from orchestrator.schema.names import FileName
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import files
@@ -54,7 +54,7 @@ class Journal:
     def begin(self, started: Started) -> None:
         """Write down that a run is about to start."""
         started.write(self.directory / STARTED)
-        _sync(self.directory)
+        flush(self.directory)
         self.started = started
 
     def end(self, launch: Launch) -> None:
@@ -173,7 +173,7 @@ def save(directory: Path, study: Study) -> None:
     """Write study.yaml, the study as it was started."""
     with replaced(directory / STUDY, 0o644) as file:
         file.write(documents.dump(study.model_dump(mode="json", exclude_defaults=True)).encode())
-    _sync(directory)
+    flush(directory)
 
 
 def load(directory: Path) -> Study:
@@ -182,12 +182,3 @@ def load(directory: Path) -> Study:
     if not path.exists():
         raise StateError(f"{directory}: no study is here: {STUDY} is missing", "`orchestrator study FILE` starts one")
     return files.read(path)
-
-
-def _sync(directory: Path) -> None:
-    """Write the directory's entries to the disk, so that a new name survives a crash of the machine."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Profile, Ready, TrainConfig
+from orchestrator.trainer.comm import allreduce
 
 FILE = "profile.json"
 PARTS, LEAST_BYTES = 8, 1 << 20  # parts of the gradients that are timed apart, each of at least so many bytes
@@ -32,7 +33,7 @@ class StepProfile:
         if hvd.size() > 1:
             return
         sizes = [4 * gradient.shape.num_elements() for gradient in gradients]
-        parts = _parts(sizes)
+        parts = allreduce.pack(sizes, max(LEAST_BYTES, sum(sizes) / PARTS))
         self._tensors = len(gradients)
         self._bytes = [sum(sizes[index] for index in part) for part in parts]
         self._times = [[] for _ in parts]
@@ -78,17 +79,3 @@ class StepProfile:
         """Write the profile of a run of one rank and one backward pass per step; nothing otherwise."""
         if hvd.size() == 1 and config.backward_passes_per_step == 1 and (profile := self.result(config)):
             profile.write(directory / FILE)
-
-
-def _parts(sizes: list[int]) -> list[list[int]]:
-    """Group gradients by number into parts of about equal bytes, the last first, as backpropagation computes them."""
-    limit = max(LEAST_BYTES, sum(sizes) / PARTS)
-    parts: list[list[int]] = []
-    room = 0.0
-    for number in reversed(range(len(sizes))):
-        if not parts or sizes[number] > room:
-            parts.append([])
-            room = limit
-        parts[-1].append(number)
-        room -= sizes[number]
-    return parts

@@ -4,12 +4,12 @@ A checkpoint gets its name once it is complete and on the disk, and counts once 
 it; directories that are no longer listed are then removed.
 """
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.schema import CheckpointEntry, Checkpoints
+from orchestrator.schema.file import flush
 
 INDEX, UNFINISHED = "index.json", ".unfinished"
 REPEATED_SUFFIX = "-again"  # suffix of a name that the index has already
@@ -48,9 +48,9 @@ class Storage:
         fill(unfinished)
         shutil.rmtree(finished, ignore_errors=True)
         for path in [*unfinished.iterdir(), unfinished]:
-            _flush(path)
+            flush(path)
         unfinished.rename(finished)
-        _flush(self.directory)
+        flush(self.directory)
         self.publish(new)
 
     def publish(self, new: CheckpointEntry) -> None:
@@ -62,7 +62,7 @@ class Storage:
         wanted = [entry for entry in entries if entry in newest or entry.name == best]
         self.index = Checkpoints(entries=wanted, best=best)
         self.index.write(self.directory / INDEX)
-        _flush(self.directory)
+        flush(self.directory)
         for path in self.directory.iterdir():
             if path.is_dir() and path.name not in {entry.name for entry in self.index.entries}:
                 shutil.rmtree(path, ignore_errors=True)
@@ -71,11 +71,3 @@ class Storage:
 def _base_name(entry: CheckpointEntry) -> str:
     """Return the name without the suffix for a repeated write."""
     return entry.name.removesuffix(REPEATED_SUFFIX)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

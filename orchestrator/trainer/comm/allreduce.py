@@ -57,17 +57,25 @@ def before_upcast(gradients: list[tf.Tensor], config: TrainConfig) -> list[tf.Te
 
 
 def groups(shapes: "list[tf.TensorShape]") -> list[list[int]]:
-    """Group gradients by number into messages, the last first, since backpropagation computes these first."""
-    messages: list[list[int]] = []
-    limit, room = int(os.environ.get("HOROVOD_FUSION_THRESHOLD", GROUP_BYTES)), 0
-    for number in reversed(range(len(shapes))):
-        size = 4 * shapes[number].num_elements()
-        if not messages or size > room:
-            messages.append([])
+    """Group gradients by number into messages."""
+    limit = int(os.environ.get("HOROVOD_FUSION_THRESHOLD", GROUP_BYTES))
+    return pack([4 * shape.num_elements() for shape in shapes], limit)
+
+
+def pack(sizes: list[int], limit: float) -> list[list[int]]:
+    """Group gradients of ``sizes`` bytes by number, the last first, since backpropagation computes these first.
+
+    Each group has at most ``limit`` bytes, except if it is a single gradient.
+    """
+    packed: list[list[int]] = []
+    room = 0.0
+    for number in reversed(range(len(sizes))):
+        if not packed or sizes[number] > room:
+            packed.append([])
             room = limit
-        messages[-1].append(number)
-        room -= size
-    return messages
+        packed[-1].append(number)
+        room -= sizes[number]
+    return packed
 
 
 def means(group: list[tf.Tensor], config: TrainConfig, name: str) -> list[tf.Tensor]:

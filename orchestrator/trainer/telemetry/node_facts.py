@@ -34,20 +34,21 @@ def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
     Returns:
         Facts by name. Sizes are in bytes; ``interface`` is the one that carries ``address``, None if none does.
     """
+    own, memory = interface(address), _memory()
     return {
         "hostname": socket.gethostname(),
         "resolves": _resolves(socket.gethostname()),
-        "interface": interface(address),
+        "interface": own,
         "interfaces": [name for _, name in socket.if_nameindex()],
         "digest": DIGEST.read_text().strip() if DIGEST.exists() else None,
         "shared_writable": _writable(shared),
         "shared_free": _free(shared) if shared.is_dir() else 0,
-        "memory": _memory(),
+        "memory": memory,
         "memory_available": _memory_available(),
         "load": os.getloadavg()[0],
         "runs": processes.active_runs(),
         "unreachable": _unreachable(peers),
-        "hardware": hardware.report(interface(address), _memory()),
+        "hardware": hardware.report(own, memory),
     }
 
 

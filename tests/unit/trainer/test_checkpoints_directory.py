@@ -43,7 +43,7 @@ def test_checkpoint_stays_until_its_replacement_is_listed(
 
     fill = killed if last == "fill" else filled("second")
     if last == "flush":
-        monkeypatch.setattr(checkpoints_directory, "_flush", killed)
+        monkeypatch.setattr(checkpoints_directory, "flush", killed)
     if last == "rename":
         monkeypatch.setattr(Path, "rename", killed)
     if last == "index":

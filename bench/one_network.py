@@ -1,0 +1,49 @@
+"""Command line of the benches that look into the training step of one network."""
+
+import argparse
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from bench import train_place
+from bench.harness import machine
+from bench.train_ours import Work
+from bench.train_place import Place
+
+
+@contextmanager
+def chosen(
+    description: str | None, works: Iterable[Work], precisions: Sequence[str]
+) -> Iterator[tuple[Work, Place, str | None]]:
+    """Read the command line: a network, its sizes, and the image to measure in.
+
+    Args:
+        description: Text of --help.
+        works: Networks to choose from.
+        precisions: Precisions to choose from.
+
+    Yields:
+        The network with its sizes, containers on all cores, and the precision, None for the trainer's choice.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    known = {work.model: work for work in works}
+    parser.add_argument("model", choices=known)
+    parser.add_argument("--pixels", type=int)
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--precision", choices=precisions)
+    parser.add_argument("--image", help="measure in this image, with the worker side of this working tree in it")
+    args = parser.parse_args()
+    sizes = {key: value for key, value in (("pixels", args.pixels), ("batch", args.batch)) if value}
+    with tempfile.TemporaryDirectory() as shared:
+        cores = tuple(sorted(os.sched_getaffinity(0)))
+        place = Place(args.image or train_place.image(), cores, Path(shared), own_sources=bool(args.image))
+        yield replace(known[args.model], **sizes), place, args.precision
+
+
+def title(work: Work, place: Place, precision: str) -> str:
+    """Return what was measured, and on which machine."""
+    sizes = f"{work.model}, {work.pixels} px, batch {work.batch}, {precision}"
+    return f"{sizes}, {len(place.cores)} cores, {machine()}"
