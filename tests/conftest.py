@@ -9,9 +9,8 @@ from typing import NoReturn
 import pytest
 
 from orchestrator import termination
-from orchestrator.config import Local
+from orchestrator.config import Config, Framework
 from orchestrator.docker import context
-from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import PreflightError
 from orchestrator.terraform import program
@@ -65,8 +64,14 @@ def docker_engine(missing: Missing) -> Engine:
         missing(error.message)
 
 
+def built(framework: Framework, engine: Engine, missing: Missing) -> str:
+    """Return the tag of a framework's node image, made of the sources here."""
+    tag = context.tag("node", context.variant(Config(framework=framework)))
+    name = "" if framework == "tensorflow" else f" {framework}"
+    return tag if engine.has_image(tag) else missing(f"image {tag} is not built: python -m tests.images{name}")
+
+
 @pytest.fixture(scope="session")
 def node_image(docker_engine: Engine, missing: Missing) -> str:
-    """Tag of the node image made of the sources here."""
-    tag = context.tag("node", Variant(Local().base_image))
-    return tag if docker_engine.has_image(tag) else missing(f"image {tag} is not built: deploy a cluster once")
+    """Tag of the node image with TensorFlow."""
+    return built("tensorflow", docker_engine, missing)

@@ -14,6 +14,15 @@ from orchestrator.trainer.data.mnist import IDX_IMAGES, IDX_LABELS
 
 MNIST = Path(__file__).parent / "data" / "mnist"
 JPEG = JPEG_START + b"not decodable, but whole" + JPEG_END
+# Secrets that tests plant where users keep some, and that an exported run must not have.
+SECRETS = {
+    "configuration": "of-jupyter-Pa55",
+    "environment": "of-cloud-Pa55",
+    "variable": "of-the-ranks-Pa55",
+    "key": "MIIEvAIBADANBgkqhkiG9w0BAQEFAASC",
+    "credentials": "of-clouds-yaml-Pa55",
+    "index": "of-the-index-Pa55",
+}
 
 
 def train_config(**changes: Any) -> TrainConfig:

@@ -1,4 +1,4 @@
-"""Where a prediction has one rank's step and the link from: options, else runs and checks of the cluster."""
+"""Sources of a prediction, one rank's step and the link: options, else runs and checks of the cluster."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ class Given(NamedTuple):
 
 
 class NodeSource(NamedTuple):
-    """What one rank's step is known from, and its precision."""
+    """Source of one rank's step, and its precision."""
 
     text: str
     precision: str

@@ -79,7 +79,7 @@ def run(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Run a study, from a file or one that ships: `orchestrator study FILE` for short. --resume goes on with one."""
+    """Run a study, from a file or one that ships: `orchestrator study FILE` for short. --resume continues one."""
     config = options.load(config_file, name, {})
     changes = _changes(shrink, rounds, data or [])
     if resume:

@@ -49,4 +49,4 @@ def status(report: Status) -> None:
     output.line(f"study {report.name}: {state}, {report.launches} launches, {report.left}")
     results(report.cells)
     if not report.runner and not report.complete:
-        output.line("`orchestrator study run --resume --directory DIR` goes on with it")
+        output.line("`orchestrator study run --resume --directory DIR` continues it")

@@ -1,4 +1,4 @@
-"""Links that nobody measured: a rate, a latency and the constants of their kind, each with its reason."""
+"""Links without measurements: a rate, a latency and the constants of their kind, each with its reason."""
 
 import re
 from dataclasses import dataclass

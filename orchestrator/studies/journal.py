@@ -1,8 +1,8 @@
 """A study's directory: what was launched and what it measured, safe against a kill at any instant.
 
 A launch is written down twice: its run's name in ``started`` before the run starts, and its measurement in
-``launches.jsonl`` after the run's files are here. Whoever opens the directory after a kill finds either the
-measurement, or a run to collect, or nothing that was started.
+``launches.jsonl`` after the run's files are here. After a kill the directory has the measurement, or a run to collect,
+or nothing that was started.
 """
 
 import contextlib
@@ -160,7 +160,7 @@ def create(directory: Path, study: Study) -> None:
         ConfigError: It cannot be made.
     """
     if (directory / STUDY).exists():
-        remedy = "--resume goes on with it, --directory names another directory"
+        remedy = "--resume continues it, --directory names another directory"
         raise StateError(f"{directory} holds a study already: {len(read(directory))} launches", remedy)
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -87,7 +87,7 @@ def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = Tru
         What was done.
 
     Raises:
-        OrchestratorError: The cluster cannot run anything now; the same command with --resume goes on.
+        OrchestratorError: The cluster cannot run anything now; the same command with --resume continues.
     """
     study = journal.load(directory).measured()
     every = cells(config, study)

@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 
 from orchestrator.cluster import PYTHON
-from orchestrator.config import Config
-from orchestrator.docker import context
 from orchestrator.docker.engine import Engine
 from orchestrator.schema import Results
 from tests import samples
-from tests.conftest import Missing
+from tests.conftest import Missing, built
 from tests.e2e.command import Cli, docker
 
 CLUSTER = "e2e-engines"
@@ -23,9 +21,8 @@ Train = Callable[..., Results]
 
 @pytest.fixture(scope="session")
 def node_image(docker_engine: Engine, missing: Missing) -> str:
-    """Tag of the node image with both frameworks, made of the sources here."""
-    tag = context.tag("node", context.variant(Config(framework="both")))
-    return tag if docker_engine.has_image(tag) else missing(f"image {tag} is not built: python -m tests.images both")
+    """Tag of the node image with both frameworks."""
+    return built("both", docker_engine, missing)
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from matplotlib.image import imsave
+
+from tests.long import noise
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 600
@@ -19,13 +19,7 @@ LACKING = ("HOROVOD_SOURCE", "no C++ compiler", "tests.images pytorch")
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
     """Class folders of small JPEGs of noise."""
-    random = np.random.default_rng(1)
-    for split, count in (("train", 40), ("val", 10)):
-        for number in range(count):
-            path = tmp_path / split / f"n{number % 5:08}" / f"{number}.JPEG"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            imsave(path, random.integers(0, 256, (64, 80, 3), np.uint8), format="jpeg")
-    return tmp_path
+    return noise.folders(tmp_path, {"train": 40, "val": 10}, classes=5)
 
 
 def run(output: Path, argv: list[str], page: str, **variables: str) -> str:

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from matplotlib.image import imsave
 
 from tests.e2e.command import Cli, docker
+from tests.long import noise
 
 NAME, HEAD, WORKER = "e2e-data", "e2e-data-head", "e2e-data-worker-0"
 STAGED = "/var/lib/orchestrator/data"
@@ -16,13 +15,7 @@ STAGED = "/var/lib/orchestrator/data"
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Class folders of JPEGs of noise: 100 to train on, 20 held out, ten classes."""
-    directory, random = tmp_path_factory.mktemp("imagenet"), np.random.default_rng(1)
-    for split, count in (("train", 100), ("val", 20)):
-        for number in range(count):
-            path = directory / split / f"n{number % 10:08}" / f"{number}.JPEG"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            imsave(path, random.integers(0, 256, (64, 80, 3), np.uint8), format="jpeg")
-    return directory
+    return noise.folders(tmp_path_factory.mktemp("imagenet"), {"train": 100, "val": 20}, classes=10)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.command import Cli
 from tests.e2e.training import HEAD, ON_MNIST, WORKER
+from tests.samples import SECRETS
 
 SCRIPT = """
 import hashlib, json, os, sys
@@ -24,14 +25,6 @@ if hvd.rank() == 0:
     Path(os.environ["ORCHESTRATOR_OUTPUT"], "results.json").write_text(json.dumps(numbers))
     print("asked", os.environ["ORCHESTRATOR_RUN"])
 """
-SECRETS = {
-    "configuration": "of-jupyter-Pa55",
-    "environment": "of-cloud-Pa55",
-    "variable": "of-the-ranks-Pa55",
-    "key": "MIIEvAIBADANBgkqhkiG9w0BAQEFAASC",
-    "credentials": "of-clouds-yaml-Pa55",
-    "index": "of-the-index-Pa55",
-}
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchestrator.config import Config
-from orchestrator.docker import context
 from orchestrator.docker.engine import Engine
-from tests.conftest import Missing
+from tests.conftest import Missing, built
 from tests.contract.conftest import in_image
 from tests.e2e.command import Cli
 
@@ -18,9 +16,8 @@ HEAD = f"{CLUSTER}-head"
 
 @pytest.fixture(scope="session")
 def node_image(docker_engine: Engine, missing: Missing) -> str:
-    """Tag of the node image with PyTorch, made of the sources here."""
-    tag = context.tag("node", context.variant(Config(framework="pytorch")))
-    return tag if docker_engine.has_image(tag) else missing(f"image {tag} is not built: python -m tests.images pytorch")
+    """Tag of the node image with PyTorch."""
+    return built("pytorch", docker_engine, missing)
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@
 Every rank is a worker; rank 0 is also the server, and calls itself without the network. The server receives the
 gradients and sends the weights of all others, so its link carries 2 (N - 1) times the network's bytes in each step.
 Synchronous: the server waits for all workers and applies the mean, so the result is that of data parallel training.
-Asynchronous: it applies each worker's gradients as they come. Nobody waits, but gradients are stale: they were computed
-for weights that other workers have changed meanwhile.
+Asynchronous: it applies each worker's gradients as they come. No worker waits, but gradients are stale: they
+were computed for weights that other workers have changed meanwhile.
 """
 
 import os

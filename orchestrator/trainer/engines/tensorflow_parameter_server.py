@@ -1,8 +1,8 @@
 """tf.distribute's ParameterServerStrategy, as in TensorFlow's tutorial "Parameter server training".
 
 The chief schedules steps on workers, which read variables from the parameter servers and send gradients there by gRPC.
-Nobody waits for anybody: an update applies the gradient of one batch, computed from weights that may be older. So the
-learning rate does not grow with the number of workers. A step is one batch of every worker, as with other engines.
+No worker waits for another: an update applies the gradient of one batch, computed from weights that may be older. So
+the learning rate does not grow with the number of workers. A step is one batch of every worker, as with other engines.
 """
 
 import json

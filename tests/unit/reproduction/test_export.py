@@ -16,6 +16,7 @@ from orchestrator.runs import checksums
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import RunStatus
 from tests import builders
+from tests.samples import SECRETS
 from tests.unit.conftest import Cli
 from tests.unit.reproduction import cases
 
@@ -80,33 +81,24 @@ def test_what_cannot_be_exported_is_refused(cli: Cli, changes: dict[str, Any], p
     assert problem in finished.stderr
 
 
-SIX = {
-    "configuration": "of-jupyter-Pa55",
-    "environment": "of-cloud-Pa55",
-    "variable": "of-the-ranks-Pa55",
-    "key": "MIIEvAIBADANBgkqhkiG9w0BAQEFAASC",
-    "credentials": "of-clouds-yaml-Pa55",
-    "index": "of-the-index-Pa55",
-}
-
-
 def test_six_secrets_are_not_in_the_archive(cli: Cli, tmp_path: Path) -> None:
     code = tmp_path / "code"
     code.mkdir()
     (code / "train.py").write_text("print('training')\n")
-    key = f"-----BEGIN PRIVATE KEY-----\n{SIX['key']}\n-----END PRIVATE KEY-----\n"
+    key = f"-----BEGIN PRIVATE KEY-----\n{SECRETS['key']}\n-----END PRIVATE KEY-----\n"
     (code / "deploy").write_text(key)
-    (code / "clouds.yaml").write_text(f"clouds: {{x: {{auth: {{password: {SIX['credentials']}}}}}}}\n")
-    (code / "requirements.txt").write_text(f"--index-url https://me:{SIX['index']}@pypi.example.org/simple\nsix\n")
+    (code / "clouds.yaml").write_text(f"clouds: {{x: {{auth: {{password: {SECRETS['credentials']}}}}}}}\n")
+    (code / "requirements.txt").write_text(f"--index-url https://me:{SECRETS['index']}@pypi.example.org/simple\nsix\n")
     state_dir, run = cases.scripted(code, "python", str(code / "train.py"), variables=["API_TOKEN"])
     record = builders.recorded(state_dir)
-    config = {**record.config, "jupyter_password": SIX["configuration"]}
+    config = {**record.config, "jupyter_password": SECRETS["configuration"]}
     state.write(state_dir, record.model_copy(update={"config": config, "cluster": None}))
     leaks = [
-        f"{SIX[name]} {base64.b64encode(SIX[name].encode()).decode()}" for name in ("configuration", "environment")
+        f"{SECRETS[name]} {base64.b64encode(SECRETS[name].encode()).decode()}"
+        for name in ("configuration", "environment")
     ]
-    (state_dir.runs / run.id / "log").write_text("\n".join([*leaks, f"https://me:{SIX['index']}@pypi.example.org"]))
-    finished = cli("export", "-o", "run.tar.gz", OS_PASSWORD=SIX["environment"])
+    (state_dir.runs / run.id / "log").write_text("\n".join([*leaks, f"https://me:{SECRETS['index']}@pypi.example.org"]))
+    finished = cli("export", "-o", "run.tar.gz", OS_PASSWORD=SECRETS["environment"])
     assert finished.returncode == 0, finished.stderr
     assert "taken out of code/requirements.txt" in finished.stderr
     found = members(tmp_path / "run.tar.gz")
@@ -114,7 +106,7 @@ def test_six_secrets_are_not_in_the_archive(cli: Cli, tmp_path: Path) -> None:
     assert found["code/requirements.txt"] == b"--index-url https://pypi.example.org/simple\nsix\n"
     assert b'"API_TOKEN"' in found["provenance.json"]
     whole = b"\n".join(found.values())
-    assert [name for name, secret in SIX.items() if is_in(whole, secret)] == []
+    assert [name for name, secret in SECRETS.items() if is_in(whole, secret)] == []
 
 
 def is_in(content: bytes, secret: str) -> bool:
