@@ -6,7 +6,6 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -60,23 +59,28 @@ def kill_and_finish(cli: Cli, cluster: str, kills: int) -> Path:
     return cli.state / "killed-study"
 
 
-def check(directory: Path, runs: list[dict[str, Any]]) -> list[Launch]:
-    """Check that each launch of the rounds was measured once, and that no run of the cluster is missing."""
+def finished(cli: Cli) -> set[str]:
+    """Ids of the cluster's runs that finished; the other tests of this session have some too."""
+    return {run["id"] for run in cli.json("runs", cluster=CLUSTER) if run["state"] == "finished"}
+
+
+def check(directory: Path, runs: set[str]) -> list[Launch]:
+    """Check that each launch of the rounds was measured once, and that these are the finished ``runs``."""
     launches = journal.read(directory)
     counted = Counter((launch.cell.ranks, launch.again, launch.round) for launch in launches)
     wanted = [(1, False), (2, False), (1, True)]
     assert counted == Counter((*one, number) for one in wanted for number in range(ROUNDS))
     assert [launch.problem for launch in launches] == [None] * len(launches)
-    finished = {run["id"] for run in runs if run["state"] == "finished"}
-    assert finished == {launch.run for launch in launches}
+    assert runs == {launch.run for launch in launches}
     assert all((directory / "runs" / str(launch.run) / "results.json").is_file() for launch in launches)
     assert not (directory / journal.STARTED).exists()
     return launches
 
 
 def test_a_study_killed_at_any_moment_loses_and_repeats_nothing(deployed: Cli) -> None:
+    before = finished(deployed)
     directory = kill_and_finish(deployed, CLUSTER, KILLS)
-    check(directory, deployed.json("runs", cluster=CLUSTER))
+    check(directory, finished(deployed) - before)
 
 
 def test_a_study_adds_little_to_its_launches(deployed: Cli) -> None:
