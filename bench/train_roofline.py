@@ -22,8 +22,9 @@ from orchestrator.trainer.models.convolution import KERNEL, Convolution2D, Geome
 TIMES = 8  # of each operation; the least time counts, which excludes other load
 CLASSES, CHANNELS = 1000, 3
 # Of an activation: read for its statistics, read and written normalised; back, it and its gradient are read twice and
-# the other gradient written. ReLU costs nothing more. An addition reads two and writes one; so do its gradients.
-NORMALISED_PASSES, ADDED_PASSES = 8, 6
+# the other gradient written. ReLU costs nothing more. What is added is read, and its gradient written; the gradients of
+# its two uses are read, and their sum written.
+NORMALISED_PASSES, ADDED_PASSES = 8, 5
 VARIABLE_BYTES = 16  # of a weight and its momentum in float32, read and written
 COPY_ELEMENTS = 1 << 25
 
@@ -70,9 +71,10 @@ def bandwidth() -> float:
 def rest(model: keras.Model, batch: int, dtype: str) -> int:
     """Return the bytes that everything but convolutions must at least move in a step."""
     size = tf.as_dtype(dtype).size
-    passes = {models.FusedBatchNormalization: NORMALISED_PASSES, keras.layers.Add: ADDED_PASSES}
-    layers = [(layer, count) for layer in model.layers for kind, count in passes.items() if isinstance(layer, kind)]
-    activations = sum(count * batch * math.prod(layer.output.shape[1:]) for layer, count in layers)
+    layers = [layer for layer in model.layers if isinstance(layer, models.FusedBatchNormalization)]
+    passes = [NORMALISED_PASSES + ADDED_PASSES * isinstance(layer.input, list) for layer in layers]
+    outputs = [batch * math.prod(layer.output.shape[1:]) for layer in layers]
+    activations = sum(count * numbers for count, numbers in zip(passes, outputs, strict=True))
     copied = 2 * size if size < 4 else size  # the gradient read, and in 16 bits the weights written as layers read them
     return size * activations + (VARIABLE_BYTES + copied) * model.count_params()
 

@@ -39,7 +39,7 @@ def layers(name: str, size: int, channels: int, classes: int) -> list[list[float
         gradients = sum(math.prod(variable.shape) for variable in layer.trainable_variables)
         if isinstance(layer, keras.layers.BatchNormalization):
             found[-1][0] += gradients
-            found[-1][2] += outputs
+            found[-1][2] += outputs * _parts(layer)
         elif gradients:
             kernel = math.prod(layer.kernel.shape)
             positions = math.prod(layer.output.shape[1:-1])
@@ -50,6 +50,12 @@ def layers(name: str, size: int, channels: int, classes: int) -> list[list[float
         else:
             pending += outputs
     return [[int(gradients), round(products, 4), round(outputs, 5)] for gradients, products, outputs in found]
+
+
+def _parts(layer: keras.layers.BatchNormalization) -> int:
+    """Return the number of outputs of a layer of normalisation, additions and an activation, each by itself."""
+    added = len(layer.input) - 1 if isinstance(layer.input, list) else 0
+    return 1 + added + int(layer.activation != "linear")
 
 
 if __name__ == "__main__":

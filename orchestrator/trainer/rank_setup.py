@@ -142,6 +142,8 @@ def build(config: TrainConfig) -> Trainer:
         sys.exit(f"{train_split.size} training images for {hvd.size()} ranks: use --np {most} or fewer")
     batch = min(config.batch_size, share // passes) * passes
     model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    if config.xla:
+        models.forgo_own_operations(model)
     choices = convolutions.choose(config, model, batch // passes)
     config = config.model_copy(update={"convolutions": choices})
     optimizer = optimizers.build(config)

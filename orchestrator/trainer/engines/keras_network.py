@@ -19,7 +19,7 @@ KINDS: dict[Any, str] = {
     layers.BatchNormalization: "normalization",
     layers.Dense: "dense",
 }
-OWN: dict[type, type] = {Convolution2D: layers.Conv2D, models.FusedBatchNormalization: layers.BatchNormalization}
+OWN: dict[type, type] = {Convolution2D: layers.Conv2D, models.FusedBatchNormalization: models.Normalization}
 
 
 def build(config: TrainConfig) -> keras.Model:

@@ -12,10 +12,10 @@ from orchestrator.trainer.models.inception_v3 import inception_v3
 from orchestrator.trainer.models.initializers import assign_initial_weights
 from orchestrator.trainer.models.mlp import dense
 from orchestrator.trainer.models.mobilenet import mobilenet_v2
+from orchestrator.trainer.models.normalization import FusedBatchNormalization, Normalization
 from orchestrator.trainer.models.resnet import resnet20, resnet50, resnet101
-from orchestrator.trainer.models.shared_layers import FusedBatchNormalization
 
-__all__ = ["IMAGES", "TABLES", "FusedBatchNormalization", "build", "offset_dropout_seeds"]
+__all__ = ["IMAGES", "TABLES", "FusedBatchNormalization", "Normalization", "build", "offset_dropout_seeds"]
 
 Network = Callable[[tf.Tensor, int, int], tf.Tensor]  # (images of about unit variance, pixels, classes) -> logits
 IMAGES: dict[str, Network] = {
@@ -60,3 +60,10 @@ def offset_dropout_seeds(model: keras.Model, rank: int) -> None:
     for variable in model.variables:
         if not keras.backend.is_float_dtype(variable.dtype):
             variable.assign_add([rank, 0])
+
+
+def forgo_own_operations(model: keras.Model) -> None:
+    """Let every layer compute by operations of TensorFlow, which XLA can compile; call it before anything is traced."""
+    for layer in model.layers:
+        if isinstance(layer, FusedBatchNormalization):
+            layer.whole = False

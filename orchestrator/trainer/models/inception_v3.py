@@ -80,7 +80,7 @@ def _wide(x: tf.Tensor) -> tf.Tensor:
 def _conv(
     x: tf.Tensor, filters: int, size: "int | tuple[int, int]", stride: int = 1, padding: str = "same"
 ) -> tf.Tensor:
-    return layers.ReLU()(conv_bn(x, filters, size, stride, padding, epsilon=1e-3))
+    return conv_bn(x, filters, size, stride, padding, "relu", epsilon=1e-3)
 
 
 def _pooled(x: tf.Tensor) -> tf.Tensor:

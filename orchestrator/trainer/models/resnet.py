@@ -11,7 +11,8 @@ import tensorflow as tf
 from keras import layers
 
 from orchestrator.schema import SMALL_IMAGE
-from orchestrator.trainer.models.shared_layers import conv_bn, logits
+from orchestrator.trainer.models.normalization import normalization
+from orchestrator.trainer.models.shared_layers import conv_bn, logits, unbiased
 
 
 def resnet20(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
@@ -25,13 +26,12 @@ def resnet20(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
     Returns:
         Logits (batch, classes).
     """
-    x = _convolution(x, 16, 3)
+    x = conv_bn(x, 16, 3, activation="relu")
     for filters in (16, 32, 64):
         for block in range(3):
             stride = 2 if block == 0 and filters > 16 else 1
-            y = _convolution(x, filters, 3, stride)
-            y = _convolution(y, filters, 3, relu=False)
-            x = _add(_shortcut(x, filters, stride), y)
+            y = conv_bn(x, filters, 3, stride, activation="relu")
+            x = _joined(unbiased(y, filters, 3), x, stride)
     return logits(layers.GlobalAveragePooling2D()(x), classes, keras.initializers.HeNormal())
 
 
@@ -69,31 +69,24 @@ def _bottleneck(x: tf.Tensor, image_size: int, classes: int, blocks: tuple[int, 
     For small images, the network starts with one 3x3 convolution and no pooling.
     """
     small = image_size < SMALL_IMAGE
-    x = _convolution(x, 64, 3) if small else _convolution(x, 64, 7, 2)
+    x = conv_bn(x, 64, 3 if small else 7, 1 if small else 2, activation="relu")
     x = x if small else layers.MaxPooling2D(3, strides=2, padding="same")(x)
     for stage, count in enumerate(blocks):
         filters = 64 * 2**stage
         for block in range(count):
             stride = 2 if block == 0 and stage > 0 else 1
-            y = _convolution(x, filters, 1)
-            y = _convolution(y, filters, 3, stride)
-            y = _convolution(y, 4 * filters, 1, relu=False, gamma="zeros")
-            x = _add(_shortcut(x, 4 * filters, stride), y)
+            y = conv_bn(x, filters, 1, activation="relu")
+            y = conv_bn(y, filters, 3, stride, activation="relu")
+            x = _joined(unbiased(y, 4 * filters, 1), x, stride, gamma="zeros")
     return logits(layers.GlobalAveragePooling2D()(x), classes)
 
 
-def _convolution(
-    x: tf.Tensor, filters: int, size: int, stride: int = 1, relu: bool = True, gamma: str = "ones"
-) -> tf.Tensor:
-    x = conv_bn(x, filters, size, stride, gamma=gamma)
-    return layers.ReLU()(x) if relu else x
+def _joined(y: tf.Tensor, x: tf.Tensor, stride: int, gamma: str = "ones") -> tf.Tensor:
+    """Normalise a block's last convolution, add the shortcut from its inputs and apply ReLU."""
+    join = normalization("relu", gamma)  # before the shortcut's layers, since layers are numbered as they are made
+    return join([y, _shortcut(x, y.shape[-1], stride)])
 
 
 def _shortcut(x: tf.Tensor, filters: int, stride: int) -> tf.Tensor:
     """Return the identity if shapes agree, else a 1x1 projection (option B of He et al.)."""
-    same = stride == 1 and x.shape[-1] == filters
-    return x if same else _convolution(x, filters, 1, stride, relu=False)
-
-
-def _add(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    return layers.ReLU()(layers.Add()([x, y]))
+    return x if stride == 1 and x.shape[-1] == filters else conv_bn(x, filters, 1, stride)

@@ -1,0 +1,357 @@
+// Batch normalisation in training, with an addition and a ReLU after it, as one operation of TensorFlow for CPUs:
+//
+//   y = activation(gamma * (x - mean) / sqrt(variance + epsilon) + beta + side)
+//
+// TensorFlow has an operation for each of these, and each reads and writes all activations; in bfloat16 some of them do
+// not use vectors. Here x is read once for its statistics and once more to write y. The gradient reads what it needs
+// twice, and writes each result once. The parts that threads work on do not depend on the number of threads, and their
+// sums are added in order, so results are the same bits for any number of threads.
+//
+// Source: Ioffe and Szegedy 2015, "Batch Normalization" (arXiv 1502.03167), section 3.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+// Compiled for each of these instruction sets; the loader takes the best one that the CPU has.
+#if defined(__x86_64__)
+#define FOR_EVERY_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define FOR_EVERY_CPU
+#endif
+#define INLINE inline __attribute__((always_inline))
+
+namespace orchestrator {
+
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+struct Bfloat16 {
+  uint16_t bits;  // the upper half of a float32
+};
+
+INLINE float Widen(float value) { return value; }
+INLINE float Widen(Bfloat16 value) {
+  const uint32_t bits = uint32_t{value.bits} << 16;
+  float wide;
+  memcpy(&wide, &bits, sizeof wide);
+  return wide;
+}
+INLINE void Narrow(float value, float* out) { *out = value; }
+INLINE void Narrow(float value, Bfloat16* out) {  // to the nearest, ties to even
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  out->bits = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+// Returns the gradient before the activation, which y is the result of.
+template <bool relu, typename T>
+INLINE float Unmasked(T dy, T y, float ceiling) {
+  if (!relu) return Widen(dy);
+  return (Widen(y) > 0) & (Widen(y) < ceiling) ? Widen(dy) : 0;
+}
+
+// The loops over some rows of all channels. Channels are independent, so compilers make vectors of them. Sums are of
+// several rows at a time, so that they are loaded and stored less often.
+constexpr int LINES = 4;
+
+// Sums x - shift and its square; with a shift near the mean, their difference is exact enough for the variance.
+template <int lines, typename T>
+INLINE void AddMoments(const T* __restrict x, int64_t channels, const float* __restrict shift, float* __restrict sums,
+                       float* __restrict squares) {
+  for (int64_t c = 0; c < channels; ++c) {
+    float sum = 0, square = 0;
+    for (int line = 0; line < lines; ++line) {
+      const float distance = Widen(x[line * channels + c]) - shift[c];
+      sum += distance;
+      square += distance * distance;
+    }
+    sums[c] += sum;
+    squares[c] += square;
+  }
+}
+template <typename T>
+FOR_EVERY_CPU void Moments(const T* x, int64_t rows, int64_t channels, const float* shift, float* sums,
+                           float* squares) {
+  int64_t row = 0;
+  for (; row + LINES <= rows; row += LINES) AddMoments<LINES>(x + row * channels, channels, shift, sums, squares);
+  for (; row < rows; ++row) AddMoments<1>(x + row * channels, channels, shift, sums, squares);
+}
+
+template <bool relu, bool added, typename T>
+FOR_EVERY_CPU void Apply(const T* __restrict x, const T* __restrict side, int64_t rows, int64_t channels,
+                         const float* __restrict mean, const float* __restrict scale, const float* __restrict offset,
+                         float ceiling, T* __restrict y) {
+  for (int64_t row = 0, at = 0; row < rows; ++row, at += channels) {
+    for (int64_t c = 0; c < channels; ++c) {
+      float z = (Widen(x[at + c]) - mean[c]) * scale[c] + offset[c];
+      if (added) z += Widen(side[at + c]);
+      if (relu) z = z < 0 ? 0 : z > ceiling ? ceiling : z;  // keeps what is not a number
+      Narrow(z, y + at + c);
+    }
+  }
+}
+
+// Sums the gradient dz before the activation, and dz * (x - mean).
+template <int lines, bool relu, typename T>
+INLINE void AddGradients(const T* __restrict dy, const T* __restrict y, const T* __restrict x, int64_t channels,
+                         const float* __restrict mean, float ceiling, float* __restrict sums,
+                         float* __restrict products) {
+  for (int64_t c = 0; c < channels; ++c) {
+    float sum = 0, product = 0;
+    for (int line = 0; line < lines; ++line) {
+      const int64_t at = line * channels + c;
+      const float dz = Unmasked<relu>(dy[at], y[at], ceiling);
+      sum += dz;
+      product += dz * (Widen(x[at]) - mean[c]);
+    }
+    sums[c] += sum;
+    products[c] += product;
+  }
+}
+template <bool relu, typename T>
+FOR_EVERY_CPU void Reduce(const T* dy, const T* y, const T* x, int64_t rows, int64_t channels, const float* mean,
+                          float ceiling, float* sums, float* products) {
+  int64_t row = 0, at = 0;
+  for (; row + LINES <= rows; row += LINES, at += LINES * channels) {
+    AddGradients<LINES, relu>(dy + at, y + at, x + at, channels, mean, ceiling, sums, products);
+  }
+  for (; row < rows; ++row, at += channels) {
+    AddGradients<1, relu>(dy + at, y + at, x + at, channels, mean, ceiling, sums, products);
+  }
+}
+
+// Writes dz, which is the gradient of what was added.
+template <bool relu, typename T>
+FOR_EVERY_CPU void Mask(const T* __restrict dy, const T* __restrict y, int64_t count, float ceiling,
+                        T* __restrict dz) {
+  for (int64_t n = 0; n < count; ++n) Narrow(Unmasked<relu>(dy[n], y[n], ceiling), dz + n);
+}
+
+template <bool relu, typename T>
+FOR_EVERY_CPU void Back(const T* __restrict dy, const T* __restrict y, const T* __restrict x, int64_t rows,
+                        int64_t channels, const float* __restrict mean, const float* __restrict mean_dz,
+                        const float* __restrict by_dz, const float* __restrict by_x, float ceiling,
+                        T* __restrict dx) {
+  for (int64_t row = 0, at = 0; row < rows; ++row, at += channels) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const float dz = Unmasked<relu>(dy[at + c], y[at + c], ceiling);
+      Narrow(by_dz[c] * (dz - mean_dz[c]) + by_x[c] * (Widen(x[at + c]) - mean[c]), dx + at + c);
+    }
+  }
+}
+
+template <typename T>
+struct Stored {
+  using Type = T;
+};
+template <>
+struct Stored<tensorflow::bfloat16> {
+  using Type = Bfloat16;
+};
+
+// Activations as a matrix. Rows of few channels would make short loops: several pixels are one row then.
+struct Matrix {
+  int64_t channels, pixels, width, rows, part;
+
+  explicit Matrix(const TensorShape& shape) {
+    channels = shape.dim_size(shape.dims() - 1);
+    pixels = shape.num_elements() / channels;
+    int64_t pixels_in_row = 1;
+    while (channels * pixels_in_row < 64 && pixels % (2 * pixels_in_row) == 0) pixels_in_row *= 2;
+    width = channels * pixels_in_row;
+    rows = pixels / pixels_in_row;
+    part = std::max<int64_t>({1, 65536 / width, (rows + 255) / 256});
+  }
+  int64_t parts() const { return (rows + part - 1) / part; }
+  std::vector<float> InRow(const std::vector<float>& by_channel) const {
+    std::vector<float> repeated(width);
+    for (int64_t n = 0; n < width; ++n) repeated[n] = by_channel[n % channels];
+    return repeated;
+  }
+};
+
+// What both operations have: attributes, and work on all rows by all threads. T is how numbers are stored.
+template <typename TensorType>
+class Operation : public OpKernel {
+ public:
+  using T = typename Stored<TensorType>::Type;
+
+  explicit Operation(OpKernelConstruction* construction) : OpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("ceiling", &ceiling_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("epsilon", &epsilon_));
+    relu_ = ceiling_ > 0;
+  }
+
+ protected:
+  static T* Data(const Tensor& tensor) { return reinterpret_cast<T*>(const_cast<char*>(tensor.tensor_data().data())); }
+  static const float* Floats(const Tensor& tensor) { return tensor.flat<float>().data(); }
+
+  // Calls work(offset of the first number, rows, number) for each part, on all threads.
+  template <typename Work>
+  static void ForParts(OpKernelContext* context, const Matrix& matrix, Work work) {
+    auto* workers = context->device()->tensorflow_cpu_worker_threads()->workers;
+    const int64_t block = std::max<int64_t>(1, matrix.parts() / (8 * workers->NumThreads()));
+    using Pool = tsl::thread::ThreadPool;
+    const Pool::SchedulingParams blocks(Pool::SchedulingStrategy::kFixedBlockSize, std::nullopt, block);
+    workers->ParallelFor(matrix.parts(), blocks, [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        const int64_t first = n * matrix.part;
+        work(first * matrix.width, std::min(matrix.part, matrix.rows - first), n);
+      }
+    });
+  }
+
+  // Returns two sums per channel: work(offset of the first number, rows, sums, other sums) adds a part's.
+  template <typename Work>
+  static std::vector<double> Sums(OpKernelContext* context, const Matrix& matrix, Work work) {
+    std::vector<float> parts(matrix.parts() * 2 * matrix.width);
+    ForParts(context, matrix, [&](int64_t at, int64_t rows, int64_t n) {
+      float* own = parts.data() + n * 2 * matrix.width;
+      work(at, rows, own, own + matrix.width);
+    });
+    std::vector<double> total(2 * matrix.channels);
+    for (size_t n = 0; n < parts.size(); ++n) {
+      const bool other = n / matrix.width % 2;
+      total[other * matrix.channels + n % matrix.channels] += parts[n];
+    }
+    return total;
+  }
+
+  float ceiling_, epsilon_;
+  bool relu_;
+};
+
+// Inputs: x, gamma, beta, side. Outputs: y, and the mean and the variance of this batch.
+template <typename TensorType>
+class Normalize : public Operation<TensorType> {
+ public:
+  using Operation<TensorType>::Operation;
+  using T = typename Operation<TensorType>::T;
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor& images = context->input(0);
+    const Matrix matrix(images.shape());
+    const int64_t channels = matrix.channels, width = matrix.width;
+    Tensor* outputs[3];
+    OP_REQUIRES_OK(context, context->allocate_output(0, images.shape(), &outputs[0]));
+    for (int n : {1, 2}) OP_REQUIRES_OK(context, context->allocate_output(n, TensorShape({channels}), &outputs[n]));
+    const T *x = this->Data(images), *side = context->num_inputs() > 3 ? this->Data(context->input(3)) : nullptr;
+    T* y = this->Data(*outputs[0]);
+
+    std::vector<float> shift(channels), means(channels), scale(channels);
+    for (int64_t c = 0; matrix.rows > 0 && c < channels; ++c) shift[c] = Widen(x[c]);
+    const std::vector<float> shifts = matrix.InRow(shift);
+    const auto total = this->Sums(context, matrix, [&](int64_t at, int64_t rows, float* one, float* two) {
+      Moments(x + at, rows, width, shifts.data(), one, two);
+    });
+    const float *gamma = this->Floats(context->input(1)), *beta = this->Floats(context->input(2));
+    for (int64_t c = 0; c < channels; ++c) {
+      const double distance = total[c] / matrix.pixels, mean = shift[c] + distance;
+      double variance = total[channels + c] / matrix.pixels - distance * distance;
+      if (variance < 0) variance = 0;
+      outputs[1]->flat<float>()(c) = means[c] = mean;
+      outputs[2]->flat<float>()(c) = variance;
+      scale[c] = gamma[c] / std::sqrt(variance + this->epsilon_);
+    }
+    means = matrix.InRow(means);
+    scale = matrix.InRow(scale);
+    const std::vector<float> offset = matrix.InRow({beta, beta + channels});
+    const auto apply = this->relu_ ? (side ? Apply<true, true, T> : Apply<true, false, T>)
+                                   : (side ? Apply<false, true, T> : Apply<false, false, T>);
+    this->ForParts(context, matrix, [&](int64_t at, int64_t rows, int64_t) {
+      const T* added = side ? side + at : nullptr;
+      apply(x + at, added, rows, width, means.data(), scale.data(), offset.data(), this->ceiling_, y + at);
+    });
+  }
+};
+
+// Inputs: dy, y, x, gamma, mean, variance. Outputs: gradients of x, gamma, beta and side.
+template <typename TensorType>
+class NormalizeGradient : public Operation<TensorType> {
+ public:
+  using Operation<TensorType>::Operation;
+  using T = typename Operation<TensorType>::T;
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor& images = context->input(2);
+    const Matrix matrix(images.shape());
+    const int64_t channels = matrix.channels, width = matrix.width;
+    Tensor* outputs[4] = {};
+    for (int n = 0; n < context->num_outputs(); ++n) {
+      const TensorShape shape = n == 1 || n == 2 ? TensorShape({channels}) : images.shape();
+      OP_REQUIRES_OK(context, context->allocate_output(n, shape, &outputs[n]));
+    }
+    const T *dy = this->Data(context->input(0)), *y = this->Data(context->input(1)), *x = this->Data(images);
+    T *dx = this->Data(*outputs[0]), *dside = outputs[3] ? this->Data(*outputs[3]) : nullptr;
+    const float *gamma = this->Floats(context->input(3)), *mean = this->Floats(context->input(4)),
+                *variance = this->Floats(context->input(5));
+
+    const bool masked = this->relu_ && !dside;  // dside has the masked gradient
+    const T* dz = dside ? dside : dy;
+    const auto mask = this->relu_ ? Mask<true, T> : Mask<false, T>;
+    const auto reduce = masked ? Reduce<true, T> : Reduce<false, T>;
+    const std::vector<float> means = matrix.InRow({mean, mean + channels});
+    const auto total = this->Sums(context, matrix, [&](int64_t at, int64_t rows, float* one, float* two) {
+      if (dside) mask(dy + at, y + at, rows * width, this->ceiling_, dside + at);
+      reduce(dz + at, y + at, x + at, rows, width, means.data(), this->ceiling_, one, two);
+    });
+    std::vector<float> mean_dz(channels), by_dz(channels), by_x(channels);
+    for (int64_t c = 0; c < channels; ++c) {
+      const double deviation = std::sqrt(variance[c] + double{this->epsilon_});
+      outputs[1]->flat<float>()(c) = total[channels + c] / deviation;
+      outputs[2]->flat<float>()(c) = total[c];
+      const double by = gamma[c] / deviation;
+      by_dz[c] = by;
+      by_x[c] = -by * total[channels + c] / (matrix.pixels * deviation * deviation);
+      mean_dz[c] = total[c] / matrix.pixels;
+    }
+    by_dz = matrix.InRow(by_dz);
+    by_x = matrix.InRow(by_x);
+    mean_dz = matrix.InRow(mean_dz);
+    const auto back = masked ? Back<true, T> : Back<false, T>;
+    this->ForParts(context, matrix, [&](int64_t at, int64_t rows, int64_t) {
+      back(dz + at, y + at, x + at, rows, width, means.data(), mean_dz.data(), by_dz.data(), by_x.data(),
+           this->ceiling_, dx + at);
+    });
+  }
+};
+
+REGISTER_OP("OrchestratorNormalize")
+    .Input("x: T").Input("gamma: float").Input("beta: float").Input("side: added * T")
+    .Output("y: T").Output("mean: float").Output("variance: float")
+    .Attr("T: {float, bfloat16}").Attr("added: int >= 0").Attr("ceiling: float").Attr("epsilon: float")
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* context) {
+      for (int n : {0, 1, 2}) context->set_output(n, context->input(std::min(n, 1)));
+      return absl::OkStatus();
+    });
+REGISTER_OP("OrchestratorNormalizeGradient")
+    .Input("dy: T").Input("y: T").Input("x: T").Input("gamma: float").Input("mean: float").Input("variance: float")
+    .Output("dx: T").Output("dgamma: float").Output("dbeta: float").Output("dside: added * T")
+    .Attr("T: {float, bfloat16}").Attr("added: int >= 0").Attr("ceiling: float").Attr("epsilon: float")
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* context) {
+      for (int n = 0; n < context->num_outputs(); ++n) {
+        context->set_output(n, context->input(n == 1 || n == 2 ? 3 : 2));
+      }
+      return absl::OkStatus();
+    });
+
+#define REGISTER(T)                                                                             \
+  REGISTER_KERNEL_BUILDER(                                                                      \
+      Name("OrchestratorNormalize").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"), Normalize<T>); \
+  REGISTER_KERNEL_BUILDER(                                                                      \
+      Name("OrchestratorNormalizeGradient").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"), NormalizeGradient<T>)
+REGISTER(float);
+REGISTER(tensorflow::bfloat16);
+
+}  // namespace orchestrator

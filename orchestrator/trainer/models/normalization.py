@@ -1,0 +1,144 @@
+"""Batch normalisation, with the addition of a shortcut and the ReLU that follow it in one layer.
+
+On CPUs a training step does all of it by one operation of ours (docker/operations/normalization.cc), for which images
+are read half as often. It is in the trainer image; without it, and on GPUs, TensorFlow's operations do the same.
+"""
+
+import functools
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import layers
+
+LIBRARY = Path(sys.prefix, "lib", f"orchestrator-tensorflow-{tf.__version__}.so")
+CEILINGS = {"linear": -1.0, "relu": math.inf, "relu6": 6.0}  # the largest output; a negative one stands for no ReLU
+
+
+@keras.saving.register_keras_serializable(package="orchestrator")
+class Normalization(layers.BatchNormalization):
+    """Keras' layer, then the addition of a second input, if there is one, and an activation: a key of CEILINGS."""
+
+    def __init__(self, activation: str = "linear", **settings: Any) -> None:
+        super().__init__(**settings)
+        self.activation = activation
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "activation": self.activation}
+
+    def build(self, input_shape: Any) -> None:
+        super().build(input_shape[0] if isinstance(input_shape[0], Sequence) else input_shape)
+        self.input_spec = None  # that of Keras allows one input
+
+    def compute_output_spec(self, inputs: Any, **options: Any) -> keras.KerasTensor:
+        first = inputs[0] if isinstance(inputs, list) else inputs
+        return keras.KerasTensor(first.shape, self.compute_dtype)
+
+    def call(
+        self, inputs: "tf.Tensor | list[tf.Tensor]", training: "bool | None" = None, mask: "tf.Tensor | None" = None
+    ) -> tf.Tensor:
+        """Normalise a batch, add the second input and apply the activation.
+
+        Args:
+            inputs: Images (batch, height, width, channels), alone or with others of the same shape to add.
+            training: Use the batch's statistics, and update the moving ones.
+            mask: Unused.
+
+        Returns:
+            Outputs of the same shape.
+        """
+        images, *added = inputs if isinstance(inputs, list) else [inputs]
+        outputs = self.normalize(images, training=bool(training))
+        for other in added:
+            outputs += other
+        return keras.activations.get(self.activation)(outputs)
+
+    def normalize(self, images: tf.Tensor, training: bool) -> tf.Tensor:
+        return super().call(images, training=training)
+
+
+@keras.saving.register_keras_serializable(package="orchestrator")
+class FusedBatchNormalization(Normalization):
+    """The same by fused operations, which Keras 3 does not use: ours in training on CPUs, TensorFlow's otherwise.
+
+    TensorFlow's, measured on 2 cores (ResNet-50, 128 px, batch 32, float32): 25.9 images/s against 20.4 with Keras' own
+    layer. ``whole`` allows the operation of ours, which XLA cannot compile.
+    """
+
+    whole = True
+
+    def call(
+        self, inputs: "tf.Tensor | list[tf.Tensor]", training: "bool | None" = None, mask: "tf.Tensor | None" = None
+    ) -> tf.Tensor:
+        operations = library() if training and self.whole else None
+        if operations is None:
+            return super().call(inputs, training=training)
+        images, *added = inputs if isinstance(inputs, list) else [inputs]
+        if images.dtype not in (tf.float32, tf.bfloat16):
+            return super().call(inputs, training=training)
+        gamma, beta = (tf.convert_to_tensor(variable) for variable in (self.gamma, self.beta))
+        outputs, mean, variance = operations.orchestrator_normalize(
+            x=images, gamma=gamma, beta=beta, side=added, ceiling=CEILINGS[self.activation], epsilon=self.epsilon
+        )
+        count = tf.cast(tf.size(images) // images.shape[-1], tf.float32)
+        corrected = variance * (count / tf.maximum(count - 1, 1))  # Bessel's correction, as TensorFlow's operation
+        for moving, new in ((self.moving_mean, mean), (self.moving_variance, corrected)):
+            moving.assign(moving * self.momentum + tf.stop_gradient(new) * (1 - self.momentum))
+        return outputs
+
+    def normalize(self, images: tf.Tensor, training: bool) -> tf.Tensor:
+        scale, offset, mean, variance = (
+            tf.cast(tf.convert_to_tensor(v), tf.float32)
+            for v in (self.gamma, self.beta, self.moving_mean, self.moving_variance)
+        )
+        outputs, new_mean, new_variance = tf.compat.v1.nn.fused_batch_norm(
+            images,
+            scale,
+            offset,
+            mean,
+            variance,
+            epsilon=self.epsilon,
+            is_training=training,
+            exponential_avg_factor=1.0 - self.momentum if training else 1.0,
+        )
+        if training:
+            self.moving_mean.assign(new_mean)
+            self.moving_variance.assign(new_variance)
+        return outputs
+
+
+@functools.cache
+def library() -> Any:
+    """Return the module of our operations; None on a GPU, or if the image has none for this TensorFlow."""
+    if tf.config.get_visible_devices("GPU") or not LIBRARY.exists():
+        return None
+    return tf.load_op_library(str(LIBRARY))
+
+
+@tf.RegisterGradient("OrchestratorNormalize")
+def _gradient(operation: tf.Operation, upstream: tf.Tensor, *_: tf.Tensor) -> list[tf.Tensor]:
+    images, gamma, _, *added = operation.inputs
+    outputs, mean, variance = operation.outputs
+    settings = {name: operation.get_attr(name) for name in ("ceiling", "epsilon")}
+    found = library().orchestrator_normalize_gradient(
+        dy=upstream, y=outputs, x=images, gamma=gamma, mean=mean, variance=variance, added=len(added), **settings
+    )
+    return [*found[:3], *found.dside]
+
+
+def normalization(activation: str = "linear", gamma: str = "ones", epsilon: float = 1e-5) -> FusedBatchNormalization:
+    """Return a layer for images, or for a list of images and others of the same shape to add after normalisation.
+
+    Args:
+        activation: Key of CEILINGS.
+        gamma: Initializer of the scale.
+        epsilon: Added to the variance.
+
+    Returns:
+        The layer.
+    """
+    return FusedBatchNormalization(activation, momentum=0.9, epsilon=epsilon, gamma_initializer=gamma)

@@ -1,0 +1,97 @@
+"""Our operation for batch normalisation compared with TensorFlow's operations, one after the other."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from orchestrator.trainer import models
+from orchestrator.trainer.models.normalization import CEILINGS, FusedBatchNormalization, library
+
+SHAPES = [(8, 5, 5, 6), (1, 1, 1, 3), (4, 8, 8, 16), (2, 7, 9, 80), (3, 1, 1, 2048)]
+BITS = """
+import hashlib, sys
+import tensorflow as tf
+tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[1]))
+from tests.trainer.test_normalization_operation import step
+results = step(True, "relu", (16, 16, 16, 48), 1, "float32")
+print(hashlib.sha256(b"".join(result.tobytes() for result in results)).hexdigest())
+"""
+
+
+def step(whole: bool, activation: str, shape: tuple[int, ...], added: int, dtype: str) -> list[np.ndarray]:
+    """Outputs, gradients of inputs, gamma and beta, and the statistics after a training step."""
+    keras.mixed_precision.set_dtype_policy("float32" if dtype == "float32" else f"mixed_{dtype}")
+    layer = FusedBatchNormalization(activation, momentum=0.9, epsilon=1e-5)
+    layer.whole = whole
+    random = np.random.default_rng(7)
+    draws = [tf.cast(tf.constant(random.normal(1.0, 3.0, shape), tf.float32), dtype) for _ in range(added + 2)]
+    *inputs, upstream = draws
+    layer.build([shape] * len(inputs) if added else shape)
+    layer.set_weights([random.uniform(0.5, 2.0, weight.shape) for weight in layer.get_weights()])
+    trained = [*inputs, layer.gamma.value, layer.beta.value]
+
+    def run() -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = layer(inputs if added else inputs[0], training=True)
+        return [outputs, *tape.gradient(outputs, trained, output_gradients=upstream)]
+
+    results = [*tf.function(run, autograph=False)(), layer.moving_mean.value, layer.moving_variance.value]
+    return [tf.cast(result, tf.float32).numpy() for result in results]
+
+
+def test_the_image_has_the_operation() -> None:
+    assert library() is not None
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("added", [0, 1])
+@pytest.mark.parametrize("activation", CEILINGS)
+def test_it_computes_what_tensorflow_computes(activation: str, added: int, shape: tuple[int, ...]) -> None:
+    ours, theirs = (step(whole, activation, shape, added, "float32") for whole in (True, False))
+    for mine, reference in zip(ours, theirs, strict=True):
+        scale = max(np.abs(reference).max(), 1e-3)
+        np.testing.assert_allclose(mine, reference, rtol=2e-4, atol=2e-5 * scale)
+
+
+@pytest.mark.parametrize("activation", ["linear", "relu"])
+def test_in_bfloat16_it_is_as_near_to_float32_as_tensorflow(activation: str) -> None:
+    exact = step(False, activation, (4, 8, 8, 64), 0, "float32")
+    ours, theirs = (step(whole, activation, (4, 8, 8, 64), 0, "bfloat16") for whole in (True, False))
+    for mine, reference, wanted in zip(ours, theirs, exact, strict=True):
+        errors = [np.sqrt(np.mean((found - wanted) ** 2)) for found in (mine, reference)]
+        assert errors[0] <= 1.1 * errors[1] + 1e-6
+
+
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    digests = {subprocess.check_output([sys.executable, "-c", BITS, str(threads)]) for threads in (1, 2, 3)}
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_what_is_not_a_number_is_not_hidden_by_relu(policy: str) -> None:
+    layer = FusedBatchNormalization("relu", dtype=policy)
+    images = np.ones((2, 3, 3, 4), np.float32)
+    images[1, 2, 0, 3] = np.nan
+    outputs = tf.cast(layer(images, training=True), tf.float32).numpy()
+    assert np.isnan(outputs[..., 3]).all()
+    assert not np.isnan(outputs[..., :3]).any()
+
+
+def test_equal_pixels_have_no_variance() -> None:
+    layer = FusedBatchNormalization()
+    outputs = layer(tf.fill([4, 8, 8, 16], 1e4), training=True)
+    np.testing.assert_allclose(outputs, np.zeros((4, 8, 8, 16)), atol=1e-6)
+
+
+def test_a_network_for_xla_uses_operations_of_tensorflow() -> None:
+    model = models.build("resnet20", 32, 3, 10, 1)
+    models.forgo_own_operations(model)
+    traced = tf.function(lambda: model(tf.zeros([2, 32, 32, 3], tf.uint8), training=True), autograph=False)
+    kinds = {operation.type for operation in traced.get_concrete_function().graph.get_operations()}
+    assert "FusedBatchNormV3" in kinds
+    assert "OrchestratorNormalize" not in kinds
