@@ -5,8 +5,14 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import psutil
+from orchestrator.lazy import LazyModule
+
+if TYPE_CHECKING:
+    import psutil
+else:
+    psutil = LazyModule("psutil")
 
 INTERRUPT_SECONDS, TERMINATE_SECONDS = 60.0, 5.0
 OWNER = "ORCHESTRATOR_STATE"
@@ -35,7 +41,7 @@ def own(directory: Path) -> None:
     os.environ[OWNER] = str(directory)
 
 
-def orphans(directory: Path) -> list[psutil.Process]:
+def orphans(directory: Path) -> "list[psutil.Process]":
     """Find the programs that a killed command left working for ``directory``."""
     return [process for process in psutil.process_iter() if _works_for(process, directory)]
 
@@ -50,7 +56,7 @@ def ending_children() -> Iterator[None]:
         raise
 
 
-def end_all(processes: list[psutil.Process]) -> None:
+def end_all(processes: "list[psutil.Process]") -> None:
     """End the processes; they are interrupted first, so that Terraform records what it made."""
     for number, seconds in signal_sequence():
         for process in processes:
@@ -60,7 +66,7 @@ def end_all(processes: list[psutil.Process]) -> None:
             _, processes = psutil.wait_procs(processes, timeout=seconds)
 
 
-def _works_for(process: psutil.Process, directory: Path) -> bool:
+def _works_for(process: "psutil.Process", directory: Path) -> bool:
     with contextlib.suppress(psutil.Error):
         return process.pid != os.getpid() and process.environ().get(OWNER) == str(directory)
     return False

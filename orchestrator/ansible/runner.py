@@ -12,13 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import ansible_runner
+from typing import TYPE_CHECKING, Any
 
 from orchestrator import assets, process, state, termination
 from orchestrator.errors import CommandFailed, NodesFailed, command
+from orchestrator.lazy import LazyModule
 from orchestrator.state import StateDir
+
+if TYPE_CHECKING:
+    import ansible_runner
+else:
+    ansible_runner = LazyModule("ansible_runner")
 
 FORKS = 32
 SECONDS = 3600

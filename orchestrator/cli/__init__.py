@@ -4,8 +4,11 @@ import platform
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import cache
+from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
@@ -13,30 +16,73 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from orchestrator import __version__, progress, state, termination
-from orchestrator.cli import (
-    catalogue,
-    clusters,
-    data,
-    files,
-    monitoring,
-    nodes,
-    notebook,
-    options,
-    packages,
-    prediction,
-    reproduction,
-    runs,
-    streams,
-    studies,
-    training,
-)
+from orchestrator.cli import options, streams
 from orchestrator.errors import OrchestratorError, PreflightError
 
 INTERRUPTED, BUG = 130, 3
+# Commands in the order of `--help`, each with the module that registers it.
+MODULES = {
+    "init": "clusters",
+    "plan": "clusters",
+    "deploy": "clusters",
+    "status": "clusters",
+    "teardown": "clusters",
+    "ssh": "nodes",
+    "hostfile": "nodes",
+    "inventory": "nodes",
+    "check": "training",
+    "train": "training",
+    "run": "training",
+    "predict": "prediction",
+    "models": "catalogue",
+    "datasets": "catalogue",
+    "cp": "files",
+    "logs": "runs",
+    "stop": "runs",
+    "runs": "runs",
+    "results": "runs",
+    "export": "reproduction",
+    "rerun": "reproduction",
+    "notebook": "notebook",
+    "top": "monitoring",
+    "dashboard": "monitoring",
+    "metrics": "monitoring",
+    "study": "studies",
+    "data": "data",
+    "packages": "packages",
+}
+
+
+@cache
+def _registered(module: str) -> Mapping[str, Any]:
+    """Import ``module`` and return its commands by name."""
+    commands = typer.Typer()
+    import_module(f"{__name__}.{module}").register(commands)
+    return typer.main.get_group(commands).commands
+
+
+class _ImportedOnUse(Mapping[str, Any]):
+    """All commands by name; looking one up imports its module alone, since all modules take half a second."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _registered(MODULES[name])[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(MODULES)
+
+    def __len__(self) -> int:
+        return len(MODULES)
 
 
 class _Commands(TyperGroup):
     """Group that runs every command; an interruption from outside is neither an error nor a bug."""
+
+    def __init__(self, **settings: Any) -> None:
+        imported: Any = _ImportedOnUse()  # a ChainMap changes its first mapping alone
+        super().__init__(**{**settings, "commands": ChainMap(settings["commands"], imported)})
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -56,19 +102,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-clusters.register(app)
-nodes.register(app)
-training.register(app)
-studies.register(app)
-prediction.register(app)
-catalogue.register(app)
-data.register(app)
-files.register(app)
-packages.register(app)
-runs.register(app)
-reproduction.register(app)
-notebook.register(app)
-monitoring.register(app)
 
 
 def _version(wanted: bool) -> None:

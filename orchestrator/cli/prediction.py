@@ -5,7 +5,7 @@ from typing import Annotated, get_args
 
 import typer
 
-from orchestrator import providers, recipes
+from orchestrator import providers, recipes, state
 from orchestrator.cli import options, prediction_sources, prediction_view
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cli.prediction_sources import PROFILE_STEPS, Given
@@ -110,8 +110,9 @@ def predict(
     given = Given(step_seconds, images_per_second, cores, link, latency, within)
     if make_profile:
         prediction_sources.make_profile(config)
-    one, node_source = prediction_sources.node(config, given)
-    connected, link_source = prediction_sources.connection(config, one, given)
+    history = predictions.History(state.for_cluster(config.name))
+    one, node_source = prediction_sources.node(config, given, history)
+    connected, link_source = prediction_sources.connection(config, one, given, history)
     connected = replace(connected, slots=slots or connected.slots, hierarchical=hierarchical)
     choice = _options(config, one, connected, node_source.precision, chosen_engine)
     found = [

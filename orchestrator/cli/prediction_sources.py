@@ -12,7 +12,7 @@ from orchestrator.prediction import node as nodes
 from orchestrator.prediction.connection import Connection
 from orchestrator.prediction.node import Node
 from orchestrator.runs import jobs, predictions
-from orchestrator.runs.predictions import Wanted
+from orchestrator.runs.predictions import History, Wanted
 
 PROFILE_STEPS, PROFILE_SECONDS = 60, 180.0
 
@@ -49,8 +49,8 @@ def make_profile(config: Config) -> None:
     follow.follow(state_dir, cluster, run, False, show=lambda *_: None, quiet=True)
 
 
-def node(config: Config, given: Given) -> tuple[Node, NodeSource]:
-    """Return one rank's step: as given, else from the newest profile that fits.
+def node(config: Config, given: Given, history: History) -> tuple[Node, NodeSource]:
+    """Return one rank's step: as given, else from the newest profile that fits in ``history``.
 
     Raises:
         ConfigError: Neither is there.
@@ -64,11 +64,11 @@ def node(config: Config, given: Given) -> tuple[Node, NodeSource]:
         source = NodeSource(f"{seconds:.4g} s for {batch} images, as given", config.train.precision or "float32")
         return nodes.from_step(batch, seconds, gradients, given.cores), source
     wanted = Wanted(str(config.train.model), size, config.train.batch_size, config.train.precision)
-    found = predictions.profile(state.for_cluster(config.name), wanted)
+    found = predictions.profile(history, wanted)
     if found is None:
         raise _no_profile(config)
     text = f"run {found.run}: {len(found.steps)} steps of {found.batch} images in {found.precision}"
-    record = state.read(state.for_cluster(config.name))
+    record = state.read(history.state_dir)
     cores = predictions.cores(record.cluster) if record and record.cluster else None
     return nodes.from_profile(found, given.cores or cores), NodeSource(text, found.precision)
 
@@ -88,7 +88,7 @@ def _no_profile(config: Config) -> ConfigError:
     )
 
 
-def connection(config: Config, one: Node, given: Given) -> tuple[Connection, str]:
+def connection(config: Config, one: Node, given: Given, history: History) -> tuple[Connection, str]:
     """Return the ranks' connection and what it is known from: the link as given, else the newest check.
 
     Raises:
@@ -98,7 +98,7 @@ def connection(config: Config, one: Node, given: Given) -> tuple[Connection, str
         problem = f"--within: {given.within!r} is unknown{nearest(given.within, list(kinds.LOCAL))}"
         raise ConfigError([f"{problem} (known: {', '.join(kinds.LOCAL)})"])
     if given.link is None:
-        return _measured(config, given)
+        return _measured(config, given, history)
     named = kinds.parse(given.link, given.latency)
     text = f"{named.rate / 1e9:g} Gbit/s, {named.kind}, as given"
     if one.cores:
@@ -106,11 +106,11 @@ def connection(config: Config, one: Node, given: Given) -> tuple[Connection, str
     return Connection(named.between_gpus(), kinds.within_node(given.within), config.slots or 1), text
 
 
-def _measured(config: Config, given: Given) -> tuple[Connection, str]:
+def _measured(config: Config, given: Given, history: History) -> tuple[Connection, str]:
     if given.latency:
         raise ConfigError(["--latency: only beside --link: what `check` measured includes the latency"])
     slots = config.slots or 1
-    found = predictions.connection(state.for_cluster(config.name), slots, config.launch.controller)
+    found = predictions.connection(history, slots, config.launch.controller)
     if found is None:
         make = command("check", config.name)
         raise ConfigError(

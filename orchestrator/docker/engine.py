@@ -7,18 +7,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-import docker.errors
-import requests
-import urllib3
-from docker.context import ContextAPI
-from docker.context.config import get_current_context_name
-
-import docker
 from orchestrator import process
 from orchestrator.errors import CommandFailed, PreflightError
+from orchestrator.lazy import LazyModule
 from orchestrator.schema.bounded import shown
+
+if TYPE_CHECKING:
+    import docker.context.config
+    import docker.errors
+    import requests
+    import urllib3
+
+    import docker
+else:
+    docker, requests, urllib3 = LazyModule("docker"), LazyModule("requests"), LazyModule("urllib3")
 
 CLUSTER_LABEL, ID_LABEL = "orchestrator.cluster", "orchestrator.id"
 _NOT_RUNNING = "start Docker (`sudo systemctl start docker`), or install it: https://docs.docker.com/engine/install"
@@ -98,7 +102,7 @@ class Engine:
         return Path(self.facts["DockerRootDir"])
 
     @cached_property
-    def patient(self) -> docker.DockerClient:
+    def patient(self) -> "docker.DockerClient":
         """Return a client for requests that take long and are silent meanwhile."""
         return docker.DockerClient(base_url=self.host, timeout=BUILD_SECONDS)
 
@@ -261,10 +265,11 @@ class Engine:
 
 def _host_of_context(name: str | None) -> str:
     """Return the engine's address in Docker's context ``name`` (default: the current one). Raises PreflightError."""
-    context = ContextAPI.get_context(name)
+    context = docker.context.ContextAPI.get_context(name)
     if context is None:
         remedy = "`unset DOCKER_CONTEXT`" if name else "`docker context use default`"
-        raise PreflightError(f"Docker has no context {name or get_current_context_name()!r}", remedy)
+        missing = name or docker.context.config.get_current_context_name()
+        raise PreflightError(f"Docker has no context {missing!r}", remedy)
     return str(context.Host)
 
 

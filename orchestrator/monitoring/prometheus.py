@@ -8,14 +8,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-import requests
 from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 
 from orchestrator.errors import ContractError, OrchestratorError, command
+from orchestrator.lazy import LazyModule
 from orchestrator.schema import bounded
 from orchestrator.schema.file import LATEST, Time
+
+if TYPE_CHECKING:
+    import requests
+else:
+    requests = LazyModule("requests")
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 60.0
 ANSWER_BYTES = 256 << 20  # a million samples take a fifth of it
@@ -176,7 +181,7 @@ class Prometheus:
         return f"{command(word, self.cluster)} {does} the head"
 
 
-def _bounded(answer: requests.Response) -> bytes:
+def _bounded(answer: "requests.Response") -> bytes:
     """Return the body. Raises ContractError if it is too large: the head may be compromised."""
     content = bytearray()
     for piece in answer.iter_content(CHUNK):

@@ -1,6 +1,7 @@
 """Which gradients travel together: by engine, from the order in which they are ready."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from orchestrator.prediction.network import Gradient
@@ -31,7 +32,8 @@ def fixed(gradients: Sequence[Gradient], first: float, size: float) -> list[Mess
     return found
 
 
-def of_engine(engine: Engine, gradients: Sequence[Gradient], group: float = GROUP) -> list[Message]:
+@lru_cache(maxsize=8)  # a forecast asks for the same messages a thousand times
+def of_engine(engine: Engine, gradients: tuple[Gradient, ...], group: float = GROUP) -> tuple[Message, ...]:
     """Return the messages of an engine that decides on them before the first step.
 
     Args:
@@ -43,7 +45,7 @@ def of_engine(engine: Engine, gradients: Sequence[Gradient], group: float = GROU
         Messages in the order in which they travel.
     """
     if engine == "ours":
-        return fixed(gradients, group, group)
+        return tuple(fixed(gradients, group, group))
     if engine == "torch-ddp":
-        return fixed(gradients, FIRST_BUCKET, BUCKET)
-    return [Message(*gradient) for gradient in gradients]
+        return tuple(fixed(gradients, FIRST_BUCKET, BUCKET))
+    return tuple(Message(*gradient) for gradient in gradients)

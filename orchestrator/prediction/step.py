@@ -1,6 +1,7 @@
 """Timeline of a step on several ranks: the recursion of MG-WFBP (Shi et al. 2019), with Horovod's cycle and load."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
@@ -90,7 +91,7 @@ def _timeline(node: Node, topology: Topology, options: Options) -> tuple[float, 
     return late, max(0.0, end - computed - late)
 
 
-def _messages(node: Node, options: Options) -> list[Message]:
+def _messages(node: Node, options: Options) -> Sequence[Message]:
     """Return the messages of a step; the trainer adds up several passes before any gradient is ready."""
     messages = of_engine(options.engine, node.gradients, options.group)
     if options.engine == "ours" and options.passes > 1:

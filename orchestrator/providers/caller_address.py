@@ -3,10 +3,15 @@
 import socket
 from collections.abc import Iterable
 from ipaddress import AddressValueError, IPv4Address
-
-import requests
+from typing import TYPE_CHECKING
 
 from orchestrator.errors import PreflightError
+from orchestrator.lazy import LazyModule
+
+if TYPE_CHECKING:
+    import requests
+else:
+    requests = LazyModule("requests")
 
 ECHO = "https://checkip.amazonaws.com"
 ECHO_SECONDS = 5

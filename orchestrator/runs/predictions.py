@@ -1,9 +1,9 @@
 """What predictions are made from: profiles of one rank and checks of the link, among the runs of a cluster."""
 
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -50,35 +50,45 @@ class Wanted(NamedTuple):
         )
 
 
-def profile(state_dir: StateDir, wanted: Wanted) -> Profile | None:
+@dataclass(frozen=True)
+class History:
+    """Runs of a cluster, which are listed once."""
+
+    state_dir: StateDir
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """Return the runs, newest first."""
+        return store.list_runs(self.state_dir)[::-1]
+
+    def read(self, run: Run, name: str, form: type[Content]) -> Content | None:
+        """Return the content of a run's file; None if it is missing or unreadable."""
+        return _read(self.state_dir.runs / run.id / name, form)
+
+
+def profile(history: History, wanted: Wanted) -> Profile | None:
     """Return the newest profile of ``wanted`` among the runs of a cluster; None if there is none."""
-    return next((found for found in profiles(state_dir) if wanted.fits(found)), None)
+    profiles = (history.read(run, PROFILE, Profile) for run in history.runs)
+    return next((found for found in profiles if found and wanted.fits(found)), None)
 
 
-def profiles(state_dir: StateDir) -> Iterator[Profile]:
-    """Yield the profiles of a cluster's runs, newest first."""
-    for run in reversed(store.list_runs(state_dir)):
-        if found := _read(state_dir.runs / run.id / PROFILE, Profile):
-            yield found
-
-
-def connection(state_dir: StateDir, slots: int, controller: str = "gloo") -> tuple[Connection, str] | None:
+def connection(history: History, slots: int, controller: str = "gloo") -> tuple[Connection, str] | None:
     """Return the connection of a cluster's ranks by its newest check, and what it is known from.
 
     Args:
-        state_dir: State directory of the cluster.
+        history: Runs of the cluster.
         slots: Ranks of a node.
         controller: Checks over another one are left out; "auto" takes any.
 
     Returns:
         The connection with the messages that were measured; None if no check was fetched.
     """
-    for run in reversed(store.list_runs(state_dir)):
+    for run in history.runs:
         if run.kind == KIND and controller in ("auto", run.controller):
-            result = _read(state_dir.runs / run.id / MEASURED, CheckResult)
+            result = history.read(run, MEASURED, CheckResult)
             if result and result.size > 1 and result.sizes:
                 text = f"run {run.id}: check of {result.size} ranks"
-                return _connection(run, result, slots, cycle(state_dir)), text
+                return _connection(run, result, slots, cycle(history)), text
     return None
 
 
@@ -94,8 +104,9 @@ def save_of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainCo
     """Predict a training run and keep that beside its record; nothing if it has one rank, or no profile or check."""
     if run.np == 1 or config.adasum:
         return
-    found = profile(state_dir, Wanted(config.model, config.image_size, config.batch_size, config.precision))
-    known = connection(state_dir, max(each.slots for each in cluster.rank_nodes.values()), run.controller)
+    history = History(state_dir)
+    found = profile(history, Wanted(config.model, config.image_size, config.batch_size, config.precision))
+    known = connection(history, max(each.slots for each in cluster.rank_nodes.values()), run.controller)
     if found and known:
         one = node.from_profile(found, cores(cluster))
         predicted(found, one, *known, run.np, config).write(state_dir.runs / run.id / PREDICTION)
@@ -106,10 +117,10 @@ def cores(cluster: Cluster) -> float:
     return min(each.cpus / each.slots for each in cluster.rank_nodes.values())
 
 
-def cycle(state_dir: StateDir) -> float | None:
+def cycle(history: History) -> float | None:
     """Return the seconds of Horovod's cycle in the newest run of several ranks; None if no such run was fetched."""
-    for run in reversed(store.list_runs(state_dir)):
-        found = _read(state_dir.runs / run.id / RESULTS, Results)
+    for run in history.runs:
+        found = history.read(run, RESULTS, Results)
         if found and found.communication and found.world.size > 1:
             return found.communication.cycle_time / 1e3
     return None

@@ -5,12 +5,11 @@ import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
-
-import paramiko
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.cluster import Cluster
 from orchestrator.errors import command
+from orchestrator.lazy import LazyModule
 from orchestrator.schema.bounded import read_text
 from orchestrator.ssh.channels import Unreachable
 from orchestrator.ssh.openssh import proxied, ssh_options, tunnel
@@ -18,6 +17,11 @@ from orchestrator.ssh.parse import parsed
 from orchestrator.ssh.route import Route, open_route
 from orchestrator.ssh.session import Answer, Session
 from orchestrator.state import StateDir
+
+if TYPE_CHECKING:
+    import paramiko
+else:
+    paramiko = LazyModule("paramiko")
 
 __all__ = ["Answer", "Session", "Unreachable", "at_once", "client_command", "connect", "on_every_node", "parsed"]
 
@@ -54,7 +58,7 @@ def connect(state_dir: StateDir, cluster: Cluster, name: str) -> Iterator[Sessio
         yield Session(name, client)
 
 
-def _key(state_dir: StateDir) -> paramiko.PKey:
+def _key(state_dir: StateDir) -> "paramiko.PKey":
     try:
         return paramiko.Ed25519Key.from_private_key_file(str(state_dir.key))
     except Exception as error:  # paramiko raises many types for a damaged file
@@ -62,7 +66,7 @@ def _key(state_dir: StateDir) -> paramiko.PKey:
         raise Unreachable(f"{state_dir.key} cannot be read: {reason}: restore it from a copy") from error
 
 
-def _load_host_keys(client: paramiko.SSHClient, state_dir: StateDir, cluster: Cluster) -> None:
+def _load_host_keys(client: "paramiko.SSHClient", state_dir: StateDir, cluster: Cluster) -> None:
     try:
         read_text(state_dir.known_hosts)
         client.load_host_keys(str(state_dir.known_hosts))
@@ -71,7 +75,7 @@ def _load_host_keys(client: paramiko.SSHClient, state_dir: StateDir, cluster: Cl
         raise Unreachable(f"{state_dir.known_hosts} cannot be read: {remedy}") from error
 
 
-def _open(client: paramiko.SSHClient, way: Route, key: paramiko.PKey, cluster: Cluster, name: str) -> None:
+def _open(client: "paramiko.SSHClient", way: Route, key: "paramiko.PKey", cluster: Cluster, name: str) -> None:
     node = cluster.nodes[name]
     client.connect(
         node.address,
@@ -92,7 +96,7 @@ def _open(client: paramiko.SSHClient, way: Route, key: paramiko.PKey, cluster: C
             way.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_MILLISECONDS)
 
 
-def _transport(connection: Any, /, **options: Any) -> paramiko.Transport:
+def _transport(connection: Any, /, **options: Any) -> "paramiko.Transport":
     """Return a transport that prefers the fastest cipher: paramiko's own order costs a third of a copy's speed."""
     transport = paramiko.Transport(connection, **options)
     security = transport.get_security_options()

@@ -5,15 +5,19 @@ import errno
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-
-import paramiko
+from typing import TYPE_CHECKING
 
 from orchestrator.errors import CommandFailed, ConfigError, ContractError
+from orchestrator.lazy import LazyModule
 from orchestrator.ssh.receive import Readable
+
+if TYPE_CHECKING:
+    import paramiko
+else:
+    paramiko = LazyModule("paramiko")
 
 CONNECT_SECONDS = 5.0
 ANSWER_BYTES = 64 << 20
-FAULTS = (OSError, EOFError, paramiko.SSHException)
 NO_STATUS, ENDED_SECONDS = -1, 1.0  # of a command that was killed, or whose connection broke; for the latter to show
 _OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of local files, never of sockets
 
@@ -22,8 +26,13 @@ class Unreachable(Exception):
     """A connection to a node failed or broke; the message says why."""
 
 
+def faults() -> tuple[type[Exception], ...]:
+    """Return the errors of a connection that fails or breaks."""
+    return OSError, EOFError, paramiko.SSHException
+
+
 @contextlib.contextmanager
-def command(client: paramiko.SSHClient, argv: Sequence[str], timeout: float | None) -> Iterator[paramiko.Channel]:
+def command(client: "paramiko.SSHClient", argv: Sequence[str], timeout: float | None) -> "Iterator[paramiko.Channel]":
     """Start ``argv`` and yield its channel.
 
     Args:
@@ -48,7 +57,7 @@ def command(client: paramiko.SSHClient, argv: Sequence[str], timeout: float | No
             yield channel
     except TimeoutError as error:
         raise Unreachable(f"`{argv[0]}` gave no answer for {timeout or 0:.0f} s") from error
-    except FAULTS as error:
+    except faults() as error:
         if isinstance(error, OSError) and (error.filename or error.errno in _OURS):
             raise ConfigError([f"{error.filename or 'this machine'}: {error.strerror}"]) from error
         raise Unreachable(f"connection broke: {error}") from error
@@ -61,7 +70,7 @@ def bounded(node: str, file: Readable) -> bytes:
     return found
 
 
-def require_success(node: str, step: str, argv: Sequence[str], channel: paramiko.Channel, tolerated: int = 0) -> None:
+def require_success(node: str, step: str, argv: Sequence[str], channel: "paramiko.Channel", tolerated: int = 0) -> None:
     """Wait for the end of a command and require exit code 0.
 
     Args:
@@ -82,7 +91,7 @@ def require_success(node: str, step: str, argv: Sequence[str], channel: paramiko
         raise CommandFailed(step, argv, f"exit code {code} on {node}", lines[-20:])
 
 
-def exit_code(channel: paramiko.Channel) -> int:
+def exit_code(channel: "paramiko.Channel") -> int:
     """Return the exit code of a command. Raises EOFError if the connection broke before it came."""
     code = channel.recv_exit_status()
     if code == NO_STATUS:

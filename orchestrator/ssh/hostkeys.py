@@ -4,16 +4,21 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-
-import paramiko
+from typing import TYPE_CHECKING
 
 from orchestrator import state
 from orchestrator.cluster import Cluster, Node
 from orchestrator.errors import NodesFailed, command
+from orchestrator.lazy import LazyModule
 from orchestrator.ssh import connect, on_every_node
 from orchestrator.ssh.channels import Unreachable
 from orchestrator.ssh.route import open_route
 from orchestrator.state import StateDir
+
+if TYPE_CHECKING:
+    import paramiko
+else:
+    paramiko = LazyModule("paramiko")
 
 DEFAULT_PORT = 22
 LONGEST_PAUSE = 2.0  # seconds

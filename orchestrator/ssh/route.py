@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from orchestrator import process
 from orchestrator.cluster import Cluster
-from orchestrator.ssh.channels import CONNECT_SECONDS, FAULTS, Unreachable
+from orchestrator.ssh.channels import CONNECT_SECONDS, Unreachable, faults
 from orchestrator.ssh.openssh import tunnel
 from orchestrator.state import StateDir
 
@@ -30,7 +30,7 @@ class Route:
         """Raise Unreachable, with the reason, if an operation on the connection fails."""
         try:
             yield
-        except FAULTS as error:
+        except faults() as error:
             raise Unreachable(self.error_output() or str(error) or type(error).__name__) from error
 
 
@@ -62,6 +62,6 @@ def _route(state_dir: StateDir, cluster: Cluster, name: str) -> Route:
         return Route(connection, 2 * FIRST_SECONDS, error_output)  # two logins
     try:
         connection = socket.create_connection((node.address, node.port), CONNECT_SECONDS)
-    except FAULTS as error:
+    except OSError as error:
         raise Unreachable(str(error) or type(error).__name__) from error
     return Route(connection, FIRST_SECONDS, lambda: "")

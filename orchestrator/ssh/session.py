@@ -5,11 +5,13 @@ import tarfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import paramiko
+from typing import TYPE_CHECKING
 
 from orchestrator.errors import CommandFailed, ContractError
 from orchestrator.ssh import channels, receive, transfer
+
+if TYPE_CHECKING:
+    import paramiko
 
 ANSWER_SECONDS = 120.0
 LINE_BYTES = 1 << 20
@@ -28,7 +30,7 @@ class Answer:
 class Session:
     """A connection to one node; open it with :func:`connect`."""
 
-    def __init__(self, node: str, client: paramiko.SSHClient) -> None:
+    def __init__(self, node: str, client: "paramiko.SSHClient") -> None:
         self.node, self._client = node, client
 
     def run(self, argv: Sequence[str], timeout: float = ANSWER_SECONDS) -> Answer:

@@ -2,9 +2,12 @@
 
 import io
 import tarfile
+from typing import TYPE_CHECKING
 
-import paramiko
 from typing_extensions import Buffer
+
+if TYPE_CHECKING:
+    import paramiko
 
 CHUNK = 1 << 16
 PACKET = (1 << 15) - 64  # bytes of a packet: OpenSSH takes 32 KiB with its header
@@ -18,7 +21,7 @@ class Refused(Exception):
 class Input(io.RawIOBase):
     """A command's standard input as a file for tarfile; paramiko's own file for it fails when garbage-collected."""
 
-    def __init__(self, channel: paramiko.Channel) -> None:
+    def __init__(self, channel: "paramiko.Channel") -> None:
         self._channel = channel
 
     def write(self, data: Buffer) -> int:

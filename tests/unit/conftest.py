@@ -1,6 +1,7 @@
 """What unit tests have: no network but this machine's own, the CLI as a program, stand-ins for foreign tools."""
 
 import contextlib
+import importlib
 import os
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+from orchestrator import cli as command_line
 from orchestrator.cli import main
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -26,6 +28,8 @@ settings.register_profile("fast", max_examples=60, derandomize=True, **UNHURRIED
 settings.register_profile("fuzz", max_examples=10_000, print_blob=True, **UNHURRIED)
 settings.load_profile("fast")
 
+for module in set(command_line.MODULES.values()):  # once, not in every fork: see the fixture `cli`
+    importlib.import_module(f"orchestrator.cli.{module}")
 COMMAND = Path(sys.executable).with_name("orchestrator")  # as installed
 
 

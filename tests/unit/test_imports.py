@@ -27,6 +27,7 @@ LAYERS = [
     {"config", "cluster", "process", "bottleneck", "busy"},
     {"schema", "progress"},
     {"errors", "assets", "layout", "termination", "untrusted_files"},
+    {"lazy"},
 ]
 # What each room of the worker side is built on; what lies beside them uses them all.
 ROOMS: dict[str, set[str]] = {

@@ -15,7 +15,7 @@ from tests.unit.conftest import COMMAND, Cli
 NOT_UTF8 = os.fsdecode(b"caf\xe9")
 AS_NOBODY = """
 import os, sys
-import rich.traceback, orchestrator.cli
+import rich.traceback, orchestrator.cli.runs
 os.setgid(54321); os.setuid(54321)
 sys.argv = ["orchestrator", "runs"]
 orchestrator.cli.main()

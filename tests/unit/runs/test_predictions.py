@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from orchestrator.runs import predictions, store
-from orchestrator.runs.predictions import Wanted
+from orchestrator.runs.predictions import History, Wanted
 from orchestrator.schema import CheckMessage, CheckResult, World
 from orchestrator.schema.file import File
 from orchestrator.state import StateDir
@@ -46,27 +46,39 @@ def state_dir() -> StateDir:
     ],
 )
 def test_newest_profile_that_fits_is_taken(state_dir: StateDir, wanted: Wanted, run: str | None) -> None:
-    found = predictions.profile(state_dir, wanted)
+    found = predictions.profile(History(state_dir), wanted)
     assert (found and found.run) == run
 
 
 def test_newest_check_of_the_controller_is_taken(state_dir: StateDir) -> None:
     fetched(state_dir, 4, "check.json", CHECK.model_copy(update={"size": 4}), kind="check", controller="mpi")
-    over_gloo, over_any = predictions.connection(state_dir, 1, "gloo"), predictions.connection(state_dir, 1, "auto")
+    over_gloo, over_any = (
+        predictions.connection(History(state_dir), 1, "gloo"),
+        predictions.connection(History(state_dir), 1, "auto"),
+    )
     assert over_gloo is not None
     assert over_any is not None
     assert (over_gloo[1], over_any[1]) == ("run run-3: check of 2 ranks", "run run-4: check of 4 ranks")
 
 
+def test_runs_are_listed_once(state_dir: StateDir) -> None:
+    history = History(state_dir)
+    assert predictions.profile(history, Wanted("resnet20", 28)) is not None
+    for record in state_dir.runs.glob("*/run.json"):
+        record.unlink()
+    assert predictions.connection(history, 1) is not None
+    assert predictions.connection(History(state_dir), 1) is None
+
+
 def test_cycle_of_an_earlier_run_is_used(state_dir: StateDir) -> None:
-    assert predictions.cycle(state_dir) is None
+    assert predictions.cycle(History(state_dir)) is None
     results = builders.results([builders.epoch(1)], World(size=2, hosts=["a", "b"]))
     used = {"controller": "gloo", "transport": "gloo", "cycle_time": 12.5, "fusion_threshold": 128.0, "autotune": False}
     used |= {"route": "allreduce", "groups": 1, "bytes_per_step": 4}
     changed = type(results).model_validate(results.model_dump() | {"communication": used})
     fetched(state_dir, 5, "results.json", changed)
-    assert predictions.cycle(state_dir) == 0.0125
-    known = predictions.connection(state_dir, 1)
+    assert predictions.cycle(History(state_dir)) == 0.0125
+    known = predictions.connection(History(state_dir), 1)
     assert known is not None
     assert known[0].at(2).link.cycle == 0.0125
 
@@ -111,6 +123,6 @@ def test_damaged_files_are_passed_over(state_dir: StateDir, name: str, content: 
     store.save(state_dir, run)
     for directory in ("run-8", "run-9"):
         (state_dir.runs / directory / name).write_bytes(content)
-    assert predictions.profile(state_dir, Wanted("resnet20", 28)) is not None
-    assert predictions.connection(state_dir, 1) is not None
+    assert predictions.profile(History(state_dir), Wanted("resnet20", 28)) is not None
+    assert predictions.connection(History(state_dir), 1) is not None
     assert predictions.review() == []
