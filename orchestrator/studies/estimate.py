@@ -140,8 +140,8 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path) -
     launches, repetitions = journal.read(directory), study.repetitions
     schedule, everyone = Schedule(study, cells, launches), contestants(study, cells)
     known = [seconds for one in everyone if (seconds := _seconds(config, study, one.cell, launches)) is not None]
-    left = schedule.left()
-    seconds = left * fmean(known) if known else None
+    left = len(schedule.left()) + len(schedule.repeats())
+    seconds = schedule.expected() * fmean(known) if known else None
     return Plan(
         cells=rows(study, cells, launches),
         rounds=[[title(one) for one in everyone[:: -1 if n % 2 else 1]] for n in range(min(2, repetitions.at_most))],

@@ -155,8 +155,18 @@ def _tell(launch: Launch, schedule: Schedule) -> None:
 
 
 def remaining(schedule: Schedule) -> str:
-    """Return how many launches are left, and about how long they take."""
-    left, known = schedule.left(), [launch.seconds for launch in schedule.launches if not launch.problem]
+    """Return how many launches are left and which are repeated, and about how long they take."""
+    left, repeats = len(schedule.left()), _repeated(schedule)
     least = "" if schedule.study.repetitions.at_least == schedule.study.repetitions.at_most else "at least "
-    about = f", about {timedelta(seconds=round(left * fmean(known)))}" if known else ""
-    return f"{least}{left} launches left{about}"
+    words = [f"{least}{left} launch{'es' * (left != 1)} left"] if left or not repeats else []
+    known = [launch.seconds for launch in schedule.launches if not launch.problem]
+    about = [f"about {timedelta(seconds=round(schedule.expected() * fmean(known)))}"] if known else []
+    return ", ".join(words + repeats + about)
+
+
+def _repeated(schedule: Schedule) -> list[str]:
+    """Return what is repeated, and why."""
+    repeats = schedule.repeats()
+    failed = sum(launch.problem is not None for launch in repeats)
+    reasons = {"other programs used the machine": len(repeats) - failed, "they failed": failed}
+    return [f"repeating {n} of {len(schedule.launches)} launches: {why}" for why, n in reasons.items() if n]

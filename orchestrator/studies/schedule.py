@@ -27,7 +27,7 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Planned:
-    """The next launch."""
+    """A launch that is to come."""
 
     contestant: Contestant
     round: int
@@ -43,7 +43,7 @@ class Schedule:
 
     def next(self) -> Planned | None:
         """Return the next launch; None if the study is complete."""
-        number = 0
+        number = max(0, len(self._rounds) - 1)  # the rounds before are complete
         while wanted := self._wanted(number):
             missing = [c for c in wanted if not self._of(c, number)]
             missing = missing or [c for c in wanted if self._again(c, number)]
@@ -52,12 +52,25 @@ class Schedule:
             number += 1
         return None
 
-    def left(self) -> int:
-        """Return how many launches are left, if intervals are narrow as soon as they can be."""
-        done = len({(launch.key, launch.again, launch.round) for launch in self.launches})
-        least = sum(self.study.repetitions.at_least for c in self.contestants if c.cell.key not in self.given_up())
-        missing = [c for c in self._rounds[-1] if not self._of(c, len(self._rounds) - 1)] if self._rounds else []
-        return max(least - done, len(missing))
+    def left(self) -> list[Planned]:
+        """Return the launches that are left, if intervals are narrow as soon as they can be, without repeats."""
+        lost, made, begun = self.given_up(), self._made(), self._begun()
+        to_come = range(len(begun), self.study.repetitions.at_least)
+        rounds = begun + [self._in_order(self.contestants, number) for number in to_come]
+        planned = [Planned(c, number) for number, one in enumerate(rounds) for c in one if c.cell.key not in lost]
+        return [one for one in planned if (*one.contestant.key, one.round) not in made]
+
+    def repeats(self) -> list[Launch]:
+        """Return the launches that will be repeated: they failed, or other programs used the machine."""
+        begun, made = self._begun(), self._made()
+        number = len(begun) - 1
+        tried = [c for one in begun[-1:] for c in one if (*c.key, number) in made]
+        return [self._of(c, number)[-1] for c in tried if self._again(c, number)]
+
+    def expected(self) -> float:
+        """Return how many launches are left with repeats, if as large a share of them is repeated as so far."""
+        tries = len(self.launches) / len(self._made()) if self.launches else 1.0
+        return len(self.left()) * tries + len(self.repeats())
 
     def given_up(self) -> dict[str, str]:
         """Return the problems of cells that are not launched any more, by key."""
@@ -67,12 +80,25 @@ class Schedule:
             tries[:] = [*tries, launch] if launch.problem else []
         return {key: tries[-1].problem or "" for (key, *_), tries in failed.items() if len(tries) >= TRIES}
 
+    def _made(self) -> set[tuple[str, bool, int]]:
+        """Return contestants and rounds of the launches so far, repeated or not."""
+        return {(launch.key, launch.again, launch.round) for launch in self.launches}
+
+    def _begun(self) -> list[list[Contestant]]:
+        """Return the rounds up to that of the next launch."""
+        self.next()
+        return self._rounds
+
+    def _in_order(self, some: list[Contestant], number: int) -> list[Contestant]:
+        """Return contestants in the order of a round."""
+        return some[:: -1 if number % 2 else 1]
+
     def _wanted(self, number: int) -> list[Contestant]:
         """Return who is launched in a round, in order; nobody after the last round."""
         while len(self._rounds) <= number:
-            lost = self.given_up()
-            active = [c for c in self._active(len(self._rounds)) if c.cell.key not in lost]
-            self._rounds.append(active[:: -1 if len(self._rounds) % 2 else 1])
+            lost, following = self.given_up(), len(self._rounds)
+            active = [c for c in self._active(following) if c.cell.key not in lost]
+            self._rounds.append(self._in_order(active, following))
         lost = self.given_up()
         return [c for c in self._rounds[number] if c.cell.key not in lost or self._of(c, number)]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from orchestrator.schema.studies import Launch
-from orchestrator.studies import schedule
+from orchestrator.studies import runner, schedule
 from orchestrator.studies.model import Study
 from orchestrator.studies.schedule import Planned, Schedule
 from tests.unit.studies.studies import cells, finish, launch, study
@@ -93,6 +93,38 @@ def test_what_is_left_counts_down_to_nothing() -> None:
     of, left = study(repetitions=2), []
     counting, launches = begun(of)
     while planned := counting.next():
-        left.append(counting.left())
+        left.append(len(counting.left()))
         launches.append(launch(planned))
-    assert [*left, counting.left()] == [6, 5, 4, 3, 2, 1, 0]
+    assert [*left, len(counting.left())] == [6, 5, 4, 3, 2, 1, 0]
+
+
+def test_repeats_are_told_and_counted_in_the_time_that_is_left() -> None:
+    busy, launches = begun(study(repetitions=1, busy_repeats=1))
+    said = []
+    while planned := busy.next():
+        said.append(runner.remaining(busy))
+        launches.append(launch(planned, busy=0.5 if planned.contestant.cell.ranks == 2 else 0.0))
+    assert said == [
+        "3 launches left",
+        "2 launches left, about 0:00:20",
+        "1 launch left, repeating 1 of 2 launches: other programs used the machine, about 0:00:20",
+        "repeating 1 of 3 launches: other programs used the machine, about 0:00:10",
+    ]
+    assert runner.remaining(busy) == "0 launches left, about 0:00:00"
+
+
+def test_as_many_launches_are_expected_to_be_repeated_as_so_far() -> None:
+    busy, launches = begun(study(repetitions=2, busy_repeats=1))
+    for _ in range(4):
+        planned = busy.next()
+        assert planned
+        launches.append(launch(planned, busy=0.5 if planned.contestant.cell.ranks == 2 else 0.0))
+    assert (len(busy.left()), busy.expected()) == (3, 4.0)
+    assert runner.remaining(busy) == "3 launches left, about 0:00:40"
+
+
+def test_a_launch_that_failed_is_told_to_be_repeated() -> None:
+    failing, launches = begun(study(repetitions=1))
+    finished = [launch(planned, images) for planned, images in zip(failing.left(), (0.0, 100.0, 100.0), strict=True)]
+    launches += finished
+    assert runner.remaining(failing) == "repeating 1 of 3 launches: they failed, about 0:00:10"
