@@ -74,6 +74,12 @@ def slots(config: Config) -> int:
     return config.slots or 1
 
 
+def nodes(config: Config) -> int:
+    """Return the number of nodes: of the cluster, or that it will have."""
+    record = state.read(state.for_cluster(config.name))
+    return len(record.cluster.nodes) if record and record.cluster else config.nodes
+
+
 def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = True) -> Sitting:
     """Run the study of ``directory`` from where it is to its end.
 
@@ -96,7 +102,7 @@ def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = Tru
         launcher = Launcher(config, study, current, deployed, deploys)
         _require_room(launcher, every, deploys)
         machine.write(directory, launcher.state_dir, launcher.cluster)
-        schedule = Schedule(study, every, current.launches)
+        schedule = Schedule(study, every, current.launches, len(launcher.cluster.nodes))
         started, done = time.time(), list(_measure(launcher, schedule))
         lost = {
             matrix.title(cell): why for cell in every for key, why in schedule.given_up().items() if cell.key == key

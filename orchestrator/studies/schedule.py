@@ -5,6 +5,7 @@ What is launched next follows from the launches so far alone, so that a killed s
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import matrix, statistics
@@ -34,23 +35,37 @@ class Planned:
 
 
 class Schedule:
-    """Launches of a study. ``launches`` is the journal's list, to which ended launches are added."""
+    """Launches of a study.
 
-    def __init__(self, study: Study, cells: Sequence[Cell], launches: Sequence[Launch]) -> None:
+    Args:
+        study: The study as it is measured.
+        cells: Its cells.
+        launches: The journal's list, to which ended launches are added.
+        nodes: Nodes of the cluster before the first launch: a study of nodes begins with the cells that have as many.
+    """
+
+    def __init__(
+        self, study: Study, cells: Sequence[Cell], launches: Sequence[Launch], nodes: int | None = None
+    ) -> None:
         self.study, self.cells, self.launches = study, cells, launches
-        self.contestants = contestants(study, cells)
+        first = launches[0].cell.nodes if launches else nodes
+        self.contestants = contestants(study, cells, first)
         self._rounds: list[list[Contestant]] = []  # by round; fixed once the rounds before are complete
 
     def next(self) -> Planned | None:
         """Return the next launch; None if the study is complete."""
         number = max(0, len(self._rounds) - 1)  # the rounds before are complete
         while wanted := self._wanted(number):
-            missing = [c for c in wanted if not self._of(c, number)]
-            missing = missing or [c for c in wanted if self._again(c, number)]
-            if missing:
-                return Planned(missing[0], number)
+            for _, alike in groupby(wanted, lambda contestant: contestant.cell.nodes):
+                if found := self._missing(list(alike), number):
+                    return Planned(found, number)
             number += 1
         return None
+
+    def _missing(self, some: Sequence[Contestant], number: int) -> Contestant | None:
+        """Return who of ``some`` is launched next in a round, repeats last; None if all were."""
+        missing = [c for c in some if not self._of(c, number)] or [c for c in some if self._again(c, number)]
+        return missing[0] if missing else None
 
     def left(self) -> list[Planned]:
         """Return the launches that are left, if intervals are narrow as soon as they can be, without repeats."""
@@ -135,11 +150,35 @@ class Schedule:
         return tries[-1].busy > self.study.busy_above and measured <= self.study.busy_repeats
 
 
-def contestants(study: Study, cells: Sequence[Cell]) -> list[Contestant]:
-    """Return the contestants of a round, by nodes so that a cluster changes rarely, with the A/A pair far apart."""
+def contestants(study: Study, cells: Sequence[Cell], nodes: int | None = None) -> list[Contestant]:
+    """Return the contestants of the first round, by nodes so that a cluster changes rarely, the A/A pair far apart.
+
+    Args:
+        study: The study as it is measured.
+        cells: Its cells.
+        nodes: Nodes of the cluster. If they are the most that a cell has, the cluster shrinks in the first round.
+
+    Returns:
+        Each cell, and the first base case again.
+    """
     first = matrix.base_of(study, cells[0], cells) or cells[0]
     everyone = [*map(Contestant, cells), Contestant(first, again=True)]
-    return sorted(everyone, key=lambda contestant: contestant.cell.nodes or 0)
+    shrinks = nodes == max(cell.nodes or 0 for cell in cells)
+    return sorted(everyone, key=lambda contestant: contestant.cell.nodes or 0, reverse=shrinks)
+
+
+def deploys(order: Iterable[Planned], nodes: int) -> list[int | None]:
+    """Return to how many nodes the cluster is deployed before each launch; None where it stays as it is.
+
+    Args:
+        order: Launches.
+        nodes: Nodes of the cluster before the first of them.
+    """
+    found: list[int | None] = []
+    for wanted in (planned.contestant.cell.nodes for planned in order):
+        found.append(None if wanted in (None, nodes) else wanted)
+        nodes = wanted or nodes
+    return found
 
 
 def chosen(launches: Iterable[Launch]) -> list[Launch]:

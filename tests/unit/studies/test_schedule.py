@@ -34,6 +34,31 @@ def test_a_cluster_grows_through_a_round_and_shrinks_through_the_next() -> None:
     assert nodes == [1, 1, 1, 2, 2, 4, 4, 4, 4, 2, 2, 1, 1, 1]
 
 
+def test_a_cluster_with_the_most_nodes_shrinks_first_also_after_a_kill() -> None:
+    of, launches = study(models=["lenet", "resnet20"], ranks=None, nodes=[1, 2], repetitions=2), list[Launch]()
+    whole = Schedule(of, cells(of), launches, nodes=2)
+    order = finish(whole, launches)
+    assert [one.contestant.cell.nodes for one in order] == [2, 2, 1, 1, 1, 1, 1, 1, 2, 2]
+    for killed in range(1, len(order)):
+        assert Schedule(of, cells(of), launches[:killed], nodes=1).left() == order[killed:]
+
+
+def test_a_launch_is_repeated_before_the_number_of_nodes_changes() -> None:
+    of, launches = study(ranks=None, nodes=[1, 2], repetitions=1), list[Launch]()
+    busy, nodes = Schedule(of, cells(of), launches, nodes=1), []
+    while planned := busy.next():
+        nodes.append(planned.contestant.cell.nodes)
+        launches.append(launch(planned, busy=0.5))
+    assert nodes == [1, 1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(("nodes", "changes"), [(1, [2, 4, 2, 1]), (4, [2, 1, 2, 4]), (3, [1, 2, 4, 2, 1])])
+def test_the_deploys_of_a_study_change_the_cluster_as_rarely_as_possible(nodes: int, changes: list[int]) -> None:
+    of = study(ranks=None, nodes=[4, 1, 2], repetitions=2)
+    found = schedule.deploys(Schedule(of, cells(of), [], nodes).left(), nodes)
+    assert [change for change in found if change] == changes
+
+
 @pytest.mark.parametrize("killed", range(1, 18))
 def test_a_schedule_goes_on_where_the_journal_ends(killed: int) -> None:
     of = study(repetitions={"width": 0.2, "at_least": 6, "at_most": 8})
