@@ -64,8 +64,9 @@ def explain(results: Results) -> Explanation | None:
 
 def split(results: Results) -> list[StepTimes]:
     """Return the means of every rank over all steps of this run that were split; an empty list if none were."""
-    sums, counted = [[0.0] * 3] * results.world.size, 0
-    for steps, epoch in _split_epochs(results):
+    epochs, counted = list(_split_epochs(results)), 0
+    sums = [[0.0] * 3 for _ in epochs[0][1].input_seconds] if epochs else []  # a file may overstate world.size
+    for steps, epoch in epochs:
         parts = zip(epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds, strict=True)
         sums = [[s + steps * p for s, p in zip(*both, strict=True)] for both in zip(sums, parts, strict=True)]
         counted += steps
@@ -83,11 +84,11 @@ def _split_epochs(results: Results) -> Iterator[tuple[int, Epoch | Unfinished]]:
             steps, before = epoch.steps - before, epoch.steps
             if steps > 0 and _is_split(epoch, results.world.size):
                 yield steps, epoch
-    if results.unfinished:
+    if results.unfinished and _is_split(results.unfinished, results.world.size):
         yield results.unfinished.steps, results.unfinished
 
 
-def _is_split(epoch: Epoch, ranks: int) -> bool:
+def _is_split(epoch: Epoch | Unfinished, ranks: int) -> bool:
     return all(len(part) == ranks for part in (epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds))
 
 

@@ -90,7 +90,7 @@ def run(
         directory = directory or Path(f"{study.name}{FOLDER}")
     cells = runner.cells(config, study.measured())
     if dry_run:
-        planned = estimate.plan(config, study.measured(), cells, directory)
+        planned = estimate.plan(config, study.measured(), cells, directory, deploys)
         return output.as_json(planned) if json else study_tables.plan(planned, config.currency)
     if resume:
         journal.save(directory, study)

@@ -12,19 +12,30 @@ def plan(planned: Plan, currency: str) -> None:
     output.table(("cell", "base case"), [(row.cell, row.base or output.NOTHING) for row in planned.cells])
     output.line()
     output.line("order:")
-    for number, titles in enumerate(planned.rounds, 1):
-        for title in titles:
-            output.line(f"  round {number}: {title}")
-    output.line(
-        f"{planned.launches} launches" + (f", at most {planned.most}" if planned.most > planned.launches else "")
-    )
-    if planned.seconds is None:
-        output.line("time: known after the first round, or once models and data sets like these were trained here")
-    else:
-        unknown = f", without {planned.unknown} cells that nothing is known of" if planned.unknown else ""
-        output.line(f"time: about {timedelta(seconds=round(planned.seconds))}{unknown}")
+    for step in planned.order:
+        if step.deploy is not None:
+            output.line(f"  round {step.round}: deploy {_nodes(step.deploy)}")
+        output.line(f"  round {step.round}: {step.cell}")
+    most = f", at most {planned.most}" if planned.most > planned.launches else ""
+    deploys = f"; {planned.deploys} deploys change the number of nodes" if planned.deploys else ""
+    output.line(f"{planned.launches} launches{most}{deploys}")
+    _time(planned)
     if planned.cost is not None:
         output.line(f"cost: about {planned.cost:.2f} {currency}, of what has a price in `prices`")
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' * (count != 1)}"
+
+
+def _time(planned: Plan) -> None:
+    if planned.seconds is None:
+        output.line("time: known after the first round, or once models and data sets like these were trained here")
+        return
+    without = [f"{planned.unknown} cells that nothing is known of"] if planned.unknown else []
+    without += ["deploys"] if planned.deploys else []
+    unknown = f", without {' and '.join(without)}" if without else ""
+    output.line(f"time: about {timedelta(seconds=round(planned.seconds))}{unknown}")
 
 
 def results(rows: Sequence[Row]) -> None:

@@ -13,7 +13,7 @@ A cell is one point of the matrix. A round measures each cell once; every other 
 
 import hashlib
 import json
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,9 @@ from orchestrator.schema.file import File, Time
 from orchestrator.schema.names import FileName
 
 Option = str | int | float | bool
+# Of one launch: a year at most, so that the time of all launches of a study is one that Python can represent.
+Seconds = Annotated[float, Field(ge=0, le=3e7, allow_inf_nan=False)]
+Speed = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Metric = Literal["images_per_second", "seconds", "top1", "efficiency", "speed_up"]
 
 
@@ -80,9 +83,9 @@ class Launch(File):
     again: bool = False
     run: FileName | None = None
     started: Time
-    seconds: float
-    step_seconds: float | None = None
-    images_per_second: float | None = None
+    seconds: Seconds
+    step_seconds: Seconds | None = None
+    images_per_second: Speed | None = None
     busy: float = 0.0
     command: list[str] = Field([])
     problem: str | None = None

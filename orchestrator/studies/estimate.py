@@ -14,10 +14,12 @@ from orchestrator.schema import TrainConfig, bounded
 from orchestrator.schema.bounded import Unreadable
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import journal, matrix, runner
+from orchestrator.studies import schedule as schedules
 from orchestrator.studies.model import Study
-from orchestrator.studies.schedule import Contestant, Schedule, chosen, contestants, ratio
+from orchestrator.studies.schedule import Contestant, Planned, Schedule, chosen, contestants, ratio
 
 AGAIN = " (again)"
+SHOWN_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,22 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A launch: number of its round, from 1, its contestant, and the nodes to which the cluster is deployed before."""
+
+    round: int
+    cell: str
+    deploy: int | None
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a study will do.
 
     Attributes:
         cells: Its contestants.
-        rounds: Order of the first two rounds.
+        order: Launches of the next two rounds.
+        deploys: Deploys that change the number of nodes, for ``launches``.
         launches: Launches that are left, at least.
         most: Launches that are left, at most.
         seconds: Time that they take; None if nothing is known.
@@ -48,7 +60,8 @@ class Plan:
     """
 
     cells: list[Row]
-    rounds: list[list[str]]
+    order: list[Step]
+    deploys: int
     launches: int
     most: int
     seconds: float | None
@@ -125,7 +138,7 @@ def status(study: Study, launches: Sequence[Launch], process: str | None) -> Sta
     )
 
 
-def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path) -> Plan:
+def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, deploys: bool = True) -> Plan:
     """Return what a study will do.
 
     Args:
@@ -133,24 +146,36 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path) -
         study: The study as it is measured.
         cells: Its cells.
         directory: Its directory, which may hold launches already.
+        deploys: Whether the cluster may grow and shrink to the nodes of a cell.
 
     Returns:
         The plan.
     """
-    launches, repetitions = journal.read(directory), study.repetitions
-    schedule, everyone = Schedule(study, cells, launches), contestants(study, cells)
+    launches, repetitions, nodes = journal.read(directory), study.repetitions, runner.nodes(config)
+    schedule, everyone = Schedule(study, cells, launches, nodes), contestants(study, cells)
     known = [seconds for one in everyone if (seconds := _seconds(config, study, one.cell, launches)) is not None]
-    left = schedule.left()
-    seconds = left * fmean(known) if known else None
+    left = len(schedule.left()) + len(schedule.repeats())
+    seconds = schedule.expected() * fmean(known) if known else None
+    order = _steps(schedule.left(), nodes, deploys)
     return Plan(
         cells=rows(study, cells, launches),
-        rounds=[[title(one) for one in everyone[:: -1 if n % 2 else 1]] for n in range(min(2, repetitions.at_most))],
+        order=[step for step in order if step.round < order[0].round + SHOWN_ROUNDS],
+        deploys=sum(step.deploy is not None for step in order),
         launches=left,
         most=left + (repetitions.at_most - repetitions.at_least) * len(everyone),
         seconds=seconds,
         unknown=len(everyone) - len(known),
         cost=_cost(config, study, seconds),
     )
+
+
+def _steps(order: Sequence[Planned], nodes: int, deploys: bool) -> list[Step]:
+    """Return launches with the deploys before them."""
+    changes = schedules.deploys(order, nodes) if deploys else [None] * len(order)
+    return [
+        Step(planned.round + 1, title(planned.contestant), change)
+        for planned, change in zip(order, changes, strict=True)
+    ]
 
 
 def _seconds(config: Config, study: Study, cell: Cell, launches: Sequence[Launch]) -> float | None:

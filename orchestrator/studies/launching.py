@@ -8,7 +8,7 @@ from statistics import median
 
 from orchestrator import busy, progress, providers, ssh, state
 from orchestrator.cluster import Cluster, hosts
-from orchestrator.config import Config
+from orchestrator.config import Config, stored
 from orchestrator.errors import ConfigError, StateError
 from orchestrator.lifecycle import deploy
 from orchestrator.runs import control, jobs, store
@@ -44,6 +44,7 @@ class Launcher:
         self.deployed, self.deploys = deployed, deploys
         self.state_dir = state.for_cluster(config.name)
         self.record, self.cluster = state.deployed(self.state_dir)
+        self.nodes: int | None = None  # to which this process has deployed the cluster
 
     def measure(self, planned: Planned) -> Launch:
         """Launch a cell, wait for its end, and write down what it measured.
@@ -139,11 +140,15 @@ class Launcher:
         return f"failed: {control.describe(failure, self.cluster)}" if failure else f"was {seen.state}"
 
     def _resize(self, nodes: int | None) -> None:
-        """Grow or shrink the cluster to the nodes of a cell, if it may."""
-        if nodes is None or not self.deploys or nodes == len(self.cluster.nodes):
+        """Deploy the cluster with the nodes of a cell, if it may change.
+
+        The first time it does so even if the number is right, since a study may be killed during a deploy.
+        """
+        if nodes is None or not self.deploys or nodes == self.nodes:
             return
-        deploy.deploy(self.config.model_copy(update={"nodes": nodes, "min_nodes": None}))
+        deploy.deploy(stored(self.record.config).model_copy(update={"nodes": nodes, "min_nodes": None}))
         self.record, self.cluster = state.deployed(self.state_dir)
+        self.nodes = nodes
 
     def _busy(self, nodes: list[str]) -> float:
         """Return the share of CPU that programs use on the nodes of a launch before it starts: of the busiest one."""

@@ -74,6 +74,12 @@ def slots(config: Config) -> int:
     return config.slots or 1
 
 
+def nodes(config: Config) -> int:
+    """Return the number of nodes: of the cluster, or that it will have."""
+    record = state.read(state.for_cluster(config.name))
+    return len(record.cluster.nodes) if record and record.cluster else config.nodes
+
+
 def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = True) -> Sitting:
     """Run the study of ``directory`` from where it is to its end.
 
@@ -96,7 +102,7 @@ def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = Tru
         launcher = Launcher(config, study, current, deployed, deploys)
         _require_room(launcher, every, deploys)
         machine.write(directory, launcher.state_dir, launcher.cluster)
-        schedule = Schedule(study, every, current.launches)
+        schedule = Schedule(study, every, current.launches, len(launcher.cluster.nodes))
         started, done = time.time(), list(_measure(launcher, schedule))
         lost = {
             matrix.title(cell): why for cell in every for key, why in schedule.given_up().items() if cell.key == key
@@ -155,8 +161,18 @@ def _tell(launch: Launch, schedule: Schedule) -> None:
 
 
 def remaining(schedule: Schedule) -> str:
-    """Return how many launches are left, and about how long they take."""
-    left, known = schedule.left(), [launch.seconds for launch in schedule.launches if not launch.problem]
+    """Return how many launches are left and which are repeated, and about how long they take."""
+    left, repeats = len(schedule.left()), _repeated(schedule)
     least = "" if schedule.study.repetitions.at_least == schedule.study.repetitions.at_most else "at least "
-    about = f", about {timedelta(seconds=round(left * fmean(known)))}" if known else ""
-    return f"{least}{left} launches left{about}"
+    words = [f"{least}{left} launch{'es' * (left != 1)} left"] if left or not repeats else []
+    known = [launch.seconds for launch in schedule.launches if not launch.problem]
+    about = [f"about {timedelta(seconds=round(schedule.expected() * fmean(known)))}"] if known else []
+    return ", ".join(words + repeats + about)
+
+
+def _repeated(schedule: Schedule) -> list[str]:
+    """Return what is repeated, and why."""
+    repeats = schedule.repeats()
+    failed = sum(launch.problem is not None for launch in repeats)
+    reasons = {"other programs used the machine": len(repeats) - failed, "they failed": failed}
+    return [f"repeating {n} of {len(schedule.launches)} launches: {why}" for why, n in reasons.items() if n]

@@ -5,6 +5,7 @@ What is launched next follows from the launches so far alone, so that a killed s
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import matrix, statistics
@@ -27,37 +28,64 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Planned:
-    """The next launch."""
+    """A launch that is to come."""
 
     contestant: Contestant
     round: int
 
 
 class Schedule:
-    """Launches of a study. ``launches`` is the journal's list, to which ended launches are added."""
+    """Launches of a study.
 
-    def __init__(self, study: Study, cells: Sequence[Cell], launches: Sequence[Launch]) -> None:
+    Args:
+        study: The study as it is measured.
+        cells: Its cells.
+        launches: The journal's list, to which ended launches are added.
+        nodes: Nodes of the cluster before the first launch: a study of nodes begins with the cells that have as many.
+    """
+
+    def __init__(
+        self, study: Study, cells: Sequence[Cell], launches: Sequence[Launch], nodes: int | None = None
+    ) -> None:
         self.study, self.cells, self.launches = study, cells, launches
-        self.contestants = contestants(study, cells)
+        first = launches[0].cell.nodes if launches else nodes
+        self.contestants = contestants(study, cells, first)
         self._rounds: list[list[Contestant]] = []  # by round; fixed once the rounds before are complete
 
     def next(self) -> Planned | None:
         """Return the next launch; None if the study is complete."""
-        number = 0
+        number = max(0, len(self._rounds) - 1)  # the rounds before are complete
         while wanted := self._wanted(number):
-            missing = [c for c in wanted if not self._of(c, number)]
-            missing = missing or [c for c in wanted if self._again(c, number)]
-            if missing:
-                return Planned(missing[0], number)
+            for _, alike in groupby(wanted, lambda contestant: contestant.cell.nodes):
+                if found := self._missing(list(alike), number):
+                    return Planned(found, number)
             number += 1
         return None
 
-    def left(self) -> int:
-        """Return how many launches are left, if intervals are narrow as soon as they can be."""
-        done = len({(launch.key, launch.again, launch.round) for launch in self.launches})
-        least = sum(self.study.repetitions.at_least for c in self.contestants if c.cell.key not in self.given_up())
-        missing = [c for c in self._rounds[-1] if not self._of(c, len(self._rounds) - 1)] if self._rounds else []
-        return max(least - done, len(missing))
+    def _missing(self, some: Sequence[Contestant], number: int) -> Contestant | None:
+        """Return who of ``some`` is launched next in a round, repeats last; None if all were."""
+        missing = [c for c in some if not self._of(c, number)] or [c for c in some if self._again(c, number)]
+        return missing[0] if missing else None
+
+    def left(self) -> list[Planned]:
+        """Return the launches that are left, if intervals are narrow as soon as they can be, without repeats."""
+        lost, made, begun = self.given_up(), self._made(), self._begun()
+        to_come = range(len(begun), self.study.repetitions.at_least)
+        rounds = begun + [self._in_order(self.contestants, number) for number in to_come]
+        planned = [Planned(c, number) for number, one in enumerate(rounds) for c in one if c.cell.key not in lost]
+        return [one for one in planned if (*one.contestant.key, one.round) not in made]
+
+    def repeats(self) -> list[Launch]:
+        """Return the launches that will be repeated: they failed, or other programs used the machine."""
+        begun, made = self._begun(), self._made()
+        number = len(begun) - 1
+        tried = [c for one in begun[-1:] for c in one if (*c.key, number) in made]
+        return [self._of(c, number)[-1] for c in tried if self._again(c, number)]
+
+    def expected(self) -> float:
+        """Return how many launches are left with repeats, if as large a share of them is repeated as so far."""
+        tries = len(self.launches) / len(self._made()) if self.launches else 1.0
+        return len(self.left()) * tries + len(self.repeats())
 
     def given_up(self) -> dict[str, str]:
         """Return the problems of cells that are not launched any more, by key."""
@@ -67,12 +95,25 @@ class Schedule:
             tries[:] = [*tries, launch] if launch.problem else []
         return {key: tries[-1].problem or "" for (key, *_), tries in failed.items() if len(tries) >= TRIES}
 
+    def _made(self) -> set[tuple[str, bool, int]]:
+        """Return contestants and rounds of the launches so far, repeated or not."""
+        return {(launch.key, launch.again, launch.round) for launch in self.launches}
+
+    def _begun(self) -> list[list[Contestant]]:
+        """Return the rounds up to that of the next launch."""
+        self.next()
+        return self._rounds
+
+    def _in_order(self, some: list[Contestant], number: int) -> list[Contestant]:
+        """Return contestants in the order of a round."""
+        return some[:: -1 if number % 2 else 1]
+
     def _wanted(self, number: int) -> list[Contestant]:
         """Return who is launched in a round, in order; nobody after the last round."""
         while len(self._rounds) <= number:
-            lost = self.given_up()
-            active = [c for c in self._active(len(self._rounds)) if c.cell.key not in lost]
-            self._rounds.append(active[:: -1 if len(self._rounds) % 2 else 1])
+            lost, following = self.given_up(), len(self._rounds)
+            active = [c for c in self._active(following) if c.cell.key not in lost]
+            self._rounds.append(self._in_order(active, following))
         lost = self.given_up()
         return [c for c in self._rounds[number] if c.cell.key not in lost or self._of(c, number)]
 
@@ -109,11 +150,35 @@ class Schedule:
         return tries[-1].busy > self.study.busy_above and measured <= self.study.busy_repeats
 
 
-def contestants(study: Study, cells: Sequence[Cell]) -> list[Contestant]:
-    """Return the contestants of a round, by nodes so that a cluster changes rarely, with the A/A pair far apart."""
+def contestants(study: Study, cells: Sequence[Cell], nodes: int | None = None) -> list[Contestant]:
+    """Return the contestants of the first round, by nodes so that a cluster changes rarely, the A/A pair far apart.
+
+    Args:
+        study: The study as it is measured.
+        cells: Its cells.
+        nodes: Nodes of the cluster. If they are the most that a cell has, the cluster shrinks in the first round.
+
+    Returns:
+        Each cell, and the first base case again.
+    """
     first = matrix.base_of(study, cells[0], cells) or cells[0]
     everyone = [*map(Contestant, cells), Contestant(first, again=True)]
-    return sorted(everyone, key=lambda contestant: contestant.cell.nodes or 0)
+    shrinks = nodes == max(cell.nodes or 0 for cell in cells)
+    return sorted(everyone, key=lambda contestant: contestant.cell.nodes or 0, reverse=shrinks)
+
+
+def deploys(order: Iterable[Planned], nodes: int) -> list[int | None]:
+    """Return to how many nodes the cluster is deployed before each launch; None where it stays as it is.
+
+    Args:
+        order: Launches.
+        nodes: Nodes of the cluster before the first of them.
+    """
+    found: list[int | None] = []
+    for wanted in (planned.contestant.cell.nodes for planned in order):
+        found.append(None if wanted in (None, nodes) else wanted)
+        nodes = wanted or nodes
+    return found
 
 
 def chosen(launches: Iterable[Launch]) -> list[Launch]:

@@ -22,7 +22,7 @@ def facts(study: StudyFiles, summaries: Sequence[Summary]) -> dict[str, str]:
         for name, text in {
             "measured": _dates(study.launches),
             "launches": _launches(study.launches),
-            "ratios are to": cells.base_name(study) if any(one.ratio for one in summaries) else "",
+            "ratios are to": words.plain(cells.base_name(study)) if any(one.ratio for one in summaries) else "",
             "scaling": scaling(summaries),
             "shrunk": shrunk(study),
             "threads per rank": _distinct(config.threads for config in configs),

@@ -7,7 +7,14 @@ from orchestrator.studies.report.tables import Table
 
 MARKDOWN = re.compile(r"([\\`*_{}<>#|~$]|\](?=[(\[:]))")
 LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-         "<": r"\textless{}", ">": r"\textgreater{}", **{sign: f"\\{sign}" for sign in "&%$#_{}"}}  # fmt: skip
+         "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "`": r"\textasciigrave{}",
+         "'": r"\textquotesingle{}", "≤": r"\ensuremath{\leq}", "≥": r"\ensuremath{\geq}",
+         **{sign: f"\\{sign}" for sign in "&%$#_{}"}}  # fmt: skip
+DASHES = re.compile(r"-(?=-)")  # LaTeX joins them: "--steps" would have one dash
+OPTIONAL = ("[", "*")  # at the beginning of a row, LaTeX takes them for an argument of the row before
+LONG = ("problem", "source")  # headings of columns whose text may need several lines
+# As wide as the text at most, whatever the class of the document.
+FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 
 def markdown(title: str, facts: Mapping[str, str], tables: Sequence[Table], notes: Sequence[str]) -> str:
@@ -23,9 +30,9 @@ def markdown(title: str, facts: Mapping[str, str], tables: Sequence[Table], note
 
 
 def latex(title: str, facts: Mapping[str, str], tables: Sequence[Table], notes: Sequence[str]) -> str:
-    """Return tables for a paper that uses the package booktabs; facts and notes are comments above them."""
+    """Return tables for a paper with the packages booktabs and graphicx; facts and notes are comments above them."""
     lines = [f"% {title}", *(f"% {name}: {text}" for name, text in facts.items()), *(f"% {note}" for note in notes)]
-    lines += [r"% needs \usepackage{booktabs}"]
+    lines += [r"% needs \usepackage{booktabs,graphicx}"]
     for number, table in enumerate(tables, 1):
         lines += ["", *_latex_table(table, number)]
     return "\n".join(lines) + "\n"
@@ -42,24 +49,37 @@ def _markdown_rows(table: Table) -> list[str]:
 
 
 def _latex_table(table: Table, number: int) -> list[str]:
-    columns = "".join("l" if table.is_text(column) else "r" for column in range(len(table.headings)))
-    rows = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in (table.headings, *table.rows)]
+    columns = "".join(_latex_column(table, column) for column in range(len(table.headings)))
+    rows = [_latex_row(row) for row in (table.headings, *table.rows)]
     caption = f"{table.title}. {table.note}".strip(" .") + "."
     return [
         r"\begin{table}",
         r"  \centering",
         rf"  \caption{{{_latex(caption)}}}",
         rf"  \label{{tab:study-{number}}}",
+        f"  {FITTED}",
         rf"  \begin{{tabular}}{{{columns}}}",
         r"    \toprule",
         f"    {rows[0]}",
         r"    \midrule",
         *(f"    {row}" for row in rows[1:]),
         r"    \bottomrule",
-        r"  \end{tabular}",
+        r"  \end{tabular}}",
         r"\end{table}",
     ]
 
 
+def _latex_column(table: Table, column: int) -> str:
+    if table.headings[column] in LONG:
+        return r"p{0.5\linewidth}"
+    return "l" if table.is_text(column) else "r"
+
+
+def _latex_row(row: Sequence[str]) -> str:
+    words = " & ".join(_latex(cell) for cell in row) + r" \\"
+    return f"{{}}{words}" if words.startswith(OPTIONAL) else words
+
+
 def _latex(text: str) -> str:
-    return "".join(LATEX.get(sign, sign) for sign in text)
+    escaped = "".join(LATEX.get(sign, sign) for sign in text)
+    return DASHES.sub("-{}", escaped)

@@ -29,9 +29,29 @@ def test_a_dry_run_shows_cells_order_and_time(cli: Cli, tiny: Path, words: tuple
         "ours: lenet on mnist, 2 ranks",
         "ours: lenet on mnist, 1 rank (again)",
     ]
-    assert planned["rounds"][1] == planned["rounds"][0][::-1]
+    there, back = ([step["cell"] for step in planned["order"] if step["round"] == number] for number in (1, 2))
+    assert back == there[::-1]
+    assert {step["deploy"] for step in planned["order"]} == {None}
     assert (planned["launches"], planned["seconds"]) == (18, 18 * 60)
     assert list(tiny.parent.glob("tiny-study")) == []
+
+
+def test_a_dry_run_names_the_deploys_that_change_the_nodes(cli: Cli, tiny: Path) -> None:
+    tiny.write_text(FILE.replace("ranks", "nodes") + "repetitions: 2\n")
+    (tiny.parent / "cluster.yaml").write_text("nodes: 2\n")
+    lines = cli("study", tiny.name, "--dry-run").stdout.splitlines()
+    one, two = "ours: lenet on mnist, 1 node", "ours: lenet on mnist, 2 nodes"
+    first = [two, "deploy 1 node", one, f"{one} (again)"]
+    second = [f"{one} (again)", one, "deploy 2 nodes", two]
+    start = lines.index("order:") + 1
+    assert lines[start:] == [
+        *(f"  round 1: {line}" for line in first),
+        *(f"  round 2: {line}" for line in second),
+        "6 launches; 2 deploys change the number of nodes",
+        "time: about 0:06:00, without deploys",
+    ]
+    fixed = json.loads(cli("study", tiny.name, "--dry-run", "--no-deploy", "--json").stdout)
+    assert fixed["deploys"] == 0
 
 
 def test_a_dry_run_knows_the_cost_of_what_has_a_price(cli: Cli, tiny: Path) -> None:

@@ -13,8 +13,9 @@ from xml.etree import ElementTree
 import pytest
 
 from orchestrator.errors import StateError
-from orchestrator.studies.report import cells, formats, report
+from orchestrator.studies.report import cells, formats, markup, report
 from orchestrator.studies.report.report import Report
+from orchestrator.studies.report.tables import Table
 from tests.unit.studies import published, sample_study
 from tests.unit.studies.sample_study import Sample
 
@@ -211,10 +212,36 @@ def test_markdown_tables_have_equal_rows(made: Report) -> None:
 def test_latex_tables_use_booktabs_and_escape(made: Report) -> None:
     text = formats.FORMATS["latex"](made)
     assert text.count(r"\begin{tabular}") == text.count(r"\toprule") == text.count(r"\bottomrule") == 5
+    assert text.count(r"\resizebox") == 5  # no table is wider than the text
     assert r"mobilenet\_v2" in text
     bodies = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert bodies
     assert all(re.search(r"(?<!\\)[#%$]", line) is None for line in bodies)
+
+
+LATEX = [
+    ("my_net 50% & #1 {x}", r"my\_net 50\% \& \#1 \{x\}"),
+    (r"$y^2$ \input{x} ~", r"\$y\textasciicircum{}2\$ \textbackslash{}input\{x\} \textasciitilde{}"),
+    ("`train --steps`", r"\textasciigrave{}train -{}-steps\textasciigrave{}"),
+    ("isn't <b>|", r"isn\textquotesingle{}t \textless{}b\textgreater{}\textbar{}"),
+    ("1.2 ± 0.1 µs ≤ 2", r"1.2 ± 0.1 µs \ensuremath{\leq} 2"),
+    ("[5]", "{}[5]"),  # after the end of a row, it would be an argument of that end
+    ("* first", "{}* first"),
+]
+
+
+@pytest.mark.parametrize(("text", "escaped"), LATEX)
+def test_latex_reads_no_name_as_markup(text: str, escaped: str) -> None:
+    table = Table(title="Speed", headings=("name", "n"), rows=[[text, "1"]])
+    lines = markup.latex("x", {}, [table], []).splitlines()
+    assert rf"    {escaped} & 1 \\" in lines
+
+
+def test_facts_in_latex_stay_in_their_comment(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2], rounds=2)
+    directory = sample.write(tmp_path / "study", base={"engine": "ours\n\\input{x}"}, description="a\r\\input{x}")
+    head, _ = formats.FORMATS["latex"](report.build(directory)).split(r"\begin{table}", 1)
+    assert all(line.startswith("%") for line in head.splitlines() if line)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from orchestrator.schema.studies import Launch
-from orchestrator.studies import schedule
+from orchestrator.studies import runner, schedule
 from orchestrator.studies.model import Study
 from orchestrator.studies.schedule import Planned, Schedule
 from tests.unit.studies.studies import cells, finish, launch, study
@@ -32,6 +32,31 @@ def test_a_cluster_grows_through_a_round_and_shrinks_through_the_next() -> None:
     of = study(models=["lenet", "resnet20"], ranks=None, nodes=[4, 1, 2], repetitions=2)
     nodes = [one.contestant.cell.nodes for one in finish(*begun(of))]
     assert nodes == [1, 1, 1, 2, 2, 4, 4, 4, 4, 2, 2, 1, 1, 1]
+
+
+def test_a_cluster_with_the_most_nodes_shrinks_first_also_after_a_kill() -> None:
+    of, launches = study(models=["lenet", "resnet20"], ranks=None, nodes=[1, 2], repetitions=2), list[Launch]()
+    whole = Schedule(of, cells(of), launches, nodes=2)
+    order = finish(whole, launches)
+    assert [one.contestant.cell.nodes for one in order] == [2, 2, 1, 1, 1, 1, 1, 1, 2, 2]
+    for killed in range(1, len(order)):
+        assert Schedule(of, cells(of), launches[:killed], nodes=1).left() == order[killed:]
+
+
+def test_a_launch_is_repeated_before_the_number_of_nodes_changes() -> None:
+    of, launches = study(ranks=None, nodes=[1, 2], repetitions=1), list[Launch]()
+    busy, nodes = Schedule(of, cells(of), launches, nodes=1), []
+    while planned := busy.next():
+        nodes.append(planned.contestant.cell.nodes)
+        launches.append(launch(planned, busy=0.5))
+    assert nodes == [1, 1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(("nodes", "changes"), [(1, [2, 4, 2, 1]), (4, [2, 1, 2, 4]), (3, [1, 2, 4, 2, 1])])
+def test_the_deploys_of_a_study_change_the_cluster_as_rarely_as_possible(nodes: int, changes: list[int]) -> None:
+    of = study(ranks=None, nodes=[4, 1, 2], repetitions=2)
+    found = schedule.deploys(Schedule(of, cells(of), [], nodes).left(), nodes)
+    assert [change for change in found if change] == changes
 
 
 @pytest.mark.parametrize("killed", range(1, 18))
@@ -93,6 +118,38 @@ def test_what_is_left_counts_down_to_nothing() -> None:
     of, left = study(repetitions=2), []
     counting, launches = begun(of)
     while planned := counting.next():
-        left.append(counting.left())
+        left.append(len(counting.left()))
         launches.append(launch(planned))
-    assert [*left, counting.left()] == [6, 5, 4, 3, 2, 1, 0]
+    assert [*left, len(counting.left())] == [6, 5, 4, 3, 2, 1, 0]
+
+
+def test_repeats_are_told_and_counted_in_the_time_that_is_left() -> None:
+    busy, launches = begun(study(repetitions=1, busy_repeats=1))
+    said = []
+    while planned := busy.next():
+        said.append(runner.remaining(busy))
+        launches.append(launch(planned, busy=0.5 if planned.contestant.cell.ranks == 2 else 0.0))
+    assert said == [
+        "3 launches left",
+        "2 launches left, about 0:00:20",
+        "1 launch left, repeating 1 of 2 launches: other programs used the machine, about 0:00:20",
+        "repeating 1 of 3 launches: other programs used the machine, about 0:00:10",
+    ]
+    assert runner.remaining(busy) == "0 launches left, about 0:00:00"
+
+
+def test_as_many_launches_are_expected_to_be_repeated_as_so_far() -> None:
+    busy, launches = begun(study(repetitions=2, busy_repeats=1))
+    for _ in range(4):
+        planned = busy.next()
+        assert planned
+        launches.append(launch(planned, busy=0.5 if planned.contestant.cell.ranks == 2 else 0.0))
+    assert (len(busy.left()), busy.expected()) == (3, 4.0)
+    assert runner.remaining(busy) == "3 launches left, about 0:00:40"
+
+
+def test_a_launch_that_failed_is_told_to_be_repeated() -> None:
+    failing, launches = begun(study(repetitions=1))
+    finished = [launch(planned, images) for planned, images in zip(failing.left(), (0.0, 100.0, 100.0), strict=True)]
+    launches += finished
+    assert runner.remaining(failing) == "repeating 1 of 3 launches: they failed, about 0:00:10"
