@@ -19,7 +19,8 @@ from orchestrator.cli.launching import (
     RequirementsFile,
 )
 from orchestrator.cli.options import ConfigFile, Json, Name, key
-from orchestrator.runs import jobs, requirements, script, user_environment
+from orchestrator.runs import requirements, script, user_environment
+from orchestrator.runs.jobs import scripts
 
 Launcher = Annotated[str | None, key("launch.launcher", "--launcher")]
 ParameterServers = Annotated[int | None, key("launch.parameter_servers", "--parameter-servers")]
@@ -63,5 +64,5 @@ def run_script(
     script.locate(command)
     config = options.load(config_file, name, flags)
     state_dir, cluster, digest = launching.deployed(config)
-    run = jobs.script(state_dir, cluster, digest, config, command, config_file, environment, wanted)
+    run = scripts.start(state_dir, cluster, digest, config, command, config_file, environment, wanted)
     follow.follow(state_dir, cluster, run, json, detach=detach)

@@ -14,6 +14,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.runs import check as runs_check
 from orchestrator.runs import engines, jobs, store, user_environment
 from orchestrator.runs import resume as runs_resume
+from orchestrator.runs.jobs import resuming
 from orchestrator.runs.launch import Run
 from orchestrator.schema import CheckResult
 from orchestrator.state import StateDir
@@ -129,7 +130,7 @@ def _resume(
     launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: the run had its own
     state_dir, cluster, digest = launching.deployed_for_trainer(config)
     config = config.model_copy(update={"launch": launch})
-    return state_dir, cluster, jobs.resume(state_dir, cluster, digest, config, old, limits, environment)
+    return state_dir, cluster, resuming.resume(state_dir, cluster, digest, config, old, limits, environment)
 
 
 def _refuse_beside_resume(name_of_run: str, flags: dict[str, Any]) -> None:
