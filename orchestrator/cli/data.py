@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import follow, options, reports, training
+from orchestrator.cli import follow, launching, options, reports
+from orchestrator.cli.launching import Controller, CycleTime, Detach, Interface, Np
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
-from orchestrator.cli.training import Controller, CycleTime, Detach, Interface, Np
-from orchestrator.runs import jobs
+from orchestrator.runs.jobs import shards
 from orchestrator.schema import Prepared, Staged
 
-Dataset = Annotated[str | None, completed(HELP["train.dataset"], lambda: list(jobs.SHARDED))]
+Dataset = Annotated[str | None, completed(HELP["train.dataset"], lambda: list(shards.DATASETS))]
 Data = Annotated[Path | None, key("train.data")]
 PREPARED = follow.show_file("prepared.json", Prepared, reports.prepared)
 STAGED = follow.show_file("staged.json", Staged, reports.staged)
@@ -40,11 +40,9 @@ def prepare(
     json: Json = False,
 ) -> None:
     """Write TFRecord shards of a data set, each rank a part. Run it again to continue, or to check and repair them."""
-    flags = {"train.dataset": dataset, "train.data": data}
-    launch = training.launch_options(np, controller, network_interface, cycle_time)
-    config = options.load(config_file, name, {**flags, **launch})
-    state_dir, cluster, digest = training.deployed_for_trainer(config)
-    run = jobs.prepare(state_dir, cluster, digest, config, skip_unreadable)
+    config = options.load(config_file, name, options.settings(locals()))
+    state_dir, cluster, digest = launching.deployed_for_trainer(config)
+    run = shards.prepare(state_dir, cluster, digest, config, skip_unreadable)
     follow.follow(state_dir, cluster, run, json, PREPARED, detach)
 
 
@@ -60,9 +58,7 @@ def stage(
     json: Json = False,
 ) -> None:
     """Copy prepared shards to every node's own disk, from node to node; without --data all prepared shards."""
-    flags = {"train.dataset": dataset, "train.data": data}
-    launch = training.launch_options(None, controller, network_interface, cycle_time)
-    config = options.load(config_file, name, {**flags, **launch})
-    state_dir, cluster, digest = training.deployed_for_trainer(config)
-    run = jobs.stage(state_dir, cluster, digest, config)
+    config = options.load(config_file, name, options.settings(locals()))
+    state_dir, cluster, digest = launching.deployed_for_trainer(config)
+    run = shards.stage(state_dir, cluster, digest, config)
     follow.follow(state_dir, cluster, run, json, STAGED, detach)

@@ -23,6 +23,7 @@ def _help(meaning: str, default: Any) -> str:
 
 
 HELP = {path: _help(meaning, default) for path, meaning, default in config.every_key()}
+SETTINGS = {path.rpartition(".")[2]: path for path in HELP if path.startswith(("train.", "launch."))}
 
 
 def key(path: str, *names: str, complete: Callable[[], list[str]] | None = None) -> Any:
@@ -37,6 +38,11 @@ def key(path: str, *names: str, complete: Callable[[], list[str]] | None = None)
         The Typer option.
     """
     return typer.Option(*names, help=HELP[path], autocompletion=completion(complete))
+
+
+def settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of train and launch among the ``parameters`` of a command, with their values for :func:`load`."""
+    return {SETTINGS[name]: value for name, value in parameters.items() if name in SETTINGS}
 
 
 def completed(help_text: str, complete: Callable[[], list[str]]) -> Any:

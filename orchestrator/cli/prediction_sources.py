@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from orchestrator import recipes, state
 from orchestrator.cli import follow
-from orchestrator.cli.training import deployed_for_trainer
+from orchestrator.cli.launching import deployed_for_trainer
 from orchestrator.config import Config, nearest
 from orchestrator.errors import ConfigError, command
 from orchestrator.prediction import kinds, network

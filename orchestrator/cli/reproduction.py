@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import process, progress, state
-from orchestrator.cli import follow, options, output, training
+from orchestrator.cli import follow, launching, options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, key
 from orchestrator.cli.runs import RunName
 from orchestrator.cluster import Cluster
@@ -81,10 +81,10 @@ def _authors() -> list[str]:
 def rerun(
     file: Annotated[Path, typer.Argument(help="Archive that `orchestrator export` wrote.")],
     data: Data = None,
-    env: training.Env = None,
-    env_file: training.EnvFile = None,
-    requirements_file: training.RequirementsFile = None,
-    np: training.Np = None,
+    env: launching.Env = None,
+    env_file: launching.EnvFile = None,
+    requirements_file: launching.RequirementsFile = None,
+    np: launching.Np = None,
     top1_points: Top1 = Tolerance.top1,
     loss_share: Loss = Tolerance.loss,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Run the code of the archive without asking.")] = False,
@@ -102,11 +102,11 @@ def rerun(
         given = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np else {})}
         config = options.load(config_file, name, given)
         if old.config:
-            state_dir, cluster, digest = training.deployed_for_trainer(config)
+            state_dir, cluster, digest = launching.deployed_for_trainer(config)
             run = reruns.train(state_dir, cluster, digest, config, old)
         else:
             _confirm(old, yes)
-            state_dir, cluster, digest = training.deployed(config)
+            state_dir, cluster, digest = launching.deployed(config)
             run = reruns.run_script(state_dir, cluster, digest, config, old, environment, requirements_file)
         _finish(state_dir, cluster, run, old)
         new = exported.load(state_dir.runs / run.id)

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from orchestrator import process, progress
-from orchestrator.cli import options, output, study_report, study_tables, training
+from orchestrator.cli import launching, options, output, study_report, study_tables
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError
@@ -102,7 +102,7 @@ def run(
 
 
 def _run(config: Config, directory: Path, deploys: bool, json: bool) -> None:
-    sitting = runner.run(config, directory, training.deployed_for_trainer, deploys)
+    sitting = runner.run(config, directory, launching.deployed_for_trainer, deploys)
     study, launches = journal.load(directory).measured(), journal.read(directory)
     rows = estimate.rows(study, runner.cells(config, study), launches)
     if json:

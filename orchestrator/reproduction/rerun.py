@@ -12,6 +12,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.reproduction.archive import CODE
 from orchestrator.reproduction.exported import Exported
 from orchestrator.runs import jobs, requirements
+from orchestrator.runs.jobs import scripts
 from orchestrator.runs.launch import Run
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
@@ -110,7 +111,7 @@ def run_script(
     """
     require_variables(old, environment.values)
     wanted = requirements.of_file(packages) if packages else versions(old)
-    return jobs.start_source(state_dir, cluster, digest, config, source(old), environment, wanted)
+    return scripts.start_source(state_dir, cluster, digest, config, source(old), environment, wanted)
 
 
 def versions(old: Exported) -> Requirements | None:

@@ -14,7 +14,7 @@ import pytest
 
 from orchestrator import recipes, state
 from orchestrator.errors import ConfigError, PreflightError
-from orchestrator.runs import datasets
+from orchestrator.runs import downloads
 
 CONTENT = {"images": b"pixels" * 1000, "labels": b"digits"}
 
@@ -59,7 +59,7 @@ def entry(site: str) -> Iterator[dict[str, Any]]:
 
 
 def download() -> Path:
-    return datasets.download("tiny", lambda text: None)
+    return downloads.download("tiny", lambda text: None)
 
 
 def cached() -> list[str]:
@@ -68,7 +68,7 @@ def cached() -> list[str]:
 
 def test_the_published_files_are_downloaded_into_the_cache(entry: dict[str, Any]) -> None:
     said: list[str] = []
-    directory = datasets.download("tiny", said.append)
+    directory = downloads.download("tiny", said.append)
     assert directory == state.cache() / "datasets" / "tiny"
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == CONTENT
     assert said == ["downloading images", "downloading labels"]
@@ -121,7 +121,7 @@ def test_a_download_that_was_cut_off_is_begun_anew(entry: dict[str, Any]) -> Non
 
 def test_imagenet_is_not_downloadable_and_must_be_named() -> None:
     with pytest.raises(ConfigError, match="imagenet cannot be downloaded without an account"):
-        datasets.download("imagenet", lambda text: None)
+        downloads.download("imagenet", lambda text: None)
 
 
 def test_every_downloadable_data_set_has_a_checksum_for_each_file() -> None:

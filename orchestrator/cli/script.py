@@ -1,0 +1,68 @@
+"""Command that runs a user's script on every rank."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli import follow, launching, options, reports
+from orchestrator.cli.launching import (
+    Autotune,
+    Controller,
+    CycleTime,
+    Detach,
+    Env,
+    EnvFile,
+    Fusion,
+    Interface,
+    Np,
+    RequirementsFile,
+)
+from orchestrator.cli.options import ConfigFile, Json, Name, key
+from orchestrator.runs import requirements, script, user_environment
+from orchestrator.runs.jobs import scripts
+
+Launcher = Annotated[str | None, key("launch.launcher", "--launcher")]
+ParameterServers = Annotated[int | None, key("launch.parameter_servers", "--parameter-servers")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the files that would be sent, and start nothing.")]
+Wheels = Annotated[
+    Path | None,
+    typer.Option("--wheels", help="Install from the wheels in this directory alone."),
+]
+NoPackages = Annotated[bool, typer.Option("--no-packages", help="Install nothing: use the image's packages alone.")]
+WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
+
+
+def run_script(
+    command: Annotated[list[str], typer.Argument(help="python my_script.py --my-flag ...")],
+    launcher: Launcher = None,
+    parameter_servers: ParameterServers = None,
+    env: Env = None,
+    env_file: EnvFile = None,
+    np: Np = None,
+    controller: Controller = None,
+    network_interface: Interface = None,
+    cycle_time: CycleTime = None,
+    fusion_threshold: Fusion = None,
+    autotune: Autotune = None,
+    detach: Detach = False,
+    dry_run: DryRun = False,
+    requirements_file: RequirementsFile = None,
+    wheels: Wheels = None,
+    no_packages: NoPackages = False,
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
+) -> None:
+    """Run a script of your own on every rank: `orchestrator run -- python my_script.py --my-flag`."""
+    flags = options.settings(locals())
+    environment = user_environment.read(env or [], env_file or [])
+    secret = [*([config_file] if config_file else []), *environment.files]
+    wanted = None if no_packages else requirements.find(command, requirements_file, wheels, *secret)
+    if dry_run:
+        return reports.source(script.gather(command, *secret), json, wanted)
+    script.locate(command)
+    config = options.load(config_file, name, flags)
+    state_dir, cluster, digest = launching.deployed(config)
+    run = scripts.start(state_dir, cluster, digest, config, command, config_file, environment, wanted)
+    follow.follow(state_dir, cluster, run, json, detach=detach)

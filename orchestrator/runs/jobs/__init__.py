@@ -1,0 +1,129 @@
+"""Kinds of runs. Training is started here; resumed training, data sets and scripts by the modules beside."""
+
+from collections.abc import Callable
+
+from orchestrator import lock, progress, recipes
+from orchestrator.cluster import Cluster
+from orchestrator.config import Config
+from orchestrator.recipes import communication
+from orchestrator.runs import checksums, control, datasets, engines, predictions, shared_data
+from orchestrator.runs.datasets import FoundDataset
+from orchestrator.runs.jobs import trainer
+from orchestrator.runs.launch import Run
+from orchestrator.runs.user_environment import UserEnvironment
+from orchestrator.schema import TrainConfig
+from orchestrator.state import StateDir
+
+SKIP = "--on-bad-sample skip goes on without what cannot be read"
+
+
+def train(
+    state_dir: StateDir,
+    cluster: Cluster,
+    digest: str,
+    config: Config,
+    planned: Callable[[Run], None] | None = None,
+    environment: UserEnvironment | None = None,
+) -> Run:
+    """Start a training run; all input is checked before anything runs.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        digest: Digest of the trainer image that the nodes must have.
+        config: Configuration with the sections train and launch.
+        planned: Called with the run before it starts, to write its name down.
+        environment: Variables for the ranks.
+
+    Returns:
+        The run, started.
+
+    Raises:
+        ConfigError: A setting is invalid, or does not fit the data set or the nodes.
+        PreflightError: The data set cannot be downloaded.
+        NodesFailed: A node is not healthy, or the head does not answer.
+        StateError: Another run is active or starting.
+    """
+    _, dataset = recipes.require(config.train)
+    engines.require(config.train)
+    options = communication.launch_options(config.train, engines.launch_options(config.train, config.launch))
+    trainer.require_exchange(communication.settings(config.train), cluster, options)
+    remedy = None if config.train.on_bad_sample == "skip" else SKIP
+    with progress.step(f"Checking data set {dataset}") as step:
+        data_files = datasets.find(dataset, config.train.data, step.detail, remedy)
+    if data_files and data_files.note:
+        progress.note(f"{dataset}: {data_files.note}")
+    nodes = control.check_nodes(state_dir, cluster, digest, options)
+    ranks = options.np or cluster.slots
+    images = recipes.training_images(dataset, data_files.train if data_files else None, ranks)
+    batch = _batch(config, cluster, ranks, nodes.memory, images)
+    run = trainer.plan(state_dir, cluster, digest, options, f"{config.train.model}-{dataset}", nodes)
+    if planned:
+        planned(run)
+
+    def resolved(remote: str | None) -> TrainConfig:
+        settings = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
+        return engines.resolved(config.train, settings)
+
+    started, settings = _start(state_dir, cluster, run, config, data_files, resolved, environment)
+    if config.train.engine == "ours":
+        predictions.save_of_run(state_dir, cluster, started, settings)
+    return started
+
+
+def repeat(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, settings: TrainConfig) -> Run:
+    """Start a training run with exactly ``settings``, but for its name, its threads and where its data is.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        digest: Digest of the trainer image that the nodes must have.
+        config: Configuration with the section launch, and engine and directory of the data in train.
+        settings: Settings of the run.
+
+    Returns:
+        The run, started.
+
+    Raises:
+        ConfigError: The data set is not here, or the settings do not fit the cluster.
+        NodesFailed: A node is not healthy, or the head does not answer.
+        StateError: Another run is active or starting.
+    """
+    options = engines.launch_options(config.train, config.launch)
+    trainer.require_exchange(settings.model_dump(), cluster, options)
+    with progress.step(f"Checking data set {settings.dataset}") as step:
+        data_files = datasets.find(settings.dataset, config.train.data, step.detail)
+    nodes = control.check_nodes(state_dir, cluster, digest, options)
+    run = trainer.plan(state_dir, cluster, digest, options, f"{settings.model}-{settings.dataset}", nodes)
+
+    def resolved(remote: str | None) -> TrainConfig:
+        return settings.model_copy(update={"run": run.id, "data": remote, "threads": run.threads})
+
+    return _start(state_dir, cluster, run, config, data_files, resolved)[0]
+
+
+def _start(
+    state_dir: StateDir,
+    cluster: Cluster,
+    run: Run,
+    config: Config,
+    data_files: FoundDataset | None,
+    resolved: Callable[[str | None], TrainConfig],
+    environment: UserEnvironment | None = None,
+) -> tuple[Run, TrainConfig]:
+    """Place the data set, and start the engine with the configuration that is ``resolved`` for its directory."""
+    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+        settings = resolved(shared_data.place(head, data_files) if data_files else None)
+        run = trainer.start(state_dir, cluster, head, run, engines.program(config.train), settings, environment)
+    if data_files:
+        checksums.keep(state_dir, run, data_files)
+    return run, settings
+
+
+def _batch(config: Config, cluster: Cluster, ranks: int, memory: int, images: int) -> int:
+    batch = recipes.batch_size(config.train, images, ranks, None if cluster.on_gpus else memory)
+    wanted = config.train.batch_size or int(recipes.recipe(config.train)["batch_size"])
+    if batch < wanted:
+        room = f"{memory / 2**30:.1f} GiB of memory and {images // ranks} images"
+        progress.note(f"{batch} images per rank and step instead of {wanted}: a rank has {room}")
+    return batch

@@ -1,0 +1,85 @@
+"""Data sets on the storage that all nodes share: copy them there, and find shards."""
+
+from pathlib import Path
+
+from orchestrator import progress
+from orchestrator.cluster import MIN_SHARED_FREE, SHARED
+from orchestrator.errors import ConfigError, OrchestratorError
+from orchestrator.runs.datasets import FoundDataset
+from orchestrator.schema import MANIFEST
+from orchestrator.ssh import Session
+
+
+def place(head: Session, data: FoundDataset) -> str:
+    """Return the directory of the prepared shards of a data set, else of its files, which are copied if need be."""
+    return prepared(head, data) or upload(head, data)
+
+
+def upload(head: Session, data: FoundDataset) -> str:
+    """Copy the data set to the shared storage if it is not there yet, and return its directory on the nodes.
+
+    Raises:
+        ConfigError: The shared storage has too little space, or a local file cannot be read.
+        CommandFailed: The head cannot store the files.
+    """
+    with progress.step(f"Placing {data.dataset} on the shared storage") as step:
+        if not _is_there(head, data):
+            _copy(head, data, step)
+    return data.remote
+
+
+def _is_there(head: Session, data: FoundDataset) -> bool:
+    return head.run(["test", "-d", data.remote]).exit_code == 0
+
+
+def _copy(head: Session, data: FoundDataset, step: progress.Step) -> None:
+    """Copy to a directory that gets its name once it is complete."""
+    unfinished = _clear(head, data)
+    _require_space(head, data.dataset, data.size)
+    head.must("free space for data", ["mkdir", "-p", unfinished])
+    files = {name: data.directory / name for name in data.files}
+    try:
+        head.send(files, unfinished, lambda count: step.detail(f"{count} of {len(files)} files"))
+    except OrchestratorError:
+        head.run(["rm", "-rf", unfinished])
+        raise
+    head.must("finish placing data", ["mv", "--no-target-directory", unfinished, data.remote])
+
+
+def prepared(head: Session, data: FoundDataset) -> str | None:
+    """Return the directory of the prepared shards on the nodes; None if there are none, or some are missing."""
+    answer = head.run(["test", "-f", f"{data.records}/{MANIFEST}"])
+    return data.records if answer.exit_code == 0 else None
+
+
+def all_prepared(head: Session, dataset: str | None) -> list[str]:
+    """Return the directories of all prepared shards on the shared storage, or only those of ``dataset``."""
+    pattern = f"{SHARED}/data/{dataset or '*'}-*/{MANIFEST}"
+    argv = ["find", f"{SHARED}/data", "-mindepth", "2", "-maxdepth", "2", "-path", pattern]
+    return sorted(str(Path(line).parent) for line in head.run(argv).output.splitlines())
+
+
+def require_space_for_records(head: Session, data: FoundDataset) -> None:
+    """Raise ConfigError if the parts of data set and shards that are still missing do not fit on the shared storage."""
+    _clear(head, data)
+    size = 0 if _is_there(head, data) else data.size
+    if not data.shards:
+        listing = head.run(["du", "--summarize", "--bytes", data.records]).output.split()
+        size += max(0, data.size - int(listing[0] if listing else 0))
+    _require_space(head, f"{data.dataset}, and its shards where there are none yet,", size)
+
+
+def _clear(head: Session, data: FoundDataset) -> str:
+    """Remove what an interrupted copy of the data set left; return the directory to copy to."""
+    unfinished = f"{data.remote}.unfinished"
+    head.must("free space for data", ["rm", "-rf", unfinished])
+    return unfinished
+
+
+def _require_space(head: Session, what: str, size: int) -> None:
+    """Raise ConfigError if ``size`` bytes leave less free space than runs need."""
+    listing = head.must("look for room", ["df", "--output=avail", "--block-size=1", SHARED])
+    free = int(listing.split()[-1])
+    if size + MIN_SHARED_FREE > free:
+        room = f"{what} has {size / 2**30:.1f} GiB, {SHARED} on the nodes has {free / 2**30:.1f} GiB free"
+        raise ConfigError([f"train.data: {room}, of which {MIN_SHARED_FREE >> 30}"])
