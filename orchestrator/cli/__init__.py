@@ -32,7 +32,7 @@ MODULES = {
     "inventory": "nodes",
     "check": "training",
     "train": "training",
-    "run": "training",
+    "run": "script",
     "predict": "prediction",
     "models": "catalogue",
     "datasets": "catalogue",

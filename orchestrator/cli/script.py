@@ -33,6 +33,10 @@ NoPackages = Annotated[bool, typer.Option("--no-packages", help="Install nothing
 WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
 
 
+def register(app: typer.Typer) -> None:
+    app.command(name="run", context_settings=WITH_OPTIONS_OF_ITS_OWN)(run_script)
+
+
 def run_script(
     command: Annotated[list[str], typer.Argument(help="python my_script.py --my-flag ...")],
     launcher: Launcher = None,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import recipes
-from orchestrator.cli import follow, launching, options, reports, script
+from orchestrator.cli import follow, launching, options, reports
 from orchestrator.cli.launching import Autotune, Controller, CycleTime, Detach, Env, EnvFile, Fusion, Interface, Np
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
@@ -36,7 +36,6 @@ BESIDE_RESUME = (*LIMITS, "data")  # where the data is on this machine, in case 
 def register(app: typer.Typer) -> None:
     app.command()(check)
     app.command()(train)
-    app.command(name="run", context_settings=script.WITH_OPTIONS_OF_ITS_OWN)(script.run_script)
 
 
 def check(
