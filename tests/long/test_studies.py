@@ -1,4 +1,7 @@
-"""A study killed at any moment and resumed: every launch is there, and none was made twice. STUDY_KILLS=10: at ten."""
+"""A study killed at any moment and resumed: every launch is there, and none was made twice. STUDY_KILLS=10: at ten.
+
+The last test kills a study while the cluster grows, and leaves the cluster with two nodes.
+"""
 
 import os
 import random
@@ -12,7 +15,7 @@ import pytest
 from orchestrator.schema.studies import Launch
 from orchestrator.studies import journal
 from tests.e2e.command import Cli
-from tests.e2e.training import MNIST
+from tests.e2e.training import HEAD, MNIST, WORKER
 
 KILLS = int(os.environ.get("STUDY_KILLS", "3"))
 LAUNCH_SECONDS = 10.0  # about: kills come within so long
@@ -88,3 +91,29 @@ def test_a_study_adds_little_to_its_launches(deployed: Cli) -> None:
     report = deployed.json("study", "run", "once.yaml", cluster=CLUSTER)
     assert len(report["sitting"]["launches"]) == 3 * ROUNDS
     assert report["overhead"] < 0.05  # goal 0.03, of launches that take longer
+
+
+def kill_while_growing(cli: Cli, *words: str) -> None:
+    """Start a study and kill it while it configures the second node."""
+    with cli.start(*words, cluster=CLUSTER) as process:
+        assert process.stdout
+        grows = False
+        for line in process.stdout:
+            grows |= line.startswith("Provisioning 2 nodes")
+            if grows and line.startswith("Configuring nodes"):
+                break
+        process.kill()
+    assert grows
+
+
+def test_a_study_killed_while_the_cluster_grows_finishes_the_deploy(deployed: Cli) -> None:
+    deployed("deploy", "--nodes", "1", "--no-monitoring", cluster=CLUSTER)
+    growing = STUDY.replace("killed", "growing").replace("ranks", "nodes")
+    (deployed.state / "growing.yaml").write_text(growing.replace(f"repetitions: {ROUNDS}", "repetitions: 1"))
+    kill_while_growing(deployed, "study", "run", "growing.yaml")
+    deployed("study", "run", "growing.yaml", "--resume", cluster=CLUSTER)
+    launches = journal.read(deployed.state / "growing-study")
+    assert [(launch.cell.nodes, launch.again) for launch in launches] == [(1, False), (1, True), (2, False)]
+    assert [launch.problem for launch in launches] == [None] * 3
+    health = deployed.json("status", cluster=CLUSTER)["health"]
+    assert {name: all(check["ok"] for check in checks) for name, checks in health.items()} == {HEAD: True, WORKER: True}
