@@ -1,6 +1,7 @@
 #!/bin/sh
 # The story of the local cluster, and what only a cloud can prove, against a real OpenStack.
 # E2E_SETTINGS names a file with the keys of cluster.yaml for that cloud (default: docs/examples/openstack.yaml).
+# E2E_ADMIN_CLOUD names an administrator's entry of clouds.yaml: the tests that change a quota or make a flavor need it.
 set -eu
 cd "$(dirname "$0")/.."
 E2E_SETTINGS=${E2E_SETTINGS:-$PWD/docs/examples/openstack.yaml}
@@ -12,6 +13,11 @@ lacks() { echo "e2e-openstack: $*" >&2; exit 2; }
 test -r "$E2E_SETTINGS" || lacks "E2E_SETTINGS: $E2E_SETTINGS cannot be read"
 command -v openstack > /dev/null || lacks "the openstack client is missing: it lists what is left (apt-get install python3-openstackclient)"
 openstack token issue > /dev/null || lacks "no cloud: set OS_CLOUD (and OS_CLIENT_CONFIG_FILE, where clouds.yaml is elsewhere) or OS_*"
+if [ -n "${E2E_ADMIN_CLOUD:-}" ]; then
+  openstack --os-cloud "$E2E_ADMIN_CLOUD" token issue > /dev/null || lacks "E2E_ADMIN_CLOUD: $E2E_ADMIN_CLOUD is refused"
+else
+  echo "e2e-openstack: tests that change a quota or make a flavor will be skipped: E2E_ADMIN_CLOUD is not set" >&2
+fi
 roots=$(mktemp -d)
 trap 'rm -rf "$roots"' EXIT
 cp -r terraform/openstack terraform/contract "$roots"
