@@ -54,9 +54,9 @@ INLINE void Narrow(float value, Bfloat16* out) {  // to the nearest, ties to eve
   out->bits = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// Returns the gradient before the activation, which y is the result of.
+// Returns the gradient before the activation: that of its result y, where y is within its bounds.
 template <bool relu, typename T>
-INLINE float Unmasked(T dy, T y, float ceiling) {
+INLINE float Masked(T dy, T y, float ceiling) {
   if (!relu) return Widen(dy);
   return (Widen(y) > 0) & (Widen(y) < ceiling) ? Widen(dy) : 0;
 }
@@ -111,7 +111,7 @@ INLINE void AddGradients(const T* __restrict dy, const T* __restrict y, const T*
     float sum = 0, product = 0;
     for (int line = 0; line < lines; ++line) {
       const int64_t at = line * channels + c;
-      const float dz = Unmasked<relu>(dy[at], y[at], ceiling);
+      const float dz = Masked<relu>(dy[at], y[at], ceiling);
       sum += dz;
       product += dz * (Widen(x[at]) - mean[c]);
     }
@@ -135,7 +135,7 @@ FOR_EVERY_CPU void Reduce(const T* dy, const T* y, const T* x, int64_t rows, int
 template <bool relu, typename T>
 FOR_EVERY_CPU void Mask(const T* __restrict dy, const T* __restrict y, int64_t count, float ceiling,
                         T* __restrict dz) {
-  for (int64_t n = 0; n < count; ++n) Narrow(Unmasked<relu>(dy[n], y[n], ceiling), dz + n);
+  for (int64_t n = 0; n < count; ++n) Narrow(Masked<relu>(dy[n], y[n], ceiling), dz + n);
 }
 
 template <bool relu, typename T>
@@ -145,7 +145,7 @@ FOR_EVERY_CPU void Back(const T* __restrict dy, const T* __restrict y, const T* 
                         T* __restrict dx) {
   for (int64_t row = 0, at = 0; row < rows; ++row, at += channels) {
     for (int64_t c = 0; c < channels; ++c) {
-      const float dz = Unmasked<relu>(dy[at + c], y[at + c], ceiling);
+      const float dz = Masked<relu>(dy[at + c], y[at + c], ceiling);
       Narrow(by_dz[c] * (dz - mean_dz[c]) + by_x[c] * (Widen(x[at + c]) - mean[c]), dx + at + c);
     }
   }
@@ -197,6 +197,15 @@ class Operation : public OpKernel {
   static T* Data(const Tensor& tensor) { return reinterpret_cast<T*>(const_cast<char*>(tensor.tensor_data().data())); }
   static const float* Floats(const Tensor& tensor) { return tensor.flat<float>().data(); }
 
+  static void RequireShapes(OpKernelContext* context, std::initializer_list<int> inputs, const TensorShape& shape) {
+    for (int n : inputs) {
+      const TensorShape& given = context->input(n).shape();
+      OP_REQUIRES(context, given == shape,
+                  absl::InvalidArgumentError(absl::StrCat("input ", n, " has shape ", given.DebugString(),
+                                                          ", expected ", shape.DebugString())));
+    }
+  }
+
   // Calls work(offset of the first number, rows, number) for each part, on all threads.
   template <typename Work>
   static void ForParts(OpKernelContext* context, const Matrix& matrix, Work work) {
@@ -243,6 +252,9 @@ class Normalize : public Operation<TensorType> {
     const Tensor& images = context->input(0);
     const Matrix matrix(images.shape());
     const int64_t channels = matrix.channels, width = matrix.width;
+    this->RequireShapes(context, {1, 2}, TensorShape({channels}));
+    if (context->num_inputs() > 3) this->RequireShapes(context, {3}, images.shape());
+    if (!context->status().ok()) return;
     Tensor* outputs[3];
     OP_REQUIRES_OK(context, context->allocate_output(0, images.shape(), &outputs[0]));
     for (int n : {1, 2}) OP_REQUIRES_OK(context, context->allocate_output(n, TensorShape({channels}), &outputs[n]));
@@ -287,6 +299,9 @@ class NormalizeGradient : public Operation<TensorType> {
     const Tensor& images = context->input(2);
     const Matrix matrix(images.shape());
     const int64_t channels = matrix.channels, width = matrix.width;
+    this->RequireShapes(context, {0, 1}, images.shape());
+    this->RequireShapes(context, {3, 4, 5}, TensorShape({channels}));
+    if (!context->status().ok()) return;
     Tensor* outputs[4] = {};
     for (int n = 0; n < context->num_outputs(); ++n) {
       const TensorShape shape = n == 1 || n == 2 ? TensorShape({channels}) : images.shape();

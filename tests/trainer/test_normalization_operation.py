@@ -82,6 +82,14 @@ def test_what_is_not_a_number_is_not_hidden_by_relu(policy: str) -> None:
     assert not np.isnan(outputs[..., :3]).any()
 
 
+def test_shapes_that_do_not_agree_are_refused() -> None:
+    images, numbers = tf.ones([2, 3, 3, 4]), tf.ones([4])
+    for given in ({"gamma": tf.ones([3])}, {"side": [tf.ones([2, 3, 3, 1])]}):
+        inputs = {"x": images, "gamma": numbers, "beta": numbers, "side": [images]} | given
+        with pytest.raises(tf.errors.InvalidArgumentError, match="has shape"):
+            library().orchestrator_normalize(**inputs, ceiling=-1.0, epsilon=1e-5)
+
+
 def test_equal_pixels_have_no_variance() -> None:
     layer = FusedBatchNormalization()
     outputs = layer(tf.fill([4, 8, 8, 16], 1e4), training=True)
