@@ -2,10 +2,10 @@
 //
 //   y = activation(gamma * (x - mean) / sqrt(variance + epsilon) + beta + side)
 //
-// TensorFlow has an operation for each of these, and each reads and writes all activations; in bfloat16 some of them do
-// not use vectors. Here x is read once for its statistics and once more to write y. The gradient reads what it needs
-// twice, and writes each result once. The parts that threads work on do not depend on the number of threads, and their
-// sums are added in order, so results are the same bits for any number of threads.
+// TensorFlow has an operation for each of these, and each reads and writes all activations; in bfloat16 most of them are
+// also slower than memory. Here x is read once for its statistics and once more to write y. The gradient reads what it
+// needs twice, and writes each result once. The parts that threads work on do not depend on the number of threads, and
+// their sums are added in order, so results are the same bits for any number of threads.
 //
 // Source: Ioffe and Szegedy 2015, "Batch Normalization" (arXiv 1502.03167), section 3.
 
@@ -230,9 +230,13 @@ class Operation : public OpKernel {
       work(at, rows, own, own + matrix.width);
     });
     std::vector<double> total(2 * matrix.channels);
-    for (size_t n = 0; n < parts.size(); ++n) {
-      const bool other = n / matrix.width % 2;
-      total[other * matrix.channels + n % matrix.channels] += parts[n];
+    const float* next = parts.data();
+    for (int64_t n = 0; n < matrix.parts(); ++n) {
+      for (double* sums : {total.data(), total.data() + matrix.channels}) {
+        for (int64_t at = 0; at < matrix.width; at += matrix.channels) {
+          for (int64_t c = 0; c < matrix.channels; ++c) sums[c] += *next++;
+        }
+      }
     }
     return total;
   }
