@@ -1,5 +1,6 @@
 """Convolution compared with Keras' own layer."""
 
+import ctypes
 import tempfile
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from keras import layers
 
 from orchestrator.trainer.autotune import convolutions
 from orchestrator.trainer.comm import allreduce
-from orchestrator.trainer.models import products
+from orchestrator.trainer.models import products, weight_gradient
 from orchestrator.trainer.models.convolution import Convolution2D, Geometry, Ways
 from tests import samples
 
@@ -24,6 +25,7 @@ PRODUCTS: list[tuple[Size, int, int, str]] = [
     (3, 1, 5, "valid"),
     ((1, 3), 1, 4, "same"),
 ]
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 LARGE: list[tuple[Size, int, int, str]] = [(3, 1, 9, "same"), (3, 1, 12, "valid")]
 
 
@@ -113,3 +115,43 @@ def test_outputs_and_gradients_equal_keras_in_16_bits(
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
     for mine, reference in zip(gradients(Convolution2D, size, stride, pixels, padding), exact, strict=True):
         np.testing.assert_allclose(mine.astype(np.float32), reference, rtol=0.03, atol=0.03 * np.abs(reference).max())
+
+
+def not_numbers(kind: type[layers.Conv2D], pixels: int, padding: str) -> int:
+    """Count gradients of weights that are not numbers, with memory that was full of them before."""
+    made = kind(64, 3, padding=padding, use_bias=False)
+    images = tf.ones([4, pixels, pixels, 32], tf.bfloat16)
+    made.build(images.shape)
+    with tf.GradientTape() as tape:
+        outputs = made(images)
+    fill_free_memory()
+    return int(np.isnan(np.asarray(tape.gradient(outputs, made.kernel.value), np.float32)).sum())
+
+
+def fill_free_memory() -> None:
+    """Fill memory that the next allocations of this thread get with bytes that are no number in any format."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    libc.free.argtypes, libc.memset.argtypes = [ctypes.c_void_p], [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+    libc.mallopt(MMAP_THRESHOLD, 32 << 20)  # keep smaller blocks when they are freed
+    libc.mallopt(TRIM_THRESHOLD, 1 << 30)
+    blocks = [libc.malloc(1 << 20) for _ in range(256)]
+    for block in blocks:
+        libc.memset(block, 0xFF, 1 << 20)
+    for block in blocks:
+        libc.free(block)
+
+
+@pytest.mark.parametrize(("pixels", "padding"), [(61, "same"), (62, "same"), (64, "valid"), (128, "valid")])
+def test_gradients_of_weights_do_not_read_memory_that_was_not_written(pixels: int, padding: str) -> None:
+    keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
+    print("Keras' layer:", not_numbers(layers.Conv2D, pixels, padding), "not numbers")  # some, on CPUs with AMX
+    assert not_numbers(Convolution2D, pixels, padding) == 0
+
+
+@pytest.mark.parametrize(("columns", "results", "width", "stride"), [(61, 61, 3, 1), (126, 63, 3, 2), (284, 284, 5, 1)])
+def test_columns_of_zeros_widen_images_that_are_read_past_their_end(
+    columns: int, results: int, width: int, stride: int
+) -> None:
+    assert weight_gradient.spare_columns(columns, results, width, stride) > 0
+    assert weight_gradient.spare_columns(56, 56, 3, 1) == 0

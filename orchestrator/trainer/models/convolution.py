@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.models import products
+from orchestrator.trainer.models import products, weight_gradient
 
 PATCHED_PIXELS = 64  # of the result; with more, writing every pixel's patch costs more than the product gains
 KERNEL, PRODUCT, SHIFTS = "kernel", "product", "shifts"
@@ -68,7 +68,7 @@ class Geometry(NamedTuple):
                 )
             },
             "weights": {
-                KERNEL: lambda x, up: raw.Conv2DBackpropFilter(input=x, filter_sizes=kernel, out_backprop=up, **where)
+                KERNEL: partial(weight_gradient.to_weights, kernel, stride=stride, padding=padding),
             },
         }
         if small or self.operations <= PATCHED_PIXELS * math.prod(kernel):
@@ -97,7 +97,7 @@ class Convolution2D(layers.Conv2D):
             return super().convolution_op(inputs, kernel)
         geometry = self.geometry(inputs.shape)
         ways = self.ways or geometry.default
-        return super().convolution_op(inputs, kernel) if ways == Ways() else _convolved(inputs, kernel, geometry, ways)
+        return _convolved(inputs, kernel, geometry, ways)
 
 
 def _convolved(inputs: tf.Tensor, kernel: tf.Tensor, geometry: Geometry, ways: Ways) -> tf.Tensor:
