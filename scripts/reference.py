@@ -20,25 +20,25 @@ COMMON = ("--cluster", "--config", "--json")
 CLI = f"""# Commands
 
 {MADE}
-Every command is `orchestrator COMMAND`; `orchestrator COMMAND --help` prints what stands here.
-`orchestrator --install-completion` teaches your shell the commands, nodes and runs.
+Type `orchestrator COMMAND`; `orchestrator COMMAND --help` prints the same texts as this page.
+`orchestrator --install-completion` lets your shell complete commands and the names of nodes and runs.
 
 - `--cluster NAME` chooses the cluster; default: the name in `cluster.yaml`, or `default`.
 - `--config FILE` names the configuration file; default: `cluster.yaml` if there is one.
 - `--json` prints results as JSON on standard output.
 
-If standard output is not a terminal, progress is plain lines on standard error. Results are on standard
-output in both cases.
+Results go to standard output, progress to standard error. If that is not a terminal, progress is printed as plain
+lines.
 
 """
 KEYS = f"""# cluster.yaml
 
 {MADE}
-`orchestrator init` writes a commented `cluster.yaml` with every key, for its owner alone. Flags override keys; keys
-that are left out have the defaults below. If there is no file, the cluster keeps the settings that it was last deployed
-with. An unknown key is an error that names the nearest known one.
+`orchestrator init` writes a commented `cluster.yaml` with every key, which only you can read. Commands read `cluster.yaml`
+in the current directory. Flags override keys; keys that you leave out have the defaults below. Without a file, a
+cluster keeps the settings of its last deploy. An unknown key is an error that names the nearest known one.
 
-The examples of all keys are one valid file: [every-key.yaml](../examples/every-key.yaml).
+[every-key.yaml](../examples/every-key.yaml) is a valid file with the examples of all keys.
 
 """
 CODES = f"""# Exit codes
@@ -64,7 +64,7 @@ def command_page() -> str:
     """Return the text of docs/reference/cli.md."""
     listed = list(commands())
     without = {option: [f"`{name}`" for name, c in listed if not _has(c, option)] for option in COMMON}
-    takes = "".join(f"Every command but {_and(names)} takes `{option}`.\n" for option, names in without.items())
+    takes = "".join(f"All commands except {_and(names)} take `{option}`.\n" for option, names in without.items())
     overview = [[f"[{name}](#{name.replace(' ', '-')})", _first(c.help)] for name, c in listed]
     return (
         CLI + takes + "\n" + _table(["command", "what it does"], overview) + "".join(_command(*one) for one in listed)

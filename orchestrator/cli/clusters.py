@@ -21,8 +21,8 @@ from orchestrator.runs import control
 
 ORPHANS = "Remove resources with the cluster's name that your state directory does not record, even another user's."
 
-DISCARD = "Do not fetch the metrics of the runs."
-DISCARD_RUNS = "Remove the cluster even if runs cannot be fetched, and lose those runs."
+DISCARD = "Do not copy the metrics of the runs to this machine."
+DISCARD_RUNS = "Remove the cluster even if runs cannot be copied to this machine, and lose those runs."
 
 
 def register(app: typer.Typer) -> None:
@@ -34,7 +34,7 @@ def init(
     path: Annotated[Path, typer.Argument(help="Path of the file to write.")] = config.FILE,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write a cluster.yaml that holds every key with its meaning and its default."""
+    """Write a cluster.yaml with every key, its meaning and its default."""
     try:
         if path.exists() and not force:
             raise ConfigError([f"{path} exists already"], "--force replaces it")
@@ -146,7 +146,7 @@ def teardown(
     config_file: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Remove the cluster and print a receipt; runs, their results and their metrics are fetched first."""
+    """Copy the runs to this machine, remove the cluster, and print a receipt of what is gone."""
     chosen = options.state_dir(config_file, name).name
     if orphans:
         receipt = _orphans(options.load(config_file, chosen, {"provider": provider}, whole=False), yes)

@@ -18,7 +18,9 @@ STAGED = follow.show_file("staged.json", Staged, reports.staged)
 
 
 def register(app: typer.Typer) -> None:
-    data = typer.Typer(help="Make shards of a large data set, and copy them to every node.", no_args_is_help=True)
+    data = typer.Typer(
+        help="Write a large data set as TFRecord shards, and copy these to every node.", no_args_is_help=True
+    )
     data.command()(prepare)
     data.command()(stage)
     app.add_typer(data, name="data")
@@ -39,7 +41,7 @@ def prepare(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Write TFRecord shards of a data set, each rank a part. Run it again to continue, or to check and repair them."""
+    """Write TFRecord shards of a data set; each rank writes a part. Run it again to continue, check or repair."""
     config = options.load(config_file, name, options.settings(locals()))
     state_dir, cluster, digest = launching.deployed_for_trainer(config)
     run = shards.prepare(state_dir, cluster, digest, config, skip_unreadable)
@@ -57,7 +59,7 @@ def stage(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Copy prepared shards to every node's own disk, from node to node; without --data all prepared shards."""
+    """Copy the prepared shards (without --data all of them) from node to node, to every node's own disk."""
     config = options.load(config_file, name, options.settings(locals()))
     state_dir, cluster, digest = launching.deployed_for_trainer(config)
     run = shards.stage(state_dir, cluster, digest, config)

@@ -29,14 +29,14 @@ def cp(
         str,
         typer.Argument(
             metavar="DST",
-            help="A path on this machine, or NODE:PATH; in a directory, or if DST ends in /, SRC keeps its name.",
+            help="A path on this machine, or NODE:PATH. If it is a directory or ends in /, SRC is copied into it.",
         ),
     ],
     config_file: ConfigFile = None,
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Copy files between this machine and a node: `orchestrator cp data head:/shared/`. Run it again to continue."""
+    """Copy files to or from a node: `orchestrator cp data head:/shared/`. Run it again to continue a copy."""
     state_dir, _, cluster = options.deployed(config_file, name)
     (source_node, source_path), (target_node, target_path) = _place(source, cluster), _place(target, cluster)
     if (source_node is None) == (target_node is None):

@@ -19,24 +19,26 @@ Interface = Annotated[str | None, key("launch.network_interface")]
 CycleTime = Annotated[float | None, key("launch.cycle_time", "--cycle-time", "--cycle-time-ms")]
 Fusion = Annotated[int | None, key("launch.fusion_threshold", "--fusion-threshold", "--fusion-threshold-mb")]
 Autotune = Annotated[bool | None, key("launch.autotune", "--autotune/--no-autotune")]
-Detach = Annotated[bool, typer.Option("--detach", "-d", help="Start it and return.")]
+Detach = Annotated[
+    bool, typer.Option("--detach", "-d", help="Return as soon as the run has started; it continues on the cluster.")
+]
 Env = Annotated[
     list[str] | None,
     typer.Option(
         "--env",
         metavar="NAME[=VALUE]",
-        help="Variable for every rank; without a value, the one that it has here. `ps` here shows values: give "
-        "passwords without, or by --env-file.",
+        help="Variable for every rank; NAME alone takes the value from your environment. `ps` shows values to other "
+        "users of this machine: pass passwords by NAME alone, or in --env-file.",
     ),
 ]
 EnvFile = Annotated[
-    list[Path] | None, typer.Option("--env-file", metavar="FILE", help="File with such variables, one on each line.")
+    list[Path] | None, typer.Option("--env-file", metavar="FILE", help="File with such variables, one per line.")
 ]
 RequirementsFile = Annotated[
     Path | None,
     typer.Option(
         "--requirements",
-        help="Install what this file asks for, instead of requirements.txt or pyproject.toml beside the script.",
+        help="File that lists packages to install, instead of the script's requirements.txt or pyproject.toml.",
     ),
 ]
 

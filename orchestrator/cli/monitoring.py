@@ -38,9 +38,11 @@ Once = Annotated[
     ),
 ]
 Interval = Annotated[str, typer.Option(help="Time between two updates.")]
-Ray = Annotated[bool, typer.Option("--ray", help="Open Ray's dashboard instead; a run of Ray must be active.")]
-Csv = Annotated[Path | None, typer.Option(help="Directory to write all metrics to, a CSV file each.")]
-Plot = Annotated[Path | None, typer.Option("--plot", help="File to draw images/s, loss and the parts of a step into.")]
+Ray = Annotated[bool, typer.Option("--ray", help="Open Ray's dashboard instead, while a run with Ray is in progress.")]
+Csv = Annotated[Path | None, typer.Option(help="Directory to write all metrics to, one CSV file per metric.")]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", help="Picture file to draw images/s, loss and the parts of a step into.")
+]
 
 
 def register(app: typer.Typer) -> None:

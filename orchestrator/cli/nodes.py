@@ -46,7 +46,7 @@ def hostfile(config_file: ConfigFile = None, name: Name = None, json: Json = Fal
 
 
 def inventory(config_file: ConfigFile = None, name: Name = None, json: Json = True) -> None:
-    """Print the Ansible inventory, always as JSON, which `ansible -i` reads."""
+    """Print the Ansible inventory as JSON, for `ansible -i`."""
     state_dir, record, cluster = options.deployed(config_file, name)
     variables = host_vars.for_ansible(state_dir, record, cluster)
     output.as_json(inventories.inventory(cluster, state_dir.key, state_dir.known_hosts, record.host_keys, variables))

@@ -94,7 +94,7 @@ GrafanaPassword = Annotated[
     bool,
     typer.Option(
         "--grafana-password",
-        help=f"Ask for Grafana's password; without, ${PASSWORD_VARIABLE} is taken. No value goes here: `ps` shows it.",
+        help=f"Ask for Grafana's password; without this option ${PASSWORD_VARIABLE} is used, if it is set.",
     ),
 ]
 GrafanaPasswordFile = Annotated[

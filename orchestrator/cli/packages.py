@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 def list_packages(
     context: typer.Context, config_file: ConfigFile = None, name: Name = None, json: Json = False
 ) -> None:
-    """List the Python packages that `run` installed on the cluster, for requirements.txt or pyproject.toml."""
+    """List the Python packages that `run` installed on the cluster."""
     if context.invoked_subcommand:
         return None
     state_dir, _, cluster = options.deployed(config_file, name)

@@ -23,13 +23,16 @@ from orchestrator.runs import predictions
 
 NODES, MOST_NODES = "1,2,4,8,16", 100_000
 
-Nodes = Annotated[str, typer.Option("--nodes", metavar="N,N,…", help="Numbers of nodes.")]
+Nodes = Annotated[str, typer.Option("--nodes", metavar="N,N,…", help="Numbers of nodes to predict, as in 2,4,8.")]
 StepSeconds = Annotated[
     float | None, typer.Option("--step-seconds", help="Seconds of a step of one rank, instead of a profile.")
 ]
 Rate = Annotated[float | None, typer.Option("--images-per-second", help="Images/s of one rank, instead of a profile.")]
 Cores = Annotated[
-    int | None, typer.Option("--cores", help="Cores of a rank that has no GPU; default: as profiled, else a GPU.")
+    int | None,
+    typer.Option(
+        "--cores", help="Cores of a rank without a GPU; default: those of the profile, else the rank has a GPU."
+    ),
 ]
 LinkRate = Annotated[
     str | None,
@@ -40,19 +43,23 @@ LinkRate = Annotated[
 ]  # fmt: skip
 Latency = Annotated[str | None, typer.Option("--latency", metavar="TIME", help="Latency of that link: 50us, 2ms.")]
 Within = Annotated[
-    str, typer.Option("--within", metavar="KIND", help="Between GPUs of a node: pcie, nvlink or nvswitch.")
+    str, typer.Option("--within", metavar="KIND", help="Link between the GPUs of a node: pcie, nvlink or nvswitch.")
 ]
-Slots = Annotated[int | None, typer.Option("--slots", help="Ranks of a node; default: those of the cluster, or one.")]
+Slots = Annotated[int | None, typer.Option("--slots", help="Ranks per node; default: those of the cluster, or one.")]
 Hierarchical = Annotated[
-    bool, typer.Option("--hierarchical", help="The ranks of a node reduce first, then one part of each among nodes.")
+    bool, typer.Option("--hierarchical", help="Reduce within each node first, then between nodes.")
 ]
 EngineName = Annotated[
-    str, typer.Option("--engine", metavar="NAME", help=f"Who exchanges gradients: {', '.join(get_args(Engine))}.")
+    str,
+    typer.Option("--engine", metavar="NAME", help=f"Program that exchanges gradients: {', '.join(get_args(Engine))}."),
 ]
-Deadline = Annotated[str | None, typer.Option("--deadline", metavar="TIME", help="Choose nodes that end in time: 2h.")]
-Budget = Annotated[float | None, typer.Option("--budget", help="Choose nodes that cost at most this.")]
+Deadline = Annotated[
+    str | None,
+    typer.Option("--deadline", metavar="TIME", help="Find the number of nodes that ends within this time (2h)."),
+]
+Budget = Annotated[float | None, typer.Option("--budget", help="Find the number of nodes that costs at most this.")]
 NodePrice = Annotated[
-    float | None, typer.Option("--node-price", help="Price of a node per hour; default: by `prices` of cluster.yaml.")
+    float | None, typer.Option("--node-price", help="Price of a node per hour; default: from `prices` in cluster.yaml.")
 ]
 MakeProfile = Annotated[
     bool, typer.Option("--profile", help=f"First train {PROFILE_STEPS} steps on one rank of the cluster.")

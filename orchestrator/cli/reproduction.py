@@ -24,14 +24,16 @@ from orchestrator.schema.bounded import MAX_SHOWN, shown
 from orchestrator.state import Record, StateDir
 
 CODES = {"equal": 0, "within tolerance": 10, "different": 11}
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write; default: RUN.tar.gz here.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="File to write; default: RUN.tar.gz in the current directory.")
+]
 Author = Annotated[
     list[str] | None,
-    typer.Option("--author", help="Author for its CITATION.cff, once for each; default: git's user.name."),
+    typer.Option("--author", help="Author for CITATION.cff; may be repeated; default: git's user.name."),
 ]
 Data = Annotated[Path | None, key("train.data", "--data")]
-Top1 = Annotated[float, typer.Option("--top1-points", min=0, help="Points by which test top-1 may differ.")]
-Loss = Annotated[float, typer.Option("--loss-share", min=0, help="Share by which the test loss may differ.")]
+Top1 = Annotated[float, typer.Option("--top1-points", min=0, help="Percentage points by which test top-1 may differ.")]
+Loss = Annotated[float, typer.Option("--loss-share", min=0, help="Share by which the test loss may differ, as in 0.1.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -47,7 +49,7 @@ def export(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Write a run into an archive that can be cited and repeated: settings, code, versions, hardware, results."""
+    """Pack a run into an archive to cite and repeat: settings, code, versions, hardware, results."""
     state_dir = options.state_dir(config_file, name)
     chosen, record = store.get(state_dir, run), state.read(state_dir)
     _fetch(state_dir, record, chosen)

@@ -31,7 +31,7 @@ Until = Annotated[
     typer.Option(
         "--until",
         metavar="top1=SHARE",
-        help="Say when the run reached this accuracy (top1=0.75); default: the one it was to reach.",
+        help="Show when the run reached this accuracy (top1=0.75); default: the run's own --until.",
     ),
 ]
 
@@ -76,7 +76,7 @@ def _kept_log(state_dir: StateDir, run: Run) -> Iterator[bytes]:
 
 
 def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
-    """Stop a run, and end its processes on all nodes."""
+    """End a run on all nodes; a training run writes a checkpoint first."""
     state_dir, _, cluster = options.deployed(config_file, name)
     chosen = store.get(state_dir, run)
     with control.head_session(state_dir, cluster) as head:
@@ -95,7 +95,7 @@ def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None,
 
 
 def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
-    """List the cluster's runs, also after it is gone."""
+    """List the runs of a cluster, also after a teardown."""
     state_dir = options.state_dir(config_file, name)
     record = state.read(state_dir)
     for problem in store.damaged(state_dir).values():

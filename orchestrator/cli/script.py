@@ -27,9 +27,9 @@ ParameterServers = Annotated[int | None, key("launch.parameter_servers", "--para
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the files that would be sent, and start nothing.")]
 Wheels = Annotated[
     Path | None,
-    typer.Option("--wheels", help="Install from the wheels in this directory alone."),
+    typer.Option("--wheels", help="Install only from the wheels in this directory."),
 ]
-NoPackages = Annotated[bool, typer.Option("--no-packages", help="Install nothing: use the image's packages alone.")]
+NoPackages = Annotated[bool, typer.Option("--no-packages", help="Install nothing: use only the packages of the image.")]
 WITH_OPTIONS_OF_ITS_OWN = {"allow_interspersed_args": False}
 
 
@@ -38,7 +38,9 @@ def register(app: typer.Typer) -> None:
 
 
 def run_script(
-    command: Annotated[list[str], typer.Argument(help="python my_script.py --my-flag ...")],
+    command: Annotated[
+        list[str], typer.Argument(help="The script and its arguments: python my_script.py --my-flag ...")
+    ],
     launcher: Launcher = None,
     parameter_servers: ParameterServers = None,
     env: Env = None,

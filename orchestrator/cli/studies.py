@@ -23,20 +23,30 @@ Source = Annotated[
     str | None,
     typer.Argument(
         metavar="FILE|NAME",
-        help="Study file, or the name of one that ships.",
+        help="Study file, or the name of an included study.",
         autocompletion=options.completion(files.names),
     ),
 ]
 Where = Annotated[Path | None, typer.Option("--directory", help="Directory of the study; default: ./NAME-study.")]
 Data = Annotated[
-    list[str] | None, typer.Option("--data", metavar="DATASET=DIR", help="Directory of a data set; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--data", metavar="DATASET=DIR", help="Directory of a data set, as in mnist=data/mnist; may be repeated."
+    ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the study in its directory, as it was started.")]
-Shrunk = Annotated[bool, typer.Option("--shrink", help="Apply the study's `shrink`, for small machines.")]
-Rounds = Annotated[int | None, typer.Option("--rounds", min=1, help="Launch each cell so often, no more.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the study in its directory, as it was started.")]
+Shrunk = Annotated[bool, typer.Option("--shrink", help="Run a smaller form of the study, as its key `shrink` says.")]
+Rounds = Annotated[
+    int | None,
+    typer.Option("--rounds", min=1, help="Number of launches of each cell, instead of the study's `repetitions`."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show cells, order, time and cost; start nothing.")]
-Detached = Annotated[bool, typer.Option("--detach", "-d", help="Run it in the background of this machine.")]
-Deploys = Annotated[bool, typer.Option("--deploy/--no-deploy", help="Grow and shrink the cluster to a cell's nodes.")]
+Detached = Annotated[
+    bool, typer.Option("--detach", "-d", help="Run the study in the background of this machine, and return.")
+]
+Deploys = Annotated[
+    bool, typer.Option("--deploy/--no-deploy", help="Grow and shrink the cluster to the number of nodes of a cell.")
+]
 
 
 class _RunByDefault(TyperGroup):
@@ -55,7 +65,9 @@ class _RunByDefault(TyperGroup):
 
 def register(app: typer.Typer) -> None:
     study = typer.Typer(
-        cls=_RunByDefault, help="Compare cells of a matrix: `study FILE` runs one.", no_args_is_help=True
+        cls=_RunByDefault,
+        help="Compare networks, settings, nodes or engines: `study FILE` runs a study.",
+        no_args_is_help=True,
     )
     for command in (run, status, init):
         study.command()(command)
@@ -79,7 +91,7 @@ def run(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Run a study, from a file or one that ships: `orchestrator study FILE` for short. --resume continues one."""
+    """Run a study; `orchestrator study FILE` does the same. --resume continues one."""
     config = options.load(config_file, name, {})
     changes = _changes(shrink, rounds, data or [])
     if resume:
@@ -173,7 +185,7 @@ def _detach(directory: Path, config_file: Path | None, name: str | None, deploys
 
 def status(
     directory: Annotated[
-        Path | None, typer.Argument(help="Directory of the study; default: the only one here.")
+        Path | None, typer.Argument(help="Directory of the study; default: the only one in this directory.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -185,8 +197,8 @@ def status(
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("study.yaml"),
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    path: Annotated[Path, typer.Argument(help="Path of the file to write.")] = Path("study.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write an example of a study file, with every key and its meaning."""
     if path.exists() and not force:
@@ -199,7 +211,7 @@ def init(
 
 
 def list_studies(json: Json = False) -> None:
-    """List the studies that ship."""
+    """List the included studies, which repeat tables of papers."""
     studies = [files.find(name) for name in files.names()]
     if json:
         return output.as_json(

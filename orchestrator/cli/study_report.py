@@ -24,7 +24,7 @@ def report(
         Format,
         typer.Option(
             "--format",
-            help="html: one page; markdown, latex: tables; csv: a row per cell; launches: CSV, a row per launch.",
+            help="html (one page), markdown or latex (tables), csv (a row per cell), launches (CSV, a row per launch).",
         ),
     ] = Format("html"),
     path: Annotated[
@@ -33,7 +33,7 @@ def report(
     ] = None,
     browse: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Report a study: medians, intervals, efficiency, ratios, drawings, published numbers, and how to repeat it."""
+    """Write the report of a study: medians, intervals, efficiency, ratios, drawings, published numbers, commands."""
     text = formats.FORMATS[kind.value](reports.build(directory))
     path = path or (directory / PAGE if kind.value == "html" else None)
     if path is None:

@@ -24,7 +24,7 @@ Resume = Annotated[
     typer.Option(
         "--resume",
         metavar="RUN",
-        help="Go on from the newest checkpoint of this run, with its settings; needs no MODEL.",
+        help="Continue this run from its newest checkpoint, with its settings; leave out MODEL.",
         autocompletion=options.completion(options.run_names),
     ),
 ]
@@ -47,7 +47,7 @@ def check(
     name: Name = None,
     json: Json = False,
 ) -> None:
-    """Prove the cluster: health of every node, then an allreduce over all ranks, by value and by speed."""
+    """Check the health of every node, then the result and the speed of an allreduce over all ranks."""
     config = options.load(config_file, name, options.settings(locals()))
     state_dir, cluster, digest = launching.deployed(config)
     shown = follow.show_file(runs_check.MEASURED, CheckResult, reports.check)

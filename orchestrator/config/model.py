@@ -30,13 +30,12 @@ class Config(Section):
     slots: int | None = Field(None, ge=1, le=64, description="ranks per node; default: one per GPU, or one")
     framework: Framework = Field(
         "tensorflow",
-        description="framework of the nodes' image: tensorflow, pytorch or both; `train` needs tensorflow",
+        description="framework of the nodes' image: tensorflow, pytorch or both; `train` needs tensorflow or both",
     )
     image: str | None = Field(
         None,
         min_length=1,
-        description="image of your own for the nodes, by its name, or the path of a Dockerfile on top of the project's;"
-        " default: the project's",
+        description="your own image for the nodes: its name, or the path of a Dockerfile; default: the project's",
     )
     allow_from: list[IPv4Network] | None = Field(
         None,

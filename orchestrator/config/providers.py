@@ -29,7 +29,7 @@ class Local(Section):
     cpus: float | None = Field(
         None,
         ge=LEAST_CPUS,
-        description="limit of cores per node; default: an equal share of this machine's, no limit if less than one",
+        description="limit of cores per node; default: an equal share of this machine's; no limit if that is below one",
     )
     memory: float | None = Field(
         None,
@@ -62,7 +62,7 @@ class OpenStack(Section):
     floating_ip: bool = Field(True, description="a floating IP for the head; the others are reached through it")
     availability_zone: str | None = Field(None, description="zone of the servers; default: the cloud's choice")
     server_group: Literal["anti-affinity", "soft-anti-affinity"] | None = Field(
-        None, description="anti-affinity or soft-anti-affinity: a hypervisor per server; default: the cloud's choice"
+        None, description="anti-affinity or soft-anti-affinity: one hypervisor per server; default: the cloud's choice"
     )
     volume_size: int | None = Field(None, ge=10, description="GiB of a volume to boot from; default: the flavor's disk")
     volume_type: str | None = Field(None, description="type of these volumes; default: the cloud's choice")
@@ -140,7 +140,7 @@ class Hosts(Section):
     )
     trainer: Literal["container", "installed"] = Field(
         "container",
-        description="container: Docker and the trainer's image are installed; installed: it is there already",
+        description="container: deploy installs Docker and the trainer's image; installed: the hosts have the trainer",
     )
 
 

@@ -42,7 +42,7 @@ class Gpu(Section):
 
     driver: Literal["auto", "none", "image", "distro", "cuda-repository", "vgpu"] = Field(
         "auto",
-        description="where the driver comes from: auto, none, image (it is there), distro, cuda-repository or vgpu",
+        description="where the driver comes from: auto, none, image (has it already), distro, cuda-repository or vgpu",
     )
     architecture: str | None = Field(
         None, description="architecture or model of the GPUs (ampere, a100); default: from the flavor or accelerator"
@@ -65,8 +65,8 @@ class Launch(Section):
 
     controller: Literal["auto", "gloo", "mpi"] = Field(
         "auto",
-        description="what carries Horovod's messages: gloo, mpi or auto (of train and run the faster one on these"
-        " nodes, else gloo)",
+        description="library that carries Horovod's messages: gloo, mpi or auto (for train and run the faster one on"
+        " these nodes, else gloo)",
     )
     np: int | None = Field(None, ge=1, description="ranks of a run; default: every slot of the cluster")
     network_interface: str | None = Field(
@@ -75,38 +75,38 @@ class Launch(Section):
     cycle_time: float | None = Field(
         None,
         ge=0,
-        description="milliseconds between two rounds of Horovod's background thread; default: the recipe's, or of train"
-        " over Gloo measured, else 5, or tuned",
+        description="milliseconds between two rounds of Horovod's background thread; default: the recipe's; else"
+        " measured (train over Gloo) or 5; with autotune Horovod's choice",
     )
     fusion_threshold: int | None = Field(
         None,
         ge=0,
-        description="MiB in one message of Horovod's; default: the recipe's, or 32 of gradients, 128 of your own"
-        " scripts, or tuned",
+        description="largest message of Horovod, in MiB; default: the recipe's; else 32 (train) or 128 (your own"
+        " scripts); with autotune Horovod's choice",
     )
     autotune: bool | None = Field(
         None,
-        description="let Horovod try out what is not set of these two, which autotune.csv then says; default: the"
-        " recipe's, or no",
+        description="let Horovod try values of cycle_time and fusion_threshold, unless they are set, and write them to"
+        " autotune.csv; default: the recipe's, or no",
     )
 
 
 class Train(Section):
     """What is trained. Keys left out come from the model's recipe."""
 
-    model: str | None = Field(None, description="what to train: one of `orchestrator models`")
-    dataset: str | None = Field(None, description="what to train on: one of `orchestrator datasets`")
+    model: str | None = Field(None, description="network to train; `orchestrator models` lists them")
+    dataset: str | None = Field(None, description="data set to train on; `orchestrator datasets` lists them")
     data: Path | None = Field(
-        None, description="directory of the data set; default: downloaded where its site is reachable"
+        None, description="directory of the data set; default: downloaded (mnist, fashion_mnist, cifar10)"
     )
     recipe: Path | None = Field(
-        None, description="file with a recipe of your own, whose keys win over the model's; default: the model's"
+        None, description="file with a recipe of your own, whose keys override the model's recipe; default: none"
     )
     epochs: int | None = Field(None, ge=1, description="passes over the training set; default: the recipe's")
     steps: int | None = Field(None, ge=1, description="stop after this many steps; default: at the end of the epochs")
     until: Goal = Field(
         None,
-        description="stop after the epoch whose evaluation reaches this (top1=0.75); default: at the end of the epochs",
+        description="stop after the epoch that reaches this test accuracy (top1=0.75); default: after all epochs",
     )
     max_time: Duration = Field(
         None, gt=0, description="stop before this long has passed (90s, 15m, 2h); default: at the end of the epochs"
@@ -117,39 +117,39 @@ class Train(Section):
     learning_rate: float | None = Field(
         None,
         gt=0,
-        description="learning rate of one batch, multiplied by their number in a step; default: the recipe's",
+        description="learning rate for one batch, multiplied by the number of batches in a step; default: the recipe's",
     )
     image_size: int | None = Field(
         None, ge=8, le=1024, description="side of the input in pixels (imagenet, synthetic); default: the recipe's"
     )
     augment: bool | None = Field(
-        None, description="crop and mirror training images at random; default: the recipe's, for engine ours alone"
+        None, description="crop and mirror training images at random (only engine ours); default: the recipe's"
     )
     engine: Engine = Field(
         "ours",
-        description="program that trains: ours, or to compare: horovod-tensorflow, horovod-torch, torch-ddp, ray-torch,"
-        " tensorflow-multiworker, tensorflow-parameter-server, single",
+        description="program that trains: ours, or to compare with it horovod-tensorflow, horovod-torch, torch-ddp,"
+        " ray-torch, tensorflow-multiworker, tensorflow-parameter-server or single",
     )
     seed: int = Field(1, ge=0, le=10**9, description="random seed of weights, order and augmentation")
     precision: Precision | None = Field(
         None,
         description="arithmetic of the layers: float32, bfloat16, float16 or auto (the fastest); default: the recipe's",
     )
-    xla: bool = Field(False, description="compile the passes forward and backward by XLA")
+    xla: bool = Field(False, description="compile the forward and backward passes with XLA")
     backward_passes_per_step: int | None = Field(
         None,
         ge=1,
         le=10_000,
-        description="batches that a rank averages the gradients of before it sends them; default: the recipe's, or 1",
+        description="batches whose gradients a rank averages before it sends them; default: the recipe's, or 1",
     )
     compression: Compression | None = Field(
         None,
-        description="what gradients travel as: none, fp16, bf16, or auto (bf16 where layers compute in it and the link"
-        " gains by it); default: the recipe's, or auto",
+        description="type in which gradients are sent: none (unchanged), fp16, bf16, or auto (bf16 if layers compute in"
+        " it and it is faster); default: the recipe's, or auto",
     )
-    fp16_allreduce: bool = Field(False, description="an older name of compression: fp16")
+    fp16_allreduce: bool = Field(False, description="the same as compression: fp16, under Horovod's name")
     gradient_predivide_factor: float | None = Field(
-        None, gt=0, description="what gradients are divided by before they are added; default: the recipe's, or 1"
+        None, gt=0, description="divide gradients by this before they are added; default: the recipe's, or 1"
     )
     adasum: bool | None = Field(
         None, description="add gradients by Adasum (Maleki et al. 2020) instead of their mean; default: the recipe's"
@@ -160,14 +160,12 @@ class Train(Section):
         description="write a checkpoint this often within an epoch too (10m, 1h); default: at the end of every epoch",
     )
     keep_checkpoints: int = Field(
-        3, ge=1, le=1000, description="how many of the newest checkpoints are kept, beside the best"
+        3, ge=1, le=1000, description="number of the newest checkpoints to keep, in addition to the best"
     )
     on_bad_sample: StopOrSkip = Field(
-        "stop", description="what a run does about samples that cannot be read: stop, or skip them by name"
+        "stop", description="if a sample cannot be read: stop, or skip it, which the results list"
     )
-    on_nan: StopOrSkip = Field(
-        "stop", description="what a run does about a loss that is not a number: stop, or skip the step's update"
-    )
+    on_nan: StopOrSkip = Field("stop", description="if the loss is not a number: stop, or skip the update of that step")
 
     @model_validator(mode="after")
     def _one_compression(self) -> "Train":
