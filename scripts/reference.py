@@ -34,9 +34,9 @@ lines.
 KEYS = f"""# cluster.yaml
 
 {MADE}
-`orchestrator init` writes a commented `cluster.yaml` with every key, which only you can read. Commands read `cluster.yaml`
-in the current directory. Flags override keys; keys that you leave out have the defaults below. Without a file, a
-cluster keeps the settings of its last deploy. An unknown key is an error that names the nearest known one.
+`orchestrator init` writes a commented `cluster.yaml` with every key, which only you can read. Commands read the
+`cluster.yaml` in the current directory. Flags override keys; keys that you leave out have the defaults below. Without
+a file, a cluster keeps the settings of its last deploy. An unknown key is an error that names the nearest known one.
 
 [every-key.yaml](../examples/every-key.yaml) is a valid file with the examples of all keys.
 
