@@ -15,14 +15,16 @@ RULES = ROOT / "infra" / "prometheus" / "rules" / "recording.yml"
 HEAD = """\
 # Metrics
 
-Made by `python -m scripts.metrics_table` from `orchestrator/trainer/telemetry/metrics.py`,
-`orchestrator/trainer/telemetry/nvml_fields.py` and
-`infra/prometheus/rules/recording.yml`; a test keeps it equal to them.
+<!-- Made by `python -m scripts.metrics_table` from `orchestrator/trainer/telemetry/metrics.py`,
+`orchestrator/trainer/telemetry/nvml_fields.py` and `infra/prometheus/rules/recording.yml`; a test compares them. -->
 
-Every node serves on its private address: node_exporter on port 9100, ours (job `orchestrator`) on 9401, and, where
-there are GPUs, dcgm-exporter on 9400. Prometheus adds `node`, `cluster` and `role` to every series. All series of a
-run go with its ranks: a rank that ends, however it ends, is served no more. What changed in a rank's last second may
-not be scraped; `results.json` has it.
+`orchestrator metrics RUN` summarizes these metrics for a run, and `--csv DIR` writes all values: see
+[Monitor nodes and runs](guide/monitoring.md).
+
+Every node has these exporters on its private address: node_exporter on port 9100, this project's exporter (job
+`orchestrator`) on 9401 and, on nodes with GPUs, dcgm-exporter on 9400. Prometheus adds `node`, `cluster` and `role` to
+every series. The series of a rank end when the rank ends. Prometheus may miss what changed in a rank's last second;
+`results.json` has it.
 
 ## Training
 """
@@ -30,37 +32,40 @@ SPLIT = """
 ## How a step is split
 
     |-- input --|------------- compute -------------|-- communication --|
-    ask for a batch                       this rank's gradients     everybody's     (then the optimizer: compute)
+    ask for a batch                       this rank's gradients     mean of all ranks     (then the optimizer: compute)
 
-- **input**: the time that the step loop is blocked on the iterator of batches.
-- **communication**: within the compiled step, from the moment at which this rank has all its gradients to the moment
-  at which it has the mean of all ranks', both on the host's monotonic clock, which a small Python function within the
-  step looks at behind control dependencies (`tf.timestamp()` refuses where operations are deterministic, as ours
-  are); and, between steps, the time that ranks take to tell each other whether to go on. Horovod reduces each
-  gradient as soon as it is there, while others are being computed: communication that is hidden like this costs no
-  time of its own and counts as compute. What counts holds the wait for slower ranks: their own time (input and
-  compute) shows who they are. On one rank it is 0.
-- **compute**: all the rest, so that the three add up to the step: forward and backward pass, optimizer, copies to the
-  GPU, the loop itself.
+- **input**: the time that the step loop waits for the next batch.
+- **communication**: the time from the moment at which this rank has all its gradients to the moment at which it has
+  the mean of all ranks; and, between steps, the time in which the ranks agree whether to continue. It contains the
+  wait for slower ranks: their own time (input and compute) shows which ranks are slow. With one rank it is 0.
+- **compute**: the rest, so that the three add up to the step: forward and backward pass, optimizer, copies to the GPU,
+  the loop itself.
 
-On a GPU TensorFlow goes on once a kernel is begun. The first look at the clock therefore waits for a number that is
-copied to the host after all gradients were begun, and so after they are computed: the stream works in order. The
-second needs no such thing, for Horovod's operations end on the host when the network has done its part. So the step
-ends on the host after both in any case, and reading what they saw in the same step makes the host wait for nothing
-new. On one rank nobody looks, and steps go on without any such wait; where a GPU falls behind the host, single steps
-are then short and one is long, and only their mean says something.
+Horovod averages each gradient as soon as it is computed, while others are still being computed. Communication that is
+hidden in this way costs no time and counts as compute.
+
+Both moments are read from the monotonic clock of the host, by a small Python function within the compiled step, behind
+control dependencies. (`tf.timestamp()` does not work here, because the trainer's operations are deterministic.)
+
+On a GPU TensorFlow continues as soon as a kernel is started. The first reading of the clock therefore waits for a
+number that is copied to the host after all gradients: a stream works in order, so the gradients are computed by then.
+The second reading needs no such wait, because Horovod's operations end on the host. The step ends on the host after
+both readings in any case, so they do not make it slower. With one rank the clock is not read, and steps do not wait:
+if the GPU is behind the host, some steps look short and one long, and only their mean is correct.
 
 ## The node
 """
 GPUS = """
 ## GPUs
 
-By dcgm-exporter 4.5.3-4.8.2 with its default counters; or, where DCGM does not work (vGPU), by our exporter with
-`--nvml`: the same names, help, units and labels (`gpu`, `UUID`, `pci_bus_id`, `device`, `modelName`,
-`DCGM_FI_DRIVER_VERSION`) for what NVML can tell, which is the list below. What a GPU or its guest does not support is
-left out. Not by NVML, of the defaults: `DCGM_FI_PROF_*` and `DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL`. Marked with a star:
-not among the defaults, which leave it out. Ours has counters without a type, for the library would add `_total` to
-their names.
+The exporter is dcgm-exporter 4.5.3-4.8.2 with its default counters. If DCGM does not work (vGPU), this project's
+exporter with `--nvml` takes its place, with the same names, help, units and labels (`gpu`, `UUID`, `pci_bus_id`,
+`device`, `modelName`, `DCGM_FI_DRIVER_VERSION`). The list below has what NVML can measure; a metric that a GPU or its
+guest does not support is missing.
+
+- A star marks metrics that are not among dcgm-exporter's defaults, so only this project's exporter has them.
+- NVML cannot measure these defaults: `DCGM_FI_PROF_*` and `DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL`.
+- This project's exporter gives counters no type, because the library would add `_total` to their names.
 """
 DEFAULT_OFF = {
     "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
@@ -72,16 +77,16 @@ DEFAULT_OFF = {
 RECORDED = """
 ## Recording rules
 
-What panels ask often, evaluated by Prometheus.
+Prometheus computes these series for the dashboards and alerts.
 """
 
 
 def page() -> str:
     """Return the whole text of docs/metrics.md."""
     training = _table(["name", "type", "unit", "meaning", "how it is measured"], map(_row, metrics.TRAINING))
-    labels = f"\nLabels of all: {_names(metrics.RUN)}; of some, others in brackets.\nHistograms: {_buckets()}.\n"
+    labels = f"\nAll have the labels {_names(metrics.RUN)}, some also those in brackets.\nBuckets: {_buckets()}.\n"
     node = _table(["name", "type", "meaning"], [[_name(metrics.INTERFACE), "gauge", metrics.INTERFACE.measured]])
-    node += "\nAll else about a node is node_exporter's.\n"
+    node += "\nAll other metrics of a node come from node_exporter.\n"
     gpus = _table(["name", "type", "help"], map(_gpu, nvml_fields.FIELDS))
     return "".join([HEAD, labels, "\n", training, SPLIT, "\n", node, GPUS, "\n", gpus, _rules(), _costs()])
 
