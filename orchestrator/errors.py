@@ -25,7 +25,7 @@ def command(words: str, cluster: str = "default") -> str:
 
 
 class OrchestratorError(Exception):
-    """Any other failure, with what happened and how to repair it. The base of all errors."""
+    """Any other failure. The base class of all errors."""
 
     exit_code = 1
 
@@ -35,7 +35,7 @@ class OrchestratorError(Exception):
 
 
 class ConfigError(OrchestratorError):
-    """Input that cannot be used; nothing was changed."""
+    """A wrong option, key, value or file; nothing was changed."""
 
     exit_code = 2
 
@@ -79,7 +79,7 @@ def gather(*checks: Callable[[], object]) -> None:
 
 
 class StateError(OrchestratorError):
-    """The state directory does not allow this command now."""
+    """The cluster is not deployed, is locked by another command, or was written by a newer version."""
 
 
 class CommandFailed(OrchestratorError):
@@ -105,14 +105,14 @@ class NodesFailed(OrchestratorError):
 
 
 class RunFailed(OrchestratorError):
-    """A run ended without finishing."""
+    """A run failed."""
 
 
 class RunStopped(RunFailed):
-    """A run was asked to end, by `stop` or because its node is shut down, and can be resumed."""
+    """A run was stopped, or its time or its node ended; it wrote a checkpoint and can be resumed."""
 
     exit_code = 75  # EX_TEMPFAIL of BSD's sysexits.h, as the run's own
 
 
 class ContractError(OrchestratorError):
-    """A tool's answer does not have the agreed shape: versions do not fit together, or a bug."""
+    """The output of a tool has an unexpected form: its version does not fit, or this is a bug."""
