@@ -108,7 +108,7 @@ def connection(config: Config, one: Node, given: Given, history: History) -> tup
 
 def _measured(config: Config, given: Given, history: History) -> tuple[Connection, str]:
     if given.latency:
-        raise ConfigError(["--latency: only beside --link: what `check` measured includes the latency"])
+        raise ConfigError(["--latency: only with --link: the measurement of `check` includes the latency"])
     slots = config.slots or 1
     found = predictions.connection(history, slots, config.launch.controller)
     if found is None:

@@ -142,6 +142,6 @@ def _refuse_beside_resume(name_of_run: str, flags: dict[str, Any]) -> None:
     other = [key for key, value in flags.items() if key.startswith("train.") and value is not None and key not in may]
     words = ["MODEL" if key == "train.model" else f"--{key[6:].replace('_', '-')}" for key in other]
     if words:
-        problems = [f"{word}: not with --resume: {name_of_run} goes on with what it began with" for word in words]
+        problems = [f"{word}: not with --resume: {name_of_run} keeps its settings" for word in words]
         options = ", ".join(f"--{key.replace('_', '-')}" for key in BESIDE_RESUME)
-        raise ConfigError(problems, f"what may be given beside --resume: {options}, and how it is launched")
+        raise ConfigError(problems, f"with --resume you can change {options}, and launch options such as --np")
