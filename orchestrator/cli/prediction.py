@@ -6,14 +6,14 @@ from typing import Annotated, get_args
 import typer
 
 from orchestrator import providers, recipes, state
-from orchestrator.cli import options, prediction_sources, prediction_view
+from orchestrator.cli import options, prediction_links, prediction_sources, prediction_view
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cli.prediction_sources import PROFILE_STEPS, Given
 from orchestrator.config import Config
 from orchestrator.config.sections import seconds
 from orchestrator.errors import ConfigError
 from orchestrator.lifecycle import prices
-from orchestrator.prediction import backtest, forecast
+from orchestrator.prediction import backtest, forecast, machine_types
 from orchestrator.prediction.connection import Connection
 from orchestrator.prediction.forecast import Forecast, Recipe
 from orchestrator.prediction.messages import GROUP, Engine
@@ -29,20 +29,35 @@ StepSeconds = Annotated[
 ]
 Rate = Annotated[float | None, typer.Option("--images-per-second", help="Images/s of one rank, instead of a profile.")]
 Cores = Annotated[
-    int | None, typer.Option("--cores", help="Cores of a rank that has no GPU; default: as profiled, else a GPU.")
+    int | None,
+    typer.Option(
+        "--cores", help="Cores of a rank that has no GPU; default: as profiled, else the machine type's, else a GPU."
+    ),
 ]
 LinkRate = Annotated[
     str | None,
     typer.Option(
         "--link", metavar="RATE", help="Link between nodes (10gbit, 25gbit-roce, 100gbit-ib, 25gbit-cloud); default: as"
-        " `orchestrator check` measured it.",
+        " `orchestrator check` measured it, else the limit of Google's machine type.",
     ),
 ]  # fmt: skip
 Latency = Annotated[str | None, typer.Option("--latency", metavar="TIME", help="Latency of that link: 50us, 2ms.")]
+MachineTypeName = Annotated[
+    str | None,
+    typer.Option(
+        "--machine-type", metavar="NAME", autocompletion=options.completion(lambda: list(machine_types.known())),
+        help="Google's machine type of all nodes, for link and price; default: that of cluster.yaml.",
+    ),
+]  # fmt: skip
 Within = Annotated[
     str, typer.Option("--within", metavar="KIND", help="Between GPUs of a node: pcie, nvlink or nvswitch.")
 ]
-Slots = Annotated[int | None, typer.Option("--slots", help="Ranks of a node; default: those of the cluster, or one.")]
+Slots = Annotated[
+    int | None,
+    typer.Option(
+        "--slots", help="Ranks of a node; default: those of cluster.yaml, else one per GPU of a machine type, or one."
+    ),
+]
 Hierarchical = Annotated[
     bool, typer.Option("--hierarchical", help="The ranks of a node reduce first, then one part of each among nodes.")
 ]
@@ -84,6 +99,7 @@ def predict(
     link: LinkRate = None,
     latency: Latency = None,
     within: Within = "pcie",
+    machine_type: MachineTypeName = None,
     deadline: Deadline = None,
     budget: Budget = None,
     node_price: NodePrice = None,
@@ -107,13 +123,14 @@ def predict(
     config = options.load(config_file, name, flags)
     recipes.require(config.train)
     counts, limit, chosen_engine = _counts(nodes), _hours(deadline), _engine(engine)
-    given = Given(step_seconds, images_per_second, cores, link, latency, within)
+    given = Given(step_seconds, images_per_second, cores, link, latency, within, machine_type, slots)
     if make_profile:
         prediction_sources.make_profile(config)
+    config = prediction_sources.with_nodes(config, given)
     history = predictions.History(state.for_cluster(config.name))
     one, node_source = prediction_sources.node(config, given, history)
-    connected, link_source = prediction_sources.connection(config, one, given, history)
-    connected = replace(connected, slots=slots or connected.slots, hierarchical=hierarchical)
+    connected, link_source = prediction_links.connection(config, one, given, history)
+    connected = replace(connected, hierarchical=hierarchical)
     choice = _options(config, one, connected, node_source.precision, chosen_engine)
     found = [
         _completed(each, one, config, choice, node_price) for each in forecast.forecast(one, connected, counts, choice)
@@ -172,6 +189,8 @@ def _per_hour(nodes: int, config: Config, node_price: float | None) -> float | N
     """Return the price of an hour of ``nodes``; None if it is not known."""
     if node_price is not None:
         return nodes * node_price
+    if not config.prices:  # importing a provider's client takes as long as the rest
+        return None
     asked = config.model_copy(update={"nodes": nodes})
     bill = prices.bill(providers.get(config.provider).priced(asked), config.prices)
     sums = [item.sum for item in bill]
