@@ -13,6 +13,7 @@ from orchestrator.config import Config
 from orchestrator.config.sections import seconds
 from orchestrator.errors import ConfigError
 from orchestrator.lifecycle import prices
+from orchestrator.lifecycle.prices import Item
 from orchestrator.prediction import backtest, forecast, machine_types
 from orchestrator.prediction.connection import Connection
 from orchestrator.prediction.forecast import Forecast, Recipe
@@ -136,6 +137,8 @@ def predict(
         _completed(each, one, config, choice, node_price) for each in forecast.forecast(one, connected, counts, choice)
     ]
     asked = limit is not None or budget is not None
+    if asked:
+        _require_known(found[-1], config, budget)
     best = forecast.best(found, limit, budget) if asked else None
     view = prediction_view.View(config, choice, node_source.text, link_source, asked)
     prediction_view.forecasts(view, found, best, json)
@@ -185,13 +188,29 @@ def _completed(found: Forecast, one: Node, config: Config, choice: Options, node
     return forecast.completed(found, one, whole, _per_hour(found.nodes, config, node_price))
 
 
+def _require_known(found: Forecast, config: Config, budget: float | None) -> None:
+    """Raise ConfigError if nothing can be chosen, since the end or the price is not known."""
+    if found.hours is None:
+        problem = f"--deadline and --budget need an end of training, and data set {config.train.dataset} has none"
+        raise ConfigError([problem], "choose another data set, or leave them out")
+    if budget is not None and found.price is None:
+        missing = ", ".join(item.name for item in _bill(found.nodes, config) if item.each is None)
+        raise ConfigError(
+            [f"--budget: no price is known of {missing or 'the nodes'}"],
+            "add it to `prices` in cluster.yaml, or give --node-price",
+        )
+
+
 def _per_hour(nodes: int, config: Config, node_price: float | None) -> float | None:
     """Return the price of an hour of ``nodes``; None if it is not known."""
     if node_price is not None:
         return nodes * node_price
     if not config.prices:  # importing a provider's client takes as long as the rest
         return None
-    asked = config.model_copy(update={"nodes": nodes})
-    bill = prices.bill(providers.get(config.provider).priced(asked), config.prices)
-    sums = [item.sum for item in bill]
+    sums = [item.sum for item in _bill(nodes, config)]
     return sum(each for each in sums if each is not None) if sums and None not in sums else None
+
+
+def _bill(nodes: int, config: Config) -> list[Item]:
+    asked = config.model_copy(update={"nodes": nodes})
+    return prices.bill(providers.get(config.provider).priced(asked), config.prices)

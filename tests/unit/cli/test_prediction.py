@@ -12,7 +12,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.prediction.messages import ENGINES
 from orchestrator.recipes import models
 from orchestrator.runs import store
-from orchestrator.schema import CheckMessage, CheckResult
+from orchestrator.schema import CheckMessage, CheckResult, Predicted, World
 from tests import builders
 
 GIVEN = ("predict", "resnet50", "--dataset", "imagenet", "--images-per-second", "360", "--batch-size", "128")
@@ -73,6 +73,16 @@ def test_compression_passes_and_price_change_the_forecast() -> None:
 def test_best_number_of_nodes_is_named() -> None:
     assert printed(*LINKED, "--nodes", "1,2,4,8", "--deadline", "40h").splitlines()[-1].startswith("best: 4 nodes: ")
     assert predicted(*LINKED, "--nodes", "1,2,4,8", "--deadline", "1h")["best"] is None
+    assert printed(*LINKED, "--nodes", "1,2", "--budget", "120", "--node-price", "1").splitlines()[-1].endswith(") EUR")
+    assert printed(*LINKED, "--deadline", "1h").splitlines()[-1].startswith("none of these numbers of nodes keeps")
+
+
+def test_choice_without_a_price_or_an_end_is_refused(tmp_path: Path) -> None:
+    assert "--budget: no price is known of the nodes" in refused(*LINKED, "--budget", "9").message
+    without = refused(*on_google(tmp_path), "--machine-type", "n1-standard-4", "--budget", "9")
+    assert without.message == "--budget: no price is known of n1-standard-4"
+    synthetic = ("predict", "resnet50", "--dataset", "synthetic", "--step-seconds", "1", "--link", "1gbit")
+    assert "data set synthetic has none" in refused(*synthetic, "--deadline", "1h").message
 
 
 @pytest.mark.parametrize(
@@ -182,6 +192,27 @@ def test_backtest_shows_published_beside_predicted_and_why_rows_miss() -> None:
     assert found["near"] <= found["counted"] <= len(found["rows"])
 
 
-def test_review_without_runs_says_so() -> None:
-    assert printed("predict", "--review") == "no run has both a prediction and results yet\n"
+def test_large_numbers_have_no_exponent_and_short_times_are_minutes() -> None:
+    fast = ("predict", "resnet50", "--dataset", "mnist", "--images-per-second", "90000", "--link", "100gbit-ib")
+    row = printed(*fast, "--nodes", "1").splitlines()[3]
+    assert "90000 (" in row
+    assert " min (" in row
+
+
+def test_review_without_runs_says_what_makes_a_prediction() -> None:
+    assert printed("predict", "--review").startswith("no run has both a prediction and results yet: `train` on several")
     assert json.loads(printed("predict", "--review", "--json"))["runs"] == []
+
+
+def test_review_shows_predicted_images_per_second_beside_the_measured_ones() -> None:
+    run, state_dir = builders.run(), builders.deployed()
+    store.save(state_dir, run)
+    made = {"efficiency": 0.9, "ranks": 2, "made": 1.0, "profile": "run-1", "link": "run-2"}
+    predicted_file = Predicted(images_per_second=60.0, low=40.0, high=80.0, **made)
+    predicted_file.write(state_dir.runs / run.id / "prediction.json")
+    results = builders.results([builders.epoch(1, images_per_second=50.0)], World(size=2, hosts=["a", "b"]))
+    results.write(state_dir.runs / run.id / "results.json")
+    headings, row, summary = printed("predict", "--review").splitlines()
+    assert "predicted images/s" in headings
+    assert row.split()[2:] == ["2", "60", "40", "-", "80", "50", "+20.0%", "yes"]
+    assert summary.startswith("median error 20.0%, 1 of 1 measurements inside the 90 % band")
