@@ -6,14 +6,15 @@ from typing import Annotated, get_args
 import typer
 
 from orchestrator import providers, recipes, state
-from orchestrator.cli import options, prediction_sources, prediction_view
+from orchestrator.cli import options, prediction_links, prediction_sources, prediction_view
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cli.prediction_sources import PROFILE_STEPS, Given
 from orchestrator.config import Config
 from orchestrator.config.sections import seconds
 from orchestrator.errors import ConfigError
 from orchestrator.lifecycle import prices
-from orchestrator.prediction import backtest, forecast
+from orchestrator.lifecycle.prices import Item
+from orchestrator.prediction import backtest, forecast, machine_types
 from orchestrator.prediction.connection import Connection
 from orchestrator.prediction.forecast import Forecast, Recipe
 from orchestrator.prediction.messages import GROUP, Engine
@@ -31,21 +32,34 @@ Rate = Annotated[float | None, typer.Option("--images-per-second", help="Images/
 Cores = Annotated[
     int | None,
     typer.Option(
-        "--cores", help="Cores of a rank without a GPU; default: those of the profile, else the rank has a GPU."
+        "--cores",
+        help="Cores of a rank without a GPU; default: of the profile or the machine type, else the rank has a GPU.",
     ),
 ]
 LinkRate = Annotated[
     str | None,
     typer.Option(
         "--link", metavar="RATE", help="Link between nodes (10gbit, 25gbit-roce, 100gbit-ib, 25gbit-cloud); default: as"
-        " `orchestrator check` measured it.",
+        " `orchestrator check` measured it, else the limit of Google's machine type.",
     ),
 ]  # fmt: skip
 Latency = Annotated[str | None, typer.Option("--latency", metavar="TIME", help="Latency of that link: 50us, 2ms.")]
+MachineTypeName = Annotated[
+    str | None,
+    typer.Option(
+        "--machine-type", metavar="NAME", autocompletion=options.completion(lambda: list(machine_types.known())),
+        help="Google's machine type of all nodes, for link and price; default: that of cluster.yaml.",
+    ),
+]  # fmt: skip
 Within = Annotated[
     str, typer.Option("--within", metavar="KIND", help="Link between the GPUs of a node: pcie, nvlink or nvswitch.")
 ]
-Slots = Annotated[int | None, typer.Option("--slots", help="Ranks per node; default: those of the cluster, or one.")]
+Slots = Annotated[
+    int | None,
+    typer.Option(
+        "--slots", help="Ranks per node; default: those of cluster.yaml, else one per GPU of a machine type, or one."
+    ),
+]
 Hierarchical = Annotated[
     bool, typer.Option("--hierarchical", help="Reduce within each node first, then between nodes.")
 ]
@@ -91,6 +105,7 @@ def predict(
     link: LinkRate = None,
     latency: Latency = None,
     within: Within = "pcie",
+    machine_type: MachineTypeName = None,
     deadline: Deadline = None,
     budget: Budget = None,
     node_price: NodePrice = None,
@@ -114,18 +129,21 @@ def predict(
     config = options.load(config_file, name, flags)
     recipes.require(config.train)
     counts, limit, chosen_engine = _counts(nodes), _hours(deadline), _engine(engine)
-    given = Given(step_seconds, images_per_second, cores, link, latency, within)
+    given = Given(step_seconds, images_per_second, cores, link, latency, within, machine_type, slots)
     if make_profile:
         prediction_sources.make_profile(config)
+    config = prediction_sources.with_nodes(config, given)
     history = predictions.History(state.for_cluster(config.name))
     one, node_source = prediction_sources.node(config, given, history)
-    connected, link_source = prediction_sources.connection(config, one, given, history)
-    connected = replace(connected, slots=slots or connected.slots, hierarchical=hierarchical)
+    connected, link_source = prediction_links.connection(config, one, given, history)
+    connected = replace(connected, hierarchical=hierarchical)
     choice = _options(config, one, connected, node_source.precision, chosen_engine)
     found = [
         _completed(each, one, config, choice, node_price) for each in forecast.forecast(one, connected, counts, choice)
     ]
     asked = limit is not None or budget is not None
+    if asked:
+        _require_known(found[-1], config, budget)
     best = forecast.best(found, limit, budget) if asked else None
     view = prediction_view.View(config, choice, node_source.text, link_source, asked)
     prediction_view.forecasts(view, found, best, json)
@@ -175,11 +193,29 @@ def _completed(found: Forecast, one: Node, config: Config, choice: Options, node
     return forecast.completed(found, one, whole, _per_hour(found.nodes, config, node_price))
 
 
+def _require_known(found: Forecast, config: Config, budget: float | None) -> None:
+    """Raise ConfigError if nothing can be chosen, since the end or the price is not known."""
+    if found.hours is None:
+        problem = f"--deadline and --budget need an end of training, and data set {config.train.dataset} has none"
+        raise ConfigError([problem], "choose another data set, or leave them out")
+    if budget is not None and found.price is None:
+        missing = ", ".join(item.name for item in _bill(found.nodes, config) if item.each is None)
+        raise ConfigError(
+            [f"--budget: no price is known of {missing or 'the nodes'}"],
+            "add it to `prices` in cluster.yaml, or give --node-price",
+        )
+
+
 def _per_hour(nodes: int, config: Config, node_price: float | None) -> float | None:
     """Return the price of an hour of ``nodes``; None if it is not known."""
     if node_price is not None:
         return nodes * node_price
-    asked = config.model_copy(update={"nodes": nodes})
-    bill = prices.bill(providers.get(config.provider).priced(asked), config.prices)
-    sums = [item.sum for item in bill]
+    if not config.prices:  # importing a provider's client takes as long as the rest
+        return None
+    sums = [item.sum for item in _bill(nodes, config)]
     return sum(each for each in sums if each is not None) if sums and None not in sums else None
+
+
+def _bill(nodes: int, config: Config) -> list[Item]:
+    asked = config.model_copy(update={"nodes": nodes})
+    return prices.bill(providers.get(config.provider).priced(asked), config.prices)

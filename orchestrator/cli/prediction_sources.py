@@ -1,24 +1,27 @@
-"""Sources of a prediction, one rank's step and the link: options, else runs and checks of the cluster."""
+"""Source of one rank's step of a prediction: options, else runs of the cluster."""
 
 from typing import NamedTuple
 
 from orchestrator import recipes, state
 from orchestrator.cli import follow
 from orchestrator.cli.launching import deployed_for_trainer
-from orchestrator.config import Config, nearest
+from orchestrator.config import Config
 from orchestrator.errors import ConfigError, command
-from orchestrator.prediction import kinds, network
+from orchestrator.prediction import machine_types, network
 from orchestrator.prediction import node as nodes
-from orchestrator.prediction.connection import Connection
 from orchestrator.prediction.node import Node
 from orchestrator.runs import jobs, predictions
 from orchestrator.runs.predictions import History, Wanted
+from orchestrator.state import Record
 
 PROFILE_STEPS, PROFILE_SECONDS = 60, 180.0
 
 
 class Given(NamedTuple):
-    """Options that stand for a profile (``step_seconds``, ``images_per_second``, ``cores``) and for a check."""
+    """Options that stand for a profile (``step_seconds``, ``images_per_second``, ``cores``) and for a check.
+
+    ``machine_type`` is one of Google's, for all nodes; ``slots`` are ranks of a node.
+    """
 
     step_seconds: float | None = None
     images_per_second: float | None = None
@@ -26,6 +29,8 @@ class Given(NamedTuple):
     link: str | None = None
     latency: str | None = None
     within: str = "pcie"
+    machine_type: str | None = None
+    slots: int | None = None
 
 
 class NodeSource(NamedTuple):
@@ -49,6 +54,15 @@ def make_profile(config: Config) -> None:
     follow.follow(state_dir, cluster, run, False, show=lambda *_: None, quiet=True)
 
 
+def with_nodes(config: Config, given: Given) -> Config:
+    """Return ``config`` with the ranks of a node and the machine type of all nodes that are given."""
+    config = config.model_copy(update={"slots": given.slots or config.slots})
+    if given.machine_type is None:
+        return config
+    gcp = config.gcp.model_copy(update={"machine_type": given.machine_type, "head_machine_type": None})
+    return config.model_copy(update={"provider": "gcp", "gcp": gcp})
+
+
 def node(config: Config, given: Given, history: History) -> tuple[Node, NodeSource]:
     """Return one rank's step: as given, else from the newest profile that fits in ``history``.
 
@@ -62,7 +76,7 @@ def node(config: Config, given: Given, history: History) -> tuple[Node, NodeSour
         seconds = given.step_seconds or batch / (given.images_per_second or 1.0)
         gradients = network.estimate(str(config.train.model), size, int(recipe["classes"]))
         source = NodeSource(f"{seconds:.4g} s for {batch} images, as given", config.train.precision or "float32")
-        return nodes.from_step(batch, seconds, gradients, given.cores), source
+        return nodes.from_step(batch, seconds, gradients, given.cores or machine_types.cores(config)), source
     wanted = Wanted(str(config.train.model), size, config.train.batch_size, config.train.precision)
     found = predictions.profile(history, wanted)
     if found is None:
@@ -70,7 +84,14 @@ def node(config: Config, given: Given, history: History) -> tuple[Node, NodeSour
     text = f"run {found.run}: {len(found.steps)} steps of {found.batch} images in {found.precision}"
     record = state.read(history.state_dir)
     cores = predictions.cores(record.cluster) if record and record.cluster else None
+    if given.machine_type and not (record and _is_of(record, given.machine_type)):
+        text = f"{text}, not measured on {given.machine_type}"
     return nodes.from_profile(found, given.cores or cores), NodeSource(text, found.precision)
+
+
+def _is_of(record: Record, machine_type: str) -> bool:
+    own = record.config.get("gcp", {}).get("machine_type") if record.config["provider"] == "gcp" else None
+    return bool(own == machine_type)
 
 
 def _no_profile(config: Config) -> ConfigError:
@@ -86,35 +107,3 @@ def _no_profile(config: Config) -> ConfigError:
         [f"train.model: no run of one rank on cluster {config.name!r} is a profile of {train.model} as asked for"],
         f"{make} makes one, and so does --profile; or give --images-per-second or --step-seconds of one rank",
     )
-
-
-def connection(config: Config, one: Node, given: Given, history: History) -> tuple[Connection, str]:
-    """Return the ranks' connection and what it is known from: the link as given, else the newest check.
-
-    Raises:
-        ConfigError: Neither is there, or the link cannot be read.
-    """
-    if given.within not in kinds.LOCAL:
-        problem = f"--within: {given.within!r} is unknown{nearest(given.within, list(kinds.LOCAL))}"
-        raise ConfigError([f"{problem} (known: {', '.join(kinds.LOCAL)})"])
-    if given.link is None:
-        return _measured(config, given, history)
-    named = kinds.parse(given.link, given.latency)
-    text = f"{named.rate / 1e9:g} Gbit/s, {named.kind}, as given"
-    if one.cores:
-        return Connection(named.between_cpus(one.cores), kinds.LOOPBACK, config.slots or 1), text
-    return Connection(named.between_gpus(), kinds.within_node(given.within), config.slots or 1), text
-
-
-def _measured(config: Config, given: Given, history: History) -> tuple[Connection, str]:
-    if given.latency:
-        raise ConfigError(["--latency: only with --link: the measurement of `check` includes the latency"])
-    slots = config.slots or 1
-    found = predictions.connection(history, slots, config.launch.controller)
-    if found is None:
-        make = command("check", config.name)
-        raise ConfigError(
-            [f"--link: missing, and no check of cluster {config.name!r} was fetched"],
-            f"{make} measures the link; or name one: --link 10gbit --latency 50us",
-        )
-    return found

@@ -8,7 +8,7 @@ from orchestrator.cli import output
 from orchestrator.config import Config
 from orchestrator.prediction.backtest import NEAR, Tested
 from orchestrator.prediction.forecast import Band, Forecast
-from orchestrator.prediction.review import Reviewed
+from orchestrator.prediction.review import Reviewed, digits
 from orchestrator.prediction.step import Options
 
 
@@ -38,13 +38,15 @@ def forecasts(view: View, found: Sequence[Forecast], best: Forecast | None, json
         return output.as_json({**sources, **chosen, "currency": view.config.currency, "forecasts": found})
     train, options = view.config.train, view.options
     output.line(f"{train.model} on {train.dataset}; one rank: {view.node}; link: {view.link}")
-    output.line(f"gradients: {options.engine}, compression {options.compression}, {options.passes} passes per step")
+    passes = f"{options.passes} pass{'' if options.passes == 1 else 'es'} per step"
+    output.line(f"gradients: {options.engine}, compression {options.compression}, {passes}; in brackets: 90 % bands")
+    price = f"price ({view.config.currency})"
     output.table(
-        ("nodes", "ranks", "step", "images/s", "efficiency", "exposed", "time", f"price ({view.config.currency})"),
+        ("nodes", "ranks", "step (ms)", "images/s", "efficiency (%)", "exposed (ms)", "time", price),
         [_row(forecast) for forecast in found],
     )
     if view.choice:
-        output.line(_best(best))
+        output.line(_best(best, view.config.currency))
     return None
 
 
@@ -52,29 +54,40 @@ def _row(found: Forecast) -> tuple[object, ...]:
     return (
         found.nodes,
         found.ranks,
-        _band(found.step_seconds, lambda seconds: f"{seconds * 1e3:.4g} ms"),
-        _band(found.images_per_second, lambda rate: f"{rate:.4g}"),
-        _band(found.efficiency, lambda share: f"{share:.1%}"),
-        _band(found.exposed_seconds, lambda seconds: f"{seconds * 1e3:.3g} ms"),
-        output.NOTHING if found.hours is None else _band(found.hours, _duration),
-        output.NOTHING if found.price is None else _band(found.price, lambda price: f"{price:.2f}"),
+        _band(found.step_seconds.of(lambda seconds: seconds * 1e3)),
+        _band(found.images_per_second),
+        _band(found.efficiency.of(lambda share: share * 100), lambda percent: f"{percent:.1f}"),
+        _band(found.exposed_seconds.of(lambda seconds: seconds * 1e3), _short),
+        output.NOTHING if found.hours is None else _time(found.hours),
+        output.NOTHING if found.price is None else _price(found.price),
     )
 
 
-def _best(best: Forecast | None) -> str:
+def _best(best: Forecast | None, currency: str) -> str:
     if best is None:
-        return "no number of nodes in the table keeps to that, at the upper end of its band"
-    price = f", {best.price.value:.2f}" if best.price else ""
-    hours = f": {_duration(best.hours.value)}" if best.hours else ""
-    return f"best: {best.nodes} nodes{hours}{price}"
+        return "none of these numbers of nodes keeps the deadline and budget at the upper end of its band"
+    price = f", {_price(best.price)} {currency}" if best.price else ""
+    hours = f": {_time(best.hours)}" if best.hours else ""
+    return f"best: {best.nodes} node{'' if best.nodes == 1 else 's'}{hours}{price}"
 
 
-def _band(band: Band, form: Callable[[float], str]) -> str:
-    return f"{form(band.value)} ({form(band.low)} - {form(band.high)})"
+def _band(band: Band, form: Callable[[float], str] = digits, unit: str = "") -> str:
+    return f"{form(band.value)}{unit} ({form(band.low)} - {form(band.high)})"
 
 
-def _duration(hours: float) -> str:
-    return f"{hours:.1f} h" if hours >= 1 else f"{hours * 60:.1f} min"
+def _price(price: Band) -> str:
+    return _band(price, lambda value: f"{value:.2f}")
+
+
+def _time(hours: Band) -> str:
+    """Return a time in hours or, if it is shorter than one, in minutes."""
+    if hours.value >= 1:
+        return _band(hours, _short, " h")
+    return _band(hours.of(lambda value: value * 60), _short, " min")
+
+
+def _short(value: float) -> str:
+    return digits(value, 3)
 
 
 def backtested(found: Sequence[Tested], json: bool) -> None:
@@ -83,8 +96,9 @@ def backtested(found: Sequence[Tested], json: bool) -> None:
     near = sum(test.near for test in counted)
     if json:
         return output.as_json({"rows": [_record(test) for test in found], "counted": len(counted), "near": near})
+    output.line("efficiency on several GPUs: images/s of each, as a share of those of one GPU alone")
     output.table(
-        ("source", "model", "GPUs", "link", "published", "predicted", "error", ""),
+        ("source", "model", "GPUs", "link", "published", "predicted", "error, points", ""),
         [
             (t.entry.name, t.entry.model, t.gpus, t.entry.link, f"{t.published:.1%}", f"{t.predicted:.1%}",
              f"{t.error * 100:+.1f}", "constant" if t.calibrates else "" if t.near else "miss")
@@ -92,7 +106,8 @@ def backtested(found: Sequence[Tested], json: bool) -> None:
         ],
     )  # fmt: skip
     output.line(
-        f"{near} of {len(counted)} rows within {NEAR * 100:.0f} points; rows that a constant comes from do not count"
+        f"{near} of {len(counted)} predictions within {NEAR * 100:.0f} points of what was published; the rows named"
+        " `constant` gave the model a constant, and do not count. Why the others miss:"
     )
     for name, why in dict.fromkeys((test.entry.name, test.why) for test in found if test.why):
         output.line(f"{name}: {why}")
@@ -116,15 +131,19 @@ def reviewed(found: Sequence[Reviewed], json: bool) -> None:
         middle = median(errors) if errors else None
         return output.as_json({"runs": found, "median_error": middle, "inside": inside, "counted": len(found)})
     if not found:
-        output.line("no run has both a prediction and results yet")
+        output.line("no run has both a prediction and results yet: `train` on several ranks makes a prediction")
+        output.line("if its cluster has a profile (`train --np 1`) and a measured link (`check`)")
         return None
     output.table(
-        ("cluster", "run", "ranks", "predicted", "band", "measured", "error", "inside"),
+        ("cluster", "run", "ranks", "predicted images/s", "90 % band", "measured", "error", "inside"),
         [
-            (r.cluster, r.run, r.ranks, f"{r.predicted:.4g}", f"{r.low:.4g} - {r.high:.4g}", f"{r.measured:.4g}",
+            (r.cluster, r.run, r.ranks, digits(r.predicted), f"{digits(r.low)} - {digits(r.high)}", digits(r.measured),
              f"{r.error:+.1%}", "yes" if r.inside else "no")
             for r in found
         ],
     )  # fmt: skip
-    output.line(f"median error {median(errors):.1%}, {inside} of {len(found)} inside the 90 % band")
+    output.line(
+        f"median error {median(errors):.1%}, {inside} of {len(found)} measurements inside the 90 % band;"
+        " above zero: predicted faster than measured"
+    )
     return None

@@ -27,6 +27,7 @@ class Doubt(NamedTuple):
     model: float = 0.02
 
 
+NAMED = Doubt()
 MEASURED = Doubt(speed=0.05, latency=0.1)  # from one measurement to the next; the bootstrap adds that of the fit
 
 
@@ -41,6 +42,7 @@ class Connection:
         hierarchical: As in :class:`Topology`.
         points: Measured messages that ``link`` is fitted to; empty if it is named only.
         cycle: Seconds between two rounds of Horovod's background thread in training; None as in ``link``.
+        unmeasured: How well the links are known without ``points``.
     """
 
     link: Link
@@ -49,6 +51,7 @@ class Connection:
     hierarchical: bool = False
     points: Sequence[Point] = ()
     cycle: float | None = None
+    unmeasured: Doubt = NAMED
 
     def at(self, nodes: int) -> Topology:
         """Return the topology of ``nodes``."""
@@ -58,7 +61,7 @@ class Connection:
     @property
     def doubt(self) -> Doubt:
         """Return how well the links are known."""
-        return MEASURED if self.points else Doubt()
+        return MEASURED if self.points else self.unmeasured
 
     def drawn(self, generator: random.Random) -> "Connection":
         """Return another connection that what is known allows."""

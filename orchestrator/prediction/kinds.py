@@ -8,9 +8,11 @@ from orchestrator.errors import ConfigError
 from orchestrator.prediction.link import Link
 
 Kind = Literal["tcp", "cloud", "roce", "ib"]
-RATE = re.compile(r"(?P<rate>\d+(?:\.\d+)?)\s*(?P<unit>[kmg])bit(?:/s)?(?:[- ](?P<kind>tcp|cloud|roce|ib))?", re.I)
+RATE = re.compile(
+    r"(?P<rate>\d+(?:\.\d+)?)\s*(?P<unit>[kmg])(?P<of>bit|byte)(?:/s)?(?:[- ](?P<kind>tcp|cloud|roce|ib))?", re.I
+)
 LATENCY = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s)", re.I)
-UNITS = {"k": 1e3, "m": 1e6, "g": 1e9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+UNITS = {"k": 1e3, "m": 1e6, "g": 1e9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "bit": 1.0, "byte": 8.0}
 
 
 class Constants(NamedTuple):
@@ -87,7 +89,8 @@ def parse(link: str, latency: str | None = None) -> Named:
     if not match:
         raise ConfigError([f"--link: {link!r} is no rate"], "write it as 10gbit, 200mbit, 25gbit-roce or 100gbit-ib")
     kind: Kind = match["kind"].lower() if match["kind"] else "tcp"  # type: ignore[assignment]
-    return Named(float(match["rate"]) * UNITS[match["unit"].lower()], kind, seconds(latency) if latency else None)
+    rate = float(match["rate"]) * UNITS[match["unit"].lower()] * UNITS[match["of"].lower()]
+    return Named(rate, kind, seconds(latency) if latency else None)
 
 
 def seconds(latency: str) -> float:

@@ -29,11 +29,16 @@ class Reviewed:
 
     def __str__(self) -> str:
         """Return one line for people."""
-        band = f"{self.low:.4g} - {self.high:.4g}"
+        predicted, low, high, measured = map(digits, (self.predicted, self.low, self.high, self.measured))
         return (
-            f"predicted {self.predicted:.4g} images/s ({band}), measured {self.measured:.4g}: "
+            f"predicted {predicted} images/s ({low} - {high}), measured {measured}: "
             f"{self.measured / self.predicted - 1:+.1%}"
         )
+
+
+def digits(value: float, count: int = 4) -> str:
+    """Return ``count`` digits of ``value``, more of a larger integer, and no exponent."""
+    return f"{value:.{count}g}" if value < 10 ** (count - 1) else f"{value:.0f}"
 
 
 def images_per_second(results: Results) -> float | None:

@@ -1,6 +1,7 @@
 """`orchestrator predict`, as a user sees it."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,13 @@ from orchestrator.cli import app
 from orchestrator.errors import OrchestratorError
 from orchestrator.prediction.messages import ENGINES
 from orchestrator.recipes import models
+from orchestrator.runs import store
+from orchestrator.schema import CheckMessage, CheckResult, Predicted, World
+from tests import builders
 
 GIVEN = ("predict", "resnet50", "--dataset", "imagenet", "--images-per-second", "360", "--batch-size", "128")
 LINKED = (*GIVEN, "--link", "10gbit", "--latency", "50us")
+ON_CPUS = ("predict", "resnet50", "--dataset", "imagenet", "--step-seconds", "1", "--nodes", "4")
 
 
 def printed(*words: str) -> str:
@@ -68,6 +73,16 @@ def test_compression_passes_and_price_change_the_forecast() -> None:
 def test_best_number_of_nodes_is_named() -> None:
     assert printed(*LINKED, "--nodes", "1,2,4,8", "--deadline", "40h").splitlines()[-1].startswith("best: 4 nodes: ")
     assert predicted(*LINKED, "--nodes", "1,2,4,8", "--deadline", "1h")["best"] is None
+    assert printed(*LINKED, "--nodes", "1,2", "--budget", "120", "--node-price", "1").splitlines()[-1].endswith(") EUR")
+    assert printed(*LINKED, "--deadline", "1h").splitlines()[-1].startswith("none of these numbers of nodes keeps")
+
+
+def test_choice_without_a_price_or_an_end_is_refused(tmp_path: Path) -> None:
+    assert "--budget: no price is known of the nodes" in refused(*LINKED, "--budget", "9").message
+    without = refused(*on_google(tmp_path), "--machine-type", "n1-standard-4", "--budget", "9")
+    assert without.message == "--budget: no price is known of n1-standard-4"
+    synthetic = ("predict", "resnet50", "--dataset", "synthetic", "--step-seconds", "1", "--link", "1gbit")
+    assert "data set synthetic has none" in refused(*synthetic, "--deadline", "1h").message
 
 
 @pytest.mark.parametrize(
@@ -94,6 +109,80 @@ def test_missing_profile_and_link_name_the_command_that_measures_them() -> None:
     assert "only beside --link" in refused(*GIVEN, "--latency", "1ms").message
 
 
+def on_google(directory: Path, **changes: str) -> tuple[str, ...]:
+    """Return the words of a prediction for a cluster of Google's that was never deployed."""
+    gcp = {"zone": "us-central1-a", "machine_type": "n1-standard-8", "iap": True, **changes}
+    wanted = {"provider": "gcp", "gcp": gcp, "prices": {"n1-standard-8": 0.38, "n1-standard-2": 0.1, "Cloud NAT": 0.0}}
+    (directory / "cluster.yaml").write_text(json.dumps(wanted))
+    return (*ON_CPUS, "--config", str(directory / "cluster.yaml"))
+
+
+def test_link_without_a_check_is_the_limit_of_the_machine_type(tmp_path: Path) -> None:
+    found = predicted(*on_google(tmp_path))
+    assert found["link"] == "up to 16 Gbit/s, Google's limit for n1-standard-8; not measured, hence the wide bands"
+    forecast, named = found["forecasts"][0], predicted(*on_google(tmp_path), "--link", "16gbit-cloud")["forecasts"][0]
+    assert forecast["step_seconds"][0] == named["step_seconds"][0]
+    assert forecast["exposed_seconds"][1] < named["exposed_seconds"][1]
+    assert forecast["exposed_seconds"][2] > named["exposed_seconds"][2]
+
+
+def test_machine_type_is_compared_with_others_by_link_cores_and_price(tmp_path: Path) -> None:
+    own, other = (predicted(*on_google(tmp_path), *words) for words in ((), ("--machine-type", "n1-standard-2")))
+    assert "up to 10 Gbit/s, Google's limit for n1-standard-2" in other["link"]
+    own, other = own["forecasts"][0], other["forecasts"][0]
+    assert other["exposed_seconds"][0] > own["exposed_seconds"][0]
+    assert own["price"][0] == pytest.approx(4 * 0.38 * own["hours"][0])
+    assert other["price"][0] == pytest.approx(4 * 0.10 * other["hours"][0])
+
+
+def test_machine_type_needs_no_cluster_yaml_and_has_a_rank_for_each_gpu() -> None:
+    (forecast,) = predicted(*ON_CPUS, "--machine-type", "a2-highgpu-4g")["forecasts"]
+    assert forecast["ranks"] == 16
+    assert predicted(*ON_CPUS, "--machine-type", "a2-highgpu-4g", "--slots", "2")["forecasts"][0]["ranks"] == 8
+    slow = predicted(*ON_CPUS, "--machine-type", "a2-highgpu-4g", "--latency", "5ms")["forecasts"][0]
+    assert slow["exposed_seconds"][0] > forecast["exposed_seconds"][0]
+
+
+def test_slower_head_limits_a_ring_of_cpus_alone(tmp_path: Path) -> None:
+    on_cpus = predicted(*on_google(tmp_path, head_machine_type="e2-standard-2"))
+    on_gpus = predicted(*on_google(tmp_path, head_machine_type="e2-standard-2", accelerator="nvidia-tesla-t4"))
+    assert "up to 4 Gbit/s, Google's limit for e2-standard-2" in on_cpus["link"]
+    assert "up to 16 Gbit/s, Google's limit for n1-standard-8" in on_gpus["link"]
+
+
+def test_check_of_the_cluster_is_preferred_to_its_machine_type(tmp_path: Path) -> None:
+    run, state_dir = builders.run(kind="check", controller="gloo"), builders.deployed(provider="gcp")
+    store.save(state_dir, run)
+    messages = [CheckMessage(bytes=size, latency_seconds=0.006 + size * 1e-8, bus_bandwidth=1e8) for size in (4, 2**26)]
+    CheckResult(size=2, expected_sum=3.0, ranks=[], sizes=messages).write(state_dir.runs / run.id / "check.json")
+    assert predicted(*on_google(tmp_path))["link"] == f"run {run.id}: check of 2 ranks"
+    assert (
+        "Google's limit for n1-standard-2" in predicted(*on_google(tmp_path), "--machine-type", "n1-standard-2")["link"]
+    )
+
+
+def test_profile_of_other_machines_is_named_as_such() -> None:
+    run, state_dir = builders.run(), builders.deployed()
+    store.save(state_dir, run)
+    builders.profile(run=run.id).write(state_dir.runs / run.id / "profile.json")
+    words = ("predict", "resnet20", "--dataset", "mnist", "--machine-type", "n1-standard-2")
+    assert predicted(*words)["node"].endswith(", not measured on n1-standard-2")
+
+
+def test_machine_types_that_are_not_in_the_table_are_refused(tmp_path: Path) -> None:
+    configured = refused(*on_google(tmp_path, machine_type="c4-standard-8"))
+    assert "gcp.machine_type: 'c4-standard-8' is not in the table" in configured.message
+    assert "--link 10gbit --latency 50us" in configured.hint
+    assert "--machine-type: 'n1-standrad-8'" in refused(*GIVEN, "--machine-type", "n1-standrad-8").message
+
+
+def test_openstack_needs_a_link_and_the_hint_says_where_the_flavor_has_it(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text("provider: openstack\nopenstack: {image: debian, flavor: m1.large}\n")
+    found = refused(*GIVEN, "--config", str(tmp_path / "cluster.yaml"))
+    assert "--link: missing" in found.message
+    assert "`openstack flavor show m1.large` has the flavor's limit" in found.hint
+
+
 def test_backtest_shows_published_beside_predicted_and_why_rows_miss() -> None:
     lines = printed("predict", "--backtest").splitlines()
     assert any("within 10 points" in line for line in lines)
@@ -103,6 +192,27 @@ def test_backtest_shows_published_beside_predicted_and_why_rows_miss() -> None:
     assert found["near"] <= found["counted"] <= len(found["rows"])
 
 
-def test_review_without_runs_says_so() -> None:
-    assert printed("predict", "--review") == "no run has both a prediction and results yet\n"
+def test_large_numbers_have_no_exponent_and_short_times_are_minutes() -> None:
+    fast = ("predict", "resnet50", "--dataset", "mnist", "--images-per-second", "90000", "--link", "100gbit-ib")
+    row = printed(*fast, "--nodes", "1").splitlines()[3]
+    assert "90000 (" in row
+    assert " min (" in row
+
+
+def test_review_without_runs_says_what_makes_a_prediction() -> None:
+    assert printed("predict", "--review").startswith("no run has both a prediction and results yet: `train` on several")
     assert json.loads(printed("predict", "--review", "--json"))["runs"] == []
+
+
+def test_review_shows_predicted_images_per_second_beside_the_measured_ones() -> None:
+    run, state_dir = builders.run(), builders.deployed()
+    store.save(state_dir, run)
+    made = {"efficiency": 0.9, "ranks": 2, "made": 1.0, "profile": "run-1", "link": "run-2"}
+    predicted_file = Predicted(images_per_second=60.0, low=40.0, high=80.0, **made)
+    predicted_file.write(state_dir.runs / run.id / "prediction.json")
+    results = builders.results([builders.epoch(1, images_per_second=50.0)], World(size=2, hosts=["a", "b"]))
+    results.write(state_dir.runs / run.id / "results.json")
+    headings, row, summary = printed("predict", "--review").splitlines()
+    assert "predicted images/s" in headings
+    assert row.split()[2:] == ["2", "60", "40", "-", "80", "50", "+20.0%", "yes"]
+    assert summary.startswith("median error 20.0%, 1 of 1 measurements inside the 90 % band")

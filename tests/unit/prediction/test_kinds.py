@@ -15,6 +15,7 @@ from orchestrator.prediction.kinds import Named
         ("25gbit-roce", "5us", Named(2.5e10, "roce", 5e-6)),
         ("2.5 Gbit/s", None, Named(2.5e9, "tcp")),
         ("100GBIT-IB", None, Named(1e11, "ib")),
+        ("1250000kbyte", None, Named(1e10, "tcp")),
     ],
 )
 def test_rate_kind_and_latency_are_read(link: str, latency: str | None, named: Named) -> None:

@@ -4,16 +4,21 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
-
-import requests
-from google.auth.exceptions import GoogleAuthError
-from google.auth.transport.requests import AuthorizedSession
-from requests.adapters import HTTPAdapter
-from urllib3.util import Retry
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.errors import CommandFailed, OrchestratorError, PreflightError
+from orchestrator.lazy import LazyModule
 from orchestrator.providers.gcp.api import credentials
+
+if TYPE_CHECKING:
+    import requests
+    from google.auth import exceptions as auth_errors
+    from google.auth.transport import requests as transport
+    from requests import adapters
+    from urllib3 import util
+else:
+    requests, adapters, util = LazyModule("requests"), LazyModule("requests.adapters"), LazyModule("urllib3.util")
+    auth_errors, transport = LazyModule("google.auth.exceptions"), LazyModule("google.auth.transport.requests")
 
 ENDPOINTS = {  # by API: the variable that overrides it, and the default
     "compute": ("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "https://compute.googleapis.com/compute/v1/"),
@@ -40,10 +45,10 @@ class Google:
     def __init__(self) -> None:
         """Find the credentials. Raise PreflightError if there are none."""
         credential, self.project = credentials.find()
-        self.session = AuthorizedSession(credential)  # type: ignore[no-untyped-call]
-        again = HTTPAdapter(
+        self.session = transport.AuthorizedSession(credential)  # type: ignore[no-untyped-call]
+        again = adapters.HTTPAdapter(
             pool_maxsize=AT_ONCE,
-            max_retries=Retry(total=4, backoff_factor=BACKOFF, status_forcelist=BUSY, raise_on_status=False),
+            max_retries=util.Retry(total=4, backoff_factor=BACKOFF, status_forcelist=BUSY, raise_on_status=False),
         )
         self.session.mount("https://", again)
         self.session.mount("http://", again)
@@ -77,7 +82,7 @@ class Google:
             ask: Callable[..., requests.Response] = self.session.request
             answer = ask(method, url, json=body, params=parameters, timeout=SECONDS)
             document: Any = answer.json() if answer.content else {}
-        except GoogleAuthError as error:
+        except auth_errors.GoogleAuthError as error:
             raise PreflightError(f"Google does not take the credentials: {error}", credentials.LOGIN) from error
         except requests.RequestException as error:
             hint = f"check the network, and {ENDPOINTS[api][0]} if it is set"

@@ -5,22 +5,26 @@ import os
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-
-import google.auth
-from google.auth.credentials import Credentials
-from google.oauth2.credentials import Credentials as Token
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import PreflightError
+from orchestrator.lazy import LazyModule
 from orchestrator.schema import bounded
 from orchestrator.schema.bounded import Unreadable
+
+if TYPE_CHECKING:
+    from google import auth
+    from google.auth.credentials import Credentials
+    from google.oauth2 import credentials as oauth2
+else:
+    auth, oauth2 = LazyModule("google.auth"), LazyModule("google.oauth2.credentials")
 
 SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
 PROJECT = ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT")
 LOGIN = "`gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
 
 
-def find() -> tuple[Credentials, str | None]:
+def find() -> "tuple[Credentials, str | None]":
     """Return the credentials, and the project that the environment or the credentials name.
 
     Raises:
@@ -53,19 +57,19 @@ def _require_object(name: str, value: Any) -> None:
         raise Unreadable(name, f"expected a JSON object with credentials, found {type(value).__name__}")
 
 
-def _found() -> tuple[Credentials, str | None]:
+def _found() -> "tuple[Credentials, str | None]":
     token, named = os.environ.get("GOOGLE_OAUTH_ACCESS_TOKEN"), os.environ.get("GOOGLE_CREDENTIALS")
     if token:
-        return Token(token), None  # type: ignore[no-untyped-call]
+        return oauth2.Credentials(token), None  # type: ignore[no-untyped-call]
     if named:
         return _loaded(named)
-    return google.auth.default(scopes=SCOPES)
+    return auth.default(scopes=SCOPES)
 
 
-def _loaded(text: str) -> tuple[Credentials, str | None]:
+def _loaded(text: str) -> "tuple[Credentials, str | None]":
     """Load GOOGLE_CREDENTIALS, which holds the path of a key file or the content of one."""
     inline = text.lstrip().startswith("{")
-    load: Any = google.auth.load_credentials_from_dict if inline else google.auth.load_credentials_from_file
+    load: Any = auth.load_credentials_from_dict if inline else auth.load_credentials_from_file
     with warnings.catch_warnings():  # google-auth warns of files from untrusted sources: this one is the user's own
         warnings.simplefilter("ignore", DeprecationWarning)
         credentials, project = load(json.loads(text) if inline else text, scopes=SCOPES)
