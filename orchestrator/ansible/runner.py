@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator import assets, process, state, termination
-from orchestrator.errors import CommandFailed, NodesFailed, command
+from orchestrator.errors import LAST_LINES, CommandFailed, NodesFailed, command
 from orchestrator.lazy import LazyModule
 from orchestrator.state import StateDir
 
@@ -93,7 +93,7 @@ def _run(
         hint = f"whole log: {log}; {remedy}"
         raise NodesFailed("configuration failed", {host: watch.reasons[host] for host in in_order}, hint)
     if result.rc:
-        tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-process.LAST_LINES :]
+        tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
         raise CommandFailed("configure nodes", ["ansible-playbook", playbook], f"exit code {result.rc}", tail, log)
     changed = (result.stats or {}).get("changed", {})
     return Recap({host: changed.get(host, 0) for host in inventory["all"]["hosts"]}, watch.notes)

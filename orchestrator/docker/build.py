@@ -13,10 +13,10 @@ from typing import IO, Any
 import zstandard
 
 from orchestrator import process, progress
-from orchestrator.docker import context
+from orchestrator.docker import context, silence
 from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
-from orchestrator.errors import CommandFailed, PreflightError
+from orchestrator.errors import LAST_LINES, CommandFailed, PreflightError
 from orchestrator.schema.file import replaced
 
 # Bytes: both images, the builder's layers and some room.
@@ -102,12 +102,12 @@ class _Build:
     engine: Engine
     log: Path
     step: progress.Step
-    tail: deque[str] = field(default_factory=lambda: deque(maxlen=process.LAST_LINES))
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
 
     def follow(self, messages: Iterator[dict[str, Any]]) -> None:
         try:
             with self.log.open("ab", buffering=0) as file:
-                for message in process.with_silence_timeout(messages, LOOK_SECONDS, self._look):
+                for message in silence.with_silence_timeout(messages, LOOK_SECONDS, self._look):
                     self._hear(message, file)
         except CommandFailed as error:
             if any("no space left on device" in line.lower() for line in self.tail):

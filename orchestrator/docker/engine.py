@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from orchestrator import process
+from orchestrator.docker import silence
 from orchestrator.errors import CommandFailed, PreflightError
 from orchestrator.lazy import LazyModule
 from orchestrator.schema.bounded import shown
@@ -135,7 +135,7 @@ class Engine:
 
         try:
             messages = self.client.api.pull(reference, stream=True, decode=True)
-            for message in process.with_silence_timeout(messages, seconds, silent):
+            for message in silence.with_silence_timeout(messages, seconds, silent):
                 if "error" in message:
                     return str(message["error"])
                 on_status(message.get("status", ""))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.errors import CommandFailed, ContractError
+from orchestrator.errors import LAST_LINES, CommandFailed, ContractError
 from orchestrator.ssh import channels, receive, transfer
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Session:
         """
         answer = self.run(argv, timeout=timeout)
         if answer.exit_code:
-            tail = answer.errors.strip().splitlines()[-20:]
+            tail = answer.errors.strip().splitlines()[-LAST_LINES:]
             raise CommandFailed(step, argv, f"exit code {answer.exit_code} on {self.node}", tail)
         return answer.output
 
