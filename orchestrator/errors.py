@@ -18,6 +18,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+LAST_LINES = 20  # of the output of a tool that failed
+
 
 def command(words: str, cluster: str = "default") -> str:
     """Return a command of the orchestrator for a hint, ready to be pasted, for the cluster in question."""

@@ -9,7 +9,7 @@ import typer
 from orchestrator import progress
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name
-from orchestrator.process import Background
+from orchestrator.process.background import Background
 from orchestrator.services import jupyter, tunnel
 
 Port = Annotated[int | None, typer.Option(min=1, max=65535, help="Port on this machine; default: 8888, or a free one.")]

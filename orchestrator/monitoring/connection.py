@@ -9,7 +9,7 @@ from orchestrator import process, ssh
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, StateError, command
 from orchestrator.monitoring.prometheus import Prometheus
-from orchestrator.process import Background
+from orchestrator.process.background import Background
 from orchestrator.runs.launchers.ray import DASHBOARD_PORT
 from orchestrator.services import tunnel
 from orchestrator.services.tunnel import Service
@@ -49,7 +49,7 @@ def connect(
         lasts: Seconds after which its client refuses further queries.
 
     Yields:
-        The client, and the function of the tunnel that waits, as in ``process.background``.
+        The client, and the function of the tunnel that waits, as in ``process.background.run``.
 
     Raises:
         StateError: The cluster has no monitoring.

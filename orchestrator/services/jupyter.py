@@ -13,7 +13,7 @@ from typing_extensions import Self
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import StateError, command
-from orchestrator.process import Background
+from orchestrator.process.background import Background
 from orchestrator.services import password as services_password
 from orchestrator.services import tunnel
 from orchestrator.services.tunnel import Service
@@ -77,7 +77,7 @@ def open_notebook(state_dir: StateDir, cluster: Cluster, port: int) -> Iterator[
         port: Port of this machine.
 
     Yields:
-        The function of the tunnel that waits, as in ``process.background``.
+        The function of the tunnel that waits, as in ``process.background.run``.
 
     Raises:
         CommandFailed: The tunnel cannot be opened.

@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator import process, ssh
+from orchestrator import ssh
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, ConfigError, NodesFailed, command
-from orchestrator.process import Background
+from orchestrator.process import background
+from orchestrator.process.background import Background
 from orchestrator.state import StateDir
 
 HERE = "127.0.0.1"  # on this machine and on the head: no other machine can connect
@@ -92,7 +93,7 @@ def open_tunnel(
         seconds: Seconds to wait for an answer.
 
     Yields:
-        A function that waits, as in ``process.background``.
+        A function that waits, as in ``process.background.run``.
 
     Raises:
         CommandFailed: The tunnel cannot be opened.
@@ -100,7 +101,7 @@ def open_tunnel(
     """
     forwards = {here: service.port for service, here in ports.items()}
     try:
-        with process.background("open a tunnel", client_command(state_dir, cluster, forwards)) as tunnel:
+        with background.run("open a tunnel", client_command(state_dir, cluster, forwards)) as tunnel:
             _await_answer(cluster, *next(iter(ports.items())), tunnel, seconds)
             yield tunnel
     except CommandFailed as error:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from orchestrator.errors import CommandFailed, ConfigError, ContractError
+from orchestrator.errors import LAST_LINES, CommandFailed, ConfigError, ContractError
 from orchestrator.lazy import LazyModule
 from orchestrator.ssh.receive import Readable
 
@@ -88,7 +88,7 @@ def require_success(node: str, step: str, argv: Sequence[str], channel: "paramik
         lines = bounded(node, errors).decode(errors="replace").splitlines()
     code = exit_code(channel)
     if code not in (0, tolerated):
-        raise CommandFailed(step, argv, f"exit code {code} on {node}", lines[-20:])
+        raise CommandFailed(step, argv, f"exit code {code} on {node}", lines[-LAST_LINES:])
 
 
 def exit_code(channel: "paramiko.Channel") -> int:

@@ -5,8 +5,8 @@ import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from orchestrator import process
 from orchestrator.cluster import Cluster
+from orchestrator.process import background
 from orchestrator.ssh.channels import CONNECT_SECONDS, Unreachable, faults
 from orchestrator.ssh.openssh import tunnel
 from orchestrator.state import StateDir
@@ -58,7 +58,7 @@ def open_route(state_dir: StateDir, cluster: Cluster, name: str) -> Iterator[Rou
 def _route(state_dir: StateDir, cluster: Cluster, name: str) -> Route:
     node, through = cluster.nodes[name], tunnel(cluster, name, state_dir.key, state_dir.known_hosts)
     if through:
-        connection, error_output = process.open_socket(through)
+        connection, error_output = background.open_socket(through)
         return Route(connection, 2 * FIRST_SECONDS, error_output)  # two logins
     try:
         connection = socket.create_connection((node.address, node.port), CONNECT_SECONDS)

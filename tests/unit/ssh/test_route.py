@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from orchestrator import cluster as clusters
-from orchestrator import process, ssh, state
+from orchestrator import ssh, state
 from orchestrator.cluster import Cluster
+from orchestrator.process import background
 from orchestrator.ssh import openssh
 from tests import builders
 
@@ -82,7 +83,7 @@ def test_the_port_of_a_node_is_used_everywhere() -> None:
 
 def test_a_program_in_between_is_a_socket() -> None:
     echo = "import sys; sys.stdout.write(sys.stdin.readline().upper())"
-    connection, said = process.open_socket([sys.executable, "-c", echo])
+    connection, said = background.open_socket([sys.executable, "-c", echo])
     with connection:
         connection.sendall(b"hello\n")
         assert connection.recv(100) == b"HELLO\n"
@@ -92,7 +93,7 @@ def test_a_program_in_between_is_a_socket() -> None:
 
 def test_what_a_program_in_between_complains_of_is_the_reason() -> None:
     complains = "import sys; sys.exit('no route to the head')"
-    connection, said = process.open_socket([sys.executable, "-c", complains])
+    connection, said = background.open_socket([sys.executable, "-c", complains])
     with connection:
         assert connection.recv(100) == b""
     assert said() == "no route to the head"

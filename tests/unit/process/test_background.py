@@ -6,14 +6,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from orchestrator import process
 from orchestrator.errors import CommandFailed
+from orchestrator.process import background
 from tests import waiting
 from tests.unit.conftest import Start
 
 
 def test_a_program_beside_us_and_what_it_started_end_with_its_context() -> None:
-    with process.background("wait", ["sh", "-c", "echo $$ >&2; cat; sleep 60"]) as wait:
+    with background.run("wait", ["sh", "-c", "echo $$ >&2; cat; sleep 60"]) as wait:
         assert waiting.until(lambda: wait(0.1))
         pid = int(wait(0.0)[0])
         started = psutil.Process(pid).children()
@@ -24,7 +24,7 @@ def test_a_program_beside_us_and_what_it_started_end_with_its_context() -> None:
 def test_a_program_beside_us_that_ends_by_itself_is_heard() -> None:
     with (
         pytest.raises(CommandFailed, match="exit code 3\\):\n    that was it"),
-        process.background("wait", ["sh", "-c", "echo that was it >&2; exit 3"]) as wait,
+        background.run("wait", ["sh", "-c", "echo that was it >&2; exit 3"]) as wait,
     ):
         wait(None)
 
@@ -32,8 +32,8 @@ def test_a_program_beside_us_that_ends_by_itself_is_heard() -> None:
 def test_a_program_beside_us_does_not_outlive_us(start: Start, tmp_path: Path) -> None:
     found = tmp_path / "pid"
     code = f"""
-from orchestrator import process
-with process.background("wait", ["sh", "-c", "echo $$ > {found}; exec cat"]) as wait: wait(None)
+from orchestrator.process import background
+with background.run("wait", ["sh", "-c", "echo $$ > {found}; exec cat"]) as wait: wait(None)
 """
     parent = start("-c", code)
     assert waiting.until(lambda: found.exists() and found.read_text().endswith("\n"))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchestrator import process
+from orchestrator.docker import silence
 
 
 def never_silent(seconds: float) -> None:
@@ -13,7 +13,7 @@ def never_silent(seconds: float) -> None:
 
 
 def test_items_come_through_in_order_and_no_one_is_told_of_silence() -> None:
-    assert list(process.with_silence_timeout(range(5), 60.0, never_silent)) == [0, 1, 2, 3, 4]
+    assert list(silence.with_silence_timeout(range(5), 60.0, never_silent)) == [0, 1, 2, 3, 4]
 
 
 def test_silence_is_told_with_its_length_until_the_next_item_comes() -> None:
@@ -30,7 +30,7 @@ def test_silence_is_told_with_its_length_until_the_next_item_comes() -> None:
         if len(heard) == 3:
             goes_on.set()
 
-    assert list(process.with_silence_timeout(items(), 0.02, on_silence)) == ["first", "last"]
+    assert list(silence.with_silence_timeout(items(), 0.02, on_silence)) == ["first", "last"]
     assert heard[:3] == sorted(heard[:3])
     assert heard[0] >= 0.02
 
@@ -46,7 +46,7 @@ def test_whoever_has_waited_long_enough_may_end_the_wait() -> None:
         raise TimeoutError(seconds)
 
     with pytest.raises(TimeoutError):
-        list(process.with_silence_timeout(items(), 0.02, on_silence))
+        list(silence.with_silence_timeout(items(), 0.02, on_silence))
     never.set()
 
 
@@ -55,7 +55,7 @@ def test_an_error_on_the_way_is_raised_where_the_items_are_used() -> None:
         yield 1
         raise ZeroDivisionError
 
-    watched = process.with_silence_timeout(items(), 60.0, never_silent)
+    watched = silence.with_silence_timeout(items(), 60.0, never_silent)
     assert next(watched) == 1
     with pytest.raises(ZeroDivisionError):
         next(watched)
