@@ -16,7 +16,7 @@ from typing import Any
 from bench.harness import ROOT
 from orchestrator.cluster import SHARED
 from orchestrator.config import Local
-from orchestrator.docker import build, context
+from orchestrator.docker import build, context, images
 from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 
@@ -87,7 +87,7 @@ def image() -> str:
 def pytorch_image() -> str:
     """Return the node image with PyTorch. Raises MissingReference if it is not built."""
     tag = context.tag("node", Variant(Local().base_image, "pytorch"))
-    if not Engine().has_image(tag):
+    if not images.find(Engine(), tag):
         raise MissingReference(f"image {tag} is not built: `python -m tests.images pytorch` builds it")
     return tag
 

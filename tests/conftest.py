@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator import termination
 from orchestrator.config import Config, Framework
-from orchestrator.docker import context
+from orchestrator.docker import context, images
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import PreflightError
 from orchestrator.terraform import program
@@ -68,7 +68,7 @@ def built(framework: Framework, engine: Engine, missing: Missing) -> str:
     """Return the tag of a framework's node image, made of the sources here."""
     tag = context.tag("node", context.variant(Config(framework=framework)))
     name = "" if framework == "tensorflow" else f" {framework}"
-    return tag if engine.has_image(tag) else missing(f"image {tag} is not built: python -m tests.images{name}")
+    return tag if images.find(engine, tag) else missing(f"image {tag} is not built: python -m tests.images{name}")
 
 
 @pytest.fixture(scope="session")

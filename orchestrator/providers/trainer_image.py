@@ -6,7 +6,7 @@ from typing import Any
 from orchestrator import lock, progress, state
 from orchestrator.cluster import SHARED
 from orchestrator.config import stored
-from orchestrator.docker import build, context
+from orchestrator.docker import build, context, image_archive
 from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 from orchestrator.state import Record, StateDir
@@ -36,7 +36,7 @@ def _pack(record: Record, state_dir: StateDir, path: Path) -> None:
     engine = Engine()
     tag = build.ensure(engine, IMAGE, _variant(record), state_dir.log("image"))
     with progress.step("Packing the trainer's image (once)") as step:
-        build.archive(engine, tag, path, lambda done: step.detail(f"{done >> 20} MiB"))
+        image_archive.write(engine, tag, path, lambda done: step.detail(f"{done >> 20} MiB"))
 
 
 def trainer_digest(record: Record) -> str:

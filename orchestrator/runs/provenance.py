@@ -13,7 +13,7 @@ from pydantic import Field, JsonValue
 
 from orchestrator import __version__, assets, process, providers, state
 from orchestrator.cluster import Cluster
-from orchestrator.docker import context
+from orchestrator.docker import context, images
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import OrchestratorError
 from orchestrator.runs.launch import Run
@@ -115,7 +115,7 @@ def _of_record(record: Record | None) -> dict[str, Any]:
     )
     image = None
     with suppress(OrchestratorError):  # the image may have been built on another machine
-        image = Engine().image_id(f"orchestrator-{target}:{digest}")
+        image = images.find(Engine(), f"orchestrator-{target}:{digest}")
     return {
         "settings": settings(record.config),
         "trainer": digest,

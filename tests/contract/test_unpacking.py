@@ -10,6 +10,7 @@ import pytest
 import zstandard
 
 from orchestrator import assets
+from orchestrator.docker import images
 from orchestrator.docker.engine import Engine
 from tests.contract.conftest import Said
 from tests.contract.test_ansible import Ansible
@@ -58,7 +59,7 @@ class Machine:
         return [tag for one in self.engine.client.images.list("orchestrator-trainer") for tag in one.tags]
 
     def names_in_image(self) -> set[str]:
-        with tarfile.open(fileobj=io.BytesIO(b"".join(self.engine.export(self.image)))) as archive:
+        with tarfile.open(fileobj=io.BytesIO(b"".join(images.export(self.engine, self.image)))) as archive:
             return set(archive.getnames())
 
 

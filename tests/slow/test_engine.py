@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.config import Local
-from orchestrator.docker import build, context
+from orchestrator.docker import base_image, context
 from orchestrator.docker.context import Variant
 from tests.conftest import Missing
 from tests.e2e.command import Cli, docker, left_on_engine
@@ -23,9 +23,9 @@ def root_and_image(node_image: str, missing: Missing) -> None:
 
 
 @pytest.fixture
-def base_image(root_and_image: None) -> str:
+def base_on_engine(root_and_image: None) -> str:
     """The base image on the machine's engine, pulled or made, by a name that it keeps in another engine."""
-    name = build.substitute(BASE)
+    name = base_image.substitute(BASE)
     if not docker("images", "--quiet", name):
         docker("tag", BASE, name)
     return name
@@ -48,9 +48,9 @@ def test_a_cluster_survives_a_restart_of_docker_and_is_torn_down_after_one(tmp_p
         assert left_on_engine() == []
 
 
-def test_too_little_space_for_the_images_is_said_before_anything_is_made(tmp_path: Path, base_image: str) -> None:
+def test_too_little_space_for_the_images_is_said_before_anything_is_made(tmp_path: Path, base_on_engine: str) -> None:
     with short_directory() as root, small_disk(root, "2g") as disk, beside(disk) as engine:
-        engine.take_image(base_image)
+        engine.take_image(base_on_engine)
         cli = Cli(tmp_path / "state")
         said = cli("deploy", "--nodes", "1", code=2).stderr
         assert "is full" in said
@@ -58,9 +58,9 @@ def test_too_little_space_for_the_images_is_said_before_anything_is_made(tmp_pat
         assert left_on_engine() == []
 
 
-def test_a_disk_that_fills_up_during_the_build_is_named(tmp_path: Path, base_image: str) -> None:
+def test_a_disk_that_fills_up_during_the_build_is_named(tmp_path: Path, base_on_engine: str) -> None:
     with short_directory() as root, small_disk(root, "9g") as disk, beside(disk) as engine:
-        engine.take_image(base_image)
+        engine.take_image(base_on_engine)
         cli = Cli(tmp_path / "state")
         with cli.start("deploy", "--nodes", "1") as deploy:
             assert deploy.stdout

@@ -18,7 +18,10 @@ from hypothesis import HealthCheck, settings
 
 from orchestrator import cli as command_line
 from orchestrator.cli import main
+from orchestrator.docker.engine import Engine
+from tests.stand_ins import docker_stand_in
 
+Connect = Callable[..., Engine]
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 StandIn = Callable[[str, str], Path]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -100,6 +103,18 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
         return path
 
     return make
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect]:
+    """A connection to a stand-in for Docker Engine that gives these answers."""
+    with contextlib.ExitStack() as stack:
+
+        def connect(answers: docker_stand_in.Answers | None = None) -> Engine:
+            monkeypatch.setenv("DOCKER_HOST", stack.enter_context(docker_stand_in.listening(answers or {})))
+            return Engine()
+
+        yield connect
 
 
 @pytest.fixture

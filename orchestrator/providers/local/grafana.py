@@ -15,6 +15,7 @@ from typing import Any
 
 from orchestrator import assets, progress, state
 from orchestrator.config import Config, Monitoring, stored
+from orchestrator.docker import images
 from orchestrator.docker.engine import Engine
 from orchestrator.services import password
 from orchestrator.services.password import Secret
@@ -84,13 +85,13 @@ def _reference(monitoring: Monitoring) -> str:
 def _image(docker: Engine, monitoring: Monitoring) -> str | None:
     """Return the id of the image, if it exists. A manually loaded image has its name, but not its registry's digest."""
     reference = _reference(monitoring)
-    return docker.image_id(reference) or docker.image_id(reference.partition("@")[0])
+    return images.find(docker, reference) or images.find(docker, reference.partition("@")[0])
 
 
 def _pull(docker: Engine, reference: str, state_dir: StateDir) -> None:
     """Pull the image, or write down why that failed."""
     with progress.step(f"Pulling {reference} (once)") as step:
-        reason = docker.fetch(reference, step.detail, SILENT_SECONDS)
+        reason = images.pull(docker, reference, step.detail, SILENT_SECONDS)
         step.detail(reason)
     state.replace(_lack_file(state_dir), LACK.format(reference, UNUSUAL.sub("", reason)[:MAX_REASON]) if reason else "")
 

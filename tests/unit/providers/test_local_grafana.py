@@ -3,8 +3,6 @@
 import os
 import stat
 import tarfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +16,10 @@ from orchestrator.monitoring import grafana_password
 from orchestrator.providers.local import grafana
 from orchestrator.state import Record, StateDir
 from tests import builders
-from tests.stand_ins import docker_stand_in
-from tests.stand_ins.docker_stand_in import STALLS
+from tests.unit.conftest import Connect
 
 BY_HAND = "grafana-by-hand:1"
 IMAGE = {f"/images/{BY_HAND}/json": (200, [{"Id": "sha256:1234"}])}
-Connect = Callable[..., Engine]
-
-
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect]:
-    """A connection to an engine that gives these answers."""
-    with ExitStack() as stack:
-
-        def connect(answers: docker_stand_in.Answers | None = None) -> Engine:
-            monkeypatch.setenv("DOCKER_HOST", stack.enter_context(docker_stand_in.listening(answers or {})))
-            return Engine()
-
-        yield connect
 
 
 def config(**monitoring: Any) -> Config:
@@ -96,23 +80,6 @@ def test_words_of_a_registry_are_no_template_and_no_json(engine: Connect) -> Non
     assert len(lack) < 500
 
 
-def test_a_registry_that_does_not_answer_is_given_up(engine: Connect) -> None:
-    reason = engine({"/images/create": (200, [{"status": "Pulling"}, STALLS])}).fetch(BY_HAND, print, 0.2)
-    assert reason.startswith("no answer for 0 s")
-
-
-def test_an_error_in_the_middle_of_a_pull_is_the_reason(engine: Connect) -> None:
-    reason = engine({"/images/create": (200, [{"status": "Pulling"}, {"error": "disk full"}])}).fetch(BY_HAND, print, 5)
-    assert reason == "disk full"
-
-
-def test_a_pull_that_ends_gives_no_reason(engine: Connect) -> None:
-    heard: list[str] = []
-    docker = engine({"/images/create": (200, [{"status": "Pulling"}, {"status": "Pulled"}])})
-    assert docker.fetch(BY_HAND, heard.append, 5) == ""
-    assert heard == ["Pulling", "Pulled"]
-
-
 @pytest.mark.parametrize("monitoring", [{"enabled": False}, {"grafana": "off"}])
 def test_without_monitoring_or_grafana_nothing_is_asked(engine: Connect, monitoring: dict[str, Any]) -> None:
     state_dir, record = prepared(engine(IMAGE), config(**monitoring))
@@ -148,23 +115,3 @@ def test_another_password_makes_another_container(engine: Connect) -> None:
     assert prepared(docker, config())[1].variables == record.variables
     os.utime(state_dir.monitoring, ns=(1, 1))
     assert prepared(docker, config())[1].variables != record.variables
-
-
-@pytest.mark.parametrize(
-    ("head", "usable"), [("2026-11-23T20:00:00Z", True), ("2026-11-23T21:00:00.12Z", False), (None, False)]
-)
-def test_a_head_that_was_restarted_has_left_grafana_behind(engine: Connect, head: str | None, usable: bool) -> None:
-    """It listens in the network namespace that the head had before."""
-    labels = {"orchestrator.cluster": "demo", "orchestrator.id": "1"}
-    running = {"Labels": labels, "State": "running"}
-    listed = [
-        {"Id": "h", "Names": ["/demo-head"], **running},
-        {"Id": "g", "Names": ["/demo-grafana"], "HostConfig": {"NetworkMode": "container:h"}, **running},
-    ]
-    started: docker_stand_in.Answers = {
-        "/containers/g/json": (200, [{"State": {"StartedAt": "2026-11-23T21:00:00.1Z"}}])
-    }
-    gone = (404, [{"message": "no such container"}])
-    started["/containers/h/json"] = (200, [{"State": {"StartedAt": head}}]) if head else gone
-    found = engine({"/containers/json": (200, [listed]), **started}).owned()
-    assert {holding.name: holding.running for holding in found} == {"demo-head": True, "demo-grafana": usable}

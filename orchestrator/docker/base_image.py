@@ -1,0 +1,61 @@
+"""Provide the base image: one that the Docker Engine has, else pulled, else made by mmdebstrap."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from orchestrator import process, progress
+from orchestrator.docker import images
+from orchestrator.docker.engine import Engine
+from orchestrator.errors import PreflightError
+
+# Files that debian:12-slim leaves out, also from packages installed into it later.
+SLIM = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "locale", "man")]
+
+
+def provide(engine: Engine, base_image: str, log: Path) -> str:
+    """Ensure that the engine has the base image.
+
+    Args:
+        engine: Docker Engine that needs it.
+        base_image: Name of the image.
+        log: Log file of mmdebstrap.
+
+    Returns:
+        The name under which the engine has it.
+
+    Raises:
+        PreflightError: It is nowhere to be had, and cannot be made here.
+        CommandFailed: mmdebstrap failed.
+    """
+    name = substitute(base_image)
+    for local in (base_image, name):
+        if images.find(engine, local):
+            return local
+    with progress.step(f"Pulling {base_image}") as step:
+        reason = images.pull(engine, base_image, step.detail)
+        if not reason:
+            return base_image
+        step.detail(reason)
+    with progress.step(f"Building a base image with mmdebstrap instead of {base_image}"):
+        _bootstrap(engine, base_image, name, log)
+    return name
+
+
+def substitute(base_image: str) -> str:
+    """Return the name of the image that mmdebstrap makes in place of ``base_image``."""
+    return f"orchestrator-base:{base_image.partition('@')[0].replace(':', '-').replace('/', '-')}"
+
+
+def _bootstrap(engine: Engine, base_image: str, name: str, log: Path) -> None:
+    if not base_image.startswith("debian:12"):
+        raise PreflightError(f"no registry has {base_image}, and only debian:12 can be made here", "check the name")
+    if not shutil.which("mmdebstrap"):
+        raise PreflightError(
+            f"no registry answers for {base_image}, and mmdebstrap, which could make it, is not installed",
+            "`sudo apt-get install mmdebstrap`, or connect to a registry",
+        )
+    with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
+        process.run("make base image", ["mmdebstrap", "--variant=minbase", *SLIM, "bookworm", archive.name], log)
+        with Path(archive.name).open("rb") as file:
+            images.load_root_filesystem(engine, file, name)

@@ -1,0 +1,18 @@
+"""Base images that no registry has."""
+
+import pytest
+
+from orchestrator.docker.context import Variant
+from orchestrator.errors import PreflightError
+from tests.unit.docker.conftest import BASE, Ensure
+
+
+def test_a_base_image_that_no_registry_has_needs_mmdebstrap(ensure: Ensure) -> None:
+    with pytest.raises(PreflightError, match=f"no registry answers for {BASE}, and mmdebstrap.* is not") as caught:
+        ensure({})
+    assert "apt-get install mmdebstrap" in caught.value.hint
+
+
+def test_only_debian_12_can_be_made_where_no_registry_has_the_base_image(ensure: Ensure) -> None:
+    with pytest.raises(PreflightError, match="no registry has fedora:40"):
+        ensure({}, Variant("fedora:40"))
