@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
-from orchestrator.errors import PreflightError, gather
+from orchestrator.errors import PreflightError
 from orchestrator.providers.gcp.site import Site, family
+from orchestrator.providers.quota import Need, require_enough
 
 SHARED_CPUS = ("e2", "f1", "g1", "n1")  # families that share the quota CPUS; every other family has its own
 DISKS = {
@@ -36,55 +36,17 @@ class Quota:
         return self.limit - self.used
 
 
-@dataclass(frozen=True)
-class Need:
-    """Use of a quota: ``once`` for the cluster, and ``each`` for the nodes to be made or started, in their order."""
-
-    once: float
-    each: list[float]
-
-    @property
-    def sum(self) -> float:
-        """Return the use by the cluster and all these nodes."""
-        return self.once + sum(self.each)
-
-    def fits(self, free: float) -> int | None:
-        """Return how many of these nodes fit; None if not even ``once`` fits."""
-        sums = list(accumulate(self.each, initial=self.once))
-        return sum(needed <= free for needed in sums) - 1 if self.once <= free else None
-
-
 def require(site: Site) -> None:
     """Raise PreflightError with every quota that is too small, and how many nodes fit."""
     known = quotas(site)
-    short = [
-        (metric, need)
-        for metric, need in needs(site, known).items()
-        if metric in known and need.sum > known[metric].free
-    ]
-    fewest = min((fitting(site, need, known[metric]) for metric, need in short), default=0)
-    gather(*(partial(_refuse, site, metric, known[metric], need, fewest) for metric, need in short))
-
-
-def fitting(site: Site, need: Need, quota: Quota) -> int:
-    """Return the number of nodes that a quota allows, including the existing ones.
-
-    Args:
-        site: The project.
-        need: Use of the quota by the cluster.
-        quota: The quota.
-
-    Returns:
-        The number of nodes.
-    """
-    fit = need.fits(quota.free)
-    return 0 if fit is None else site.config.nodes - len(need.each) + fit
+    require_enough(known, needs(site, known), site.config.nodes, partial(_refuse, site))
 
 
 def _refuse(site: Site, metric: str, quota: Quota, need: Need, fewest: int) -> None:
     fewer = f"`--nodes {fewest}`, or " if fewest else ""
+    nodes = site.config.nodes
     raise PreflightError(
-        f"{fitting(site, need, quota)} of {site.config.nodes} nodes fit: {metric} quota of {quota.where} "
+        f"{need.fitting(quota.free, nodes)} of {nodes} nodes fit: {metric} quota of {quota.where} "
         f"{quota.limit:g}, in use {quota.used:g}, needed {need.sum:g}",
         f"{fewer}ask for more: {PAGE}{site.project}",
     )

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 
-from orchestrator.errors import PreflightError, gather
+from orchestrator.errors import PreflightError
 from orchestrator.providers.openstack.api.catalogue import has_volumes
 from orchestrator.providers.openstack.api.quotas import Quota, quotas
 from orchestrator.providers.openstack.site import Site
+from orchestrator.providers.quota import Need, require_enough
 
 RULES = 4  # of the security group: outgoing and among the nodes; one more for each network that may connect
 FLAVORED = ("core", "RAM")
@@ -21,36 +20,16 @@ WITHOUT |= dict.fromkeys(("router", "subnet"), WITHOUT["network"]) | {
 }
 
 
-@dataclass(frozen=True)
-class Need:
-    """Use of a quota: ``once`` for the cluster, and ``each`` for the nodes to be made, in their order."""
-
-    once: int
-    each: list[int]
-
-    def fits(self, free: float) -> int | None:
-        """Return how many of the nodes to be made fit; None if not even ``once`` fits."""
-        sums = list(accumulate(self.each, initial=self.once))
-        return sum(needed <= free for needed in sums) - 1 if self.once <= free else None
-
-
 def require(site: Site) -> None:
     """Raise PreflightError with every quota that is too small, and how many nodes fit."""
     known = quotas(site.cloud, volumes=bool(site.wanted.volume_size) and has_volumes(site.cloud))
-    short = [
-        (name, known[name], need)
-        for name, need in needs(site).items()
-        if name in known and need.once + sum(need.each) > known[name].free
-    ]
-    fits = [need.fits(quota.free) for _, quota, need in short]
-    fewer = 0 if None in fits else present(site) + min((fit or 0 for fit in fits), default=0)
-    gather(*(partial(_refuse, site, name, quota, need, fewer) for name, quota, need in short))
+    require_enough(known, needs(site), site.config.nodes, partial(_refuse, site))
 
 
 def _refuse(site: Site, name: str, quota: Quota, need: Need, fewer: int) -> None:
     size, unit = UNITS.get(name, (1, ""))
-    fit, nodes, needed = need.fits(quota.free), site.config.nodes, need.once + sum(need.each)
-    limit, used, asked = (f"{number / size:.10g}" for number in (quota.limit or 0, quota.used, needed))
+    fit, nodes = need.fits(quota.free), site.config.nodes
+    limit, used, asked = (f"{number / size:.10g}" for number in (quota.limit or 0, quota.used, need.sum))
     remedies = ["ask the site for more quota", *([f"`--nodes {fewer}`"] if fewer else [])]
     remedies += [WITHOUT[name]] if fit is None and name in WITHOUT else []
     remedies += ["a smaller flavor"] if name in FLAVORED else []
