@@ -39,7 +39,8 @@ def verdict(
         The panel.
     """
     panel = _stat(title, says, unit, scale, empty)
-    panel.with_target(instant("A", query, names[0] or "word")).with_target(instant("B", query, names[1] or "number"))
+    panel.with_target(target("A", query, names[0] or "word").instant())
+    panel.with_target(target("B", query, names[1] or "number").instant())
     panel.override_by_query("A", [setting("mappings", [*scale.mappings(), nothing(empty)])])
     panel.color_mode(common.BigValueColorMode.BACKGROUND_SOLID).orientation(common.VizOrientation.HORIZONTAL)
     if any(names):
@@ -67,7 +68,7 @@ def tile(
     """
     panel = _stat(title, says, unit, scale, empty)
     for letter, (name, query) in zip(ascii_uppercase, queries.items(), strict=False):
-        panel.with_target(instant(letter, query, name))
+        panel.with_target(target(letter, query, name).instant())
     panel.color_mode(common.BigValueColorMode.BACKGROUND_SOLID if worded else common.BigValueColorMode.VALUE)
     panel.mappings([*(scale.mappings() if worded else []), nothing(empty)])
     named = len(queries) > 1 or "{{" in next(iter(queries))
@@ -106,7 +107,7 @@ def lines(
         panel.axis_soft_max(LEAST[unit])
     panel.span(width).height(8).min(0).line_width(1).fill_opacity(8).show_points(common.VisibilityMode.NEVER)
     for letter, (name, query) in zip(ascii_uppercase, queries.items(), strict=False):
-        panel.with_target(over_time(letter, query, name))
+        panel.with_target(target(letter, query, name).range())
     panel.legend(legend(["lastNotNull", "mean"])).tooltip(tooltip())
     dashed = common.GraphThresholdsStyleMode.DASHED if scale.limits else common.GraphThresholdsStyleMode.OFF
     panel.thresholds(scale.thresholds()).thresholds_style(parts.GraphThresholdsStyleConfig().mode(dashed))
@@ -153,8 +154,8 @@ def describe(panel: Panel, title: str, says: str, unit: str, empty: str) -> None
     panel.title(title).description(says).unit(unit).no_value(empty).datasource(SOURCE).interval(SCRAPE_INTERVAL)
 
 
-def instant(letter: str, query: str, name: str) -> prometheus.Dataquery:
-    """Return a query at one moment, the end of the range.
+def target(letter: str, query: str, name: str) -> prometheus.Dataquery:
+    """Return a query; the caller makes it ``instant()``, at the end of the range, or ``range()``, over the whole range.
 
     Args:
         letter: The query's id in its panel.
@@ -164,25 +165,7 @@ def instant(letter: str, query: str, name: str) -> prometheus.Dataquery:
     Returns:
         The query.
     """
-    target = prometheus.Dataquery()
-    target.expr(query).legend_format(name).ref_id(letter).instant()
-    return target
-
-
-def over_time(letter: str, query: str, name: str) -> prometheus.Dataquery:
-    """Return a query over the whole range.
-
-    Args:
-        letter: The query's id in its panel.
-        query: PromQL.
-        name: Its legend.
-
-    Returns:
-        The query.
-    """
-    target = prometheus.Dataquery()
-    target.expr(query).legend_format(name).ref_id(letter).range()
-    return target
+    return prometheus.Dataquery().expr(query).legend_format(name).ref_id(letter)
 
 
 def setting(name: str, value: object) -> dashboard.DynamicConfigValue:

@@ -10,7 +10,7 @@ from grafana_foundation_sdk.models import dashboard
 from grafana_foundation_sdk.models import xychart as xy
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from scripts.dashboards.panels import STEPS_OF_A_RANGE, describe, instant, legend, over_time, setting, tooltip
+from scripts.dashboards.panels import STEPS_OF_A_RANGE, describe, legend, setting, target, tooltip
 from scripts.dashboards.vocabulary import COUNT, NO_COLOUR, PLAIN, Scale, nothing
 
 LEAST_WIDTH, LETTER, AROUND = 80, 8, 25  # pixels; of a column, of a letter of its header, and around the header
@@ -68,7 +68,7 @@ def listing(
     panel.min_width(LEAST_WIDTH)
     renamed = dict(rows.headers)
     for letter, column in zip(ascii_uppercase, columns, strict=False):
-        panel.with_target(instant(letter, column.query, column.header).format(PromQueryFormat.TABLE))
+        panel.with_target(target(letter, column.query, column.header).instant().format(PromQueryFormat.TABLE))
         panel.override_by_name(column.header, _cell(column))
         renamed |= {f"Value #{letter}": column.header} | ({"Value": column.header} if len(columns) == 1 else {})
     panel.with_transformation(dashboard.DataTransformerConfig(id_val="merge", options={}))
@@ -104,7 +104,7 @@ def curves(
     panel = xychart.Panel()
     describe(panel, title, says, unit, empty)
     for letter, (name, query) in zip("AB", (x, y), strict=True):
-        panel.with_target(over_time(letter, query, name).format(PromQueryFormat.TABLE))
+        panel.with_target(target(letter, query, name).range().format(PromQueryFormat.TABLE))
     panel.with_transformation(dashboard.DataTransformerConfig(id_val="merge", options={}))
     panel.with_transformation(_organise({"Value #A": x[0], "Value #B": y[0]}))
     split = {"fields": [by], "keepFields": False, "naming": {"asLabels": True}}
