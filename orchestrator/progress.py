@@ -5,7 +5,7 @@ import os
 import re
 import tarfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -129,9 +129,9 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def log_errors(action: str, say: Callable[[str], None] = note) -> Iterator[None]:
+def log_errors(action: str) -> Iterator[None]:
     """Print an error of ``action`` as one line and continue; also for a record or a result that cannot be read."""
     try:
         yield
     except (OrchestratorError, OSError, ValueError, tarfile.TarError) as error:
-        say(f"{action}: {error}")
+        note(f"{action}: {error}")

@@ -18,7 +18,7 @@ from orchestrator.reproduction import archive, comparison, contents, exported
 from orchestrator.reproduction import rerun as reruns
 from orchestrator.reproduction.comparison import Comparison, Tolerance
 from orchestrator.reproduction.exported import Exported
-from orchestrator.runs import control, store, user_environment
+from orchestrator.runs import control, jobs, store, user_environment
 from orchestrator.runs.launch import Run
 from orchestrator.schema.bounded import MAX_SHOWN, shown
 from orchestrator.state import Record, StateDir
@@ -103,7 +103,7 @@ def rerun(
         config = options.load(config_file, name, given)
         if old.config:
             state_dir, cluster, digest = launching.deployed_for_trainer(config)
-            run = reruns.train(state_dir, cluster, digest, config, old)
+            run = jobs.repeat(state_dir, cluster, digest, config, reruns.settings(old))
         else:
             _confirm(old, yes)
             state_dir, cluster, digest = launching.deployed(config)

@@ -3,9 +3,9 @@
 import re
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from orchestrator.config.sections import MAX_NODES, Section
 
@@ -13,7 +13,6 @@ from orchestrator.config.sections import MAX_NODES, Section
 DEBIAN_12 = "debian:12-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251"
 LEAST_CPUS, LEAST_MEMORY = 0.01, 0.3  # cores, GiB
 HOST = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<address>[^@:\s]+)(?::(?P<port>\d{1,5}))?")
-Subnet = IPv4Network
 SPECIAL = {  # https://www.iana.org/assignments/iana-ipv4-special-registry
     "0.0.0.0/8": "unspecified",
     "127.0.0.0/8": "loopback",
@@ -21,6 +20,19 @@ SPECIAL = {  # https://www.iana.org/assignments/iana-ipv4-special-registry
     "224.0.0.0/4": "multicast",
     "240.0.0.0/4": "reserved",
 }
+
+
+def roomy(subnet: IPv4Network) -> IPv4Network:
+    """Return ``subnet``. Raise ValueError if it cannot hold the maximum number of nodes, or has special addresses."""
+    special = next((kind for network, kind in SPECIAL.items() if subnet.overlaps(IPv4Network(network))), None)
+    if special:
+        raise ValueError(f"{subnet} contains {special} addresses, which no node can have: write it like 10.77.0.0/24")
+    if subnet.num_addresses < MAX_NODES + 16:
+        raise ValueError("needs at least a /25")
+    return subnet
+
+
+Subnet = Annotated[IPv4Network, AfterValidator(roomy)]
 
 
 class Local(Section):
@@ -39,11 +51,6 @@ class Local(Section):
     subnet: Subnet | None = Field(None, description="network of the nodes; default: the first free one")
     base_image: str = Field(DEBIAN_12, min_length=1, description="image that the trainer and node images are built on")
 
-    @field_validator("subnet")
-    @classmethod
-    def _large_enough(cls, subnet: Subnet | None) -> Subnet | None:
-        return subnet and roomy(subnet)
-
 
 class OpenStack(Section):
     """Nodes that are servers of an OpenStack cloud. Credentials: clouds.yaml, or OS_* in the environment."""
@@ -54,7 +61,7 @@ class OpenStack(Section):
     head_flavor: str | None = Field(None, description="flavor of the head; default: the same as the other servers")
     gpus: int | None = Field(None, ge=0, le=16, description="GPUs per node; default: from the flavor's properties")
     network: str | None = Field(None, description="name of an existing network; default: a new network with a router")
-    subnet: Subnet = Field(Subnet("10.77.0.0/24"), description="addresses of the new network")
+    subnet: Subnet = Field(IPv4Network("10.77.0.0/24"), description="addresses of the new network")
     dns: list[str] = Field([], description="name servers of the new network; none: those of the cloud")
     external_network: str | None = Field(
         None, description="network that floating IPs come from; default: the only external one"
@@ -69,11 +76,6 @@ class OpenStack(Section):
     config_drive: bool = Field(
         False, description="give servers their settings on a disk, for clouds without a metadata service"
     )
-
-    @field_validator("subnet")
-    @classmethod
-    def _large_enough(cls, subnet: Subnet) -> Subnet:
-        return roomy(subnet)
 
 
 class Gcp(Section):
@@ -92,13 +94,8 @@ class Gcp(Section):
     disk_type: str = Field("pd-balanced", description="type of the boot disks")
     spot: bool = Field(False, description="cheaper instances that Google may take back at any time")
     compact: bool = Field(False, description="place instances close to each other, if the machine type supports it")
-    subnet: Subnet = Field(Subnet("10.77.0.0/24"), description="addresses of the new network")
+    subnet: Subnet = Field(IPv4Network("10.77.0.0/24"), description="addresses of the new network")
     iap: bool = Field(False, description="allow ssh only from Google's Identity-Aware Proxy")
-
-    @field_validator("subnet")
-    @classmethod
-    def _large_enough(cls, subnet: Subnet) -> Subnet:
-        return roomy(subnet)
 
 
 class Host(Section):
@@ -142,13 +139,3 @@ class Hosts(Section):
         "container",
         description="container: Docker and the trainer's image are installed; installed: it is there already",
     )
-
-
-def roomy(subnet: Subnet) -> Subnet:
-    """Return ``subnet``. Raise ValueError if it cannot hold the maximum number of nodes, or has special addresses."""
-    special = next((kind for network, kind in SPECIAL.items() if subnet.overlaps(IPv4Network(network))), None)
-    if special:
-        raise ValueError(f"{subnet} contains {special} addresses, which no node can have: write it like 10.77.0.0/24")
-    if subnet.num_addresses < MAX_NODES + 16:
-        raise ValueError("needs at least a /25")
-    return subnet

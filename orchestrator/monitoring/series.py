@@ -4,7 +4,6 @@ import csv
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -100,16 +99,10 @@ def save(state_dir: StateDir, prometheus: Prometheus, run: Run, ended: float | N
         OrchestratorError: Prometheus does not answer in time or refuses.
     """
     target = directory(state_dir, run)
-    with _replaced(target) as temporary:
-        write(fetch(prometheus, run, ended), temporary)
-
-
-@contextmanager
-def _replaced(target: Path) -> Iterator[Path]:
     with state.usable(target), TemporaryDirectory(dir=target.parent, prefix=".metrics-") as temporary:
         whole = Path(temporary) / target.name
         whole.mkdir()
-        yield whole
+        write(fetch(prometheus, run, ended), whole)
         whole.replace(target)
 
 

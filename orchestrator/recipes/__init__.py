@@ -9,20 +9,7 @@ from orchestrator.recipes.builtin import HERE, card, datasets, models, samples
 from orchestrator.recipes.select import recipe, require
 from orchestrator.schema import SMALL_IMAGE, TrainConfig
 
-__all__ = [
-    "HERE",
-    "batch_size",
-    "card",
-    "datasets",
-    "exchange",
-    "fitting_batch",
-    "models",
-    "recipe",
-    "require",
-    "resolve",
-    "samples",
-    "training_images",
-]
+__all__ = ["HERE", "card", "datasets", "models", "recipe", "require", "samples"]
 
 SYNTHETIC_IMAGES_PER_SLOT = 512
 

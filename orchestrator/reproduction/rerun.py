@@ -11,7 +11,7 @@ from orchestrator.config import Config, Train
 from orchestrator.errors import ConfigError
 from orchestrator.reproduction.archive import CODE
 from orchestrator.reproduction.exported import Exported
-from orchestrator.runs import jobs, requirements
+from orchestrator.runs import requirements
 from orchestrator.runs.jobs import scripts
 from orchestrator.runs.launch import Run
 from orchestrator.runs.requirements import Requirements
@@ -49,27 +49,6 @@ def settings(old: Exported) -> TrainConfig:
     if old.results and old.results.ended in CUT_SHORT and old.results.epochs:
         changes["steps"] = old.results.epochs[-1].steps
     return config.model_copy(update=changes)
-
-
-def train(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, old: Exported) -> Run:
-    """Start the training run ``old`` again.
-
-    Args:
-        state_dir: State directory of the cluster.
-        cluster: Deployed cluster.
-        digest: Digest of the trainer image that the nodes must have.
-        config: Configuration with launch options, and the directory of the data in ``train.data``.
-        old: Run to repeat.
-
-    Returns:
-        The run, started.
-
-    Raises:
-        ConfigError: Its data set is not here, or it does not fit the cluster.
-        NodesFailed: A node is not healthy, or the head does not answer.
-        StateError: Another run is active or starting.
-    """
-    return jobs.repeat(state_dir, cluster, digest, config, settings(old))
 
 
 def source(old: Exported) -> Source:

@@ -74,27 +74,19 @@ def decoded(content: bytes, name: Path | str) -> str:
         raise Unreadable(name, f"line {line}: not UTF-8 text (byte {error.object[error.start]:#04x})") from None
 
 
-def read_json(path: Path, limit: int = LIMIT) -> Any:
+def read_json(path: Path) -> Any:
     """Return the JSON value in a file, read by :func:`read_text` and :func:`load_json`."""
-    return load_json(read_text(path, limit), path)
+    return load_json(read_text(path), path)
 
 
-def read_model(path: Path, model: type[Model], limit: int = LIMIT) -> Model:
+def read_model(path: Path, model: type[Model]) -> Model:
     """Read a JSON file as a pydantic model, with :func:`read_text` and :func:`load_model`.
-
-    Args:
-        path: The JSON file.
-        model: Class to validate against.
-        limit: Maximum size in bytes.
-
-    Returns:
-        The validated instance of ``model``.
 
     Raises:
         FileNotFoundError: The file does not exist.
         Unreadable: The file cannot be read, is not JSON, or does not match ``model``.
     """
-    return load_model(read_text(path, limit), model, path)
+    return load_model(read_text(path), model, path)
 
 
 def load_model(text: str | bytes, model: type[Model], name: Path | str) -> Model:

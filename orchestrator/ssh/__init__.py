@@ -167,14 +167,5 @@ def client_command(
     """
     node = cluster.nodes[name]
     through = proxied(tunnel(cluster, name, state_dir.key, state_dir.known_hosts))
-    login = [
-        "ssh",
-        "-i",
-        str(state_dir.key),
-        *ssh_options(state_dir.known_hosts),
-        *through,
-        *options,
-        "-p",
-        str(node.port),
-    ]
-    return [*login, f"{cluster.ssh_user}@{node.address}", *argv]
+    login = ["ssh", "-i", str(state_dir.key), *ssh_options(state_dir.known_hosts), *through, *options]
+    return [*login, "-p", str(node.port), f"{cluster.ssh_user}@{node.address}", *argv]

@@ -115,7 +115,7 @@ class Session:
             channel.shutdown_write()
             channels.require_success(self.node, step, argv, channel)
 
-    def converse(self, step: str, argv: Sequence[str], text: str, timeout: float = ANSWER_SECONDS) -> Generator[str]:
+    def converse(self, step: str, argv: Sequence[str], text: str) -> Generator[str]:
         """Run ``argv`` with ``text`` on its standard input, which stays open, and yield lines of output as they come.
 
         Its input is closed with the iterator, so that the command notices if this machine no longer waits for it.
@@ -124,7 +124,6 @@ class Session:
             step: Purpose of the command, for the error.
             argv: Command; it reads ``text`` without waiting for the end of its input.
             text: Its input.
-            timeout: Longest silence in seconds.
 
         Yields:
             Lines of standard output.
@@ -134,7 +133,7 @@ class Session:
             ContractError: A line is too long.
             Unreachable: The connection breaks or is silent for too long.
         """
-        with channels.command(self._client, argv, timeout) as channel, channel.makefile("rb") as output:
+        with channels.command(self._client, argv, ANSWER_SECONDS) as channel, channel.makefile("rb") as output:
             with contextlib.suppress(transfer.Refused):  # its own error output says why
                 transfer.Input(channel).write(text.encode())
             while line := output.readline(LINE_BYTES + 1):

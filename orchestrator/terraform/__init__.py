@@ -20,25 +20,7 @@ from orchestrator.terraform.output import Errors, NodesNotMade
 from orchestrator.terraform.sources import has_root, is_current
 from orchestrator.terraform.state_file import State
 
-__all__ = [
-    "NODE",
-    "Change",
-    "NodesNotMade",
-    "State",
-    "apply",
-    "check_version",
-    "destroy",
-    "has_root",
-    "is_current",
-    "kept",
-    "plan",
-    "program",
-    "read",
-    "recorded",
-    "state_path",
-]
-
-NODE = "node"  # name of the node resource in every root
+__all__ = ["NodesNotMade", "State", "check_version", "has_root", "is_current", "program"]
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,6 @@ Credentials, project and endpoints are read from the environment in the same way
 both use the same cloud, or the same test server, as the same user.
 """
 
-from orchestrator.providers.gcp.api.client import Document, Google, path_of, together
+from orchestrator.providers.gcp.api.client import Document, Google, path_of
 
-__all__ = ["Document", "Google", "path_of", "together"]
+__all__ = ["Document", "Google", "path_of"]
