@@ -1,4 +1,4 @@
-"""The end of commands that start a run: follow it and show its results, or print how to follow it."""
+"""Follow a run that a command started and show its results, or print how to follow it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +17,8 @@ from orchestrator.runs.launch import Run
 from orchestrator.state import StateDir
 
 Content = TypeVar("Content", bound=BaseModel)
-Show = Callable[
-    [RunState, Path, bool], None
-]  # gets a run, the directory of its fetched files, and whether to print JSON
+# Gets a run, the directory of its fetched files, and whether to print JSON.
+Show = Callable[[RunState, Path, bool], None]
 
 
 def follow(

@@ -1,4 +1,4 @@
-"""The trainer's image for providers whose nodes are whole machines."""
+"""Build and pack the trainer's image for providers whose nodes are whole machines."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What goes into the archive of a run: the fetched files, the code of a script, checksums of data, series."""
+"""Gather the content of a run's archive: the fetched files, the code of a script, checksums of data, series."""
 
 import io
 import tarfile

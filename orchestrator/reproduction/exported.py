@@ -1,4 +1,4 @@
-"""A run as its files say it: in an unpacked archive, or beside its record in the state directory."""
+"""Read a run from its files: in an unpacked archive, or beside its record in the state directory."""
 
 import hashlib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What predictions are made from: profiles of one rank and checks of the link, among the runs of a cluster."""
+"""Find the inputs of predictions among the runs of a cluster: profiles of one rank, and checks of the link."""
 
 import time
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Where a run came from: recorded beside the run as it starts, so that it can be exported once its cluster is gone.
+"""Record where a run came from as it starts, so that it can be exported once its cluster is gone.
 
 Nothing of cluster.yaml is recorded but the keys in PUBLIC, and of variables for ranks their names alone.
 """

@@ -1,4 +1,4 @@
-"""A copy of the code of a user's script, kept beside its run: the directory may change, and the cluster may go."""
+"""Keep a copy of a script's code beside its run: the directory may change, and the cluster may go."""
 
 import gzip
 import io

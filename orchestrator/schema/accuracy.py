@@ -1,4 +1,4 @@
-"""When a training run reached an accuracy, derived from its results."""
+"""Find when a training run reached an accuracy, from its results."""
 
 from orchestrator.schema.results import Epoch, Results
 

@@ -1,1 +1,1 @@
-"""Program of the nodes. It imports nothing of the control side but `orchestrator.schema`."""
+"""Programs of the nodes. Of the control side they import only the modules that both sides share."""

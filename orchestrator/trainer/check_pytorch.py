@@ -1,4 +1,4 @@
-"""What `check` measures, with PyTorch."""
+"""Messages and steps that `check` measures, with PyTorch."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `check` measures, with TensorFlow."""
+"""Messages and steps that `check` measures, with TensorFlow."""
 
 from collections.abc import Callable
 from typing import Any

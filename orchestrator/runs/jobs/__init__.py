@@ -1,4 +1,4 @@
-"""Kinds of runs. Training is started here; resumed training, data sets and scripts by the modules beside."""
+"""Start training runs, or repeat them. The modules of this package start the other kinds of runs."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Training runs that continue earlier ones."""
+"""Start training runs that continue earlier ones."""
 
 from collections.abc import Mapping
 from pathlib import Path

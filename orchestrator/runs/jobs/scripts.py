@@ -1,4 +1,4 @@
-"""Runs of users' scripts."""
+"""Start runs of users' scripts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,11 +71,7 @@ def start_source(
     overlay = packages.provide(state_dir, cluster, digest, options, requirements) if requirements else None
     nodes = control.check_nodes(state_dir, cluster, digest, options)
     run = trainer.plan(state_dir, cluster, digest, options, "script", nodes)
-    changes = {
-        "command": source.command,
-        "workdir": f"{run.directory}/{DIRECTORY}",
-        "packages": overlay,
-    }
+    changes = {"command": source.command, "workdir": f"{run.directory}/{DIRECTORY}", "packages": overlay}
     run, copy = run.model_copy(update=changes), source_code.packed(source)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         overlays.require(head, overlay)

@@ -1,4 +1,4 @@
-"""Runs that make shards of a data set, and that copy shards to every node."""
+"""Start runs that make shards of a data set, and that copy shards to every node."""
 
 from orchestrator import lock, progress, recipes
 from orchestrator.cluster import SHARED, Cluster

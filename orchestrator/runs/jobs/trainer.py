@@ -1,4 +1,4 @@
-"""What runs of several kinds share: their plan, and the start of a program of the trainer."""
+"""Plan a run with its launcher, and start a program of the trainer as that run."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Plan of a launch, and what plans share."""
+"""Plan of a launch: the command on the head, the wrappers of ranks, and the processes of every host."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

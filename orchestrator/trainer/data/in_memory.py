@@ -10,9 +10,8 @@ from orchestrator.trainer.data import cifar10, mnist, sdss
 from orchestrator.trainer.data.inspection import DataError
 
 DISTINCT = 512  # synthetic images: each rank holds all of them in memory, whatever the number of ranks
-Arrays = tuple[
-    np.ndarray, np.ndarray
-]  # uint8 images (n, h, w, c) or float32 rows (n, 1, 1, features); int64 labels (n)
+# uint8 images (n, h, w, c) or float32 rows (n, 1, 1, features); int64 labels (n)
+Arrays = tuple[np.ndarray, np.ndarray]
 
 
 def read(config: TrainConfig) -> tuple[Arrays, Arrays]:

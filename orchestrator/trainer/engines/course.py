@@ -1,4 +1,4 @@
-"""What every engine trains on: the samples of each step and its learning rate, the same for every engine."""
+"""Samples of each step and its learning rate, the same for every engine."""
 
 import sys
 from collections.abc import Iterator

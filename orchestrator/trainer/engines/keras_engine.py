@@ -1,4 +1,4 @@
-"""What engines of TensorFlow share: threads, precision, input, loss and scores of a network of Keras' own layers."""
+"""Common part of TensorFlow's engines: threads, precision, input, loss and scores of a network of Keras' own layers."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What engines of PyTorch share: threads, precision, input, loss and scores of a network of PyTorch's modules."""
+"""Common part of PyTorch's engines: threads, precision, input, loss and scores of a network of PyTorch's modules."""
 
 from collections.abc import Iterable
 from typing import Any

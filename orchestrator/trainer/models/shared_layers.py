@@ -38,18 +38,7 @@ def conv_bn(
 def unbiased(
     x: tf.Tensor, filters: int, size: "int | tuple[int, int]", stride: int = 1, padding: str = "same"
 ) -> tf.Tensor:
-    """Apply a convolution with He initialisation and without a bias.
-
-    Args:
-        x: Images (batch, height, width, channels).
-        filters: Number of output channels.
-        size: Height and width of the kernel.
-        stride: Stride in both directions.
-        padding: "same" or "valid".
-
-    Returns:
-        Images (batch, new height, new width, filters).
-    """
+    """Apply a convolution with He initialisation and without a bias. The arguments are those of :func:`conv_bn`."""
     return Convolution2D(
         filters, size, strides=stride, padding=padding, use_bias=False, kernel_initializer=he_normal()
     )(x)
@@ -60,15 +49,7 @@ def convolution(
 ) -> tf.Tensor:
     """Apply a convolution with a bias and ReLU, as in networks before batch normalisation; He initialisation.
 
-    Args:
-        x: Images (batch, height, width, channels).
-        filters: Number of output channels.
-        size: Height and width of the kernel.
-        stride: Stride in both directions.
-        padding: "same" or "valid".
-
-    Returns:
-        Images (batch, new height, new width, filters).
+    The arguments are those of :func:`conv_bn`.
     """
     return Convolution2D(
         filters, size, strides=stride, padding=padding, activation="relu", kernel_initializer=he_normal()

@@ -1,14 +1,12 @@
-"""Start of a run's ranks: each has a record once its wrapper runs. Progress is printed if it takes long."""
+"""Watch the start of a run's ranks: each has a record once its wrapper runs. Progress is printed if it takes long."""
 
 import time
 from pathlib import Path
 
 from orchestrator.trainer.supervision import rank_record
 
-FIRST_REPORT_SECONDS, REPORT_INTERVAL_SECONDS = (
-    10.0,
-    30.0,
-)  # when an unfinished start is first reported, and the interval after that
+# When an unfinished start is first reported, and the interval after that.
+FIRST_REPORT_SECONDS, REPORT_INTERVAL_SECONDS = 10.0, 30.0
 MAX_NAMED = 8
 
 
