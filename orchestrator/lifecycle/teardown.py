@@ -4,7 +4,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from orchestrator import lock, progress, providers, state
-from orchestrator.ansible import runner
+from orchestrator.ansible import ssh_connections
 from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError, command
 from orchestrator.lifecycle import archive
@@ -59,7 +59,7 @@ def teardown(name: str, wanted: Config | None = None, keep_metrics: bool = True,
             provider.destroy(state_dir, record, step.detail)
         left = provider.list_resources(record)
         if not left:
-            runner.forget(state_dir)
+            ssh_connections.forget(state_dir)
             state.forget(state_dir)
     return Receipt(name, before, left)
 

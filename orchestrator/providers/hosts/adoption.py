@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from orchestrator import progress, state
-from orchestrator.ansible import runner
+from orchestrator.ansible import runner, ssh_connections
 from orchestrator.ansible.inventory import inventory
 from orchestrator.cluster import Cluster, Node
 from orchestrator.errors import NodesFailed
@@ -151,7 +151,7 @@ def _temporary_state_dir(state_dir: StateDir) -> Iterator[StateDir]:
         yield aside
         shutil.rmtree(aside.path.parent)
     finally:
-        runner.forget(aside)
+        ssh_connections.forget(aside)
         state.forget(aside)
 
 

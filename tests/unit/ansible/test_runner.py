@@ -4,9 +4,7 @@ import json
 import os
 import signal
 import socket
-import stat
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +14,7 @@ import psutil
 import pytest
 
 from orchestrator import lock, state, termination
-from orchestrator.ansible import runner
+from orchestrator.ansible import runner, ssh_connections
 from orchestrator.errors import NodesFailed
 from tests import builders, waiting
 from tests.unit.conftest import Start
@@ -117,7 +115,7 @@ def begun(start: Start, port: int) -> "tuple[subprocess.Popen[str], Path]":
     waiting.line(command)  # the check of the inventory
     waiting.line(command)  # the first task on the nodes
     assert waiting.until(lambda: "ssh" in works_for(state.for_cluster("demo").path))
-    return command, runner._link(state.for_cluster("demo")).readlink()
+    return command, ssh_connections.link(state.for_cluster("demo")).readlink()
 
 
 def test_an_interrupt_ends_the_configuration_and_every_process_of_it(silent_port: int, start: Start) -> None:
@@ -142,58 +140,6 @@ def test_a_killed_configuration_leaves_no_secret_of_the_environment(
     command.wait()
     files = [path for path in state_dir.path.rglob("*") if path.is_file()]
     assert [path for path in files if secret in path.read_text(errors="replace")] == []
-
-
-def test_the_directory_for_sockets_has_another_name_each_time_and_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
-    state_dir = state.for_cluster("demo")
-    state_dir.ansible.mkdir(parents=True)
-    names = []
-    for _ in range(2):
-        with runner._connections(state_dir) as sockets:
-            names.append(sockets)
-            assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
-    assert len(set(names)) == 2
-    assert not any(path.exists() for path in (*names, runner._link(state_dir)))
-
-
-def test_only_a_private_directory_of_the_user_takes_the_place_of_tmp(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
-    with tempfile.TemporaryDirectory(dir="/tmp") as short:
-        for mode, expected in ((0o700, Path(short)), (0o755, Path("/tmp"))):
-            Path(short).chmod(mode)
-            monkeypatch.setenv("XDG_RUNTIME_DIR", short)
-            assert runner._runtime() == expected
-        Path(short).chmod(0o700)
-        link = tmp_path / "link"
-        link.symlink_to(short)
-        monkeypatch.setattr(runner, "LONGEST_RUNTIME", 1000)
-        monkeypatch.setenv("XDG_RUNTIME_DIR", str(link))
-        assert runner._runtime() == Path("/tmp")
-
-
-def test_a_directory_for_temporary_files_with_a_long_path_is_not_used(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    long = tmp_path / ("x" * runner.LONGEST_RUNTIME)
-    long.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
-    monkeypatch.setattr(tempfile, "tempdir", str(long))
-    assert runner._runtime() == Path("/tmp")
-
-
-def test_only_a_directory_of_ours_is_removed_by_way_of_the_link(tmp_path: Path) -> None:
-    state_dir = state.for_cluster("demo")
-    state_dir.ansible.mkdir(parents=True)
-    other = tmp_path / "documents"
-    other.mkdir()
-    (tmp_path / "orchestrator-link").symlink_to(other)
-    for target in (other, tmp_path / "orchestrator-link", tmp_path / "orchestrator-gone"):
-        runner._link(state_dir).symlink_to(target)
-        runner.forget(state_dir)
-        assert other.is_dir()
-        assert not runner._link(state_dir).is_symlink()
 
 
 def test_what_a_killed_configuration_left_is_gone_after_the_next(

@@ -1,0 +1,62 @@
+"""The directory for the sockets of shared ssh connections: where it is, and what becomes of it."""
+
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from orchestrator import state
+from orchestrator.ansible import ssh_connections
+
+
+def test_the_directory_for_sockets_has_another_name_each_time_and_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
+    state_dir = state.for_cluster("demo")
+    state_dir.ansible.mkdir(parents=True)
+    names = []
+    for _ in range(2):
+        with ssh_connections.shared(state_dir) as sockets:
+            names.append(sockets)
+            assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
+    assert len(set(names)) == 2
+    assert not any(path.exists() for path in (*names, ssh_connections.link(state_dir)))
+
+
+def test_only_a_private_directory_of_the_user_takes_the_place_of_tmp(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        for mode, expected in ((0o700, Path(short)), (0o755, Path("/tmp"))):
+            Path(short).chmod(mode)
+            monkeypatch.setenv("XDG_RUNTIME_DIR", short)
+            assert ssh_connections._runtime() == expected
+        Path(short).chmod(0o700)
+        link = tmp_path / "link"
+        link.symlink_to(short)
+        monkeypatch.setattr(ssh_connections, "LONGEST_RUNTIME", 1000)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(link))
+        assert ssh_connections._runtime() == Path("/tmp")
+
+
+def test_a_directory_for_temporary_files_with_a_long_path_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    long = tmp_path / ("x" * ssh_connections.LONGEST_RUNTIME)
+    long.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    assert ssh_connections._runtime() == Path("/tmp")
+
+
+def test_only_a_directory_of_ours_is_removed_by_way_of_the_link(tmp_path: Path) -> None:
+    state_dir = state.for_cluster("demo")
+    state_dir.ansible.mkdir(parents=True)
+    other = tmp_path / "documents"
+    other.mkdir()
+    (tmp_path / "orchestrator-link").symlink_to(other)
+    for target in (other, tmp_path / "orchestrator-link", tmp_path / "orchestrator-gone"):
+        ssh_connections.link(state_dir).symlink_to(target)
+        ssh_connections.forget(state_dir)
+        assert other.is_dir()
+        assert not ssh_connections.link(state_dir).is_symlink()
