@@ -30,13 +30,14 @@ def pull(engine: Engine, reference: str, on_status: Callable[[str], None], secon
     def silent(passed: float) -> None:
         raise TimeoutError(f"no answer for {passed:.0f} s")
 
+    failures: tuple[type[Exception], ...] = (*faults(), OSError)
     try:
         messages = engine.client.api.pull(reference, stream=True, decode=True)
         for message in silence.with_silence_timeout(messages, seconds, silent):
             if "error" in message:
                 return str(message["error"])
             on_status(message.get("status", ""))
-    except (*faults(), OSError) as error:
+    except failures as error:
         return reason(error)
     return ""
 
