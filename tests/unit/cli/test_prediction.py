@@ -91,7 +91,7 @@ def test_missing_profile_and_link_name_the_command_that_measures_them() -> None:
     assert "`orchestrator train resnet50 --dataset imagenet --batch-size 16 --np 1 --steps 60`" in profile.hint
     link = refused(*GIVEN)
     assert "`orchestrator check` measures the link" in link.hint
-    assert "only beside --link" in refused(*GIVEN, "--latency", "1ms").message
+    assert "only with --link" in refused(*GIVEN, "--latency", "1ms").message
 
 
 def test_backtest_shows_published_beside_predicted_and_why_rows_miss() -> None:
