@@ -160,7 +160,7 @@ def remember(run_id: str, kind: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
-        (["--seed", "3", "--resume", "script-1"], 2, "--seed: not with --resume: script-1 goes on with what it began"),
+        (["--seed", "3", "--resume", "script-1"], 2, "--seed: not with --resume: script-1 keeps its settings"),
         (["resnet20", "--resume", "script-1"], 2, "MODEL: not with --resume"),
         (["--resume", "script-1", "--no-fp16-allreduce"], 2, "--fp16-allreduce: not with --resume"),
         (["--resume", "script-1", "--keep-checkpoints", "9"], 2, "--keep-checkpoints: not with --resume"),
