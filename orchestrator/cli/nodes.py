@@ -22,7 +22,9 @@ def register(app: typer.Typer) -> None:
 
 
 def terminal(
-    node: Annotated[str | None, completed("Name of the node; default: the head.", options.node_names)] = None,
+    node: Annotated[
+        str | None, completed("Name of the node; default: the head, unless a COMMAND follows.", options.node_names)
+    ] = None,
     command: Annotated[list[str] | None, typer.Argument(help="Command to run on the node; default: a shell.")] = None,
     config_file: ConfigFile = None,
     name: Name = None,
