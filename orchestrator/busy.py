@@ -5,6 +5,7 @@ from pathlib import Path
 
 SECONDS = 0.2  # between the readings
 STAT = Path("/proc/stat")
+READINGS = f"cat {STAT}; sleep {SECONDS}; echo; cat {STAT}"  # for the shell of another machine
 
 
 def here() -> float:
@@ -18,6 +19,11 @@ def share(before: str, after: str) -> float:
     """Return the share of the CPU in use between two readings of /proc/stat, 0 to 1."""
     busy, idle = (later - earlier for later, earlier in zip(_times(after), _times(before), strict=True))
     return busy / max(1, busy + idle)
+
+
+def of(readings: str) -> float:
+    """Return the share of the CPU in use, 0 to 1, from the output of READINGS."""
+    return share(*readings.split("\n\n", 1))
 
 
 def _times(stat: str) -> tuple[int, int]:

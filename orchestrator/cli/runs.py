@@ -80,7 +80,7 @@ def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None,
     state_dir, _, cluster = options.deployed(config_file, name)
     chosen = store.get(state_dir, run)
     with control.head_session(state_dir, cluster) as head:
-        if control.get_state(state_dir, head, chosen).state == "running":
+        if control.get_state(state_dir, head, chosen).state in control.ACTIVE:
             with progress.step(f"Stopping {chosen.id}"):
                 control.stop(head, chosen)
         if not store.is_collected(state_dir, chosen):

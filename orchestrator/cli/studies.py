@@ -1,7 +1,6 @@
 """Commands of studies: run one, follow it, begin a file of one's own."""
 
 import json as json_module
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,16 +8,15 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from orchestrator import process, progress
+from orchestrator import progress
 from orchestrator.cli import launching, options, output, study_report, study_tables
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.config import Config
-from orchestrator.errors import ConfigError
-from orchestrator.studies import estimate, files, journal, runner
+from orchestrator.errors import ConfigError, command
+from orchestrator.studies import estimate, files, journal, queued, runner
 from orchestrator.studies.model import Repetitions, Study
 
 FOLDER = "-study"  # after the study's name
-LOG = "log"
 Source = Annotated[
     str | None,
     typer.Argument(
@@ -42,7 +40,7 @@ Rounds = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show cells, order, time and cost; start nothing.")]
 Detached = Annotated[
-    bool, typer.Option("--detach", "-d", help="Run the study in the background of this machine, and return.")
+    bool, typer.Option("--detach", "-d", help="Let the head make the launches, and return; this machine may be off.")
 ]
 Deploys = Annotated[
     bool, typer.Option("--deploy/--no-deploy", help="Grow and shrink the cluster to the number of nodes of a cell.")
@@ -69,8 +67,8 @@ def register(app: typer.Typer) -> None:
         help="Compare networks, settings, nodes or engines: `study FILE` runs a study.",
         no_args_is_help=True,
     )
-    for command in (run, status, init):
-        study.command()(command)
+    for action in (run, status, init):
+        study.command()(action)
     study.command(name="list")(list_studies)
     study.command()(schema)
     study.command()(study_report.report)
@@ -101,6 +99,8 @@ def run(
         study = _changed(files.find(_named(source)), changes)
         directory = directory or Path(f"{study.name}{FOLDER}")
     cells = runner.cells(config, study.measured())
+    if detach:
+        runner.require_no_deploys(study.measured(), deploys)
     if dry_run:
         planned = estimate.plan(config, study.measured(), cells, directory, deploys)
         return output.as_json(planned) if json else study_tables.plan(planned, config.currency)
@@ -109,7 +109,7 @@ def run(
     else:
         journal.create(directory, study)
     if detach:
-        return _detach(directory, config_file, name, deploys, json)
+        return _detach(config, directory, deploys, json)
     _run(config, directory, deploys, json)
 
 
@@ -169,18 +169,18 @@ def _changed(study: Study, changes: dict[str, Any]) -> Study:
     return study.model_copy(update=changes)
 
 
-def _detach(directory: Path, config_file: Path | None, name: str | None, deploys: bool, json: bool) -> None:
-    """Start this command once more, to go on with the study without a terminal."""
-    words = ["study", "run", "--resume", "--directory", str(directory.absolute())]
-    words += ["--config", str(config_file)] if config_file else []
-    words += ["--cluster", name] if name else []
-    words += [] if deploys else ["--no-deploy"]
-    pid = process.detached([sys.argv[0], *words], directory / LOG)
+def _detach(config: Config, directory: Path, deploys: bool, json: bool) -> None:
+    """Let the head make the launches that are certain, and print how to go on."""
+    queue = runner.detach(config, directory, launching.deployed_for_trainer, deploys)
     if json:
-        return output.as_json({"directory": directory, "pid": pid})
+        return output.as_json({"directory": directory, "queue": queue})
     output.line(str(directory))
-    follow = f"`orchestrator study status {directory}` follows it, `kill {pid}` ends it"
-    progress.note(f"process {pid} of this machine runs it: {follow}")
+    progress.note(
+        f"queue {queue.queue} on the head makes {queue.launches} launches, also while this machine is off:"
+        f" `orchestrator study status {directory}` shows how far it is,"
+        f" `orchestrator study {directory} --resume` collects them and goes on,"
+        f" {command(f'stop {queue.queue}', queue.cluster)} ends it"
+    )
 
 
 def status(
@@ -192,7 +192,7 @@ def status(
     """Show what a study has measured so far, and whether it is running."""
     directory = directory or _directory(None)
     study, launches = journal.load(directory).measured(), journal.read(directory)
-    report = estimate.status(study, launches, journal.runner(directory))
+    report = estimate.status(study, launches, journal.runner(directory), queued.read_progress(directory))
     output.as_json(report) if json else study_tables.status(report)
 
 

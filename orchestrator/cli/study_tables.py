@@ -56,8 +56,12 @@ def _interval(row: Row) -> str:
 
 def status(report: Status) -> None:
     """Print what a study has measured so far."""
-    state = f"run by {report.runner}" if report.runner else "complete" if report.complete else "not running"
+    by = report.runner or ("the head" if report.queue and report.queue.state == "running" else None)
+    state = f"run by {by}" if by else "complete" if report.complete else "not running"
     output.line(f"study {report.name}: {state}, {report.launches} launches, {report.left}")
     results(report.cells)
-    if not report.runner and not report.complete:
-        output.line("`orchestrator study run --resume --directory DIR` continues it")
+    if report.queue:
+        output.line(str(report.queue))
+    if not report.runner and (report.queue or not report.complete):
+        collects = "collects these and " if report.queue else ""
+        output.line(f"`orchestrator study run --resume --directory DIR` {collects}continues it")

@@ -15,7 +15,7 @@ from orchestrator import assets
 from orchestrator.config import Config, Framework
 from orchestrator.errors import PreflightError
 
-SHARED = ("bottleneck", "layout", "schema", "untrusted_files")  # imported by the trainer, outside its package
+SHARED = ("bottleneck", "busy", "layout", "schema", "untrusted_files")  # imported by the trainer, outside its package
 PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
 PASSED_ON_AS_IS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 

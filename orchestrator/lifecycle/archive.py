@@ -154,7 +154,7 @@ def _unreadable(state_dir: StateDir) -> dict[str, str]:
 def _save_run(state_dir: StateDir, head: Session, run: Run, stop: bool) -> str:
     """Fetch a run; return the reason if that failed, else ""."""
     try:
-        if control.get_state(state_dir, head, run).state == "running":
+        if control.get_state(state_dir, head, run).state in control.ACTIVE:
             if not stop:
                 return "it is running"
             control.stop(head, run)

@@ -70,24 +70,6 @@ def require(program: str, remedy: str) -> None:
         raise PreflightError(f"{program} is not on the PATH", remedy)
 
 
-def detached(argv: Sequence[str], log: Path) -> int:
-    """Start ``argv`` so that it goes on after this process and its terminal are gone; return its process id.
-
-    Args:
-        argv: Program and arguments.
-        log: File to which standard output and standard error are appended.
-
-    Raises:
-        CommandFailed: It cannot be started.
-    """
-    try:
-        with log.open("ab") as file:
-            options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": file}
-            return subprocess.Popen(argv, start_new_session=True, **options).pid
-    except OSError as error:
-        raise CommandFailed("start in the background", argv, error.strerror or str(error), [], log) from error
-
-
 def replace(argv: Sequence[str]) -> NoReturn:
     """Replace this process by ``argv``, an interactive program that takes over the terminal."""
     os.execvp(argv[0], list(argv))

@@ -10,6 +10,7 @@ from orchestrator.schema.file import Time
 START_SECONDS, START_SECONDS_EACH = 120, 4  # for every rank to report; shared hosts need longer
 STOP_SECONDS = 150  # limits of trainer, launcher and sweep of all nodes together, with a margin
 UNIT = "orchestrator-"  # then the run's id
+QUEUE = "queue"  # kind of run that starts other runs
 ENVIRONMENT = "environment.json"  # in the run's directory; trainer.supervision.user_environment reads it
 
 
@@ -18,8 +19,9 @@ class Run(BaseModel):
 
     ``threads`` and ``memory`` (bytes) are per rank, on the node with the least. ``cycle_time`` (milliseconds) is
     measured or tuned if None; ``fusion_threshold`` (MiB) is Horovod's default or tuned if None. ``packages`` is the
-    directory of the overlay of Python packages, None for the image's alone. ``hardware`` of each node goes into
-    ``provenance.json`` as the run starts.
+    directory of the overlay of Python packages, None for the image's alone. ``queue`` is the id of the queue that
+    starts the run, None if it starts at once. ``hardware`` of each node goes into ``provenance.json`` as the run
+    starts.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -39,6 +41,7 @@ class Run(BaseModel):
     threads: int
     memory: int
     packages: str | None = None
+    queue: str | None = None
     started: Time
     hardware: dict[str, Hardware] = Field({}, exclude=True)
 
@@ -54,8 +57,8 @@ class Run(BaseModel):
 
     @property
     def unit(self) -> str:
-        """Return the name of the run's systemd unit on the head."""
-        return f"{UNIT}{self.id}"
+        """Return the name of the systemd unit on the head that supervises the run: its own, or its queue's."""
+        return f"{UNIT}{self.queue or self.id}"
 
 
 def directory(run_id: str) -> str:
@@ -88,6 +91,7 @@ def unit_command(cluster: Cluster, run: Run) -> list[str]:
 
     Commands are kept in files, since systemd expands ``$`` in arguments and limits their length.
     """
+    supervisor = "run_queue" if run.kind == QUEUE else "supervise"
     properties = {
         "WorkingDirectory": run.workdir,
         "StandardOutput": f"append:{run.directory}/log",
@@ -101,7 +105,7 @@ def unit_command(cluster: Cluster, run: Run) -> list[str]:
         *("sudo", "systemd-run", "--quiet", "--collect", "--unit", run.unit, "--uid", cluster.ssh_user),
         *(part for key, value in properties.items() for part in ("--property", f"{key}={value}")),
         *(part for key, value in environment(run).items() for part in ("--setenv", f"{key}={value}")),
-        *("--", PYTHON, "-m", "orchestrator.trainer.supervision.supervise", run.directory),
+        *("--", PYTHON, "-m", f"orchestrator.trainer.supervision.{supervisor}", run.directory),
     ]
 
 

@@ -9,13 +9,13 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.runs import control, store
 from orchestrator.runs.datasets import FoundDataset
-from orchestrator.runs.launch import Run
+from orchestrator.runs.launch import QUEUE, Run
 from orchestrator.schema import CheckpointEntry, Checkpoints, TrainConfig, top1_of
 from orchestrator.ssh import Session, parsed
 from orchestrator.state import StateDir
 
 # Kinds of runs without checkpoints, and the command that starts each of them.
-WITHOUT = {"script": "run", "check": "check", "prepare": "data prepare", "stage": "data stage"}
+WITHOUT = {"script": "run", "check": "check", "prepare": "data prepare", "stage": "data stage", QUEUE: "study --detach"}
 MORE = "pass more --epochs or --steps than it has made"
 
 

@@ -18,10 +18,10 @@ from orchestrator.ssh import Session, parsed
 from orchestrator.state import StateDir
 
 WAIT_SECONDS = 3600.0
-STATUS, INDEX, OUTPUT = "status.json", "checkpoints/index.json", "output/"
+STATUS, TURN, INDEX, OUTPUT = "status.json", "turn.json", "checkpoints/index.json", "output/"
 FILES = (
     *("config.json", "hostfile", "packages.json", fetch.LOG, AUTOTUNED),
-    *("results.json", "results.csv", "profile.json", "check.json", "prepared.json", "staged.json"),
+    *("results.json", "results.csv", "profile.json", "check.json", "prepared.json", "staged.json", TURN),
 )
 COLLECTING, REPLACED = ".collecting-", ".replaced-"
 
@@ -29,6 +29,11 @@ COLLECTING, REPLACED = ".collecting-", ".replaced-"
 def save(state_dir: StateDir, run: Run) -> None:
     """Record a run before it starts."""
     state.replace(state_dir.runs / run.id / "run.json", run.model_dump_json(indent=2) + "\n")
+
+
+def remove(state_dir: StateDir, run: Run) -> None:
+    """Remove the record of a run that never started."""
+    shutil.rmtree(state_dir.runs / run.id, ignore_errors=True)
 
 
 def collect(

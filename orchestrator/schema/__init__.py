@@ -12,6 +12,8 @@ directory
 ``stop``            the supervisor      empty: rank 0 must end with a checkpoint
 ``checkpoints/…``   rank 0              :class:`Checkpoints`, :class:`Checkpoint`
 ``status.json``     the supervisor      :class:`RunStatus`
+``queue.json``      control side        :class:`Queue`, in the directory of a queue
+``turn.json``       the queue           :class:`Turn`, in the directory of a run that it starts
 ``packages.json``   the supervisor      :class:`~orchestrator.schema.packages.Installed`
 ``results.json``    rank 0              :class:`Results`
 ``check.json``      rank 0              :class:`CheckResult`
@@ -56,8 +58,11 @@ from orchestrator.schema.runs import (
     Failure,
     Hardware,
     NodeFacts,
+    Queue,
+    QueuedRun,
     RunStatus,
     State,
+    Turn,
 )
 from orchestrator.schema.training import (
     SMALL_IMAGE,
@@ -105,6 +110,8 @@ __all__ = [
     "PrepareConfig",
     "Prepared",
     "Profile",
+    "Queue",
+    "QueuedRun",
     "Ready",
     "Results",
     "RunStatus",
@@ -118,6 +125,7 @@ __all__ = [
     "StopOrSkip",
     "TrainConfig",
     "Trained",
+    "Turn",
     "Unfinished",
     "World",
     "goal",

@@ -40,6 +40,31 @@ class RunStatus(File):
     left: list[str] = Field([])
 
 
+class QueuedRun(File):
+    """Run that a queue starts: its directories, and the environment of its supervisor.
+
+    ``hosts`` are those whose load is measured before it starts; if empty, the load of the head is.
+    """
+
+    directory: str
+    workdir: str
+    environment: dict[str, str]
+    hosts: list[str] = Field([])
+
+
+class Queue(File):
+    """Runs that the head starts one after another, in this order."""
+
+    runs: list[QueuedRun]
+
+
+class Turn(File):
+    """Start of a run by a queue, and the share of CPU time (0 to 1) that programs used just before."""
+
+    started: Time
+    busy: float = Field(ge=0, le=1)
+
+
 class Hardware(File):
     """Machine, kernel and system of a node, as ``orchestrator.trainer.telemetry.hardware`` reads them.
 

@@ -22,7 +22,8 @@ from orchestrator.schema.names import FileName
 
 Option = str | int | float | bool
 # Of one launch: a year at most, so that the time of all launches of a study is one that Python can represent.
-Seconds = Annotated[float, Field(ge=0, le=3e7, allow_inf_nan=False)]
+LONGEST = 3e7
+Seconds = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
 Speed = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Metric = Literal["images_per_second", "seconds", "top1", "efficiency", "speed_up"]
 

@@ -16,6 +16,7 @@ from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import journal, matrix, runner
 from orchestrator.studies import schedule as schedules
 from orchestrator.studies.model import Study
+from orchestrator.studies.queued import Progress
 from orchestrator.studies.schedule import Contestant, Planned, Schedule, chosen, contestants, ratio
 
 AGAIN = " (again)"
@@ -71,10 +72,21 @@ class Plan:
 
 @dataclass(frozen=True)
 class Status:
-    """State of a study; ``runner`` is the process that runs it, ``left`` the remaining launches in words."""
+    """State of a study.
+
+    Attributes:
+        name: Name of the study.
+        runner: The process that runs it; None if none does.
+        queue: Launches that the head makes; None if it makes none.
+        complete: Whether no launch is left.
+        launches: Number of launches so far.
+        left: The remaining launches in words.
+        cells: What each contestant measured.
+    """
 
     name: str
     runner: str | None
+    queue: Progress | None
     complete: bool
     launches: int
     left: str
@@ -117,13 +129,14 @@ def _row(study: Study, cells: Sequence[Cell], launches: Sequence[Launch], one: C
     )
 
 
-def status(study: Study, launches: Sequence[Launch], process: str | None) -> Status:
+def status(study: Study, launches: Sequence[Launch], process: str | None, queue: Progress | None = None) -> Status:
     """Return the state of a study.
 
     Args:
         study: The study as it is measured.
         launches: Its launches so far.
         process: The process that runs it, None if none does.
+        queue: Launches that the head makes; None if it makes none.
 
     Returns:
         The state; cells of nodes have as many ranks as those that were launched.
@@ -134,7 +147,7 @@ def status(study: Study, launches: Sequence[Launch], process: str | None) -> Sta
     schedule = Schedule(study, cells, launches)
     complete = schedule.next() is None
     return Status(
-        study.name, process, complete, len(launches), runner.remaining(schedule), rows(study, cells, launches)
+        study.name, process, queue, complete, len(launches), runner.remaining(schedule), rows(study, cells, launches)
     )
 
 
@@ -187,7 +200,7 @@ def _seconds(config: Config, study: Study, cell: Cell, launches: Sequence[Launch
     like = [run for run in store.list_runs(state_dir) if run.kind == kind and run.np == cell.ranks]
     ends = [(store.status(state_dir, run), run) for run in like]
     alike = [(end, run) for end, run in ends if end and _is_as_long(state_dir.runs / run.id, study)]
-    times = [end.ended - run.started for end, run in alike if end.state == "finished"]
+    times = [end.ended - (end if run.queue else run).started for end, run in alike if end.state == "finished"]
     return median(times) if times else None
 
 

@@ -2,7 +2,7 @@
 
 A launch is written down twice: its run's name in ``started`` before the run starts, and its measurement in
 ``launches.jsonl`` after the run's files are here. After a kill the directory has the measurement, or a run to collect,
-or nothing that was started.
+or nothing that was started. ``queued.json`` names launches that the head makes, before it may make the first.
 """
 
 import contextlib
@@ -22,7 +22,8 @@ from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import files
 from orchestrator.studies.model import Study
 
-STUDY, LAUNCHES, STARTED, LOCK, RUNS = "study.yaml", "launches.jsonl", "started", "lock", "runs"
+STUDY, LAUNCHES, STARTED, QUEUED = "study.yaml", "launches.jsonl", "started", "queued.json"
+LOCK, RUNS = "lock", "runs"
 MOST_BYTES = 256 << 20  # of launches.jsonl
 
 
@@ -43,6 +44,20 @@ class Started(File):
         return Launch.model_validate({**known, "cell": self.cell, "key": self.cell.key, **measured})
 
 
+class Queued(File):
+    """Content of ``queued.json``: launches in the order in which the head makes them.
+
+    Attributes:
+        cluster: Name of the cluster.
+        run: Id of the queue.
+        launches: The launches, each with the time at which it was prepared.
+    """
+
+    cluster: str
+    run: FileName
+    launches: list[Started]
+
+
 class Journal:
     """The launches of one study; only one process at a time has it open."""
 
@@ -50,6 +65,7 @@ class Journal:
         self.directory = directory
         self.launches = read(directory, repair=True)
         self.started = self._started()
+        self.queued = read_queued(directory)
 
     def begin(self, started: Started) -> None:
         """Write down that a run is about to start."""
@@ -70,6 +86,17 @@ class Journal:
         """Remove the note of a run that started, which is in the journal or never ran."""
         (self.directory / STARTED).unlink(missing_ok=True)
         self.started = None
+
+    def enqueue(self, queued: Queued) -> None:
+        """Write down that the head is about to make launches."""
+        queued.write(self.directory / QUEUED)
+        flush(self.directory)
+        self.queued = queued
+
+    def dequeue(self) -> None:
+        """Remove the note of launches that are all in the journal, or will not be made."""
+        (self.directory / QUEUED).unlink(missing_ok=True)
+        self.queued = None
 
     def keep(self, source: Path, run: str) -> Path:
         """Copy the files of a run from ``source``, without checkpoints and output, and return their directory."""
@@ -123,6 +150,16 @@ def runner(directory: Path) -> str | None:
     with contextlib.suppress(FileNotFoundError), (directory / LOCK).open("r", encoding="utf-8") as file:
         return None if try_lock(file) else " ".join(file.read(100).split())
     return None
+
+
+def read_queued(directory: Path) -> Queued | None:
+    """Return the launches that the head makes; None if it makes none. Raises StateError."""
+    try:
+        return bounded.read_model(directory / QUEUED, Queued)
+    except FileNotFoundError:
+        return None
+    except Unreadable as error:
+        raise StateError(str(error), "remove this file: launches that the head made are then made again") from None
 
 
 def read(directory: Path, repair: bool = False) -> list[Launch]:

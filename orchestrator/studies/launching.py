@@ -14,9 +14,9 @@ from orchestrator.lifecycle import deploy
 from orchestrator.runs import control, jobs, store
 from orchestrator.runs.control import RunState
 from orchestrator.runs.launch import Run
-from orchestrator.schema import Results, StepTimes, bounded
+from orchestrator.schema import Results, StepTimes, Turn, bounded
 from orchestrator.schema.bounded import Unreadable
-from orchestrator.schema.studies import Launch
+from orchestrator.schema.studies import LONGEST, Launch
 from orchestrator.state import StateDir
 from orchestrator.studies import settings
 from orchestrator.studies.journal import Journal, Started
@@ -52,10 +52,28 @@ class Launcher:
         Raises:
             NodesFailed, StateError: The cluster cannot run anything now.
         """
-        cell, again = planned.contestant.cell, planned.contestant.again
-        config = settings.of_cell(self.config, self.study, cell)
+        cell = planned.contestant.cell
         self._resize(cell.nodes)
         used = self._busy(hosts(self.cluster, cell.ranks))
+        started = self.start(planned, self.journal.begin, used)
+        return self._finish(started) if isinstance(started, Run) else started
+
+    def start(
+        self, planned: Planned, begin: Callable[[Started], None], used: float = 0.0, queue: str | None = None
+    ) -> Run | Launch:
+        """Start a launch, or prepare it for a queue.
+
+        Args:
+            planned: The launch.
+            begin: Called before the run starts, to write it down.
+            used: Share of CPU that programs use on its nodes.
+            queue: Id of the queue that will start the run; None to start it now.
+
+        Returns:
+            The run; a launch with a problem, already in the journal, if the cell cannot be launched.
+        """
+        cell, again = planned.contestant.cell, planned.contestant.again
+        config = settings.of_cell(self.config, self.study, cell)
         launch = Launch(
             cell=cell,
             key=cell.key,
@@ -67,19 +85,18 @@ class Launcher:
             command=settings.command(config),
         )
 
-        def begin(run: Run) -> None:
+        def begun(run: Run) -> None:
             fields = launch.model_dump(exclude={"cell", "run"})
-            self.journal.begin(Started.model_validate({**fields, "cell": cell, "run": run.id}))
+            begin(Started.model_validate({**fields, "cell": cell, "run": run.id}))
 
         _, self.cluster, digest = self.deployed(config)
         try:
             with progress.quiet():
-                run = jobs.train(self.state_dir, self.cluster, digest, config, begin)
+                return jobs.train(self.state_dir, self.cluster, digest, config, begun, queue=queue)
         except ConfigError as error:
             launch = launch.model_copy(update={"problem": error.message, "seconds": time.time() - launch.started})
             self.journal.end(launch)
             return launch
-        return self._finish(run)
 
     def collect(self) -> Launch | None:
         """Finish the launch that was under way when the study was killed; None if there is none, or it never ran."""
@@ -87,12 +104,12 @@ class Launcher:
         if started is None:
             return None
         run = next((run for run in store.list_runs(self.state_dir) if run.id == started.run), None)
-        if run is None or self._is_lost(run):
+        if run is None or self.is_lost(run):
             self.journal.forget()
             return None
         return self._finish(run, collected=True)
 
-    def _is_lost(self, run: Run) -> bool:
+    def is_lost(self, run: Run) -> bool:
         """Tell whether a run left nothing: it was recorded, and not started. A start on its way there is ended."""
         with control.head_session(self.state_dir, self.cluster) as head:
             lost = control.get_state(self.state_dir, head, run).state == "lost"
@@ -116,9 +133,24 @@ class Launcher:
         with progress.quiet():
             for _ in control.watch(self.state_dir, self.cluster, run):
                 pass
+        return self.record_end(started, run, collected)
+
+    def record_end(self, started: Started, run: Run, collected: bool = True) -> Launch:
+        """Fetch the files of a run that has ended, and write its measurement down.
+
+        Args:
+            started: The launch; the time at which a queue started its run is in the run's files.
+            run: The run.
+            collected: Whether it was started before this process, and may have ended long ago.
+
+        Returns:
+            The launch, as it is in the journal.
+        """
+        with progress.quiet():
             directory, seen = self._fetch(run)
+        started = of_turn(started, directory)
         ended = seen.status.ended if collected and seen.status else time.time()
-        launch = measured(started, directory, max(0.0, ended - started.started))
+        launch = measured(started, directory, min(max(0.0, ended - started.started), LONGEST))
         if seen.state != "finished":
             launch = launch.model_copy(update={**NOTHING, "problem": f"run {run.id} {self._why(seen)}"})
         self.journal.end(launch)
@@ -157,11 +189,18 @@ class Launcher:
 
         def ask(name: str) -> float:
             with ssh.connect(self.state_dir, self.cluster, name) as session:
-                argv = ["sh", "-c", f"cat {busy.STAT}; sleep {busy.SECONDS}; echo; cat {busy.STAT}"]
-                return busy.share(*session.must("read its load", argv).split("\n\n", 1))
+                return busy.of(session.must("read its load", ["sh", "-c", busy.READINGS]))
 
         shares, _ = ssh.on_every_node(self.cluster, ask, nodes)
         return max(shares.values(), default=0.0)
+
+
+def of_turn(started: Started, directory: Path) -> Started:
+    """Return the launch as the queue started it, if one did: its turn is among the files of its run."""
+    with suppress(FileNotFoundError, Unreadable):
+        turn = bounded.read_model(directory / store.TURN, Turn)
+        return started.model_copy(update={"started": turn.started, "busy": turn.busy})
+    return started
 
 
 def measured(started: Started, directory: Path, seconds: float) -> Launch:

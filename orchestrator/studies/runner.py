@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -12,10 +13,11 @@ from orchestrator.cluster import hosts
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, StateError
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import journal, machine, matrix, settings
+from orchestrator.studies import journal, machine, matrix, queued, settings
 from orchestrator.studies.journal import Journal
 from orchestrator.studies.launching import Deployed, Launcher
 from orchestrator.studies.model import Study
+from orchestrator.studies.queued import Progress
 from orchestrator.studies.schedule import Planned, Schedule
 
 
@@ -95,6 +97,58 @@ def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = Tru
     Raises:
         OrchestratorError: The cluster cannot run anything now; the same command with --resume continues.
     """
+    with _opened(config, directory, deployed, deploys) as (launcher, schedule):
+        _collect_queued(launcher, schedule)
+        started, done = time.time(), list(_measure(launcher, schedule))
+        lost = {
+            matrix.title(cell): why
+            for cell in schedule.cells
+            for key, why in schedule.given_up().items()
+            if cell.key == key
+        }
+        return Sitting(done, time.time() - started, lost)
+
+
+def detach(config: Config, directory: Path, deployed: Deployed, deploys: bool = True) -> Progress:
+    """Let the head make the launches of the study of ``directory`` that are certain, one after another.
+
+    Args:
+        config: Configuration of the cluster.
+        directory: Directory of the study, with study.yaml.
+        deployed: Returns state directory, cluster and digest of its trainer, if it has the framework of a launch.
+        deploys: Whether the cluster may grow and shrink to the nodes of a cell.
+
+    Returns:
+        The queue of launches.
+
+    Raises:
+        ConfigError: The study needs deploys, which the head cannot do.
+        StateError: The head makes launches of the study already, or none is left.
+        NodesFailed: The cluster cannot run anything now.
+    """
+    require_no_deploys(journal.load(directory).measured(), deploys)
+    queued.require_none(directory)
+    with _opened(config, directory, deployed, deploys) as (launcher, schedule):
+        _collect_queued(launcher, schedule)
+        launcher.collect()
+        order = schedule.certain()
+        if not order:
+            raise StateError(f"{directory}: no launch is left", f"`orchestrator study report {directory}` reports it")
+        return queued.enqueue(launcher, order)
+
+
+def require_no_deploys(study: Study, deploys: bool) -> None:
+    """Check that no launch of a study needs a deploy. Raises ConfigError."""
+    if study.nodes and deploys:
+        raise ConfigError(
+            [f"study {study.name}: nodes: --detach: the head cannot change the number of nodes"],
+            "run it without --detach on a machine that stays on, or with --no-deploy on the nodes that are there",
+        )
+
+
+@contextmanager
+def _opened(config: Config, directory: Path, deployed: Deployed, deploys: bool) -> Iterator[tuple[Launcher, Schedule]]:
+    """Open a study for this process alone, on a cluster that can launch its cells."""
     study = journal.load(directory).measured()
     every = cells(config, study)
     with journal.opened(directory) as current:
@@ -102,12 +156,13 @@ def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = Tru
         launcher = Launcher(config, study, current, deployed, deploys)
         _require_room(launcher, every, deploys)
         machine.write(directory, launcher.state_dir, launcher.cluster)
-        schedule = Schedule(study, every, current.launches, len(launcher.cluster.nodes))
-        started, done = time.time(), list(_measure(launcher, schedule))
-        lost = {
-            matrix.title(cell): why for cell in every for key, why in schedule.given_up().items() if cell.key == key
-        }
-        return Sitting(done, time.time() - started, lost)
+        yield launcher, Schedule(study, every, current.launches, len(launcher.cluster.nodes))
+
+
+def _collect_queued(launcher: Launcher, schedule: Schedule) -> None:
+    for launch in queued.collect(launcher):
+        progress.note(f"round {launch.round + 1}: {matrix.title(launch.cell)}, launched by the head")
+        _tell(launch, schedule)
 
 
 def _measure(launcher: Launcher, schedule: Schedule) -> Iterator[Launch]:

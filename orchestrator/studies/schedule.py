@@ -77,10 +77,18 @@ class Schedule:
 
     def repeats(self) -> list[Launch]:
         """Return the launches that will be repeated: they failed, or other programs used the machine."""
+        return [self._of(one.contestant, one.round)[-1] for one in self._repeated()]
+
+    def certain(self) -> list[Planned]:
+        """Return the launches that are made whatever others measure: repeats that are due, and those that are left."""
+        return self._repeated() + self.left()
+
+    def _repeated(self) -> list[Planned]:
+        """Return the repeats of the round of the next launch."""
         begun, made = self._begun(), self._made()
         number = len(begun) - 1
         tried = [c for one in begun[-1:] for c in one if (*c.key, number) in made]
-        return [self._of(c, number)[-1] for c in tried if self._again(c, number)]
+        return [Planned(c, number) for c in tried if self._again(c, number)]
 
     def expected(self) -> float:
         """Return how many launches are left with repeats, if as large a share of them is repeated as so far."""

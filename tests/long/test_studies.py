@@ -1,21 +1,26 @@
 """A study killed at any moment and resumed: every launch is there, and none was made twice. STUDY_KILLS=10: at ten.
 
-The last test kills a study while the cluster grows, and leaves the cluster with two nodes.
+So is a study whose launches the head makes, while the command, and then the queue on the head, are killed. The last
+test kills a study while the cluster grows, and leaves the cluster with two nodes.
 """
 
+import itertools
 import os
 import random
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from orchestrator.runs.launch import QUEUE
 from orchestrator.schema.studies import Launch
 from orchestrator.studies import journal
-from tests.e2e.command import Cli
-from tests.e2e.training import HEAD, MNIST, WORKER
+from tests.e2e.command import Cli, wait_for
+from tests.e2e.training import HEAD, MNIST, ON_MNIST, WORKER
 
 KILLS = int(os.environ.get("STUDY_KILLS", "3"))
 LAUNCH_SECONDS = 10.0  # about: kills come within so long
@@ -64,7 +69,8 @@ def kill_and_finish(cli: Cli, cluster: str, kills: int) -> Path:
 
 def finished(cli: Cli) -> set[str]:
     """Ids of the cluster's runs that finished; the other tests of this session have some too."""
-    return {run["id"] for run in cli.json("runs", cluster=CLUSTER) if run["state"] == "finished"}
+    runs = cli.json("runs", cluster=CLUSTER)
+    return {run["id"] for run in runs if run["state"] == "finished" and run["kind"] != QUEUE}
 
 
 def check(directory: Path, runs: set[str]) -> list[Launch]:
@@ -91,6 +97,64 @@ def test_a_study_adds_little_to_its_launches(deployed: Cli) -> None:
     report = deployed.json("study", "run", "once.yaml", cluster=CLUSTER)
     assert len(report["sitting"]["launches"]) == 3 * ROUNDS
     assert report["overhead"] < 0.05  # goal 0.03, of launches that take longer
+
+
+def states(cli: Cli, queue: str) -> list[str]:
+    """States of a queue and of its runs, in order."""
+    runs = cli.json("runs", cluster=CLUSTER)
+    return [run["state"] for run in runs if queue in (run["id"], run["queue"])]
+
+
+def test_the_head_makes_the_launches_of_a_detached_study(deployed: Cli) -> None:
+    before, directory = finished(deployed), deployed.state / "apart-study"
+    (deployed.state / "apart.yaml").write_text(STUDY.replace("killed", "apart"))
+    queue = deployed.json("study", "run", "apart.yaml", "--detach", cluster=CLUSTER)["queue"]
+    assert queue["launches"] == 3 * ROUNDS
+    assert states(deployed, queue["queue"])[-1] == "running"
+    assert "queued" in states(deployed, queue["queue"])
+    refused = deployed("train", "lenet", *ON_MNIST, code=1, cluster=CLUSTER)
+    assert "is using the cluster" in refused.stderr
+    again = deployed("study", "run", "apart.yaml", "--resume", "--detach", code=1, cluster=CLUSTER)
+    assert f"{queue['queue']} on the head: running" in again.stderr
+    wait_for("the end of the queue", lambda: states(deployed, queue["queue"])[-1] != "running", 180.0)
+    assert set(states(deployed, queue["queue"])) == {"finished"}
+    assert journal.read(directory) == []
+    report = deployed.json("study", "run", "apart.yaml", "--resume", cluster=CLUSTER)
+    assert report["sitting"]["launches"] == []
+    launches = check(directory, finished(deployed) - before)
+    order = [(launch.cell.ranks, launch.again, launch.round) for launch in launches]
+    assert order == [(1, False, 0), (2, False, 0), (1, True, 0), (1, True, 1), (2, False, 1), (1, False, 1)]
+    assert all(a.started + a.seconds < b.started for a, b in itertools.pairwise(launches))
+    assert all(0 <= launch.busy < 1 for launch in launches)
+    assert not (directory / journal.QUEUED).exists()
+
+
+def detach_killed(cli: Cli, study: str, moments: random.Random) -> dict[str, Any]:
+    """Leave a study to the head, by commands that are killed; return the queue that one of them started."""
+    words = ["study", "run", study]
+    for _ in range(KILLS):
+        with cli.start(*words, "--detach", cluster=CLUSTER) as process:
+            try:
+                process.wait(moments.uniform(0.5, 2 * LAUNCH_SECONDS))
+            except subprocess.TimeoutExpired:
+                process.kill()
+        if (cli.state / "headless-study" / journal.STUDY).exists():
+            words = ["study", "run", study, "--resume"]
+    cli.start(*words, "--detach", cluster=CLUSTER).communicate()  # refused if a command before started the queue
+    status: dict[str, Any] = cli.json("study", "status", "headless-study", cluster=CLUSTER)["queue"]
+    return status
+
+
+def test_a_queue_killed_on_the_head_loses_and_repeats_nothing(deployed: Cli) -> None:
+    before, moments = finished(deployed), random.Random(26)  # noqa: S311
+    (deployed.state / "headless.yaml").write_text(STUDY.replace("killed", "headless"))
+    queue = detach_killed(deployed, "headless.yaml", moments)
+    assert queue["state"] == "running"
+    time.sleep(moments.uniform(1.0, 2 * LAUNCH_SECONDS))
+    unit = f"orchestrator-{queue['queue']}"
+    deployed("ssh", HEAD, "--", "sudo", "systemctl", "kill", "--signal=KILL", "--kill-whom=main", unit, cluster=CLUSTER)
+    deployed("study", "run", "headless.yaml", "--resume", cluster=CLUSTER)
+    check(deployed.state / "headless-study", finished(deployed) - before)
 
 
 def kill_while_growing(cli: Cli, *words: str) -> None:

@@ -47,7 +47,7 @@ def watch(state_dir: StateDir, cluster: Cluster, run: Run) -> Iterator[bytes]:
 def _follow(head: Session, run: Run, seen: int) -> Iterator[bytes]:
     show = ["sudo", "systemctl", "show", "--property", "MainPID", "--value", run.unit]
     pid = head.must("find the run", show).strip()
-    live = [] if pid in ("", "0") else ["--follow=name", "--retry", f"--pid={pid}", "--sleep-interval=0.2"]
+    live = [] if run.queue or pid in ("", "0") else ["--follow=name", "--retry", f"--pid={pid}", "--sleep-interval=0.2"]
     return head.follow(["tail", "--quiet", f"--bytes=+{seen + 1}", *live, f"{run.directory}/log"])
 
 

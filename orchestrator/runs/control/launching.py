@@ -103,7 +103,7 @@ def start(
     texts: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Send files to the run's directory and start its unit.
+    """Send files to the run's directory and start its unit; a run with a queue is started by that.
 
     Args:
         state_dir: State directory of the cluster.
@@ -128,7 +128,9 @@ def start(
                 written[name].write_text(text)
             head.send({**files, **written}, run.directory)
         health_checks.require_free(active(head), cluster)
-        store.save(state_dir, run)
         provenance.record(state_dir, cluster, run, files, environment or {})
+        if run.queue:
+            return
+        store.save(state_dir, run)
         user_environment.send(head, run, environment or {})
         head.must("start the run", launch.unit_command(cluster, run))

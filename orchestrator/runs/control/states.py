@@ -16,6 +16,7 @@ from orchestrator.schema import KILLED, Failure, RunStatus
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir
 
+ACTIVE = ("running", "queued")
 ADDRESS = re.compile(r"\d+(?:\.\d+){3}")
 
 
@@ -23,8 +24,8 @@ ADDRESS = re.compile(r"\d+(?:\.\d+){3}")
 class RunState:
     """A run and its current state.
 
-    The state is "running", "finished", "failed", "stopped", "lost" (the head went down during the run) or "unknown"
-    (the head does not answer).
+    The state is "running", "queued" (its queue has not started it yet), "finished", "failed", "stopped", "lost" (the
+    head went down during the run) or "unknown" (the head does not answer).
     """
 
     run: Run
@@ -41,13 +42,14 @@ def active(head: Session) -> list[str]:
     return fetch.run_ids(runs, head)
 
 
-def get_state(state_dir: StateDir, head: Session, run: Run) -> RunState:
+def get_state(state_dir: StateDir, head: Session, run: Run, units: Sequence[str] | None = None) -> RunState:
     """Get the state of ``run``; ask the head only if the run is not known to have ended.
 
     Args:
         state_dir: State directory of the cluster.
         head: Session on the head.
         run: Run in any state.
+        units: What :func:`active` returned; default: ask now.
 
     Returns:
         The run with its state.
@@ -58,11 +60,13 @@ def get_state(state_dir: StateDir, head: Session, run: Run) -> RunState:
     status = store.status(state_dir, run)
     if status:
         return RunState(run, status.state, status)
-    running = run.id in active(head)
+    running = (run.queue or run.id) in (active(head) if units is None else units)
     answer = head.run(["cat", f"{run.directory}/status.json"])  # asked after the unit, which writes it before it ends
     if answer.exit_code == 0:
         reported = ssh.parsed(RunStatus, answer.output, head, f"{run.directory}/status.json")
         return RunState(run, reported.state, reported)
+    if running and run.queue and head.run(["test", "-e", f"{run.directory}/{store.TURN}"]).exit_code:
+        return RunState(run, "queued", None)
     return RunState(run, "running" if running else "lost", None)
 
 
@@ -88,7 +92,8 @@ def overview(state_dir: StateDir, cluster: Cluster | None, chosen: Sequence[Run]
     open_runs = [s.run for s in seen.values() if s.status is None]
     if cluster and open_runs:
         with suppress(NodesFailed), head_session(state_dir, cluster) as head:
-            seen |= {run.id: get_state(state_dir, head, run) for run in open_runs}
+            units = active(head)
+            seen |= {run.id: get_state(state_dir, head, run, units) for run in open_runs}
     return list(seen.values())
 
 

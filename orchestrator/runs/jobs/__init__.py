@@ -24,8 +24,9 @@ def train(
     config: Config,
     planned: Callable[[Run], None] | None = None,
     environment: UserEnvironment | None = None,
+    queue: str | None = None,
 ) -> Run:
-    """Start a training run; all input is checked before anything runs.
+    """Start a training run, or prepare it for a queue; all input is checked before anything runs.
 
     Args:
         state_dir: State directory of the cluster.
@@ -34,9 +35,10 @@ def train(
         config: Configuration with the sections train and launch.
         planned: Called with the run before it starts, to write its name down.
         environment: Variables for the ranks.
+        queue: Id of the queue that will start the run; None to start it now.
 
     Returns:
-        The run, started.
+        The run, started or prepared.
 
     Raises:
         ConfigError: A setting is invalid, or does not fit the data set or the nodes.
@@ -58,6 +60,7 @@ def train(
     images = recipes.training_images(dataset, data_files.train if data_files else None, ranks)
     batch = _batch(config, cluster, ranks, nodes.memory, images)
     run = trainer.plan(state_dir, cluster, digest, options, f"{config.train.model}-{dataset}", nodes)
+    run = run.model_copy(update={"queue": queue})
     if planned:
         planned(run)
 

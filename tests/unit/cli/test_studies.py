@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator import state
+from orchestrator.runs import store
+from orchestrator.schema import RunStatus
 from orchestrator.studies import files, journal
+from orchestrator.studies.journal import Queued
 from orchestrator.studies.schedule import Schedule
+from tests import builders
 from tests.unit.conftest import Cli
-from tests.unit.studies.studies import cells, launch, study
+from tests.unit.studies.studies import cells, launch, started, study
 
 FILE = "name: tiny\nmodels: lenet\ndatasets: mnist\nranks: [1, 2]\nuntil: {time: 60s}\n"
 
@@ -109,6 +114,35 @@ def test_a_wrong_command_names_its_remedy(cli: Cli, tiny: Path, words: tuple[str
     finished = cli("study", *words)
     assert finished.returncode == 2
     assert reason in finished.stderr
+
+
+def test_the_head_takes_no_study_that_needs_deploys(cli: Cli, tiny: Path) -> None:
+    tiny.write_text(FILE.replace("ranks", "nodes"))
+    finished = cli("study", tiny.name, "--detach")
+    assert finished.returncode == 2
+    assert "the head cannot change the number of nodes" in finished.stderr
+    assert "without --detach on a machine that stays on" in finished.stderr
+    assert not (tiny.parent / "tiny-study").exists()
+
+
+def test_status_shows_how_far_the_head_is(cli: Cli, tmp_path: Path) -> None:
+    state_dir, directory = builders.deployed(), tmp_path / "tiny-study"
+    journal.create(directory, study(repetitions=2))
+    order = Schedule(study(), cells(study()), []).certain()[:3]
+    launches = [started(planned, f"lenet-mnist-{number}") for number, planned in enumerate(order)]
+    for name in ["queue-1", *(one.run for one in launches)]:
+        store.save(state_dir, builders.run(id=name))
+    for name in ("queue-1", "lenet-mnist-0"):
+        RunStatus(state="stopped", exit_code=143, started=1.0, ended=2.0).write(state_dir.runs / name / "status.json")
+    record, _ = state.deployed(state_dir)
+    state.write(state_dir, record.model_copy(update={"cluster": None}))
+    with journal.opened(directory) as current:
+        current.enqueue(Queued(cluster="default", run="queue-1", launches=launches))
+    report = json.loads(cli("study", "status", "tiny-study", "--json").stdout)
+    assert report["queue"] == {
+        "queue": "queue-1", "cluster": "default", "state": "stopped", "ended": 1, "launches": 3
+    }  # fmt: skip
+    assert "queue-1 on the head: stopped, 1 of 3 launches ended" in cli("study", "status").stdout
 
 
 def test_a_study_needs_a_deployed_cluster(cli: Cli, tiny: Path) -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from orchestrator import state
 from orchestrator.errors import StateError
-from orchestrator.runs import control, store
+from orchestrator.runs import control, launch, store
 from orchestrator.schema import Failure, RunStatus
 from tests import builders
+from tests.stand_ins import ssh_stand_in
 
 
 def remember(run_id: str, started: float, status: RunStatus | None = None) -> None:
@@ -91,3 +92,22 @@ def test_the_directory_of_runs_holds_nothing_else_by_mistake(tmp_path: Path) -> 
     remember("a", started=1.0)
     (state.for_cluster("demo").runs / "left over").mkdir()
     assert [run.id for run in store.list_runs(state.for_cluster("demo"))] == ["a"]
+
+
+def test_a_run_of_a_queue_is_queued_then_runs_and_is_lost_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "SHARED", str(tmp_path))
+    run, unit = builders.run(id="a", queue="queue-1"), b"orchestrator-queue-1.service loaded active running -\n"
+    Path(run.directory).mkdir(parents=True)
+
+    def state_with(units: bytes) -> str:
+        with ssh_stand_in.session(lambda command: units if "list-units" in command else None) as head:
+            return control.get_state(state.for_cluster("demo"), head, run).state
+
+    assert state_with(unit) == "queued"
+    (Path(run.directory) / store.TURN).touch()
+    assert (state_with(unit), state_with(b"")) == ("running", "lost")
+    status = RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0)
+    status.write(Path(run.directory) / "status.json")
+    assert (state_with(unit), state_with(b"")) == ("finished", "finished")

@@ -155,3 +155,10 @@ def test_the_poorest_node_says_how_many_threads_a_rank_has() -> None:
     made = builders.cluster(cpus=8.0)
     poor = made.nodes["demo-worker-0"].model_copy(update={"cpus": 3.0})
     assert launch.threads(made.model_copy(update={"nodes": {**made.nodes, "demo-worker-0": poor}})) == 3
+
+
+def test_a_run_of_a_queue_has_the_unit_of_the_queue() -> None:
+    queue = builders.run(id="queue-1", kind=launch.QUEUE)
+    assert builders.run(queue=queue.id).unit == queue.unit == "orchestrator-queue-1"
+    words = launch.unit_command(builders.cluster(), queue)
+    assert words[-2:] == ["orchestrator.trainer.supervision.run_queue", queue.directory]

@@ -4,6 +4,7 @@ from typing import Any
 
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import matrix
+from orchestrator.studies.journal import Started
 from orchestrator.studies.model import Study
 from orchestrator.studies.schedule import Planned, Schedule
 
@@ -33,6 +34,12 @@ def launch(planned: Planned, images: float | None = 100.0, **changes: Any) -> La
         "problem": None if images else "rank 0 raised an error",
     }
     return Launch(**{**values, **changes})
+
+
+def started(planned: Planned, run: str = "lenet-mnist-0") -> Started:
+    """What is written down of a launch before its run starts."""
+    one, command = planned.contestant, ["orchestrator", "train"]
+    return Started(cell=one.cell, round=planned.round, again=one.again, run=run, started=1.0, busy=0.0, command=command)
 
 
 def finish(schedule: Schedule, launches: list[Launch], images: Any = None) -> list[Planned]:

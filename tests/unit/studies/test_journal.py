@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.errors import StateError
 from orchestrator.studies import journal
-from orchestrator.studies.journal import Started
+from orchestrator.studies.journal import Queued, Started
 from orchestrator.studies.schedule import Schedule
 from tests.unit.studies.studies import cells, launch, study
 
@@ -98,3 +98,19 @@ def test_the_study_in_a_directory_is_the_one_that_was_started(tmp_path: Path) ->
     whole = study(batch=[8, 16], repetitions=3, until={"time": "90s"}, data={"mnist": "/data"}, shrunk=True)
     journal.create(tmp_path / "one", whole)
     assert journal.load(tmp_path / "one") == whole
+
+
+def test_launches_of_the_head_are_known_until_they_are_collected(directory: Path) -> None:
+    queued = Queued(cluster="default", run="queue-1", launches=[started()])
+    with journal.opened(directory) as current:
+        current.enqueue(queued)
+    with journal.opened(directory) as current:
+        assert current.queued == queued
+        current.dequeue()
+    assert journal.read_queued(directory) is None
+
+
+def test_a_damaged_file_of_launches_of_the_head_is_named(directory: Path) -> None:
+    (directory / journal.QUEUED).write_text("{}")
+    with pytest.raises(StateError, match=r"queued.json"):
+        journal.read_queued(directory)

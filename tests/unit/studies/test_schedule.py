@@ -153,3 +153,14 @@ def test_a_launch_that_failed_is_told_to_be_repeated() -> None:
     finished = [launch(planned, images) for planned, images in zip(failing.left(), (0.0, 100.0, 100.0), strict=True)]
     launches += finished
     assert runner.remaining(failing) == "repeating 1 of 3 launches: they failed, about 0:00:10"
+
+
+def test_what_is_certain_are_the_rounds_before_any_interval_and_repeats_that_are_due() -> None:
+    of = study(repetitions={"width": 0.05, "at_least": 6, "at_most": 20})
+    fresh, launches = begun(of)
+    assert len(fresh.certain()) == 6 * 3
+    launches += [launch(planned, busy=0.5 * (planned.round == 0)) for planned in fresh.certain()]
+    resumed, _ = begun(of, launches)
+    assert [one.round for one in resumed.certain()] == [0] * 3
+    launches += [launch(planned) for planned in resumed.certain()]
+    assert begun(of, launches)[0].certain() == []

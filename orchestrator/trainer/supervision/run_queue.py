@@ -1,0 +1,118 @@
+"""Main process of a queue's unit on the head: starts the supervisors of runs one after another.
+
+Each run has the directory, environment and supervisor that it has if the control side starts it. A stop of the queue
+(SIGTERM) is passed on to the supervisor of the run under way. After a run that failed, the next one starts, unless a
+host is gone: every later run would fail, too.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from orchestrator import busy
+from orchestrator.schema import TERMINATED, Queue, QueuedRun, RunStatus, State, Turn, bounded
+from orchestrator.trainer.supervision import diagnosis, processes
+from orchestrator.trainer.supervision.local_address import is_local
+from orchestrator.trainer.supervision.signals import Signals
+from orchestrator.trainer.supervision.supervise import SSH, sweep
+
+SETTLE_SECONDS = 1.0  # after a run, before the load is measured
+BUSY_SECONDS = 30.0  # for a host to answer with its load
+EXIT_CODES: dict[State, int] = {"finished": 0, "failed": 1, "stopped": TERMINATED}
+
+
+def main(directory: Path) -> int:
+    """Run the queue to its end; return its exit code, which is also the unit's."""
+    signals, started = Signals(signal.SIGTERM), time.time()
+    processes.adopt_orphans()
+    state = _run_all(bounded.read_model(directory / "queue.json", Queue).runs, signals)
+    code = EXIT_CODES[state]
+    RunStatus(state=state, exit_code=code, started=started, ended=time.time()).write(directory / "status.json")
+    return code
+
+
+def _run_all(runs: Sequence[QueuedRun], signals: Signals) -> State:
+    for number, run in enumerate(runs, 1):
+        name = Path(run.directory).name
+        time.sleep(SETTLE_SECONDS)
+        turn = Turn(started=time.time(), busy=_busy(run.hosts))
+        if signal.SIGTERM in signals.received():
+            return "stopped"
+        try:
+            stopped, status = _run(run, turn, signals)
+        except OSError as error:  # the run stays without a status, as one that never started
+            print(f"{number} of {len(runs)}: {name}: {error}", flush=True)
+            continue
+        print(f"{number} of {len(runs)}: {name}: {status.state}", flush=True)
+        if stopped:
+            return "stopped"
+        if status.failure and status.failure.reason == "host":
+            return "failed"
+    return "finished"
+
+
+def _run(run: QueuedRun, turn: Turn, signals: Signals) -> tuple[bool, RunStatus]:
+    """Run the supervisor of a run to its end; return whether it was stopped, and the status of the run."""
+    directory = Path(run.directory)
+    turn.write(directory / "turn.json")
+    supervisor, stopped = _start(run, directory), False
+    while (code := processes.reap(supervisor)) is None:
+        signals.wait(60.0)
+        if signal.SIGTERM in signals.received():
+            stopped = True
+            supervisor.terminate()
+    if not (directory / "status.json").exists():  # the supervisor was killed
+        left, gone = sweep((directory / "hostfile").read_text(), directory.name)
+        diagnosis.write(directory, turn.started, diagnosis.LauncherEnd(code, stopped, "", left, gone))
+    shutil.rmtree(directory / "checkpoints", ignore_errors=True)  # those of many runs would fill the storage
+    return stopped, bounded.read_model(directory / "status.json", RunStatus)
+
+
+def _start(run: QueuedRun, directory: Path) -> "subprocess.Popen[bytes]":
+    own = {name: value for name, value in os.environ.items() if not name.startswith("ORCHESTRATOR_")}
+    with (directory / "log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "orchestrator.trainer.supervision.supervise", run.directory],
+            cwd=run.workdir,
+            env={**own, **run.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _busy(hosts: Sequence[str]) -> float:
+    """Return the share of CPU that programs use on the busiest of ``hosts``, on this one if there are none."""
+    if not hosts:
+        return busy.here()
+    with ThreadPoolExecutor(max_workers=len(hosts)) as pool:
+        return max(pool.map(_busy_of, hosts))
+
+
+def _busy_of(host: str) -> float:
+    """Return the share of CPU that programs use on a host; 0 if it does not answer: the run itself will say so."""
+    if is_local(host):
+        return busy.here()
+    try:
+        answer = subprocess.run(
+            [*SSH, host, busy.READINGS],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=BUSY_SECONDS,
+        )
+    except subprocess.SubprocessError:
+        return 0.0
+    return busy.of(answer.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
