@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, NoReturn
 
 from orchestrator.errors import LAST_LINES, CommandFailed, PreflightError
 from orchestrator.process import child
