@@ -176,7 +176,7 @@ def _detach(config: Config, directory: Path, deploys: bool, json: bool) -> None:
         return output.as_json({"directory": directory, "queue": queue})
     output.line(str(directory))
     progress.note(
-        f"queue {queue.queue} on the head makes {queue.launches} launches, also while this machine is off:"
+        f"queue {queue.queue} on the head makes {queued.counted(queue.launches)}, also while this machine is off:"
         f" `orchestrator study status {directory}` shows how far it is,"
         f" `orchestrator study {directory} --resume` collects them and goes on,"
         f" {command(f'stop {queue.queue}', queue.cluster)} ends it"

@@ -42,6 +42,11 @@ class Progress:
         return f"{self.queue} on the head: {self.state}, {self.ended} of {self.launches} launches ended"
 
 
+def counted(launches: int) -> str:
+    """Return a number of launches in words."""
+    return f"{launches} launch{'es' * (launches != 1)}"
+
+
 def enqueue(launcher: Launcher, order: Sequence[Planned]) -> Progress:
     """Prepare launches, and start a queue on the head that makes them.
 
@@ -58,7 +63,7 @@ def enqueue(launcher: Launcher, order: Sequence[Planned]) -> Progress:
         NodesFailed, StateError: The cluster cannot run anything now.
     """
     queue, started = queues.plan(launcher.cluster), list[Started]()
-    with progress.step(f"Preparing {len(order)} launches") as step:
+    with progress.step(f"Preparing {counted(len(order))}") as step:
         runs = []
         for planned in order:
             run = launcher.start(planned, started.append, queue=queue.id)
@@ -87,7 +92,7 @@ def collect(launcher: Launcher) -> Iterator[Launch]:
     records = {run.id: run for run in store.list_runs(launcher.state_dir)}
     queue, known = records.get(queued.run), {launch.run for launch in launcher.journal.launches}
     if queue and not launcher.is_lost(queue):
-        progress.note(f"collecting {len(queued.launches)} launches of {queue.id} on the head")
+        progress.note(f"collecting {counted(len(queued.launches))} of {queue.id} on the head")
     for started in queued.launches:
         run = records.get(started.run)
         if run is None or run.id in known:

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -129,30 +128,32 @@ def test_the_head_makes_the_launches_of_a_detached_study(deployed: Cli) -> None:
     assert not (directory / journal.QUEUED).exists()
 
 
-def detach_killed(cli: Cli, study: str, moments: random.Random) -> dict[str, Any]:
-    """Leave a study to the head, by commands that are killed; return the queue that one of them started."""
+def detach_killed(cli: Cli, study: str, moments: random.Random) -> str:
+    """Leave a study to the head, by commands that are killed; return the id of the queue that one of them started."""
     words = ["study", "run", study]
     for _ in range(KILLS):
         with cli.start(*words, "--detach", cluster=CLUSTER) as process:
             try:
-                process.wait(moments.uniform(0.5, 2 * LAUNCH_SECONDS))
+                process.wait(moments.uniform(0.5, LAUNCH_SECONDS))
             except subprocess.TimeoutExpired:
                 process.kill()
         if (cli.state / "headless-study" / journal.STUDY).exists():
             words = ["study", "run", study, "--resume"]
     cli.start(*words, "--detach", cluster=CLUSTER).communicate()  # refused if a command before started the queue
-    status: dict[str, Any] = cli.json("study", "status", "headless-study", cluster=CLUSTER)["queue"]
-    return status
+    queued = journal.read_queued(cli.state / "headless-study")
+    assert queued
+    return queued.run
 
 
 def test_a_queue_killed_on_the_head_loses_and_repeats_nothing(deployed: Cli) -> None:
     before, moments = finished(deployed), random.Random(26)  # noqa: S311
     (deployed.state / "headless.yaml").write_text(STUDY.replace("killed", "headless"))
     queue = detach_killed(deployed, "headless.yaml", moments)
-    assert queue["state"] == "running"
-    time.sleep(moments.uniform(1.0, 2 * LAUNCH_SECONDS))
-    unit = f"orchestrator-{queue['queue']}"
-    deployed("ssh", HEAD, "--", "sudo", "systemctl", "kill", "--signal=KILL", "--kill-whom=main", unit, cluster=CLUSTER)
+    assert states(deployed, queue)[-1] == "running"
+    time.sleep(moments.uniform(1.0, LAUNCH_SECONDS))
+    unit = f"orchestrator-{queue}"
+    deployed("ssh", HEAD, "--", "sudo", "systemctl", "kill", "--signal=KILL", "--kill-whom=all", unit, cluster=CLUSTER)
+    wait_for("systemd to forget the unit", lambda: states(deployed, queue)[-1] == "lost", 180.0)
     deployed("study", "run", "headless.yaml", "--resume", cluster=CLUSTER)
     check(deployed.state / "headless-study", finished(deployed) - before)
 
