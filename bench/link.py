@@ -42,7 +42,7 @@ def tc(nodes: Sequence[str], discipline: Sequence[str]) -> None:
 
 def trained(b: Bench, *options: str) -> float:
     """Return the images/s of both ranks together in the last epoch."""
-    b.run("ssh", NODES[0], "--", "find", "/shared", "-name", ".link-*", "-delete")
+    b.run("ssh", NODES[0], "--", "find", "/shared/runs", "-name", ".orchestrator-*", "-delete")
     found = json.loads(b.run("train", *options, *TRAIN))
     return float(found["epochs"][-1]["images_per_second"])
 

@@ -124,8 +124,8 @@ def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
     tf.config.experimental.enable_op_determinism()
-    cycle_time.tune()
     precision = autotune_precision.choose(config.precision, config.threads)
+    cycle_time.tune(directory, config.threads)  # once no benchmark of the precision runs beside it
     if precision != "float32":
         keras.mixed_precision.set_dtype_policy(f"mixed_{precision}")
     config = config.model_copy(update={"precision": precision})

@@ -1,6 +1,7 @@
 """Convolution compared with Keras' own layer."""
 
 import ctypes
+import json
 import tempfile
 from pathlib import Path
 
@@ -87,13 +88,15 @@ def test_choices_are_measured_once_on_a_node_and_kept_by_a_configuration(
     assert list(choices) == ["1x1/2 VALID 8x8 5 7"]
     assert model.layers[-1].ways == Ways(*choices["1x1/2 VALID 8x8 5 7"].split())
     (kept,) = tmp_path.iterdir()
-    kept.write_text('{"1x1/2 VALID 8x8 5 7": "product product kernel"}')
+    stored = json.loads(kept.read_text())
+    kept.write_text(json.dumps({**stored, "value": {"1x1/2 VALID 8x8 5 7": "product product kernel"}}))
     assert convolutions.choose(config, model, 4) == {"1x1/2 VALID 8x8 5 7": "product product kernel"}
     given = config.model_copy(update={"convolutions": {"1x1/2 VALID 8x8 5 7": "kernel product product"}})
     convolutions.choose(given, model, 4)
     assert model.layers[-1].ways == Ways("kernel", "product", "product")
     kept.write_text("{")
     assert convolutions.choose(config, model, 4).keys() == choices.keys()
+    assert json.loads(kept.read_text()).keys() == stored.keys()
 
 
 def test_convolutions_that_time_does_not_allow_keep_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

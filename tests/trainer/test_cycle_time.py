@@ -1,5 +1,6 @@
 """Horovod's cycle time, measured with real ranks."""
 
+import json
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -12,14 +13,25 @@ from orchestrator.trainer.autotune import cycle_time
 from tests.trainer import launcher
 
 
-def test_cycle_time_is_measured_if_the_launch_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cycle_time_is_measured_once_if_the_launch_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORCHESTRATOR_MEASURE_CYCLE", "1")  # as orchestrator/runs/launch.py does
-    output = launcher.train(tmp_path / "run", ranks=2, options=["--cycle-time-ms", "5"], epochs=1, steps=1)
+    measured = used(tmp_path / "first")
+    assert cycle_time.SHORTEST <= measured <= cycle_time.LONGEST
+    assert (measured * 2).is_integer()
+    (path,) = tmp_path.glob(".orchestrator-cycle-time-*")
+    stored = json.loads(path.read_text())
+    assert stored["value"] == measured
+    path.write_text(json.dumps({**stored, "value": measured + 0.25}))
+    assert used(tmp_path / "second") == measured + 0.25
+
+
+def used(directory: Path) -> float:
+    """Train one step on two ranks; return their cycle time."""
+    output = launcher.train(directory, ranks=2, options=["--cycle-time-ms", "5"], epochs=1, steps=1)
     assert output.returncode == 0, output.stdout
-    used = launcher.results(tmp_path / "run").communication
-    assert used
-    assert cycle_time.SHORTEST <= used.cycle_time <= cycle_time.LONGEST
-    assert (used.cycle_time * 2).is_integer()
+    communication = launcher.results(directory).communication
+    assert communication
+    return communication.cycle_time
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from orchestrator.schema import Checkpoint
-from orchestrator.trainer.autotune import bf16_probe, precision
+from orchestrator.trainer.autotune import MIN_SPEEDUP, bf16_probe, precision
 from orchestrator.trainer.checkpoints import checkpoint
 from tests import samples
 from tests.trainer import launcher
@@ -28,6 +29,26 @@ def test_auto_precision_is_recorded_and_kept_when_resumed(tmp_path: Path) -> Non
     saved = next((run / "checkpoints").glob("epoch-*"))
     assert Checkpoint.model_validate_json((saved / "checkpoint.json").read_text()).precision == used
     assert checkpoint.with_resumed_choices(samples.train_config(precision="auto", resume=str(saved))).precision == used
+
+
+def test_ranks_of_a_node_follow_the_stored_gain_and_repair_a_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv(KERNELS, "1")  # as orchestrator/trainer/train.py does
+    entry = bf16_probe.entry(samples.train_config().threads)
+    entry.path.write_text("{")
+    for name in ("measured", "opposite"):
+        output = launcher.train(tmp_path / name, ranks=2, epochs=1, steps=1, precision="auto")
+        assert output.returncode == 0, output.stdout
+        measured = entry.read(dict)
+        assert measured is not None
+        faster = measured["gain"] >= MIN_SPEEDUP
+        assert launcher.results(tmp_path / name).config.precision == ("bfloat16" if faster else "float32")
+        entry.write({"gain": 0.5 if faster else 9.0, "limited": True})
+    names = [path.name.split("-")[1] for path in tmp_path.glob(".orchestrator-*")]
+    assert sorted(names) == ["bfloat16", "convolutions", "convolutions"]  # of both precisions
 
 
 def test_precision_is_measured_without_amx_after_sigill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,18 @@
 """Start of the bfloat16 benchmark on this node, in a process of its own while this one imports TensorFlow.
 
-The benchmark imports TensorFlow too, which takes one core 2 s. Its result is kept in a file, so that it runs once per
-node. Standard library only.
+The benchmark imports TensorFlow too, which takes one core 2 s. Its result is stored, so that it runs once per node.
+Standard library only.
 """
 
 import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator import __version__
 from orchestrator.trainer import cpu
+from orchestrator.trainer.autotune import store
 
 SECONDS = 120  # to import TensorFlow and run two layers
 GPU = Path("/dev/nvidiactl")  # with a GPU, the CPU's speedup does not matter
@@ -21,9 +20,9 @@ LOCAL_RANK = ("HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
 _started: list["subprocess.Popen[str]"] = []
 
 
-def result_path(threads: int) -> Path:
-    """Return the file in which the node's first rank stores the result."""
-    return Path(tempfile.gettempdir()) / f"orchestrator-arithmetic-{__version__}-{threads}.json"
+def entry(threads: int) -> store.Entry:
+    """Return the entry in which the node's first rank stores the result."""
+    return store.Entry("bfloat16", threads=threads)
 
 
 def may_have_bfloat16() -> bool:
@@ -40,7 +39,7 @@ def start_in_background(run_directory: Path) -> None:
     except (OSError, ValueError, LookupError, TypeError):
         return  # reported later, when the whole file is validated
     first = next((os.environ[name] for name in LOCAL_RANK if name in os.environ), "0") == "0"
-    if asks and first and may_have_bfloat16() and not GPU.exists() and not result_path(threads).exists():
+    if asks and first and may_have_bfloat16() and not GPU.exists() and not entry(threads).read(dict):
         _started.append(_popen(threads, {}))
 
 

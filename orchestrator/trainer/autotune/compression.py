@@ -5,9 +5,6 @@ that is faster depends on the link and on the nodes, which must round and sum. I
 and stored in the directory of all runs, so that the same run ends with the same bits every time.
 """
 
-import hashlib
-import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +12,9 @@ from pathlib import Path
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from orchestrator import __version__
 from orchestrator.schema import Compression, TrainConfig
-from orchestrator.schema.file import replaced
-from orchestrator.trainer.autotune import MIN_SPEEDUP
+from orchestrator.trainer.autotune import MIN_SPEEDUP, store
 from orchestrator.trainer.comm import allreduce
-from orchestrator.trainer.data import pipeline
 
 PIECE = 1 << 20  # bytes of a gradient in float32; a group of these is measured
 ROUNDS, LIMIT = 6, 2.0  # trials of each kind, and the seconds after which no more begin
@@ -35,28 +29,8 @@ def choose(config: TrainConfig, directory: Path) -> Compression:
         return config.compression
     if hvd.size() == 1 or config.adasum or config.precision != "bfloat16":
         return "none"
-    speedup = _stored_gain(directory.parent, config.threads, lambda: measure_gain(config))
+    speedup = store.measured_together("compression", directory.parent, config.threads, lambda: measure_gain(config))
     return "bf16" if speedup >= MIN_SPEEDUP else "none"
-
-
-def _stored_gain(directory: Path, threads: int, measure: Callable[[], float]) -> float:
-    """Return the speedup measured between these ranks before, or measure it now; rank 0 stores it."""
-    device = pipeline.accelerator() or f"{threads} threads"
-    ranks = hvd.allgather_object([os.uname().nodename, device, os.environ.get("HOROVOD_CONTROLLER")])
-    path = directory / f".link-{__version__}-{hashlib.sha256(json.dumps(ranks).encode()).hexdigest()[:12]}.json"
-    stored = hvd.broadcast_object(_read(path) if hvd.rank() == 0 else None, root_rank=0)
-    gain = measure() if stored is None else float(stored)
-    if stored is None and hvd.rank() == 0:
-        with replaced(path, 0o644) as file:
-            file.write(json.dumps({"ranks": ranks, "gain": gain}).encode() + b"\n")
-    return gain
-
-
-def _read(path: Path) -> "float | None":
-    try:
-        return float(json.loads(path.read_text())["gain"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def measure_gain(config: TrainConfig) -> float:
@@ -67,9 +41,8 @@ def measure_gain(config: TrainConfig) -> float:
     trials: list[dict[str, float]] = []
     while len(trials) < ROUNDS and sum(sum(seconds.values()) for seconds in trials) <= LIMIT:
         trials.append(_run_trial(exchanges, gradients))
-    none, half = (
-        min(seconds[kind] for seconds in trials) for kind in exchanges
-    )  # the minimum excludes background load
+    # The minimum excludes background load.
+    none, half = (min(seconds[kind] for seconds in trials) for kind in exchanges)
     return none / half
 
 

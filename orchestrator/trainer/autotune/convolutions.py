@@ -2,23 +2,21 @@
 
 Which one is faster depends on the CPU, the precision and the sizes, and no rule about instruction sets says it: so each
 product of each convolution is timed by itself. All ranks use rank 0's choices, and a resumed run keeps its own, since
-implementations differ in the last bits. What is measured is kept in a file of the node, so that equal runs are equal.
+implementations differ in the last bits. What is measured is stored on the node, so that equal runs are equal.
 """
 
 import collections
-import json
-import tempfile
 import time
+import timeit
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 import horovod.tensorflow as hvd
 import keras
 import tensorflow as tf
 
-from orchestrator import __version__
 from orchestrator.schema import TrainConfig
-from orchestrator.schema.file import replaced
+from orchestrator.trainer.autotune import store
 from orchestrator.trainer.models.convolution import KERNEL, Convolution2D, Geometry, Ways
 
 LIMIT, TRIALS = 2.5, 2  # seconds after which no further convolution is measured, and times of each implementation
@@ -44,9 +42,8 @@ def choose(config: TrainConfig, model: keras.Model, images: int) -> dict[str, st
 
 def _measured(config: TrainConfig, layers: list[Convolution2D], images: int) -> dict[str, str]:
     """Return the choices for these layers, and measure those that this node does not know: the longest first."""
-    name = f"orchestrator-convolutions-{__version__}-{config.threads}-{config.precision}-{images}.json"
-    path = Path(tempfile.gettempdir()) / name
-    known, begun = _read(path), time.perf_counter()
+    entry = store.Entry("convolutions", threads=config.threads, precision=config.precision, images=images)
+    known, begun = entry.read(dict) or {}, time.perf_counter()
     counted = collections.Counter(layer.geometry(layer.input.shape) for layer in layers)
     longest = sorted(counted, key=lambda geometry: -counted[geometry] * geometry.operations)
     unknown = [geometry for geometry in longest if str(geometry) not in known]
@@ -55,24 +52,15 @@ def _measured(config: TrainConfig, layers: list[Convolution2D], images: int) -> 
         ways = geometry.default if late else fastest(geometry, images, layers[0].compute_dtype)
         known[str(geometry)] = " ".join(ways)
     if unknown:
-        with replaced(path, 0o644) as file:
-            file.write(json.dumps(known).encode() + b"\n")
+        entry.write(known)
     return {str(geometry): known[str(geometry)] for geometry in counted}
-
-
-def _read(path: Path) -> dict[str, str]:
-    try:
-        return dict(json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
-        return {}
 
 
 def fastest(geometry: Geometry, images: int, dtype: str) -> Ways:
     """Time the implementations of a convolution, and return the fastest ones."""
     x = tf.ones([images, geometry.rows, geometry.columns, geometry.channels], dtype)  # random ones take longer to draw
-    size = [geometry.height, geometry.width, geometry.channels, geometry.filters]
-    kernel = tf.ones(size, dtype)
-    operations = geometry.operations_of(tf.TensorShape(size))
+    kernel = tf.ones([geometry.height, geometry.width, geometry.channels, geometry.filters], dtype)
+    operations = geometry.operations_of(kernel.shape)
     upstream = operations["forward"][KERNEL](x, kernel)
     arguments = {"forward": (x, kernel), "inputs": (x, kernel, upstream), "weights": (x, upstream)}
     return Ways(**{name: _fastest(by_name, arguments[name]) for name, by_name in operations.items()})
@@ -81,17 +69,11 @@ def fastest(geometry: Geometry, images: int, dtype: str) -> Ways:
 def _fastest(by_name: dict[str, Callable[..., tf.Tensor]], arguments: tuple[tf.Tensor, ...]) -> str:
     if len(by_name) == 1:
         return KERNEL
-    seconds = {name: _seconds(operation, arguments) for name, operation in by_name.items()}
+    seconds = {name: _seconds(partial(operation, *arguments)) for name, operation in by_name.items()}
     best = min(seconds, key=lambda name: seconds[name])
     return best if seconds[best] * MIN_GAIN <= seconds[KERNEL] else KERNEL
 
 
-def _seconds(operation: Callable[..., tf.Tensor], arguments: tuple[tf.Tensor, ...]) -> float:
-    """Return the least time of several, after one that is not counted."""
-    operation(*arguments)
-    times = []
-    for _ in range(TRIALS):
-        begun = time.perf_counter()
-        operation(*arguments)
-        times.append(time.perf_counter() - begun)
-    return min(times)
+def _seconds(operation: Callable[[], tf.Tensor]) -> float:
+    """Return the least time of several, the first of which also prepares the operation."""
+    return min(timeit.repeat(operation, number=1, repeat=1 + TRIALS))

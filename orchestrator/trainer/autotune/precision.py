@@ -10,7 +10,6 @@ Some CPUs claim AMX but kill a program that uses it with SIGILL. If that happens
 from using AMX.
 """
 
-import json
 import os
 import subprocess
 from contextlib import suppress
@@ -34,8 +33,7 @@ def choose(wanted: Precision, threads: int) -> Precision:
     measured = NO_GAIN if wanted == "float32" else _node_gain(threads, not gpus)
     if wanted == "auto":
         own = _gpu_precision(gpus[0]) if gpus else "bfloat16" if measured["gain"] >= MIN_SPEEDUP else "float32"
-        choices = set(hvd.allgather_object(own))
-        wanted = own if len(choices) == 1 else "float32"
+        wanted = own if len(set(hvd.allgather_object(own))) == 1 else "float32"
     if not gpus and (wanted == "float32" or measured["limited"]):
         os.environ.setdefault(ISA_VARIABLE, ISA_WITHOUT_AMX)
     return wanted
@@ -55,14 +53,12 @@ def _node_gain(threads: int, by_cpu: bool) -> dict[str, float]:
 
     Ranks that do not compute on their CPU only wait for the others, since nodes may differ.
     """
-    path = bf16_probe.result_path(threads)
-    if by_cpu and hvd.local_rank() == 0 and not path.exists():
-        unfinished = path.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps(_measure(threads)))
-        unfinished.replace(path)
+    entry = bf16_probe.entry(threads)
+    if by_cpu and hvd.local_rank() == 0 and not entry.read(dict):
+        entry.write(_measure(threads))
     with tf.device("CPU:0"):
-        hvd.allreduce(tf.zeros([]), name="measured")  # waits for the file
-    return json.loads(path.read_text()) if by_cpu else NO_GAIN
+        hvd.allreduce(tf.zeros([]), name="measured")  # waits for the value
+    return (entry.read(dict) if by_cpu else None) or NO_GAIN
 
 
 def _measure(threads: int) -> dict[str, float]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.schema import Checkpoint
-from orchestrator.trainer.autotune import MIN_SPEEDUP, compression
+from orchestrator.trainer.autotune import MIN_SPEEDUP
 from orchestrator.trainer.checkpoints import checkpoint as checkpoints_checkpoint
 from tests import samples
 from tests.trainer import launcher
@@ -19,7 +19,7 @@ def trained(directory: Path, **changes: Any) -> Any:
 
 
 def kept(place: Path) -> Path:
-    return next(place.glob(".link-*.json"))
+    return next(place.glob(".orchestrator-compression-*.json"))
 
 
 def test_auto_compression_follows_the_measured_speedup(
@@ -27,10 +27,11 @@ def test_auto_compression_follows_the_measured_speedup(
 ) -> None:
     auto = {"compression": "auto", "precision": "bfloat16"}
     measured = trained(tmp_path / "first", **auto)
-    gain = json.loads(kept(tmp_path).read_text())["gain"]
+    stored = json.loads(kept(tmp_path).read_text())
+    gain = stored["value"]
     assert measured.config.compression == ("bf16" if gain >= MIN_SPEEDUP else "none")
     for gain, used, route in ((9.0, "bf16", "exchange"), (0.5, "none", "allreduce")):
-        kept(tmp_path).write_text(json.dumps({"gain": gain}))
+        kept(tmp_path).write_text(json.dumps({**stored, "value": gain}))
         found = trained(tmp_path / used, **auto)
         assert (found.config.compression, found.communication.route) == (used, route)
         checkpoint = next((tmp_path / used / "checkpoints").glob("epoch-*"))
@@ -41,10 +42,4 @@ def test_auto_compression_follows_the_measured_speedup(
 
 def test_float32_gradients_are_not_compressed_by_auto(tmp_path: Path) -> None:
     assert trained(tmp_path / "run", compression="auto").config.compression == "none"
-    assert not list(tmp_path.glob(".link-*.json"))
-
-
-def test_unreadable_measurement_is_repeated(tmp_path: Path) -> None:
-    (tmp_path / ".link-0.json").write_text("{")
-    assert compression._read(tmp_path / ".link-0.json") is None
-    assert compression._read(tmp_path / "missing.json") is None
+    assert not list(tmp_path.glob(".orchestrator-*.json"))

@@ -64,8 +64,28 @@ def test_benchmark_starts_only_if_needed(started: Path, tmp_path: Path, monkeypa
     monkeypatch.setenv("HOROVOD_LOCAL_RANK", "1")
     assert begin(tmp_path, precision="auto") == 0
     monkeypatch.setenv("HOROVOD_LOCAL_RANK", "0")
-    bf16_probe.result_path(samples.train_config().threads).touch()
+    bf16_probe.entry(samples.train_config().threads).write({"gain": 1.5, "limited": False})
     assert begin(tmp_path, precision="auto") == 0
+
+
+@pytest.mark.parametrize("cause", ["damaged", "other CPU"])
+def test_benchmark_starts_if_its_result_is_unusable(started: Path, tmp_path: Path, cause: str) -> None:
+    entry = bf16_probe.entry(samples.train_config().threads)
+    entry.write({"gain": 1.5, "limited": False})
+    if cause == "damaged":
+        entry.path.write_text("{")
+    else:
+        cpuinfo(tmp_path, "fpu avx512_bf16")
+    assert begin(tmp_path, precision="auto") == 1
+
+
+def test_probe_imports_only_the_standard_library() -> None:
+    code = "import sys{}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    plain, probe = (
+        subprocess.run([sys.executable, "-c", code.format(more)], check=True, capture_output=True, text=True).stdout
+        for more in ("", ", orchestrator.trainer.autotune.bf16_probe")
+    )
+    assert set(probe.split()) - set(plain.split()) - sys.stdlib_module_names == {"orchestrator"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,74 @@
+"""Store of what is measured once: a file per value, found by its name and by all that the value depends on.
+
+A node keeps its values in the temporary directory. Values that ranks measured together are in the directory of all
+runs. A file that is missing, damaged, or of another version or CPU gives no value, so that it is measured again.
+Importing this module imports only the standard library, since bf16_probe reads before TensorFlow is imported.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from orchestrator import __version__, untrusted_files
+from orchestrator.trainer import cpu
+
+ONEDNN = ("ONEDNN_MAX_CPU_ISA", "TF_ENABLE_ONEDNN_OPTS")  # variables that limit the instructions TensorFlow uses
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, RecursionError)  # a file that is missing or damaged
+Value = TypeVar("Value")
+
+
+class Entry:
+    """A measured value of this version and of this CPU."""
+
+    def __init__(self, name: str, directory: "Path | None" = None, **settings: object) -> None:
+        """Describe a value by what it depends on, in JSON's types; ``directory`` is the node's if it is None."""
+        limits = [os.environ.get(variable) for variable in ONEDNN]
+        self._depends = {"version": __version__, "cpu": cpu.kind(), "limits": limits, **settings}
+        digest = hashlib.sha256(json.dumps(self._depends, sort_keys=True).encode()).hexdigest()[:12]
+        self.path = (directory or Path(tempfile.gettempdir())) / f".orchestrator-{name}-{digest}.json"
+
+    def read(self, kind: type[Value]) -> "Value | None":
+        """Return the stored value; None if there is none, or none of this kind."""
+        with suppress(*UNREADABLE), untrusted_files.open_regular(self.path) as file:
+            stored = json.load(file)
+            if stored["depends"] == self._depends and isinstance(stored["value"], kind):
+                return stored["value"]
+        return None
+
+    def write(self, value: object) -> None:
+        """Store a value for all users of the node."""
+        from orchestrator.schema.file import replaced  # noqa: PLC0415  it imports pydantic
+
+        with replaced(self.path, 0o644) as file:
+            file.write(json.dumps({"depends": self._depends, "value": value}).encode() + b"\n")
+
+
+def measured_together(name: str, directory: Path, threads: int, measure: Callable[[], float]) -> float:
+    """Return what these ranks measured before, or measure and store it. A collective call.
+
+    Args:
+        name: Name of the value.
+        directory: Directory that all ranks share.
+        threads: Threads of this rank, for the case that it has no GPU.
+        measure: A collective call whose result is the same on every rank.
+
+    Returns:
+        The value, the same on every rank.
+    """
+    import horovod.tensorflow as hvd  # noqa: PLC0415  it imports TensorFlow
+
+    from orchestrator.trainer.data import pipeline  # noqa: PLC0415  likewise
+
+    own = [os.uname().nodename, cpu.kind(), pipeline.accelerator() or threads, os.environ.get("HOROVOD_CONTROLLER")]
+    entry = Entry(name, directory, ranks=hvd.allgather_object(own))
+    value = hvd.broadcast_object(entry.read(float), root_rank=0)
+    if value is None:
+        value = measure()
+        if hvd.rank() == 0:
+            entry.write(value)
+    return value
