@@ -44,18 +44,21 @@ def connection(config: Config, one: Node, given: Given, history: History) -> tup
 
 
 def _named(config: Config, named: Named, one: Node, given: Given) -> Connection:
-    slots = config.slots or machine_types.ranks(config)
     if one.cores:
-        return Connection(named.between_cpus(one.cores), kinds.LOOPBACK, slots)
-    return Connection(named.between_gpus(), kinds.within_node(given.within), slots)
+        return Connection(named.between_cpus(one.cores), kinds.LOOPBACK, _slots(config))
+    return Connection(named.between_gpus(), kinds.within_node(given.within), _slots(config))
+
+
+def _slots(config: Config) -> int:
+    """Return the ranks of a node."""
+    return config.slots or machine_types.ranks(config)
 
 
 def _measured(config: Config, given: Given, history: History) -> tuple[Connection, str] | None:
     if given.latency:
         problem = "--latency: only with --link or --machine-type: the measurement of `check` includes the latency"
         raise ConfigError([problem])
-    slots = config.slots or machine_types.ranks(config)
-    return predictions.connection(history, slots, config.launch.controller)
+    return predictions.connection(history, _slots(config), config.launch.controller)
 
 
 def _limited(config: Config, one: Node, given: Given) -> tuple[Connection, str]:

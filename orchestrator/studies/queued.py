@@ -22,7 +22,7 @@ ENDED = ("finished", "failed", "stopped")
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the head is.
+    """Progress of the launches that the head makes.
 
     Attributes:
         queue: Id of the queue.

@@ -100,12 +100,8 @@ def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = Tru
     with _opened(config, directory, deployed, deploys) as (launcher, schedule):
         _collect_queued(launcher, schedule)
         started, done = time.time(), list(_measure(launcher, schedule))
-        lost = {
-            matrix.title(cell): why
-            for cell in schedule.cells
-            for key, why in schedule.given_up().items()
-            if cell.key == key
-        }
+        given_up = schedule.given_up()
+        lost = {matrix.title(cell): given_up[cell.key] for cell in schedule.cells if cell.key in given_up}
         return Sitting(done, time.time() - started, lost)
 
 

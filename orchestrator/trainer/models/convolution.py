@@ -96,8 +96,7 @@ class Convolution2D(layers.Conv2D):
         if self.groups > 1 or tf.config.get_visible_devices("GPU"):
             return super().convolution_op(inputs, kernel)
         geometry = self.geometry(inputs.shape)
-        ways = self.ways or geometry.default
-        return _convolved(inputs, kernel, geometry, ways)
+        return _convolved(inputs, kernel, geometry, self.ways or geometry.default)
 
 
 def _convolved(inputs: tf.Tensor, kernel: tf.Tensor, geometry: Geometry, ways: Ways) -> tf.Tensor:

@@ -10,12 +10,13 @@ import itertools
 
 import tensorflow as tf
 
-BLOCK, PAIR = 32, 2  # columns of a tile register, and numbers of 16 bits that are multiplied at once
+BLOCK, PAIR = 32, 2  # columns of a tile register, and columns that are multiplied at once in 16 bits
+BYTES = 2  # of a number in 16 bits
 
 
 def to_weights(kernel: tf.TensorShape, x: tf.Tensor, upstream: tf.Tensor, stride: int, padding: str) -> tf.Tensor:
     """Compute the gradient of a kernel of this shape from that of the result."""
-    spare = spare_columns(x.shape[2], upstream.shape[2], kernel[1], stride) if x.dtype.size == PAIR else 0
+    spare = spare_columns(x.shape[2], upstream.shape[2], kernel[1], stride) if x.dtype.size == BYTES else 0
     if spare:
         x, upstream = _widened(x, stride * spare), _widened(upstream, spare)
     return tf.raw_ops.Conv2DBackpropFilter(

@@ -1,4 +1,4 @@
-"""How many nodes a quota allows, whatever the provider."""
+"""Number of nodes that a quota allows, for every provider."""
 
 from dataclasses import dataclass
 

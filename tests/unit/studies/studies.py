@@ -37,7 +37,7 @@ def launch(planned: Planned, images: float | None = 100.0, **changes: Any) -> La
 
 
 def started(planned: Planned, run: str = "lenet-mnist-0") -> Started:
-    """What is written down of a launch before its run starts."""
+    """Return the record of a launch that is written before its run starts."""
     one, command = planned.contestant, ["orchestrator", "train"]
     return Started(cell=one.cell, round=planned.round, again=one.again, run=run, started=1.0, busy=0.0, command=command)
 
