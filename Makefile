@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install hooks release lock demo test test-long test-pytorch test-engines horovod-suite horovod-examples check fuzz slow e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link bench-prediction gpu-report docs clean
+.PHONY: help setup install hooks release lock demo test test-long test-pytorch test-engines test-gpu-images horovod-suite horovod-examples check fuzz test-failures e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link bench-prediction gpu-report docs clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -83,6 +83,9 @@ test-engines: install .venv/installed-dev ## the image with both frameworks: bui
 	$(DOCKER) $(BIN)/python -m tests.images both
 	$(PYTEST) --exitfirst --durations 15 tests/engines
 
+test-gpu-images: install .venv/installed-dev ## the images for NVIDIA GPUs, without a GPU: build both, run Horovod's checks on two ranks (20 min)
+	$(PYTEST) --exitfirst --verbose --capture no tests/gpu_images
+
 horovod-suite: install .venv/installed-dev ## Horovod's own tests in the images (HOROVOD_SOURCE=DIR, 1 h; ARGS='--only NAME'); writes build/horovod-suite.md
 	$(DOCKER) $(BIN)/python -m tests.horovod_suite $(ARGS)
 
@@ -92,9 +95,9 @@ horovod-examples: install .venv/installed-dev ## Horovod's examples, unchanged, 
 fuzz: install .venv/installed-dev ## 10,000 damaged files for each loader: any bytes, any value at any key, any cut
 	$(PYTEST) $(SIDE_BY_SIDE) 2 --hypothesis-profile fuzz --timeout 14400 $$(find tests/unit -name 'test_fuzz_*.py')
 
-slow: install .venv/installed-dev ## a deploy killed at ten moments; Docker restarted, disk full (an Engine of their own, needs root)
+test-failures: install .venv/installed-dev ## a deploy killed at ten moments; Docker restarted, disk full (an Engine of their own, needs root)
 	$(DOCKER) $(BIN)/python -m tests.images
-	$(PYTEST) tests/slow
+	$(PYTEST) tests/failures
 
 e2e-openstack: install .venv/installed-dev ## the e2e story, and what only a cloud can prove, against a real OpenStack
 	@scripts/e2e-openstack.sh

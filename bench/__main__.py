@@ -21,16 +21,16 @@ def cold_deploys(b: Bench, count: int) -> list[Row]:
     """Measure deploys of one node and of several, each from nothing."""
     rounds = []
     for _ in range(count):
-        one = timed(lambda: b.deploy(1))
+        first = timed(lambda: b.deploy(1))
         b.run("teardown")
         many = timed(lambda: b.deploy(MANY))
         b.run("teardown")
-        rounds.append((one, (many - one) / (MANY - 1)))
-    one = statistics.median(first for first, _ in rounds)
+        rounds.append((first, (many - first) / (MANY - 1)))
+    first = statistics.median(first for first, _ in rounds)
     more = statistics.median(further for _, further in rounds)
     share = statistics.median(further / first for first, further in rounds)
     return [
-        Row("cold deploy of the first node", "", f"{one:.1f} s", "", ""),
+        Row("cold deploy of the first node", "", f"{first:.1f} s", "", ""),
         Row("each further node", "< 5 % of the first", f"{more:.1f} s", f"{share:.0%}", "the first node"),
     ]
 
@@ -43,11 +43,11 @@ def second_deploy(b: Bench, count: int) -> list[Row]:
     rounds = []
     for _ in range(count):
         started = time.perf_counter()
-        made = b.deploy(2)
+        deployment = b.deploy(2)
         seconds = time.perf_counter() - started
-        assert set(made["changed"].values()) == {0}
+        assert set(deployment["changed"].values()) == {0}
         pinged = timed(lambda: subprocess.run(ping, check=True, capture_output=True))
-        rounds.append((seconds, made["seconds"]["Configuring nodes"] / seconds, seconds / pinged))
+        rounds.append((seconds, deployment["seconds"]["Configuring nodes"] / seconds, seconds / pinged))
     seconds, share, ratio = (statistics.median(column) for column in zip(*rounds, strict=True))
     return [
         Row(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator import busy
+from orchestrator import cpu_usage
 
 ROOT = Path(__file__).parents[1]
 OUTPUT = Path(os.environ.get("BENCH_OUTPUT") or ROOT / "build")  # of tables
@@ -52,8 +52,8 @@ class Bench:
         return done.stdout
 
     def deploy(self, nodes: int) -> dict[str, Any]:
-        made: dict[str, Any] = json.loads(self.run("deploy", "--nodes", str(nodes), "--json"))
-        return made
+        deployment: dict[str, Any] = json.loads(self.run("deploy", "--nodes", str(nodes), "--json"))
+        return deployment
 
     def first_line(self, *words: str) -> float:
         """Return the seconds from the command to a rank's first line; the command then runs to its end."""
@@ -72,8 +72,8 @@ class Bench:
         started, seconds, left = time.perf_counter(), 0.0, times
         with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, text=True) as running:
             assert running.stdout
-            for said in running.stdout:
-                left -= line in said
+            for output in running.stdout:
+                left -= line in output
                 seconds = seconds or (time.perf_counter() - started if left == 0 else 0.0)
         if running.returncode or left:
             sys.exit(f"{' '.join(argv)}: exit code {running.returncode}, {left} of {times} lines are missing")
@@ -88,21 +88,21 @@ def timed(action: Callable[[], object]) -> float:
 
 def interleaved(contestants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
     """Measure all contestants in every round; every other round is reversed, since machines warm up and slow down."""
-    found: dict[str, list[float]] = {name: [] for name in contestants}
+    measured: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds):
         for name in list(contestants)[:: -1 if number % 2 else 1]:
-            others = busy.here()
-            found[name].append(contestants[name]())
+            others = cpu_usage.here()
+            measured[name].append(contestants[name]())
             spoilt = f" (others had {others:.0%} of the CPU just before)" if others > QUIET else ""
-            print(f"round {number + 1}: {name}: {found[name][-1]:.4g}{spoilt}", file=sys.stderr)
-    return found
+            print(f"round {number + 1}: {name}: {measured[name][-1]:.4g}{spoilt}", file=sys.stderr)
+    return measured
 
 
-def paired(found: dict[str, list[float]], what: str, beside: str, goal: str, unit: str = "images/s") -> Row:
+def paired(measured: dict[str, list[float]], what: str, beside: str, goal: str, unit: str = "images/s") -> Row:
     """Compare two contestants: medians, the median of the rounds' ratios, and all of the ratios.
 
     Args:
-        found: Results of every round by contestant.
+        measured: Results of every round by contestant.
         what: The contestant.
         beside: The contestant to compare with.
         goal: The ratio to reach.
@@ -111,9 +111,9 @@ def paired(found: dict[str, list[float]], what: str, beside: str, goal: str, uni
     Returns:
         A row of the table.
     """
-    ratios = [one / other for one, other in zip(found[what], found[beside], strict=True)]
+    ratios = [mine / other for mine, other in zip(measured[what], measured[beside], strict=True)]
     all_of_them = " ".join(f"{ratio:.3f}" for ratio in ratios)
-    mine, other = statistics.median(found[what]), statistics.median(found[beside])
+    mine, other = statistics.median(measured[what]), statistics.median(measured[beside])
     ratio = f"{statistics.median(ratios):.3f}"
     return Row(what, goal, f"{_figure(mine)} {unit}", ratio, f"{beside}, {_figure(other)} {unit} ({all_of_them})")
 

@@ -51,10 +51,10 @@ def write_shards(source: Path, target: Path) -> None:
     """Write the images of ``source`` as shards, as `orchestrator data prepare` does."""
     target.mkdir()
     _, train, test = imagenet.images(source)
-    for split, found in (("train", train), ("val", test)):
+    for split, samples in (("train", train), ("val", test)):
         for number in range(SHARDS):
             with tf.io.TFRecordWriter(str(target / tfrecord_format.name(split, number, SHARDS))) as writer:
-                for path, label in found[number::SHARDS]:
+                for path, label in samples[number::SHARDS]:
                     writer.write(record((source / path).read_bytes(), label + 1))
 
 
@@ -74,7 +74,7 @@ def decoded(source: Path, threads: int) -> Batches:
 
     numbers = np.arange(IMAGES) % len(paths)
     data = tf.data.Dataset.from_tensor_slices(numbers).map(pixel, num_parallel_calls=threads, deterministic=True)
-    data = data.batch(BATCH, drop_remainder=True).prefetch(2).with_options(pipeline.options(threads))
+    data = data.batch(BATCH, drop_remainder=True).prefetch(2).with_options(pipeline.options(threads, rewritten=True))
     return lambda _: data
 
 
@@ -97,13 +97,13 @@ def cost(source: Batches, epoch: int) -> float:
 
 
 def measure(sources: dict[str, Batches], rounds: int) -> list[dict[str, Any]]:
-    found: dict[str, list[float]] = {name: [] for name in sources}
+    costs: dict[str, list[float]] = {name: [] for name in sources}
     for number in range(rounds + 1):
         for name in sources if number % 2 else reversed(sources):
-            found[name].append(cost(sources[name], number))
+            costs[name].append(cost(sources[name], number))
     first = next(iter(sources))
-    ratios = {name: [a / b for a, b in zip(found[first], one, strict=True)][1:] for name, one in found.items()}
-    rates = {name: 1e6 / statistics.median(one[1:]) for name, one in found.items()}
+    ratios = {name: [a / b for a, b in zip(costs[first], own, strict=True)][1:] for name, own in costs.items()}
+    rates = {name: 1e6 / statistics.median(own[1:]) for name, own in costs.items()}
     return [
         {"what": name, "images_per_cpu_second": rate, "ratio": statistics.median(ratios[name])}
         for name, rate in rates.items()
@@ -136,19 +136,19 @@ def places(source: Path) -> Iterator[dict[str, Path]]:
         yield {"class folders": source, "staged records": Path(local) / "r", "shared records": Path(shared) / "r"}
 
 
-def sources(found: dict[str, Path], size: int, threads: int) -> dict[str, Batches]:
+def sources(directories: dict[str, Path], size: int, threads: int) -> dict[str, Batches]:
     """Return the batches of every place, and those of decoding alone.
 
     Args:
-        found: Directories by name.
+        directories: Directories by name.
         size: Height and width of the decoded images, pixels.
         threads: Number of threads.
 
     Returns:
         Batches by name.
     """
-    data = found["class folders"]
-    splits = {name: data_batches.load(config(place, size, threads))[0] for name, place in found.items()}
+    data = directories["class folders"]
+    splits = {name: data_batches.load(config(place, size, threads))[0] for name, place in directories.items()}
     return {"decoding alone": decoded(data, threads), **{name: batches(split) for name, split in splits.items()}}
 
 
@@ -163,9 +163,9 @@ def main() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(args.cores)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.config.experimental.enable_op_determinism()
-    with places(args.imagenet) as found:
+    with places(args.imagenet) as directories:
         for size in args.sizes:
-            read = sources(found, size, args.cores)
+            read = sources(directories, size, args.cores)
             for row in measure(read, args.rounds):
                 print(json.dumps({"size": size, **row}), flush=True)
         for name, source in list(read.items())[1:]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from bench.harness import Bench, Row, bench, interleaved, machine, paired, write
 from bench.train_ours import HOROVODS_CYCLE
-from orchestrator.runs.controller import CONTROLLERS
+from orchestrator.runs.gloo_or_mpi import CONTROLLERS
 from orchestrator.schema import CheckResult
 
 NODES = ("bench-head", "bench-worker-0")
@@ -43,14 +43,14 @@ def tc(nodes: Sequence[str], discipline: Sequence[str]) -> None:
 def trained(b: Bench, *options: str) -> float:
     """Return the images/s of both ranks together in the last epoch."""
     b.run("ssh", NODES[0], "--", "find", "/shared/runs", "-name", ".orchestrator-*", "-delete")
-    found = json.loads(b.run("train", *options, *TRAIN))
-    return float(found["epochs"][-1]["images_per_second"])
+    results = json.loads(b.run("train", *options, *TRAIN))
+    return float(results["epochs"][-1]["images_per_second"])
 
 
 def step(b: Bench, controller: str) -> float:
     """Return the steps/s that `check` measures to choose between controllers."""
     return 1 / (
-        CheckResult.model_validate_json(b.run("check", "--controller", controller, "--json")).whole_step_seconds or 0
+        CheckResult.model_validate_json(b.run("check", "--controller", controller, "--json")).whole_step_seconds
     )
 
 
@@ -75,8 +75,8 @@ def rows(b: Bench, rate: str, rounds: int, asked: tuple[str, ...]) -> list[Row]:
         **{f"over {way}, link {rate}": ("--controller", way) for way in CONTROLLERS},
     }
     ways = {way: lambda options=options: trained(b, *asked, *options) for way, options in {we: (), **others}.items()}
-    found = interleaved(ways, rounds)
-    beside = [paired(found, we, other, "") for other in others]
+    measured = interleaved(ways, rounds)
+    beside = [paired(measured, we, other, "") for other in others]
     gloo, mpi = steps
     return [*beside, paired(proofs, gloo, mpi, "", unit="steps/s")]
 
@@ -91,11 +91,11 @@ def main() -> None:
     args = parser.parse_args()
     with bench() as b:
         b.run("deploy", "--nodes", str(len(NODES)), "--no-monitoring")
-        found: list[Row] = []
+        measured: list[Row] = []
         asked = (args.model, "--image-size", str(args.image_size), "--precision", args.precision)
         for rate in args.rate or (FREE, "1gbit"):
-            found += rows(b, rate, args.rounds, asked)
-            write("link", found, args.rounds, machine())
+            measured += rows(b, rate, args.rounds, asked)
+            write("link", measured, args.rounds, machine())
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from bench import train_place
+from bench import train_containers
 from bench.harness import machine
+from bench.train_containers import Place
 from bench.train_ours import Work
-from bench.train_place import Place
 
 
 @contextmanager
@@ -29,8 +29,8 @@ def chosen(
         The network with its sizes, containers on all cores, and the precision, None for the trainer's choice.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    known = {work.model: work for work in works}
-    parser.add_argument("model", choices=known)
+    by_name = {work.model: work for work in works}
+    parser.add_argument("model", choices=by_name)
     parser.add_argument("--pixels", type=int)
     parser.add_argument("--batch", type=int)
     parser.add_argument("--precision", choices=precisions)
@@ -39,8 +39,8 @@ def chosen(
     sizes = {key: value for key, value in (("pixels", args.pixels), ("batch", args.batch)) if value}
     with tempfile.TemporaryDirectory() as shared:
         cores = tuple(sorted(os.sched_getaffinity(0)))
-        place = Place(args.image or train_place.image(), cores, Path(shared), own_sources=bool(args.image))
-        yield replace(known[args.model], **sizes), place, args.precision
+        place = Place(args.image or train_containers.image(), cores, Path(shared), own_sources=bool(args.image))
+        yield replace(by_name[args.model], **sizes), place, args.precision
 
 
 def title(work: Work, place: Place, precision: str) -> str:

@@ -82,11 +82,11 @@ def train(b: Bench, model: str, ranks: int) -> Path:
 def profile(b: Bench, model: str) -> Profile:
     """Train a model on two nodes, each for itself, and put the profile where `train` finds it."""
     size, batch, steps, _ = MODELS[model]
-    wanted = Train(
+    settings = Train(
         model=model, dataset="synthetic", precision="float32", steps=steps, image_size=size, batch_size=batch
     )
     images = recipes.training_images("synthetic", None, 1)
-    config = recipes.resolve(wanted, "apart", None, images, 1, 1, batch)
+    config = recipes.resolve(settings, "apart", None, images, 1, 1, batch)
     script = b.state / "apart" / "apart.py"
     script.parent.mkdir(exist_ok=True)
     script.write_text(APART.format(config=config.model_dump_json()))
@@ -99,9 +99,9 @@ def profile(b: Bench, model: str) -> Profile:
 
 def row(model: str, link: str, ranks: int, alone: float, run: Path) -> dict[str, Any]:
     """Compare the efficiency of a run with its prediction; ``alone`` is one rank's images/s."""
-    made = Predicted.model_validate_json((run / "prediction.json").read_text())
+    predicted = Predicted.model_validate_json((run / "prediction.json").read_text())
     rate = images_per_second(Results.model_validate_json((run / "results.json").read_text())) or 0.0
-    rates = (made.images_per_second, made.low, made.high, rate)
+    rates = (predicted.images_per_second, predicted.low, predicted.high, rate)
     expected, low, high, measured = (100 * each / ranks / alone for each in rates)
     values = (model, link, ranks, expected, (low, high), measured, expected - measured, low <= measured <= high)
     print(values, flush=True)
@@ -118,15 +118,15 @@ def measure(b: Bench, link: str, alone: dict[str, float]) -> list[dict[str, Any]
 def write(rows: list[dict[str, Any]]) -> None:
     """Write build/prediction.md."""
     lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
-    for found in rows:
-        low, high = found["band"]
+    for entry in rows:
+        low, high = entry["band"]
         numbers = (
-            f"{found['predicted']:.1f} % | {low:.1f} - {high:.1f} | {found['measured']:.1f} % | {found['error']:+.1f}"
+            f"{entry['predicted']:.1f} % | {low:.1f} - {high:.1f} | {entry['measured']:.1f} % | {entry['error']:+.1f}"
         )
-        inside = "yes" if found["inside"] else "no"
-        lines.append(f"| {found['model']} | {found['link']} | {found['ranks']} | {numbers} | {inside} |")
-    errors = sorted(abs(found["error"]) for found in rows)
-    inside = sum(found["inside"] for found in rows)
+        inside = "yes" if entry["inside"] else "no"
+        lines.append(f"| {entry['model']} | {entry['link']} | {entry['ranks']} | {numbers} | {inside} |")
+    errors = sorted(abs(entry["error"]) for entry in rows)
+    inside = sum(entry["inside"] for entry in rows)
     middle = errors[len(errors) // 2]
     text = f"median error {middle:.1f} points of efficiency, {inside} of {len(rows)} inside the 90 % band"
     page = ROOT / "build" / "prediction.md"
@@ -149,7 +149,7 @@ def main() -> None:
         share()
         with held(args.lock):
             profiles = {model: profile(b, model) for model in MODELS}
-        alone = {model: found.batch / statistics.median(found.steps) for model, found in profiles.items()}
+        alone = {model: measured.batch / statistics.median(measured.steps) for model, measured in profiles.items()}
         rows: list[dict[str, Any]] = []
         for link in args.link or LINKS:
             with held(args.lock):

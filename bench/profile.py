@@ -8,7 +8,7 @@ from typing import Any
 from bench import one_network
 from bench import train_ours as ours
 from bench.harness import write_page
-from bench.train_rows import MODELS, RESNET50
+from bench.train_comparisons import MODELS, RESNET50
 from orchestrator.cluster import PYTHON
 from orchestrator.runs import launch
 
@@ -16,10 +16,10 @@ SHOWN = 20
 KERNELS = {"TF_ENABLE_ONEDNN_OPTS": "1"}  # as the trainer sets it; here TensorFlow is imported before the trainer
 
 
-def page(found: dict[str, Any], title: str) -> str:
+def page(measured: dict[str, Any], title: str) -> str:
     """Return a table of the most expensive operations, and of the rest of the step."""
-    step = 1000 * found["seconds"]
-    spent = sorted(((*figures, name) for name, figures in found["operations"].items()), reverse=True)
+    step = 1000 * measured["seconds"]
+    spent = sorted(((*figures, name) for name, figures in measured["operations"].items()), reverse=True)
     lines = [
         f"{title}: {step:.0f} ms per step, under the profiler",
         "",
@@ -38,9 +38,9 @@ def main() -> None:
     with one_network.chosen(__doc__, (RESNET50, *MODELS), ("float32", "bfloat16", "float16")) as (work, place, wanted):
         run = ours.run(place, work, 1, len(place.cores), wanted, epochs=2)
         environment = {**launch.environment(run), **KERNELS}
-        found = place.json([PYTHON, "-m", "bench.train_profile", run.directory], environment)
+        measured = place.json([PYTHON, "-m", "bench.train_profile", run.directory], environment)
         precision = ours.results(place, run).config.precision
-    write_page("profile", page(found, one_network.title(work, place, precision)))
+    write_page("profile", page(measured, one_network.title(work, place, precision)))
 
 
 if __name__ == "__main__":

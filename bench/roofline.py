@@ -12,45 +12,45 @@ from typing import Any
 from bench import one_network
 from bench import train_ours as ours
 from bench.harness import write_page
+from bench.train_comparisons import MODELS, RESNET50
+from bench.train_containers import Place
 from bench.train_ours import Work
-from bench.train_place import Place
-from bench.train_rows import MODELS, RESNET50
 from orchestrator.cluster import PYTHON
 
 PRODUCTS = ("forward", "inputs", "weights")
 
 
-def least(found: Mapping[str, Any]) -> dict[str, float]:
+def least(measured: Mapping[str, Any]) -> dict[str, float]:
     """Return the milliseconds of each part of the least possible step."""
-    convolutions = found["convolutions"]
+    convolutions = measured["convolutions"]
     parts = {
         product: sum(row["count"] * min(row["ms"][product].values()) for row in convolutions if product in row["ms"])
         for product in PRODUCTS
     }
-    return parts | {"rest": 1000 * found["bytes"] / found["bandwidth"]}
+    return parts | {"rest": 1000 * measured["bytes"] / measured["bandwidth"]}
 
 
-def page(found: Mapping[str, Any], title: str, steps: list[float]) -> str:
+def page(measured: Mapping[str, Any], title: str, steps: list[float]) -> str:
     """Return the page: the parts of the least possible step, and every convolution.
 
     Args:
-        found: What ``bench.train_roofline`` measured.
+        measured: What ``bench.train_roofline`` measured.
         title: Network, precision and machine.
         steps: Milliseconds of the trainer's steps.
 
     Returns:
         Markdown.
     """
-    parts, step = least(found), statistics.median(steps)
+    parts, step = least(measured), statistics.median(steps)
     whole = sum(parts.values())
-    gflop = {p: sum(r["count"] * r["gflop"] for r in found["convolutions"] if p in r["ms"]) for p in PRODUCTS}
+    gflop = {p: sum(r["count"] * r["gflop"] for r in measured["convolutions"] if p in r["ms"]) for p in PRODUCTS}
     lines = [f"{title}: {whole:.0f} ms at the least, ours {step:.0f} ms: {whole / step:.0%}", ""]
     lines += ["| part | ms | |", "|---|---|---|"]
     lines += [f"| convolutions, {p} | {parts[p]:.0f} | {gflop[p] / parts[p] * 1000:.0f} GFLOP/s |" for p in PRODUCTS]
-    rate = f"{found['bytes'] / 2**20:.0f} MiB at {found['bandwidth'] / 1e9:.1f} GB/s"
+    rate = f"{measured['bytes'] / 2**20:.0f} MiB at {measured['bandwidth'] / 1e9:.1f} GB/s"
     lines += [f"| normalisation, additions, update | {parts['rest']:.0f} | {rate} |", ""]
     lines += ["| convolution | times | forward, ms | to its inputs, ms | to its weights, ms |", "|---|---|---|---|---|"]
-    return "\n".join([*lines, *map(_line, found["convolutions"])]) + "\n"
+    return "\n".join([*lines, *map(_line, measured["convolutions"])]) + "\n"
 
 
 def _line(row: Mapping[str, Any]) -> str:
@@ -63,8 +63,8 @@ def _line(row: Mapping[str, Any]) -> str:
 
 def _step(place: Place, work: Work, precision: str | None) -> tuple[float, str]:
     """Return the milliseconds of the trainer's step, and its precision."""
-    found = ours.alone(place, ours.run(place, work, 1, len(place.cores), precision))
-    return 1000 * work.batch / ours.rate(found), found.config.precision
+    results = ours.alone(place, ours.run(place, work, 1, len(place.cores), precision))
+    return 1000 * work.batch / ours.rate(results), results.config.precision
 
 
 def main() -> None:
@@ -73,9 +73,9 @@ def main() -> None:
         before, precision = _step(place, work, wanted)
         argv = [PYTHON, "-m", "bench.train_roofline", work.model]
         argv += map(str, (work.pixels, work.batch, precision, len(place.cores)))
-        found = place.json(argv, {"TF_ENABLE_ONEDNN_OPTS": "1"})
+        measured = place.json(argv, {"TF_ENABLE_ONEDNN_OPTS": "1"})
         after, _ = _step(place, work, wanted)
-    write_page("roofline", page(found, one_network.title(work, place, precision), [before, after]))
+    write_page("roofline", page(measured, one_network.title(work, place, precision), [before, after]))
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ class Costs:
 
 def rows(b: Bench, sizes: Sequence[int]) -> list[Row]:
     """Measure each cluster from nothing; CPU per further node is relative to the smallest cluster."""
-    found = [_measured(b, nodes) for nodes in sizes]
-    return [row for costs in found for row in _rows(costs, found[0])]
+    clusters = [_measured(b, nodes) for nodes in sizes]
+    return [row for costs in clusters for row in _rows(costs, clusters[0])]
 
 
 def _measured(b: Bench, nodes: int) -> Costs:

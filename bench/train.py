@@ -14,11 +14,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import train_place
+from bench import train_containers
 from bench.harness import Row, machine, write
-from bench.train_place import Place
-from bench.train_rows import MODELS, ROWS, models
-from bench.train_sitting import Sitting
+from bench.train_comparisons import MODELS, ROWS, models
+from bench.train_containers import Place
+from bench.train_contestants import Sitting
 
 
 def _chosen(only: Sequence[str]) -> dict[str, Callable[[Sitting], list[Row]]]:
@@ -40,7 +40,7 @@ def main() -> None:
     rounds = 1 if args.smoke else args.rounds
     with tempfile.TemporaryDirectory() as shared:
         cores = tuple(sorted(os.sched_getaffinity(0)))
-        place = Place(args.image or train_place.image(), cores, Path(shared), own_sources=bool(args.image))
+        place = Place(args.image or train_containers.image(), cores, Path(shared), own_sources=bool(args.image))
         rows: list[Row] = []
         for measure in _chosen(args.only).values():
             rows += measure(Sitting(place, rounds, args.smoke, args.pytorch_image))

@@ -25,7 +25,7 @@ def config(directory: str, precision: str, batch: str, xla: str, pixels: str, im
         images: Images per epoch.
         epochs: Number of epochs.
     """
-    made = TrainConfig(
+    settings = TrainConfig(
         run=Path(directory).name,
         model="resnet50",
         dataset="synthetic",
@@ -47,13 +47,13 @@ def config(directory: str, precision: str, batch: str, xla: str, pixels: str, im
         threads=len(os.sched_getaffinity(0)),
         xla=xla == "yes",
     )
-    made.write(Path(directory) / "config.json")
+    settings.write(Path(directory) / "config.json")
 
 
 def rate(directory: str) -> None:
     """Print the images/s of a run: the median of the epochs but the first."""
-    found = Results.model_validate_json((Path(directory) / "results.json").read_text())
-    print(f"{statistics.median(epoch.images_per_second for epoch in found.epochs[1:]):.1f}")
+    results = Results.model_validate_json((Path(directory) / "results.json").read_text())
+    print(f"{statistics.median(epoch.images_per_second for epoch in results.epochs[1:]):.1f}")
 
 
 def table(path: str) -> None:

@@ -38,14 +38,14 @@ def rates(args: argparse.Namespace) -> list[float]:
 
     for _ in range(WARM_UP):
         step().numpy()
-    found = []
+    measured = []
     for _ in range(args.rounds):
         begun = time.perf_counter()
         for _ in range(args.steps):
             loss = step()
         loss.numpy()
-        found.append(args.steps * args.batch / (time.perf_counter() - begun))
-    return found
+        measured.append(args.steps * args.batch / (time.perf_counter() - begun))
+    return measured
 
 
 def main() -> None:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.train_place import Place
+from bench.train_containers import Place
 from orchestrator import recipes
 from orchestrator.cluster import PYTHON, SHARED
 from orchestrator.config import Train
-from orchestrator.layout import Layout
+from orchestrator.launch_layout import Layout
 from orchestrator.runs import launch
 from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers import horovod
@@ -80,13 +80,13 @@ def run(place: Place, work: Work, world: int, threads: int, precision: str | Non
 
 def _resolved(place: Place, work: Work, run: Run, precision: str | None, epochs: int) -> TrainConfig:
     """Resolve recipe and options, with as much synthetic data as the epochs need."""
-    given: dict[str, Any] = {"epochs": epochs, "batch_size": work.batch}
-    given |= {"precision": precision} if precision else {}
+    options: dict[str, Any] = {"epochs": epochs, "batch_size": work.batch}
+    options |= {"precision": precision} if precision else {}
     if work.table:
         data, remote = _table(place, work), f"{SHARED}/data"
-        train = Train(model=work.model, dataset="sdss", data=data, **given)
+        train = Train(model=work.model, dataset="sdss", data=data, **options)
     else:
-        remote, train = None, Train(model=work.model, dataset="synthetic", image_size=work.pixels, **given)
+        remote, train = None, Train(model=work.model, dataset="synthetic", image_size=work.pixels, **options)
     images = work.steps * work.batch * run.np
     return recipes.resolve(train, run.id, remote, images, run.np, run.threads, work.batch)
 
@@ -106,9 +106,9 @@ def results(place: Place, run: Run) -> Results:
     return Results.model_validate_json((place.shared / "runs" / run.id / "results.json").read_text())
 
 
-def rate(found: Results) -> float:
+def rate(measured: Results) -> float:
     """Return the images/s of all ranks together: the median over the epochs but the first."""
-    return statistics.median(epoch.images_per_second for epoch in found.epochs[1:])
+    return statistics.median(epoch.images_per_second for epoch in measured.epochs[1:])
 
 
 def alone(place: Place, run: Run) -> Results:
@@ -154,7 +154,7 @@ def first_step(place: Place, run: Run) -> float:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
         assert running.stdout
         begun = float(running.stdout.readline())
-        step = next((found[1] for line in running.stdout if (found := FIRST.search(line))), None)
+        step = next((match[1] for line in running.stdout if (match := FIRST.search(line))), None)
         seconds = time.time() - begun
         running.communicate()
     assert step == "1", f"the first step that was heard of is {step}"

@@ -84,13 +84,13 @@ def rates(args: argparse.Namespace) -> list[float]:
 
     for _ in range(3):
         step()
-    found = []
+    measured = []
     for _ in range(args.rounds):
         begun = time.perf_counter()
         for _ in range(args.steps):
             step()
-        found.append(args.steps * args.batch / (time.perf_counter() - begun))
-    return found
+        measured.append(args.steps * args.batch / (time.perf_counter() - begun))
+    return measured
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ def watchers(b: Bench) -> float:
     lines = "".join(b.run("ssh", node, "--", "sh", "-c", STAT) for node in (HEAD, WORKER)).splitlines()
     assert len(lines) == 6, "two exporters on each node, Prometheus and Alertmanager"
     fields = [line.rpartition(")")[2].split() for line in lines]
-    return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
+    return sum(int(process[11]) + int(process[12]) for process in fields) / os.sysconf("SC_CLK_TCK")
 
 
 def training(b: Bench, pairs: int, seconds: float) -> list[Row]:
@@ -55,9 +55,12 @@ def training(b: Bench, pairs: int, seconds: float) -> list[Row]:
         return images_per_second(b, seconds)
 
     on, off = "images/s with everything on", "everything off"
-    found = interleaved({on: watched, off: unwatched}, pairs)
-    taken, all_of_them = f"{statistics.median(shares):.2%} of all cores' time", " ".join(f"{one:.2%}" for one in shares)
-    return [paired(found, on, off, "> 0.99"), Row("CPU time of what watches", "< 1 %", taken, "", all_of_them)]
+    measured = interleaved({on: watched, off: unwatched}, pairs)
+    taken, all_of_them = (
+        f"{statistics.median(shares):.2%} of all cores' time",
+        " ".join(f"{share:.2%}" for share in shares),
+    )
+    return [paired(measured, on, off, "> 0.99"), Row("CPU time of what watches", "< 1 %", taken, "", all_of_them)]
 
 
 def got(b: Bench, url: str) -> str:
@@ -69,8 +72,8 @@ def got(b: Bench, url: str) -> str:
 def ask(b: Bench, query: str) -> dict[str, float]:
     """Query Prometheus; return values by job and node."""
     page = got(b, f"http://127.0.0.1:9090/api/v1/query?{urllib.parse.urlencode({'query': query})}")
-    found: list[dict[str, Any]] = json.loads(page)["data"]["result"]
-    return {f"{one['metric']['job']} of {one['metric']['node']}": float(one["value"][1]) for one in found}
+    samples: list[dict[str, Any]] = json.loads(page)["data"]["result"]
+    return {f"{sample['metric']['job']} of {sample['metric']['node']}": float(sample["value"][1]) for sample in samples}
 
 
 def scrapes(b: Bench) -> list[Row]:

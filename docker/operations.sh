@@ -7,5 +7,5 @@ cd /tmp/operations
 site=$(python -c 'import site; print(site.getsitepackages()[0])')
 version=$(python -c 'import tensorflow; print(tensorflow.__version__)')
 # -w: TensorFlow's headers warn of themselves.
-g++ -std=c++17 -O3 -fPIC -shared -w -DEIGEN_MAX_ALIGN_BYTES=64 "-I$site/tensorflow/include" normalization.cc \
+g++ -std=c++17 -O3 -fPIC -shared -w -DEIGEN_MAX_ALIGN_BYTES=64 "-I$site/tensorflow/include" *.cc \
   -o "/opt/orchestrator/lib/orchestrator-tensorflow-$version.so" "-L$site/tensorflow" -l:libtensorflow_framework.so.2

@@ -48,10 +48,7 @@ class Explanation:
 
 
 def explain(results: Results) -> Explanation | None:
-    """Find the bottleneck of a run.
-
-    Returns None if no step was split: results of older versions, and runs of one step.
-    """
+    """Find the bottleneck of a run; None if no step was split, as in a run of one step."""
     ranks = split(results)
     if not any(map(sum, ranks)):
         return None

@@ -126,11 +126,11 @@ def hosts(cluster: Cluster, np: int | None = None) -> list[str]:
     Raises:
         ConfigError: The cluster has fewer than ``np`` slots.
     """
-    wanted = cluster.slots if np is None else np
-    if not 1 <= wanted <= cluster.slots:
-        raise ConfigError([f"launch.np: {wanted} ranks asked for, the cluster has 1 to {cluster.slots} slots"])
+    ranks = cluster.slots if np is None else np
+    if not 1 <= ranks <= cluster.slots:
+        raise ConfigError([f"launch.np: {ranks} ranks asked for, the cluster has 1 to {cluster.slots} slots"])
     before = accumulate((node.slots for node in cluster.rank_nodes.values()), initial=0)
-    return [name for name, slots in zip(cluster.rank_nodes, before, strict=False) if slots < wanted]
+    return [name for name, slots in zip(cluster.rank_nodes, before, strict=False) if slots < ranks]
 
 
 def ranks_by_host(cluster: Cluster, np: int | None = None) -> dict[str, int]:

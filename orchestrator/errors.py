@@ -74,7 +74,9 @@ def gather(*checks: Callable[[], object]) -> None:
             check()
         except PreflightError as error:
             problems += [
-                finding for finding in error.findings if finding.message not in {known.message for known in problems}
+                finding
+                for finding in error.findings
+                if finding.message not in {problem.message for problem in problems}
             ]
     if problems:
         raise PreflightError(problems[0].message, problems[0].hint, problems[1:])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.lazy import LazyModule
+from orchestrator.lazy_imports import LazyModule
 
 if TYPE_CHECKING:
     import psutil

@@ -36,9 +36,9 @@ def main(directory: Path) -> None:
         content = urllib.request.urlopen(url, timeout=60).read()
     except OSError as error:
         sys.exit(f"setup: {url} cannot be fetched ({error}): {BY_HAND}")
-    found = hashlib.sha256(content).hexdigest()
-    if found != checksum:
-        sys.exit(f"setup: {url} has SHA-256 {found}, expected {checksum}: {BY_HAND}")
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != checksum:
+        sys.exit(f"setup: {url} has SHA-256 {digest}, expected {checksum}: {BY_HAND}")
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         _put(archive.read("terraform"), directory / "terraform")
 

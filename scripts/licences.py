@@ -39,11 +39,13 @@ def locked() -> dict[str, list[str]]:
     """Return the uses of each locked package; "development" is left out for the command's packages, since it includes
     them.
     """
-    found: dict[str, list[str]] = {}
+    uses_of: dict[str, list[str]] = {}
     for use, path in LOCKS.items():
         for name in set(re.findall(r"^([\w.-]+)==", (ROOT / path).read_text(), re.MULTILINE)):
-            found.setdefault(canonicalize_name(name), []).append(use)
-    return {name: [use for use in uses if (use, uses[0]) != ("development", "command")] for name, uses in found.items()}
+            uses_of.setdefault(canonicalize_name(name), []).append(use)
+    return {
+        name: [use for use in uses if (use, uses[0]) != ("development", "command")] for name, uses in uses_of.items()
+    }
 
 
 def rows() -> dict[str, str]:
@@ -60,8 +62,8 @@ def licence(metadata: Message) -> str:
 
 
 def metadata_in(directories: list[str]) -> Iterator[Message]:
-    found = distributions(path=[*sys.path, *directories])
-    yield from (distribution.metadata for distribution in found)  # type: ignore[misc]
+    installed = distributions(path=[*sys.path, *directories])
+    yield from (distribution.metadata for distribution in installed)  # type: ignore[misc]
     for wheel in (path for directory in directories for path in sorted(Path(directory).glob("*.whl"))):
         with ZipFile(wheel) as archive:
             [name] = [name for name in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)]
@@ -70,12 +72,12 @@ def metadata_in(directories: list[str]) -> Iterator[Message]:
 
 def page(directories: list[str]) -> str:
     """Return the page with the current table. Raises SystemExit naming packages with unknown licences."""
-    found = {canonicalize_name(about["Name"]): licence(about) for about in metadata_in(directories)}
-    known = rows() | {name: said for name, said in found.items() if said}
+    licences = {canonicalize_name(about["Name"]): licence(about) for about in metadata_in(directories)}
+    every = rows() | {name: text for name, text in licences.items() if text}
     uses = locked()
-    if unknown := sorted(name for name in uses if not known.get(name)):
+    if unknown := sorted(name for name in uses if not every.get(name)):
         sys.exit(f"no licence known of {', '.join(unknown)}: name a directory with their wheels, or add their rows")
-    table = "".join(f"| {name} | {known[name]} | {', '.join(uses[name])} |\n" for name in sorted(uses))
+    table = "".join(f"| {name} | {every[name]} | {', '.join(uses[name])} |\n" for name in sorted(uses))
     return PAGE.read_text().partition(HEADING)[0] + HEADING + table
 
 

@@ -44,14 +44,14 @@ SPLIT = """
 Horovod averages each gradient as soon as it is computed, while others are still being computed. Communication that is
 hidden in this way costs no time and counts as compute.
 
-Both moments are read from the monotonic clock of the host, by a small Python function within the compiled step, behind
-control dependencies. (`tf.timestamp()` does not work here, because the trainer's operations are deterministic.)
+Both moments are read from the monotonic clock of the host, by a small operation within the compiled step
+(`docker/operations/clock.cc`), or by a Python function on GPUs and in images without that operation. (`tf.timestamp()`
+does not work here, because the trainer's operations are deterministic.)
 
-On a GPU TensorFlow continues as soon as a kernel is started. The first reading of the clock therefore waits for a
-number that is copied to the host after all gradients: a stream works in order, so the gradients are computed by then.
-The second reading needs no such wait, because Horovod's operations end on the host. The step ends on the host after
-both readings in any case, so they do not make it slower. With one rank the clock is not read, and steps do not wait:
-if the GPU is behind the host, some steps look short and one long, and only their mean is correct.
+On a GPU TensorFlow continues as soon as a kernel is started. Each reading of the clock therefore waits for a number
+that is copied to the host after all gradients: a stream works in order, so the gradients are computed by then. The step
+ends on the host after both readings in any case, so they do not make it slower. With one rank, the clock is read when
+parts of the gradients are ready: `predict` uses these times.
 
 ## The node
 """
@@ -122,8 +122,8 @@ def _rules() -> str:
 
 
 def _costs() -> str:
-    """Return docs/metrics-costs.md, which is measured and therefore written by hand; "" if it does not exist."""
-    costs = PAGE.with_name("metrics-costs.md")
+    """Return docs/cost-of-monitoring.md, which is measured and therefore written by hand; "" if it does not exist."""
+    costs = PAGE.with_name("cost-of-monitoring.md")
     return "\n" + costs.read_text() if costs.exists() else ""
 
 

@@ -32,24 +32,24 @@ def network(name: str) -> dict[str, Any]:
 
 def layers(name: str, size: int, channels: int, classes: int) -> list[list[float]]:
     """Return numbers of each layer with weights: gradients, millions of multiplications and of outputs per image."""
-    found: list[list[float]] = []
+    rows: list[list[float]] = []
     pending = 0.0  # outputs of layers without weights, whose gradients are computed before those of the layer before
     for layer in models.build(name, size, channels, classes, 1).layers:
         outputs = math.prod(layer.output.shape[1:]) / 1e6 if hasattr(layer, "output") else 0.0
         gradients = sum(math.prod(variable.shape) for variable in layer.trainable_variables)
         if isinstance(layer, keras.layers.BatchNormalization):
-            found[-1][0] += gradients
-            found[-1][2] += outputs * _parts(layer)
+            rows[-1][0] += gradients
+            rows[-1][2] += outputs * _parts(layer)
         elif gradients:
             kernel = math.prod(layer.kernel.shape)
             positions = math.prod(layer.output.shape[1:-1])
-            found.append([gradients, positions * kernel / 1e6, outputs + pending])
+            rows.append([gradients, positions * kernel / 1e6, outputs + pending])
             pending = 0.0
-        elif found:
-            found[-1][2] += outputs
+        elif rows:
+            rows[-1][2] += outputs
         else:
             pending += outputs
-    return [[int(gradients), round(products, 4), round(outputs, 5)] for gradients, products, outputs in found]
+    return [[int(gradients), round(products, 4), round(outputs, 5)] for gradients, products, outputs in rows]
 
 
 def _parts(layer: keras.layers.BatchNormalization) -> int:

@@ -24,7 +24,7 @@ Type `orchestrator COMMAND`; `orchestrator COMMAND --help` prints the same texts
 `orchestrator --install-completion` lets your shell complete commands and the names of nodes and runs.
 
 - `--cluster NAME` chooses the cluster; default: the name in `cluster.yaml`, or `default`.
-- `--config FILE` names the configuration file; default: `cluster.yaml` if there is one.
+- `--config FILE` names the configuration file; default: `cluster.yaml` if there is one. `--config /dev/null` uses none.
 - `--json` prints results as JSON on standard output.
 
 Results go to standard output, progress to standard error. If that is not a terminal, progress is printed as plain
@@ -57,7 +57,7 @@ def commands() -> Iterator[tuple[str, Any]]:
         inner = getattr(command, "commands", {})
         if not inner or command.invoke_without_command:
             yield name, command
-        yield from ((f"{name} {part}", one) for part, one in inner.items())
+        yield from ((f"{name} {part}", member) for part, member in inner.items())
 
 
 def command_page() -> str:
@@ -67,7 +67,7 @@ def command_page() -> str:
     takes = "".join(f"All commands except {_and(names)} take `{option}`.\n" for option, names in without.items())
     overview = [[f"[{name}](#{name.replace(' ', '-')})", _first(c.help)] for name, c in listed]
     return (
-        CLI + takes + "\n" + _table(["command", "what it does"], overview) + "".join(_command(*one) for one in listed)
+        CLI + takes + "\n" + _table(["command", "what it does"], overview) + "".join(_command(*each) for each in listed)
     )
 
 
@@ -103,7 +103,7 @@ def _has(command: Any, option: str) -> bool:
 
 
 def _command(name: str, command: Any) -> str:
-    rows = [_option(one) for one in command.params if not set(COMMON) & set(one.opts)]
+    rows = [_option(parameter) for parameter in command.params if not set(COMMON) & set(parameter.opts)]
     table = "\n" + _table(["argument or option", "meaning"], rows) if rows else ""
     return f"\n## {name}\n\n{' '.join((command.help or '').split())}\n{table}"
 
@@ -130,8 +130,8 @@ def _type(path: str, example: Any) -> str:
     node = SCHEMA
     for part in path.split("."):
         node = _resolved(node)["properties"][part]
-    options = [_resolved(one) for one in node.get("anyOf", [node]) if one.get("type") != "null"]
-    words = [_word(one, isinstance(example, str)) for one in options]
+    options = [_resolved(option) for option in node.get("anyOf", [node]) if option.get("type") != "null"]
+    words = [_word(option, isinstance(example, str)) for option in options]
     return " or ".join(dict.fromkeys(words))
 
 

@@ -42,13 +42,15 @@ def cluster(nodes: int = 2, slots: int = 1, cpus: float = 2.0, gpus: int = 0) ->
     return clusters.read(output(nodes, slots, cpus, gpus))
 
 
-def host_keys(made: Cluster) -> dict[str, str]:
+def host_keys(deployed_cluster: Cluster) -> dict[str, str]:
     """A pinned host key for every node, by its id."""
-    return {node.id: f"ssh-ed25519 AAAA{node.id}" for node in made.nodes.values()}
+    return {node.id: f"ssh-ed25519 AAAA{node.id}" for node in deployed_cluster.nodes.values()}
 
 
-def inventory(made: Cluster, **settings: Any) -> dict[str, Any]:
-    return inventories.inventory(made, Path("state/id_ed25519"), Path("state/known_hosts"), host_keys(made), settings)
+def inventory(deployed_cluster: Cluster, **settings: Any) -> dict[str, Any]:
+    return inventories.inventory(
+        deployed_cluster, Path("state/id_ed25519"), Path("state/known_hosts"), host_keys(deployed_cluster), settings
+    )
 
 
 def run(**changes: Any) -> Run:
@@ -70,9 +72,9 @@ def run(**changes: Any) -> Run:
 
 def deployed(name: str = "default", nodes: int = 2, provider: str = "local") -> StateDir:
     """A state directory that says a cluster is deployed, as a deploy would have left it."""
-    state_dir, made = state.for_cluster(name), cluster(nodes)
+    state_dir, built = state.for_cluster(name), cluster(nodes)
     values = {**Config(name=name, nodes=nodes).model_dump(mode="json"), "provider": provider}
-    state.write(state_dir, Record(id="1a2b3c4d", config=values, cluster=made, host_keys=host_keys(made)))
+    state.write(state_dir, Record(id="1a2b3c4d", config=values, cluster=built, host_keys=host_keys(built)))
     return state_dir
 
 

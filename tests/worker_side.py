@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from tests.contract.conftest import PYTHON, Said
 
 TESTS = Path(__file__).parent
 INSIDE = "/opt/orchestrator/src/orchestrator"
-RECIPES = assets.PACKAGE / "recipes"  # the control side's: what they say of networks is held against these
+RECIPES = packaged_files.PACKAGE / "recipes"  # the control side's: what they say of networks is held against these
 NETWORKS, SCRIPTS = (
-    assets.PACKAGE / "prediction" / "networks.json",
+    packaged_files.PACKAGE / "prediction" / "networks.json",
     TESTS.parent / "scripts",
 )  # made by scripts/networks
 # pytest and what it imports, all of it pure Python: brought along, for the image has no need of it.
@@ -36,7 +36,7 @@ def passes(in_image: Callable[..., Said], tmp_path: Path) -> Passes:
 
     def run(names: Sequence[str]) -> None:
         command = f"cd /suite && exec {PYTHON} -m pytest {' '.join([*OPTIONS, *names])}"
-        said = in_image(
+        result = in_image(
             ["/bin/sh", "-c", command],
             mounts={
                 TESTS: "/suite/tests",
@@ -48,8 +48,8 @@ def passes(in_image: Callable[..., Said], tmp_path: Path) -> Passes:
             PYTHONPATH="/suite:/site",
             PYTHONDONTWRITEBYTECODE="1",
         )
-        print(said.text)
-        assert said.code == 0, said.text
+        print(result.text)
+        assert result.code == 0, result.text
 
     return run
 
@@ -57,11 +57,11 @@ def passes(in_image: Callable[..., Said], tmp_path: Path) -> Passes:
 def _bring(site: Path) -> None:
     """Put pytest into ``site``, a directory for the module search path."""
     for name in BROUGHT:
-        found = util.find_spec(name)
-        assert found is not None
-        assert found.origin is not None
-        source = Path(found.origin)
-        if found.submodule_search_locations:
+        spec = util.find_spec(name)
+        assert spec is not None
+        assert spec.origin is not None
+        source = Path(spec.origin)
+        if spec.submodule_search_locations:
             shutil.copytree(source.parent, site / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, site)

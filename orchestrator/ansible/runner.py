@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator import assets, state, termination
+from orchestrator import packaged_files, state, termination
 from orchestrator.ansible import environment, ssh_connections
 from orchestrator.errors import LAST_LINES, CommandFailed, NodesFailed, command
-from orchestrator.lazy import LazyModule
+from orchestrator.lazy_imports import LazyModule
 from orchestrator.state import StateDir
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _play(state_dir: StateDir, playbook: str, variables: Mapping[str, str], watc
     with environment.needed_variables(), termination.ending_children():
         return ansible_runner.run(
             private_data_dir=str(state_dir.ansible),
-            project_dir=str(assets.directory("ansible")),
+            project_dir=str(packaged_files.directory("ansible")),
             playbook=playbook,
             inventory=str(state_dir.ansible / "inventory.json"),
             envvars=dict(variables),

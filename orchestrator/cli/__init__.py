@@ -16,7 +16,7 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from orchestrator import __version__, progress, state, termination
-from orchestrator.cli import options, streams
+from orchestrator.cli import options, process_setup
 from orchestrator.errors import OrchestratorError, PreflightError
 
 INTERRUPTED, BUG = 130, 3
@@ -34,8 +34,8 @@ MODULES = {
     "train": "training",
     "run": "script",
     "predict": "prediction",
-    "models": "catalogue",
-    "datasets": "catalogue",
+    "models": "models_and_datasets",
+    "datasets": "models_and_datasets",
     "cp": "files",
     "logs": "runs",
     "stop": "runs",
@@ -86,7 +86,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            streams.require_directory()
+            process_setup.require_directory()
             return super().invoke(ctx)
         except (KeyboardInterrupt, EOFError, typer.Abort):
             _say("interrupted")
@@ -119,9 +119,9 @@ def _root(
 
 def main() -> NoReturn:
     """Run a command of the console script; turn errors into one message and an exit code (see orchestrator.errors)."""
-    streams.prepare()
+    process_setup.prepare()
     termination.keep_programs_interruptible()
-    code = _outcome(streams.require_utf8_arguments) or _outcome(app)
+    code = _outcome(process_setup.require_utf8_arguments) or _outcome(app)
     unwritten = _outcome(sys.stdout.flush)
     sys.exit(code or unwritten)
 
@@ -132,7 +132,7 @@ def _outcome(action: Callable[[], object]) -> int:
         action()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except streams.ReaderGone:
+    except process_setup.ReaderGone:
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -146,7 +146,7 @@ def _reported(error: Exception) -> int:
     if isinstance(error, OrchestratorError):
         _say("\n".join(map(options.located, error.message.split("\n"))), error.hint)
         return error.exit_code
-    if reason := streams.lack_of_space(error):
+    if reason := process_setup.lack_of_space(error):
         _say(reason, "free space there, or set TMPDIR to a directory with free space; `ulimit -f` limits files too")
         return PreflightError.exit_code
     _say(f"a bug: {type(error).__name__}: {error}", _crash_report())

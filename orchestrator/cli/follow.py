@@ -11,7 +11,7 @@ from orchestrator.cli import output, reports
 from orchestrator.cluster import Cluster
 from orchestrator.errors import RunFailed, RunStopped
 from orchestrator.errors import command as spell
-from orchestrator.runs import control, store
+from orchestrator.runs import collection, control
 from orchestrator.runs.control import RunState
 from orchestrator.runs.launch import Run
 from orchestrator.state import StateDir
@@ -81,7 +81,7 @@ def _finished(state_dir: StateDir, cluster: Cluster, run: Run, quiet: bool) -> R
         output.stream(control.watch(state_dir, cluster, run), to_stderr=quiet)
         with control.head_session(state_dir, cluster) as head:
             run_state = control.get_state(state_dir, head, run)
-            store.collect(state_dir, head, run)
+            collection.collect(state_dir, head, run)
     except KeyboardInterrupt:
         progress.note(f"run {run.id} continues: {_further(run, cluster)}")
         raise
@@ -94,7 +94,7 @@ def _failed(state_dir: StateDir, cluster: Cluster, run_state: RunState) -> RunFa
     run, failure = run_state.run, run_state.status.failure if run_state.status else None
     cause = f"failed: {control.describe(failure, cluster)}" if failure else f"was {run_state.state}"
     hint = f"{spell(f'logs {run.id}', cluster.name)} shows its whole log"
-    if store.is_resumable(state_dir, run):
+    if collection.is_resumable(state_dir, run):
         hint += f", {spell(f'train --resume {run.id}', cluster.name)} continues from its newest checkpoint"
     kind = RunStopped if run_state.status and run_state.status.exit_code == RunStopped.exit_code else RunFailed
     return kind(f"run {run.id} {cause}", hint)

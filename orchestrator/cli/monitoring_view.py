@@ -33,8 +33,8 @@ def _nodes(nodes: list[Node]) -> RenderableType:
 
 
 def _busy(gpus: list[Gpu]) -> str:
-    known = [gpu.utilisation for gpu in gpus if gpu.utilisation is not None]
-    return f"{sum(known) / len(known):.0%}" if known else NOTHING
+    measured = [gpu.utilisation for gpu in gpus if gpu.utilisation is not None]
+    return f"{sum(measured) / len(measured):.0%}" if measured else NOTHING
 
 
 def _gpus(gpus: list[tuple[str, Gpu]]) -> RenderableType:

@@ -148,7 +148,7 @@ _loaded: list[tuple[Config, Path, set[str]]] = []  # the configurations of this 
 def located(problem: str) -> str:
     """Prefix ``problem``, as ``key: what is wrong``, with the file that sets the key, if a file does."""
     key = problem.partition(":")[0]
-    files = [file for found, file, flags in _loaded if key not in flags and config.is_set(found, key)]
+    files = [file for loaded, file, flags in _loaded if key not in flags and config.is_set(loaded, key)]
     return f"{files[0]}: {problem}" if files else problem
 
 

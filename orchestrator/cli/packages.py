@@ -31,15 +31,15 @@ def list_packages(
         return None
     state_dir, _, cluster = options.deployed(config_file, name)
     with control.head_session(state_dir, cluster) as head:
-        found = overlays.list_overlays(head)
+        existing = overlays.list_overlays(head)
     recorded = store.list_runs(state_dir)
-    used = {installed.hash: overlays.last_used(recorded, installed) for installed in found}
+    used = {installed.hash: overlays.last_used(recorded, installed) for installed in existing}
     if json:
-        return output.as_json([{**installed.model_dump(), "last_used": used[installed.hash]} for installed in found])
+        return output.as_json([{**installed.model_dump(), "last_used": used[installed.hash]} for installed in existing])
     rows = [
         (installed.hash, installed.source, _listed(installed.asked), len(installed.packages),
          f"{installed.bytes / 1e6:,.1f} MB", _time(installed.made), _time(used[installed.hash]))
-        for installed in found
+        for installed in existing
     ]  # fmt: skip
     output.table(("hash", "file", "asked for", "installed", "size", "made", "last used"), rows)
 

@@ -15,10 +15,10 @@ from orchestrator.errors import ConfigError
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
 from orchestrator.prediction import backtest, forecast, machine_types
-from orchestrator.prediction.connection import Connection
+from orchestrator.prediction.cluster_links import Connection
 from orchestrator.prediction.forecast import Forecast, Recipe
-from orchestrator.prediction.messages import GROUP, Engine
-from orchestrator.prediction.node import Node
+from orchestrator.prediction.gradient_groups import GROUP, Engine
+from orchestrator.prediction.single_rank import Node
 from orchestrator.prediction.step import Options, carried
 from orchestrator.runs import predictions
 
@@ -40,7 +40,7 @@ LinkRate = Annotated[
     str | None,
     typer.Option(
         "--link", metavar="RATE", help="Link between nodes (10gbit, 25gbit-roce, 100gbit-ib, 25gbit-cloud); default: as"
-        " `orchestrator check` measured it, else the limit of Google's machine type.",
+        " `orchestrator check` measured it, else the cloud's limit for the machine type or flavor.",
     ),
 ]  # fmt: skip
 Latency = Annotated[str | None, typer.Option("--latency", metavar="TIME", help="Latency of that link: 50us, 2ms.")]
@@ -134,19 +134,20 @@ def predict(
         prediction_sources.make_profile(config)
     config = prediction_sources.with_nodes(config, given)
     history = predictions.History(state.for_cluster(config.name))
-    one, node_source = prediction_sources.node(config, given, history)
-    connected, link_source = prediction_links.connection(config, one, given, history)
+    rank_step, node_source = prediction_sources.node(config, given, history)
+    connected, link_source = prediction_links.connection(config, rank_step, given, history)
     connected = replace(connected, hierarchical=hierarchical)
-    choice = _options(config, one, connected, node_source.precision, chosen_engine)
-    found = [
-        _completed(each, one, config, choice, node_price) for each in forecast.forecast(one, connected, counts, choice)
+    choice = _options(config, rank_step, connected, node_source.precision, chosen_engine)
+    predicted = [
+        _completed(each, rank_step, config, choice, node_price)
+        for each in forecast.forecast(rank_step, connected, counts, choice)
     ]
     asked = limit is not None or budget is not None
     if asked:
-        _require_known(found[-1], config, budget)
-    best = forecast.best(found, limit, budget) if asked else None
+        _require_known(predicted[-1], config, budget)
+    best = forecast.best(predicted, limit, budget) if asked else None
     view = prediction_view.View(config, choice, node_source.text, link_source, asked)
-    prediction_view.forecasts(view, found, best, json)
+    prediction_view.forecasts(view, predicted, best, json)
 
 
 def _counts(nodes: str) -> list[int]:
@@ -168,38 +169,41 @@ def _hours(deadline: str | None) -> float | None:
 
 
 def _engine(name: str) -> Engine:
-    for known in get_args(Engine):
-        if name == known:
-            return known  # type: ignore[no-any-return]
+    for engine in get_args(Engine):
+        if name == engine:
+            return engine  # type: ignore[no-any-return]
     raise ConfigError([f"--engine: {name!r} is unknown (known: {', '.join(get_args(Engine))})"])
 
 
-def _options(config: Config, one: Node, connected: Connection, precision: str, engine: Engine) -> Options:
+def _options(config: Config, rank_step: Node, connected: Connection, precision: str, engine: Engine) -> Options:
     """Return how gradients travel; "auto" takes what is faster, as a run measures it."""
-    exchange = recipes.communication.settings(config.train)
-    launch = recipes.communication.launch_options(config.train, config.launch)
+    exchange = recipes.gradient_exchange.settings(config.train)
+    launch = recipes.gradient_exchange.launch_options(config.train, config.launch)
     group = launch.fusion_threshold << 20 if launch.fusion_threshold else GROUP
-    wanted = Options(engine=engine, passes=int(exchange["backward_passes_per_step"]), group=group)
-    return replace(wanted, compression=carried(exchange["compression"], precision, one, connected.at(2), wanted))
+    base = Options(engine=engine, passes=int(exchange["backward_passes_per_step"]), group=group)
+    return replace(base, compression=carried(exchange["compression"], precision, rank_step, connected.at(2), base))
 
 
-def _completed(found: Forecast, one: Node, config: Config, choice: Options, node_price: float | None) -> Forecast:
+def _completed(
+    predicted: Forecast, rank_step: Node, config: Config, choice: Options, node_price: float | None
+) -> Forecast:
     """Add time and price to the recipe's end, where images and prices are known."""
     recipe, dataset = recipes.recipe(config.train), recipes.datasets()[str(config.train.dataset)]
     if "train" not in dataset:
-        return found
+        return predicted
     epochs = config.train.epochs or int(recipe["epochs"])
-    whole = Recipe(epochs * dataset["train"], epochs * dataset.get("test", 0))
-    return forecast.completed(found, one, whole, _per_hour(found.nodes, config, node_price))
+    tested = dataset.get("test", 0)
+    whole = Recipe(epochs * dataset["train"], epochs * min(tested, config.train.test_samples or tested))
+    return forecast.completed(predicted, rank_step, whole, _per_hour(predicted.nodes, config, node_price))
 
 
-def _require_known(found: Forecast, config: Config, budget: float | None) -> None:
+def _require_known(predicted: Forecast, config: Config, budget: float | None) -> None:
     """Raise ConfigError if nothing can be chosen, since the end or the price is not known."""
-    if found.hours is None:
+    if predicted.hours is None:
         problem = f"--deadline and --budget need an end of training, and data set {config.train.dataset} has none"
         raise ConfigError([problem], "choose another data set, or leave them out")
-    if budget is not None and found.price is None:
-        missing = ", ".join(item.name for item in _bill(found.nodes, config) if item.each is None)
+    if budget is not None and predicted.price is None:
+        missing = ", ".join(item.name for item in _bill(predicted.nodes, config) if item.each is None)
         raise ConfigError(
             [f"--budget: no price is known of {missing or 'the nodes'}"],
             "add it to `prices` in cluster.yaml, or give --node-price",

@@ -1,24 +1,32 @@
-"""Source of the link of a prediction: options, else the newest check of the cluster, else Google's machine type."""
+"""Source of the link of a prediction: options, else the newest check of the cluster, else a limit of the cloud."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from orchestrator.cli.prediction_sources import Given
 from orchestrator.config import Config, nearest
-from orchestrator.errors import ConfigError, command
-from orchestrator.prediction import kinds, machine_types
-from orchestrator.prediction.connection import Connection
-from orchestrator.prediction.kinds import Named
-from orchestrator.prediction.node import Node
+from orchestrator.errors import ConfigError, OrchestratorError, command
+from orchestrator.lazy_imports import LazyModule
+from orchestrator.prediction import link_kinds, machine_types
+from orchestrator.prediction.cluster_links import LIMITED, Connection
+from orchestrator.prediction.link_kinds import Limit, Named
+from orchestrator.prediction.single_rank import Node
 from orchestrator.runs import predictions
 from orchestrator.runs.predictions import History
 
+if TYPE_CHECKING:
+    from orchestrator.providers.openstack import bandwidth
+else:
+    bandwidth = LazyModule("orchestrator.providers.openstack.bandwidth")
 
-def connection(config: Config, one: Node, given: Given, history: History) -> tuple[Connection, str]:
+
+def connection(config: Config, rank_step: Node, given: Given, history: History) -> tuple[Connection, str]:
     """Return the ranks' connection and what it is known from.
 
     Args:
         config: The cluster's, with the machine type that is given.
-        one: One rank's step: whether a GPU computes it.
+        rank_step: One rank's step: whether a GPU computes it.
         given: Options of the command.
         history: Runs of the cluster.
 
@@ -28,25 +36,24 @@ def connection(config: Config, one: Node, given: Given, history: History) -> tup
     Raises:
         ConfigError: Nothing tells the link, or it cannot be read.
     """
-    if given.within not in kinds.LOCAL:
-        problem = f"--within: {given.within!r} is unknown{nearest(given.within, list(kinds.LOCAL))}"
-        raise ConfigError([f"{problem} (known: {', '.join(kinds.LOCAL)})"])
+    if given.within not in link_kinds.LOCAL:
+        problem = f"--within: {given.within!r} is unknown{nearest(given.within, list(link_kinds.LOCAL))}"
+        raise ConfigError([f"{problem} (known: {', '.join(link_kinds.LOCAL)})"])
     if given.link is not None:
-        named = kinds.parse(given.link, given.latency)
+        named = link_kinds.parse(given.link, given.latency)
         text = f"{named.rate / 1e9:g} Gbit/s, {named.kind}, as given"
-        return _named(config, named, one, given), text
-    if given.machine_type is None and (found := _measured(config, given, history)):
-        return found
-    if config.provider == "gcp":
-        return _limited(config, one, given)
-    problem = f"--link: missing, and no check of cluster {config.name!r} was fetched"
-    raise ConfigError([problem], _remedy(config))
+        return _named(config, named, rank_step, given), text
+    if given.machine_type is None and (measured := _measured(config, given, history)):
+        return measured
+    if config.provider not in LIMITS:
+        raise _unknown(config)
+    return _limited(config, rank_step, given)
 
 
-def _named(config: Config, named: Named, one: Node, given: Given) -> Connection:
-    if one.cores:
-        return Connection(named.between_cpus(one.cores), kinds.LOOPBACK, _slots(config))
-    return Connection(named.between_gpus(), kinds.within_node(given.within), _slots(config))
+def _named(config: Config, named: Named, rank_step: Node, given: Given) -> Connection:
+    if rank_step.cores:
+        return Connection(named.between_cpus(rank_step.cores), link_kinds.LOOPBACK, _slots(config))
+    return Connection(named.between_gpus(), link_kinds.within_node(given.within), _slots(config))
 
 
 def _slots(config: Config) -> int:
@@ -61,22 +68,45 @@ def _measured(config: Config, given: Given, history: History) -> tuple[Connectio
     return predictions.connection(history, _slots(config), config.launch.controller)
 
 
-def _limited(config: Config, one: Node, given: Given) -> tuple[Connection, str]:
-    """Return the connection by the limit of the machine type; CPUs of the head are in the ring, and may be slower."""
-    key, remedy = "--machine-type" if given.machine_type else "gcp.machine_type", _remedy(config)
-    types = [machine_types.find(key, config.gcp.machine_type, remedy)]
-    if one.cores and config.gcp.head_machine_type:
-        types.append(machine_types.find("gcp.head_machine_type", config.gcp.head_machine_type, remedy))
-    slowest = min(types, key=lambda each: each.gbit)
-    named = slowest.link(kinds.seconds(given.latency) if given.latency else None)
-    text = f"up to {slowest.gbit:g} Gbit/s, Google's limit for {slowest.name}; not measured, hence the wide bands"
-    return replace(_named(config, named, one, given), unmeasured=machine_types.UNMEASURED), text
+def _limited(config: Config, rank_step: Node, given: Given) -> tuple[Connection, str]:
+    """Return the connection by the cloud's limit for the nodes; CPUs of the head are in the ring, and may be slower."""
+    limits = LIMITS[config.provider](config, ("worker", "head") if rank_step.cores else ("worker",), given)
+    slowest = min(limits, key=lambda each: each.rate)
+    named = slowest.link(link_kinds.seconds(given.latency) if given.latency else None)
+    text = f"up to {slowest.rate / 1e9:g} Gbit/s, {slowest.source}; not measured, hence the wide bands"
+    return replace(_named(config, named, rank_step, given), unmeasured=LIMITED), text
+
+
+def _of_machine_types(config: Config, roles: Sequence[str], given: Given) -> list[Limit]:
+    """Return Google's limits, from the table."""
+    names = {"--machine-type" if given.machine_type else "gcp.machine_type": config.gcp.machine_type}
+    if "head" in roles and config.gcp.head_machine_type:
+        names["gcp.head_machine_type"] = config.gcp.head_machine_type
+    return [machine_types.find(key, name, _remedy(config)).limit for key, name in names.items()]
+
+
+def _of_flavors(config: Config, roles: Sequence[str], _: Given) -> list[Limit]:
+    """Return the limits of OpenStack's flavors, which the cloud alone knows."""
+    try:
+        limits = bandwidth.limits(config, roles)
+    except OrchestratorError as error:
+        raise _unknown(config, f"its limit is not known: {error.message}") from error
+    if not limits:
+        raise _unknown(config, f"{config.openstack.flavor} has no bandwidth limit, or none that this account can see")
+    return limits
+
+
+LIMITS: dict[str, Callable[[Config, Sequence[str], Given], list[Limit]]] = {
+    "gcp": _of_machine_types,
+    "openstack": _of_flavors,
+}
+
+
+def _unknown(config: Config, reason: str = "") -> ConfigError:
+    problem = f"--link: missing, and no check of cluster {config.name!r} was fetched"
+    reasons = [f"openstack.flavor: {reason}"] if reason else []
+    return ConfigError([problem, *reasons], _remedy(config))
 
 
 def _remedy(config: Config) -> str:
-    hint = f"{command('check', config.name)} measures the link; or name one: --link 10gbit --latency 50us"
-    if config.provider != "openstack":
-        return hint
-    shown = f"`openstack flavor show {config.openstack.flavor or 'FLAVOR'}`"
-    limit = "quota:vif_outbound_average=1250000 is --link 1250000kbyte"
-    return f"{hint}; {shown} has the flavor's limit, if the cloud sets one: {limit}"
+    return f"{command('check', config.name)} measures the link; or name one: --link 10gbit --latency 50us"

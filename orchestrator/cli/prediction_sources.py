@@ -4,12 +4,11 @@ from typing import NamedTuple
 
 from orchestrator import recipes, state
 from orchestrator.cli import follow
-from orchestrator.cli.launching import deployed_for_trainer
+from orchestrator.cli.launch_options import deployed_for_trainer
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, command
-from orchestrator.prediction import machine_types, network
-from orchestrator.prediction import node as nodes
-from orchestrator.prediction.node import Node
+from orchestrator.prediction import machine_types, ready_gradients, single_rank
+from orchestrator.prediction.single_rank import Node
 from orchestrator.runs import jobs, predictions
 from orchestrator.runs.predictions import History, Wanted
 from orchestrator.state import Record
@@ -74,19 +73,19 @@ def node(config: Config, given: Given, history: History) -> tuple[Node, NodeSour
     if given.step_seconds or given.images_per_second:
         batch = int(config.train.batch_size or recipe["batch_size"])
         seconds = given.step_seconds or batch / (given.images_per_second or 1.0)
-        gradients = network.estimate(str(config.train.model), size, int(recipe["classes"]))
+        gradients = ready_gradients.estimate(str(config.train.model), size, int(recipe["classes"]))
         source = NodeSource(f"{seconds:.4g} s for {batch} images, as given", config.train.precision or "float32")
-        return nodes.from_step(batch, seconds, gradients, given.cores or machine_types.cores(config)), source
+        return single_rank.from_step(batch, seconds, gradients, given.cores or machine_types.cores(config)), source
     wanted = Wanted(str(config.train.model), size, config.train.batch_size, config.train.precision)
-    found = predictions.profile(history, wanted)
-    if found is None:
+    profile = predictions.profile(history, wanted)
+    if profile is None:
         raise _no_profile(config)
-    text = f"run {found.run}: {len(found.steps)} steps of {found.batch} images in {found.precision}"
+    text = f"run {profile.run}: {len(profile.steps)} steps of {profile.batch} images in {profile.precision}"
     record = state.read(history.state_dir)
     cores = predictions.cores(record.cluster) if record and record.cluster else None
     if given.machine_type and not (record and _is_of(record, given.machine_type)):
         text = f"{text}, not measured on {given.machine_type}"
-    return nodes.from_profile(found, given.cores or cores), NodeSource(text, found.precision)
+    return single_rank.from_profile(profile, given.cores or cores), NodeSource(text, profile.precision)
 
 
 def _is_of(record: Record, machine_type: str) -> bool:

@@ -30,12 +30,12 @@ class View(NamedTuple):
     choice: bool
 
 
-def forecasts(view: View, found: Sequence[Forecast], best: Forecast | None, json: bool) -> None:
+def forecasts(view: View, predicted: Sequence[Forecast], best: Forecast | None, json: bool) -> None:
     """Print forecasts, and the best number of nodes if that was asked for."""
     if json:
         chosen = {"best": best.nodes if best else None} if view.choice else {}
         sources = {"node": view.node, "link": view.link, "options": view.options}
-        return output.as_json({**sources, **chosen, "currency": view.config.currency, "forecasts": found})
+        return output.as_json({**sources, **chosen, "currency": view.config.currency, "forecasts": predicted})
     train, options = view.config.train, view.options
     output.line(f"{train.model} on {train.dataset}; one rank: {view.node}; link: {view.link}")
     passes = f"{options.passes} pass{'' if options.passes == 1 else 'es'} per step"
@@ -43,23 +43,23 @@ def forecasts(view: View, found: Sequence[Forecast], best: Forecast | None, json
     price = f"price ({view.config.currency})"
     output.table(
         ("nodes", "ranks", "step (ms)", "images/s", "efficiency (%)", "exposed (ms)", "time", price),
-        [_row(forecast) for forecast in found],
+        [_row(forecast) for forecast in predicted],
     )
     if view.choice:
         output.line(_best(best, view.config.currency))
     return None
 
 
-def _row(found: Forecast) -> tuple[object, ...]:
+def _row(forecast: Forecast) -> tuple[object, ...]:
     return (
-        found.nodes,
-        found.ranks,
-        _band(found.step_seconds.of(lambda seconds: seconds * 1e3)),
-        _band(found.images_per_second),
-        _band(found.efficiency.of(lambda share: share * 100), lambda percent: f"{percent:.1f}"),
-        _band(found.exposed_seconds.of(lambda seconds: seconds * 1e3), _short),
-        output.NOTHING if found.hours is None else _time(found.hours),
-        output.NOTHING if found.price is None else _price(found.price),
+        forecast.nodes,
+        forecast.ranks,
+        _band(forecast.step_seconds.of(lambda seconds: seconds * 1e3)),
+        _band(forecast.images_per_second),
+        _band(forecast.efficiency.of(lambda share: share * 100), lambda percent: f"{percent:.1f}"),
+        _band(forecast.exposed_seconds.of(lambda seconds: seconds * 1e3), _short),
+        output.NOTHING if forecast.hours is None else _time(forecast.hours),
+        output.NOTHING if forecast.price is None else _price(forecast.price),
     )
 
 
@@ -90,26 +90,26 @@ def _short(value: float) -> str:
     return digits(value, 3)
 
 
-def backtested(found: Sequence[Tested], json: bool) -> None:
+def backtested(tests: Sequence[Tested], json: bool) -> None:
     """Print published efficiencies beside predicted ones, and the reasons of misses."""
-    counted = [test for test in found if not test.calibrates]
+    counted = [test for test in tests if not test.calibrates]
     near = sum(test.near for test in counted)
     if json:
-        return output.as_json({"rows": [_record(test) for test in found], "counted": len(counted), "near": near})
+        return output.as_json({"rows": [_record(test) for test in tests], "counted": len(counted), "near": near})
     output.line("efficiency on several GPUs: images/s of each, as a share of those of one GPU alone")
     output.table(
         ("source", "model", "GPUs", "link", "published", "predicted", "error, points", ""),
         [
             (t.entry.name, t.entry.model, t.gpus, t.entry.link, f"{t.published:.1%}", f"{t.predicted:.1%}",
              f"{t.error * 100:+.1f}", "constant" if t.calibrates else "" if t.near else "miss")
-            for t in found
+            for t in tests
         ],
     )  # fmt: skip
     output.line(
         f"{near} of {len(counted)} predictions within {NEAR * 100:.0f} points of what was published; the rows named"
         " `constant` gave the model a constant, and do not count. Why the others miss:"
     )
-    for name, why in dict.fromkeys((test.entry.name, test.why) for test in found if test.why):
+    for name, why in dict.fromkeys((test.entry.name, test.why) for test in tests if test.why):
         output.line(f"{name}: {why}")
     return None
 
@@ -123,14 +123,14 @@ def _record(test: Tested) -> dict[str, object]:
     }  # fmt: skip
 
 
-def reviewed(found: Sequence[Reviewed], json: bool) -> None:
+def reviewed(reviews: Sequence[Reviewed], json: bool) -> None:
     """Print every prediction beside what its run measured, their median error, and the share inside the band."""
-    errors = [abs(each.error) for each in found]
-    inside = sum(each.inside for each in found)
+    errors = [abs(each.error) for each in reviews]
+    inside = sum(each.inside for each in reviews)
     if json:
         middle = median(errors) if errors else None
-        return output.as_json({"runs": found, "median_error": middle, "inside": inside, "counted": len(found)})
-    if not found:
+        return output.as_json({"runs": reviews, "median_error": middle, "inside": inside, "counted": len(reviews)})
+    if not reviews:
         output.line("no run has both a prediction and results yet: `train` on several ranks makes a prediction")
         output.line("if its cluster has a profile (`train --np 1`) and a measured link (`check`)")
         return None
@@ -139,11 +139,11 @@ def reviewed(found: Sequence[Reviewed], json: bool) -> None:
         [
             (r.cluster, r.run, r.ranks, digits(r.predicted), f"{digits(r.low)} - {digits(r.high)}", digits(r.measured),
              f"{r.error:+.1%}", "yes" if r.inside else "no")
-            for r in found
+            for r in reviews
         ],
     )  # fmt: skip
     output.line(
-        f"median error {median(errors):.1%}, {inside} of {len(found)} measurements inside the 90 % band;"
+        f"median error {median(errors):.1%}, {inside} of {len(reviews)} measurements inside the 90 % band;"
         " above zero: predicted faster than measured"
     )
     return None

@@ -48,9 +48,9 @@ def missing(reasons: Mapping[str, str]) -> None:
         output.line(f"missing: {name}: {why}")
 
 
-def plan(wanted: Config, changes: Sequence[Change]) -> None:
+def plan(config: Config, changes: Sequence[Change]) -> None:
     """Print the changes that a deploy would make."""
-    output.line(f"cluster {wanted.name}: {wanted.nodes} nodes with provider {wanted.provider}")
+    output.line(f"cluster {config.name}: {config.nodes} nodes with provider {config.provider}")
     if changes:
         output.table(("change", "what", "name"), [(c.action, c.kind, c.name) for c in changes])
     else:
@@ -84,13 +84,13 @@ def run(run_state: RunState, directory: Path, json: bool, top1: float | None = N
         json: Print JSON.
         top1: Accuracy (0 to 1) whose time is asked for; by default the one that the run was to reach.
     """
-    if found := trained(directory):
-        top1 = found.config.until_top1 if top1 is None else top1
+    if results := trained(directory):
+        top1 = results.config.until_top1 if top1 is None else top1
         compared = predictions.of_directory("", directory)
-        derived = {"explanation": explain(found), "time_to_accuracy": top1 and time_to_accuracy(found, top1)}
+        derived = {"explanation": explain(results), "time_to_accuracy": top1 and time_to_accuracy(results, top1)}
         if json:
-            return output.as_json(found.model_dump() | derived | {"prediction": compared})
-        _training(found, top1)
+            return output.as_json(results.model_dump() | derived | {"prediction": compared})
+        _training(results, top1)
         return output.line(str(compared)) if compared else None
     if json:
         return output.as_json(as_record(run_state))
@@ -163,10 +163,9 @@ def check(result: CheckResult) -> None:
             for s in result.sizes
         ],
     )
-    if result.step_seconds is not None:
-        output.line()
-        share = f" for {result.step_work:.2%} of its size, because the nodes are slow" if result.step_work < 1 else ""
-        output.line(f"a step that computes while its gradients are sent: {result.step_seconds * 1e3:.0f} ms{share}")
+    output.line()
+    share = f" for {result.step_work:.2%} of its size, because the nodes are slow" if result.step_work < 1 else ""
+    output.line(f"a step that computes while its gradients are sent: {result.step_seconds * 1e3:.0f} ms{share}")
 
 
 def prepared(result: Prepared) -> None:

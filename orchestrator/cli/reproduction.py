@@ -9,16 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import process, progress, state
-from orchestrator.cli import follow, launching, options, output
+from orchestrator.cli import follow, launch_options, options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, key
 from orchestrator.cli.runs import RunName
 from orchestrator.cluster import Cluster
 from orchestrator.errors import OrchestratorError, RunFailed, command
-from orchestrator.reproduction import archive, comparison, contents, exported
+from orchestrator.reproduction import archive, comparison, gather, load
 from orchestrator.reproduction import rerun as reruns
 from orchestrator.reproduction.comparison import Comparison, Tolerance
-from orchestrator.reproduction.exported import Exported
-from orchestrator.runs import control, jobs, store, user_environment
+from orchestrator.reproduction.load import Exported
+from orchestrator.runs import collection, control, jobs, store, user_environment
 from orchestrator.runs.launch import Run
 from orchestrator.schema.bounded import MAX_SHOWN, shown
 from orchestrator.state import Record, StateDir
@@ -53,14 +53,14 @@ def export(
     state_dir = options.state_dir(config_file, name)
     chosen, record = store.get(state_dir, run), state.read(state_dir)
     _fetch(state_dir, record, chosen)
-    made = contents.gather(state_dir, record, chosen, author or _authors())
+    content = gather.gather(state_dir, record, chosen, author or _authors())
     path = target or Path(f"{chosen.id}.tar.gz")
-    archive.write(made.files, path, int(chosen.started), made.executable)
-    for cleaned in made.cleaned:
+    archive.write(content.files, path, int(chosen.started), content.executable)
+    for cleaned in content.cleaned:
         progress.note(f"passwords or tokens were taken out of {cleaned}")
     if json:
-        return output.as_json({"file": path, "bytes": path.stat().st_size, "files": sorted(made.files)})
-    output.line(f"{path}: {len(made.files)} files, {path.stat().st_size:,} bytes")
+        return output.as_json({"file": path, "bytes": path.stat().st_size, "files": sorted(content.files)})
+    output.line(f"{path}: {len(content.files)} files, {path.stat().st_size:,} bytes")
     repeats = command(f"rerun {path}", state_dir.name)
     progress.note(f"{repeats} repeats it; look through code/ and log before you publish it")
 
@@ -70,8 +70,8 @@ def _fetch(state_dir: StateDir, record: Record | None, run: Run) -> None:
     if record and record.cluster:
         if not store.is_collected(state_dir, run):
             with control.head_session(state_dir, record.cluster) as head:
-                store.collect(state_dir, head, run)
-        contents.fetch_series(state_dir, record, record.cluster, run)
+                collection.collect(state_dir, head, run)
+        gather.fetch_series(state_dir, record, record.cluster, run)
 
 
 def _authors() -> list[str]:
@@ -83,10 +83,10 @@ def _authors() -> list[str]:
 def rerun(
     file: Annotated[Path, typer.Argument(help="Archive that `orchestrator export` wrote.")],
     data: Data = None,
-    env: launching.Env = None,
-    env_file: launching.EnvFile = None,
-    requirements_file: launching.RequirementsFile = None,
-    np: launching.Np = None,
+    env: launch_options.Env = None,
+    env_file: launch_options.EnvFile = None,
+    requirements_file: launch_options.RequirementsFile = None,
+    np: launch_options.Np = None,
     top1_points: Top1 = Tolerance.top1,
     loss_share: Loss = Tolerance.loss,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Run the code of the archive without asking.")] = False,
@@ -100,18 +100,18 @@ def rerun(
     """
     environment = user_environment.read(env or [], env_file or [])
     with archive.unpacked(file) as directory:
-        old = exported.load(directory)
-        given = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np else {})}
-        config = options.load(config_file, name, given)
+        old = load.load(directory)
+        flags = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np else {})}
+        config = options.load(config_file, name, flags)
         if old.config:
-            state_dir, cluster, digest = launching.deployed_for_trainer(config)
+            state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
             run = jobs.repeat(state_dir, cluster, digest, config, reruns.settings(old))
         else:
             _confirm(old, yes)
-            state_dir, cluster, digest = launching.deployed(config)
+            state_dir, cluster, digest = launch_options.deployed(config)
             run = reruns.run_script(state_dir, cluster, digest, config, old, environment, requirements_file)
         _finish(state_dir, cluster, run, old)
-        new = exported.load(state_dir.runs / run.id)
+        new = load.load(state_dir.runs / run.id)
         compared = comparison.compare(old, new, Tolerance(top1_points, loss_share))
     _report(old.run.id, run.id, compared, json)
     raise typer.Exit(CODES[compared.verdict])

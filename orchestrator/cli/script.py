@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import follow, launching, options, reports
-from orchestrator.cli.launching import (
+from orchestrator.cli import follow, launch_options, options, reports
+from orchestrator.cli.launch_options import (
     Autotune,
     Controller,
     CycleTime,
@@ -64,11 +64,11 @@ def run_script(
     flags = options.settings(locals())
     environment = user_environment.read(env or [], env_file or [])
     secret = [*([config_file] if config_file else []), *environment.files]
-    wanted = None if no_packages else requirements.find(command, requirements_file, wheels, *secret)
+    packages = None if no_packages else requirements.find(command, requirements_file, wheels, *secret)
     if dry_run:
-        return reports.source(script.gather(command, *secret), json, wanted)
+        return reports.source(script.gather(command, *secret), json, packages)
     script.locate(command)
     config = options.load(config_file, name, flags)
-    state_dir, cluster, digest = launching.deployed(config)
-    run = scripts.start(state_dir, cluster, digest, config, command, config_file, environment, wanted)
+    state_dir, cluster, digest = launch_options.deployed(config)
+    run = scripts.start(state_dir, cluster, digest, config, command, config_file, environment, packages)
     follow.follow(state_dir, cluster, run, json, detach=detach)

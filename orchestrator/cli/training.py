@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import recipes
-from orchestrator.cli import follow, launching, options, reports
-from orchestrator.cli.launching import Autotune, Controller, CycleTime, Detach, Env, EnvFile, Fusion, Interface, Np
+from orchestrator.cli import follow, launch_options, options, reports
+from orchestrator.cli.launch_options import Autotune, Controller, CycleTime, Detach, Env, EnvFile, Fusion, Interface, Np
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
@@ -49,7 +49,7 @@ def check(
 ) -> None:
     """Check the health of every node, then the result and the speed of an allreduce over all ranks."""
     config = options.load(config_file, name, options.settings(locals()))
-    state_dir, cluster, digest = launching.deployed(config)
+    state_dir, cluster, digest = launch_options.deployed(config)
     shown = follow.show_file(runs_check.MEASURED, CheckResult, reports.check)
     follow.follow(
         state_dir, cluster, runs_check.start(state_dir, cluster, digest, config.launch), json, shown, quiet=True
@@ -65,6 +65,7 @@ def train(
     steps: Annotated[int | None, key("train.steps")] = None,
     until: Annotated[str | None, key("train.until")] = None,
     max_time: Annotated[str | None, key("train.max_time")] = None,
+    test_samples: Annotated[int | None, key("train.test_samples")] = None,
     batch_size: Annotated[int | None, key("train.batch_size")] = None,
     learning_rate: Annotated[float | None, key("train.learning_rate")] = None,
     image_size: Annotated[int | None, key("train.image_size")] = None,
@@ -105,7 +106,7 @@ def train(
     config = options.load(config_file, name, flags)
     recipes.require(config.train)
     engines.require(config.train)
-    state_dir, cluster, digest = launching.deployed_for_trainer(config)
+    state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
     run = jobs.train(state_dir, cluster, digest, config, environment=environment)
     follow.follow(state_dir, cluster, run, json, detach=detach)
 
@@ -127,7 +128,7 @@ def _resume(
     config = options.load(config_file, name, {**as_before, **chosen})
     limits = {key: getattr(config.train, key) for key in LIMITS if f"train.{key}" in chosen}
     launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: the run had its own
-    state_dir, cluster, digest = launching.deployed_for_trainer(config)
+    state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
     config = config.model_copy(update={"launch": launch})
     return state_dir, cluster, resuming.resume(state_dir, cluster, digest, config, old, limits, environment)
 

@@ -81,8 +81,8 @@ class _Loader(yaml.SafeLoader):
     """Load YAML safely and within limits; a date is read as text, since no key expects a date."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as PyYAML declares it
-        first: [(tag, form) for tag, form in found if tag != TIMESTAMP]
-        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        first: [(tag, form) for tag, form in resolvers if tag != TIMESTAMP]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
     def __init__(self, text: str) -> None:
@@ -133,17 +133,17 @@ def _value(loader: _Loader, node: Node) -> str:
 
 def _require_small(root: Node) -> None:
     """Raise _Refused if the document, with its aliases expanded, is too large, too deep or endless."""
-    known: dict[int, tuple[int, int]] = {}  # nodes and levels by id; 0 levels while a node is being measured
+    measured: dict[int, tuple[int, int]] = {}  # nodes and levels by id; 0 levels while a node is being measured
 
     def measure(node: Node) -> tuple[int, int]:
         if isinstance(node, ScalarNode):
             return 1, 1
-        if id(node) not in known:
-            known[id(node)] = (0, 0)
+        if id(node) not in measured:
+            measured[id(node)] = (0, 0)
             parts = [part for pair in node.value for part in pair] if isinstance(node, MappingNode) else node.value
             sizes, levels = zip(*[measure(part) for part in parts], strict=True) if parts else ((0,), (0,))
-            known[id(node)] = (1 + sum(sizes), 1 + max(levels))
-        nodes, depth = known[id(node)]
+            measured[id(node)] = (1 + sum(sizes), 1 + max(levels))
+        nodes, depth = measured[id(node)]
         if not depth:
             raise _Refused("an alias stands for what holds it", node)
         if nodes > MAX_NODES or depth > MAX_DEPTH:

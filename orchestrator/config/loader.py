@@ -1,5 +1,6 @@
 """Load a Config from a file and flags, or from a state file. All problems are reported at once."""
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,8 @@ def name_in(path: Path) -> str | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    if path == Path(os.devnull):  # a device, by which people name an empty file
+        return {}
     try:
         values = documents.read(path)
     except FileNotFoundError as error:

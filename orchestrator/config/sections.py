@@ -111,6 +111,9 @@ class Train(Section):
     max_time: Duration = Field(
         None, gt=0, description="stop before this long has passed (90s, 15m, 2h); default: at the end of the epochs"
     )
+    test_samples: int | None = Field(
+        None, ge=1, description="evaluate only this many samples, the first of the test split; default: all of them"
+    )
     batch_size: int | None = Field(
         None, ge=1, description="images per rank and backward pass; default: the recipe's, as memory and data allow"
     )

@@ -11,6 +11,8 @@ from orchestrator.errors import PreflightError
 
 # Files that debian:12-slim leaves out, also from packages installed into it later.
 SLIM = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "locale", "man")]
+# Debian's keys, in its package debian-archive-keyring. On Ubuntu, mmdebstrap finds them only if gpg is installed.
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 def provide(engine: Engine, base_image: str, log: Path) -> str:
@@ -56,6 +58,7 @@ def _bootstrap(engine: Engine, base_image: str, name: str, log: Path) -> None:
             "`sudo apt-get install mmdebstrap`, or connect to a registry",
         )
     with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
-        process.run("make base image", ["mmdebstrap", "--variant=minbase", *SLIM, "bookworm", archive.name], log)
+        keys = [f"--keyring={KEYRING}"] if KEYRING.exists() else []
+        process.run("make base image", ["mmdebstrap", "--variant=minbase", *SLIM, *keys, "bookworm", archive.name], log)
         with Path(archive.name).open("rb") as file:
             images.load_root_filesystem(engine, file, name)

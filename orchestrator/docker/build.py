@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator import progress
-from orchestrator.docker import base_image, build_output, context, disk, images
+from orchestrator.docker import base_image, build_output, context, disk_space, images
 from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import PreflightError
@@ -39,7 +39,7 @@ def ensure(engine: Engine, target: str, variant: Variant, log: Path) -> str:
     name = context.tag(target, variant)
     if images.find(engine, name):
         return name
-    disk.require(engine, NEEDED_SPACE[str(variant)])
+    disk_space.require(engine, NEEDED_SPACE[str(variant)])
     with context.context() as archive:
         own = _own(engine, variant, log) if variant.own else None
         arguments = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from orchestrator import progress
-from orchestrator.docker import disk, silence
+from orchestrator.docker import disk_space, stall
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import LAST_LINES, CommandFailed
 
@@ -33,11 +33,11 @@ def follow(engine: Engine, log: Path, step: progress.Step, messages: Iterator[di
     build = _Build(engine, log, step)
     try:
         with log.open("ab", buffering=0) as file:
-            for message in silence.with_silence_timeout(messages, LOOK_SECONDS, build.check_while_silent):
+            for message in stall.with_silence_timeout(messages, LOOK_SECONDS, build.check_while_silent):
                 build.record(message, file)
     except CommandFailed as error:
         if any("no space left on device" in line.lower() for line in build.tail):
-            raise disk.full(engine, build.tail[-1]) from error
+            raise disk_space.full(engine, build.tail[-1]) from error
         error.hint = f"whole log: {log}"
         raise
 
@@ -64,7 +64,7 @@ class _Build:
 
     def check_while_silent(self, silent: float) -> None:
         """Check the disk while the build is silent: apt-get, for one, waits for ever on a full disk."""
-        disk.require_not_full(self.engine)
+        disk_space.require_not_full(self.engine)
         if silent > SILENT_SECONDS:
             raise self._failure(f"no output for {silent:.0f} s")
 

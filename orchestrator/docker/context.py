@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from orchestrator.config import Config, Framework
 from orchestrator.errors import PreflightError
 
-SHARED = ("bottleneck", "busy", "layout", "schema", "untrusted_files")  # imported by the trainer, outside its package
+# Imported by the trainer, outside its package.
+SHARED = ("bottleneck", "cpu_usage", "launch_layout", "schema", "untrusted_files")
 PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
 PASSED_ON_AS_IS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 
@@ -74,13 +75,13 @@ def _digest(files: Iterable[tuple[str, Path]], *words: str) -> str:
 
 def inputs() -> Iterator[tuple[str, Path]]:
     """Yield (name in the build context, local file) of all inputs of the images, in a fixed order."""
-    docker = assets.directory("docker")
+    docker = packaged_files.directory("docker")
     for path in sorted(path for path in docker.rglob("*") if path.is_file() and path.suffix != ".pyc"):
         yield str(path.relative_to(docker)), path
     for name in ("__init__", *SHARED, "trainer"):
-        module = assets.PACKAGE / f"{name}.py"
+        module = packaged_files.PACKAGE / f"{name}.py"
         for path in [module] if module.exists() else sorted(module.with_suffix("").rglob("*.py")):
-            yield f"orchestrator/{path.relative_to(assets.PACKAGE)}", path
+            yield f"orchestrator/{path.relative_to(packaged_files.PACKAGE)}", path
 
 
 def own_inputs(dockerfile: Path) -> Iterator[tuple[str, Path]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import CommandFailed, PreflightError
-from orchestrator.lazy import LazyModule
+from orchestrator.lazy_imports import LazyModule
 from orchestrator.schema.bounded import shown
 
 if TYPE_CHECKING:

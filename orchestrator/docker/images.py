@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
-from orchestrator.docker import holdings, silence
+from orchestrator.docker import cluster_resources, stall
 from orchestrator.docker.engine import BUILD_SECONDS, Engine, asking, faults, if_it_exists, reason
 
 
@@ -33,7 +33,7 @@ def pull(engine: Engine, reference: str, on_status: Callable[[str], None], secon
     failures: tuple[type[Exception], ...] = (*faults(), OSError)
     try:
         messages = engine.client.api.pull(reference, stream=True, decode=True)
-        for message in silence.with_silence_timeout(messages, seconds, silent):
+        for message in stall.with_silence_timeout(messages, seconds, silent):
             if "error" in message:
                 return str(message["error"])
             on_status(message.get("status", ""))
@@ -94,7 +94,7 @@ def build(
             rm=True,
             forcerm=True,
             decode=True,
-            labels={holdings.ID_LABEL: "image"},
+            labels={cluster_resources.ID_LABEL: "image"},
             timeout=BUILD_SECONDS,
         )
 
@@ -105,11 +105,11 @@ def export(engine: Engine, tag: str) -> Iterator[bytes]:
     The archive is unpacked once; that of `docker save` is first written to disk and then unpacked from there.
     """
     name = f"orchestrator-export-{tag.partition(':')[2]}"
-    holdings.remove(engine, "container", name)  # left by a killed command
+    cluster_resources.remove(engine, "container", name)  # left by a killed command
     with asking("export an image", "create", tag):
         container = engine.client.api.create_container(tag, ["true"], name=name)
     try:
         with asking("export an image", "export", name):
             yield from engine.patient.api.export(container["Id"])
     finally:
-        holdings.remove(engine, "container", name)
+        cluster_resources.remove(engine, "container", name)

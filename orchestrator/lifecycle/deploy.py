@@ -9,7 +9,7 @@ from orchestrator import __version__, health, lock, progress, providers, state, 
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import NodesFailed, OrchestratorError, command
-from orchestrator.gpu import Pairing
+from orchestrator.gpu_compatibility import Pairing
 from orchestrator.lifecycle import archive, plan, prices
 from orchestrator.lifecycle.rollout import Rollout
 from orchestrator.monitoring import grafana_password
@@ -61,8 +61,8 @@ def deploy(config: Config) -> Deployment:
 def _print_costs(config: Config, provider: Provider) -> None:
     items = prices.bill(provider.priced(config), config.prices)
     if items:
-        wanted = ", ".join(f"{item.count} x {item.name}" for item in items)
-        progress.note(f"to create: {wanted}: {prices.total(items, config.currency)}")
+        listed = ", ".join(f"{item.count} x {item.name}" for item in items)
+        progress.note(f"to create: {listed}: {prices.total(items, config.currency)}")
 
 
 def _draft(state_dir: StateDir, config: Config, provider: Provider, pairing: Pairing) -> Record:

@@ -36,14 +36,14 @@ def for_ansible(state_dir: StateDir, record: Record, cluster: Cluster) -> dict[s
 
 def _driver(record: Record) -> dict[str, Any]:
     """Return the variables of the role `nvidia`."""
-    wanted, pairing = stored(record.config).gpu, record.gpu
+    gpu, pairing = stored(record.config).gpu, record.gpu
     return {
         "gpu_driver": pairing.driver,
-        "gpu_auto": wanted.driver == "auto",
+        "gpu_auto": gpu.driver == "auto",
         "gpu_least_driver": pairing.least_driver,
         "gpu_packages": {system: list(names) for system, names in pairing.packages.items()},
         "gpu_first": {system: list(names) for system, names in pairing.first.items()},
-        **{f"gpu_{name}": _found(f"gpu.{name}", getattr(wanted, name)) for name in ("vgpu_installer", "vgpu_token")},
+        **{f"gpu_{name}": _found(f"gpu.{name}", getattr(gpu, name)) for name in ("vgpu_installer", "vgpu_token")},
     }
 
 
@@ -58,21 +58,21 @@ def _monitoring(state_dir: StateDir, record: Record) -> dict[str, Any]:
     The password file on this machine indicates that the cluster has, or may have, monitoring; it is removed once the
     cluster has none.
     """
-    wanted = stored(record.config).monitoring
-    if not wanted.enabled:
+    monitoring = stored(record.config).monitoring
+    if not monitoring.enabled:
         return {"monitoring": True, "monitoring_state": "absent"} if state_dir.monitoring.exists() else {}
     return {
         "monitoring": True,
         "monitoring_state": "present",
         "monitoring_secret": str(state_dir.monitoring),
         "monitoring_alertmanager": str(alertmanager.saved(state_dir)),
-        **_grafana(state_dir, record, wanted),
-        "monitoring_retention_time": wanted.retention_time,
-        "monitoring_retention_size": wanted.retention_size,
+        **_grafana(state_dir, record, monitoring),
+        "monitoring_retention_time": monitoring.retention_time,
+        "monitoring_retention_size": monitoring.retention_size,
     }
 
 
-def _grafana(state_dir: StateDir, record: Record, wanted: Monitoring) -> dict[str, Any]:
-    image = {"grafana_image": wanted.grafana_image} if wanted.grafana_image else {}
+def _grafana(state_dir: StateDir, record: Record, monitoring: Monitoring) -> dict[str, Any]:
+    image = {"grafana_image": monitoring.grafana_image} if monitoring.grafana_image else {}
     beside = grafana.for_ansible(state_dir, record) if providers.of_one_machine(record) else {}
-    return {"monitoring_grafana": wanted.grafana, **image, **beside}
+    return {"monitoring_grafana": monitoring.grafana, **image, **beside}

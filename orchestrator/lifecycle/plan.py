@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from orchestrator import gpu, process, progress, providers, state, terraform
+from orchestrator import gpu_compatibility, process, progress, providers, state, terraform
 from orchestrator.config import Config, expanded
 from orchestrator.errors import CommandFailed, PreflightError, StateError, command, gather
-from orchestrator.gpu import Pairing
+from orchestrator.gpu_compatibility import Pairing
 from orchestrator.monitoring import alertmanager
 from orchestrator.providers import Provider
 from orchestrator.ssh import key_pair
@@ -62,7 +62,7 @@ def _pairing(config: Config, record: Record | None) -> Pairing:
         PreflightError: No driver fits, or a licence file is missing.
     """
     model, image = providers.get(config.provider).gpu_and_image(config, record)
-    pairing = gpu.resolve(model, config.gpu, gpu.distribution(image), config.framework)
+    pairing = gpu_compatibility.resolve(model, config.gpu, gpu_compatibility.distribution(image), config.framework)
     licence = ("vgpu_installer", "vgpu_token") if pairing.driver == "vgpu" else ()
     gather(*(partial(_require_file, f"gpu.{name}", getattr(config.gpu, name)) for name in licence))
     return pairing

@@ -24,8 +24,8 @@ def bill(priced: Mapping[str, int], prices: Mapping[str, float]) -> list[Item]:
 
 def total(items: Sequence[Item], currency: str) -> str:
     """Return the total per hour as text, with the names of items without a price."""
-    known = sum(item.sum for item in items if item.sum is not None)
+    priced = sum(item.sum for item in items if item.sum is not None)
     rest = ", ".join(item.name for item in items if item.sum is None)
-    return f"{known:.2f} {currency} per hour" + (
+    return f"{priced:.2f} {currency} per hour" + (
         f", plus resources without a price in `prices`: {rest}" if rest else ""
     )

@@ -9,7 +9,7 @@ from orchestrator.ansible.inventory import inventory
 from orchestrator.cluster import Cluster
 from orchestrator.config import stored
 from orchestrator.errors import NodesFailed
-from orchestrator.lifecycle import host_vars, unchanged
+from orchestrator.lifecycle import host_vars, unchanged_nodes
 from orchestrator.monitoring import alertmanager
 from orchestrator.ssh import hostkeys
 from orchestrator.state import Record, StateDir
@@ -57,8 +57,8 @@ class Rollout:
                 return cluster
 
     def save(self, cluster: Cluster) -> None:
-        known = {"cluster": cluster, "missing": dict(self.missing), "applied": self.record.variables}
-        self.record = self.record.model_copy(update=known)
+        update = {"cluster": cluster, "missing": dict(self.missing), "applied": self.record.variables}
+        self.record = self.record.model_copy(update=update)
         state.write(self.state_dir, self.record)
 
     def wait_for_ssh(self, cluster: Cluster) -> None:
@@ -72,9 +72,9 @@ class Rollout:
         alertmanager.save(self.state_dir, stored(self.record.config))
         values = host_vars.for_ansible(self.state_dir, self.record, cluster)
         hosts = inventory(cluster, self.state_dir.key, self.state_dir.known_hosts, self.record.host_keys, values)
-        mark = unchanged.fingerprint(hosts)
+        mark = unchanged_nodes.fingerprint(hosts)
         with progress.step("Configuring nodes") as step:
-            if mark == self.record.fingerprint and unchanged.are_nodes_unchanged(self.state_dir, cluster):
+            if mark == self.record.fingerprint and unchanged_nodes.are_nodes_unchanged(self.state_dir, cluster):
                 self.changed = dict.fromkeys(cluster.nodes, 0)
                 return
             self._note_configured("")

@@ -26,12 +26,12 @@ class Receipt:
         return [resource for resource in self.made if resource.key not in left]
 
 
-def teardown(name: str, wanted: Config | None = None, keep_metrics: bool = True, discard_runs: bool = False) -> Receipt:
+def teardown(name: str, config: Config | None = None, keep_metrics: bool = True, discard_runs: bool = False) -> Receipt:
     """Remove a cluster, whatever part of it exists; runs and their results stay. Only the state directory is needed.
 
     Args:
         name: The cluster.
-        wanted: The configuration of cluster.yaml; if nothing is deployed, orphans that its provider has are mentioned.
+        config: The configuration of cluster.yaml; if nothing is deployed, orphans that its provider has are mentioned.
         keep_metrics: Save the Prometheus series of each run with its results.
         discard_runs: Continue if runs cannot be fetched.
 
@@ -43,7 +43,7 @@ def teardown(name: str, wanted: Config | None = None, keep_metrics: bool = True,
     """
     state_dir = state.for_cluster(name)
     if state.read(state_dir) is None:
-        _mention_orphans(wanted or Config(name=name))
+        _mention_orphans(config or Config(name=name))
         return Receipt(name, [], [])
     with lock.held(state_dir):
         record = state.read(state_dir)
@@ -74,12 +74,12 @@ def _save_runs(state_dir: StateDir, record: Record, discard: bool) -> None:
         progress.note(f"run {run} is discarded: {reason}")
 
 
-def _mention_orphans(wanted: Config) -> None:
+def _mention_orphans(config: Config) -> None:
     """Print the orphans of a cluster that this state directory does not know."""
     with suppress(OrchestratorError):
-        resources = orphans(wanted)
+        resources = orphans(config)
         if resources:
-            listed, removes = ", ".join(map(str, resources)), command("teardown --orphans", wanted.name)
+            listed, removes = ", ".join(map(str, resources)), command("teardown --orphans", config.name)
             progress.note(f"not recorded in this state directory, and not removed: {listed}; {removes} removes them")
 
 

@@ -24,7 +24,7 @@ ANSWER_SECONDS = 120.0  # Prometheus replays its log, Grafana creates its databa
 
 
 def is_enabled(record: Record) -> bool:
-    """Tell whether the cluster was deployed with monitoring; clusters of older versions have none."""
+    """Tell whether the cluster was deployed with monitoring."""
     return bool((record.config.get("monitoring") or {}).get("enabled"))
 
 

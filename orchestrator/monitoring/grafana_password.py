@@ -10,10 +10,10 @@ from orchestrator.state import StateDir
 USER = "admin"
 
 
-def provision_password(state_dir: StateDir, wanted: Config) -> AbstractContextManager[None]:
+def provision_password(state_dir: StateDir, config: Config) -> AbstractContextManager[None]:
     """Wrap a deploy: keep the password for as long as the head has, or may have, Prometheus and Grafana."""
     return password.provision_password(
-        state_dir.monitoring, Secret, wanted.monitoring.enabled, wanted.monitoring_password
+        state_dir.monitoring, Secret, config.monitoring.enabled, config.monitoring_password
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 
 from orchestrator.errors import ContractError, OrchestratorError, command
-from orchestrator.lazy import LazyModule
+from orchestrator.lazy_imports import LazyModule
 from orchestrator.schema import bounded
 from orchestrator.schema.file import LATEST, Time
 

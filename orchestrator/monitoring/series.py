@@ -149,6 +149,6 @@ def _read(name: str, rows: Iterator[list[str]]) -> list[Series]:
     for time, *shown, value in rows:
         samples.setdefault(tuple(shown), []).append((float(time), float(value)))
     return [
-        Series(name, {label: text for label, text in zip(labels, shown, strict=True) if text}, found)
-        for shown, found in samples.items()
+        Series(name, {label: text for label, text in zip(labels, shown, strict=True) if text}, points)
+        for shown, points in samples.items()
     ]

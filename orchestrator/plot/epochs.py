@@ -108,11 +108,11 @@ def _images(panel: "Axes", results: Results) -> None:
 
 def _split(panel: "Axes", results: Results) -> None:
     """Draw stacked bars of the means over the ranks; an epoch without a split has no bar."""
-    known = [epoch for epoch in results.epochs if epoch.compute_seconds]
-    numbers, below = [epoch.epoch for epoch in known], [0.0] * len(known)
+    epochs = [epoch for epoch in results.epochs if epoch.compute_seconds]
+    numbers, below = [epoch.epoch for epoch in epochs], [0.0] * len(epochs)
     for part, label in _shares(results).items():
-        high = [fmean(getattr(epoch, f"{part}_seconds")) * 1e3 for epoch in known]
-        width = 0.8 if len(known) <= MARKED else 1.0
+        high = [fmean(getattr(epoch, f"{part}_seconds")) * 1e3 for epoch in epochs]
+        width = 0.8 if len(epochs) <= MARKED else 1.0
         panel.bar(numbers, high, width=width, bottom=below, color=plot.PARTS[part], label=label)
         below = [lower + more for lower, more in zip(below, high, strict=True)]
     if not any(below):

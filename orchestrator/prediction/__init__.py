@@ -2,16 +2,16 @@
 
 ``docs/guide/prediction.md`` has the formulas, their sources, and how far they were right.
 
-=============  ===========================================================================
-``network``    gradients in the order in which they are ready, from the network's layers
-``node``       one rank without communication: measured, or a step's time and an estimate
-``link``       seconds and load of an allreduce over a link
-``kinds``      links by name: their constants, with reasons
-``fit``        a link from what ``orchestrator check`` measured
-``messages``   which gradients travel together, by engine
-``step``       the timeline of a step: computing, communication, and what is exposed of it
-``forecast``   steps on several numbers of nodes, with bands, time and price
-``backtest``   published measurements beside predictions
-``review``     earlier predictions beside what runs then measured
-=============  ===========================================================================
+===================  ===========================================================================
+``ready_gradients``  gradients in the order in which they are ready, from the network's layers
+``single_rank``      one rank without communication: measured, or a step's time and an estimate
+``link``             seconds and load of an allreduce over a link
+``link_kinds``       links by name: their constants, with reasons
+``fit``              a link from what ``orchestrator check`` measured
+``gradient_groups``  which gradients travel together, by engine
+``step``             the timeline of a step: computing, communication, and what is exposed of it
+``forecast``         steps on several numbers of nodes, with bands, time and price
+``backtest``         published measurements beside predictions
+``review``           earlier predictions beside what runs then measured
+===================  ===========================================================================
 """

@@ -7,12 +7,12 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from orchestrator.config import documents
-from orchestrator.prediction import kinds, network, node, step
+from orchestrator.prediction import link_kinds, ready_gradients, single_rank, step
+from orchestrator.prediction.gradient_groups import Engine
 from orchestrator.prediction.link import Topology
-from orchestrator.prediction.messages import Engine
 from orchestrator.prediction.step import Options
 
-FILE = Path(__file__).with_name("published.yaml")
+FILE = Path(__file__).with_name("published_rows.yaml")
 NEAR = 0.10  # of efficiency
 IMAGENET_CLASSES = 1000
 
@@ -31,7 +31,7 @@ class Row(BaseModel):
 class Entry(BaseModel):
     """Measurements of one network on one kind of machine; ``why`` is the known reason of a miss.
 
-    A constant of :mod:`orchestrator.prediction.kinds` comes from an entry that ``calibrates``.
+    A constant of :mod:`orchestrator.prediction.link_kinds` comes from an entry that ``calibrates``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -94,9 +94,9 @@ def _tested(entry: Entry, row: Row) -> Tested:
 
 
 def _predicted(entry: Entry, row: Row) -> float:
-    gradients = network.estimate(entry.model, entry.image_size, IMAGENET_CLASSES)
-    one = node.from_step(entry.batch, entry.batch / entry.single, gradients)
+    gradients = ready_gradients.estimate(entry.model, entry.image_size, IMAGENET_CLASSES)
+    rank_step = single_rank.from_step(entry.batch, entry.batch / entry.single, gradients)
     slots = min(row.slots or entry.slots, row.gpus)
-    link, local = kinds.parse(entry.link).between_gpus(), kinds.within_node(entry.local)
-    found = step.predict(one, Topology(row.gpus // slots, slots, link, local), Options(engine=entry.engine))
-    return one.seconds / found.seconds
+    link, local = link_kinds.parse(entry.link).between_gpus(), link_kinds.within_node(entry.local)
+    predicted = step.predict(rank_step, Topology(row.gpus // slots, slots, link, local), Options(engine=entry.engine))
+    return rank_step.seconds / predicted.seconds

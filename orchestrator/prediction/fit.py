@@ -71,13 +71,13 @@ def _least_squares(rows: Sequence[tuple[Sequence[float], float]]) -> Row:
     """Return the coefficients x, none negative, with the least sum of squares of row x - value."""
     best, chosen = float("inf"), (0.0, 0.0, 0.0)
     for used in (some for count in (1, 2, 3) for some in combinations(range(3), count)):
-        found = _solve([([row[index] for index in used], value) for row, value in rows])
-        if found is None or min(found) < 0:
+        solution = _solve([([row[index] for index in used], value) for row, value in rows])
+        if solution is None or min(solution) < 0:
             continue
-        known = dict(zip(used, found, strict=True))
-        error = sum((value - sum(row[index] * x for index, x in known.items())) ** 2 for row, value in rows)
+        coefficients = dict(zip(used, solution, strict=True))
+        error = sum((value - sum(row[index] * x for index, x in coefficients.items())) ** 2 for row, value in rows)
         if error < best:
-            best, chosen = error, (known.get(0, 0.0), known.get(1, 0.0), known.get(2, 0.0))
+            best, chosen = error, (coefficients.get(0, 0.0), coefficients.get(1, 0.0), coefficients.get(2, 0.0))
     return chosen
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from orchestrator.prediction import step
-from orchestrator.prediction.connection import Connection
+from orchestrator.prediction.cluster_links import Connection
 from orchestrator.prediction.link import Topology
-from orchestrator.prediction.node import Node
+from orchestrator.prediction.single_rank import Node
 from orchestrator.prediction.step import Options, Step
 
 DRAWS, SEED = 200, 1
@@ -75,14 +75,14 @@ class Case(NamedTuple):
 
     def step(self, nodes: int, options: Options) -> Step:
         """Return the step on ``nodes``."""
-        found = step.predict(self.node, self.connection.at(nodes), options)
+        predicted = step.predict(self.node, self.connection.at(nodes), options)
         several = self.connection.at(nodes).ranks > 1
-        return Step(found.seconds * (self.factor if several else 1.0), found.exposed)
+        return Step(predicted.seconds * (self.factor if several else 1.0), predicted.exposed)
 
     def alone(self, options: Options) -> float:
         """Return the seconds of a step of one rank."""
-        one = replace(self.connection, slots=1)
-        return step.predict(self.node, one.at(1), options).seconds
+        connection = replace(self.connection, slots=1)
+        return step.predict(self.node, connection.at(1), options).seconds
 
 
 def forecast(node: Node, connection: Connection, nodes: Sequence[int], options: Options) -> list[Forecast]:
@@ -104,11 +104,11 @@ def forecast(node: Node, connection: Connection, nodes: Sequence[int], options: 
     return [_forecast(Case(node, connection, 1.0), cases, count, options) for count in nodes]
 
 
-def completed(found: Forecast, node: Node, recipe: Recipe, per_hour: float | None) -> Forecast:
+def completed(predicted: Forecast, node: Node, recipe: Recipe, per_hour: float | None) -> Forecast:
     """Add time and price to the recipe's end.
 
     Args:
-        found: The forecast.
+        predicted: The forecast.
         node: A rank's step without communication.
         recipe: What is computed.
         per_hour: Price of an hour of all nodes; None if not known.
@@ -116,9 +116,9 @@ def completed(found: Forecast, node: Node, recipe: Recipe, per_hour: float | Non
     Returns:
         The forecast with both.
     """
-    hours = found.images_per_second.of(lambda rate: recipe.hours(node, found.ranks, rate))
+    hours = predicted.images_per_second.of(lambda rate: recipe.hours(node, predicted.ranks, rate))
     price = hours.of(lambda value: value * per_hour) if per_hour is not None else None
-    return replace(found, hours=hours, price=price)
+    return replace(predicted, hours=hours, price=price)
 
 
 def best(forecasts: Sequence[Forecast], deadline: float | None, budget: float | None) -> Forecast | None:
@@ -126,15 +126,15 @@ def best(forecasts: Sequence[Forecast], deadline: float | None, budget: float | 
 
     With both, the fastest that keeps both.
     """
-    kept = [
-        found
-        for found in forecasts
-        if (deadline is None or (found.hours and found.hours.high <= deadline))
-        and (budget is None or (found.price and found.price.high <= budget))
+    candidates = [
+        each
+        for each in forecasts
+        if (deadline is None or (each.hours and each.hours.high <= deadline))
+        and (budget is None or (each.price and each.price.high <= budget))
     ]
     if budget is None:
-        return min(kept, key=lambda found: found.nodes, default=None)
-    return min(kept, key=lambda found: found.step_seconds.value / found.ranks, default=None)
+        return min(candidates, key=lambda each: each.nodes, default=None)
+    return min(candidates, key=lambda each: each.step_seconds.value / each.ranks, default=None)
 
 
 def _drawn(node: Node, connection: Connection, generator: random.Random) -> Case:
@@ -145,17 +145,17 @@ def _drawn(node: Node, connection: Connection, generator: random.Random) -> Case
 def _forecast(expected: Case, cases: Sequence[Case], nodes: int, options: Options) -> Forecast:
     topology: Topology = expected.connection.at(nodes)
     images = topology.ranks * expected.node.batch * options.passes
-    found, drawn = expected.step(nodes, options), [case.step(nodes, options) for case in cases]
-    seconds = _band(found.seconds, [each.seconds for each in drawn])
+    central, drawn = expected.step(nodes, options), [case.step(nodes, options) for case in cases]
+    seconds = _band(central.seconds, [each.seconds for each in drawn])
     alone = [case.alone(options) for case in cases]
-    shares = [min(1.0, one / each.seconds) for one, each in zip(alone, drawn, strict=True)]
+    shares = [min(1.0, single / each.seconds) for single, each in zip(alone, drawn, strict=True)]
     return Forecast(
         nodes=nodes,
         ranks=topology.ranks,
         step_seconds=seconds,
         images_per_second=seconds.of(lambda value: images / value),
-        efficiency=_band(expected.alone(options) / found.seconds, shares),
-        exposed_seconds=_band(found.exposed, [each.exposed for each in drawn]),
+        efficiency=_band(expected.alone(options) / central.seconds, shares),
+        exposed_seconds=_band(central.exposed, [each.exposed for each in drawn]),
     )
 
 

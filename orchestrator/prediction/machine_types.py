@@ -9,13 +9,10 @@ from typing import Any, NamedTuple
 from orchestrator.config import Config
 from orchestrator.config.documents import read
 from orchestrator.errors import ConfigError
-from orchestrator.prediction.connection import NAMED, Doubt
-from orchestrator.prediction.kinds import Named
+from orchestrator.prediction.link_kinds import Limit
 
 FILE = Path(__file__).with_name("machine_types.yaml")
 WITH_ADDED_GPUS = "n1-"
-# Google promises no share of the limit, and names no latency: twice the doubt about a link that the user names.
-UNMEASURED = Doubt(speed=2 * NAMED.speed, latency=2 * NAMED.latency)
 
 
 class MachineType(NamedTuple):
@@ -26,9 +23,10 @@ class MachineType(NamedTuple):
     gpus: int
     cpus: int | None
 
-    def link(self, latency: float | None = None) -> Named:
-        """Return the link between instances; ``latency`` in seconds, None for that of the kind."""
-        return Named(self.gbit * 1e9, "cloud", latency)
+    @property
+    def limit(self) -> Limit:
+        """Return the limit of an instance's link."""
+        return Limit(self.gbit * 1e9, f"Google's limit for {self.name}")
 
 
 @cache
@@ -41,14 +39,14 @@ def known() -> dict[str, MachineType]:
 
 def cores(config: Config) -> float | None:
     """Return the vCPUs of a rank on Google's nodes without GPUs; None if they have some, or the table lacks them."""
-    found = _configured(config)
-    return found.cpus / (config.slots or 1) if found and found.cpus else None
+    machine_type = _configured(config)
+    return machine_type.cpus / (config.slots or 1) if machine_type and machine_type.cpus else None
 
 
 def ranks(config: Config) -> int:
     """Return the ranks of a node: one for each GPU that its machine type is known to have, else one."""
-    found = _configured(config)
-    return max(1, found.gpus) if found else 1
+    machine_type = _configured(config)
+    return max(1, machine_type.gpus) if machine_type else 1
 
 
 def find(key: str, name: str, remedy: str) -> MachineType:
@@ -65,23 +63,23 @@ def find(key: str, name: str, remedy: str) -> MachineType:
     Raises:
         ConfigError: The table lacks it; the message has the nearest names, else the series that the table has.
     """
-    found = known().get(name)
-    if found is None:
+    machine_type = known().get(name)
+    if machine_type is None:
         alike = ", ".join(get_close_matches(name, known()))
         names = (
             f"nearest: {alike}" if alike else f"it has {', '.join(f'{series}-…' for series in read(FILE)['limits'])}"
         )
         raise ConfigError([f"{key}: {name!r} is not in the table of Google's bandwidth limits ({names})"], remedy)
-    return found
+    return machine_type
 
 
 def _configured(config: Config) -> MachineType | None:
     """Return the machine type of the nodes with the GPUs that are added; None if the table lacks it."""
     gcp = config.gcp
-    found = known().get(gcp.machine_type) if config.provider == "gcp" else None
-    if found and gcp.accelerator and found.name.startswith(WITH_ADDED_GPUS):
-        return found._replace(gpus=gcp.accelerators, cpus=None)
-    return found
+    machine_type = known().get(gcp.machine_type) if config.provider == "gcp" else None
+    if machine_type and gcp.accelerator and machine_type.name.startswith(WITH_ADDED_GPUS):
+        return machine_type._replace(gpus=gcp.accelerators, cpus=None)
+    return machine_type
 
 
 def _of(name: str, gbit: float, gpus: int) -> MachineType:

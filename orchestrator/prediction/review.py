@@ -50,10 +50,10 @@ def images_per_second(results: Results) -> float | None:
     return sum(epoch.images_per_second for epoch in own) / len(own) if own else None
 
 
-def review(cluster: str, made: Predicted | None, results: Results | None) -> Reviewed | None:
+def review(cluster: str, prediction: Predicted | None, results: Results | None) -> Reviewed | None:
     """Compare a prediction with the results of its run; None if one of them is missing, or ranks differ."""
     measured = images_per_second(results) if results else None
-    if made is None or results is None or not measured or results.world.size != made.ranks:
+    if prediction is None or results is None or not measured or results.world.size != prediction.ranks:
         return None
-    rate = made.images_per_second
-    return Reviewed(cluster, results.run, made.ranks, rate, made.low, made.high, measured)
+    rate = prediction.images_per_second
+    return Reviewed(cluster, results.run, prediction.ranks, rate, prediction.low, prediction.high, measured)

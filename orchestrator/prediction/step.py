@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
+from orchestrator.prediction.gradient_groups import FUSION, GROUP, Engine, Message, of_engine
 from orchestrator.prediction.link import ROUND, Topology
-from orchestrator.prediction.messages import FUSION, GROUP, Engine, Message, of_engine
-from orchestrator.prediction.node import Node
+from orchestrator.prediction.single_rank import Node
 
 Carried = Literal["none", "bf16", "fp16"]
 MIN_GAIN = 1.05  # trainer/autotune: less than this is lost in the noise
@@ -50,11 +50,11 @@ def predict(node: Node, topology: Topology, options: Options) -> Step:
     return Step(alone + late + exposed + node.waiting(topology.ranks), exposed)
 
 
-def carried(wanted: str, precision: str, node: Node, topology: Topology, options: Options) -> Carried:
+def carried(compression: str, precision: str, node: Node, topology: Topology, options: Options) -> Carried:
     """Return the type that gradients travel in; "auto" takes 16 bits if layers compute in them and the step gains.
 
     Args:
-        wanted: As configured.
+        compression: As configured.
         precision: Arithmetic of the layers.
         node: A rank's step.
         topology: Of the ranks.
@@ -64,7 +64,7 @@ def carried(wanted: str, precision: str, node: Node, topology: Topology, options
         The type.
     """
     for kind in get_args(Carried):
-        if wanted == kind:
+        if compression == kind:
             return kind  # type: ignore[no-any-return]
     if precision != "bfloat16":
         return "none"

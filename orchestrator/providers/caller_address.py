@@ -6,7 +6,7 @@ from ipaddress import AddressValueError, IPv4Address
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import PreflightError
-from orchestrator.lazy import LazyModule
+from orchestrator.lazy_imports import LazyModule
 
 if TYPE_CHECKING:
     import requests

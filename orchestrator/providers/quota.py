@@ -55,7 +55,7 @@ def require_enough(
     Raises:
         PreflightError: Some quotas are too small.
     """
-    known = [(name, quotas[name], need) for name, need in needs.items() if name in quotas]
-    short = [(name, quota, need) for name, quota, need in known if need.sum > quota.free]
+    limited = [(name, quotas[name], need) for name, need in needs.items() if name in quotas]
+    short = [(name, quota, need) for name, quota, need in limited if need.sum > quota.free]
     fewest = min((need.fitting(quota.free, nodes) for _, quota, need in short), default=0)
     gather(*(partial(refuse, name, quota, need, fewest) for name, quota, need in short))

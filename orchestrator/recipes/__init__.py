@@ -4,7 +4,7 @@ import math
 
 from orchestrator.config import Train
 from orchestrator.errors import ConfigError
-from orchestrator.recipes import communication
+from orchestrator.recipes import gradient_exchange
 from orchestrator.recipes.builtin import HERE, card, datasets, models, samples
 from orchestrator.recipes.select import recipe, require
 from orchestrator.schema import SMALL_IMAGE, TrainConfig
@@ -46,7 +46,7 @@ def batch_size(train: Train, images: int, world: int, memory: int | None) -> int
         ConfigError: There are fewer images than ranks, more were asked for than a rank's share, or no image fits in
             memory.
     """
-    passes = communication.passes(train)
+    passes = gradient_exchange.passes(train)
     share, times = images // world // passes, f" x {passes} backward passes" if passes > 1 else ""
     if share < 1:
         problem = f"{train.dataset} has only {images} training {samples(train.dataset)}"
@@ -56,8 +56,8 @@ def batch_size(train: Train, images: int, world: int, memory: int | None) -> int
         raise ConfigError([f"train.batch_size: {train.batch_size}: {share_of}"])
     if train.batch_size:
         return train.batch_size
-    wanted = min(share, int(recipe(train)["batch_size"]))
-    return wanted if memory is None else min(wanted, fitting_batch(train, memory))
+    batch = min(share, int(recipe(train)["batch_size"]))
+    return batch if memory is None else min(batch, fitting_batch(train, memory))
 
 
 def fitting_batch(train: Train, memory: int) -> int:
@@ -103,10 +103,10 @@ def resolve(train: Train, run: str, data: str | None, images: int, world: int, t
         ConfigError: The model, the data set or the user's recipe cannot be used.
     """
     model, dataset = require(train)
-    settings = {key: value for key, value in recipe(train).items() if key not in communication.OF_LAUNCH}
+    settings = {key: value for key, value in recipe(train).items() if key not in gradient_exchange.OF_LAUNCH}
     settings["learning_rate"] *= batch / settings["batch_size"]
     options = train.model_dump(exclude_none=True, exclude={"model", "dataset", "data", "recipe", "fp16_allreduce"})
-    exchange = communication.settings(train)
+    exchange = gradient_exchange.settings(train)
     if train.steps:
         per_step = world * batch * exchange["backward_passes_per_step"]
         settings["epochs"] = max(settings["epochs"], math.ceil(train.steps / max(1, images // per_step)))

@@ -1,11 +1,11 @@
 """Runs that can be cited: exported to an archive, repeated from it on another cluster, and compared.
 
-============  =====================================================================
-archive       one file with all of a run: written with equal bytes, read within limits
-contents      what goes into it · citation: for whoever cites it, and how to repeat it
-redaction     what never goes into it: passwords, tokens, keys
-exported      a run as its files say it, from an archive or beside its record
-comparison    two runs: fields that differ, weights, scores
-rerun         start the run of an archive again
-============  =====================================================================
+==========  =====================================================================
+archive     one file with all of a run: written with equal bytes, read within limits
+gather      content of the archive · citation: how to cite the run, and how to repeat it
+redaction   what never goes into it: passwords, tokens, keys
+load        a run as its files say it, from an archive or beside its record
+comparison  two runs: fields that differ, weights, scores
+rerun       start the run of an archive again
+==========  =====================================================================
 """

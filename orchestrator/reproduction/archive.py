@@ -88,11 +88,11 @@ def _require_whole(directory: Path) -> None:
     if not (directory / SUMS).is_file():
         raise Unreadable(SUMS, f"is no exported run: it has no {SUMS}")
     lines = bounded.read_text(directory / SUMS).splitlines()
-    wanted = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-    found = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
-    found.pop(SUMS)
-    wrong = sorted(wanted.keys() ^ found.keys()) or [
-        name for name, path in found.items() if wanted[name] != hashlib.sha256(path.read_bytes()).hexdigest()
+    expected = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    files = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
+    files.pop(SUMS)
+    wrong = sorted(expected.keys() ^ files.keys()) or [
+        name for name, path in files.items() if expected[name] != hashlib.sha256(path.read_bytes()).hexdigest()
     ]
     if wrong:
         raise Unreadable(SUMS, f"damaged or changed: {bounded.shown(wrong[0])} does not match {SUMS}")

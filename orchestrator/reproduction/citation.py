@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from orchestrator.config import documents
-from orchestrator.reproduction.exported import Exported
+from orchestrator.reproduction.load import Exported
 
 OF_TRAIN = (
-    *("engine", "epochs", "steps", "until", "batch_size", "learning_rate", "seed", "precision"),
+    *("engine", "epochs", "steps", "until", "test_samples", "batch_size", "learning_rate", "seed", "precision"),
     *("backward_passes_per_step", "compression", "gradient_predivide_factor"),
 )
 README = """{title}

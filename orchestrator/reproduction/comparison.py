@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from orchestrator.reproduction.exported import Exported
+from orchestrator.reproduction.load import Exported
 
 Verdict = Literal["equal", "within tolerance", "different"]
 # Fields that decide on the bits of the weights, and the beginnings of others: packages, settings.
@@ -129,15 +129,15 @@ def _settings(run: Exported) -> dict[str, Any]:
 
 def _hardware(run: Exported) -> dict[str, Any]:
     """Return the kinds of hardware of all nodes, each kind once."""
-    known = [node.hardware for node in run.provenance.nodes.values() if node.hardware]
-    flags = {flag for one in known for flag in one.cpu_flags}
-    of_all = {flag for flag in flags if all(flag in one.cpu_flags for one in known)}
+    nodes = [node.hardware for node in run.provenance.nodes.values() if node.hardware]
+    flags = {flag for node in nodes for flag in node.cpu_flags}
+    of_all = {flag for flag in flags if all(flag in node.cpu_flags for node in nodes)}
     kinds = {"machine": "machine", "CPU": "cpu_model", "architecture": "architecture", "kernel": "kernel",
              "system": "system", "GPU driver": "gpu_driver", "network driver": "nic_driver",
              "network Mbit/s": "nic_mbits", "memory": "memory"}  # fmt: skip
-    values = {name: sorted({str(getattr(one, key)) for one in known}) for name, key in kinds.items()}
-    gpus = sorted({gpu for one in known for gpu in one.gpus})
-    return {**values, "CPU flags": sorted(of_all), "GPU": gpus} if known else {}
+    values = {name: sorted({str(getattr(node, key)) for node in nodes}) for name, key in kinds.items()}
+    gpus = sorted({gpu for node in nodes for gpu in node.gpus})
+    return {**values, "CPU flags": sorted(of_all), "GPU": gpus} if nodes else {}
 
 
 def _epochs(old: Exported, new: Exported) -> list[tuple[int, bool, float, float, float, float]]:
@@ -146,20 +146,20 @@ def _epochs(old: Exported, new: Exported) -> list[tuple[int, bool, float, float,
     then = {epoch.epoch: epoch for epoch in old.results.epochs}
     pairs = [(then[epoch.epoch], epoch) for epoch in new.results.epochs if epoch.epoch in then]
     return [
-        (one.epoch, one.weights_sha256 == other.weights_sha256, one.test.top1, other.test.top1, one.test.loss,
-         other.test.loss)
-        for one, other in pairs
+        (before.epoch, before.weights_sha256 == after.weights_sha256, before.test.top1, after.test.top1,
+         before.test.loss, after.test.loss)
+        for before, after in pairs
     ]  # fmt: skip
 
 
 def _training(
     old: Exported, epochs: list[tuple[int, bool, float, float, float, float]], expected: bool, tolerance: Tolerance
 ) -> tuple[Verdict, str]:
-    wanted = len(old.results.epochs) if old.results else 0
-    if len(epochs) < wanted or not epochs:
-        return "different", f"{len(epochs)} of {wanted} epochs were made"
+    count = len(old.results.epochs) if old.results else 0
+    if len(epochs) < count or not epochs:
+        return "different", f"{len(epochs)} of {count} epochs were made"
     if all(equal for _, equal, *_ in epochs):
-        return "equal", f"the weights of all {wanted} epochs are equal bit for bit"
+        return "equal", f"the weights of all {count} epochs are equal bit for bit"
     number, _, top1, top1_now, loss, loss_now = epochs[-1]
     points, share = abs(top1_now - top1) * 100, _share(loss, loss_now)
     distance = f"in epoch {number} test top-1 differs by {points:.2f} points and test loss by {share:.1%}"
@@ -185,7 +185,7 @@ def _script(old: Exported, new: Exported, tolerance: Tolerance) -> tuple[Verdict
     if missing:
         return "different", f"output/results.json has no {missing[0]} any more"
     far = {name: _share(was, new.output[name]) for name, was in old.output.items()}
-    name = max(far, key=lambda one: far[one])
+    name = max(far, key=lambda key: far[key])
     if not far[name]:
         return "equal", f"exit code {codes[0]} and all {len(far)} numbers in output/results.json as before"
     words = f"{name} in output/results.json is {new.output[name]:g} instead of {old.output[name]:g}"

@@ -47,23 +47,23 @@ def without(files: Mapping[str, bytes], secrets: Iterable[str]) -> tuple[dict[st
         The contents without secrets, and the names of the files that had some.
     """
     inside = {part.decode(errors="replace") for content in files.values() for part in _in_addresses(content)}
-    wanted = {form for secret in {*secrets, *inside} if len(secret) >= SHORTEST for form in _forms(secret)}
-    pattern = re.compile(b"|".join(map(re.escape, sorted(wanted, key=len, reverse=True)))) if wanted else None
+    forms = {form for secret in {*secrets, *inside} if len(secret) >= SHORTEST for form in _forms(secret)}
+    pattern = re.compile(b"|".join(map(re.escape, sorted(forms, key=len, reverse=True)))) if forms else None
     clean = {name: _clean(content, pattern) for name, content in files.items()}
     return clean, sorted(name for name, content in files.items() if clean[name] != content)
 
 
 def _clean(content: bytes, pattern: "re.Pattern[bytes] | None") -> bytes:
-    content = USER.sub(lambda found: found["web"] or found["other"], content)
-    content = QUERY.sub(lambda found: found["name"] + REMOVED, content)
+    content = USER.sub(lambda match: match["web"] or match["other"], content)
+    content = QUERY.sub(lambda match: match["name"] + REMOVED, content)
     return pattern.sub(REMOVED, content) if pattern else content
 
 
 def _in_addresses(content: bytes) -> Iterator[bytes]:
     """Yield passwords and tokens in the addresses of a file; a user's name beside a password is none."""
-    for found in USER.finditer(content):
-        yield (found["user"] or found["both"]).rpartition(b":")[2]
-    yield from (found["value"] for found in QUERY.finditer(content))
+    for match in USER.finditer(content):
+        yield (match["user"] or match["both"]).rpartition(b":")[2]
+    yield from (match["value"] for match in QUERY.finditer(content))
 
 
 def _forms(secret: str) -> Iterator[bytes]:

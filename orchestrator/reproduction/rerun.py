@@ -10,7 +10,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config, Train
 from orchestrator.errors import ConfigError
 from orchestrator.reproduction.archive import CODE
-from orchestrator.reproduction.exported import Exported
+from orchestrator.reproduction.load import Exported
 from orchestrator.runs import requirements
 from orchestrator.runs.jobs import scripts
 from orchestrator.runs.launch import Run
@@ -89,8 +89,8 @@ def run_script(
         StateError: Another run is active or starting.
     """
     require_variables(old, environment.values)
-    wanted = requirements.of_file(packages) if packages else versions(old)
-    return scripts.start_source(state_dir, cluster, digest, config, source(old), environment, wanted)
+    chosen = requirements.of_file(packages) if packages else versions(old)
+    return scripts.start_source(state_dir, cluster, digest, config, source(old), environment, chosen)
 
 
 def versions(old: Exported) -> Requirements | None:

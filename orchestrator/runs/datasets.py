@@ -62,8 +62,8 @@ class FoundDataset:
         """Return the number of shards to make of each split: of about SHARD_BYTES, and at least one for every rank."""
         images = {"train": self.train, "val": self.test}
         each = self.size / (self.train + self.test)
-        wanted = {split: max(ranks, math.ceil(count * each / SHARD_BYTES)) for split, count in images.items()}
-        return {split: min(count, wanted[split]) for split, count in images.items()}
+        counts = {split: max(ranks, math.ceil(count * each / SHARD_BYTES)) for split, count in images.items()}
+        return {split: min(count, counts[split]) for split, count in images.items()}
 
 
 def find(

@@ -7,7 +7,7 @@ from typing import Any
 from orchestrator import recipes
 from orchestrator.config import Framework, Launch, Train
 from orchestrator.errors import ConfigError
-from orchestrator.recipes import communication
+from orchestrator.recipes import gradient_exchange
 from orchestrator.schema import TrainConfig
 
 PACKAGE = "engines"  # in orchestrator.trainer
@@ -126,7 +126,7 @@ def _settings(train: Train) -> dict[str, Any]:
     """Return the settings of a run: TrainConfig's defaults, recipes, then the user's."""
     defaults = {key: field.default for key, field in TrainConfig.model_fields.items() if not field.is_required()}
     own = train.model_dump(exclude_none=True)
-    return {**defaults, **recipes.recipe(train), **own, **communication.settings(train)}
+    return {**defaults, **recipes.recipe(train), **own, **gradient_exchange.settings(train)}
 
 
 def _shown(value: Any) -> str:

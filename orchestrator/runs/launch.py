@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 from orchestrator.cluster import PYTHON, SHARED, Cluster
-from orchestrator.layout import SEARCH_PATH
+from orchestrator.launch_layout import SEARCH_PATH
 from orchestrator.schema import FileName, Hardware
 from orchestrator.schema.file import Time
 

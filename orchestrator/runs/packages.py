@@ -116,7 +116,7 @@ def _install(head: Session, request: PackagesRequest, step: progress.Step) -> Ov
 def _error(problem: PackagesProblem, request: PackagesRequest, argv: Sequence[str]) -> Exception:
     details = "".join(f"\n    {line}" for line in problem.lines)
     if problem.kind == "conflict":
-        problems = [f"{request.source}: {_conflict(one)}" for one in problem.conflicts]
+        problems = [f"{request.source}: {_conflict(conflict)}" for conflict in problem.conflicts]
         return ConfigError([*problems[:-1], problems[-1] + details], f"change these lines; {WITHOUT}")
     if problem.kind == "offline":
         hint = "on a cluster without internet, `run --wheels DIR` sends packages from this machine"

@@ -11,13 +11,13 @@ from pydantic import BaseModel
 
 from orchestrator import state
 from orchestrator.cluster import Cluster
-from orchestrator.prediction import fit, kinds, node
-from orchestrator.prediction.connection import Connection
+from orchestrator.prediction import fit, link_kinds, single_rank
+from orchestrator.prediction.cluster_links import Connection
 from orchestrator.prediction.fit import Point
 from orchestrator.prediction.forecast import forecast
-from orchestrator.prediction.node import Node
 from orchestrator.prediction.review import Reviewed
 from orchestrator.prediction.review import review as compared
+from orchestrator.prediction.single_rank import Node
 from orchestrator.prediction.step import Options, carried
 from orchestrator.runs import store
 from orchestrator.runs.check import KIND, MEASURED
@@ -69,7 +69,7 @@ class History:
 def profile(history: History, wanted: Wanted) -> Profile | None:
     """Return the newest profile of ``wanted`` among the runs of a cluster; None if there is none."""
     profiles = (history.read(run, PROFILE, Profile) for run in history.runs)
-    return next((found for found in profiles if found and wanted.fits(found)), None)
+    return next((candidate for candidate in profiles if candidate and wanted.fits(candidate)), None)
 
 
 def connection(history: History, slots: int, controller: str = "gloo") -> tuple[Connection, str] | None:
@@ -96,8 +96,8 @@ def _connection(run: Run, result: CheckResult, slots: int, trained: float | None
     """Return the connection that a check measured; ``trained`` is the cycle of training runs, if it is known."""
     points = [Point(result.size, m.bytes, m.latency_seconds, m.cpu_seconds) for m in result.sizes]
     checked = (CYCLE_TIME if run.cycle_time is None else run.cycle_time) / 1e3
-    link = fit.link(points, checked, kinds.CPU_LOAD)
-    return Connection(link, kinds.LOOPBACK, slots, points=points, cycle=checked if trained is None else trained)
+    link = fit.link(points, checked, link_kinds.CPU_LOAD)
+    return Connection(link, link_kinds.LOOPBACK, slots, points=points, cycle=checked if trained is None else trained)
 
 
 def save_of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainConfig) -> None:
@@ -105,11 +105,11 @@ def save_of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainCo
     if run.np == 1 or config.adasum:
         return
     history = History(state_dir)
-    found = profile(history, Wanted(config.model, config.image_size, config.batch_size, config.precision))
-    known = connection(history, max(each.slots for each in cluster.rank_nodes.values()), run.controller)
-    if found and known:
-        one = node.from_profile(found, cores(cluster))
-        predicted(found, one, *known, run.np, config).write(state_dir.runs / run.id / PREDICTION)
+    step_profile = profile(history, Wanted(config.model, config.image_size, config.batch_size, config.precision))
+    measured_link = connection(history, max(each.slots for each in cluster.rank_nodes.values()), run.controller)
+    if step_profile and measured_link:
+        rank_step = single_rank.from_profile(step_profile, cores(cluster))
+        predicted(step_profile, rank_step, *measured_link, run.np, config).write(state_dir.runs / run.id / PREDICTION)
 
 
 def cores(cluster: Cluster) -> float:
@@ -120,20 +120,20 @@ def cores(cluster: Cluster) -> float:
 def cycle(history: History) -> float | None:
     """Return the seconds of Horovod's cycle in the newest run of several ranks; None if no such run was fetched."""
     for run in history.runs:
-        found = history.read(run, RESULTS, Results)
-        if found and found.communication and found.world.size > 1:
-            return found.communication.cycle_time / 1e3
+        results = history.read(run, RESULTS, Results)
+        if results and results.communication and results.world.size > 1:
+            return results.communication.cycle_time / 1e3
     return None
 
 
 def predicted(
-    found: Profile, one: Node, connected: Connection, link: str, ranks: int, config: TrainConfig
+    step_profile: Profile, rank_step: Node, connected: Connection, link: str, ranks: int, config: TrainConfig
 ) -> Predicted:
     """Predict a run.
 
     Args:
-        found: Profile of a run of one rank.
-        one: The node of that profile.
+        step_profile: Profile of a run of one rank.
+        rank_step: The node of that profile.
         connected: Connection of the ranks.
         link: What the connection is known from.
         ranks: Number of ranks, which fill one node after the other.
@@ -145,8 +145,8 @@ def predicted(
     slots = min(connected.slots, ranks)
     connected, options = replace(connected, slots=slots), Options(passes=config.backward_passes_per_step)
     nodes = -(-ranks // slots)
-    kind = carried(config.compression, found.precision, one, connected.at(nodes), options)
-    (expected,) = forecast(one, connected, [nodes], replace(options, compression=kind))
+    kind = carried(config.compression, step_profile.precision, rank_step, connected.at(nodes), options)
+    (expected,) = forecast(rank_step, connected, [nodes], replace(options, compression=kind))
     rate = expected.images_per_second
     return Predicted(
         images_per_second=rate.value,
@@ -155,7 +155,7 @@ def predicted(
         efficiency=expected.efficiency.value,
         ranks=ranks,
         made=time.time(),
-        profile=found.run,
+        profile=step_profile.run,
         link=link,
     )
 
@@ -163,8 +163,8 @@ def predicted(
 def review() -> list[Reviewed]:
     """Compare the predictions of all clusters' runs with what these measured."""
     directories = sorted(state.root().glob("*/runs/*/"))
-    found = (of_directory(path.parents[1].name, path) for path in directories)
-    return [each for each in found if each is not None]
+    reviews = (of_directory(path.parents[1].name, path) for path in directories)
+    return [each for each in reviews if each is not None]
 
 
 def of_directory(cluster: str, directory: Path) -> Reviewed | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from orchestrator import __version__, assets, process, providers, state
+from orchestrator import __version__, packaged_files, process, providers, state
 from orchestrator.cluster import Cluster
 from orchestrator.docker import context, images
 from orchestrator.docker.engine import Engine
@@ -95,14 +95,14 @@ def record(
         for name, node in cluster.nodes.items()
     }
     script = next((path.parent for name, path in files.items() if name.count("/") == 1), None)
-    found = Provenance(
-        code=commit(assets.PACKAGE.parent),
+    provenance = Provenance(
+        code=commit(packaged_files.PACKAGE.parent),
         script=commit(script) if script else None,
         nodes=nodes,
         variables=sorted(variables),
         **_of_record(state.read(state_dir)),
     )
-    state.replace(state_dir.runs / run.id / FILE, found.model_dump_json(indent=2) + "\n")
+    state.replace(state_dir.runs / run.id / FILE, provenance.model_dump_json(indent=2) + "\n")
 
 
 def _of_record(record: Record | None) -> dict[str, Any]:

@@ -78,22 +78,22 @@ def find(
     """
     directory, command = script.locate(argv)
     chosen = file or next((path for name in NAMES if (path := directory / name).is_file()), None)
-    found = _read(chosen, *secret) if chosen else None
-    if found is None:
+    requirements = _read(chosen, *secret) if chosen else None
+    if requirements is None:
         if file or wheels:
             problem = f"{chosen} asks for no packages" if chosen else f"no {' or '.join(NAMES)} is in {directory}"
             raise ConfigError([f"run: {problem}"], "--requirements FILE names a file that does")
         return None
     scripts = frozenset((directory / argument).resolve() for argument in command if argument.endswith(".py"))
-    return replace(_from_wheels(found, wheels) if wheels else found, unhashed=scripts)
+    return replace(_from_wheels(requirements, wheels) if wheels else requirements, unhashed=scripts)
 
 
 def of_file(path: Path) -> Requirements:
     """Return what the file ``path`` asks for. Raises ConfigError if it cannot be read, or asks for nothing."""
-    found = _read(path)
-    if found is None:
+    requirements = _read(path)
+    if requirements is None:
         raise ConfigError([f"run: {path} asks for no packages"], "--requirements FILE names a file that does")
-    return found
+    return requirements
 
 
 def _read(path: Path, *secret: Path | None) -> Requirements | None:
@@ -109,14 +109,19 @@ def _read(path: Path, *secret: Path | None) -> Requirements | None:
     return Requirements(path.name, [f"the dependencies of {path.name}"], pyproject=text) if tables else None
 
 
-def _from_wheels(found: Requirements, directory: Path) -> Requirements:
-    """Return ``found`` with the wheels in ``directory`` as the only source. Raises ConfigError if there are none."""
+def _from_wheels(requirements: Requirements, directory: Path) -> Requirements:
+    """Return ``requirements`` with the wheels in ``directory`` as the only source.
+
+    Raises ConfigError if there are none.
+    """
     wheels = {f"{WHEELS}/{path.name}": path for path in sorted(directory.glob("*.whl"))}
     if not wheels:
-        get = f"pip download --only-binary :all: --python-version {IMAGE_PYTHON} --dest {directory} -r {found.source}"
-        raise ConfigError([f"run: --wheels {directory}: no wheel is there"], f"`{get}` gets them")
-    lines = [line for line in found.lines if not INDEX.match(line)]
-    return replace(found, lines=lines, files={**found.files, **wheels}, wheels=True)
+        get = f"pip download --only-binary :all: --python-version {IMAGE_PYTHON} --dest {directory}"
+        raise ConfigError(
+            [f"run: --wheels {directory}: no wheel is there"], f"`{get} -r {requirements.source}` gets them"
+        )
+    lines = [line for line in requirements.lines if not INDEX.match(line)]
+    return replace(requirements, lines=lines, files={**requirements.files, **wheels}, wheels=True)
 
 
 def _sha256(path: Path) -> str:

@@ -75,11 +75,11 @@ class Reader:
         """Return the line for a local package or archive, and note the files to send. Raises ConfigError."""
         match = PATH.fullmatch(value)
         path, rest = (Path(match["path"]).expanduser(), match["rest"]) if match else (Path(value), "")
-        for found in (base / path for base in (source.parent, Path.cwd())):
-            if found.is_file():
-                return self._send({found.name: found}, f"/{found.name}{rest}")
-            if any((found / name).is_file() for name in PROJECT):
-                return self.package(found, rest)
+        for candidate in (base / path for base in (source.parent, Path.cwd())):
+            if candidate.is_file():
+                return self._send({candidate.name: candidate}, f"/{candidate.name}{rest}")
+            if any((candidate / name).is_file() for name in PROJECT):
+                return self.package(candidate, rest)
         raise ConfigError([f"run: {source}: {value}: no Python package is there"], "a package has a pyproject.toml")
 
     def package(self, directory: Path, rest: str = "") -> str:

@@ -89,7 +89,9 @@ def gather(argv: Sequence[str], *secret: Path | None) -> Source:
     files, left_out = select(directory, *secret)
     refused = [argument for argument in command if os.path.normpath(argument) in left_out]
     if refused:
-        raise ConfigError([f"run: {one}: is not sent: {left_out[os.path.normpath(one)]}" for one in refused])
+        raise ConfigError(
+            [f"run: {argument}: is not sent: {left_out[os.path.normpath(argument)]}" for argument in refused]
+        )
     return Source(directory, command, files, left_out)
 
 

@@ -93,8 +93,8 @@ def _parsed(setting: str, literal: bool) -> tuple[str, str]:
     name = name if literal else name.rstrip()
     _require_name(name)
     if not equals and name not in os.environ:
-        known = f"{name} is not set in your environment: export it, or give {name}=VALUE"
-        raise ValueError(known if literal else "there is no =, and your environment has no variable of that name")
+        problem = f"{name} is not set in your environment: export it, or give {name}=VALUE"
+        raise ValueError(problem if literal else "there is no =, and your environment has no variable of that name")
     value = os.environ[name] if not equals else text if literal else _unquoted(text)
     if "\0" in value or len(os.fsencode(f"{name}={value}")) >= ENTRY_BYTES:
         raise ValueError(f"{name}: a value has less than {ENTRY_BYTES >> 10} KiB, and no zero byte")
@@ -119,7 +119,7 @@ def _unquoted(text: str) -> str:
         raise ValueError("a quoted value must end in the same quote on the same line; write \\n for its line ends")
     if quoted[1] is not None:
         return quoted[1]
-    return re.sub(r"\\(.)", lambda found: ESCAPED.get(found[1], found[0]), quoted[2])
+    return re.sub(r"\\(.)", lambda match: ESCAPED.get(match[1], match[0]), quoted[2])
 
 
 def send(head: Session, run: Run, values: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ directory
 ``config.json``     control side        :class:`TrainConfig`
 ``command.json``    control side        list of strings: the launcher and its arguments
 ``program.json``    control side        list of strings: the program of every rank
-``launch.json``     control side        ``orchestrator.layout``: hosts of ranks and processes
+``launch.json``     control side        ``orchestrator.launch_layout``: hosts of ranks and processes
 ``ranks/N.json``    rank N's wrapper    ``trainer.supervision.rank_record``
 ``stop``            the supervisor      empty: rank 0 must end with a checkpoint
 ``checkpoints/…``   rank 0              :class:`Checkpoints`, :class:`Checkpoint`

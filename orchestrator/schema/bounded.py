@@ -116,10 +116,10 @@ def problems(error: ValidationError, values: bool = True) -> str:
     """Return the wrong keys with reasons, and with their values unless the file may hold secrets."""
     errors = error.errors(include_url=False, include_context=False)
     words = [
-        f"{location(one['loc']) or 'the whole'}: "
-        + (f"{shown(one['input'])}: " if values and one["type"] != "missing" else "")
-        + one["msg"].removeprefix("Value error, ")
-        for one in errors[:MAX_PROBLEMS]
+        f"{location(problem['loc']) or 'the whole'}: "
+        + (f"{shown(problem['input'])}: " if values and problem["type"] != "missing" else "")
+        + problem["msg"].removeprefix("Value error, ")
+        for problem in errors[:MAX_PROBLEMS]
     ]
     return "; ".join(words + ([f"and {len(errors) - len(words)} more"] if len(errors) > len(words) else []))
 

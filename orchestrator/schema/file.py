@@ -67,10 +67,10 @@ def flush(path: Path) -> None:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove unfinished files of processes that ended. Files of earlier versions do not name their process."""
-    unfinished = re.compile(rf"\.{re.escape(path.name)}\.(?:(?P<pid>\d+)-)?[a-z0-9_]{{8}}")
+    """Remove unfinished files of processes that ended."""
+    unfinished = re.compile(rf"\.{re.escape(path.name)}\.(\d+)-[a-z0-9_]{{8}}")
     with os.scandir(path.parent) as entries:
         leftovers = [(entry.path, unfinished.fullmatch(entry.name)) for entry in entries]
     for left, match in leftovers:
-        if match and not (match["pid"] and Path("/proc", match["pid"]).exists()):
+        if match and not Path("/proc", match[1]).exists():
             Path(left).unlink(missing_ok=True)

@@ -23,7 +23,7 @@ class Trained(File):
 
     ``steps`` counts from the start of the run; ``peak_memory_per_rank`` is resident memory in bytes, so far.
     ``input_seconds``, ``compute_seconds`` and ``communication_seconds`` are rank r's means per step and add up to the
-    step. They are empty if the epoch had no step except the one that traces, and in files of older versions.
+    step. They are empty if the epoch had no step except the one that traces.
     ``median_step_seconds`` is rank 0's median over the same steps; several steps of one call count with their mean.
     If a run was stopped within an epoch and resumed, seconds and images per second cover both runs, the rest only the
     second.
@@ -105,7 +105,7 @@ class Results(File):
 
     ``resumed_from`` is the run that this one continues; ``epochs`` begin with the epochs of that run.
     ``data_path`` is the directory that the data was read from: on the shared storage, or on every node's own disk.
-    Files of older versions have no ``communication``.
+    ``communication`` is of the engine "ours" alone.
     ``damaged`` names the samples that could not be read, and ``skipped_steps`` counts the steps that were not applied,
     both since this run began: those of the run that it continues are in that run's results.
     ``epochs_before`` and ``steps_before`` were trained by the run that this one continues, in steps of this run's

@@ -132,17 +132,17 @@ class CheckResult(File):
 
     ``sizes`` lacks large messages, and ``step_work`` is less than 1, if measuring them would have taken too long.
     ``step_seconds`` is the time, on the slowest rank, of the share ``step_work`` of a step whose arithmetic continues
-    while its gradients travel; None in files of older versions.
+    while its gradients travel.
     """
 
     size: int
     expected_sum: float
     ranks: list[CheckRank]
     sizes: list[CheckMessage]
-    step_seconds: float | None = None
-    step_work: float = Field(1.0, gt=0.0, le=1.0)
+    step_seconds: float
+    step_work: float = Field(gt=0.0, le=1.0)
 
     @property
-    def whole_step_seconds(self) -> float | None:
+    def whole_step_seconds(self) -> float:
         """Return the seconds of a whole step, in proportion, to compare checks of different ``step_work``."""
-        return None if self.step_seconds is None else self.step_seconds / self.step_work
+        return self.step_seconds / self.step_work

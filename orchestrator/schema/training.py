@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from orchestrator.schema.file import File
 
@@ -53,6 +53,8 @@ class TrainConfig(File):
     gradients of all weights together is larger than ``clip_norm``, they are scaled to it. ``milestones`` belong to the
     schedule "step", ``decay`` and ``decay_epochs`` to "exponential", ``power`` to "polynomial".
     ``until`` is a :data:`Goal`: the run stops after the evaluation of the epoch that reaches it.
+    ``test_samples`` limits evaluation to the first samples of the test split; scores are then those of these samples,
+    also for ``until``. None evaluates all.
     ``max_time`` and ``checkpoint_every`` are in seconds. ``resume`` is the checkpoint that the run resumes from, a
     directory of another run: ``RUN/checkpoints/NAME``.
     ``precision`` "auto" selects the precision that is faster on every rank's device; results.json records the choice.
@@ -102,6 +104,7 @@ class TrainConfig(File):
     epochs: int
     steps: int | None = None
     until: Goal = None
+    test_samples: int | None = None
     max_time: float | None = None
     batch_size: int
     optimizer: Optimizer = "sgd"
@@ -139,10 +142,3 @@ class TrainConfig(File):
     def until_top1(self) -> float | None:
         """Return the top-1 accuracy (0 to 1) that ends the run, None if none does."""
         return None if self.until is None else top1_of(self.until)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _older(cls, values: Any) -> Any:
-        """Translate files of versions whose only compression was fp16."""
-        older = isinstance(values, dict) and values.get("fp16_allreduce")
-        return {"compression": "fp16", **values} if older else values

@@ -34,9 +34,9 @@ class Secret(services_password.Secret):
         return cls(password=password, hashed=hashed(password))
 
 
-def provision_password(state_dir: StateDir, wanted: Config) -> AbstractContextManager[None]:
+def provision_password(state_dir: StateDir, config: Config) -> AbstractContextManager[None]:
     """Wrap a deploy: keep the password for as long as the head has, or may have, a notebook server."""
-    return services_password.provision_password(state_dir.notebook, Secret, wanted.jupyter, wanted.jupyter_password)
+    return services_password.provision_password(state_dir.notebook, Secret, config.jupyter, config.jupyter_password)
 
 
 def hashed(password: str) -> str:
@@ -53,8 +53,8 @@ def for_ansible(state_dir: StateDir, record: Record) -> dict[str, Any]:
     """Return the variables of the Ansible role; empty without a notebook server, so that no task runs."""
     if not state_dir.notebook.exists():
         return {}
-    wanted = "present" if record.config.get("jupyter") else "absent"
-    return {"jupyter": True, "jupyter_state": wanted, "jupyter_secret": str(state_dir.notebook)}
+    jupyter_state = "present" if record.config.get("jupyter") else "absent"
+    return {"jupyter": True, "jupyter_state": jupyter_state, "jupyter_secret": str(state_dir.notebook)}
 
 
 def password(state_dir: StateDir, record: Record) -> str:

@@ -30,7 +30,7 @@ Kept = TypeVar("Kept", bound=Secret)
 
 
 @contextlib.contextmanager
-def provision_password(path: Path, kind: type[Kept], wanted: bool, password: str | None) -> Iterator[None]:
+def provision_password(path: Path, kind: type[Kept], enabled: bool, password: str | None) -> Iterator[None]:
     """Wrap a deploy: store the password before the head needs it, and remove it after the head has lost the service.
 
     So the file exists for as long as the head has, or may have, the service.
@@ -38,16 +38,16 @@ def provision_password(path: Path, kind: type[Kept], wanted: bool, password: str
     Args:
         path: File of the password.
         kind: Model of the file.
-        wanted: Whether the deployed cluster has the service.
+        enabled: Whether the deployed cluster has the service.
         password: Password to store; default: the stored one, else a generated one.
 
     Raises:
         StateError: The file cannot be read.
     """
-    if wanted:
+    if enabled:
         _keep(path, kind, password)
     yield
-    if not wanted:
+    if not enabled:
         path.unlink(missing_ok=True)
 
 

@@ -28,12 +28,12 @@ class Service:
     unit: str
 
 
-def free_port(wanted: int | None, usual: int = 0) -> int:
-    """Choose a free port of this machine: ``wanted``, else the ``usual`` one, else any.
+def free_port(port: int | None, usual: int = 0) -> int:
+    """Choose a free port of this machine: ``port``, else the ``usual`` one, else any.
 
-    Raises ConfigError if ``wanted`` is taken.
+    Raises ConfigError if ``port`` is taken.
     """
-    with _bound(wanted, usual) as probe:
+    with _bound(port, usual) as probe:
         return int(probe.getsockname()[1])
 
 
@@ -47,8 +47,8 @@ def free_ports(services: Sequence[Service], first: int | None) -> dict[Service, 
         return {s: int(probe.getsockname()[1]) for s, probe in zip(services, probes, strict=True)}
 
 
-def _bound(wanted: int | None, usual: int) -> socket.socket:
-    for candidate in [wanted] if wanted else [usual, 0]:
+def _bound(port: int | None, usual: int) -> socket.socket:
+    for candidate in [port] if port else [usual, 0]:
         probe = socket.socket()
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -59,7 +59,7 @@ def _bound(wanted: int | None, usual: int) -> socket.socket:
             reason = error.strerror
         else:
             return probe
-    raise ConfigError([f"--port: {wanted}: {reason}"], "choose another, or leave the option out")
+    raise ConfigError([f"--port: {port}: {reason}"], "choose another, or leave the option out")
 
 
 def client_command(state_dir: StateDir, cluster: Cluster, ports: Mapping[int, int]) -> list[str]:

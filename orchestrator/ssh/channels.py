@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import LAST_LINES, CommandFailed, ConfigError, ContractError
-from orchestrator.lazy import LazyModule
+from orchestrator.lazy_imports import LazyModule
 from orchestrator.ssh.receive import Readable
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ def command(client: "paramiko.SSHClient", argv: Sequence[str], timeout: float | 
 
 def bounded(node: str, file: Readable) -> bytes:
     """Read all of ``file``. Raises ContractError if the node gives too much."""
-    if len(found := file.read(ANSWER_BYTES + 1)) > ANSWER_BYTES:
+    if len(content := file.read(ANSWER_BYTES + 1)) > ANSWER_BYTES:
         raise ContractError(f"{node} sends more than {ANSWER_BYTES >> 20} MiB of answer")
-    return found
+    return content
 
 
 def require_success(node: str, step: str, argv: Sequence[str], channel: "paramiko.Channel", tolerated: int = 0) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from orchestrator import state
 from orchestrator.cluster import Cluster, Node
 from orchestrator.errors import NodesFailed, command
-from orchestrator.lazy import LazyModule
+from orchestrator.lazy_imports import LazyModule
 from orchestrator.ssh import connect, on_every_node
 from orchestrator.ssh.channels import Unreachable
 from orchestrator.ssh.route import open_route
@@ -66,10 +66,10 @@ def _every(cluster: Cluster, names: Sequence[str], until: float, ask: Callable[[
 
 
 def _key(state_dir: StateDir, cluster: Cluster, name: str, pinned: Mapping[str, str]) -> str:
-    known = pinned.get(cluster.nodes[name].id)
+    pinned_key = pinned.get(cluster.nodes[name].id)
     with open_route(state_dir, cluster, name) as way, way.explained():
-        shown = (_greeting if known else _shown_key)(way.connection)
-    return known or shown
+        shown = (_greeting if pinned_key else _shown_key)(way.connection)
+    return pinned_key or shown
 
 
 def _login(state_dir: StateDir, cluster: Cluster, name: str) -> str:
@@ -79,8 +79,8 @@ def _login(state_dir: StateDir, cluster: Cluster, name: str) -> str:
 
 
 def _write(state_dir: StateDir, cluster: Cluster, keys: Mapping[str, str]) -> None:
-    known = [(address, keys[n.id]) for n in cluster.nodes.values() if n.id in keys for address in _addresses(n)]
-    state.replace(state_dir.known_hosts, "".join(f"{address} {key}\n" for address, key in known))
+    entries = [(address, keys[n.id]) for n in cluster.nodes.values() if n.id in keys for address in _addresses(n)]
+    state.replace(state_dir.known_hosts, "".join(f"{address} {key}\n" for address, key in entries))
 
 
 def _retry(ask: Callable[[], str], until: float, given_up: threading.Event) -> str:

@@ -66,10 +66,10 @@ def unpack(pipe: Readable, limits: Mapping[str, int], target: Path) -> list[str]
         with tarfile.open(fileobj=meter, mode="r|", bufsize=CHUNK) as archive:
             while member := archive.next():
                 archive.members.clear()  # type: ignore[attr-defined]  # it would keep all of them
-                wanted = _wanted(member, limits)
-                used.update({wanted: _size(member), "": 1})
-                if used[wanted] > limits[wanted] or used[""] > MOST_FILES:
-                    raise Refused(f"{_shown(wanted)} with more than {limits[wanted]} bytes or {MOST_FILES} files")
+                requested = _wanted(member, limits)
+                used.update({requested: _size(member), "": 1})
+                if used[requested] > limits[requested] or used[""] > MOST_FILES:
+                    raise Refused(f"{_shown(requested)} with more than {limits[requested]} bytes or {MOST_FILES} files")
                 if member.isreg():
                     meter.left = member.size + HEADER_BYTES
                     _write(archive, member, target)
@@ -89,9 +89,9 @@ def _wanted(member: tarfile.TarInfo, limits: Mapping[str, int]) -> str:
     plain = not {"", ".", ".."} & set(parts) and "\0" not in name
     if plain and len(parts) <= DEEPEST and len(name) <= LONGEST:
         trees = ("/".join(parts[:count]) + "/" for count in range(1, len(parts)))
-        for wanted in (f"{name}/" if member.isdir() else name, *trees):
-            if wanted in limits:
-                return wanted
+        for requested in (f"{name}/" if member.isdir() else name, *trees):
+            if requested in limits:
+                return requested
     raise Refused(f"{_shown(name)}, which was not requested")
 
 

@@ -5,13 +5,13 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel
 
 from orchestrator import __version__
 from orchestrator.cluster import Cluster
 from orchestrator.config import PROVIDERS
 from orchestrator.errors import StateError, command
-from orchestrator.gpu import Pairing
+from orchestrator.gpu_compatibility import Pairing
 from orchestrator.schema.bounded import shown
 from orchestrator.state.directory import StateDir, cluster_names
 from orchestrator.state.private_files import load, replace
@@ -30,7 +30,7 @@ class Record(BaseModel):
 
     ``missing`` has the reason for each requested node that is not in the cluster. ``applied`` are the variables that
     ``cluster`` was created with: a deploy that is killed or fails leaves others in ``variables``. ``fingerprint`` is
-    that of Ansible's input when it last succeeded (:mod:`orchestrator.lifecycle.unchanged`).
+    that of Ansible's input when it last succeeded (:mod:`orchestrator.lifecycle.unchanged_nodes`).
     """
 
     version: int = VERSION
@@ -44,11 +44,6 @@ class Record(BaseModel):
     missing: dict[str, str] = {}
     host_keys: dict[str, str] = {}
     fingerprint: str = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_an_older_version(cls, values: Any) -> Any:
-        return {"applied": values.get("variables", {}), **values} if isinstance(values, dict) else values
 
     @property
     def is_applied(self) -> bool:
@@ -109,8 +104,8 @@ def deployed(state_dir: StateDir) -> tuple[Record, Cluster]:
     if record is None:
         others = cluster_names()
         makes = f"{command('deploy', state_dir.name)} makes one"
-        known = f"deployed: {', '.join(others)}; choose with --cluster" if others else makes
-        raise StateError(f"cluster {state_dir.name!r} is not deployed", known)
+        remedy = f"deployed: {', '.join(others)}; choose with --cluster" if others else makes
+        raise StateError(f"cluster {state_dir.name!r} is not deployed", remedy)
     if record.cluster is None:
         raise StateError(
             f"cluster {state_dir.name!r} is only half deployed", f"{command('deploy', state_dir.name)} finishes it"

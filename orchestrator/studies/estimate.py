@@ -13,11 +13,12 @@ from orchestrator.runs import store
 from orchestrator.schema import TrainConfig, bounded
 from orchestrator.schema.bounded import Unreadable
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import journal, matrix, runner
+from orchestrator.studies import journal, matrix, narration, runner, settings
 from orchestrator.studies import schedule as schedules
+from orchestrator.studies.detached import Progress
 from orchestrator.studies.model import Study
-from orchestrator.studies.queued import Progress
-from orchestrator.studies.schedule import Contestant, Planned, Schedule, chosen, contestants, ratio
+from orchestrator.studies.rounds import by_round, ratio
+from orchestrator.studies.schedule import Contestant, Planned, Schedule, contestants
 
 AGAIN = " (again)"
 SHOWN_ROUNDS = 2
@@ -112,14 +113,14 @@ def rows(study: Study, cells: Sequence[Cell], launches: Sequence[Launch]) -> lis
     return [_row(study, cells, launches, contestant) for contestant in contestants(study, cells)]
 
 
-def _row(study: Study, cells: Sequence[Cell], launches: Sequence[Launch], one: Contestant) -> Row:
-    found = one.cell if one.again else matrix.base_of(study, one.cell, cells)
-    base = Contestant(found) if found and (found.key, False) != one.key else None
-    images = [x.images_per_second for x in chosen(launches) if (x.key, x.again) == one.key and x.images_per_second]
-    estimate = ratio(launches, one, base) if base else None
+def _row(study: Study, cells: Sequence[Cell], launches: Sequence[Launch], contestant: Contestant) -> Row:
+    base_cell = contestant.cell if contestant.again else matrix.base_of(study, contestant.cell, cells)
+    base = Contestant(base_cell) if base_cell and (base_cell.key, False) != contestant.key else None
+    images = by_round(launches, contestant.key).values()
+    estimate = ratio(launches, contestant.key, base.key) if base else None
     interval = estimate.interval if estimate else None
     return Row(
-        cell=title(one),
+        cell=title(contestant),
         base=title(base) if base else None,
         launches=len(images),
         images_per_second=median(images) if images else None,
@@ -147,7 +148,7 @@ def status(study: Study, launches: Sequence[Launch], process: str | None, queue:
     schedule = Schedule(study, cells, launches)
     complete = schedule.next() is None
     return Status(
-        study.name, process, queue, complete, len(launches), runner.remaining(schedule), rows(study, cells, launches)
+        study.name, process, queue, complete, len(launches), narration.remaining(schedule), rows(study, cells, launches)
     )
 
 
@@ -166,9 +167,13 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
     """
     launches, repetitions, nodes = journal.read(directory), study.repetitions, runner.nodes(config)
     schedule, everyone = Schedule(study, cells, launches, nodes), contestants(study, cells)
-    known = [seconds for one in everyone if (seconds := _seconds(config, study, one.cell, launches)) is not None]
+    estimates = [
+        seconds
+        for contestant in everyone
+        if (seconds := _seconds(config, study, contestant.cell, launches)) is not None
+    ]
     left = len(schedule.left()) + len(schedule.repeats())
-    seconds = schedule.expected() * fmean(known) if known else None
+    seconds = schedule.expected() * fmean(estimates) if estimates else None
     order = _steps(schedule.left(), nodes, deploys)
     return Plan(
         cells=rows(study, cells, launches),
@@ -177,7 +182,7 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
         launches=left,
         most=left + (repetitions.at_most - repetitions.at_least) * len(everyone),
         seconds=seconds,
-        unknown=len(everyone) - len(known),
+        unknown=len(everyone) - len(estimates),
         cost=_cost(config, study, seconds),
     )
 
@@ -199,17 +204,19 @@ def _seconds(config: Config, study: Study, cell: Cell, launches: Sequence[Launch
     state_dir, kind = state.for_cluster(config.name), f"{cell.model}-{cell.dataset}"
     like = [run for run in store.list_runs(state_dir) if run.kind == kind and run.np == cell.ranks]
     ends = [(store.status(state_dir, run), run) for run in like]
-    alike = [(end, run) for end, run in ends if end and _is_as_long(state_dir.runs / run.id, study)]
+    alike = [(end, run) for end, run in ends if end and _is_as_long(state_dir.runs / run.id, study, cell)]
     times = [end.ended - (end if run.queue else run).started for end, run in alike if end.state == "finished"]
     return median(times) if times else None
 
 
-def _is_as_long(directory: Path, study: Study) -> bool:
-    """Tell whether the run in ``directory`` had the steps and epochs of the study's launches."""
+def _is_as_long(directory: Path, study: Study, cell: Cell) -> bool:
+    """Tell whether the run in ``directory`` had the steps, epochs and test samples of the cell's launches."""
     with suppress(FileNotFoundError, Unreadable):
         config = bounded.read_model(directory / "config.json", TrainConfig)
-        wanted = study.until.steps or study.until.epochs
-        return wanted == (config.steps if study.until.steps else config.epochs)
+        limit = study.until.steps or study.until.epochs
+        if config.test_samples != settings.test_samples(study, cell):
+            return False
+        return limit == (config.steps if study.until.steps else config.epochs)
     return False
 
 

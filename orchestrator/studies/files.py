@@ -50,7 +50,7 @@ def read(path: Path) -> Study:
         return Study.model_validate(values)
     except ValidationError as error:
         known = list(_keys(Study))
-        raise ConfigError([explain(one, f"{path}: ", known) for one in error.errors()], REMEDY) from None
+        raise ConfigError([explain(problem, f"{path}: ", known) for problem in error.errors()], REMEDY) from None
 
 
 def _keys(model: type[BaseModel], prefix: str = "") -> Any:

@@ -40,8 +40,8 @@ class Started(File):
 
     def launch(self, **measured: object) -> Launch:
         """Return the launch with what was measured."""
-        known = self.model_dump(exclude={"cell"})
-        return Launch.model_validate({**known, "cell": self.cell, "key": self.cell.key, **measured})
+        fields = self.model_dump(exclude={"cell"})
+        return Launch.model_validate({**fields, "cell": self.cell, "key": self.cell.key, **measured})
 
 
 class Queued(File):
@@ -170,7 +170,7 @@ def read(directory: Path, repair: bool = False) -> list[Launch]:
         repair: Cut that line off.
 
     Returns:
-        All launches, also those that failed or were repeated; see :func:`orchestrator.studies.schedule.chosen`.
+        All launches, also those that failed or were repeated; see :func:`orchestrator.studies.rounds.by_round`.
 
     Raises:
         StateError: A line is damaged.

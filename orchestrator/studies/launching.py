@@ -2,29 +2,25 @@
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from statistics import median
 
-from orchestrator import busy, progress, providers, ssh, state
+from orchestrator import cpu_usage, progress, providers, ssh, state
 from orchestrator.cluster import Cluster, hosts
 from orchestrator.config import Config, stored
 from orchestrator.errors import ConfigError, StateError
 from orchestrator.lifecycle import deploy
-from orchestrator.runs import control, jobs, store
+from orchestrator.runs import collection, control, jobs, store
 from orchestrator.runs.control import RunState
 from orchestrator.runs.launch import Run
-from orchestrator.schema import Results, StepTimes, Turn, bounded
-from orchestrator.schema.bounded import Unreadable
 from orchestrator.schema.studies import LONGEST, Launch
 from orchestrator.state import StateDir
 from orchestrator.studies import settings
 from orchestrator.studies.journal import Journal, Started
+from orchestrator.studies.measurement import measured, of_turn
 from orchestrator.studies.model import Study
 from orchestrator.studies.schedule import Planned
 
 Deployed = Callable[[Config], tuple[StateDir, Cluster, str]]
-RESULTS = "results.json"
 NOTHING = {"step_seconds": None, "images_per_second": None}  # of a launch that failed
 
 
@@ -147,12 +143,12 @@ class Launcher:
             The launch, as it is in the journal.
         """
         with progress.quiet():
-            directory, seen = self._fetch(run)
+            directory, run_state = self._fetch(run)
         started = of_turn(started, directory)
-        ended = seen.status.ended if collected and seen.status else time.time()
+        ended = run_state.status.ended if collected and run_state.status else time.time()
         launch = measured(started, directory, min(max(0.0, ended - started.started), LONGEST))
-        if seen.state != "finished":
-            launch = launch.model_copy(update={**NOTHING, "problem": f"run {run.id} {self._why(seen)}"})
+        if run_state.state != "finished":
+            launch = launch.model_copy(update={**NOTHING, "problem": f"run {run.id} {self._why(run_state)}"})
         self.journal.end(launch)
         return launch
 
@@ -162,14 +158,14 @@ class Launcher:
         Checkpoints are removed on the cluster: those of many launches would fill its storage.
         """
         with control.head_session(self.state_dir, self.cluster) as head:
-            seen = control.get_state(self.state_dir, head, run)
-            fetched = store.collect(self.state_dir, head, run, checkpoints=False)
+            run_state = control.get_state(self.state_dir, head, run)
+            fetched = collection.collect(self.state_dir, head, run, checkpoints=False)
             head.run(["rm", "-rf", f"{run.directory}/checkpoints"])
-        return self.journal.keep(fetched, run.id), seen
+        return self.journal.keep(fetched, run.id), run_state
 
-    def _why(self, seen: RunState) -> str:
-        failure = seen.status.failure if seen.status else None
-        return f"failed: {control.describe(failure, self.cluster)}" if failure else f"was {seen.state}"
+    def _why(self, run_state: RunState) -> str:
+        failure = run_state.status.failure if run_state.status else None
+        return f"failed: {control.describe(failure, self.cluster)}" if failure else f"was {run_state.state}"
 
     def _resize(self, nodes: int | None) -> None:
         """Deploy the cluster with the nodes of a cell, if it may change.
@@ -185,51 +181,11 @@ class Launcher:
     def _busy(self, nodes: list[str]) -> float:
         """Return the share of CPU that programs use on the nodes of a launch before it starts: of the busiest one."""
         if providers.of_one_machine(self.record):
-            return busy.here()
+            return cpu_usage.here()
 
         def ask(name: str) -> float:
             with ssh.connect(self.state_dir, self.cluster, name) as session:
-                return busy.of(session.must("read its load", ["sh", "-c", busy.READINGS]))
+                return cpu_usage.of(session.must("read its load", ["sh", "-c", cpu_usage.READINGS]))
 
         shares, _ = ssh.on_every_node(self.cluster, ask, nodes)
         return max(shares.values(), default=0.0)
-
-
-def of_turn(started: Started, directory: Path) -> Started:
-    """Return the launch as the queue started it, if one did: its turn is among the files of its run."""
-    with suppress(FileNotFoundError, Unreadable):
-        turn = bounded.read_model(directory / store.TURN, Turn)
-        return started.model_copy(update={"started": turn.started, "busy": turn.busy})
-    return started
-
-
-def measured(started: Started, directory: Path, seconds: float) -> Launch:
-    """Return the launch with the measurement in the directory of its run's files.
-
-    Args:
-        started: The launch.
-        directory: Directory with results.json.
-        seconds: Wall time of the launch.
-
-    Returns:
-        The launch; with a problem if the run left no measurement.
-    """
-    step = None
-    with suppress(FileNotFoundError, Unreadable):
-        results = bounded.read_model(directory / RESULTS, Results)
-        step = step_seconds(results)
-    if step is None:
-        return started.launch(seconds=seconds, problem=f"run {started.run} left no {RESULTS} with more than one step")
-    return started.launch(seconds=seconds, step_seconds=step, images_per_second=results.effective_batch_size / step)
-
-
-def step_seconds(results: Results) -> float | None:
-    """Return the median seconds of a run's steps after the first; None if it had no such step."""
-    medians = [epoch.median_step_seconds for epoch in results.epochs if epoch.median_step_seconds]
-    if medians:
-        return median(medians)
-    rates = [epoch.images_per_second for epoch in results.epochs if epoch.images_per_second]
-    if rates:
-        return results.effective_batch_size / median(rates)
-    rest = results.unfinished
-    return sum(getattr(rest, f"{name}_seconds")[0] for name in StepTimes._fields) if rest else None

@@ -22,7 +22,7 @@ def cells(study: Study, slots: int) -> list[Cell]:
         ConfigError: Every cell is excluded.
     """
     sizes = study.nodes or study.ranks or []
-    found = [
+    every = [
         Cell(
             engine=engine,
             model=model,
@@ -37,10 +37,10 @@ def cells(study: Study, slots: int) -> list[Cell]:
         for engine, size in itertools.product(study.engines, sizes)
         for chosen in itertools.product(*study.options.values())
     ]
-    kept = {cell.key: cell for cell in found if not any(agrees(cell, part) for part in study.exclude)}
-    if not kept:
+    included = {cell.key: cell for cell in every if not any(agrees(cell, part) for part in study.exclude)}
+    if not included:
         raise ConfigError([f"study {study.name}: exclude: no cell is left"], "remove an exclusion")
-    return list(kept.values())
+    return list(included.values())
 
 
 def base_part(study: Study) -> dict[str, Option]:
@@ -62,7 +62,7 @@ def base_of(study: Study, cell: Cell, every: Sequence[Cell]) -> Cell | None:
         The base case, the cell itself if it is one, and None if the matrix has none for it.
     """
     part = base_part(study)
-    return next((one for one in every if agrees(one, part) and _rest(one, part) == _rest(cell, part)), None)
+    return next((other for other in every if agrees(other, part) and _rest(other, part) == _rest(cell, part)), None)
 
 
 def _rest(cell: Cell, part: dict[str, Option]) -> dict[str, object]:

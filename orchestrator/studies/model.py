@@ -71,6 +71,7 @@ class Shrink(Section):
     """What `--shrink` changes, so that the study runs on a small machine."""
 
     image_size: int | None = Field(None, ge=8, le=1024, description="side of images, where the data set lets it vary")
+    test_samples: int | None = Field(None, ge=1, description="test samples that are evaluated, the first of them")
     until: Until | None = Field(None, description="replaces `until`")
     repetitions: Annotated[Repetitions | None, BeforeValidator(_repetitions)] = Field(
         None, description="replaces `repetitions`"
@@ -134,6 +135,8 @@ class Study(Section):
             problems.append("ranks, nodes: give one of them, and not both")
         problems += [f"shrink.{axis}: the study has no {axis}" for axis in ("ranks", "nodes")
                      if getattr(self.shrink, axis) and not getattr(self, axis)]  # fmt: skip
+        if self.shrink.test_samples and "test_samples" in self.options:
+            problems.append("shrink.test_samples: the study compares values of it under options: leave one out")
         if self.size > MOST_CELLS:
             problems.append(f"the matrix has {self.size:,} cells, at most {MOST_CELLS:,} are possible")
         if problems:

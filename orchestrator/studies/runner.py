@@ -4,21 +4,19 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
-from statistics import fmean
 
 from orchestrator import progress, state
 from orchestrator.cluster import hosts
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, StateError
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import journal, machine, matrix, queued, settings
+from orchestrator.studies import detached, journal, machine_facts, matrix, narration, settings
+from orchestrator.studies.detached import Progress
 from orchestrator.studies.journal import Journal
 from orchestrator.studies.launching import Deployed, Launcher
 from orchestrator.studies.model import Study
-from orchestrator.studies.queued import Progress
-from orchestrator.studies.schedule import Planned, Schedule
+from orchestrator.studies.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -55,9 +53,9 @@ def cells(config: Config, study: Study) -> list[Cell]:
     Raises:
         ConfigError: Some cells cannot be launched. It holds every problem.
     """
-    found = matrix.cells(study, slots(config))
+    every = matrix.cells(study, slots(config))
     problems: dict[str, str] = {}
-    for cell in found:
+    for cell in every:
         try:
             settings.of_cell(config, study, cell)
         except ConfigError as error:
@@ -65,7 +63,7 @@ def cells(config: Config, study: Study) -> list[Cell]:
                 problems.setdefault(problem, f"study {study.name}: {matrix.title(cell)}: {problem}")
     if problems:
         raise ConfigError(list(problems.values()), "correct the study's file, or exclude these cells")
-    return found
+    return every
 
 
 def slots(config: Config) -> int:
@@ -123,14 +121,14 @@ def detach(config: Config, directory: Path, deployed: Deployed, deploys: bool = 
         NodesFailed: The cluster cannot run anything now.
     """
     require_no_deploys(journal.load(directory).measured(), deploys)
-    queued.require_none(directory)
+    detached.require_none(directory)
     with _opened(config, directory, deployed, deploys) as (launcher, schedule):
         _collect_queued(launcher, schedule)
         launcher.collect()
         order = schedule.certain()
         if not order:
             raise StateError(f"{directory}: no launch is left", f"`orchestrator study report {directory}` reports it")
-        return queued.enqueue(launcher, order)
+        return detached.enqueue(launcher, order)
 
 
 def require_no_deploys(study: Study, deploys: bool) -> None:
@@ -151,14 +149,14 @@ def _opened(config: Config, directory: Path, deployed: Deployed, deploys: bool) 
         _require_same(current, every)
         launcher = Launcher(config, study, current, deployed, deploys)
         _require_room(launcher, every, deploys)
-        machine.write(directory, launcher.state_dir, launcher.cluster)
+        machine_facts.write(directory, launcher.state_dir, launcher.cluster)
         yield launcher, Schedule(study, every, current.launches, len(launcher.cluster.nodes))
 
 
 def _collect_queued(launcher: Launcher, schedule: Schedule) -> None:
-    for launch in queued.collect(launcher):
+    for launch in detached.collect(launcher):
         progress.note(f"round {launch.round + 1}: {matrix.title(launch.cell)}, launched by the head")
-        _tell(launch, schedule)
+        narration.tell(launch, schedule)
 
 
 def _measure(launcher: Launcher, schedule: Schedule) -> Iterator[Launch]:
@@ -167,19 +165,19 @@ def _measure(launcher: Launcher, schedule: Schedule) -> Iterator[Launch]:
         progress.note(
             f"round {collected.round + 1}: {matrix.title(collected.cell)}, started before the study was ended"
         )
-        _tell(collected, schedule)
+        narration.tell(collected, schedule)
         yield collected
     while planned := schedule.next():
-        _announce(planned, schedule)
+        narration.announce(planned, schedule)
         launch = launcher.measure(planned)
-        _tell(launch, schedule)
+        narration.tell(launch, schedule)
         yield launch
 
 
 def _require_same(current: Journal, every: Sequence[Cell]) -> None:
     """Check that the launches so far are of cells of the study: nodes may have other slots meanwhile."""
-    known = {cell.key for cell in every}
-    foreign = [launch.cell for launch in current.launches if launch.key not in known]
+    keys = {cell.key for cell in every}
+    foreign = [launch.cell for launch in current.launches if launch.key not in keys]
     if foreign:
         raise StateError(
             f"{current.directory}: {matrix.title(foreign[0])} was launched and is no cell of {journal.STUDY}",
@@ -193,37 +191,3 @@ def _require_room(launcher: Launcher, every: Sequence[Cell], deploys: bool) -> N
         launcher.deployed(settings.of_cell(launcher.config, launcher.study, cell))
         if not (deploys and cell.nodes):
             hosts(launcher.cluster, cell.ranks)
-
-
-def _announce(planned: Planned, schedule: Schedule) -> None:
-    again = " (again, for the A/A pair)" if planned.contestant.again else ""
-    title = matrix.title(planned.contestant.cell)
-    progress.note(f"round {planned.round + 1}: {title}{again}; {remaining(schedule)}")
-
-
-def _tell(launch: Launch, schedule: Schedule) -> None:
-    busy = f"; others used {launch.busy:.0%} of the CPU" if launch.busy > schedule.study.busy_above else ""
-    if launch.problem:
-        progress.note(f"  no measurement: {launch.problem}")
-        if launch.key in schedule.given_up():
-            progress.note(f"  given up: {matrix.title(launch.cell)}")
-    else:
-        progress.note(f"  {launch.images_per_second:.4g} images/s, {launch.seconds:.1f} s{busy}")
-
-
-def remaining(schedule: Schedule) -> str:
-    """Return how many launches are left and which are repeated, and about how long they take."""
-    left, repeats = len(schedule.left()), _repeated(schedule)
-    least = "" if schedule.study.repetitions.at_least == schedule.study.repetitions.at_most else "at least "
-    words = [f"{least}{left} launch{'es' * (left != 1)} left"] if left or not repeats else []
-    known = [launch.seconds for launch in schedule.launches if not launch.problem]
-    about = [f"about {timedelta(seconds=round(schedule.expected() * fmean(known)))}"] if known else []
-    return ", ".join(words + repeats + about)
-
-
-def _repeated(schedule: Schedule) -> list[str]:
-    """Return what is repeated, and why."""
-    repeats = schedule.repeats()
-    failed = sum(launch.problem is not None for launch in repeats)
-    reasons = {"other programs used the machine": len(repeats) - failed, "they failed": failed}
-    return [f"repeating {n} of {len(schedule.launches)} launches: {why}" for why, n in reasons.items() if n]

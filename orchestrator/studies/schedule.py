@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import matrix, statistics
+from orchestrator.studies import matrix
 from orchestrator.studies.model import Study
+from orchestrator.studies.rounds import Key, ratio
 
 TRIES = 2  # of a launch that fails
 
@@ -22,7 +23,7 @@ class Contestant:
     again: bool = False
 
     @property
-    def key(self) -> tuple[str, bool]:
+    def key(self) -> Key:
         return self.cell.key, self.again
 
 
@@ -57,8 +58,8 @@ class Schedule:
         number = max(0, len(self._rounds) - 1)  # the rounds before are complete
         while wanted := self._wanted(number):
             for _, alike in groupby(wanted, lambda contestant: contestant.cell.nodes):
-                if found := self._missing(list(alike), number):
-                    return Planned(found, number)
+                if missing := self._missing(list(alike), number):
+                    return Planned(missing, number)
             number += 1
         return None
 
@@ -72,12 +73,14 @@ class Schedule:
         lost, made, begun = self.given_up(), self._made(), self._begun()
         to_come = range(len(begun), self.study.repetitions.at_least)
         rounds = begun + [self._in_order(self.contestants, number) for number in to_come]
-        planned = [Planned(c, number) for number, one in enumerate(rounds) for c in one if c.cell.key not in lost]
-        return [one for one in planned if (*one.contestant.key, one.round) not in made]
+        planned = [
+            Planned(c, number) for number, members in enumerate(rounds) for c in members if c.cell.key not in lost
+        ]
+        return [launch for launch in planned if (*launch.contestant.key, launch.round) not in made]
 
     def repeats(self) -> list[Launch]:
         """Return the launches that will be repeated: they failed, or other programs used the machine."""
-        return [self._of(one.contestant, one.round)[-1] for one in self._repeated()]
+        return [self._of(planned.contestant, planned.round)[-1] for planned in self._repeated()]
 
     def certain(self) -> list[Planned]:
         """Return the launches that are made whatever others measure: repeats that are due, and those that are left."""
@@ -87,7 +90,7 @@ class Schedule:
         """Return the repeats of the round of the next launch."""
         begun, made = self._begun(), self._made()
         number = len(begun) - 1
-        tried = [c for one in begun[-1:] for c in one if (*c.key, number) in made]
+        tried = [c for members in begun[-1:] for c in members if (*c.key, number) in made]
         return [Planned(c, number) for c in tried if self._again(c, number)]
 
     def expected(self) -> float:
@@ -143,7 +146,7 @@ class Schedule:
         if width is None or base is None or (base.key, False) == contestant.key:
             return True
         before = [launch for launch in self.launches if launch.round < number]
-        estimate = ratio(before, contestant, Contestant(base))
+        estimate = ratio(before, contestant.key, (base.key, False))
         return bool(estimate and estimate.width is not None and estimate.width <= width)
 
     def _of(self, contestant: Contestant, number: int) -> list[Launch]:
@@ -182,37 +185,8 @@ def deploys(order: Iterable[Planned], nodes: int) -> list[int | None]:
         order: Launches.
         nodes: Nodes of the cluster before the first of them.
     """
-    found: list[int | None] = []
-    for wanted in (planned.contestant.cell.nodes for planned in order):
-        found.append(None if wanted in (None, nodes) else wanted)
-        nodes = wanted or nodes
-    return found
-
-
-def chosen(launches: Iterable[Launch]) -> list[Launch]:
-    """Return the launch that counts of each contestant and round: of those that measured, the least ``busy`` one."""
-    best: dict[tuple[str, bool, int], Launch] = {}
-    for launch in launches:
-        at = (launch.key, launch.again, launch.round)
-        if launch.problem is None and (at not in best or launch.busy <= best[at].busy):
-            best[at] = launch
-    return list(best.values())
-
-
-def ratio(launches: Sequence[Launch], contestant: Contestant, base: Contestant) -> "statistics.Estimate | None":
-    """Return the ratio of images per second of two contestants, of the rounds that measured both.
-
-    Args:
-        launches: All launches.
-        contestant: Whose ratio it is.
-        base: To which.
-
-    Returns:
-        The estimate; None if no round measured both.
-    """
-    counted = chosen(launches)
-    mine, other = (
-        {x.round: x.images_per_second for x in counted if (x.key, x.again) == one.key and x.images_per_second}
-        for one in (contestant, base)
-    )
-    return statistics.ratio(mine, other)
+    sizes: list[int | None] = []
+    for needed in (planned.contestant.cell.nodes for planned in order):
+        sizes.append(None if needed in (None, nodes) else needed)
+        nodes = needed or nodes
+    return sizes

@@ -29,7 +29,7 @@ def of_cell(config: Config, study: Study, cell: Cell) -> Config:
     """
     options = {key: value for key, value in cell.options.items() if key in TRAIN_OPTIONS}
     launch = {key: value for key, value in cell.options.items() if key not in options}
-    train = {**_what(study, cell), **_until(study), **options}
+    train = {**_what(study, cell), **_until(study), **options, "test_samples": test_samples(study, cell)}
     if study.shrunk and study.shrink.image_size and cell.dataset in ANY_SHAPE:
         train["image_size"] = study.shrink.image_size
     own = {**config.launch.model_dump(exclude_defaults=True), **launch, "np": cell.ranks}
@@ -37,11 +37,16 @@ def of_cell(config: Config, study: Study, cell: Cell) -> Config:
         what = Train.model_validate({key: value for key, value in train.items() if value is not None})
         how = Launch.model_validate(own)
     except ValidationError as error:
-        raise ConfigError([explain(one, "", [*options, *launch]) for one in error.errors()]) from None
+        raise ConfigError([explain(problem, "", [*options, *launch]) for problem in error.errors()]) from None
     recipes.require(what)
     engines.require(what)
     engines.launch_options(what, how)
     return config.model_copy(update={"train": what, "launch": how})
+
+
+def test_samples(study: Study, cell: Cell) -> Any:
+    """Return the number of test samples that a cell's launches evaluate; None for all."""
+    return (study.shrunk and study.shrink.test_samples) or cell.options.get("test_samples")
 
 
 def _what(study: Study, cell: Cell) -> dict[str, Any]:

@@ -5,14 +5,14 @@ import json
 
 from python_terraform import IsFlagged
 
-from orchestrator import assets, state
+from orchestrator import packaged_files, state
 from orchestrator.state import StateDir
 from orchestrator.terraform import command
 
 
 def has_root(provider: str) -> bool:
     """Tell whether Terraform creates the nodes of ``provider``."""
-    return (assets.directory("terraform") / provider).is_dir()
+    return (packaged_files.directory("terraform") / provider).is_dir()
 
 
 def is_current(state_dir: StateDir, provider: str) -> bool:
@@ -44,5 +44,5 @@ def _files(provider: str) -> dict[str, str]:
     return {
         f"{name}/{path.name}": path.read_text()
         for name in (provider, "contract")
-        for path in sorted((assets.directory("terraform") / name).glob("*.tf"))
+        for path in sorted((packaged_files.directory("terraform") / name).glob("*.tf"))
     }

@@ -83,14 +83,14 @@ def current(root: Path, copy: Path) -> tuple[Path, State] | None:
 
 def settle(root: Path, copy: Path) -> Path | None:
     """Put the newest state where Terraform reads it; return the file it was restored from, None if it was in place."""
-    found, own = current(root, copy), root / FILE
-    if found and found[0] == own:
+    newest, own = current(root, copy), root / FILE
+    if newest and newest[0] == own:
         return None
     if own.exists():
         own.replace(own.with_name(f"{FILE}.broken"))
-    if found:
-        state.replace(own, found[0].read_text())
-    return found[0] if found else None
+    if newest:
+        state.replace(own, newest[0].read_text())
+    return newest[0] if newest else None
 
 
 def keep(root: Path, copy: Path) -> None:

@@ -85,13 +85,13 @@ class Training:
         for batch in trainer.telemetry.epoch(trainer.epoch, self.feed.epoch()):
             images, labels = batch.result()
             rates = self.feed.rates(len(labels) // trainer.batch)
-            sums, waited, votes = self.step(images, labels, rates, self.stop_control.votes(), sums)
+            sums, times, votes = self.step(images, labels, rates, self.stop_control.votes(), sums)
             trainer.step += len(rates)
             clock.tick(sums)
             with trainer.telemetry.measure_agreement():
                 if trainer.step % CHECK_STEPS < len(rates):
                     global_metrics.sum_scores(trainer, sums, "training")
-            trainer.telemetry.step(trainer.step, float(rates[-1]), float(waited), len(rates))
+            trainer.telemetry.step(trainer.step, float(rates[-1]), self._waited(times.numpy()), len(rates))
             self.stop_control.end_call(len(rates))
             decision = stopping.to_votes(votes)
             self.feed.steps = decision.steps
@@ -101,6 +101,13 @@ class Training:
             if decision.checkpoint and trainer.epoch_step < trainer.steps_per_epoch:
                 self._save_within_epoch(sums, clock)
         return sums, clock
+
+    def _waited(self, times: np.ndarray) -> float:
+        """Return the seconds that the steps of a call waited for other ranks; on one rank, record ``times`` instead."""
+        if hvd.size() > 1:
+            return float((times[:, 1] - times[:, 0]).sum())
+        self.trainer.profile.record(times)
+        return 0.0
 
     def _resumed_progress(self) -> Arrays:
         """Return the sums and times of this epoch from the resumed run, once; zeros afterwards."""

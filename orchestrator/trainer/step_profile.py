@@ -1,10 +1,8 @@
 """Profile of a run of one rank: the seconds of its steps, and when its gradients are ready.
 
-Predictions of runs on more ranks are made from it (docs/guide/prediction.md). It costs a few Python calls per step, as
-the clocks of a run on several ranks do (``comm/allreduce``).
+Predictions of runs on more ranks are made from it (docs/guide/prediction.md).
 """
 
-import time
 from pathlib import Path
 
 import horovod.tensorflow as hvd
@@ -13,6 +11,7 @@ import tensorflow as tf
 
 from orchestrator.schema import Profile, Ready, TrainConfig
 from orchestrator.trainer.comm import allreduce
+from orchestrator.trainer.own_operations import clock
 
 FILE = "profile.json"
 PARTS, LEAST_BYTES = 8, 1 << 20  # parts of the gradients that are timed apart, each of at least so many bytes
@@ -24,37 +23,29 @@ class StepProfile:
 
     def __init__(self) -> None:
         self._bytes: list[int] = []
-        self._times: list[list[float]] = []
+        self._times: list[np.ndarray] = []
         self._tensors = 0
         self._pauses: set[int] = set()
 
-    def watch(self, gradients: list[tf.Tensor]) -> None:
-        """Time when ``gradients`` are ready, on one rank. For compiled functions."""
-        if hvd.size() > 1:
-            return
+    def watch(self, gradients: list[tf.Tensor]) -> tf.Tensor:
+        """Return the times at which parts of ``gradients`` are ready, float64 (parts). For compiled functions."""
         sizes = [4 * gradient.shape.num_elements() for gradient in gradients]
         parts = allreduce.pack(sizes, max(LEAST_BYTES, sum(sizes) / PARTS))
         self._tensors = len(gradients)
         self._bytes = [sum(sizes[index] for index in part) for part in parts]
-        self._times = [[] for _ in parts]
-        for number, part in enumerate(parts):
-            with tf.control_dependencies([gradients[index] for index in part]):
-                computed = tf.reshape(gradients[part[-1]], [-1])[0]  # on a GPU the others were only launched
-            tf.numpy_function(lambda _, number=number: self._record(number), [computed], tf.float64)
+        return tf.stack([clock.read([gradients[index] for index in part]) for part in parts])
 
-    def _record(self, part: int) -> np.float64:
-        now = time.perf_counter()
-        if len(self._times[part]) <= MOST_STEPS:
-            self._times[part].append(now)
-        return np.float64(now)
+    def record(self, times: np.ndarray) -> None:
+        """Record what :meth:`watch` returned in the steps of a call, float64 (steps, parts)."""
+        self._times += list(times[: MOST_STEPS + 1 - len(self._times)])
 
     def pause(self) -> None:
         """Do not count the step that begins now: evaluation, a checkpoint or tracing goes on before it."""
-        self._pauses.add(min(map(len, self._times), default=0))
+        self._pauses.add(len(self._times))
 
     def result(self, config: TrainConfig) -> "Profile | None":
         """Return the profile; None without two steps in a row."""
-        marks = np.array([times[: min(map(len, self._times))] for times in self._times]).T
+        marks = np.array(self._times)
         last = marks.max(axis=1) if marks.size else np.array([])
         counted = [step for step in range(1, len(last)) if step not in self._pauses]
         if not counted:

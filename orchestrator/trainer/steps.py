@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+import horovod.tensorflow as hvd
 import keras
 import numpy as np
 import tensorflow as tf
@@ -12,7 +13,7 @@ from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.optim import accumulation
 from orchestrator.trainer.rank_setup import Trainer
 
-# (images and labels of some batches, learning rates, votes, sums) -> (sums, seconds waited, votes of all ranks)
+# (images and labels of some batches, learning rates, votes, sums) -> (sums, times, votes of all ranks)
 TrainStep = Callable[[tf.Tensor, tf.Tensor, np.ndarray, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
 TestStep = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 Step = Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
@@ -24,8 +25,9 @@ def training(trainer: Trainer) -> TrainStep:
 
     It takes the images of all batches, their labels, the learning rate of each step, the votes of this rank and the
     sums of scores. It returns the sums with those of its steps added, float32: (summed loss, top-1 hits, top-5 hits,
-    images); the seconds that the steps waited for the gradients of other ranks, float64; and the summed votes of all
-    ranks, int32. The last two are in the host's memory.
+    images); the times of each step at which its gradients were ready, float64 (steps, times), on one rank those of
+    ``StepProfile.watch``, on several those of ``allreduce.allreduce_mean``; and the summed votes of all ranks, int32.
+    The last two are in the host's memory.
     """
     model, optimizer = trainer.model, trainer.optimizer
     step = _step(trainer)
@@ -38,18 +40,20 @@ def training(trainer: Trainer) -> TrainStep:
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         batches = [tf.reshape(whole, [-1, trainer.batch, *whole.shape[1:]]) for whole in (images, labels)]
 
-        def more(number: tf.Tensor, sums: tf.Tensor, waited: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        def more(number: tf.Tensor, sums: tf.Tensor, times: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor, object]:
             optimizer.learning_rate = rates[number]
-            scores, seconds = step(*(batch[number] for batch in batches))
+            scores, ready = step(*(batch[number] for batch in batches))
             with tf.device("CPU:0"):
-                waited += seconds
-            return number + 1, sums + scores, waited
+                times = times.write(number, ready)
+            return number + 1, sums + scores, times
 
+        count = tf.shape(rates)[0]
         with tf.device("CPU:0"):
-            no_wait = tf.zeros([], tf.float64)
-        count, begin = tf.shape(rates)[0], (tf.constant(0), sums, no_wait)
-        _, sums, waited = tf.while_loop(lambda number, *_: number < count, more, begin, parallel_iterations=1)
-        return sums, waited, allreduce.allreduce_sum(votes)
+            times = tf.TensorArray(tf.float64, count)
+        begin = (tf.constant(0), sums, times)
+        _, sums, times = tf.while_loop(lambda number, *_: number < count, more, begin, parallel_iterations=1)
+        with tf.device("CPU:0"):
+            return sums, times.stack(), allreduce.allreduce_sum(votes)
 
     return steps
 
@@ -75,10 +79,10 @@ def _step(trainer: Trainer) -> Step:
     def step(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         before = guard.save_statistics()
         own, own_scores = accumulation.mean_gradients(passes, trainer.passes, trainer.variables, images, labels)
-        trainer.profile.watch(own)
-        gradients, waited = allreduce.allreduce_mean(own, config)
+        gradients, ready = allreduce.allreduce_mean(own, config)
+        ready = ready if hvd.size() > 1 else trainer.profile.watch(own)
         update = partial(optimizer.apply, gradients, model.trainable_variables)
-        return guard.apply(update, own_scores, gradients, before), waited
+        return guard.apply(update, own_scores, gradients, before), ready
 
     return step
 

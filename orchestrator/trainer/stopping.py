@@ -156,8 +156,8 @@ def steps(trainer: Trainer) -> "str | None":
 
 def until(trainer: Trainer, top1: float) -> "str | None":
     """Return "until" if ``top1``, the global score of a whole epoch, is what the run was to reach; else None."""
-    wanted = trainer.config.until_top1
-    return "until" if wanted is not None and top1 >= wanted else None
+    goal = trainer.config.until_top1
+    return "until" if goal is not None and top1 >= goal else None
 
 
 def _checkpoint_bytes(trainer: Trainer) -> int:

@@ -84,10 +84,10 @@ def queries(values: Mapping[str, str | Iterable[str]], folder: Path = FOLDER) ->
     Raises:
         ValueError: A variable has no value.
     """
-    given = MACROS | dict(values)
+    filled = MACROS | dict(values)
     for board in boards(folder):
         for panel, name, expression, kind in (*_panels(board), *_annotations(board), *_variables(board)):
-            yield Query(board["title"], panel, name, filled_in(expression, given), kind)
+            yield Query(board["title"], panel, name, filled_in(expression, filled), kind)
 
 
 def filled_in(expression: str, values: Mapping[str, str | Iterable[str]]) -> str:
@@ -97,8 +97,8 @@ def filled_in(expression: str, values: Mapping[str, str | Iterable[str]]) -> str
         name = match[1]
         if name not in values:
             raise ValueError(f"${name} has no value in {expression}: give one")
-        found = values[name]
-        return found if isinstance(found, str) else f"({'|'.join(found)})"
+        text = values[name]
+        return text if isinstance(text, str) else f"({'|'.join(text)})"
 
     return re.sub(r"\$([A-Za-z_]\w*)", value, expression)
 

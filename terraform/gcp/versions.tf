@@ -4,7 +4,7 @@ terraform {
   required_providers {
     google = {
       source  = "hashicorp/google"
-      version = "7.46.0" # exactly: see docs/pinning.md
+      version = "7.46.0" # exactly: see docs/pinned-versions.md
     }
   }
 }

@@ -4,7 +4,7 @@ terraform {
   required_providers {
     openstack = {
       source  = "terraform-provider-openstack/openstack"
-      version = "3.4.0" # exactly: see docs/pinning.md
+      version = "3.4.0" # exactly: see docs/pinned-versions.md
     }
   }
 }

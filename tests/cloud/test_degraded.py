@@ -27,9 +27,9 @@ def test_with_min_nodes_a_deploy_goes_on_without_a_node_that_cannot_be_made(cli:
     lines = [line for line in usual.splitlines() if not line.strip().startswith(("flavor:", "head_flavor:"))]
     settings.write_text("\n".join(lines).replace("openstack:", f"openstack:\n  flavor: {flavor}") + "\n")
     try:
-        made = cli.json("deploy", "--nodes", "3", "--min-nodes", "2")
-        assert list(made["cluster"]["nodes"]) == ["e2e-head", "e2e-worker-0"]
-        assert list(made["missing"]) == ["e2e-worker-1"]
+        deployment = cli.json("deploy", "--nodes", "3", "--min-nodes", "2")
+        assert list(deployment["cluster"]["nodes"]) == ["e2e-head", "e2e-worker-0"]
+        assert list(deployment["missing"]) == ["e2e-worker-1"]
         assert len(cli("hostfile").stdout.splitlines()) == 2
         assert "missing: e2e-worker-1" in cli("status").stdout
         assert len(cli.json("check")["ranks"]) == 2

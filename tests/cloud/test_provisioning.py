@@ -40,19 +40,19 @@ def quota(administer: Administer, project: str, **limits: int) -> Iterator[None]
 
 def until(cli: Cli, line: str, seconds: float = 0.0, number: signal.Signals = signal.SIGINT) -> list[str]:
     """What a deploy says up to ``line``; so many ``seconds`` later it is sent the signal."""
-    said = []
+    output = []
     with cli.start("deploy", "--nodes", "2") as deploy:
         assert deploy.stdout
         for text in deploy.stdout:
-            said.append(text)
+            output.append(text)
             if line in text:
                 break
         else:
-            pytest.fail("".join(said))
+            pytest.fail("".join(output))
         time.sleep(seconds)
         deploy.send_signal(number)
-        said += deploy.stdout
-    return said
+        output += deploy.stdout
+    return output
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +75,9 @@ def test_a_quota_that_is_too_small_is_said_with_how_many_fit(
     cli: Cli, site: Site, administer: Administer, project: str
 ) -> None:
     with quota(administer, project, instances=3, cores=2):
-        said = cli("deploy", "--nodes", "4", code=2).stderr
-    assert "3 of 4 nodes fit: instance quota 3, in use 0, needed 4" in said
-    assert "2 of 4 nodes fit: core quota 2, in use 0, needed 4" in said
+        message = cli("deploy", "--nodes", "4", code=2).stderr
+    assert "3 of 4 nodes fit: instance quota 3, in use 0, needed 4" in message
+    assert "2 of 4 nodes fit: core quota 2, in use 0, needed 4" in message
     assert site.left() == []
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from orchestrator.docker.engine import Engine
 
 IMAGE_SECONDS = 1800  # for whatever runs inside the node image
@@ -45,9 +45,9 @@ class Root:
         return Said(finished.returncode, finished.stdout)
 
     def json(self, *argv: str) -> Any:
-        said = self.run(*argv)
-        assert said.code == 0, said.text
-        return json.loads(said.text)
+        result = self.run(*argv)
+        assert result.code == 0, result.text
+        return json.loads(result.text)
 
     def given(self, variables: Mapping[str, Any]) -> None:
         (self.directory / "terraform.tfvars.json").write_text(json.dumps(variables))
@@ -56,8 +56,8 @@ class Root:
         """What a plan with these variables refuses, one sentence each."""
         self.given(variables)
         lines = (json.loads(line) for line in self.run("plan", "-input=false", "-json").text.splitlines())
-        found = [line["diagnostic"] for line in lines if line.get("type") == "diagnostic"]
-        return [d["detail"].splitlines()[0] for d in found if d["severity"] == "error"]
+        diagnostics = [line["diagnostic"] for line in lines if line.get("type") == "diagnostic"]
+        return [d["detail"].splitlines()[0] for d in diagnostics if d["severity"] == "error"]
 
 
 @pytest.fixture
@@ -66,11 +66,13 @@ def root(terraform: str, tmp_path: Path) -> Callable[[str], Root]:
 
     def make(name: str) -> Root:
         copy = tmp_path / "terraform"
-        shutil.copytree(assets.directory("terraform"), copy, ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*"))
-        made = Root(terraform, copy / name)
-        said = made.run("init", "-input=false", "-no-color")
-        assert said.code == 0, said.text
-        return made
+        shutil.copytree(
+            packaged_files.directory("terraform"), copy, ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*")
+        )
+        copied = Root(terraform, copy / name)
+        result = copied.run("init", "-input=false", "-no-color")
+        assert result.code == 0, result.text
+        return copied
 
     return make
 
@@ -82,7 +84,7 @@ def ansible() -> Callable[..., Said]:
     def run(program: str, *argv: str) -> Said:
         finished = subprocess.run(
             [Path(sys.executable).with_name(program), *argv],
-            cwd=assets.directory("ansible"),
+            cwd=packaged_files.directory("ansible"),
             env={**os.environ, "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_NOCOLOR": "true"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

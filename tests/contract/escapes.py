@@ -167,8 +167,10 @@ def given_devices() -> str:
 
 def host_processes() -> str:
     """Kernel threads are processes of the machine alone."""
-    seen = [path for path in Path("/proc").glob("[0-9]*") if (path / "comm").read_text().strip() == "kthreadd"]
-    return any_of((writes(f"{path}/mem") for path in seen), "no process of the machine is seen")
+    kernel_threads = [
+        path for path in Path("/proc").glob("[0-9]*") if (path / "comm").read_text().strip() == "kthreadd"
+    ]
+    return any_of((writes(f"{path}/mem") for path in kernel_threads), "no process of the machine is seen")
 
 
 def root_of_first() -> str:
@@ -276,19 +278,19 @@ def tried(attempt: Attempt) -> tuple[bool, str]:
     if child == 0:
         os.close(reading)
         try:
-            said, code = attempt(), 1
+            text, code = attempt(), 1
         except OSError as error:
-            said, code = str(error), 0
-        os.write(writing, said.encode())
+            text, code = str(error), 0
+        os.write(writing, text.encode())
         os._exit(code)
     os.close(writing)
     with os.fdopen(reading) as answer:
-        said = answer.read()
-    return os.waitpid(child, 0)[1] != 0, said or "the child was killed"
+        text = answer.read()
+    return os.waitpid(child, 0)[1] != 0, text or "the child was killed"
 
 
 if __name__ == "__main__":
     answers = {name: tried(attempt) for name, attempt in ATTEMPTS.items()}
-    for name, (is_open, said) in answers.items():
-        print(f"{'OPEN   ' if is_open else 'refused'}  {name}: {said}")
+    for name, (is_open, text) in answers.items():
+        print(f"{'OPEN   ' if is_open else 'refused'}  {name}: {text}")
     sys.exit(any(is_open for is_open, _ in answers.values()))

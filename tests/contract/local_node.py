@@ -45,16 +45,16 @@ def running_node(root: Root, key: Path, inside: Sequence[str] = (), targets: Seq
     address = IPv4Network(variables["subnet"])[10]
     root.given({**VARIABLES, **own, "local": variables})
 
-    def run(*command: str, given: str = "") -> Said:
+    def run(*command: str, stdin: str = "") -> Said:
         argv = [*inside, *SSH, "-i", str(key), f"orchestrator@{address}", *command]
-        finished = subprocess.run(argv, input=given, capture_output=True, text=True, check=False)
+        finished = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
         return Said(finished.returncode, finished.stdout + finished.stderr)
 
     try:
-        said = root.run(*APPLY, *(f"-target={target}" for target in targets))
-        assert said.code == 0, said.text
+        result = root.run(*APPLY, *(f"-target={target}" for target in targets))
+        assert result.code == 0, result.text
         wait_until(lambda: run("sudo", "systemctl", "is-system-running").text.strip() == "running", "systemd")
         yield run
     finally:
-        said = root.run(*DESTROY)
-        assert said.code == 0, said.text
+        result = root.run(*DESTROY)
+        assert result.code == 0, result.text

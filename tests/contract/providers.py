@@ -9,7 +9,7 @@ from typing import Any
 import hcl2
 import pytest
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from tests.contract.conftest import Root
 
 # Every root has these, and one object of its own name.
@@ -26,12 +26,12 @@ COMMON = {
 
 def roots() -> list[str]:
     """The providers whose nodes Terraform makes."""
-    return sorted(path.name for path in assets.directory("terraform").iterdir() if path.name != "contract")
+    return sorted(path.name for path in packaged_files.directory("terraform").iterdir() if path.name != "contract")
 
 
 def blocks(root: str, kind: str) -> list[dict[str, Any]]:
     """Every ``variable``, ``resource`` or other block of terraform/<root>, as python-hcl2 reads it."""
-    files = sorted((assets.directory("terraform") / root).glob("*.tf"))
+    files = sorted((packaged_files.directory("terraform") / root).glob("*.tf"))
     return [_plain(block) for path in files for block in hcl2.loads(path.read_text()).get(kind, [])]
 
 
@@ -46,7 +46,7 @@ def _plain(value: Any) -> Any:
 
 def declared(root: str) -> dict[str, dict[str, Any]]:
     """The variables of terraform/<root>."""
-    return {name: block for found in blocks(root, "variable") for name, block in found.items()}
+    return {name: block for named in blocks(root, "variable") for name, block in named.items()}
 
 
 def attributes(root: str) -> dict[str, str]:
@@ -58,8 +58,8 @@ def attributes(root: str) -> dict[str, str]:
 
 def resources(root: str) -> dict[str, dict[str, Any]]:
     """The resources of terraform/<root> by "type.name"."""
-    found = [(kind, named) for block in blocks(root, "resource") for kind, named in block.items()]
-    return {f"{kind}.{name}": body for kind, named in found for name, body in named.items()}
+    pairs = [(kind, named) for block in blocks(root, "resource") for kind, named in block.items()]
+    return {f"{kind}.{name}": body for kind, named in pairs for name, body in named.items()}
 
 
 def initialised(terraform: str, name: str, directory: Path) -> Root:
@@ -68,7 +68,7 @@ def initialised(terraform: str, name: str, directory: Path) -> Root:
     It skips in CI as well: what CI has promised is Terraform, and neither a way to a registry nor a provider mirror.
     """
     ignored = shutil.ignore_patterns(".terraform*", "*.tfstate*", "*.tfvars*")
-    shutil.copytree(assets.directory("terraform"), directory / "terraform", ignore=ignored)
+    shutil.copytree(packaged_files.directory("terraform"), directory / "terraform", ignore=ignored)
     root = Root(terraform, directory / "terraform" / name)
     if root.run("init", "-input=false", "-no-color").code != 0:
         pytest.skip(f"Terraform finds no provider {name}: neither a registry nor a provider mirror has it here")
@@ -78,8 +78,8 @@ def initialised(terraform: str, name: str, directory: Path) -> Root:
 def planned(root: Root, variables: Mapping[str, Any]) -> Any:
     """The output ``cluster`` as a plan knows it; what only an apply would know reads "ATTRIBUTE-of-NODE"."""
     root.given(variables)
-    said = root.run("plan", "-input=false", "-no-color", "-out=plan")
-    assert said.code == 0, said.text
+    result = root.run("plan", "-input=false", "-no-color", "-out=plan")
+    assert result.code == 0, result.text
     output = root.json("show", "-json", "plan")["output_changes"]["cluster"]
     for name, unknown in output["after_unknown"]["nodes"].items():
         output["after"]["nodes"][name] |= {attribute: f"{attribute}-of-{name}" for attribute in unknown}
@@ -88,5 +88,5 @@ def planned(root: Root, variables: Mapping[str, Any]) -> Any:
 
 def planned_resources(root: Root) -> dict[str, dict[str, Any]]:
     """What the latest plan would make: address and values of every resource."""
-    made = root.json("show", "-json", "plan")["planned_values"]["root_module"]["resources"]
-    return {resource["address"]: resource["values"] for resource in made}
+    values = root.json("show", "-json", "plan")["planned_values"]["root_module"]["resources"]
+    return {resource["address"]: resource["values"] for resource in values}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from orchestrator.cluster import Cluster
 from tests import builders
 from tests.contract.conftest import Said
@@ -24,31 +24,35 @@ def written(directory: Path, inventory: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def made() -> Cluster:
+def cluster() -> Cluster:
     return builders.cluster(nodes=12, slots=2)
 
 
 def test_ansible_reads_the_cluster_that_the_inventory_was_made_of(
-    ansible: Ansible, made: Cluster, tmp_path: Path
+    ansible: Ansible, cluster: Cluster, tmp_path: Path
 ) -> None:
-    said = ansible("ansible-inventory", "-i", written(tmp_path, builders.inventory(made)), "--list")
-    read = json.loads(said.text)
+    result = ansible("ansible-inventory", "-i", written(tmp_path, builders.inventory(cluster)), "--list")
+    read = json.loads(result.text)
     assert read["head"]["hosts"] == ["demo-head"]
-    assert read["workers"]["hosts"] == [name for name in made.nodes if name != "demo-head"]
+    assert read["workers"]["hosts"] == [name for name in cluster.nodes if name != "demo-head"]
     assert set(read["all"]["children"]) >= {"head", "workers"}
-    assert set(read["_meta"]["hostvars"]) == set(made.nodes)
+    assert set(read["_meta"]["hostvars"]) == set(cluster.nodes)
 
 
-def test_every_host_has_its_own_variables_and_the_common_ones(ansible: Ansible, made: Cluster, tmp_path: Path) -> None:
-    said = ansible("ansible-inventory", "-i", written(tmp_path, builders.inventory(made)), "--host", "demo-worker-3")
-    found = json.loads(said.text)
-    assert {key: found[key] for key in ("ansible_host", "private_address", "slots", "host_key")} == {
+def test_every_host_has_its_own_variables_and_the_common_ones(
+    ansible: Ansible, cluster: Cluster, tmp_path: Path
+) -> None:
+    result = ansible(
+        "ansible-inventory", "-i", written(tmp_path, builders.inventory(cluster)), "--host", "demo-worker-3"
+    )
+    variables = json.loads(result.text)
+    assert {key: variables[key] for key in ("ansible_host", "private_address", "slots", "host_key")} == {
         "ansible_host": "10.0.0.14",
         "private_address": "10.0.0.14",
         "slots": 2,
         "host_key": "ssh-ed25519 AAAAid-4",
     }
-    assert (found["ansible_user"], found["cluster_name"]) == ("orchestrator", "demo")
+    assert (variables["ansible_user"], variables["cluster_name"]) == ("orchestrator", "demo")
 
 
 def test_the_group_gpu_is_the_switch_for_nodes_with_gpus(ansible: Ansible, tmp_path: Path) -> None:
@@ -64,53 +68,59 @@ def machines(nodes: int = 2) -> Cluster:
 
 
 @pytest.mark.parametrize("playbook", ["site.yml", "validate.yml", "remove.yml"])
-def test_every_playbook_is_well_formed(ansible: Ansible, made: Cluster, tmp_path: Path, playbook: str) -> None:
-    inventory = written(tmp_path, builders.inventory(made))
-    said = ansible("ansible-playbook", "--syntax-check", "-i", inventory, playbook)
-    assert (said.code, f"playbook: {playbook}" in said.text) == (0, True)
+def test_every_playbook_is_well_formed(ansible: Ansible, cluster: Cluster, tmp_path: Path, playbook: str) -> None:
+    inventory = written(tmp_path, builders.inventory(cluster))
+    result = ansible("ansible-playbook", "--syntax-check", "-i", inventory, playbook)
+    assert (result.code, f"playbook: {playbook}" in result.text) == (0, True)
 
 
-def test_an_inventory_of_a_cluster_is_valid(ansible: Ansible, made: Cluster, tmp_path: Path) -> None:
-    said = ansible("ansible-playbook", "-i", written(tmp_path, builders.inventory(made)), "validate.yml")
-    assert said.code == 0, said.text
+def test_an_inventory_of_a_cluster_is_valid(ansible: Ansible, cluster: Cluster, tmp_path: Path) -> None:
+    result = ansible("ansible-playbook", "-i", written(tmp_path, builders.inventory(cluster)), "validate.yml")
+    assert result.code == 0, result.text
 
 
 def test_the_head_may_have_any_name(ansible: Ansible, tmp_path: Path) -> None:
     inventory = json.loads(json.dumps(builders.inventory(builders.cluster())).replace("demo-head", "zebra"))
-    said = ansible("ansible-playbook", "-i", written(tmp_path, inventory), "validate.yml")
-    assert said.code == 0, said.text
+    result = ansible("ansible-playbook", "-i", written(tmp_path, inventory), "validate.yml")
+    assert result.code == 0, result.text
 
 
 def test_an_inventory_of_machines_is_valid(ansible: Ansible, tmp_path: Path) -> None:
-    said = ansible("ansible-playbook", "-i", written(tmp_path, builders.inventory(machines())), "validate.yml")
-    assert said.code == 0, said.text
+    result = ansible("ansible-playbook", "-i", written(tmp_path, builders.inventory(machines())), "validate.yml")
+    assert result.code == 0, result.text
 
 
-def test_what_is_for_machines_touches_no_node_that_comes_ready(ansible: Ansible, made: Cluster, tmp_path: Path) -> None:
-    said = ansible("ansible-playbook", "--list-hosts", "-i", written(tmp_path, builders.inventory(made)), "site.yml")
-    touched = {play: int(hosts) for play, hosts in LISTED.findall(said.text) if int(hosts)}
-    nodes = len(made.nodes)
+def test_what_is_for_machines_touches_no_node_that_comes_ready(
+    ansible: Ansible, cluster: Cluster, tmp_path: Path
+) -> None:
+    result = ansible(
+        "ansible-playbook", "--list-hosts", "-i", written(tmp_path, builders.inventory(cluster)), "site.yml"
+    )
+    touched = {play: int(hosts) for play, hosts in LISTED.findall(result.text) if int(hosts)}
+    nodes = len(cluster.nodes)
     on_every_node = ("Look at the nodes", "Configure every node")
     assert touched == {"Validate the inventory": 1, **dict.fromkeys(on_every_node, nodes)}
 
 
-def test_every_node_is_watched_from_the_head(ansible: Ansible, made: Cluster, tmp_path: Path) -> None:
-    inventory = written(tmp_path, builders.inventory(made, monitoring=True))
-    said = ansible("ansible-playbook", "--list-hosts", "-i", inventory, "site.yml")
-    touched = {play: int(hosts) for play, hosts in LISTED.findall(said.text)}
+def test_every_node_is_watched_from_the_head(ansible: Ansible, cluster: Cluster, tmp_path: Path) -> None:
+    inventory = written(tmp_path, builders.inventory(cluster, monitoring=True))
+    result = ansible("ansible-playbook", "--list-hosts", "-i", inventory, "site.yml")
+    touched = {play: int(hosts) for play, hosts in LISTED.findall(result.text)}
     assert touched["Watch every machine"] == 0  # local nodes come with the exporters
     assert touched["Keep and show what is watched"] == 1
     assert (touched["Watch the GPUs"], touched["Watch no node any more"]) == (0, 0)
     assert ansible("ansible-playbook", "-i", inventory, "validate.yml").code == 0
 
 
-def test_ansible_does_not_miss_a_group(ansible: Ansible, made: Cluster, tmp_path: Path) -> None:
-    said = ansible("ansible-playbook", "--list-hosts", "-i", written(tmp_path, builders.inventory(made)), "site.yml")
-    assert "Could not match supplied host pattern" not in said.text
+def test_ansible_does_not_miss_a_group(ansible: Ansible, cluster: Cluster, tmp_path: Path) -> None:
+    result = ansible(
+        "ansible-playbook", "--list-hosts", "-i", written(tmp_path, builders.inventory(cluster)), "site.yml"
+    )
+    assert "Could not match supplied host pattern" not in result.text
 
 
 def test_the_shared_directory_is_never_exported_with_the_power_of_root() -> None:
-    written = [path.read_text() for path in (assets.directory("ansible") / "roles" / "nfs").rglob("*.yml")]
+    written = [path.read_text() for path in (packaged_files.directory("ansible") / "roles" / "nfs").rglob("*.yml")]
     assert any("(rw,sync,root_squash," in text for text in written)
     assert not any("no_root_squash" in text for text in written)
 
@@ -172,7 +182,7 @@ def test_an_inventory_of_no_cluster_is_refused_before_a_host_is_touched(
 ) -> None:
     inventory = builders.inventory(builders.cluster())
     spoil(inventory)
-    said = ansible("ansible-playbook", "-i", written(tmp_path, inventory), "site.yml")
-    assert said.code == 2
-    assert "The inventory is not one of a cluster" in said.text
-    assert "Configure every node" not in said.text
+    result = ansible("ansible-playbook", "-i", written(tmp_path, inventory), "site.yml")
+    assert result.code == 2
+    assert "The inventory is not one of a cluster" in result.text
+    assert "Configure every node" not in result.text

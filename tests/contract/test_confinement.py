@@ -24,14 +24,14 @@ def shell(root: Callable[[str], Root], docker_engine: Engine, node_image: str, t
         yield run
 
 
-def refused(said: Said) -> None:
-    print(said.text)
-    assert "refused  nsenter" in said.text, said.text
-    assert "OPEN" not in said.text, said.text
+def refused(result: Said) -> None:
+    print(result.text)
+    assert "refused  nsenter" in result.text, result.text
+    assert "OPEN" not in result.text, result.text
 
 
 def try_from_shell_and_unit(shell: Shell) -> None:
-    assert shell("sudo", "tee", "/shared/escapes.py", given=PROGRAM.read_text()).code == 0
+    assert shell("sudo", "tee", "/shared/escapes.py", stdin=PROGRAM.read_text()).code == 0
     refused(shell("sudo", "python3", "/shared/escapes.py"))
     oneshot = ("--service-type", "oneshot", "--property", "StandardOutput=file:/shared/said")
     shell("sudo", "systemd-run", "--quiet", *oneshot, "python3", "/shared/escapes.py")
@@ -41,7 +41,7 @@ def try_from_shell_and_unit(shell: Shell) -> None:
 def test_no_escape_works_from_a_shell_a_unit_or_a_replaced_first_process(shell: Shell, docker_engine: Engine) -> None:
     try_from_shell_and_unit(shell)
     replace = "cd /usr/local/sbin && mv node-init node-init.real && install /dev/stdin node-init"
-    assert shell("sudo", "sh", "-c", f"'{replace}'", given=REPLACED_INIT).code == 0
+    assert shell("sudo", "sh", "-c", f"'{replace}'", stdin=REPLACED_INIT).code == 0
     docker_engine.client.containers.get(NODE).restart(timeout=5)
     wait_until(lambda: shell("true").code == 0, "sshd")
     refused(shell("cat", "/shared/said"))
@@ -49,16 +49,16 @@ def test_no_escape_works_from_a_shell_a_unit_or_a_replaced_first_process(shell: 
 
 def test_units_with_sandboxes_start_without_the_privilege_to_make_them(shell: Shell) -> None:
     services = ("prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
-    said = shell("sudo", "systemctl", "start", *services)
-    assert said.code == 0, said.text
+    result = shell("sudo", "systemctl", "start", *services)
+    assert result.code == 0, result.text
     time.sleep(2)  # a sandbox that cannot be made ends a unit after its start
     assert shell("sudo", "systemctl", "is-active", *services).text.split() == ["active"] * len(services)
 
 
 def test_a_node_has_no_capability_that_leads_to_the_machine(shell: Shell) -> None:
-    said = shell("sudo", "python3", "-c", "'print(open(\"/proc/1/status\").read())'").text
-    bounding = int(next(line for line in said.splitlines() if line.startswith("CapBnd")).split()[1], 16)
+    status = shell("sudo", "python3", "-c", "'print(open(\"/proc/1/status\").read())'").text
+    bounding = int(next(line for line in status.splitlines() if line.startswith("CapBnd")).split()[1], 16)
     numbers = {"CAP_NET_RAW": 13, "CAP_SYS_MODULE": 16, "CAP_SYS_RAWIO": 17, "CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21,
                "CAP_MKNOD": 27}  # fmt: skip
     assert {name for name, number in numbers.items() if bounding >> number & 1} == set()
-    assert "Seccomp:\t2" in said
+    assert "Seccomp:\t2" in status

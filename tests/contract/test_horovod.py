@@ -46,9 +46,9 @@ def test_horovods_parser_assigns_ranks_head_first_and_fills_hosts_in_order(
     in_image: InImage, tmp_path: Path, np: int
 ) -> None:
     (tmp_path / "hostfile").write_text(clusters.hostfile(builders.cluster(nodes=3, slots=2), np))
-    said = in_image([PYTHON, "-c", PARSE.format(np=np)], mounts={tmp_path: "/given"})
-    assert said.code == 0, said.text
-    assert json.loads(said.text) == [[f"10.0.0.{10 + rank // 2}", rank, rank % 2] for rank in range(np)]
+    result = in_image([PYTHON, "-c", PARSE.format(np=np)], mounts={tmp_path: "/given"})
+    assert result.code == 0, result.text
+    assert json.loads(result.text) == [[f"10.0.0.{10 + rank // 2}", rank, rank % 2] for rank in range(np)]
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
@@ -56,9 +56,9 @@ def test_horovodrun_understands_every_option_of_the_launch_command(in_image: InI
     run = builders.run(controller=controller, cycle_time=2.5, fusion_threshold=64, autotune=True)
     words = horovod.command(run)
     launcher, options = words[:3], words[3:]
-    said = in_image([PYTHON, "-c", ARGUMENTS, *options])
-    assert said.code == 0, said.text
-    assert json.loads(said.text.splitlines()[-1]) == {
+    result = in_image([PYTHON, "-c", ARGUMENTS, *options])
+    assert result.code == 0, result.text
+    assert json.loads(result.text.splitlines()[-1]) == {
         "num_proc": 2,
         "hostfile": "/shared/runs/resnet20-mnist-1/hostfile",
         "nics": ["eth0"],
@@ -76,30 +76,30 @@ def test_horovodrun_understands_every_option_of_the_launch_command(in_image: InI
 
 
 def test_horovod_is_built_with_tensorflow_gloo_and_mpi(in_image: InImage) -> None:
-    said = in_image(["/opt/orchestrator/bin/horovodrun", "--check-build"])
-    assert said.code == 0, said.text
-    built = [line.split()[-1] for line in said.text.splitlines() if "[X]" in line]
+    result = in_image(["/opt/orchestrator/bin/horovodrun", "--check-build"])
+    assert result.code == 0, result.text
+    built = [line.split()[-1] for line in result.text.splitlines() if "[X]" in line]
     assert {word: built.count(word) for word in ("TensorFlow", "MPI", "Gloo")} == {"TensorFlow": 1, "MPI": 2, "Gloo": 2}
 
 
 def test_horovod_can_be_imported_and_reduces(in_image: InImage) -> None:
     """What `--check-build` says is what was asked for (it claims PyTorch too); an import and an allreduce prove it."""
-    said = in_image([PYTHON, "-c", PROOF], HOROVOD_CONTROLLER="gloo", HOROVOD_CPU_OPERATIONS="gloo")
-    assert said.code == 0, said.text
-    assert said.text.splitlines()[-1] == "41.0 1 True True"
+    result = in_image([PYTHON, "-c", PROOF], HOROVOD_CONTROLLER="gloo", HOROVOD_CPU_OPERATIONS="gloo")
+    assert result.code == 0, result.text
+    assert result.text.splitlines()[-1] == "41.0 1 True True"
 
 
 def test_the_worker_side_in_the_image_is_the_one_here(in_image: InImage) -> None:
-    said = in_image(["/bin/cat", "/opt/orchestrator/digest"])
-    assert said.text.strip() == context.digest(Variant(Local().base_image))
+    result = in_image(["/bin/cat", "/opt/orchestrator/digest"])
+    assert result.text.strip() == context.digest(Variant(Local().base_image))
 
 
 def test_the_sources_in_the_image_are_byte_for_byte_those_here(in_image: InImage) -> None:
     sources = {name: path for name, path in context.inputs() if name.startswith("orchestrator/")}
-    said = in_image(["/usr/bin/sha256sum", *(f"/opt/orchestrator/src/{name}" for name in sources)])
-    assert said.code == 0, said.text
-    found = [line.split()[0] for line in said.text.splitlines()]
-    assert found == [hashlib.sha256(path.read_bytes()).hexdigest() for path in sources.values()]
+    result = in_image(["/usr/bin/sha256sum", *(f"/opt/orchestrator/src/{name}" for name in sources)])
+    assert result.code == 0, result.text
+    digests = [line.split()[0] for line in result.text.splitlines()]
+    assert digests == [hashlib.sha256(path.read_bytes()).hexdigest() for path in sources.values()]
 
 
 def test_the_image_does_not_tell_which_package_index_it_was_built_from(docker_engine: Engine, node_image: str) -> None:

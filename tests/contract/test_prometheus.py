@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator import assets
 from orchestrator import cluster as clusters
+from orchestrator import packaged_files
 from orchestrator.ansible.inventory import targets
 from orchestrator.config import Receiver
 from orchestrator.monitoring import alertmanager
@@ -20,8 +20,8 @@ from tests import builders
 from tests.contract.conftest import Said
 from tests.contract.test_ansible import Ansible, machines, written
 
-INFRA = assets.directory("infra") / "prometheus"
-ALERTS, METRICS = (assets.PACKAGE.parent / "docs" / f"{name}.md" for name in ("alerts", "metrics"))
+INFRA = packaged_files.directory("infra") / "prometheus"
+ALERTS, METRICS = (packaged_files.PACKAGE.parent / "docs" / f"{name}.md" for name in ("alerts", "metrics"))
 WHOLE = """
 - hosts: demo-head
   gather_facts: false
@@ -47,8 +47,8 @@ def tool(request: pytest.FixtureRequest) -> Tool:
             finished = subprocess.run([program, *argv], cwd=below, capture_output=True, text=True, check=False)
             return Said(finished.returncode, finished.stdout + finished.stderr)
         inside = f'cd /given && exec {program} "$@"'
-        said: Said = request.getfixturevalue("in_image")(["/bin/sh", "-c", inside, program, *argv], {below: "/given"})
-        return said
+        result: Said = request.getfixturevalue("in_image")(["/bin/sh", "-c", inside, program, *argv], {below: "/given"})
+        return result
 
     return run
 
@@ -64,21 +64,21 @@ def cases() -> list[dict[str, Any]]:
 
 
 def test_every_rule_is_well_formed(tool: Tool) -> None:
-    said = tool("promtool", "check", "rules", "rules/recording.yml", "rules/alerts.yml", below=INFRA)
-    assert said.code == 0, said.text
+    result = tool("promtool", "check", "rules", "rules/recording.yml", "rules/alerts.yml", below=INFRA)
+    assert result.code == 0, result.text
 
 
 def test_every_rule_says_what_its_test_expects(tool: Tool) -> None:
     names = [f"tests/{path.name}" for path in sorted((INFRA / "tests").glob("*.yml"))]
-    said = tool("promtool", "test", "rules", *names, below=INFRA)
-    assert said.code == 0, said.text
-    assert said.text.count("SUCCESS") == len(names) >= 4
+    result = tool("promtool", "test", "rules", *names, below=INFRA)
+    assert result.code == 0, result.text
+    assert result.text.count("SUCCESS") == len(names) >= 4
 
 
 @pytest.mark.parametrize("alert", [rule["alert"] for rule in rules("alerts")])
 def test_every_alert_is_tested_where_it_fires_and_where_it_does_not(alert: str) -> None:
-    found = [case for test in cases() for case in test.get("alert_rule_test", []) if case["alertname"] == alert]
-    assert {bool(case["exp_alerts"]) for case in found} == {True, False}
+    tested = [case for test in cases() for case in test.get("alert_rule_test", []) if case["alertname"] == alert]
+    assert {bool(case["exp_alerts"]) for case in tested} == {True, False}
 
 
 @pytest.mark.parametrize("record", [rule["record"] for rule in rules("recording")])
@@ -108,28 +108,30 @@ def test_rules_ask_for_metrics_of_ours_that_there_are() -> None:
 
 
 def test_what_follows_from_an_alert_is_an_alert() -> None:
-    known = {rule["alert"] for rule in rules("alerts")}
+    alerts = {rule["alert"] for rule in rules("alerts")}
     named = {name for cause, effects in alertmanager.FOLLOWS.items() for name in (cause, *effects.split("|"))}
-    assert named <= known
+    assert named <= alerts
 
 
 @pytest.fixture
 def placed(ansible: Ansible, tmp_path: Path) -> Callable[..., Path]:
     """Writes what the role prometheus puts on the head of a cluster, by Ansible, into a directory here."""
 
-    def state_dir(made: clusters.Cluster, **settings: Any) -> Path:
+    def state_dir(cluster: clusters.Cluster, **settings: Any) -> Path:
         target, playbook = tmp_path / "placed", tmp_path / "placed.yml"
         shutil.copytree(INFRA / "rules", target / "rules")
         playbook.write_text(WHOLE)
-        inventory = builders.inventory(made, monitoring=True, monitoring_state="present", **settings)
+        inventory = builders.inventory(cluster, monitoring=True, monitoring_state="present", **settings)
         inventory["all"]["vars"] |= {
             "ansible_connection": "local",
-            "roles": str(assets.directory("ansible") / "roles"),
+            "roles": str(packaged_files.directory("ansible") / "roles"),
             "target": str(target),
         }
         # Its files are named from the configuration's own place, wherever a program sees that.
-        said = ansible("ansible-playbook", "-i", written(tmp_path, inventory), str(playbook), "-e", "prometheus_home=.")
-        assert said.code == 0, said.text
+        result = ansible(
+            "ansible-playbook", "-i", written(tmp_path, inventory), str(playbook), "-e", "prometheus_home=."
+        )
+        assert result.code == 0, result.text
         return target
 
     return state_dir
@@ -137,15 +139,15 @@ def placed(ansible: Ansible, tmp_path: Path) -> Callable[..., Path]:
 
 def test_promtool_takes_the_configuration_with_targets_and_rules(tool: Tool, placed: Callable[..., Path]) -> None:
     target = placed(machines(3))
-    said = tool("promtool", "check", "config", "prometheus.yml", below=target)
-    assert said.code == 0, said.text
-    assert f"{len(rules('alerts'))} rules found" in said.text
+    result = tool("promtool", "check", "config", "prometheus.yml", below=target)
+    assert result.code == 0, result.text
+    assert f"{len(rules('alerts'))} rules found" in result.text
     assert yaml.safe_load((target / "prometheus.yml").read_text())["global"]["external_labels"] == {"cluster": "demo"}
 
 
 def test_the_targets_that_prometheus_reads_are_those_of_the_cluster(placed: Callable[..., Path]) -> None:
-    made = machines(3)
-    assert yaml.safe_load((placed(made) / "targets.json").read_text()) == targets(made)
+    cluster = machines(3)
+    assert yaml.safe_load((placed(cluster) / "targets.json").read_text()) == targets(cluster)
 
 
 RECEIVERS: list[Sequence[dict[str, Any]]] = [
@@ -162,8 +164,8 @@ RECEIVERS: list[Sequence[dict[str, Any]]] = [
 def test_amtool_takes_alertmanagers_configuration(
     tool: Tool, tmp_path: Path, receivers: Sequence[dict[str, Any]]
 ) -> None:
-    made = alertmanager.configuration([Receiver(**receiver) for receiver in receivers])
-    (tmp_path / "alertmanager.yml").write_text(json.dumps(made, indent=2))
-    said = tool("amtool", "check-config", "alertmanager.yml", below=tmp_path)
-    assert said.code == 0, said.text
-    assert "1 receivers" in said.text
+    configuration = alertmanager.configuration([Receiver(**receiver) for receiver in receivers])
+    (tmp_path / "alertmanager.yml").write_text(json.dumps(configuration, indent=2))
+    result = tool("amtool", "check-config", "alertmanager.yml", below=tmp_path)
+    assert result.code == 0, result.text
+    assert "1 receivers" in result.text

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from jinja2 import Environment
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from tests.contract.conftest import Said
 
-TEMPLATE = assets.directory("ansible") / "roles" / "node" / "templates" / "sshd.j2"
+TEMPLATE = packaged_files.directory("ansible") / "roles" / "node" / "templates" / "sshd.j2"
 STRICT = {"allowusers orchestrator", "maxauthtries 3", "logingracetime 60", "passwordauthentication no"}
 
 
@@ -25,7 +25,7 @@ def test_sshd_lets_one_account_in_where_the_machine_is_ours(
 ) -> None:
     (tmp_path / "sshd_config").write_text(block(machines_stay=stay))
     shell = "mkdir -p /run/sshd && ssh-keygen -A > /dev/null && /usr/sbin/sshd -T -f /srv/sshd_config"
-    said = in_image(["sh", "-c", shell], {tmp_path / "sshd_config": "/srv/sshd_config"})
-    assert said.code == 0, said.text
-    assert STRICT & set(said.text.splitlines()) == strict
-    assert "clientaliveinterval 10" in said.text.splitlines()
+    result = in_image(["sh", "-c", shell], {tmp_path / "sshd_config": "/srv/sshd_config"})
+    assert result.code == 0, result.text
+    assert STRICT & set(result.text.splitlines()) == strict
+    assert "clientaliveinterval 10" in result.text.splitlines()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from tests import builders
 from tests.contract.conftest import Said
 from tests.contract.test_ansible import Ansible, machines, written
@@ -43,7 +43,7 @@ Deploy = Callable[..., tuple[list[str], dict[str, Any]]]
 @pytest.fixture
 def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deploy:
     """Survey made-up machines and record their state; return the unchanged ones, and the facts of the head."""
-    monkeypatch.setenv("ANSIBLE_ROLES_PATH", str(assets.directory("ansible") / "roles"))
+    monkeypatch.setenv("ANSIBLE_ROLES_PATH", str(packaged_files.directory("ansible") / "roles"))
     (tmp_path / "roles").mkdir()
     playbook = tmp_path / "roles" / "site.yml"
     playbook.write_text(PLAYBOOK)
@@ -59,20 +59,20 @@ def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def run(nodes: int = 2, **variables: Any) -> tuple[list[str], dict[str, Any]]:
         inventory = builders.inventory(machines(nodes), **variables)
         inventory["all"]["vars"] |= settings
-        said: Said = ansible("ansible-playbook", "-i", written(tmp_path, inventory), str(playbook))
-        assert said.code == 0, said.text
-        configured, found = (json.loads(json.loads(f'"{text}"')) for text in SAID.findall(said.text))
-        return sorted(configured), found  # nodes join a group as they answer
+        result: Said = ansible("ansible-playbook", "-i", written(tmp_path, inventory), str(playbook))
+        assert result.code == 0, result.text
+        configured, facts = (json.loads(json.loads(f'"{text}"')) for text in SAID.findall(result.text))
+        return sorted(configured), facts  # nodes join a group as they answer
 
     return run
 
 
 def test_machine_is_unchanged_once_recorded(deploy: Deploy) -> None:
-    configured, found = deploy()
+    configured, facts = deploy()
     assert configured == []
     release = platform.freedesktop_os_release()
-    assert (found["system"], found["kernel"]) == (f"{release['ID']} {release['VERSION_ID']}", platform.release())
-    assert found["resolves"] == (socket.gethostname() in Path("/etc/hosts").read_text().split())
+    assert (facts["system"], facts["kernel"]) == (f"{release['ID']} {release['VERSION_ID']}", platform.release())
+    assert facts["resolves"] == (socket.gethostname() in Path("/etc/hosts").read_text().split())
     assert (deploy()[0], deploy()[0]) == (["demo-head", "demo-worker-0"], ["demo-head", "demo-worker-0"])
 
 
@@ -123,11 +123,11 @@ def test_other_monitoring_rule_changes_all(deploy: Deploy, tmp_path: Path) -> No
 
 
 def test_other_alert_receiver_changes_all(deploy: Deploy, tmp_path: Path) -> None:
-    told = tmp_path / "alertmanager.json"
-    told.write_text("one")
-    deploy(monitoring=True, monitoring_alertmanager=str(told))
-    told.write_text("two")
-    assert deploy(monitoring=True, monitoring_alertmanager=str(told))[0] == []
+    receivers = tmp_path / "alertmanager.json"
+    receivers.write_text("one")
+    deploy(monitoring=True, monitoring_alertmanager=str(receivers))
+    receivers.write_text("two")
+    assert deploy(monitoring=True, monitoring_alertmanager=str(receivers))[0] == []
 
 
 def test_other_monitoring_target_changes_the_head_alone(deploy: Deploy) -> None:
@@ -136,8 +136,8 @@ def test_other_monitoring_target_changes_the_head_alone(deploy: Deploy) -> None:
 
 
 def test_survey_reports_monitoring_services(deploy: Deploy) -> None:
-    found = deploy()[1]
+    facts = deploy()[1]
     programs = [Path("/usr/bin", name) for name in ("prometheus", "prometheus-alertmanager")]
-    assert found["exporter"] == bool(shutil.which("prometheus-node-exporter"))
-    assert found["prometheus"] == all(path.exists() for path in programs)
-    assert found["taken"] == ""
+    assert facts["exporter"] == bool(shutil.which("prometheus-node-exporter"))
+    assert facts["prometheus"] == all(path.exists() for path in programs)
+    assert facts["taken"] == ""

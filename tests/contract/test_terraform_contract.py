@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator import assets
 from orchestrator import cluster as clusters
+from orchestrator import packaged_files
 from tests.contract import providers
 from tests.contract.conftest import Root, Said
 
@@ -76,32 +76,32 @@ def test_a_cluster_that_works_is_planned(root: Callable[[str], Root]) -> None:
 def output(root: Root, variables: dict[str, Any]) -> Any:
     """The output `cluster` after an apply; the contract has no resources, so nothing is made."""
     root.given(variables)
-    said = root.run("apply", "-auto-approve", "-input=false", "-no-color")
-    assert said.code == 0, said.text
+    result = root.run("apply", "-auto-approve", "-input=false", "-no-color")
+    assert result.code == 0, result.text
     return root.json("output", "-json")["cluster"]["value"]
 
 
 def test_the_output_is_the_golden_one_and_is_read_as_a_cluster(root: Callable[[str], Root]) -> None:
     worker = node(address="10.0.0.5", cpus=0.5, public_address="198.51.100.7")
-    found = output(root("contract"), given({"demo-worker-0": worker, "demo-head": HEAD}))
-    assert found == json.loads(GOLDEN.read_text())
-    made = clusters.read(found)
-    assert (made.head, made.ssh_user, made.slots) == ("demo-head", "ubuntu", 2)
-    assert made.nodes["demo-worker-0"].address == "198.51.100.7"
+    values = output(root("contract"), given({"demo-worker-0": worker, "demo-head": HEAD}))
+    assert values == json.loads(GOLDEN.read_text())
+    cluster = clusters.read(values)
+    assert (cluster.head, cluster.ssh_user, cluster.slots) == ("demo-head", "ubuntu", 2)
+    assert cluster.nodes["demo-worker-0"].address == "198.51.100.7"
 
 
 def test_a_cloud_says_what_its_nodes_have_to_be_given(root: Callable[[str], Root]) -> None:
     cloud = given({"a": {**HEAD, "port": 2222}}, storage="nfs", trainer="container")
-    made = clusters.read(output(root("contract"), cloud))
-    assert (made.storage, made.trainer, made.nodes["a"].port) == ("nfs", "container", 2222)
+    cluster = clusters.read(output(root("contract"), cloud))
+    assert (cluster.storage, cluster.trainer, cluster.nodes["a"].port) == ("nfs", "container", 2222)
 
 
 @pytest.mark.parametrize(("gpus", "slots", "expected"), [(0, None, 1), (4, None, 4), (4, 2, 2), (0, 3, 3)])
 def test_a_node_has_a_slot_per_gpu_or_one_or_as_many_as_asked_for(
     root: Callable[[str], Root], gpus: int, slots: int | None, expected: int
 ) -> None:
-    found = output(root("contract"), given({"a": {**HEAD, "gpus": gpus}}, slots=slots))
-    assert clusters.read(found).slots == expected
+    values = output(root("contract"), given({"a": {**HEAD, "gpus": gpus}}, slots=slots))
+    assert clusters.read(values).slots == expected
 
 
 @pytest.mark.parametrize("name", providers.roots())
@@ -133,12 +133,12 @@ def test_a_root_looks_nothing_up(name: str) -> None:
 
 @pytest.mark.parametrize("name", providers.roots())
 def test_every_provider_has_the_same_files_and_gives_the_one_output(name: str) -> None:
-    files = {path.name for path in (assets.directory("terraform") / name).glob("*.tf")}
+    files = {path.name for path in (packaged_files.directory("terraform") / name).glob("*.tf")}
     assert {"main.tf", "variables.tf", "outputs.tf", "versions.tf"} <= files
     assert [list(block) for block in providers.blocks(name, "output")] == [["cluster"]]
     assert [block["contract"]["source"] for block in providers.blocks(name, "module")] == ["../contract"]
 
 
 def test_terraform_finds_nothing_to_format(terraform: str) -> None:
-    said = Root(terraform, assets.directory("terraform")).run("fmt", "-check", "-recursive")
-    assert said == Said(0, "")
+    result = Root(terraform, packaged_files.directory("terraform")).run("fmt", "-check", "-recursive")
+    assert result == Said(0, "")

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from orchestrator import assets, state, terraform
 from orchestrator import cluster as clusters
+from orchestrator import packaged_files, state, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.providers import gcp, unrecorded
-from orchestrator.providers.gcp.site import Site
+from orchestrator.providers import gcp, unrecorded_resources
+from orchestrator.providers.gcp.cloud_view import Site
 from orchestrator.state import Record, StateDir
 from tests.contract.conftest import Root
 from tests.contract.providers import attributes, blocks, declared, initialised, planned, resources
@@ -110,11 +110,11 @@ def mocked(root: Root, **changes: Any) -> dict[str, Any]:
     root.given({**VARIABLES, **changes})
     (root.directory / "tests").mkdir(exist_ok=True)
     (root.directory / "tests" / "mocked.tftest.hcl").write_text(MOCKED)
-    said = root.run("test", "-json", "-verbose")
-    assert said.code == 0, said.text
-    lines = [json.loads(line) for line in said.text.splitlines()]
-    [made] = [line["test_state"] for line in lines if line["type"] == "test_state"]
-    return {resource["address"]: resource["values"] for resource in made["root_module"]["resources"]}
+    result = root.run("test", "-json", "-verbose")
+    assert result.code == 0, result.text
+    lines = [json.loads(line) for line in result.text.splitlines()]
+    [test_state] = [line["test_state"] for line in lines if line["type"] == "test_state"]
+    return {resource["address"]: resource["values"] for resource in test_state["root_module"]["resources"]}
 
 
 def test_the_root_is_valid(root: Root) -> None:
@@ -141,24 +141,26 @@ def test_variables_that_could_not_work_are_refused_at_plan_time(
 def test_a_plan_gives_the_golden_cluster_and_it_is_read(root: Root, api: StandIn) -> None:
     output = planned(root, VARIABLES)
     assert output == json.loads(GOLDEN.read_text())
-    made = clusters.read(output)
-    assert (made.head, made.ssh_user, made.storage, made.trainer, made.slots) == (
+    cluster = clusters.read(output)
+    assert (cluster.head, cluster.ssh_user, cluster.storage, cluster.trainer, cluster.slots) == (
         "demo-head", "orchestrator", "nfs", "container", 5,
     )  # fmt: skip
 
 
 def test_a_standard_cluster_lets_nobody_in_but_ssh_from_the_caller(root: Root) -> None:
-    made = mocked(root)
-    ssh, nodes = made["google_compute_firewall.ssh[0]"], made["google_compute_firewall.nodes"]
+    test_state = mocked(root)
+    ssh, nodes = test_state["google_compute_firewall.ssh[0]"], test_state["google_compute_firewall.nodes"]
     assert (ssh["source_ranges"], ssh["allow"]) == (["192.0.2.7/32"], [{"ports": ["22"], "protocol": "tcp"}])
     assert nodes["source_ranges"] is None
     assert nodes["source_service_accounts"] == nodes["target_service_accounts"] == ssh["target_service_accounts"]
-    outside = {key: bool(node["network_interface"][0]["access_config"]) for key, node in of_nodes(made).items()}
+    outside = {key: bool(node["network_interface"][0]["access_config"]) for key, node in of_nodes(test_state).items()}
     assert outside == {"demo-head": True, "demo-worker-0": False, "demo-worker-1": False}
 
 
-def of_nodes(made: dict[str, Any]) -> dict[str, Any]:
-    return {values["name"]: values for key, values in made.items() if key.startswith("google_compute_instance.node")}
+def of_nodes(test_state: dict[str, Any]) -> dict[str, Any]:
+    return {
+        values["name"]: values for key, values in test_state.items() if key.startswith("google_compute_instance.node")
+    }
 
 
 def test_nodes_have_our_key_alone_and_no_rights_in_the_project(root: Root) -> None:
@@ -181,7 +183,7 @@ def test_nodes_are_shielded_and_boot_signed_code_alone_unless_a_driver_is_built_
 
 
 def test_only_images_that_are_signed_are_shielded() -> None:
-    text = (assets.directory("terraform") / "gcp" / "main.tf").read_text()
+    text = (packaged_files.directory("terraform") / "gcp" / "main.tf").read_text()
     signed = re.search(r'signed = can\(regex\("(.*)", var.gcp.image\)\)', text)
     assert signed is not None
     own = "projects/demo-project/global/images/debian-cloud"
@@ -211,18 +213,18 @@ def test_addresses_stay_when_the_cluster_grows_or_a_node_is_left_out(root: Root)
 def test_what_cannot_move_while_it_runs_is_stopped_and_what_is_on_sale_stays_stopped(
     root: Root, changes: dict[str, Any], name: str, expected: tuple[Any, ...]
 ) -> None:
-    made = mocked(root, gcp={**GCP, **changes})
-    [told] = of_nodes(made)[name]["scheduling"]
+    test_state = mocked(root, gcp={**GCP, **changes})
+    [scheduling] = of_nodes(test_state)[name]["scheduling"]
     keys = ("on_host_maintenance", "automatic_restart", "provisioning_model", "preemptible")
-    assert tuple(told[key] for key in keys) == expected
-    assert ("google_compute_resource_policy.cluster[0]" in made) == changes.get("compact", False)
+    assert tuple(scheduling[key] for key in keys) == expected
+    assert ("google_compute_resource_policy.cluster[0]" in test_state) == changes.get("compact", False)
 
 
 def test_behind_identity_aware_proxy_nothing_has_an_address_outside(root: Root) -> None:
-    made = mocked(root, allow_from=[], gcp={**GCP, "iap": True})
-    assert made["google_compute_firewall.ssh[0]"]["source_ranges"] == ["35.235.240.0/20"]
-    assert not any(node["network_interface"][0]["access_config"] for node in of_nodes(made).values())
-    assert "google_compute_address.head[0]" not in made
+    test_state = mocked(root, allow_from=[], gcp={**GCP, "iap": True})
+    assert test_state["google_compute_firewall.ssh[0]"]["source_ranges"] == ["35.235.240.0/20"]
+    assert not any(node["network_interface"][0]["access_config"] for node in of_nodes(test_state).values())
+    assert "google_compute_address.head[0]" not in test_state
 
 
 def test_where_nobody_is_named_there_is_no_rule_that_would_let_everybody_in(root: Root) -> None:
@@ -244,23 +246,24 @@ def state_dir(root: Root) -> StateDir:
 
 def record(**changes: Any) -> Record:
     config = Config.model_validate({"name": "demo", "provider": "gcp", "nodes": 3, "gcp": {"zone": ZONE}})
-    return Record(id="1a2b3c4d", config=config.model_dump(mode="json"), variables={**VARIABLES, **changes})
+    variables = {**VARIABLES, **changes}
+    return Record(id="1a2b3c4d", config=config.model_dump(mode="json"), variables=variables, applied=variables)
 
 
 def silent(line: str) -> None:
     pass
 
 
-def provisioned(state_dir: StateDir, given: Record) -> tuple[Cluster, dict[str, str]]:
+def provisioned(state_dir: StateDir, deployment: Record) -> tuple[Cluster, dict[str, str]]:
     """As `deploy` has it made."""
-    return gcp.provision(state_dir, given, gcp.unmanaged(state_dir, given), silent)
+    return gcp.provision(state_dir, deployment, gcp.unmanaged(state_dir, deployment), silent)
 
 
 def test_the_real_provider_and_our_own_calls_agree_on_what_there_is(api: StandIn, state_dir: StateDir) -> None:
     """The story of a cluster: made, made again, found, stopped, robbed of a node, hurt, and taken away."""
     before = set(api.items)
-    made, missing = provisioned(state_dir, record())
-    assert (list(made.nodes), missing) == (["demo-head", "demo-worker-0", "demo-worker-1"], {})
+    cluster, missing = provisioned(state_dir, record())
+    assert (list(cluster.nodes), missing) == (["demo-head", "demo-worker-0", "demo-worker-1"], {})
     identities = {resource.identity for resource in gcp.list_resources(record())}
     assert identities == set(terraform.recorded(state_dir, "gcp").recorded.values())
 
@@ -269,8 +272,8 @@ def test_the_real_provider_and_our_own_calls_agree_on_what_there_is(api: StandIn
     api.put(f"{HERE}/zones/{ZONE}/disks/left", labels=LABELS)
     again, _ = provisioned(state_dir, record())
     assert api.items[f"{INSTANCES}/demo-head"]["status"] == "RUNNING"
-    kept = {name for name, node in again.nodes.items() if node.id == made.nodes[name].id}
-    assert kept == {"demo-head", "demo-worker-1"}
+    unchanged = {name for name, node in again.nodes.items() if node.id == cluster.nodes[name].id}
+    assert unchanged == {"demo-head", "demo-worker-1"}
     assert f"{HERE}/zones/{ZONE}/disks/left" not in api.items
 
     asked = len(api.asked)
@@ -282,11 +285,11 @@ def test_the_real_provider_and_our_own_calls_agree_on_what_there_is(api: StandIn
 
 def test_a_node_that_google_has_no_room_for_is_left_out(api: StandIn, state_dir: StateDir) -> None:
     api.failing["instances/demo-worker-1"] = "ZONE_RESOURCE_POOL_EXHAUSTED"
-    given = record()
-    given.config["min_nodes"] = 2
-    made, missing = provisioned(state_dir, given)
-    assert list(made.nodes) == ["demo-head", "demo-worker-0"]
+    deployment = record()
+    deployment.config["min_nodes"] = 2
+    cluster, missing = provisioned(state_dir, deployment)
+    assert list(cluster.nodes) == ["demo-head", "demo-worker-0"]
     assert "ZONE_RESOURCE_POOL_EXHAUSTED" in missing["demo-worker-1"]
     shutil.rmtree(state_dir.terraform)  # what Terraform knew is lost
-    gcp.remove(Config.model_validate(given.config), gcp.list_resources(given))
-    assert unrecorded.find(state_dir, given) == []
+    gcp.remove(Config.model_validate(deployment.config), gcp.list_resources(deployment))
+    assert unrecorded_resources.find(state_dir, deployment) == []

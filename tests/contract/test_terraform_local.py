@@ -83,14 +83,14 @@ def test_variables_that_could_not_work_are_refused_at_plan_time(
     root: Callable[[str], Root], changes: dict[str, Any], problem: str
 ) -> None:
     problems = root("local").problems({**VARIABLES, **changes})
-    assert any(problem in found for found in problems), problems
+    assert any(problem in message for message in problems), problems
 
 
 def test_a_plan_gives_the_golden_cluster_and_it_is_read(root: Callable[[str], Root]) -> None:
     output = planned(root("local"), {**VARIABLES, "nodes": 2})
     assert output == json.loads(GOLDEN.read_text())
-    made = clusters.read(output)
-    assert (made.name, made.head, made.slots, made.nodes["demo-head"].cpus) == ("demo", "demo-head", 2, 0.5)
+    cluster = clusters.read(output)
+    assert (cluster.name, cluster.head, cluster.slots, cluster.nodes["demo-head"].cpus) == ("demo", "demo-head", 2, 0.5)
 
 
 def test_addresses_stay_when_the_cluster_grows(root: Callable[[str], Root]) -> None:
@@ -112,14 +112,14 @@ def test_a_node_left_out_takes_nothing_from_the_others(root: Callable[[str], Roo
 
 
 def test_the_root_needs_no_provider_that_must_be_downloaded(root: Callable[[str], Root]) -> None:
-    said = root("local").run("providers")
-    assert "provider[terraform.io/builtin/terraform]" in said.text
-    assert said.text.count("provider[") == said.text.count("provider[terraform.io/builtin/terraform]")
+    result = root("local").run("providers")
+    assert "provider[terraform.io/builtin/terraform]" in result.text
+    assert result.text.count("provider[") == result.text.count("provider[terraform.io/builtin/terraform]")
 
 
 def test_a_plan_of_the_control_side_lists_what_would_change(tmp_path: Path) -> None:
     state_dir = state.StateDir(tmp_path / "demo")
     changes = terraform.plan(state_dir, "local", {**VARIABLES, "nodes": 2}, state.StateDir(tmp_path / "none"))
-    found = {(change.action, change.name) for change in changes}
-    assert {("create", "demo-network"), ("create", "demo-shared"), ("create", "demo-worker-0")} <= found
+    actions = {(change.action, change.name) for change in changes}
+    assert {("create", "demo-network"), ("create", "demo-shared"), ("create", "demo-worker-0")} <= actions
     assert {change.action for change in changes} == {"create"}

@@ -45,7 +45,7 @@ def given(**changes: Any) -> dict[str, Any]:
     return {**VARIABLES, **changes, "openstack": {**OWN, **own}}
 
 
-def made(root: Root, kind: str, **changes: Any) -> list[dict[str, Any]]:
+def to_make(root: Root, kind: str, **changes: Any) -> list[dict[str, Any]]:
     """The values of every resource of a kind that would be made."""
     planned(root, given(**changes))
     return [values for address, values in planned_resources(root).items() if address.startswith(f"{kind}.")]
@@ -71,7 +71,7 @@ def test_variables_that_could_not_work_are_refused_at_plan_time(
     root: Root, changes: dict[str, Any], problem: str
 ) -> None:
     problems = root.problems(given(**changes))
-    assert any(problem in found for found in problems), problems
+    assert any(problem in message for message in problems), problems
 
 
 def test_a_plan_gives_the_golden_cluster_and_it_is_read(root: Root) -> None:
@@ -83,8 +83,8 @@ def test_a_plan_gives_the_golden_cluster_and_it_is_read(root: Root) -> None:
 
 
 def test_addresses_stay_when_the_cluster_grows_or_a_node_is_left_out(root: Root) -> None:
-    wanted = ({"nodes": 1}, {"nodes": 12, "without": ["demo-worker-0"]})
-    small, large = (clusters.read(planned(root, given(**changes))) for changes in wanted)
+    others = ({"nodes": 1}, {"nodes": 12, "without": ["demo-worker-0"]})
+    small, large = (clusters.read(planned(root, given(**changes))) for changes in others)
     assert small.nodes["demo-head"] == large.nodes["demo-head"]
     assert list(large.nodes) == ["demo-head", *(f"demo-worker-{number}" for number in range(1, 11))]
     assert large.nodes["demo-worker-10"].private_address == "10.77.0.21"
@@ -94,11 +94,11 @@ def test_what_servers_are_told_is_what_it_always_was(root: Root) -> None:
     """Whoever changes this replaces, at the next deploy, every node of every cluster that there is."""
     texts = [USER_DATA.format(flavor) for flavor in ("any", "flavor-2", "flavor-2")]
     sums = [hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest() for text in texts]
-    assert [server["user_data"] for server in made(root, SERVER)] == sums
+    assert [server["user_data"] for server in to_make(root, SERVER)] == sums
 
 
 def test_an_existing_network_is_used_and_none_is_made(root: Root) -> None:
-    ports = made(root, PORT, network="network-2", external_network=None)
+    ports = to_make(root, PORT, network="network-2", external_network=None)
     assert [(port["network_id"], "fixed_ip" in port and port["fixed_ip"]) for port in ports] == [("network-2", [])] * 3
     kinds = {address.split(".")[0] for address in planned_resources(root)}
     assert not kinds & {f"openstack_networking_{kind}_v2" for kind in ("network", "subnet", "router")}
@@ -109,25 +109,25 @@ def test_nodes_are_known_by_the_addresses_that_an_existing_network_gave_them(roo
         pytest.skip("mocked providers came with Terraform 1.7 and OpenTofu 1.8")
     shutil.copy(HERE / "openstack.tftest.hcl", root.directory)
     root.given(given(network="network-2", nodes=1))
-    said = root.run("test", "-no-color")
-    assert said.code == 0, said.text
+    result = root.run("test", "-no-color")
+    assert result.code == 0, result.text
 
 
 def test_the_head_alone_has_a_floating_ip_unless_none_is_wanted(root: Root) -> None:
-    assert [ip["pool"] for ip in made(root, "openstack_networking_floatingip_v2")] == ["public"]
+    assert [ip["pool"] for ip in to_make(root, "openstack_networking_floatingip_v2")] == ["public"]
     without = clusters.read(planned(root, given(floating_ip=False, external_network_name=None)))
     assert [node.public_address for node in without.nodes.values()] == [None] * 3
 
 
 def test_only_the_networks_of_allow_from_come_in_without_their_hosts_bits(root: Root) -> None:
-    rules = made(root, "openstack_networking_secgroup_rule_v2", allow_from=["203.0.113.7/24", "2001:db8::7/32"])
+    rules = to_make(root, "openstack_networking_secgroup_rule_v2", allow_from=["203.0.113.7/24", "2001:db8::7/32"])
     outside = {(rule["ethertype"], rule["remote_ip_prefix"]) for rule in rules if rule.get("port_range_min")}
     assert outside == {("IPv4", "203.0.113.0/24"), ("IPv6", "2001:db8::/32")}
     assert len(rules) == 6
 
 
 def test_servers_boot_from_volumes_with_names_where_a_size_is_given(root: Root) -> None:
-    volumes = made(root, "openstack_blockstorage_volume_v3", volume_size=40, volume_type="fast")
+    volumes = to_make(root, "openstack_blockstorage_volume_v3", volume_size=40, volume_type="fast")
     names = [f"orchestrator-demo-1a2b3c4d-{part}" for part in ("head", "worker-0", "worker-1")]
     assert [volume["name"] for volume in volumes] == names
     about = [(volume["size"], volume["volume_type"], volume["image_id"]) for volume in volumes]
@@ -138,7 +138,7 @@ def test_servers_boot_from_volumes_with_names_where_a_size_is_given(root: Root) 
 
 
 def test_servers_are_placed_as_asked_for(root: Root) -> None:
-    asked = made(root, SERVER, server_group="anti-affinity", availability_zone="zone-1", config_drive=True)
+    asked = to_make(root, SERVER, server_group="anti-affinity", availability_zone="zone-1", config_drive=True)
     placed = [(server["availability_zone"], server["config_drive"], len(server["scheduler_hints"])) for server in asked]
     assert placed == [("zone-1", True, 1)] * 3
     assert [server["flavor_id"] for server in asked] == ["flavor-1", "flavor-2", "flavor-2"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from orchestrator.docker import images
 from orchestrator.docker.engine import Engine
 from tests.contract.conftest import Said
@@ -43,20 +43,20 @@ class Machine:
     def unpack(self, parcel: Path) -> Said:
         (self.directory / "zstd").write_text(ZSTD)
         (self.directory / "zstd").chmod(0o755)
-        defaults = assets.directory("ansible") / "roles/trainer_container/defaults/main.yml"
+        defaults = packaged_files.directory("ansible") / "roles/trainer_container/defaults/main.yml"
         playbook = self.directory / "site.yml"
         playbook.write_text(PLAYBOOK.format(defaults=defaults, tools=self.directory))
-        given = {
+        variables = {
             "trainer_image": self.image,
             "trainer_parcel": parcel,
             "trainer_container_lock": self.directory / "lock",
             "trainer_container_root": self.directory / "trainer",
         }
-        words = [word for name, value in given.items() for word in ("-e", f"{name}={value}")]
+        words = [word for name, value in variables.items() for word in ("-e", f"{name}={value}")]
         return self.ansible("ansible-playbook", *words, str(playbook))
 
     def images(self) -> list[str]:
-        return [tag for one in self.engine.client.images.list("orchestrator-trainer") for tag in one.tags]
+        return [tag for image in self.engine.client.images.list("orchestrator-trainer") for tag in image.tags]
 
     def names_in_image(self) -> set[str]:
         with tarfile.open(fileobj=io.BytesIO(b"".join(images.export(self.engine, self.image)))) as archive:
@@ -65,10 +65,10 @@ class Machine:
 
 @pytest.fixture
 def machine(ansible: Ansible, docker_engine: Engine, tmp_path: Path) -> Iterator[Machine]:
-    made = Machine(ansible, docker_engine, tmp_path)
-    yield made
-    if made.image in made.images():
-        docker_engine.client.images.remove(made.image)
+    unpacker = Machine(ansible, docker_engine, tmp_path)
+    yield unpacker
+    if unpacker.image in unpacker.images():
+        docker_engine.client.images.remove(unpacker.image)
 
 
 def parcel(path: Path, cut: int | None = None) -> Path:
@@ -83,8 +83,8 @@ def parcel(path: Path, cut: int | None = None) -> Path:
 
 
 def test_image_has_the_rest_and_the_directory_usr_and_opt(machine: Machine, tmp_path: Path) -> None:
-    said = machine.unpack(parcel(tmp_path / "parcel.tar.zst"))
-    assert said.code == 0, said.text
+    result = machine.unpack(parcel(tmp_path / "parcel.tar.zst"))
+    assert result.code == 0, result.text
     assert {name: (machine.files / name).read_bytes() for name in FILES} == FILES
     names = machine.names_in_image()
     assert "etc/os-release" in names

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import __version__, assets
+from orchestrator import __version__, packaged_files
 from orchestrator.docker import context
 from tests.conftest import Missing
 
@@ -24,19 +24,19 @@ def pip(*argv: str) -> "subprocess.CompletedProcess[str]":
 def installed(tmp_path_factory: pytest.TempPathFactory, missing: Missing) -> Path:
     """A directory into which a wheel built of this checkout was installed."""
     target = tmp_path_factory.mktemp("wheel")
-    built = pip("wheel", "--no-deps", "--wheel-dir", str(target), str(assets.PACKAGE.parent))
+    built = pip("wheel", "--no-deps", "--wheel-dir", str(target), str(packaged_files.PACKAGE.parent))
     if built.returncode and any(words in built.stdout for words in UNREACHABLE):
         missing(f"no package index answers: {built.stdout.strip().splitlines()[-1]}")
     assert built.returncode == 0, built.stdout
     wheel = next(target.glob("*.whl"))
-    said = pip("install", "--no-deps", "--no-compile", "--target", str(target / "site"), str(wheel))
-    assert said.returncode == 0, said.stdout
+    result = pip("install", "--no-deps", "--no-compile", "--target", str(target / "site"), str(wheel))
+    assert result.returncode == 0, result.stdout
     return target / "site"
 
 
 @pytest.mark.parametrize("name", ["terraform", "ansible", "infra", "docker"])
 def test_the_wheel_carries_what_other_tools_read_as_it_stands_here(installed: Path, name: str) -> None:
-    source, carried = assets.directory(name), installed / "orchestrator" / "assets" / name
+    source, carried = packaged_files.directory(name), installed / "orchestrator" / "assets" / name
     files = [
         path.relative_to(source) for path in source.rglob("*") if path.is_file() and ".terraform" not in path.parts
     ]
@@ -46,7 +46,8 @@ def test_the_wheel_carries_what_other_tools_read_as_it_stands_here(installed: Pa
 
 def test_the_wheel_carries_every_recipe_study_and_module(installed: Path) -> None:
     names = {
-        path.relative_to(assets.PACKAGE) for path in [*assets.PACKAGE.rglob("*.py"), *assets.PACKAGE.rglob("*.yaml")]
+        path.relative_to(packaged_files.PACKAGE)
+        for path in [*packaged_files.PACKAGE.rglob("*.py"), *packaged_files.PACKAGE.rglob("*.yaml")]
     }
     assert {"resnet20.yaml", "datasets.yaml", "dey-2022.yaml"} <= {name.name for name in names}
     assert [name for name in names if not (installed / "orchestrator" / name).is_file()] == []
@@ -58,10 +59,10 @@ def test_the_wheel_carries_no_tests(installed: Path) -> None:
 
 def test_the_installed_package_reads_its_own_assets_and_makes_the_same_images(installed: Path, tmp_path: Path) -> None:
     ask = (
-        "from orchestrator import assets; from orchestrator.docker import context; "
-        "print(assets.directory('docker'), context.digest(context.Variant('x')))"
+        "from orchestrator import packaged_files; from orchestrator.docker import context; "
+        "print(packaged_files.directory('docker'), context.digest(context.Variant('x')))"
     )
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", ask],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(installed)},
@@ -69,7 +70,7 @@ def test_the_installed_package_reads_its_own_assets_and_makes_the_same_images(in
         text=True,
         check=True,
     )
-    directory, digest = said.stdout.split()
+    directory, digest = result.stdout.split()
     assert directory == str(installed / "orchestrator" / "assets" / "docker")
     assert digest == context.digest(context.Variant("x"))
 
@@ -77,5 +78,5 @@ def test_the_installed_package_reads_its_own_assets_and_makes_the_same_images(in
 def test_the_installed_command_runs(installed: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     command = [str(installed / "bin" / "orchestrator"), "--version"]
-    said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert (said.returncode, said.stdout) == (0, f"orchestrator {__version__}\n")
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, f"orchestrator {__version__}\n")

@@ -49,14 +49,16 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
 
 
 def test_each_machine_is_of_its_release(user: Cli) -> None:
-    systems = [docker("exec", name_of(one), "sh", "-c", ". /etc/os-release; echo $ID $VERSION_ID") for one in RELEASES]
+    systems = [
+        docker("exec", name_of(release), "sh", "-c", ". /etc/os-release; echo $ID $VERSION_ID") for release in RELEASES
+    ]
     assert systems == [[release.name] for release in RELEASES]
 
 
 def test_a_deploy_installs_all_that_they_lack(user: Cli) -> None:
-    made = user.json("deploy", cluster=CLUSTER)["cluster"]
-    assert list(made["nodes"]) == NODES
-    assert made["trainer"] == "container"
+    cluster = user.json("deploy", cluster=CLUSTER)["cluster"]
+    assert list(cluster["nodes"]) == NODES
+    assert cluster["trainer"] == "container"
     for release in RELEASES:
         units = EVERYWHERE + (ON_THE_HEAD if release is RELEASES[0] else ())
         assert docker("exec", name_of(release), "systemctl", "is-active", *units) == ["active"] * len(units)
@@ -75,20 +77,20 @@ def test_all_are_healthy(user: Cli) -> None:
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_check_proves_the_allreduce_on_every_rank(user: Cli, controller: str) -> None:
-    found = user.json("check", "--controller", controller, cluster=CLUSTER)
-    assert [rank["host"] for rank in found["ranks"]] == [name_of(release) for release in RELEASES]
-    assert {rank["allreduce_sum"] for rank in found["ranks"]} == {10.0}
+    check = user.json("check", "--controller", controller, cluster=CLUSTER)
+    assert [rank["host"] for rank in check["ranks"]] == [name_of(release) for release in RELEASES]
+    assert {rank["allreduce_sum"] for rank in check["ranks"]} == {10.0}
 
 
 def test_lenet_learns_digits_on_all_of_them(user: Cli) -> None:
-    found = user.json("train", "lenet", "--dataset", "mnist", "--data", MNIST, "--epochs", "2", cluster=CLUSTER)
-    assert found["world"]["size"] == len(RELEASES)
-    assert found["epochs"][-1]["test"]["top1"] >= 0.9
+    results = user.json("train", "lenet", "--dataset", "mnist", "--data", MNIST, "--epochs", "2", cluster=CLUSTER)
+    assert results["world"]["size"] == len(RELEASES)
+    assert results["epochs"][-1]["test"]["top1"] >= 0.9
 
 
 def test_all_are_watched(user: Cli) -> None:
-    seen = user.json("top", "--once", cluster=CLUSTER)["nodes"]
-    assert {node["node"]: node["up"] for node in seen} == dict.fromkeys(NODES, True)
+    nodes = user.json("top", "--once", cluster=CLUSTER)["nodes"]
+    assert {node["node"]: node["up"] for node in nodes} == dict.fromkeys(NODES, True)
 
 
 def test_teardown_leaves_no_service_and_no_account_of_ours(user: Cli) -> None:

@@ -33,9 +33,9 @@ class Cli:
         words = self._words(argv, cluster)
         options: dict[str, Any] = {"env": self.environment, "cwd": self.state, "timeout": 900 * self.patience}
         finished = subprocess.run(words, capture_output=True, text=True, check=False, **options)
-        said = f"{' '.join(words)}\n{finished.stdout}\n{finished.stderr}"
-        assert finished.returncode == code, said
-        print(said)
+        transcript = f"{' '.join(words)}\n{finished.stdout}\n{finished.stderr}"
+        assert finished.returncode == code, transcript
+        print(transcript)
         return finished
 
     def json(self, *argv: str, cluster: str = "e2e") -> Any:
@@ -58,13 +58,13 @@ class Cli:
         with self.start("dashboard", "--json", cluster=cluster) as process:
             try:
                 assert process.stdout
-                said = ""
+                output = ""
                 for line in process.stdout:
-                    said += line
+                    output += line
                     if line.startswith("}"):
                         break
-                assert "{" in said, said
-                yield process, json.loads(said[said.index("{") :])
+                assert "{" in output, output
+                yield process, json.loads(output[output.index("{") :])
             finally:
                 process.kill()
 

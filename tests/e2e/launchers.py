@@ -30,8 +30,8 @@ class Nodes:
         """A run that may fail."""
         words = ("run", *self.options, "--", "python", str(script))
         with self.cli.start(*words, cluster=self.cluster) as run:
-            said = run.communicate(timeout=300)[0]
-        return subprocess.CompletedProcess(words, run.returncode, said, said)
+            output = run.communicate(timeout=300)[0]
+        return subprocess.CompletedProcess(words, run.returncode, output, output)
 
     def left(self) -> list[str]:
         """Processes of runs on all nodes; those of a moment are waited for."""
@@ -52,9 +52,9 @@ class Nodes:
 
 def environments(nodes: Nodes) -> list[dict[str, str]]:
     """The environment of every rank, as a script finds it, by rank."""
-    said = nodes.run(SCRIPTS / "environment.py").stdout
-    found = [json.loads(line[line.index("{") :]) for line in said.splitlines() if '"WORLD_SIZE"' in line]
-    return sorted(found, key=lambda environment: int(environment["RANK"]))
+    output = nodes.run(SCRIPTS / "environment.py").stdout
+    variables = [json.loads(line[line.index("{") :]) for line in output.splitlines() if '"WORLD_SIZE"' in line]
+    return sorted(variables, key=lambda environment: int(environment["RANK"]))
 
 
 def require_environment(nodes: Nodes) -> None:
@@ -73,9 +73,9 @@ def require_environment(nodes: Nodes) -> None:
 
 def require_failure_named(nodes: Nodes) -> None:
     """A rank that raises is named with its node and its last lines, and nothing is left."""
-    said = nodes.run(SCRIPTS / "raises.py", code=1).stderr
-    assert f"rank 1 on {nodes.worker} ended with exit code 1" in said
-    assert "ValueError: the moon is in the wrong house" in said
+    message = nodes.run(SCRIPTS / "raises.py", code=1).stderr
+    assert f"rank 1 on {nodes.worker} ended with exit code 1" in message
+    assert "ValueError: the moon is in the wrong house" in message
     assert nodes.left() == []
 
 
@@ -87,10 +87,10 @@ def require_killed_rank_named(nodes: Nodes) -> None:
         next(line for line in run.stdout if line.startswith("[rank 1] waiting"))
         docker("exec", nodes.worker, "pkill", "-9", "-f", "^python waits.py")
         killed = time.monotonic()
-        said = run.communicate(timeout=KILLED_SECONDS)[0]
-        assert run.returncode == 1, said
+        output = run.communicate(timeout=KILLED_SECONDS)[0]
+        assert run.returncode == 1, output
         assert time.monotonic() - killed < KILLED_SECONDS
-    assert f"rank 1 on {nodes.worker} ended with exit code 137" in said
+    assert f"rank 1 on {nodes.worker} ended with exit code 137" in output
     assert nodes.left() == []
 
 

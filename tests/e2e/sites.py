@@ -60,10 +60,9 @@ class LocalSite:
     def answering(self, head: Mapping[str, Any], ports: Sequence[int]) -> list[int]:
         """Asked from a container in another network; in the node's own, ssh answers it."""
         (image,) = docker("inspect", "--format", "{{.Image}}", "e2e-head")
-        asking = ["--entrypoint", "python3", "--volume", f"{ANSWERING}:/ask.py:ro", image, "/ask.py"]
-        words = [*asking, head["private_address"], *map(str, ports)]
-        assert 22 in _listed(docker("run", "--rm", "--network", "container:e2e-head", *words))
-        return _listed(docker("run", "--rm", "--network", "bridge", *words))
+        asking = ["python3", "-c", ANSWERING.read_text(), head["private_address"], *map(str, ports)]
+        assert 22 in _listed(docker("exec", "e2e-head", *asking))
+        return _listed(docker("run", "--rm", "--network", "bridge", "--entrypoint", asking[0], image, *asking[1:]))
 
     def left(self) -> list[str]:
         return left_on_engine()
@@ -97,28 +96,32 @@ class OpenStackSite:
     def left(self) -> list[str]:
         """By name: every one of ours begins with the cluster's, or with `orchestrator-` and the cluster's."""
         ours = tuple(f"{prefix}{name}-" for name in OURS for prefix in ("", "orchestrator-"))
-        names = [(kind, str(one.get("Name") or one.get("Description"))) for kind in KINDS for one in self._listed(kind)]
-        known = [f"{kind} {name}" for kind, name in names if name.startswith(ours)]
-        routers = [name.removeprefix("router ") for name in known if name.startswith("router ")]
-        return known + [f"interface of {router}" for router in routers for _ in self._interfaces(router)]
+        names = [
+            (kind, str(resource.get("Name") or resource.get("Description")))
+            for kind in KINDS
+            for resource in self._listed(kind)
+        ]
+        own = [f"{kind} {name}" for kind, name in names if name.startswith(ours)]
+        routers = [name.removeprefix("router ") for name in own if name.startswith("router ")]
+        return own + [f"interface of {router}" for router in routers for _ in self._interfaces(router)]
 
     def _interfaces(self, router: str) -> list[dict[str, Any]]:
         of_router = ("--router", router, "--device-owner", "network:router_interface")
-        found: list[dict[str, Any]] = json.loads(self._client("port", "list", *of_router, "--format", "json"))
-        return found
+        ports: list[dict[str, Any]] = json.loads(self._client("port", "list", *of_router, "--format", "json"))
+        return ports
 
     def _listed(self, kind: str) -> list[dict[str, Any]]:
         long = ["--long"] if kind == "floating ip" else []
-        found: list[dict[str, Any]] = json.loads(self._client(*kind.split(), "list", *long, "--format", "json"))
-        return found
+        resources: list[dict[str, Any]] = json.loads(self._client(*kind.split(), "list", *long, "--format", "json"))
+        return resources
 
     def _client(self, *argv: str) -> str:
         return subprocess.run(["openstack", *argv], capture_output=True, text=True, check=True).stdout
 
 
 def _listed(lines: Sequence[str]) -> list[int]:
-    found: list[int] = json.loads("".join(lines))
-    return found
+    numbers: list[int] = json.loads("".join(lines))
+    return numbers
 
 
 def chosen() -> Site:

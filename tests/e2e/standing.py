@@ -30,9 +30,9 @@ class Standing:
 
     def start(self, name: str, image: str, key: Path, options: Sequence[str] = (), command: Sequence[str] = ()) -> str:
         """The address of a new machine that lets in who has ``key``."""
-        given = ("--volume", f"{self.owner}:/shared", "--env", f"AUTHORIZED_KEY={key_pair.public_half(key)}")
+        arguments = ("--volume", f"{self.owner}:/shared", "--env", f"AUTHORIZED_KEY={key_pair.public_half(key)}")
         named = ("--name", name, "--hostname", name, "--network", self.owner, *self._labelled())
-        docker("run", "--detach", *named, *AS_SYSTEMD_LIKES, *given, *options, image, *command)
+        docker("run", "--detach", *named, *AS_SYSTEMD_LIKES, *arguments, *options, image, *command)
         form = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
         wait_for(f"sshd of {name}", lambda: _runs_sshd(name))
         return docker("inspect", "--format", form, name)[0]

@@ -100,7 +100,7 @@ def user(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Cli:
 
 
 @pytest.fixture
-def said(user: Cli, machines: Machines) -> Iterator[Callable[..., None]]:
+def write_settings(user: Cli, machines: Machines) -> Iterator[Callable[..., None]]:
     """Changes cluster.yaml for one test."""
 
     def say(*more: str, jump: str = "null") -> None:
@@ -111,12 +111,12 @@ def said(user: Cli, machines: Machines) -> Iterator[Callable[..., None]]:
 
 
 def test_a_deploy_makes_nodes_of_hosts_with_different_users_and_ports(user: Cli, machines: Machines) -> None:
-    made = user.json("deploy", cluster="e2e-hosts")["cluster"]
-    assert [(name, node["public_address"], node["port"]) for name, node in made["nodes"].items()] == [
+    cluster = user.json("deploy", cluster="e2e-hosts")["cluster"]
+    assert [(name, node["public_address"], node["port"]) for name, node in cluster["nodes"].items()] == [
         (HEAD, machines.head, 22),
         (WORKER, machines.worker, 2222),
     ]
-    assert (made["ssh_user"], made["storage"], made["trainer"]) == ("orchestrator", "mounted", "installed")
+    assert (cluster["ssh_user"], cluster["storage"], cluster["trainer"]) == ("orchestrator", "mounted", "installed")
 
 
 def test_a_second_deploy_changes_nothing(user: Cli) -> None:
@@ -126,8 +126,8 @@ def test_a_second_deploy_changes_nothing(user: Cli) -> None:
 
 
 def test_check_proves_the_allreduce_on_both(user: Cli) -> None:
-    found = user.json("check", cluster="e2e-hosts")
-    assert [(rank["host"], rank["allreduce_sum"]) for rank in found["ranks"]] == [(FIRST, 3.0), (SECOND, 3.0)]
+    check = user.json("check", cluster="e2e-hosts")
+    assert [(rank["host"], rank["allreduce_sum"]) for rank in check["ranks"]] == [(FIRST, 3.0), (SECOND, 3.0)]
 
 
 def test_a_script_runs_on_both_over_what_is_faster_as_measured_once(user: Cli) -> None:
@@ -137,25 +137,25 @@ def test_a_script_runs_on_both_over_what_is_faster_as_measured_once(user: Cli) -
         done = user("run", "--", *words, cluster="e2e-hosts")
         assert "[rank 1] rank 1 of 2 greets: 6 hosts" in done.stdout
         assert re.findall("Measuring a step over .* \\.\\.\\.", done.stderr) == measured
-    found = user.json("runs", cluster="e2e-hosts")
-    assert [run["kind"] for run in found] == ["check", "check", "script", "script"]
-    assert [run["controller"] for run in found[:2]] == ["gloo", "mpi"]
-    assert found[2]["controller"] == found[3]["controller"]
+    runs = user.json("runs", cluster="e2e-hosts")
+    assert [run["kind"] for run in runs] == ["check", "check", "script", "script"]
+    assert [run["controller"] for run in runs[:2]] == ["gloo", "mpi"]
+    assert runs[2]["controller"] == runs[3]["controller"]
 
 
 def test_a_host_that_is_down_is_named_and_nothing_is_touched(
-    user: Cli, machines: Machines, said: Callable[..., None]
+    user: Cli, machines: Machines, write_settings: Callable[..., None]
 ) -> None:
-    said(down := f"guest@{machines.head}:2299")
+    write_settings(down := f"guest@{machines.head}:2299")
     refused = user("deploy", code=2, cluster="e2e-hosts").stderr
     assert f"{down} cannot be reached" in refused
     assert "Connection refused" in refused
 
 
 def test_hosts_behind_the_head_are_nodes_and_one_that_is_down_is_left_out_where_the_others_are_enough(
-    user: Cli, machines: Machines, said: Callable[..., None]
+    user: Cli, machines: Machines, write_settings: Callable[..., None]
 ) -> None:
-    said(f"guest@{machines.worker}:2299", jump=f"orchestrator@{machines.head}")
+    write_settings(f"guest@{machines.worker}:2299", jump=f"orchestrator@{machines.head}")
     through = user.json("deploy", "--min-nodes", "2", cluster="e2e-hosts")
     assert through["cluster"]["jump"] == f"orchestrator@{machines.head}"
     assert through["changed"] == {HEAD: 0, WORKER: 0}
@@ -164,9 +164,9 @@ def test_hosts_behind_the_head_are_nodes_and_one_that_is_down_is_left_out_where_
 
 
 def test_a_host_of_another_cluster_is_refused_with_its_name(user: Cli) -> None:
-    said = user("deploy", code=2, cluster="e2e-hosts-second").stderr
-    assert said.count("it is a node of cluster 'e2e-hosts'") == 2
-    assert "`orchestrator teardown --cluster e2e-hosts`" in said
+    message = user("deploy", code=2, cluster="e2e-hosts-second").stderr
+    assert message.count("it is a node of cluster 'e2e-hosts'") == 2
+    assert "`orchestrator teardown --cluster e2e-hosts`" in message
 
 
 def test_a_host_that_is_no_longer_wanted_is_given_back_as_it_was(user: Cli, machines: Machines) -> None:

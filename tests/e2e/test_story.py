@@ -30,10 +30,10 @@ def trained(cli: Cli, site: Site) -> Any:
 
 @everywhere
 def test_deploy_makes_two_nodes_that_take_keys_only(cli: Cli, site: Site) -> None:
-    made = cli.json("deploy", "--nodes", "2")
-    assert list(made["cluster"]["nodes"]) == [HEAD, WORKER]
+    deployment = cli.json("deploy", "--nodes", "2")
+    assert list(deployment["cluster"]["nodes"]) == [HEAD, WORKER]
     assert site.nodes() == [HEAD, WORKER]
-    head = made["cluster"]["nodes"][HEAD]
+    head = deployment["cluster"]["nodes"][HEAD]
     address = head["public_address"] or head["private_address"]
     options = [f"-o{key}" for key in ("BatchMode=yes", "PubkeyAuthentication=no", "StrictHostKeyChecking=no",
                                       "UserKnownHostsFile=/dev/null")]  # fmt: skip
@@ -97,24 +97,24 @@ def test_from_outside_the_nodes_network_nothing_answers_but_ssh(cli: Cli, site: 
 @everywhere
 def test_check_proves_the_allreduce_on_every_rank(cli: Cli) -> None:
     for controller in ("gloo", "mpi"):
-        found = cli.json("check", "--controller", controller)
-        assert [(r["host"], r["allreduce_sum"]) for r in found["ranks"]] == [(HEAD, 3.0), (WORKER, 3.0)]
-        assert all(size["latency_seconds"] > 0 for size in found["sizes"])
-        assert found["sizes"][-1]["bus_bandwidth"] > found["sizes"][0]["bus_bandwidth"]
+        check = cli.json("check", "--controller", controller)
+        assert [(r["host"], r["allreduce_sum"]) for r in check["ranks"]] == [(HEAD, 3.0), (WORKER, 3.0)]
+        assert all(size["latency_seconds"] > 0 for size in check["sizes"])
+        assert check["sizes"][-1]["bus_bandwidth"] > check["sizes"][0]["bus_bandwidth"]
 
 
 @everywhere
 def test_train_reaches_the_known_accuracy_on_two_nodes(site: Site, trained: Any) -> None:
-    found, last = trained, trained["epochs"][-1]
-    assert found["world"] == {"size": 2, "hosts": [HEAD, WORKER]}
+    results, last = trained, trained["epochs"][-1]
+    assert results["world"] == {"size": 2, "hosts": [HEAD, WORKER]}
     assert last["test"]["top1"] >= site.accuracy
-    assert {epoch["test"]["images"] for epoch in found["epochs"]} == {1000}
-    assert last["train"]["images"] == last["steps"] // last["epoch"] * found["effective_batch_size"]
-    assert f"--{found['ended']}" == site.extent[0]
-    assert (last["epoch"] if found["ended"] == "epochs" else last["steps"]) == int(site.extent[1])
+    assert {epoch["test"]["images"] for epoch in results["epochs"]} == {1000}
+    assert last["train"]["images"] == last["steps"] // last["epoch"] * results["effective_batch_size"]
+    assert f"--{results['ended']}" == site.extent[0]
+    assert (last["epoch"] if results["ended"] == "epochs" else last["steps"]) == int(site.extent[1])
     assert math.isfinite(last["train"]["loss"])
     assert last["images_per_second"] == sum(last["images_per_second_per_rank"])
-    assert all(re.fullmatch("[0-9a-f]{64}", epoch["weights_sha256"]) for epoch in found["epochs"])
+    assert all(re.fullmatch("[0-9a-f]{64}", epoch["weights_sha256"]) for epoch in results["epochs"])
 
 
 @everywhere
@@ -149,9 +149,9 @@ def test_the_same_seed_gives_the_same_weights(cli: Cli) -> None:
     ],
 )
 def test_every_model_trains_and_so_does_every_precision(cli: Cli, model: str, options: tuple[str, ...]) -> None:
-    found = cli.json("train", model, "--dataset", "synthetic", "--steps", "2", "--batch-size", "2", *options)
-    assert (found["ended"], found["epochs"][-1]["steps"]) == ("steps", 2)
-    assert math.isfinite(found["epochs"][-1]["train"]["loss"])
+    results = cli.json("train", model, "--dataset", "synthetic", "--steps", "2", "--batch-size", "2", *options)
+    assert (results["ended"], results["epochs"][-1]["steps"]) == ("steps", 2)
+    assert math.isfinite(results["epochs"][-1]["train"]["loss"])
 
 
 def test_cifar10_is_read_as_it_is_published_and_behind_links(cli: Cli, tmp_path: Path) -> None:
@@ -159,25 +159,25 @@ def test_cifar10_is_read_as_it_is_published_and_behind_links(cli: Cli, tmp_path:
     links.mkdir()
     for path in [*samples.cifar(tmp_path / "cifar", train=64, test=20).iterdir()]:
         (links / path.name).symlink_to(path.rename(tmp_path / f"elsewhere-{path.name}"))
-    found = cli.json("train", "resnet20", "--dataset", "cifar10", "--data", str(links), "--epochs", "1")
-    assert [found["epochs"][0][split]["images"] for split in ("train", "test")] == [64, 20]
+    results = cli.json("train", "resnet20", "--dataset", "cifar10", "--data", str(links), "--epochs", "1")
+    assert [results["epochs"][0][split]["images"] for split in ("train", "test")] == [64, 20]
 
 
 def test_max_time_ends_a_run_and_keeps_what_it_gave(cli: Cli) -> None:
-    found = cli.json("train", "lenet", "--dataset", "synthetic", "--epochs", "1000", "--max-time", "20s")
-    assert found["ended"] == "max-time"
-    assert found["epochs"][-1]["train"]["images"] > 0
+    results = cli.json("train", "lenet", "--dataset", "synthetic", "--epochs", "1000", "--max-time", "20s")
+    assert results["ended"] == "max-time"
+    assert results["epochs"][-1]["train"]["images"] > 0
 
 
 def test_until_ends_a_run_with_the_epoch_that_reaches_the_accuracy(cli: Cli) -> None:
-    found = cli.json("train", "lenet", *ON_MNIST, "--epochs", "20", "--until", "top1=0.95")
-    reached = [epoch["test"]["top1"] >= 0.95 for epoch in found["epochs"]]
-    assert (found["ended"], reached) == ("until", [False] * (len(reached) - 1) + [True])
-    spent = sum(epoch["seconds"] + epoch["test_seconds"] for epoch in found["epochs"])
-    assert found["time_to_accuracy"] == pytest.approx(spent)
-    assert "has reached it" in cli("train", "--resume", found["run"], code=2).stderr
-    more = cli.json("train", "--resume", found["run"], "--until", "top1=0.97")
-    assert (more["ended"], more["epochs"][: len(reached)]) == ("until", found["epochs"])
+    results = cli.json("train", "lenet", *ON_MNIST, "--epochs", "20", "--until", "top1=0.95")
+    reached = [epoch["test"]["top1"] >= 0.95 for epoch in results["epochs"]]
+    assert (results["ended"], reached) == ("until", [False] * (len(reached) - 1) + [True])
+    spent = sum(epoch["seconds"] + epoch["test_seconds"] for epoch in results["epochs"])
+    assert results["time_to_accuracy"] == pytest.approx(spent)
+    assert "has reached it" in cli("train", "--resume", results["run"], code=2).stderr
+    more = cli.json("train", "--resume", results["run"], "--until", "top1=0.97")
+    assert (more["ended"], more["epochs"][: len(reached)]) == ("until", results["epochs"])
     assert f"top-1 95.00%: reached after {spent:.1f} s" in cli("results", "--until", "top1=0.95").stdout
 
 
@@ -186,16 +186,16 @@ def test_a_script_runs_with_the_module_beside_it_and_its_arguments_as_they_were_
     words = "$HOME %h \"é\" 'a  b' \\n ;*"
     for controller in ("gloo", "mpi"):
         script = ("python", str(SCRIPTS / "own_script.py"), "--factor", "2", "--words", words)
-        said = cli("run", "--controller", controller, "--", *script).stdout
-        assert f"rank 0 of 2 greets: 6 {words}" in said
-        assert f"[rank 1] rank 1 of 2 greets: 6 {words}" in said
+        printed = cli("run", "--controller", controller, "--", *script).stdout
+        assert f"rank 0 of 2 greets: 6 {words}" in printed
+        assert f"[rank 1] rank 1 of 2 greets: 6 {words}" in printed
         output = cli.state / "orchestrator" / "e2e" / "runs" / cli.json("runs")[-1]["id"] / "output"
         assert (output / "rank-1.txt").read_text() == "6\n"
 
 
-def _line(lines: Iterator[str], wanted: str) -> str:
-    """The first of ``lines`` that holds ``wanted``."""
-    return next(line for line in lines if wanted in line)
+def _line(lines: Iterator[str], words: str) -> str:
+    """The first of ``lines`` that holds ``words``."""
+    return next(line for line in lines if words in line)
 
 
 @everywhere
@@ -223,9 +223,9 @@ def test_a_connection_that_breaks_is_made_anew_where_it_broke_off(cli: Cli) -> N
         after = [line for line, _ in zip(follower.stdout, range(8), strict=False)]
         cli("stop", run)
         assert follower.wait(timeout=60) == 0
-    seen = [int(line.split()[-2]) for line in [*before, *after] if line.startswith("waiting for")]
-    assert seen == sorted(set(seen))
-    assert seen[-1] >= 4
+    numbers = [int(line.split()[-2]) for line in [*before, *after] if line.startswith("waiting for")]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] >= 4
 
 
 @everywhere
@@ -234,9 +234,9 @@ def test_a_run_whose_command_is_interrupted_goes_on(cli: Cli) -> None:
         assert command.stdout
         _line(command.stdout, "waiting")
         command.send_signal(signal.SIGINT)
-        said = command.stdout.read()
-        assert command.wait(60 * cli.patience) == 130, said
-    assert "continues" in said
+        output = command.stdout.read()
+        assert command.wait(60 * cli.patience) == 130, output
+    assert "continues" in output
     assert cli.json("runs")[-1]["state"] == "running"
     cli("stop")
     assert cli.json("runs")[-1]["state"] == "stopped"
@@ -258,9 +258,9 @@ def test_a_node_that_shows_another_host_key_is_refused(cli: Cli) -> None:
 def test_a_rank_that_raises_is_named_with_its_node_and_its_last_lines(cli: Cli) -> None:
     for controller in ("gloo", "mpi"):
         script = str(SCRIPTS / "raises_on_rank_1.py")
-        said = cli("run", "--controller", controller, "--", "python", script, code=1).stderr
-        assert f"rank 1 on {WORKER} ended with exit code 1" in said
-        assert "ValueError: the moon is in the wrong house" in said
+        message = cli("run", "--controller", controller, "--", "python", script, code=1).stderr
+        assert f"rank 1 on {WORKER} ended with exit code 1" in message
+        assert "ValueError: the moon is in the wrong house" in message
         assert [cli.processes(node) for node in (HEAD, WORKER)] == [[], []]
 
 
@@ -272,9 +272,9 @@ def test_a_worker_killed_during_training_ends_the_run_with_its_name(cli: Cli, si
 
 @everywhere
 def test_no_run_starts_on_a_broken_cluster(cli: Cli) -> None:
-    said = cli(*TRAIN, code=1).stderr
-    assert f"not healthy: {WORKER}" in said
-    assert HEAD not in said.split("not healthy")[1].split("\n")[0]
+    message = cli(*TRAIN, code=1).stderr
+    assert f"not healthy: {WORKER}" in message
+    assert HEAD not in message.split("not healthy")[1].split("\n")[0]
 
 
 @everywhere

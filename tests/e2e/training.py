@@ -20,7 +20,7 @@ def killed_while_training(cli: Cli, site: Site, node: str) -> str:
         time.sleep(2)
         site.lose(node)
         lost = time.monotonic()
-        said = training.communicate(timeout=60 * site.patience)[0]
-        assert training.returncode == 1, said
+        output = training.communicate(timeout=60 * site.patience)[0]
+        assert training.returncode == 1, output
         assert time.monotonic() - lost < 60 * site.patience
-    return said
+    return output

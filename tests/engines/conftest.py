@@ -42,8 +42,8 @@ def train(cli: Cli) -> Train:
         words = ("train", model, "--dataset", "mnist", "--data", str(samples.MNIST), "--no-augment", *options)
         key = (engine, *words)
         if key not in done:
-            found = cli.json(*words, "--precision", "float32", "--engine", engine, cluster=CLUSTER)
-            done[key] = Results.model_validate(found)
+            results = cli.json(*words, "--precision", "float32", "--engine", engine, cluster=CLUSTER)
+            done[key] = Results.model_validate(results)
         return done[key]
 
     return run

@@ -20,10 +20,10 @@ def difference(mine: np.ndarray, other: np.ndarray) -> float:
 @pytest.mark.parametrize("engine", SYNCHRONOUS)
 def test_every_tensor_of_lenet_is_ours_after_a_step(train: Train, tmp_path: Path, engine: str) -> None:
     ours, other = (weights(train(name, "lenet", "--steps", "1"), tmp_path) for name in ("ours", engine))
-    found = {name: difference(other[name], ours[name]) for name in ours}
-    print(engine, found)
+    differences = {name: difference(other[name], ours[name]) for name in ours}
+    print(engine, differences)
     assert set(other) == set(ours)
-    assert max(found.values()) < PER_TENSOR
+    assert max(differences.values()) < PER_TENSOR
 
 
 @pytest.mark.parametrize("engine", SYNCHRONOUS)

@@ -66,8 +66,8 @@ def _packages() -> Path:
     packages = OUTPUT / "packages"
     if not packages.exists():
         options = ["--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--python-version", "3.11"]
-        wanted = str(ROOT / "requirements" / "horovod-suite.txt")
-        pip = [sys.executable, "-m", "pip", "install", *options, "--target", str(packages), "--requirement", wanted]
+        path = str(ROOT / "requirements" / "horovod-suite.txt")
+        pip = [sys.executable, "-m", "pip", "install", *options, "--target", str(packages), "--requirement", path]
         subprocess.run(pip, check=True)
     return packages
 
@@ -75,9 +75,9 @@ def _packages() -> Path:
 def _execute(engine: Engine, suite: Suite, run: Run) -> None:
     print(run.name, flush=True)
     shutil.rmtree(suite.output / run.name, ignore_errors=True)
-    found = container.execute(engine, suite, run)
-    results.save(suite.output / f"{run.name}.json", found)
-    outcomes = [result.outcome for result in found.values()]
+    merged = container.execute(engine, suite, run)
+    results.save(suite.output / f"{run.name}.json", merged)
+    outcomes = [result.outcome for result in merged.values()]
     print("  " + ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in results.WORST_FIRST), flush=True)
 
 

@@ -49,19 +49,19 @@ def execute(engine: Engine, suite: Suite, run: Run) -> dict[str, Result]:
         Results by test.
     """
     directory = suite.output / run.name
-    known: dict[str, Result] = {}
+    merged: dict[str, Result] = {}
     for attempt in range(RESTARTS):
         records = directory / f"records-{attempt}"
         records.mkdir(parents=True)
-        (records / "known.json").write_text(json.dumps(list(known)))
+        (records / "known.json").write_text(json.dumps(list(merged)))
         ending = _attempt(engine, suite, run, records)
-        found = [results.read(path) for path in sorted(records.glob("*.jsonl"))]
-        known |= results.merge(found, ending)
-        if not any(record.open for record in found):
+        records_read = [results.read(path) for path in sorted(records.glob("*.jsonl"))]
+        merged |= results.merge(records_read, ending)
+        if not any(record.open for record in records_read):
             break
-    if not known:
-        known[run.file] = Result(run.file, "failed", f"no test started: {ending}")
-    return known
+    if not merged:
+        merged[run.file] = Result(run.file, "failed", f"no test started: {ending}")
+    return merged
 
 
 def _attempt(engine: Engine, suite: Suite, run: Run, records: Path) -> str:

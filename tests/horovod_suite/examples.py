@@ -102,9 +102,9 @@ def _execute(example: Example, source: Path) -> Outcome:
     settings = ("PYTHONPATH=.", "KERAS_HOME=keras") if example.framework == "tensorflow" else ()
     program = ["python", script.name, *example.arguments.split()]
     words = _words("run", "--", *(("env", *settings) if settings else ()), *program)
-    said, code, seconds = _bounded(words, directory, example.seconds)
-    (OUTPUT / f"{script.stem}.log").write_text(said)
-    return judge(example, said, code, seconds)
+    output, code, seconds = _bounded(words, directory, example.seconds)
+    (OUTPUT / f"{script.stem}.log").write_text(output)
+    return judge(example, output, code, seconds)
 
 
 def _bounded(words: list[str], directory: Path, seconds: int) -> tuple[str, int, float]:
@@ -114,31 +114,31 @@ def _bounded(words: list[str], directory: Path, seconds: int) -> tuple[str, int,
     stop = threading.Timer(seconds or LIMIT, _orchestrator, ["stop"])
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options) as running:
         stop.start()
-        said = running.communicate()[0]
+        output = running.communicate()[0]
         stop.cancel()
-    return said, running.returncode, time.monotonic() - started
+    return output, running.returncode, time.monotonic() - started
 
 
-def judge(example: Example, said: str, code: int, seconds: float) -> Outcome:
+def judge(example: Example, output: str, code: int, seconds: float) -> Outcome:
     """Tell whether an example works: it ended with exit code 0, or its loss fell until it was stopped.
 
     Args:
         example: What ran.
-        said: What the command wrote.
+        output: What the command wrote.
         code: Exit code of the command.
         seconds: How long it took.
 
     Returns:
         The outcome.
     """
-    losses = [float(loss) for loss in LOSS.findall(said)]
+    losses = [float(loss) for loss in LOSS.findall(output)]
     course = f"loss fell from {losses[0]:.3g} to {losses[-1]:.3g}" if len(losses) > 1 else ""
     fell = len(losses) > 1 and losses[-1] < losses[0]
     if example.seconds and fell and seconds >= example.seconds:
         return Outcome(example.script, example.framework, True, f"ran {seconds:.0f} s, then was stopped: {course}")
     if code == 0:
         return Outcome(example.script, example.framework, True, f"ran to its end{f': {course}' if fell else ''}")
-    last = [line for line in said.splitlines() if line.strip()][-1:]
+    last = [line for line in output.splitlines() if line.strip()][-1:]
     return Outcome(example.script, example.framework, False, f"exit code {code}: {' '.join(last)}")
 
 

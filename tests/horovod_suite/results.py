@@ -52,8 +52,8 @@ def _add(record: Record, entry: Mapping[str, Any]) -> None:
 
 def _keep_worst(ended: dict[str, Result], result: Result) -> None:
     """Add the result of a part of a test, or of a rank: one that failed counts, then one that passed."""
-    known = ended.get(result.test)
-    if known is None or WORST_FIRST.index(result.outcome) < WORST_FIRST.index(known.outcome):
+    earlier = ended.get(result.test)
+    if earlier is None or WORST_FIRST.index(result.outcome) < WORST_FIRST.index(earlier.outcome):
         ended[result.test] = result
 
 

@@ -13,8 +13,8 @@ def deployed(cli: Cli) -> None:
 
 
 def test_a_head_killed_during_training_ends_the_run_with_its_name(cli: Cli, site: Site) -> None:
-    said = killed_while_training(cli, site, HEAD)
-    assert f"the head does not answer: {HEAD}" in said
+    output = killed_while_training(cli, site, HEAD)
+    assert f"the head does not answer: {HEAD}" in output
     cli("deploy", "--no-monitoring")
     assert cli.json("runs")[-1]["state"] == "lost"
     wait_for("the worker to be free", lambda: cli.processes(WORKER) == [])

@@ -53,10 +53,10 @@ def cut(size: Callable[[], int]) -> None:
 
 def copied(process: "subprocess.Popen[str]") -> int:
     """The bytes that the command says it sent."""
-    said = process.communicate(timeout=600)[0]
-    assert process.returncode == 0, said
-    print(said)
-    return int(json.loads(said[said.index("{\n") :])["sent"])
+    output = process.communicate(timeout=600)[0]
+    assert process.returncode == 0, output
+    print(output)
+    return int(json.loads(output[output.index("{\n") :])["sent"])
 
 
 def test_two_gigabytes_survive_three_cuts_in_each_direction(cli: Cli, data: Path, tmp_path: Path) -> None:

@@ -30,14 +30,14 @@ TRAIN = ("train", "resnet20", "--dataset", "imagenet", "--image-size", "32", "--
 
 
 def train(cli: Cli, images: Path) -> dict[str, object]:
-    found: dict[str, object] = cli.json(*TRAIN, str(images), cluster=NAME)
-    return found
+    results: dict[str, object] = cli.json(*TRAIN, str(images), cluster=NAME)
+    return results
 
 
 def test_staging_what_was_not_prepared_is_refused_with_the_command_that_prepares_it(cli: Cli, images: Path) -> None:
-    said = cli("data", "stage", "imagenet", "--data", str(images), code=2, cluster=NAME).stderr
-    assert f"{images} is not prepared" in said
-    assert "orchestrator data prepare" in said
+    message = cli("data", "stage", "imagenet", "--data", str(images), code=2, cluster=NAME).stderr
+    assert f"{images} is not prepared" in message
+    assert "orchestrator data prepare" in message
 
 
 def test_both_nodes_make_shards_once(cli: Cli, images: Path) -> None:
@@ -64,8 +64,8 @@ def test_shards_are_staged_once_to_every_node(cli: Cli) -> None:
 
 
 def test_training_reads_what_is_staged(cli: Cli, images: Path) -> None:
-    found = train(cli, images)
-    assert str(found["data_path"]).startswith(STAGED)
+    results = train(cli, images)
+    assert str(results["data_path"]).startswith(STAGED)
     assert "reading imagenet from local disk" in cli("logs", cluster=NAME).stdout
 
 
@@ -80,13 +80,13 @@ def test_an_image_that_cannot_be_decoded_is_named_and_may_be_skipped(cli: Cli, i
     content = bad.read_bytes()
     words = ("data", "prepare", "imagenet", "--data", str(images))
     bad.write_bytes(content[:200] + content[-2:])  # begins and ends as a JPEG does
-    said = cli(*words, code=1, cluster=NAME)
-    assert f"{bad.parent.name}/{bad.name}: " in said.stdout + said.stderr
+    result = cli(*words, code=1, cluster=NAME)
+    assert f"{bad.parent.name}/{bad.name}: " in result.stdout + result.stderr
     bad.write_bytes(content[:200])
-    said = cli(*words, code=2, cluster=NAME)
-    assert f"{bad}: truncated JPEG" in said.stderr
-    assert "--skip-unreadable leaves out" in said.stderr
+    result = cli(*words, code=2, cluster=NAME)
+    assert f"{bad}: truncated JPEG" in result.stderr
+    assert "--skip-unreadable leaves out" in result.stderr
     assert len(cli.json(*words, "--skip-unreadable", cluster=NAME)["unreadable"]) == 1
     assert "--on-bad-sample skip" in cli(*TRAIN, str(images), code=2, cluster=NAME).stderr
-    found = cli.json(*TRAIN, str(images), "--on-bad-sample", "skip", cluster=NAME)
-    assert (found["ended"], found["data_path"].endswith("-records")) == ("epochs", True)
+    results = cli.json(*TRAIN, str(images), "--on-bad-sample", "skip", cluster=NAME)
+    assert (results["ended"], results["data_path"].endswith("-records")) == ("epochs", True)

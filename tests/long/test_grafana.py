@@ -64,10 +64,10 @@ def dashboard(cli: Cli) -> Iterator[dict[str, Any]]:
         yield addresses
 
 
-def get(found: dict[str, Any], path: str, secret: str) -> Any:
+def get(described: dict[str, Any], path: str, secret: str) -> Any:
     """An answer to whom that password lets in; the status where that is none."""
-    login = base64.b64encode(f"{found['user']}:{secret}".encode()).decode()
-    asked = urllib.request.Request(found["grafana"] + path, headers={"Authorization": f"Basic {login}"})
+    login = base64.b64encode(f"{described['user']}:{secret}".encode()).decode()
+    asked = urllib.request.Request(described["grafana"] + path, headers={"Authorization": f"Basic {login}"})
     try:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=30) as answer:
             return json.load(answer)
@@ -75,13 +75,13 @@ def get(found: dict[str, Any], path: str, secret: str) -> Any:
         return error.code
 
 
-def kept(found: dict[str, Any]) -> str:
-    return str(json.loads(Path(found["password_file"]).read_text())["password"])
+def read_secret(described: dict[str, Any]) -> str:
+    return str(json.loads(Path(described["password_file"]).read_text())["password"])
 
 
 def inspected() -> Any:
-    (found,) = json.loads("\n".join(docker("inspect", GRAFANA)))
-    return found
+    (container,) = json.loads("\n".join(docker("inspect", GRAFANA)))
+    return container
 
 
 def test_without_an_image_one_line_says_so_and_the_way_out(without: Any) -> None:
@@ -103,20 +103,20 @@ def test_it_carries_the_clusters_labels_and_is_in_the_heads_network(deployed: An
 
 
 def test_it_has_no_privileges_and_no_secret_where_others_see_it(cli: Cli, deployed: Any) -> None:
-    found = inspected()
-    host = found["HostConfig"]
-    assert (found["Config"]["User"], host["ReadonlyRootfs"], host["CapDrop"]) == ("472:0", True, ["ALL"])
+    container = inspected()
+    host = container["HostConfig"]
+    assert (container["Config"]["User"], host["ReadonlyRootfs"], host["CapDrop"]) == ("472:0", True, ["ALL"])
     assert (host["Privileged"], host["CapAdd"], host["SecurityOpt"]) == (False, None, ["no-new-privileges"])
     with dashboard(cli) as addresses:
-        assert kept(addresses) not in json.dumps(found)
+        assert read_secret(addresses) not in json.dumps(container)
 
 
 def test_its_user_sees_five_dashboards_and_the_data_of_prometheus(cli: Cli, deployed: Any) -> None:
-    with dashboard(cli) as found:
-        assert get(found, "/api/search", "another") == 401
-        assert len(get(found, "/api/search", kept(found))) == 5
-        answer = get(found, "/api/datasources/proxy/uid/prometheus/api/v1/query?query=up", kept(found))
-        assert {one["metric"]["node"] for one in answer["data"]["result"]} == {HEAD}
+    with dashboard(cli) as described:
+        assert get(described, "/api/search", "another") == 401
+        assert len(get(described, "/api/search", read_secret(described))) == 5
+        answer = get(described, "/api/datasources/proxy/uid/prometheus/api/v1/query?query=up", read_secret(described))
+        assert {series["metric"]["node"] for series in answer["data"]["result"]} == {HEAD}
 
 
 def test_a_deploy_with_nothing_to_do_leaves_it_alone(cli: Cli, settings: str, deployed: Any) -> None:
@@ -129,19 +129,19 @@ def test_a_deploy_with_nothing_to_do_leaves_it_alone(cli: Cli, settings: str, de
 def test_a_deploy_heals_it(cli: Cli, settings: str, deployed: Any, harm: tuple[str, ...]) -> None:
     docker(*harm)
     cli("deploy", "--config", settings, cluster=CLUSTER)
-    with dashboard(cli) as found:
-        assert len(get(found, "/api/search", kept(found))) == 5
+    with dashboard(cli) as described:
+        assert len(get(described, "/api/search", read_secret(described))) == 5
 
 
 def test_another_password_is_the_only_one(cli: Cli, settings: str, deployed: Any) -> None:
-    with dashboard(cli) as found:
-        before = kept(found)
+    with dashboard(cli) as described:
+        before = read_secret(described)
     file = cli.state / "secret"
     file.write_text("another-password\n")
     cli("deploy", "--config", settings, "--grafana-password-file", str(file), cluster=CLUSTER)
-    with dashboard(cli) as found:
-        assert get(found, "/api/search", before) == 401
-        assert len(get(found, "/api/search", "another-password")) == 5
+    with dashboard(cli) as described:
+        assert get(described, "/api/search", before) == 401
+        assert len(get(described, "/api/search", "another-password")) == 5
 
 
 def test_it_goes_and_comes_with_monitoring(cli: Cli, settings: str, deployed: Any) -> None:

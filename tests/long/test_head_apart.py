@@ -30,14 +30,14 @@ def test_the_head_is_not_in_the_hostfile(cli: Cli) -> None:
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_ranks_run_on_the_worker_alone(cli: Cli, controller: str) -> None:
-    found = cli.json("check", "--controller", controller)
-    assert [rank["host"] for rank in found["ranks"]] == [WORKER]
+    check = cli.json("check", "--controller", controller)
+    assert [rank["host"] for rank in check["ranks"]] == [WORKER]
 
 
 def test_what_rank_0_leaves_on_the_worker_is_fetched_from_the_head(cli: Cli) -> None:
-    found = cli.json("train", "lenet", *ON_MNIST, "--epochs", "1")
-    assert found["world"] == {"size": 1, "hosts": [WORKER]}
-    assert (cli.state / "orchestrator" / "e2e" / "runs" / found["run"] / "checkpoints" / "epoch-0001").is_dir()
+    results = cli.json("train", "lenet", *ON_MNIST, "--epochs", "1")
+    assert results["world"] == {"size": 1, "hosts": [WORKER]}
+    assert (cli.state / "orchestrator" / "e2e" / "runs" / results["run"] / "checkpoints" / "epoch-0001").is_dir()
 
 
 def test_the_worker_that_rank_0_was_on_is_named_where_it_goes(cli: Cli, site: Site) -> None:

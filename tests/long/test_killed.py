@@ -1,4 +1,4 @@
-"""A deploy killed at some moments: what was half made is finished by the next one, or removed. `make slow`: at ten."""
+"""A deploy killed at three moments (`make test-failures`: at ten): the next one finishes it, or it is removed."""
 
 import signal
 import subprocess
@@ -71,11 +71,11 @@ def test_a_deploy_killed_at_any_moment_is_removed_by_teardown(cli: Cli, deploy_s
 
 def _working_for(state: Path) -> list[str]:
     """Programs that a command on this state directory left running."""
-    found = []
+    pids = []
     for process in psutil.process_iter():
         try:
             if process.environ().get("ORCHESTRATOR_STATE", "").startswith(str(state)):
-                found.append(f"{process.pid} {' '.join(process.cmdline())}")
+                pids.append(f"{process.pid} {' '.join(process.cmdline())}")
         except psutil.Error:
             continue
-    return found
+    return pids

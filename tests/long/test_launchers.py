@@ -30,22 +30,22 @@ def test_what_holds_for_every_launcher(nodes: Nodes, holds: Callable[[Nodes], No
 
 @pytest.mark.parametrize("launcher", ["mpirun", "plain"])
 def test_a_script_of_horovod_runs_without_horovodrun(cli: Cli, launcher: str) -> None:
-    said = Nodes(cli, CLUSTER, launcher).run(SCRIPTS / "own_script.py", arguments=("--factor", "2"))
-    assert "rank 0 of 2 greets: 6" in said.stdout
-    assert "[rank 1] rank 1 of 2 greets: 6" in said.stdout
+    result = Nodes(cli, CLUSTER, launcher).run(SCRIPTS / "own_script.py", arguments=("--factor", "2"))
+    assert "rank 0 of 2 greets: 6" in result.stdout
+    assert "[rank 1] rank 1 of 2 greets: 6" in result.stdout
 
 
 def test_launcher_is_chosen_by_what_the_script_imports(cli: Cli) -> None:
-    said = Nodes(cli, CLUSTER, "auto").run(SCRIPTS / "multi_worker.py")
-    assert "launcher: tensorflow (the script imports tensorflow.distribute" in said.stderr
-    assert "2 replicas: [1.0, 2.0, 3.0, 4.0]" in said.stdout
+    result = Nodes(cli, CLUSTER, "auto").run(SCRIPTS / "multi_worker.py")
+    assert "launcher: tensorflow (the script imports tensorflow.distribute" in result.stderr
+    assert "2 replicas: [1.0, 2.0, 3.0, 4.0]" in result.stdout
 
 
 def test_parameter_servers_are_asked_for_and_train(cli: Cli) -> None:
     nodes = Nodes(cli, CLUSTER, "auto")
     assert "--parameter-servers 1" in nodes.run(SCRIPTS / "parameter_server.py", code=2).stderr
-    said = nodes.run(SCRIPTS / "parameter_server.py", "--parameter-servers", "1")
-    assert "trained by 2 workers: [1.0, 2.0, 3.0, 4.0]" in said.stdout
+    result = nodes.run(SCRIPTS / "parameter_server.py", "--parameter-servers", "1")
+    assert "trained by 2 workers: [1.0, 2.0, 3.0, 4.0]" in result.stdout
     assert nodes.left() == []
 
 
@@ -61,7 +61,7 @@ def test_ranks_of_the_trainer_have_the_variables_of_the_user_and_nothing_keeps_t
         assert not any("moon-in-june" in line for line in docker("exec", node, "ps", "-e", "-o", "args="))
     cli("stop", name, cluster=CLUSTER)
     cli("results", name, cluster=CLUSTER)
-    kept = [path for path in (cli.state / "orchestrator" / CLUSTER).rglob("*") if path.is_file()]
-    assert [path for path in kept if b"moon-in-june" in path.read_bytes()] == []
+    holding = [path for path in (cli.state / "orchestrator" / CLUSTER).rglob("*") if path.is_file()]
+    assert [path for path in holding if b"moon-in-june" in path.read_bytes()] == []
     left = docker("exec", f"{CLUSTER}-head", "sh", "-c", f"grep -rl moon-in-june /shared/runs/{name} || true")
     assert left == []

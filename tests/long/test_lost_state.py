@@ -62,14 +62,14 @@ def test_a_deploy_that_no_state_can_tell_of_the_cluster_is_refused(standing: Sta
     away = standing.place.with_name("away")
     standing.place.joinpath("terraform").rename(away)
     copy = standing.place / "terraform.tfstate.copy"
-    kept = copy.read_bytes()
+    content = copy.read_bytes()
     copy.unlink()
     for _ in range(2):  # a refused deploy leaves everything as it was
-        said = standing.cli(*DEPLOY, "--nodes", "1", code=1).stderr
-        assert "does not record" in said
-        assert "volume e2e-shared" in said
+        message = standing.cli(*DEPLOY, "--nodes", "1", code=1).stderr
+        assert "does not record" in message
+        assert "volume e2e-shared" in message
         standing.require_whole()
-    copy.write_bytes(kept)
+    copy.write_bytes(content)
     assert "is using the cluster" in standing.cli(*DEPLOY, code=1).stderr  # its root is gone: it may be another one
     standing.require_whole()
     away.rename(standing.place / "terraform")

@@ -49,21 +49,21 @@ class Watch:
             return json.load(answer)["data"]
 
     def query(self, expression: str) -> list[Any]:
-        found: list[Any] = self.ask("query", query=expression)["result"]
-        return found
+        result: list[Any] = self.ask("query", query=expression)["result"]
+        return result
 
     def evaluate(self, query: Query) -> list[Any]:
         """As Grafana would ask it."""
         if query.kind == "instant":
             return self.query(query.expression)
         now = time.time()
-        found: list[Any] = self.ask("query_range", query=query.expression, start=now - 1800, end=now, step=5)["result"]
-        return found
+        result: list[Any] = self.ask("query_range", query=query.expression, start=now - 1800, end=now, step=5)["result"]
+        return result
 
     def up(self) -> dict[tuple[str, str], bool]:
         """Whether the last scrape came through, by job and node."""
-        found = self.ask("targets", state="active")["activeTargets"]
-        return {(one["labels"]["job"], one["labels"]["node"]): one["health"] == "up" for one in found}
+        targets = self.ask("targets", state="active")["activeTargets"]
+        return {(target["labels"]["job"], target["labels"]["node"]): target["health"] == "up" for target in targets}
 
     def empty(self, run: str) -> list[tuple[str, str, str]]:
         """Queries of the dashboards that have no data although there are no GPUs to ask for."""
@@ -84,7 +84,7 @@ def deployed(cli: Cli) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def told(deployed: Any) -> None:
+def receivers(deployed: Any) -> None:
     """The receivers of alerts, from now on."""
     docker("cp", str(WEBHOOK), f"{HEAD}:/tmp/{WEBHOOK.name}")
     python = "exec /opt/orchestrator/bin/python -u"
@@ -131,8 +131,8 @@ def trained(cli: Cli, watch: Watch, gpus: None) -> Any:
         }
         wait_for("the end of an epoch", lambda: bool(watch.query("orchestrator_training_epoch > 1")), 600)
         cli("stop", run, cluster=CLUSTER)
-        said = training.communicate(timeout=300)[0]
-        assert f"run {run} was stopped" in said
+        output = training.communicate(timeout=300)[0]
+        assert f"run {run} was stopped" in output
     return {"run": run, "during": during, "results": cli.json("results", run, cluster=CLUSTER)}
 
 
@@ -153,16 +153,16 @@ def test_nodes_listen_on_their_private_address_or_on_localhost_and_ssh_alone_on_
 def test_every_exporter_is_scraped_and_every_rank_seen_while_a_run_goes_on(trained: Any) -> None:
     up = {(job, node): True for job in ("node", "orchestrator") for node in (HEAD, WORKER)}
     assert trained["during"]["up"] == {**up, ("dcgm", WORKER): True}
-    assert {(one["metric"]["rank"], one["metric"]["node"]) for one in trained["during"]["ranks"]} == {
+    assert {(series["metric"]["rank"], series["metric"]["node"]) for series in trained["during"]["ranks"]} == {
         ("0", HEAD),
         ("1", WORKER),
     }
 
 
 def test_every_query_of_every_dashboard_has_data_during_a_run_and_after_it(watch: Watch, trained: Any) -> None:
-    unexpected = [one for one in trained["during"]["empty"] if not one[2] or one[2] == IDLE]
+    unexpected = [query for query in trained["during"]["empty"] if not query[2] or query[2] == IDLE]
     assert unexpected == []
-    assert [one for one in watch.empty(trained["run"]) if not one[2]] == []
+    assert [query for query in watch.empty(trained["run"]) if not query[2]] == []
 
 
 def test_top_agrees_with_the_results_and_its_parts_add_up_to_a_step(cli: Cli, watch: Watch, trained: Any) -> None:
@@ -175,9 +175,9 @@ def test_top_agrees_with_the_results_and_its_parts_add_up_to_a_step(cli: Cli, wa
     seconds = [epoch["train"]["images"] / epoch["images_per_second"] for epoch in epochs]
     mean = sum(epoch["train"]["images"] for epoch in epochs) / sum(seconds)
     assert after["images_per_second_mean"] == pytest.approx(mean, rel=0.05)
-    for seen in (during, after):
-        assert sum(seen["split_seconds"].values()) == pytest.approx(seen["step_seconds"], rel=0.05)
-        assert seen["split_seconds"]["compute"] > 0
+    for state in (during, after):
+        assert sum(state["split_seconds"].values()) == pytest.approx(state["step_seconds"], rel=0.05)
+        assert state["split_seconds"]["compute"] > 0
 
 
 def test_a_rank_that_ended_takes_its_series_with_it(watch: Watch, trained: Any) -> None:
@@ -205,14 +205,14 @@ def test_every_query_about_gpus_has_data_of_the_nvml_exporter_on_a_stand_in(
     cli: Cli, watch: Watch, trained: Any
 ) -> None:
     asked = queries({"cluster": CLUSTER, "node": [WORKER], "run": trained["run"]})
-    found = {query: watch.evaluate(query) for query in asked if query.needs_gpu and not query.may_be_empty}
-    assert len(found) > 10
-    assert [query for query, series in found.items() if not series] == []
+    answers = {query: watch.evaluate(query) for query in asked if query.needs_gpu and not query.may_be_empty}
+    assert len(answers) > 10
+    assert [query for query, series in answers.items() if not series] == []
     (node,) = [node for node in trained["during"]["top"]["nodes"] if node["node"] == WORKER]
     assert [gpu["gpu"] for gpu in node["gpus"]] == ["0", "1"]
 
 
-def test_a_node_that_is_killed_raises_an_alert(watch: Watch, trained: Any, told: None) -> None:
+def test_a_node_that_is_killed_raises_an_alert(watch: Watch, trained: Any, receivers: None) -> None:
     docker("kill", WORKER)
     firing = f'ALERTS{{alertname="NodeDown",node="{WORKER}",alertstate="firing"}}'
     wait_for("the alert", lambda: bool(watch.query(firing)), 120)
@@ -223,7 +223,7 @@ def test_a_node_that_is_killed_raises_an_alert(watch: Watch, trained: Any, told:
     assert WORKER in [alert["labels"].get("node") for alert in alerts if alert["labels"]["alertname"] == "NodeDown"]
 
 
-def test_the_alert_comes_by_mail_and_to_the_webhook_and_says_what_to_do(watch: Watch, told: None) -> None:
+def test_the_alert_comes_by_mail_and_to_the_webhook_and_says_what_to_do(watch: Watch, receivers: None) -> None:
     """After the test before this one, which raised it."""
 
     def posted() -> list[Any]:

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from tests.e2e.command import Cli, wait_for
 
 CLUSTER, HEAD = "e2e-notebook", "e2e-notebook-head"
-DOCUMENT = assets.PACKAGE.parent / "docs" / "notebooks" / "spirals.ipynb"
+DOCUMENT = packaged_files.PACKAGE.parent / "docs" / "notebooks" / "spirals.ipynb"
 PORT = 8888  # on the head
 
 
@@ -75,10 +75,10 @@ def deployed(cli: Cli) -> Iterator[Any]:
 def tunnel(cli: Cli, deployed: Any) -> Iterator[Tunnel]:
     with cli.start("notebook", cluster=CLUSTER) as command:
         assert command.stdout
-        said = [next(command.stdout) for _ in range(2)]
-        address, password = (re.match(r"\w+: (\S+)", line) for line in said)
-        assert address, said
-        assert password, said
+        lines = [next(command.stdout) for _ in range(2)]
+        address, password = (re.match(r"\w+: (\S+)", line) for line in lines)
+        assert address, lines
+        assert password, lines
         yield Tunnel(command, address[1], password[1])
         command.kill()
 
@@ -101,10 +101,10 @@ def test_the_head_has_the_hash_of_the_password_for_its_account_alone_and_in_no_p
     cli: Cli, tunnel: Tunnel
 ) -> None:
     path = "/home/orchestrator/.orchestrator-notebook.py"
-    said = on_head(cli, "sh", "-c", f"stat -c '%a %U' {path}; cat {path}; ps e -ww -u orchestrator")
-    assert said.startswith("600 orchestrator\n")
-    assert said.count("argon2:") == 1
-    assert tunnel.password not in said
+    output = on_head(cli, "sh", "-c", f"stat -c '%a %U' {path}; cat {path}; ps e -ww -u orchestrator")
+    assert output.startswith("600 orchestrator\n")
+    assert output.count("argon2:") == 1
+    assert tunnel.password not in output
 
 
 def test_nobody_gets_in_without_the_password(tunnel: Tunnel) -> None:
@@ -129,10 +129,10 @@ def test_a_notebook_becomes_a_script_for_all_nodes(cli: Cli, tunnel: Tunnel, tmp
     assert "accuracy" in json.dumps(outputs)
     script = tmp_path / "spirals.py"
     script.write_text(on_head(cli, "cat", f"/shared/notebooks/{script.name}"))
-    said = cli("run", "--", "python", str(script), cluster=CLUSTER).stdout
-    found = re.search(r"accuracy on new points: ([\d.]+)%", said)
-    assert found, said
-    assert float(found[1]) > 90
+    output = cli("run", "--", "python", str(script), cluster=CLUSTER).stdout
+    match = re.search(r"accuracy on new points: ([\d.]+)%", output)
+    assert match, output
+    assert float(match[1]) > 90
 
 
 def test_an_interrupt_closes_the_tunnel(tunnel: Tunnel) -> None:
@@ -149,9 +149,9 @@ def test_a_second_deploy_changes_nothing(cli: Cli, deployed: Any) -> None:
 def test_a_deploy_without_jupyterlab_removes_it_and_keeps_the_notebooks(cli: Cli, deployed: Any) -> None:
     assert cli.json("deploy", "--no-jupyter", cluster=CLUSTER)["changed"][HEAD] > 0
     look = "sudo systemctl is-active notebook; ls -A /shared/notebooks /home/orchestrator; ss -ltnH"
-    said = on_head(cli, "bash", "-c", f"{look}; true")
-    assert said.startswith("inactive\n")
-    assert DOCUMENT.name in said
-    assert ".orchestrator-notebook.py" not in said
-    assert f":{PORT} " not in said
+    output = on_head(cli, "bash", "-c", f"{look}; true")
+    assert output.startswith("inactive\n")
+    assert DOCUMENT.name in output
+    assert ".orchestrator-notebook.py" not in output
+    assert f":{PORT} " not in output
     assert "has no JupyterLab" in cli("notebook", code=1, cluster=CLUSTER).stderr

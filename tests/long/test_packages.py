@@ -51,15 +51,15 @@ def on_head(cli: Cli, *argv: str) -> str:
 
 
 def listed(cli: Cli) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = cli.json("packages", cluster=CLUSTER)
-    return found
+    overlays: list[dict[str, Any]] = cli.json("packages", cluster=CLUSTER)
+    return overlays
 
 
 def test_a_conflict_is_refused_by_name_before_anything_starts(cli: Cli, project: Path) -> None:
     (project / "requirements.txt").write_text("emoji\ntabulate==0.9.0\nnumpy==1.26.4\nkeras==2.15\n")
-    said = run(cli, project, code=2).stderr
-    assert "requirements.txt: numpy==1.26.4: the image has numpy 2." in said
-    assert "requirements.txt: keras==2.15: the image has keras 3." in said
+    message = run(cli, project, code=2).stderr
+    assert "requirements.txt: numpy==1.26.4: the image has numpy 2." in message
+    assert "requirements.txt: keras==2.15: the image has keras 3." in message
     (project / "requirements.txt").write_text("numba==0.58.1\n")
     assert "numba 0.58.1 needs numpy<1.27,>=1.22: the image has numpy 2." in run(cli, project, code=2).stderr
     assert (cli.json("runs", cluster=CLUSTER), listed(cli)) == ([], [])
@@ -84,8 +84,8 @@ def test_a_notebook_has_a_kernel_with_the_packages(cli: Cli) -> None:
     (overlay,) = listed(cli)
     environment = on_head(cli, "sudo", "systemctl", "show", "--property", "Environment", "--value", "notebook").split()
     code = KERNEL.replace("KERNEL", repr(overlay["hash"]))
-    said = on_head(cli, "env", *environment, "/opt/orchestrator/bin/python", "-c", code)
-    assert f"/shared/packages/{overlay['hash']}/lib/" in said
+    output = on_head(cli, "env", *environment, "/opt/orchestrator/bin/python", "-c", code)
+    assert f"/shared/packages/{overlay['hash']}/lib/" in output
 
 
 def test_frameworks_of_the_image_count_as_installed(cli: Cli, project: Path) -> None:

@@ -66,18 +66,18 @@ def members(path: Path) -> dict[str, bytes]:
 
 
 def test_an_archive_says_all_that_a_run_depended_on(exported: tuple[Path, Any, Path]) -> None:
-    found = members(exported[0])
-    provenance = json.loads(found["provenance.json"])
+    files = members(exported[0])
+    provenance = json.loads(files["provenance.json"])
     assert list(provenance["nodes"]) == [HEAD, WORKER]
     hardware = provenance["nodes"][WORKER]["hardware"]
     assert hardware["cpu_flags"]
     assert hardware["kernel"]
     assert provenance["image"].startswith("sha256:")
-    assert "horovod" in json.loads(found["packages.json"])["image"]
-    assert len(found["data.sha256"].splitlines()) == len(list(Path(ON_MNIST[-1]).glob("*.gz")))
-    assert json.loads(found["check.json"])["size"] == 2
-    assert json.loads(found["config.json"])["seed"] == 3
-    assert b",test," in found["metrics/orchestrator_training_top1_ratio.csv"]
+    assert "horovod" in json.loads(files["packages.json"])["image"]
+    assert len(files["data.sha256"].splitlines()) == len(list(Path(ON_MNIST[-1]).glob("*.gz")))
+    assert json.loads(files["check.json"])["size"] == 2
+    assert json.loads(files["config.json"])["seed"] == 3
+    assert b",test," in files["metrics/orchestrator_training_top1_ratio.csv"]
 
 
 def test_no_planted_secret_is_in_an_archive(exported: tuple[Path, Any, Path]) -> None:
@@ -102,9 +102,9 @@ def test_a_run_is_repeated_with_equal_weights_on_a_fresh_cluster(cli: Cli, expor
 
 def test_fewer_ranks_are_named_and_held_against_the_tolerance(cli: Cli, exported: tuple[Path, Any, Path]) -> None:
     words = ("rerun", str(exported[0]), "--data", ON_MNIST[-1], "--np", "1", "--top1-points", "100")
-    said = cli(*words, "--loss-share", "1", code=10).stdout
-    assert "within tolerance" in said
-    assert next(line for line in said.splitlines() if line.startswith("ranks *")).split()[2:] == ["2", "1"]
+    output = cli(*words, "--loss-share", "1", code=10).stdout
+    assert "within tolerance" in output
+    assert next(line for line in output.splitlines() if line.startswith("ranks *")).split()[2:] == ["2", "1"]
     assert "different" in cli(*words, "--loss-share", "0", code=11).stdout
 
 

@@ -21,8 +21,8 @@ def trained(cli: Cli, site: Site) -> Any:
 
 def epochs(results: Any) -> list[dict[str, Any]]:
     """What does not depend on the time that things took."""
-    kept = ("epoch", "steps", "learning_rate", "train", "test", "weights_sha256")
-    return [{key: epoch[key] for key in kept} for epoch in results["epochs"]]
+    fields = ("epoch", "steps", "learning_rate", "train", "test", "weights_sha256")
+    return [{key: epoch[key] for key in fields} for epoch in results["epochs"]]
 
 
 def in_run(run: str, command: str) -> str:
@@ -48,8 +48,8 @@ def test_a_run_that_is_stopped_within_an_epoch_goes_on_bit_for_bit(cli: Cli, sit
         (run,) = {run["id"] for run in cli.json("runs")} - before
         wait_for("a step", lambda: "epoch 1/2  step" in in_run(run, "cat log"), 120)  # `logs` leaves out such lines
         stopped = cli("stop", run)
-        said = training.communicate(timeout=60)[0]
-        assert training.returncode == 75, said
+        output = training.communicate(timeout=60)[0]
+        assert training.returncode == 75, output
     assert f"run {run}: stopped" in stopped.stdout
     assert f"train --resume {run}" in stopped.stderr
     assert [cli.processes(node) for node in (HEAD, WORKER)] == [[], []]

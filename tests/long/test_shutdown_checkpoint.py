@@ -13,11 +13,11 @@ def test_shutdown_of_a_node_leaves_a_checkpoint_to_resume(cli: Cli) -> None:
         next(line for line in training.stdout if "training and" in line)
         time.sleep(3)
         docker("exec", WORKER, "systemctl", "poweroff")
-        said = training.communicate(timeout=90)[0]
-        assert training.returncode == 75, said
+        output = training.communicate(timeout=90)[0]
+        assert training.returncode == 75, output
     stopped = cli.json("runs")[-1]
     assert stopped["state"] == "stopped"
     docker("stop", "--time", "1", WORKER)
     cli("deploy")
-    found = cli.json("train", "--resume", stopped["id"], "--max-time", "20s")
-    assert (found["ended"], found["resumed_from"]) == ("max-time", stopped["id"])
+    results = cli.json("train", "--resume", stopped["id"], "--max-time", "20s")
+    assert (results["ended"], results["resumed_from"]) == ("max-time", stopped["id"])

@@ -76,8 +76,8 @@ def check(directory: Path, runs: set[str]) -> list[Launch]:
     """Check that each launch of the rounds was measured once, and that these are the finished ``runs``."""
     launches = journal.read(directory)
     counted = Counter((launch.cell.ranks, launch.again, launch.round) for launch in launches)
-    wanted = [(1, False), (2, False), (1, True)]
-    assert counted == Counter((*one, number) for one in wanted for number in range(ROUNDS))
+    contestants = [(1, False), (2, False), (1, True)]
+    assert counted == Counter((*contestant, number) for contestant in contestants for number in range(ROUNDS))
     assert [launch.problem for launch in launches] == [None] * len(launches)
     assert runs == {launch.run for launch in launches}
     assert all((directory / "runs" / str(launch.run) / "results.json").is_file() for launch in launches)
@@ -152,8 +152,8 @@ def test_a_queue_killed_on_the_head_loses_and_repeats_nothing(deployed: Cli) -> 
     assert states(deployed, queue)[-1] == "running"
     time.sleep(moments.uniform(1.0, LAUNCH_SECONDS))
     unit = f"orchestrator-{queue}"
-    deployed("ssh", HEAD, "--", "sudo", "systemctl", "kill", "--signal=KILL", "--kill-whom=all", unit, cluster=CLUSTER)
-    wait_for("systemd to forget the unit", lambda: states(deployed, queue)[-1] == "lost", 180.0)
+    deployed("ssh", HEAD, "--", "sudo", "systemctl", "kill", "--signal=KILL", "--kill-whom=main", unit, cluster=CLUSTER)
+    wait_for("the end of the queue's processes", lambda: states(deployed, queue)[-1] == "lost", 30.0)
     deployed("study", "run", "headless.yaml", "--resume", cluster=CLUSTER)
     check(deployed.state / "headless-study", finished(deployed) - before)
 

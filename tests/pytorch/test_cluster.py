@@ -21,8 +21,8 @@ def deployed(cli: Cli) -> None:
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_a_script_with_horovod_trains_on_all_nodes(cli: Cli, controller: str) -> None:
-    said = cli("run", "--controller", controller, "--", "python", SCRIPT.name, cluster=CLUSTER)
-    assert "on 2 ranks, weights of all ranks are equal" in said.stdout
+    result = cli("run", "--controller", controller, "--", "python", SCRIPT.name, cluster=CLUSTER)
+    assert "on 2 ranks, weights of all ranks are equal" in result.stdout
 
 
 def test_check_proves_the_cluster(cli: Cli) -> None:
@@ -31,8 +31,8 @@ def test_check_proves_the_cluster(cli: Cli) -> None:
 
 @pytest.mark.parametrize("words", TRAINER)
 def test_the_trainer_is_refused_before_anything_starts(cli: Cli, words: tuple[str, ...]) -> None:
-    said = cli(*words, cluster=CLUSTER, code=2)
-    assert f"the nodes of cluster '{CLUSTER}' have pytorch, the trainer needs tensorflow" in said.stderr
+    result = cli(*words, cluster=CLUSTER, code=2)
+    assert f"the nodes of cluster '{CLUSTER}' have pytorch, the trainer needs tensorflow" in result.stderr
 
 
 def test_another_framework_comes_by_a_deploy_and_keeps_what_is_shared(cli: Cli) -> None:

@@ -48,5 +48,5 @@ def test_an_image_that_cannot_be_used_is_refused_with_the_reason(
 def test_nodes_have_the_image_of_a_dockerfile_and_the_worker_side(cli: Cli, tmp_path: Path) -> None:
     deploy(cli, dockerfile(tmp_path, ELSEWHERE))
     assert cli.json("check", cluster=CLUSTER)["expected_sum"] == 3.0
-    said = cli("ssh", HEAD, "--", PYTHON, "-c", "import sys; print(sys.prefix)", cluster=CLUSTER)
-    assert said.stdout == "/opt/mine\n"
+    result = cli("ssh", HEAD, "--", PYTHON, "-c", "import sys; print(sys.prefix)", cluster=CLUSTER)
+    assert result.stdout == "/opt/mine\n"

@@ -37,8 +37,8 @@ def mnist(cli: Cli) -> None:
 def run(cli: Cli, options: str, program: str) -> str:
     script, *arguments = program.split()
     words = ("run", *options.split(), "--", "python", str(EXAMPLES / script), *arguments)
-    said: str = cli(*words, cluster=CLUSTER).stdout
-    return said
+    output: str = cli(*words, cluster=CLUSTER).stdout
+    return output
 
 
 def test_every_program_is_on_the_page() -> None:
@@ -47,21 +47,21 @@ def test_every_program_is_on_the_page() -> None:
 
 def test_without_a_data_set_digits_are_drawn(cli: Cli) -> None:
     """First: the data set is there for all others."""
-    said = run(cli, "", "data_parallel.py")
-    assert "digits drawn here: test loss" in said
-    assert float(TEST.findall(said)[0][2]) > 95.0
+    output = run(cli, "", "data_parallel.py")
+    assert "digits drawn here: test loss" in output
+    assert float(TEST.findall(output)[0][2]) > 95.0
 
 
 @pytest.mark.usefixtures("mnist")
 @pytest.mark.parametrize(("options", "program"), COMMANDS)
 def test_program_trains_and_checks_itself(cli: Cli, options: str, program: str) -> None:
-    said = run(cli, options, program)
-    [(name, loss, accuracy)] = TEST.findall(said)
+    output = run(cli, options, program)
+    [(name, loss, accuracy)] = TEST.findall(output)
     assert name == "/shared/data/mnist/t10k-images-idx3-ubyte.gz"
     assert float(accuracy) > 90.0
     assert float(loss) < 0.4
-    assert "check: " in said
-    ranks = dict(RANK.findall(said))
+    assert "check: " in output
+    ranks = dict(RANK.findall(output))
     assert ranks.keys() == {"0", "1"}
     if "asynchronous" not in program:  # one rank may end long before the other
         assert [float(sent) for sent in ranks.values()] == pytest.approx(
@@ -81,6 +81,6 @@ def test_synchronous_programs_end_with_the_same_loss(cli: Cli) -> None:
 @pytest.mark.parametrize("program", ["ring.py", "pipeline.py"])
 def test_program_trains_on_four_ranks_of_two_nodes(cli: Cli, program: str) -> None:
     cli("deploy", "--framework", "pytorch", "--nodes", "2", "--slots", "2", "--no-monitoring", cluster=CLUSTER)
-    said = run(cli, "", program)
-    assert {rank for rank, _ in RANK.findall(said)} == {"0", "1", "2", "3"}
-    assert float(TEST.findall(said)[0][2]) > 90.0
+    output = run(cli, "", program)
+    assert {rank for rank, _ in RANK.findall(output)} == {"0", "1", "2", "3"}
+    assert float(TEST.findall(output)[0][2]) > 90.0

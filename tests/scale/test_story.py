@@ -14,9 +14,9 @@ KILLED = ["e2e-worker-0", f"e2e-worker-{NODES - 2}"]
 
 
 def test_every_node_is_deployed_and_healthy(cli: Cli) -> None:
-    made = cli.json("deploy", "--nodes", str(NODES))
-    assert len(made["cluster"]["nodes"]) == NODES
-    assert made["missing"] == {}
+    deployment = cli.json("deploy", "--nodes", str(NODES))
+    assert len(deployment["cluster"]["nodes"]) == NODES
+    assert deployment["missing"] == {}
 
 
 def test_a_second_deploy_changes_nothing_and_is_quick(cli: Cli) -> None:
@@ -36,8 +36,8 @@ def test_a_node_may_use_more_than_its_share_of_the_cores() -> None:
 def test_every_rank_of_a_script_writes_its_line(cli: Cli, tmp_path: Path) -> None:
     script = tmp_path / "line.py"
     script.write_text("import os\nprint('line of rank', os.environ['HOROVOD_RANK'])\n")
-    said = cli("run", "--controller", "gloo", "--", "python", str(script)).stdout
-    assert {line.split()[-1] for line in said.splitlines() if "line of rank" in line} == set(map(str, range(NODES)))
+    output = cli("run", "--controller", "gloo", "--", "python", str(script)).stdout
+    assert {line.split()[-1] for line in output.splitlines() if "line of rank" in line} == set(map(str, range(NODES)))
 
 
 def test_the_allreduce_of_all_ranks_is_right(cli: Cli) -> None:
@@ -50,8 +50,8 @@ def test_no_run_starts_if_two_nodes_were_killed(cli: Cli, tmp_path: Path) -> Non
     docker("kill", *KILLED)
     script = tmp_path / "line.py"
     script.write_text("print('here')\n")
-    said = cli("run", "--controller", "gloo", "--", "python", str(script), code=1).stderr
-    assert all(name in said for name in KILLED)
+    message = cli("run", "--controller", "gloo", "--", "python", str(script), code=1).stderr
+    assert all(name in message for name in KILLED)
 
 
 def test_deploy_heals_the_two_and_touches_no_other_worker(cli: Cli) -> None:

@@ -67,7 +67,7 @@ def refused(kind: type[Exception], name: str = "", never: str = "\0", most: int 
         yield
         return
     except kind as error:
-        said = str(error)
-    assert name in said
-    assert never not in said
-    assert len(said) < most
+        message = str(error)
+    assert name in message
+    assert never not in message
+    assert len(message) < most

@@ -33,8 +33,8 @@ class Handler(BaseHTTPRequestHandler):
         text = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         words = {key: values[0] for key, values in parse_qs(asked.query).items()}
         with self.one_at_a_time:
-            status, said = self.there.answer(self.command, asked.path, words, json.loads(text or b"{}"))
-            content = json.dumps(said).encode()
+            status, body = self.there.answer(self.command, asked.path, words, json.loads(text or b"{}"))
+            content = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))

@@ -27,8 +27,8 @@ OF_THE_PROJECT = {"NETWORKS": (5, 1), "SUBNETWORKS": (100, 1), "ROUTERS": (10, 0
 OF_THE_PROJECT |= {"CPUS_ALL_REGIONS": (128, 16), "GPUS_ALL_REGIONS": (4, 0), "STATIC_ADDRESSES": (0, 0)}
 
 
-def quotas(known: dict[str, tuple[int, int]]) -> list[Item]:
-    return [{"metric": metric, "limit": limit, "usage": used} for metric, (limit, used) in known.items()]
+def quotas(limits: dict[str, tuple[int, int]]) -> list[Item]:
+    return [{"metric": metric, "limit": limit, "usage": used} for metric, (limit, used) in limits.items()]
 
 
 def refusal(status: int, message: str, reason: str) -> Answer:

@@ -44,21 +44,25 @@ class StandIn:
 
     def limit(self, path: str, **values: tuple[int, int]) -> None:
         """Other quotas of the project or the region: metric=(limit, usage)."""
-        kept = [q for q in self.items[path]["quotas"] if q["metric"] not in values]
-        self.items[path]["quotas"] = kept + quotas(values)
+        others = [q for q in self.items[path]["quotas"] if q["metric"] not in values]
+        self.items[path]["quotas"] = others + quotas(values)
 
     def answer(self, method: str, path: str, words: dict[str, str], body: Item) -> Answer:
         self.asked.append(f"{method} {path}")
         if self.busy:
             self.busy -= 1
             return refusal(503, "The service is currently unavailable.", "backendError")
-        for part, said in self.refused.items():
+        for part, reason in self.refused.items():
             if part in path:
-                return said
+                return reason
         api, _, rest = path.lstrip("/").partition("/")
         if api == "cloudresourcemanager":
             asked = body["permissions"]
-            return 200, {"permissions": [one for one in asked if self.granted is None or one in self.granted]}
+            return 200, {
+                "permissions": [
+                    permission for permission in asked if self.granted is None or permission in self.granted
+                ]
+            }
         return self.iam(method, rest, body) if api == "iam" else self.compute(method, rest, words, body)
 
     def iam(self, method: str, path: str, body: Item) -> Answer:
@@ -66,8 +70,8 @@ class StandIn:
         if method == "POST":
             email = f"{body['accountId']}@{PROJECT}.iam.gserviceaccount.com"
             name = f"{HERE}/serviceAccounts/{email}"
-            made = {"name": name, "email": email, "projectId": PROJECT, "uniqueId": str(next(self.numbers))}
-            self.accounts[name] = made | body["serviceAccount"]
+            account = {"name": name, "email": email, "projectId": PROJECT, "uniqueId": str(next(self.numbers))}
+            self.accounts[name] = account | body["serviceAccount"]
             return 200, self.accounts[name]
         if path.endswith("/serviceAccounts"):
             return 200, {"accounts": list(self.accounts.values())}
@@ -87,9 +91,9 @@ class StandIn:
     def change(self, method: str, path: str, scope: str, body: Item) -> Answer:
         above, _, word = path.rpartition("/")
         changes = {"start": {"status": "RUNNING"}, "stop": {"status": "TERMINATED"}}.get(word, body)
-        made = word in COLLECTIONS
-        target = path if method != "POST" else f"{path}/{body['name']}" if made else above
-        if target not in self.items and not made:
+        makes = word in COLLECTIONS
+        target = path if method != "POST" else f"{path}/{body['name']}" if makes else above
+        if target not in self.items and not makes:
             return NOT_FOUND
         if method == "DELETE" and self.holders(path):
             message = f"{path} is already being used by {self.holders(path)[0]}"
@@ -104,30 +108,30 @@ class StandIn:
         return 200, self.operation(scope, f"operation-{next(self.numbers)}", target, pending=True)
 
     def make(self, path: str, body: Item) -> None:
-        made = self.put(path, **{**body, "labelFingerprint": "abc=", "fingerprint": "abc="})
+        item = self.put(path, **{**body, "labelFingerprint": "abc=", "fingerprint": "abc="})
         kind = path.split("/")[-2]
         if kind == "addresses":
-            made.update(address="198.51.100.7", status="RESERVED", networkTier="PREMIUM")
+            item.update(address="198.51.100.7", status="RESERVED", networkTier="PREMIUM")
         if kind == "instances":
             disk = f"{path.rpartition('/instances/')[0]}/disks/{body['name']}"
-            wanted = body["disks"][0]["initializeParams"]
+            parameters = body["disks"][0]["initializeParams"]
             self.put(
-                disk, users=[LINK + path], labels=wanted.get("labels", {}), sizeGb=wanted["diskSizeGb"],
-                type=wanted["diskType"], sourceImage=wanted["sourceImage"],
+                disk, users=[LINK + path], labels=parameters.get("labels", {}), sizeGb=parameters["diskSizeGb"],
+                type=parameters["diskType"], sourceImage=parameters["sourceImage"],
             )  # fmt: skip
-            made.update(status="RUNNING", zone=LINK + "/".join(path.split("/")[:4]), cpuPlatform="Intel")
-            made["disks"] = [{**body["disks"][0], "source": LINK + disk, "deviceName": "persistent-disk-0", "index": 0}]
+            item.update(status="RUNNING", zone=LINK + "/".join(path.split("/")[:4]), cpuPlatform="Intel")
+            item["disks"] = [{**body["disks"][0], "source": LINK + disk, "deviceName": "persistent-disk-0", "index": 0}]
 
     def holders(self, path: str) -> list[str]:
         """What refers to it, which must go before."""
         kind = path.split("/")[-2]
         inside = {"networks": ("network",), "subnetworks": ("subnetwork",)}.get(kind, ())
-        found = list(self.items[path].get("users", []))
+        users = list(self.items[path].get("users", []))
         for other, item in self.items.items():
             places = [item, *item.get("networkInterfaces", [])]
             if any(str(place.get(key, "")).endswith(path) for place in places for key in inside):
-                found.append(other)
-        return found
+                users.append(other)
+        return users
 
     def drop(self, path: str) -> None:
         gone = self.items.pop(path)
@@ -136,15 +140,15 @@ class StandIn:
 
     def operation(self, scope: str, name: str, target: str = "", pending: bool = False) -> Item:
         link = f"{LINK}{scope}/operations/{name}"
-        said: Item = {"kind": "compute#operation", "name": name, "selfLink": link, "targetLink": LINK + target}
-        said |= {"status": "RUNNING" if pending else "DONE", "progress": 0 if pending else 100}
+        item: Item = {"kind": "compute#operation", "name": name, "selfLink": link, "targetLink": LINK + target}
+        item |= {"status": "RUNNING" if pending else "DONE", "progress": 0 if pending else 100}
         state_dir = scope.split("/")
         if state_dir[-2] in ("zones", "regions"):
-            said[state_dir[-2][:-1]] = LINK + scope
+            item[state_dir[-2][:-1]] = LINK + scope
         code = next((code for part, code in self.failing.items() if target and part in target), None)
         if code:
             self.failed[name] = {"errors": [{"code": code, "message": f"{code} on {target}"}]}
-        return said | ({"error": self.failed[name]} if name in self.failed and not pending else {})
+        return item | ({"error": self.failed[name]} if name in self.failed and not pending else {})
 
     def look(self, path: str, words: dict[str, str]) -> Answer:
         family = re.fullmatch(r"(.+/images)/family/(.+)", path)

@@ -7,14 +7,14 @@ MOST = 2000  # characters of a message
 
 def assert_refused(finished: "subprocess.CompletedProcess[str]", *names: str, codes: tuple[int, ...] = (1, 2)) -> None:
     """One error with exit code 1 or 2 that holds ``names``, and neither a traceback nor a result."""
-    said = finished.stderr
-    assert "Traceback" not in said, said
-    assert "a bug" not in said, said
-    assert finished.returncode in codes, (finished.returncode, said)
-    assert sum(line.startswith("error:") for line in said.splitlines()) == 1, said
-    assert len(said) < MOST, said[:MOST]
+    message = finished.stderr
+    assert "Traceback" not in message, message
+    assert "a bug" not in message, message
+    assert finished.returncode in codes, (finished.returncode, message)
+    assert sum(line.startswith("error:") for line in message.splitlines()) == 1, message
+    assert len(message) < MOST, message[:MOST]
     for name in names:
-        assert name in said, (name, said)
+        assert name in message, (name, message)
 
 
 def assert_no_bug(finished: "subprocess.CompletedProcess[str]") -> None:

@@ -88,8 +88,8 @@ def nvmlDeviceGetClockInfo(device: Any, kind: int) -> int:
 def nvmlDeviceGetFieldValues(device: Any, fields: list[int]) -> list[SimpleNamespace]:
     assert fields == [NVML_FI_DEV_MEMORY_TEMP]
     supported = _of(device, True, False)
-    known = SimpleNamespace(uiVal=55)
-    return [SimpleNamespace(nvmlReturn=NVML_SUCCESS if supported else NVML_ERROR_NOT_SUPPORTED, value=known)]
+    value = SimpleNamespace(uiVal=55)
+    return [SimpleNamespace(nvmlReturn=NVML_SUCCESS if supported else NVML_ERROR_NOT_SUPPORTED, value=value)]
 
 
 def nvmlDeviceGetTemperature(device: Any, sensor: int) -> int:

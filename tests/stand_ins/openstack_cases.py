@@ -40,15 +40,16 @@ def config(name: str = "sdk", nodes: int = 2, **keys: Any) -> Config:
     return Config.model_validate({"name": name, "provider": "openstack", "nodes": nodes, "openstack": section})
 
 
-def record(told: Config, deployment: str = "1a2b3c4d", **variables: Any) -> Record:
-    """What is remembered of a deployment of ``told``; ``variables`` are what Terraform was told of the cloud."""
-    return Record(id=deployment, config=told.model_dump(mode="json"), variables={"openstack": variables})
+def record(settings: Config, deployment: str = "1a2b3c4d", **variables: Any) -> Record:
+    """Return the record of a deployment of ``settings``; ``variables`` are Terraform's, of the cloud."""
+    applied = {"openstack": variables}
+    return Record(id=deployment, config=settings.model_dump(mode="json"), variables=applied, applied=applied)
 
 
-def findings(told: Config, before: Record | None = None) -> list[tuple[str, str]]:
+def findings(settings: Config, before: Record | None = None) -> list[tuple[str, str]]:
     """Message and remedy of everything that the pre-flight finds."""
     try:
-        provider.preflight(told, before)
+        provider.preflight(settings, before)
     except PreflightError as error:
         return [(finding.message, finding.hint) for finding in error.findings]
     return []

@@ -57,10 +57,10 @@ class OpenStack:
 
     def listed(self, key: str) -> list[dict[str, Any]]:
         """The things of a listing, such as "servers"; what a test does to them shows."""
-        found: list[dict[str, Any]] = next(
+        things: list[dict[str, Any]] = next(
             d[key] for p, d in self.documents.items() if key in d and "/quotas/" not in p
         )
-        return found
+        return things
 
     def add_volumes(self) -> None:
         """Put Cinder into the catalogue."""
@@ -69,15 +69,25 @@ class OpenStack:
         service = {"id": "v", "type": "block-storage", "endpoints": [{**endpoint, "url": f"{PLACE}/volume/v3"}]}
         self.documents["/identity/v3/auth/tokens"]["token"]["catalog"].append(service)
 
+    def set_extra_specs(self, name: str, specs: dict[str, str], listed: bool = True) -> str:
+        """Give a flavor extra specs; unless ``listed``, they take a request, as before Nova 2.61. Return its path."""
+        flavor = next(flavor for flavor in self.listed("flavors") if flavor["name"] == name)
+        flavor.pop("extra_specs", None)
+        if listed:
+            flavor["extra_specs"] = specs
+        path = f"/compute/v2.1/flavors/{flavor['id']}/os-extra_specs"
+        self.documents[path] = {"extra_specs": specs}
+        return path
+
     def answer(self, method: str, target: str, body: dict[str, Any]) -> tuple[int, Any]:
         path = urlsplit(target).path.rstrip("/")
         self.asked.append(f"{method} {path}")
         if refusals := self.refusals.get(f"{method} {path}"):
             return refusals.pop(0), {"NeutronError": {"type": "InUse", "message": "it is in use", "detail": ""}}
         if path.endswith("/auth/tokens"):
-            given = body["auth"]["identity"]["password"]["user"]
-            known = (given["name"], given["password"]) == ("demo", PASSWORD)
-            return (201, self.documents[path]) if known else (401, REFUSED)
+            user = body["auth"]["identity"]["password"]["user"]
+            valid = (user["name"], user["password"]) == ("demo", PASSWORD)
+            return (201, self.documents[path]) if valid else (401, REFUSED)
         if path.endswith("/remove_router_interface"):
             self._drop("ports", body["port_id"])
             return 200, {"port_id": body["port_id"]}
@@ -93,16 +103,16 @@ class OpenStack:
             f"{state_dir}/{DETAILED.get(collection, '')}", {}
         )
         things = next((value for value in listing.values() if isinstance(value, list)), [])
-        found = next((thing for thing in things if key in identities(thing)), None)
-        if found is None:
+        thing = next((thing for thing in things if key in identities(thing)), None)
+        if thing is None:
             return 404, GONE
         if self.lingering.get(key):
             self.lingering[key] -= 1
         elif method == "DELETE" or key in self.lingering:
-            things.remove(found)
+            things.remove(thing)
         if method == "DELETE":
             return 204, None
-        return 200, found if "image" in state_dir else {collection.rstrip("s"): found}
+        return 200, thing if "image" in state_dir else {collection.rstrip("s"): thing}
 
     def _drop(self, collection: str, key: str) -> None:
         things = self.listed(collection)

@@ -50,23 +50,23 @@ def listening(answers: Answers, asked: Asked | None = None, seconds: float = 0.0
 
     Whatever else is asked is a query that cannot be parsed; ("query", "vector(time())") is NOW.
     """
-    known = {("query", "vector(time())"): vector(Series("", {}, [(NOW, NOW)])), **answers}
+    every = {("query", "vector(time())"): vector(Series("", {}, [(NOW, NOW)])), **answers}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             address = urlsplit(self.path)
-            given = {key: values[0] for key, values in parse_qs(address.query).items()}
+            parameters = {key: values[0] for key, values in parse_qs(address.query).items()}
             if address.path == "/-/ready":
                 return self.answer(200, b"Prometheus Server is Ready.\n")
             time.sleep(seconds)
             path = address.path.removeprefix("/api/v1/")
             if asked is not None:
-                asked.append({"path": path, **given})
-            key = (path, given.get("query") or given.get("match[]", ""))
-            if key not in known:
-                said = {"status": "error", "errorType": "bad_data", "error": f"parse error: {key[1]}"}
-                return self.answer(400, json.dumps(said).encode())
-            return self.answer(200, json.dumps({"status": "success", "data": known[key]}).encode())
+                asked.append({"path": path, **parameters})
+            key = (path, parameters.get("query") or parameters.get("match[]", ""))
+            if key not in every:
+                answer = {"status": "error", "errorType": "bad_data", "error": f"parse error: {key[1]}"}
+                return self.answer(400, json.dumps(answer).encode())
+            return self.answer(200, json.dumps({"status": "success", "data": every[key]}).encode())
 
         def answer(self, status: int, content: bytes) -> None:
             self.send_response(status)
@@ -88,7 +88,7 @@ def listening(answers: Answers, asked: Asked | None = None, seconds: float = 0.0
 
 def training(run: str = "resnet20-mnist-1", seconds: Sequence[float] = (10.0, 12.5)) -> list[Series]:
     """What ranks say of a run after 100 steps of 32 images, rank r in ``seconds[r]``: 20 % input, 50 % compute."""
-    return [one for rank, whole in enumerate(seconds) for one in _rank(run, rank, whole)]
+    return [each for rank, whole in enumerate(seconds) for each in _rank(run, rank, whole)]
 
 
 def _rank(run: str, rank: int, whole: float) -> Iterator[Series]:
@@ -118,11 +118,11 @@ def answered(series: Sequence[Series], run: str = "resnet20-mnist-1") -> Answers
     """What is asked where the series of a run are fetched, or looked up at a teardown."""
     selector = f'{{run="{run}"}}'
     mark = "orchestrator_training_progress_ratio"
-    span = Series("", {}, next(one.samples for one in series if one.name == mark))
-    by_name = {name: [one for one in series if one.name == name] for name in {one.name for one in series}}
+    span = Series("", {}, next(each.samples for each in series if each.name == mark))
+    by_name = {name: [each for each in series if each.name == name] for name in {each.name for each in series}}
     return {
         ("label/run/values", mark): [run],
         ("query_range", f"count({mark}{selector})"): matrix(span),
         ("series", selector): listing(*series),
-        **{("query_range", name + selector): matrix(*found) for name, found in by_name.items()},
+        **{("query_range", name + selector): matrix(*members) for name, members in by_name.items()},
     }

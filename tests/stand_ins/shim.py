@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from orchestrator.layout import Layout
+from orchestrator.launch_layout import Layout
 from orchestrator.trainer.supervision.rank_record import RankRecord, read
 from tests.unit.conftest import Start
 
@@ -17,18 +17,18 @@ RANK = 3
 
 def directory(tmp_path: Path) -> Path:
     """The directory of a run whose name no other test has."""
-    made = tmp_path / f"run-{os.getpid()}-{tmp_path.name}"
-    (made / "ranks").mkdir(parents=True)
+    run_directory = tmp_path / f"run-{os.getpid()}-{tmp_path.name}"
+    (run_directory / "ranks").mkdir(parents=True)
     hosts = ["127.0.0.1"] * 8
-    (made / "launch.json").write_text(Layout({"127.0.0.1": len(hosts)}, hosts, "lo", 1, math.inf, {}).text())
-    return made
+    (run_directory / "launch.json").write_text(Layout({"127.0.0.1": len(hosts)}, hosts, "lo", 1, math.inf, {}).text())
+    return run_directory
 
 
 def python(start: Start, run_directory: Path, code: str, *arguments: str, **added: str) -> "subprocess.Popen[str]":
     """Rank 3 of a run, executing ``code``."""
     (run_directory / "program.json").write_text(json.dumps([sys.executable, "-c", code, *arguments]))
-    given = {"ORCHESTRATOR_RUN": run_directory.name, "HOROVOD_RANK": str(RANK), **added}
-    return start("-m", "orchestrator.trainer.supervision.rank_wrapper", str(run_directory), **given)
+    variables = {"ORCHESTRATOR_RUN": run_directory.name, "HOROVOD_RANK": str(RANK), **added}
+    return start("-m", "orchestrator.trainer.supervision.rank_wrapper", str(run_directory), **variables)
 
 
 def finished(run_directory: Path, *program: str) -> "subprocess.CompletedProcess[str]":

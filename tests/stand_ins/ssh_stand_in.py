@@ -91,11 +91,11 @@ class _Server(paramiko.ServerInterface):
         return True
 
     def _run(self, channel: paramiko.Channel, command: str) -> None:
-        said, code = self.answer(command), 0
+        output, code = self.answer(command), 0
         with suppress(OSError, EOFError):  # the client has seen enough, or its connection broke
-            if said is None:
-                said, code = b"", _in_shell(channel, command)
-            channel.sendall(said)
+            if output is None:
+                output, code = b"", _in_shell(channel, command)
+            channel.sendall(output)
             channel.send_exit_status(code)
             channel.close()
 

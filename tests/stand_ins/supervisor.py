@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from orchestrator.layout import Layout
+from orchestrator.launch_layout import Layout
 from orchestrator.schema import RunStatus
 from tests import waiting
 from tests.stand_ins import shim
@@ -28,7 +28,7 @@ HASTY = """
 import pathlib, sys
 from orchestrator.trainer.supervision import supervise
 supervise.TRAINER_GRACE, supervise.LAUNCHER_GRACE, supervise.SWEEP_SECONDS = 0.5, 0.5, 0.5
-supervise.starting.FIRST_REPORT_SECONDS = 1.0
+supervise.start_progress.FIRST_REPORT_SECONDS = 1.0
 sys.exit(supervise.main(pathlib.Path(sys.argv[1])))
 """
 AS_INSTALLED, IN_HASTE = ("-m", "orchestrator.trainer.supervision.supervise"), ("-c", HASTY)
@@ -36,11 +36,11 @@ AS_INSTALLED, IN_HASTE = ("-m", "orchestrator.trainer.supervision.supervise"), (
 
 def directory(tmp_path: Path) -> Path:
     """The directory of a run on this machine alone."""
-    made = shim.directory(tmp_path)
-    (made / "hostfile").write_text("127.0.0.1 slots=1\n")
-    (made / "launch.json").write_text(Layout({"127.0.0.1": 1}, ["127.0.0.1"], "lo", 1, math.inf, {}).text())
-    (made / "log").touch()
-    return made
+    run_directory = shim.directory(tmp_path)
+    (run_directory / "hostfile").write_text("127.0.0.1 slots=1\n")
+    (run_directory / "launch.json").write_text(Layout({"127.0.0.1": 1}, ["127.0.0.1"], "lo", 1, math.inf, {}).text())
+    (run_directory / "log").touch()
+    return run_directory
 
 
 def supervise(

@@ -52,11 +52,11 @@ def pump(source: socket.socket, sink: socket.socket) -> None:
 
 
 def main() -> None:
-    ports, found = json.loads(sys.argv[1]), list(forwards(sys.argv[3:]))
-    for here, there in found:
+    ports, forwarded = json.loads(sys.argv[1]), list(forwards(sys.argv[3:]))
+    for here, there in forwarded:
         listener = socket.create_server(("127.0.0.1", here))
         threading.Thread(target=relay, args=(listener, ports.get(there)), daemon=True).start()
-    sys.stdin.read() if found else print(sys.argv[2])
+    sys.stdin.read() if forwarded else print(sys.argv[2])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator import assets
+from orchestrator import packaged_files
 
 HOROVOD = ("cloudpickle", 'tensorflow ; extra == "tensorflow"')
 
@@ -34,7 +34,7 @@ def image(directory: Path) -> Path:
     """Make a virtual environment that claims to have TensorFlow for CPUs and Horovod; return its Python."""
     venv.EnvBuilder(with_pip=False, symlinks=True).create(directory)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(directory)}))
-    (site / "ours.pth").write_text(f"{assets.PACKAGE.parent}\n{sysconfig.get_path('purelib')}\n")
+    (site / "ours.pth").write_text(f"{packaged_files.PACKAGE.parent}\n{sysconfig.get_path('purelib')}\n")
     _installed(site, "tensorflow-cpu", "2.21.0", ["numpy>=1.26", "requests<3,>=2.21", "keras>=3.12"], pure=False)
     _installed(site, "numpy", "2.4.6", pure=False)
     _installed(site, "keras", "3.15.1")

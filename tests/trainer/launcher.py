@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from orchestrator.layout import Layout
+from orchestrator.launch_layout import Layout
 from orchestrator.schema import Results
 from tests import samples
 

@@ -52,8 +52,8 @@ def seen(split: Split) -> list[tuple[int, bool]]:
     """Return the position of each of 200 views, and whether it is mirrored; fail if a view is no crop of the image."""
     padded = np.pad(ORIGINAL, ((4, 4), (4, 4), (0, 0)))
     crops = {(y, x): padded[y : y + 32, x : x + 32] for y in range(9) for x in range(9)}
-    known = {crop[:, ::step].tobytes(): (9 * y + x, step < 0) for (y, x), crop in crops.items() for step in (1, -1)}
-    return [known[view.tobytes()] for view in views(split, list(range(200)), seed=1)]
+    by_pixels = {crop[:, ::step].tobytes(): (9 * y + x, step < 0) for (y, x), crop in crops.items() for step in (1, -1)}
+    return [by_pixels[view.tobytes()] for view in views(split, list(range(200)), seed=1)]
 
 
 def mirrored(split: Split) -> list[bool]:

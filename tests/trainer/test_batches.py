@@ -1,5 +1,7 @@
 """Samples, order and batches of a rank."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -70,13 +72,41 @@ def pixels(split: Split, order: np.ndarray, seed: int = 1) -> np.ndarray:
 def test_evaluation_counts_every_sample_once(world: int) -> None:
     """The way `train._evaluate` shards: the labels of all ranks together are those of the split."""
     split = synthetic(53)
-    seen: list[int] = []
+    evaluated: list[int] = []
     for rank in range(world):
         mine = data_order.shard(np.arange(split.size), world, rank)
         for _, labels in split.batches(mine, 8, seed=0, drop_remainder=False):
-            seen += labels.numpy().tolist()
+            evaluated += labels.numpy().tolist()
     everything = next(iter(split.batches(np.arange(53), 53, seed=0, drop_remainder=True)))[1].numpy().tolist()
-    assert sorted(seen) == sorted(everything)
+    assert sorted(evaluated) == sorted(everything)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize(("limit", "evaluated"), [(None, 9), (1, 1), (5, 5), (64, 9)])
+@pytest.mark.parametrize("kind", ["synthetic", "mnist", "folders", "records"])
+def test_ranks_evaluate_the_first_samples_of_the_test_split(
+    kind: str, dataset: Path, tmp_path: Path, world: int, limit: "int | None", evaluated: int
+) -> None:
+    """Each of the nine samples of a split once, whatever the number of ranks."""
+    whole, split = (load(kind, dataset, tmp_path, test_samples=count)[1] for count in (None, limit))
+    images = pixels(whole, np.arange(whole.size))
+    parts = [split.part(world, rank) for rank in range(world)]
+    assert (whole.size, split.size) == (9, evaluated)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(evaluated))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    for part in filter(len, parts):
+        assert np.array_equal(pixels(split, part), images[part])
+
+
+def load(kind: str, dataset: Path, directory: Path, **changes: object) -> tuple[Split, Split]:
+    """Load a data set with nine test samples."""
+    if kind == "mnist":
+        data = samples.mnist(directory / "mnist", {"train": 70, "t10k": 9})
+        return data_batches.load(samples.train_config(data=str(data), **changes))
+    shape: dict[str, object] = {"image_size": 16, "channels": 3, "synthetic_images": 90}
+    if kind != "synthetic":
+        shape |= {"dataset": "imagenet", "data": str(dataset / kind)}
+    return data_batches.load(samples.train_config(**{"dataset": "synthetic", **shape, **changes}))
 
 
 def test_rank_without_test_samples_has_no_batches() -> None:

@@ -93,14 +93,14 @@ def test_restore_brings_back_all_state(tmp_path: Path) -> None:
     point = tmp_path / "before" / "run" / "checkpoints" / "epoch-0002-step-000006"
     after = build_trainer(resume=str(point))
     fresh = values(after)
-    found, own = build_manager(tmp_path / "after", after).restore()
+    restored, own = build_manager(tmp_path / "after", after).restore()
     paths = [v.path.rpartition("/")[2] for v in [*after.model.variables, *after.optimizer.variables]]
     unchanged = {path for path, a, b in zip(paths, fresh, values(before), strict=True) if (a == b).all()}
     assert unchanged <= {"learning_rate", "iteration"}  # of the outer optimizer, which counts no steps
     assert all((a == b).all() for a, b in zip(values(after), values(before), strict=True))
     assert {name: own[name].tolist() for name in epoch_progress} == {k: v.tolist() for k, v in epoch_progress.items()}
     assert after.train_split.checker.damaged == {3, 7}
-    assert (found is not None and found.trained, after.epoch, after.step, after.steps_before) == (None, 1, 6, 6)
+    assert (restored is not None and restored.trained, after.epoch, after.step, after.steps_before) == (None, 1, 6, 6)
 
 
 def test_newest_and_best_are_kept(tmp_path: Path) -> None:
@@ -117,17 +117,19 @@ def test_index_is_flushed_before_old_checkpoints_are_removed(tmp_path: Path, mon
     trainer = build_trainer(keep_checkpoints=1)
     manager = build_manager(tmp_path, trainer)
     epoch(manager, trainer, 0.1)
-    fsync, seen = os.fsync, []
+    fsync, flushes = os.fsync, []
 
     def flush(descriptor: int) -> None:
         fsync(descriptor)
         if Path(f"/proc/self/fd/{descriptor}").resolve() == manager.storage.directory:
             index = Checkpoints.model_validate_json((manager.storage.directory / "index.json").read_text())
-            seen.append(([one.name for one in index.entries], (manager.storage.directory / "epoch-0001").exists()))
+            flushes.append(
+                ([entry.name for entry in index.entries], (manager.storage.directory / "epoch-0001").exists())
+            )
 
     monkeypatch.setattr(os, "fsync", flush)
     epoch(manager, trainer, 0.9)
-    assert (["epoch-0002"], True) in seen
+    assert (["epoch-0002"], True) in flushes
 
 
 def test_resumed_run_links_its_start_and_the_best_checkpoint(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from keras import layers
 
 from orchestrator.trainer.autotune import convolutions
 from orchestrator.trainer.comm import allreduce
-from orchestrator.trainer.models import products, weight_gradient
+from orchestrator.trainer.models import matrix_products, weight_gradient
 from orchestrator.trainer.models.convolution import Convolution2D, Geometry, Ways
 from tests import samples
 
@@ -34,17 +34,17 @@ def gradients(kind: type[layers.Conv2D], size: Size, stride: int, pixels: int, p
     """The outputs, and the gradients of inputs and weights, of a layer with the same weights."""
     random = np.random.default_rng(3)
     images = tf.constant(random.normal(size=(2, pixels, pixels, 5)), tf.float32)
-    made = kind(7, size, strides=stride, padding=padding, use_bias=False)
-    made.build(images.shape)
-    made.set_weights([random.normal(size=made.kernel.shape)])
+    layer = kind(7, size, strides=stride, padding=padding, use_bias=False)
+    layer.build(images.shape)
+    layer.set_weights([random.normal(size=layer.kernel.shape)])
 
     @tf.function  # type: ignore[untyped-decorator]
     def step(x: tf.Tensor) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             tape.watch(x)
-            outputs = made(x)
+            outputs = layer(x)
             loss = tf.reduce_sum(tf.cast(outputs, tf.float32) ** 2)
-        return [outputs, *tape.gradient(loss, [x, made.kernel.value])]
+        return [outputs, *tape.gradient(loss, [x, layer.kernel.value])]
 
     return [np.asarray(part) for part in step(images)]
 
@@ -61,7 +61,7 @@ def other_ways(layer: Convolution2D, pixels: int) -> Ways:
 def test_every_implementation_equals_keras(
     monkeypatch: pytest.MonkeyPatch, size: Size, stride: int, pixels: int, padding: str, at_once: int
 ) -> None:
-    monkeypatch.setattr(products, "SHIFTS_BYTES", at_once)
+    monkeypatch.setattr(matrix_products, "SHIFTS_BYTES", at_once)
     ways = other_ways(Convolution2D(7, size, strides=stride, padding=padding), pixels)
     theirs = gradients(layers.Conv2D, size, stride, pixels, padding)
     for chosen in (None, ways):
@@ -72,7 +72,7 @@ def test_every_implementation_equals_keras(
 
 def test_large_images_have_shifts_and_small_ones_products() -> None:
     small, large = (Geometry(3, 3, 1, "SAME", pixels, pixels, 8, 8) for pixels in (8, 9))
-    names = [list(one.operations_of(tf.TensorShape([3, 3, 8, 8]))["weights"]) for one in (small, large)]
+    names = [list(geometry.operations_of(tf.TensorShape([3, 3, 8, 8]))["weights"]) for geometry in (small, large)]
     assert names == [["kernel", "product"], ["kernel", "shifts"]]
 
 
@@ -87,16 +87,16 @@ def test_choices_are_measured_once_on_a_node_and_kept_by_a_configuration(
     choices = convolutions.choose(config, model, 4)
     assert list(choices) == ["1x1/2 VALID 8x8 5 7"]
     assert model.layers[-1].ways == Ways(*choices["1x1/2 VALID 8x8 5 7"].split())
-    (kept,) = tmp_path.iterdir()
-    stored = json.loads(kept.read_text())
-    kept.write_text(json.dumps({**stored, "value": {"1x1/2 VALID 8x8 5 7": "product product kernel"}}))
+    (file,) = tmp_path.iterdir()
+    stored = json.loads(file.read_text())
+    file.write_text(json.dumps({**stored, "value": {"1x1/2 VALID 8x8 5 7": "product product kernel"}}))
     assert convolutions.choose(config, model, 4) == {"1x1/2 VALID 8x8 5 7": "product product kernel"}
-    given = config.model_copy(update={"convolutions": {"1x1/2 VALID 8x8 5 7": "kernel product product"}})
-    convolutions.choose(given, model, 4)
+    resumed = config.model_copy(update={"convolutions": {"1x1/2 VALID 8x8 5 7": "kernel product product"}})
+    convolutions.choose(resumed, model, 4)
     assert model.layers[-1].ways == Ways("kernel", "product", "product")
-    kept.write_text("{")
+    file.write_text("{")
     assert convolutions.choose(config, model, 4).keys() == choices.keys()
-    assert json.loads(kept.read_text()).keys() == stored.keys()
+    assert json.loads(file.read_text()).keys() == stored.keys()
 
 
 def test_convolutions_that_time_does_not_allow_keep_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -122,13 +122,13 @@ def test_outputs_and_gradients_equal_keras_in_16_bits(
 
 def not_numbers(kind: type[layers.Conv2D], pixels: int, padding: str) -> int:
     """Count gradients of weights that are not numbers, with memory that was full of them before."""
-    made = kind(64, 3, padding=padding, use_bias=False)
+    layer = kind(64, 3, padding=padding, use_bias=False)
     images = tf.ones([4, pixels, pixels, 32], tf.bfloat16)
-    made.build(images.shape)
+    layer.build(images.shape)
     with tf.GradientTape() as tape:
-        outputs = made(images)
+        outputs = layer(images)
     fill_free_memory()
-    return int(np.isnan(np.asarray(tape.gradient(outputs, made.kernel.value), np.float32)).sum())
+    return int(np.isnan(np.asarray(tape.gradient(outputs, layer.kernel.value), np.float32)).sum())
 
 
 def fill_free_memory() -> None:

@@ -43,15 +43,15 @@ Failures = dict[str, list[str]]
 def checked(directory: Path, module: str) -> Failures:
     """What failed of each check on each rank."""
     program = [sys.executable, "-m", f"tests.trainer.horovod_checks.{module}"]
-    said = launcher.launch(directory, program, options=["--stall-check-warning-time-seconds", "20"]).stdout
-    print(said)
-    found = defaultdict(list)
-    for line in said.splitlines():
+    output = launcher.launch(directory, program, options=["--stall-check-warning-time-seconds", "20"]).stdout
+    print(output)
+    failures_by_check = defaultdict(list)
+    for line in output.splitlines():
         _, prefix, found_json = line.partition(PREFIX)
         if prefix:
             result = json.loads(found_json)
-            found[result["check"]].append(result["failure"])
-    return found
+            failures_by_check[result["check"]].append(result["failure"])
+    return failures_by_check
 
 
 @pytest.fixture(scope="module")

@@ -24,9 +24,9 @@ def failures(check: str, ranks: int) -> list[str]:
     """What failed of a check of links on each rank."""
     options = ["--gloo", "-np", str(ranks), "-H", f"127.0.0.1:{ranks}", "--disable-cache"]
     program = [sys.executable, "-m", "tests.trainer.horovod_checks.links", check]
-    said = subprocess.run([launcher.HOROVODRUN, *options, *program], capture_output=True, text=True, check=False)
-    print(said.stdout, said.stderr)
-    lines = (line.partition(PREFIX)[2] for line in said.stdout.splitlines())
+    result = subprocess.run([launcher.HOROVODRUN, *options, *program], capture_output=True, text=True, check=False)
+    print(result.stdout, result.stderr)
+    lines = (line.partition(PREFIX)[2] for line in result.stdout.splitlines())
     return [json.loads(line)["failure"] for line in lines if line]
 
 
@@ -78,10 +78,10 @@ def test_the_launcher_starts_ranks_without_tensorflow(tmp_path: Path) -> None:
         "-c",
         "print('started')",
     ]
-    said = subprocess.run(
+    result = subprocess.run(
         command, env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False
     )
-    assert (said.returncode, "imported" in said.stdout + said.stderr) == (0, False)
+    assert (result.returncode, "imported" in result.stdout + result.stderr) == (0, False)
 
 
 def test_the_library_has_no_debug_information() -> None:

@@ -68,9 +68,9 @@ def test_table_rows_are_standardised_by_the_training_rows(tmp_path: Path) -> Non
     assert (rows.dtype, rows.shape, labels[:4]) == (np.float32, (36, 1, 1, 6), [0, 1, 2, 0])
     np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-6)
     np.testing.assert_allclose(rows.std(axis=0), 1, atol=1e-6)
-    known = np.delete(np.arange(40.0), np.s_[9::10])
+    training_rows = np.delete(np.arange(40.0), np.s_[9::10])
     np.testing.assert_allclose(
-        everything(test)[0][:, 0, 0, 0], (np.arange(9, 40, 10) - known.mean()) / known.std(), 1e-5
+        everything(test)[0][:, 0, 0, 0], (np.arange(9, 40, 10) - training_rows.mean()) / training_rows.std(), 1e-5
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.layout import Layout, Process
+from orchestrator.launch_layout import Layout, Process
 from orchestrator.trainer.supervision.rank_record import read
 from tests import waiting
 
@@ -72,8 +72,8 @@ def test_lines_are_tagged_with_their_rank(launch: Launch) -> None:
 
 def test_ranks_of_horovod_meet_without_horovodrun(launch: Launch) -> None:
     code, lines = ended(launch(REDUCE))
-    found = [line.partition("<stdout>:")[2] for line in lines if "<stdout>" in line]
-    assert (code, found) == (0, ["0/3 0/2 0/2 6.0", "1/3 1/2 0/1 6.0", "2/3 0/1 1/2 6.0"])
+    printed = [line.partition("<stdout>:")[2] for line in lines if "<stdout>" in line]
+    assert (code, printed) == (0, ["0/3 0/2 0/2 6.0", "1/3 1/2 0/1 6.0", "2/3 0/1 1/2 6.0"])
 
 
 @pytest.mark.parametrize(("rank", "code"), [("0", 3), ("2", 3)])

@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.trainer import models
-from orchestrator.trainer.models.normalization import CEILINGS, FusedBatchNormalization, library
+from orchestrator.trainer.models.normalization import CEILINGS, FusedBatchNormalization
+from orchestrator.trainer.own_operations import library
 
 SHAPES = [(8, 5, 5, 6), (1, 1, 1, 3), (4, 8, 8, 16), (2, 7, 9, 80), (3, 1, 1, 2048)]
 BITS = """
@@ -45,7 +46,7 @@ def step(whole: bool, activation: str, shape: tuple[int, ...], added: int, dtype
 
 
 def test_the_image_has_the_operation() -> None:
-    assert library() is not None
+    assert library.load() is not None
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -62,8 +63,8 @@ def test_it_computes_what_tensorflow_computes(activation: str, added: int, shape
 def test_in_bfloat16_it_is_as_near_to_float32_as_tensorflow(activation: str) -> None:
     exact = step(False, activation, (4, 8, 8, 64), 0, "float32")
     ours, theirs = (step(whole, activation, (4, 8, 8, 64), 0, "bfloat16") for whole in (True, False))
-    for mine, reference, wanted in zip(ours, theirs, exact, strict=True):
-        errors = [np.sqrt(np.mean((found - wanted) ** 2)) for found in (mine, reference)]
+    for mine, reference, precise in zip(ours, theirs, exact, strict=True):
+        errors = [np.sqrt(np.mean((rounded - precise) ** 2)) for rounded in (mine, reference)]
         assert errors[0] <= 1.1 * errors[1] + 1e-6
 
 
@@ -84,10 +85,10 @@ def test_what_is_not_a_number_is_not_hidden_by_relu(policy: str) -> None:
 
 def test_shapes_that_do_not_agree_are_refused() -> None:
     images, numbers = tf.ones([2, 3, 3, 4]), tf.ones([4])
-    for given in ({"gamma": tf.ones([3])}, {"side": [tf.ones([2, 3, 3, 1])]}):
-        inputs = {"x": images, "gamma": numbers, "beta": numbers, "side": [images]} | given
+    for wrong in ({"gamma": tf.ones([3])}, {"side": [tf.ones([2, 3, 3, 1])]}):
+        inputs = {"x": images, "gamma": numbers, "beta": numbers, "side": [images]} | wrong
         with pytest.raises(tf.errors.InvalidArgumentError, match="has shape"):
-            library().orchestrator_normalize(**inputs, ceiling=-1.0, epsilon=1e-5)
+            library.load().orchestrator_normalize(**inputs, ceiling=-1.0, epsilon=1e-5)
 
 
 def test_equal_pixels_have_no_variance() -> None:

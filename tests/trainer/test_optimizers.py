@@ -48,8 +48,8 @@ def test_gradients_are_clipped_to_the_norm(optimizer: str) -> None:
 
 
 def test_loss_is_scaled_for_float16_alone() -> None:
-    made = optimizers.build(samples.train_config(precision="float16"))
-    assert isinstance(made, keras.optimizers.LossScaleOptimizer)
+    optimizer = optimizers.build(samples.train_config(precision="float16"))
+    assert isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
 
 
 def test_decay_via_momentum_equals_decay_of_the_gradient() -> None:

@@ -54,8 +54,8 @@ def test_pipeline_is_traced_once() -> None:
     split = Split(12, example, 1)
     for size in (12, 8, 4, 12):
         order = np.arange(size)[::-1]
-        found = [labels.numpy().tolist() for _, labels in split.batches(order, 4, size, drop_remainder=True)]
-        assert found == order.reshape(-1, 4).tolist()
+        labels_read = [labels.numpy().tolist() for _, labels in split.batches(order, 4, size, drop_remainder=True)]
+        assert labels_read == order.reshape(-1, 4).tolist()
     assert len(traced) == 1
 
 
@@ -74,8 +74,8 @@ def test_device_batches_are_prefetched_by_one() -> None:
             taken.append(number)
             yield tf.constant(number), number
 
-    seen = [(*map(int, batch.result()), len(taken)) for batch in pipeline.prefetch_to_device(source(), "CPU:0")]
-    assert seen == [(0, 0, 2), (1, 1, 3), (2, 2, 4), (3, 3, 4)]
+    taken_before = [(*map(int, batch.result()), len(taken)) for batch in pipeline.prefetch_to_device(source(), "CPU:0")]
+    assert taken_before == [(0, 0, 2), (1, 1, 3), (2, 2, 4), (3, 3, 4)]
     assert list(pipeline.prefetch_to_device(iter([]), "CPU:0")) == []
     assert [batch.result() for batch in pipeline.prefetch_to_device(iter([1, 2]), None)] == [1, 2]
 

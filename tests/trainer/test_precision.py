@@ -75,12 +75,12 @@ def test_benchmark_that_times_out_is_not_repeated(tmp_path: Path, monkeypatch: p
     assert started.read_text() == "\n"
 
 
-@pytest.mark.parametrize(("wanted", "used"), [(None, "True"), ("0", "False")])
+@pytest.mark.parametrize(("setting", "used"), [(None, "True"), ("0", "False")])
 def test_onednn_is_on_unless_the_environment_disables_it(
-    monkeypatch: pytest.MonkeyPatch, wanted: str | None, used: str
+    monkeypatch: pytest.MonkeyPatch, setting: str | None, used: str
 ) -> None:
     monkeypatch.delenv(KERNELS, raising=False)
-    if wanted is not None:
-        monkeypatch.setenv(KERNELS, wanted)
+    if setting is not None:
+        monkeypatch.setenv(KERNELS, setting)
     output = subprocess.run([sys.executable, "-c", ASK], check=True, capture_output=True, text=True)
     assert output.stdout.strip() == used

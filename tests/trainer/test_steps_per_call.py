@@ -94,5 +94,5 @@ def test_run_with_several_steps_per_call_stops_and_resumes(
     assert said_stopped.count(f"taken {[1, 1, 1, 1, 6, 6, 4, 6, 1]}") == 2
     assert said_resumed.count(f"taken {[1, 1, 1, 1, 4, 4, 1]}") == 2
     assert [epoch.steps for epoch in stopped] == [20, 27]
-    found = [[epoch.model_dump(include=ONE_BY_ONE) for epoch in epochs] for epochs in (straight, resumed)]
-    assert found[0] == found[1]
+    compared = [[epoch.model_dump(include=ONE_BY_ONE) for epoch in epochs] for epochs in (straight, resumed)]
+    assert compared[0] == compared[1]

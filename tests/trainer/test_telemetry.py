@@ -40,34 +40,34 @@ def step(x):
     return allreduce.allreduce_mean([gradient], samples.train_config())
 
 for _ in range(3):
-    averages, waited = step(tf.fill([3], float(hvd.rank())))
-print(f"rank {hvd.rank()}: {averages[0].numpy().tolist()} waited {float(waited):.3f}")
+    averages, (ready, reduced) = step(tf.fill([3], float(hvd.rank())))
+print(f"rank {hvd.rank()}: {averages[0].numpy().tolist()} waited {float(reduced - ready):.3f}")
 """
 
 
 @contextmanager
 def watching() -> Iterator[list[str]]:
     """All that ranks on this machine wrote meanwhile, looked at ten times a second."""
-    seen: list[str] = []
+    texts: list[str] = []
     ended = threading.Event()
 
     def look() -> None:
         while not ended.wait(0.1):
-            seen.extend(content.decode() for content in snapshots.live(snapshots.DIRECTORY))
+            texts.extend(content.decode() for content in snapshots.live(snapshots.DIRECTORY))
 
     watcher = threading.Thread(target=look)
     watcher.start()
-    yield seen
+    yield texts
     ended.set()
     watcher.join()
 
 
 def samples(text: str) -> dict[tuple[str, str, str], float]:
     """Values by name, rank, and the label that is not the run's."""
-    found = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+    every = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
     return {
         (sample.name, sample.labels["rank"], sample.labels.get("part") or sample.labels.get("split", "")): sample.value
-        for sample in found
+        for sample in every
         if not sample.name.endswith("_bucket")
     }
 
@@ -81,11 +81,11 @@ def parts(epoch: Epoch) -> "np.ndarray":
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[str, str, str], float]]:
     """Two ranks, epochs of two steps; and the last that each rank wrote."""
     directory = tmp_path_factory.mktemp("run") / "watched"
-    with watching() as seen:
+    with watching() as texts:
         output = launcher.train(directory, ranks=2, epochs=4)
     assert output.returncode == 0, output.stdout
     last: dict[tuple[str, str, str], float] = {}
-    for text in seen:
+    for text in texts:
         last.update(samples(text))
     return directory, last
 
@@ -145,13 +145,13 @@ def test_waiting_is_counted_on_the_ranks_that_wait(tmp_path: Path) -> None:
 
 def test_killed_rank_is_no_longer_exported(tmp_path: Path) -> None:
     """Kill the rank by SIGKILL, as the supervisor's sweep does; no cleanup runs."""
-    with watching() as seen:
+    with watching() as texts:
         trainer = threading.Thread(target=launcher.train, args=(tmp_path / "killed", 1), kwargs={"epochs": 500})
         trainer.start()
         deadline = time.monotonic() + 120
-        while not seen and time.monotonic() < deadline:
+        while not texts and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert seen
+        assert texts
         for pid in ranks_of("killed"):
             os.kill(pid, 9)
         trainer.join(timeout=60)
@@ -160,9 +160,9 @@ def test_killed_rank_is_no_longer_exported(tmp_path: Path) -> None:
 
 def ranks_of(run: str) -> list[int]:
     """The processes that train, and not their shims."""
-    found = (path for path in Path("/proc").iterdir() if path.name.isdigit())
+    processes = (path for path in Path("/proc").iterdir() if path.name.isdigit())
     mark = "orchestrator.trainer.train\0"
-    lines = {int(path.name): _command(path) for path in found}
+    lines = {int(path.name): _command(path) for path in processes}
     return [pid for pid, line in lines.items() if mark in line and run in line and "horovodrun" not in line]
 
 

@@ -61,11 +61,11 @@ def test_contents_come_in_the_order_of_the_numbers(
     dataset: Path, monkeypatch: pytest.MonkeyPatch, readers: int
 ) -> None:
     monkeypatch.setattr(Records, "readers", readers)
-    found = load(dataset / "records")[0].records
-    assert found
-    numbers = np.random.default_rng(5).permutation(len(found))
-    one_after_the_other = list(tf.data.TFRecordDataset(found.paths).as_numpy_iterator())
-    contents = list(found.contents(tf.constant(numbers)).as_numpy_iterator())
+    records = load(dataset / "records")[0].records
+    assert records
+    numbers = np.random.default_rng(5).permutation(len(records))
+    one_after_the_other = list(tf.data.TFRecordDataset(records.paths).as_numpy_iterator())
+    contents = list(records.contents(tf.constant(numbers)).as_numpy_iterator())
     assert contents == [one_after_the_other[number] for number in numbers]
 
 
@@ -177,21 +177,21 @@ def test_missing_or_short_shard_is_named_at_load(
 
 
 def rewritten(manifest: Path, change: Callable[[Any], object]) -> None:
-    found = json.loads(manifest.read_text())
-    change(found)
-    manifest.write_text(json.dumps(found))
+    content = json.loads(manifest.read_text())
+    change(content)
+    manifest.write_text(json.dumps(content))
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda found: found["shards"]["train"][0].update(name="../../etc/passwd"), "shards.train.0.name"),
-        (lambda found: found["shards"]["train"][0]["lengths"].append(-1), "greater than or equal to 0"),
-        (lambda found: found["shards"]["train"][0]["lengths"].append(10**30), "less than"),
-        (lambda found: found["shards"]["train"][0]["lengths"].append(5), "with [0-9]+ in records"),
-        (lambda found: found["shards"].pop("val"), r"shards of \['train'\]"),
-        (lambda found: found.update(shards=[]), "shards: "),
-        (lambda found: found.clear(), "label_base: Field required"),
+        (lambda content: content["shards"]["train"][0].update(name="../../etc/passwd"), "shards.train.0.name"),
+        (lambda content: content["shards"]["train"][0]["lengths"].append(-1), "greater than or equal to 0"),
+        (lambda content: content["shards"]["train"][0]["lengths"].append(10**30), "less than"),
+        (lambda content: content["shards"]["train"][0]["lengths"].append(5), "with [0-9]+ in records"),
+        (lambda content: content["shards"].pop("val"), r"shards of \['train'\]"),
+        (lambda content: content.update(shards=[]), "shards: "),
+        (lambda content: content.clear(), "label_base: Field required"),
     ],
 )
 def test_invalid_manifest_is_named(dataset_copy: Path, change: Callable[[Any], object], problem: str) -> None:

@@ -32,11 +32,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_results_describe_model_and_ranks(trained: Path) -> None:
-    found = results(trained)
-    assert (found.world.size, len(found.world.hosts), found.ended) == (2, 2, "epochs")
-    assert found.effective_batch_size == 32
-    assert found.peak_learning_rate == pytest.approx(0.02)
-    assert {"tensorflow", "keras", "horovod", "python", "orchestrator"} == set(found.versions)
+    written = results(trained)
+    assert (written.world.size, len(written.world.hosts), written.ended) == (2, 2, "epochs")
+    assert written.effective_batch_size == 32
+    assert written.peak_learning_rate == pytest.approx(0.02)
+    assert {"tensorflow", "keras", "horovod", "python", "orchestrator"} == set(written.versions)
 
 
 def test_epochs_train_full_batches_and_evaluate_every_image(trained: Path) -> None:
@@ -87,15 +87,28 @@ def test_run_ends_with_the_epoch_that_reaches_the_accuracy(
     tmp_path: Path, until: str, ended: str, epochs: int, engine: str
 ) -> None:
     """Labels of so few images are guessed rightly now and then, never all."""
-    found = results(train(tmp_path / "run", ranks=2, until=until, engine=engine))
-    assert (found.ended, len(found.epochs)) == (ended, epochs)
+    written = results(train(tmp_path / "run", ranks=2, until=until, engine=engine))
+    assert (written.ended, len(written.epochs)) == (ended, epochs)
     if engine == "ours":
         assert "top-1" in (tmp_path / "run" / "log").read_text().splitlines()[-2]
 
 
+LIMITS = [("ours", 1, 5, 5), ("ours", 2, 5, 5), ("ours", 2, 1, 1), ("ours", 2, 64, 9), ("horovod-tensorflow", 2, 1, 1)]
+
+
+@pytest.mark.parametrize(("engine", "ranks", "limit", "evaluated"), LIMITS)
+def test_run_evaluates_the_first_test_samples(
+    tmp_path: Path, engine: str, ranks: int, limit: int, evaluated: int
+) -> None:
+    found = results(train(tmp_path / "run", ranks=ranks, epochs=1, engine=engine, test_samples=limit))
+    assert [epoch.test.images for epoch in found.epochs] == [evaluated]
+    assert found.config.test_samples == limit
+    assert f"70 training and {evaluated} test images" in (tmp_path / "run" / "log").read_text()
+
+
 def test_results_describe_communication(trained: Path) -> None:
-    found = results(trained)
-    assert found.communication == Communication(
+    written = results(trained)
+    assert written.communication == Communication(
         controller="gloo",
         transport="gloo",
         cycle_time=1.0,
@@ -103,7 +116,7 @@ def test_results_describe_communication(trained: Path) -> None:
         autotune=False,
         route="allreduce",
         groups=1,
-        bytes_per_step=4 * found.parameters,
+        bytes_per_step=4 * written.parameters,
     )
 
 
@@ -111,14 +124,17 @@ def test_several_passes_make_one_update(tmp_path: Path) -> None:
     log = tmp_path / "autotune.csv"
     options = ["--cycle-time-ms", "2.5", "--fusion-threshold-mb", "16", "--autotune", "--autotune-log-file", str(log)]
     changes: dict[str, Any] = {"batch_size": 8, "backward_passes_per_step": 2, "compression": "bf16"}
-    found = results(train(tmp_path / "run", ranks=2, options=options, **changes))
-    assert [(epoch.steps, epoch.train.images, epoch.test.images) for epoch in found.epochs] == [(2, 64, 9), (4, 64, 9)]
-    assert found.effective_batch_size == 32
-    assert found.peak_learning_rate == pytest.approx(0.04)
-    assert found.communication
-    used = found.communication
+    written = results(train(tmp_path / "run", ranks=2, options=options, **changes))
+    assert [(epoch.steps, epoch.train.images, epoch.test.images) for epoch in written.epochs] == [
+        (2, 64, 9),
+        (4, 64, 9),
+    ]
+    assert written.effective_batch_size == 32
+    assert written.peak_learning_rate == pytest.approx(0.04)
+    assert written.communication
+    used = written.communication
     assert (used.cycle_time, used.fusion_threshold, used.autotune) == (2.5, 16.0, True)
-    assert (used.route, used.bytes_per_step) == ("exchange", 2 * found.parameters)
+    assert (used.route, used.bytes_per_step) == ("exchange", 2 * written.parameters)
     assert log.read_text().startswith("hierarchical_allreduce,")
 
 
@@ -142,13 +158,13 @@ def test_nonfinite_loss_fails_and_keeps_earlier_epochs(tmp_path: Path) -> None:
     """Each step makes every weight several times as large: too large after a few epochs of two steps."""
     run = tmp_path / "run"
     output = launcher.train(run, ranks=2, epochs=20, weight_decay=300.0, milestones=[])
-    kept = results(run)
+    before = results(run)
     assert output.returncode != 0
-    assert 0 < len(kept.epochs) < 20
-    assert kept.ended is None
-    place = rf"after step \d+ \(epoch {len(kept.epochs) + 1}\): use a smaller --learning-rate in a new run, .+"
-    found = re.findall(
+    assert 0 < len(before.epochs) < 20
+    assert before.ended is None
+    place = rf"after step \d+ \(epoch {len(before.epochs) + 1}\): use a smaller --learning-rate in a new run, .+"
+    printed = re.findall(
         rf"^\[(\d)\]<stderr>:(?:training|test) loss is (?:nan|inf) {place}$", output.stdout, re.MULTILINE
     )
-    assert sorted(found) == ["0", "1"]
+    assert sorted(printed) == ["0", "1"]
     assert not re.search(r"^\[\d\]<stderr>:Traceback", output.stdout, re.MULTILINE)

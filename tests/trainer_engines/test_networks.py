@@ -28,10 +28,10 @@ def ours(settings: TrainConfig) -> keras.Model:
 def random_weights(model: keras.Model) -> weights.Weights:
     """Weights of which none is zero or one: kernels as drawn, others spread, so that each of them matters."""
     draw = np.random.default_rng(2)
-    found = keras_network.read(model)
+    weights_by_name = keras_network.read(model)
     return {
         name: values if values.ndim > 1 else draw.uniform(0.5, 1.5, values.shape).astype(np.float32)
-        for name, values in found.items()
+        for name, values in weights_by_name.items()
     }
 
 
@@ -47,10 +47,10 @@ def test_networks_have_the_same_logits(model: str, size: int) -> None:
     images = np.random.default_rng(1).integers(0, 256, (4, size, size, 3), np.uint8)
     expected = np.asarray(ours_model(images, training=False))
     with torch.no_grad():
-        found = modules(torch.from_numpy(images)).numpy()
+        logits = modules(torch.from_numpy(images)).numpy()
     scale = np.abs(expected).max()
     assert np.abs(np.asarray(plain(images, training=False)) - expected).max() < CLOSE * scale
-    assert np.abs(found - expected).max() < CLOSE * scale
+    assert np.abs(logits - expected).max() < CLOSE * scale
     assert np.ptp(expected, axis=1).min() > CLOSE * scale  # the logits of an image differ: weights were not all alike
 
 
@@ -58,9 +58,9 @@ def test_networks_have_the_same_logits(model: str, size: int) -> None:
 def test_weights_come_back_as_they_were_given(model: str) -> None:
     settings = config(model, 32)
     values = random_weights(ours(settings))
-    found = torch_networks.read(torch_networks.build(settings, values))
-    assert set(found) == set(values)
-    assert all(np.array_equal(found[name], values[name]) for name in values)
+    read = torch_networks.read(torch_networks.build(settings, values))
+    assert set(read) == set(values)
+    assert all(np.array_equal(read[name], values[name]) for name in values)
 
 
 def test_a_network_of_kerass_own_layers_has_none_of_ours() -> None:
@@ -74,6 +74,6 @@ def test_initial_weights_are_those_of_train(tmp_path: Path) -> None:
     settings = config("resnet20", 32)
     settings.write(tmp_path / "config.json")
     draw_weights.main(tmp_path)
-    expected, found = keras_network.read(ours(settings)), weights.initial(tmp_path, 1)
-    assert list(found) == list(expected)
-    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+    expected, initial = keras_network.read(ours(settings)), weights.initial(tmp_path, 1)
+    assert list(initial) == list(expected)
+    assert all(np.array_equal(initial[name], expected[name]) for name in expected)

@@ -142,22 +142,22 @@ def check_learning_rate_schedule() -> None:
     assert weight.item() == -1.5
 
 
-def compare(layer: torch.nn.Module, one: torch.nn.Module, parts: list[torch.Tensor]) -> None:
-    """Assert that ``layer`` does with one part per rank what ``one`` does with the whole batch."""
+def compare(layer: torch.nn.Module, alone: torch.nn.Module, parts: list[torch.Tensor]) -> None:
+    """Assert that ``layer`` does with one part per rank what ``alone`` does with the whole batch."""
     mine, whole = parts[hvd.rank()].clone().requires_grad_(), torch.cat(parts).requires_grad_()
     weights = torch.randn(whole.shape, generator=torch.Generator().manual_seed(2))
     first = sum(len(part) for part in parts[: hvd.rank()])
     rows = slice(first, first + len(mine))
-    outputs, expected = layer(mine), one(whole)
+    outputs, expected = layer(mine), alone(whole)
     (outputs * weights[rows]).sum().backward()
     (expected * weights).sum().backward()
     assert_close(outputs, expected[rows], **CLOSE)
     assert mine.grad is not None
     assert whole.grad is not None
     assert_close(mine.grad, whole.grad[rows], **CLOSE)
-    for ours, theirs in zip(layer.parameters(), one.parameters(), strict=True):
+    for ours, theirs in zip(layer.parameters(), alone.parameters(), strict=True):
         assert_close(hvd.allreduce(ours.grad, op=hvd.Sum), theirs.grad, **CLOSE)
-    assert_close(list(layer.buffers()), list(one.buffers()), **CLOSE)
+    assert_close(list(layer.buffers()), list(alone.buffers()), **CLOSE)
 
 
 def check_sync_batch_norm() -> None:
@@ -172,13 +172,13 @@ def check_sync_batch_norm() -> None:
 def check_sync_batch_norm_options() -> None:
     parts = [torch.randn(rows, 3, 2, generator=torch.Generator().manual_seed(rows)) for rows in (4, 6)]
     for options in ({"momentum": None}, {"affine": False}, {"track_running_stats": False}, {"eps": 0.1}):
-        layer, one = hvd.SyncBatchNorm(3, **options), torch.nn.BatchNorm1d(3, **options)
+        layer, alone = hvd.SyncBatchNorm(3, **options), torch.nn.BatchNorm1d(3, **options)
         for _ in range(2):
-            compare(layer, one, parts)
+            compare(layer, alone, parts)
             layer.zero_grad()
-            one.zero_grad()
+            alone.zero_grad()
         if layer.track_running_stats and layer.momentum is not None:
-            assert_close(layer.eval()(parts[0]), one.eval()(parts[0]), **CLOSE)
+            assert_close(layer.eval()(parts[0]), alone.eval()(parts[0]), **CLOSE)
 
 
 def check_elastic_state() -> None:

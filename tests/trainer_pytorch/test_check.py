@@ -17,6 +17,6 @@ def test_check_proves_the_ranks_and_measures(tmp_path: Path, controller: str, mo
     assert output.returncode == 0, output.stdout
     result = CheckResult.model_validate_json((run / "check.json").read_text())
     assert [rank.allreduce_sum for rank in result.ranks] == [3.0, 3.0]
-    assert result.step_seconds is not None
+    assert result.step_seconds > 0
     assert result.sizes
     assert "loading PyTorch" in output.stdout

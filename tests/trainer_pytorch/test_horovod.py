@@ -30,15 +30,15 @@ Failures = dict[str, list[str]]
 def failures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Failures:
     """What failed of each check on each rank."""
     program = [sys.executable, "-m", "tests.trainer_pytorch.checks"]
-    said = launcher.launch(tmp_path_factory.mktemp("run"), program, controller=request.param).stdout
-    print(said)
-    found = defaultdict(list)
-    for line in said.splitlines():
+    output = launcher.launch(tmp_path_factory.mktemp("run"), program, controller=request.param).stdout
+    print(output)
+    failures_by_check = defaultdict(list)
+    for line in output.splitlines():
         _, prefix, result_json = line.partition(PREFIX)
         if prefix:
             result = json.loads(result_json)
-            found[result["check"]].append(result["failure"])
-    return found
+            failures_by_check[result["check"]].append(result["failure"])
+    return failures_by_check
 
 
 @pytest.mark.parametrize("check", CHECKS)

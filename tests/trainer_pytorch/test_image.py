@@ -61,8 +61,8 @@ def test_torchvision_transforms_an_image() -> None:
     encoded = torchvision.io.encode_png(image)
     torch.testing.assert_close(torchvision.io.decode_image(encoded), image)
     assert torchvision.transforms.functional.resize(image, [2, 2]).shape == (3, 2, 2)
-    kept = torchvision.ops.nms(torch.tensor([[0.0, 0, 2, 2], [0, 0, 2, 2]]), torch.tensor([0.9, 0.8]), 0.5)
-    assert kept.tolist() == [0]
+    boxes = torchvision.ops.nms(torch.tensor([[0.0, 0, 2, 2], [0, 0, 2, 2]]), torch.tensor([0.9, 0.8]), 0.5)
+    assert boxes.tolist() == [0]
 
 
 def test_the_library_has_no_debug_information() -> None:
@@ -71,5 +71,5 @@ def test_the_library_has_no_debug_information() -> None:
 
 
 def test_packages_fit_together() -> None:
-    said = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stdout
+    result = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout

@@ -23,28 +23,30 @@ def results(*ranks: Sequence[float], steps: Sequence[int] = (100,), **config: An
 
 
 def explained(*ranks: Sequence[float], **config: Any) -> Explanation:
-    found = explain(results(*ranks, **config))
-    assert found is not None
-    return found
+    explanation = explain(results(*ranks, **config))
+    assert explanation is not None
+    return explanation
 
 
 def test_a_run_whose_steps_wait_for_data_is_input_bound() -> None:
-    found = explained((190, 300, 10), (190, 290, 20))
-    assert (found.bound, round(found.share, 3)) == ("input", 0.38)
-    assert str(found).startswith("input-bound: 38 % of the step waits for data. To try: more cores per rank (each has ")
-    assert "a larger --batch-size does not help" in found.advice[-1]
+    explanation = explained((190, 300, 10), (190, 290, 20))
+    assert (explanation.bound, round(explanation.share, 3)) == ("input", 0.38)
+    assert str(explanation).startswith(
+        "input-bound: 38 % of the step waits for data. To try: more cores per rank (each has "
+    )
+    assert "a larger --batch-size does not help" in explanation.advice[-1]
 
 
 def test_a_run_whose_ranks_are_alike_and_wait_for_gradients_is_network_bound() -> None:
-    found = explained((5, 300, 195), (5, 305, 190))
-    assert (found.bound, round(found.share, 3)) == ("network", 0.38)
-    assert found.finding == "network-bound: 38 % of the step waits for the exchange of gradients"
+    explanation = explained((5, 300, 195), (5, 305, 190))
+    assert (explanation.bound, round(explanation.share, 3)) == ("network", 0.38)
+    assert explanation.finding == "network-bound: 38 % of the step waits for the exchange of gradients"
 
 
 def test_a_run_that_computes_is_as_it_should_be() -> None:
-    found = explained((5, 450, 45), (5, 455, 40))
-    assert (found.bound, round(found.share, 3)) == ("compute", 0.905)
-    assert found.finding == "compute-bound: 90 % of the step is spent computing, the best case"
+    explanation = explained((5, 450, 45), (5, 455, 40))
+    assert (explanation.bound, round(explanation.share, 3)) == ("compute", 0.905)
+    assert explanation.finding == "compute-bound: 90 % of the step is spent computing, the best case"
 
 
 def test_a_run_on_one_rank_waits_for_nobody() -> None:
@@ -53,21 +55,23 @@ def test_a_run_on_one_rank_waits_for_nobody() -> None:
 
 
 def test_the_wait_for_one_rank_that_computes_longer_is_not_the_networks() -> None:
-    found = explained((5, 350, 145), (5, 490, 5), (5, 340, 155), (5, 360, 135))
-    assert (found.bound, round(found.share, 3)) == ("straggler", 0.28)
-    said = "one rank is slow: rank 1 on demo-worker-1 computes 1.4 x as long as the median of the others"
-    assert found.finding == f"{said}; 28 % of the step is spent waiting for it"
+    explanation = explained((5, 350, 145), (5, 490, 5), (5, 340, 155), (5, 360, 135))
+    assert (explanation.bound, round(explanation.share, 3)) == ("straggler", 0.28)
+    finding = "one rank is slow: rank 1 on demo-worker-1 computes 1.4 x as long as the median of the others"
+    assert explanation.finding == f"{finding}; 28 % of the step is spent waiting for it"
 
 
 def test_of_two_ranks_the_slower_one_is_compared_with_the_other() -> None:
-    found = explained((5, 490, 5), (5, 350, 145))
-    assert "rank 0 on demo-worker-0 computes 1.4 x as long as the other;" in found.finding
+    explanation = explained((5, 490, 5), (5, 350, 145))
+    assert "rank 0 on demo-worker-0 computes 1.4 x as long as the other;" in explanation.finding
 
 
 def test_a_rank_that_alone_waits_for_data_is_named_with_what_it_waits_for() -> None:
-    found = explained((205, 290, 5), (2, 300, 198), (3, 295, 202))
-    assert found.bound == "straggler"
-    assert "rank 0 on demo-worker-0 waits 205 ms per step for data, the median of the others 2 ms;" in found.finding
+    explanation = explained((205, 290, 5), (2, 300, 198), (3, 295, 202))
+    assert explanation.bound == "straggler"
+    assert (
+        "rank 0 on demo-worker-0 waits 205 ms per step for data, the median of the others 2 ms;" in explanation.finding
+    )
 
 
 def test_where_half_of_the_ranks_are_slow_the_network_is_not_blamed_either() -> None:
@@ -127,15 +131,15 @@ def test_the_epoch_within_which_a_run_ended_counts_too() -> None:
 def test_what_was_measured_and_gains_nothing_is_not_advised() -> None:
     slow = results((5, 300, 195), (5, 300, 195), precision="bfloat16", compression="none")
     busy = results((5, 495, 0), precision="float32")
-    for found, chosen, advised in ((slow, "compression", "--compression"), (busy, "precision", "--precision")):
-        said = [explain(found.model_copy(update={"chosen": chosen})) for chosen in ([], [chosen])]
-        assert [advised in str(one) for one in said] == [True, False]
+    for measured, chosen, advised in ((slow, "compression", "--compression"), (busy, "precision", "--precision")):
+        explanations = [explain(measured.model_copy(update={"chosen": chosen})) for chosen in ([], [chosen])]
+        assert [advised in str(explanation) for explanation in explanations] == [True, False]
 
 
 def test_with_adasum_only_what_goes_with_it_is_advised() -> None:
-    said = str(explained((5, 300, 195), (5, 300, 195), adasum=True))
-    assert "--compression fp16" in said
-    assert "bf16" not in said
+    text = str(explained((5, 300, 195), (5, 300, 195), adasum=True))
+    assert "--compression fp16" in text
+    assert "bf16" not in text
 
 
 EVERY = [
@@ -150,23 +154,23 @@ EVERY = [
 def test_every_option_and_command_that_is_advised_is_there() -> None:
     commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     options = {option for parameter in commands["train"].params for option in parameter.opts}
-    advice = [one for explanation in EVERY for one in explanation.advice]
-    assert {name for one in advice for name in re.findall(r"--[a-z0-9-]+", one)} <= options
-    assert {name for one in advice for name in re.findall(r"`orchestrator ([a-z-]+)", one)} <= set(commands)
+    advice = [advised for explanation in EVERY for advised in explanation.advice]
+    assert {name for text in advice for name in re.findall(r"--[a-z0-9-]+", text)} <= options
+    assert {name for text in advice for name in re.findall(r"`orchestrator ([a-z-]+)", text)} <= set(commands)
     assert all(explanation.advice for explanation in EVERY)
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "advised"),
     [
         ("/shared/data/imagenet-1", "`orchestrator data prepare`, then `orchestrator data stage`"),
         ("/shared/data/imagenet-1-records", "if cores are idle, `orchestrator data stage`"),
         ("/var/lib/orchestrator/data/imagenet-1-records", "faster disks, if cores are idle"),
     ],
 )
-def test_who_waits_for_images_is_told_what_brings_them_nearer(path: str, said: str) -> None:
-    found = results((190, 300, 10), dataset="imagenet").model_copy(update={"data_path": path})
-    assert said in str(explain(found))
+def test_who_waits_for_images_is_told_what_brings_them_nearer(path: str, advised: str) -> None:
+    run = results((190, 300, 10), dataset="imagenet").model_copy(update={"data_path": path})
+    assert advised in str(explain(run))
 
 
 def test_what_a_run_did_already_is_not_advised() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator import assets
+from orchestrator import packaged_files
 
-PAGE = assets.PACKAGE.parent / "docs" / "architecture.md"
+PAGE = packaged_files.PACKAGE.parent / "docs" / "architecture.md"
 CHAINS = [line.strip().split(" → ") for line in PAGE.read_text().splitlines() if line.startswith("    cli.")]
 MOST_CALLS = 6
 
@@ -22,13 +22,13 @@ def resolve(name: str) -> Any:
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         try:
-            found: Any = importlib.import_module(".".join(["orchestrator", *parts[:length]]))
+            thing: Any = importlib.import_module(".".join(["orchestrator", *parts[:length]]))
         except ModuleNotFoundError:
             continue
         for part in parts[length:]:
-            found = getattr(found, part)
-        if not isinstance(found, ModuleType):
-            return found
+            thing = getattr(thing, part)
+        if not isinstance(thing, ModuleType):
+            return thing
     raise AssertionError(f"{name}: no such function")
 
 

@@ -13,9 +13,9 @@ from tests import builders
 def test_the_head_comes_first_whatever_order_terraform_gives() -> None:
     output = builders.output(nodes=3)
     output["nodes"] = dict(reversed(output["nodes"].items()))
-    made = clusters.read(output)
-    assert list(made.nodes) == ["demo-head", "demo-worker-0", "demo-worker-1"]
-    assert made.head == "demo-head"
+    cluster = clusters.read(output)
+    assert list(cluster.nodes) == ["demo-head", "demo-worker-0", "demo-worker-1"]
+    assert cluster.head == "demo-head"
 
 
 def test_workers_are_ordered_by_number_not_by_letter() -> None:
@@ -69,16 +69,16 @@ def test_numbers_as_text_are_refused() -> None:
 def test_a_node_is_reached_at_its_public_address_where_it_has_one() -> None:
     output = builders.output()
     output["nodes"]["demo-head"]["public_address"] = "198.51.100.7"
-    made = clusters.read(output)
-    assert [node.address for node in made.nodes.values()] == ["198.51.100.7", "10.0.0.11"]
+    cluster = clusters.read(output)
+    assert [node.address for node in cluster.nodes.values()] == ["198.51.100.7", "10.0.0.11"]
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("address", "name"),
     [("10.0.0.11", "demo-worker-0"), ("demo-head", "demo-head"), ("10.9.9.9", "10.9.9.9"), (None, "None")],
 )
-def test_a_node_is_named_by_address_or_name(given: str | None, name: str) -> None:
-    assert builders.cluster().named(given) == name
+def test_a_node_is_named_by_address_or_name(address: str | None, name: str) -> None:
+    assert builders.cluster().named(address) == name
 
 
 def test_the_hostfile_has_the_head_first_and_no_blank_line() -> None:
@@ -107,13 +107,13 @@ def mixed(slots: int = 1, gpus: int = 2) -> clusters.Cluster:
 
 
 def test_where_others_have_gpus_a_node_without_has_no_ranks() -> None:
-    made = mixed(slots=2)
-    assert (list(made.rank_nodes), made.slots) == (["demo-worker-0", "demo-worker-1"], 4)
-    assert clusters.hosts(made, 3) == ["demo-worker-0", "demo-worker-1"]
-    assert clusters.hostfile(made).splitlines() == [
-        f"{made.nodes[name].private_address} slots=2" for name in ("demo-worker-0", "demo-worker-1")
+    cluster = mixed(slots=2)
+    assert (list(cluster.rank_nodes), cluster.slots) == (["demo-worker-0", "demo-worker-1"], 4)
+    assert clusters.hosts(cluster, 3) == ["demo-worker-0", "demo-worker-1"]
+    assert clusters.hostfile(cluster).splitlines() == [
+        f"{cluster.nodes[name].private_address} slots=2" for name in ("demo-worker-0", "demo-worker-1")
     ]
-    assert launch.threads(made) == max(1, int(made.nodes["demo-worker-0"].cpus / 2))
+    assert launch.threads(cluster) == max(1, int(cluster.nodes["demo-worker-0"].cpus / 2))
 
 
 def test_ranks_that_would_share_a_gpu_are_refused() -> None:

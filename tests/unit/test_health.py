@@ -19,9 +19,11 @@ def wrong(**changes: Any) -> list[tuple[str, str]]:
 
 def health(**facts: NodeFacts) -> Health:
     """The health of nodes by name, an underscore standing for the hyphen."""
-    named = {name.replace("_", "-"): found for name, found in facts.items()}
-    made = builders.cluster()
-    return Health(named, {name: health_checks.judge(found, made, builders.DIGEST) for name, found in named.items()})
+    named = {name.replace("_", "-"): node_facts for name, node_facts in facts.items()}
+    cluster = builders.cluster()
+    return Health(
+        named, {name: health_checks.judge(node_facts, cluster, builders.DIGEST) for name, node_facts in named.items()}
+    )
 
 
 def test_a_healthy_node_passes_every_check() -> None:
@@ -47,9 +49,9 @@ def test_a_healthy_node_passes_every_check() -> None:
     ],
 )
 def test_one_fault_fails_one_check_and_says_the_remedy(changes: dict[str, Any], name: str, detail: str) -> None:
-    found = wrong(**changes)
-    assert [check for check, _ in found] == [name]
-    assert detail in found[0][1]
+    failed = wrong(**changes)
+    assert [check for check, _ in failed] == [name]
+    assert detail in failed[0][1]
 
 
 def test_exactly_enough_is_enough() -> None:
@@ -63,59 +65,59 @@ def test_a_peer_that_is_known_to_be_gone_does_not_count_against_the_head() -> No
 
 
 def test_a_cluster_with_a_failing_node_is_refused_with_its_name_and_every_reason() -> None:
-    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(resolves=False, digest="old"))
+    checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts(resolves=False, digest="old"))
     with pytest.raises(NodesFailed) as caught:
-        health_checks.require_healthy(found, builders.cluster())
+        health_checks.require_healthy(checked, builders.cluster())
     assert list(caught.value.reasons) == ["demo-worker-0"]
     assert "does not resolve" in caught.value.reasons["demo-worker-0"]
     assert "trainer old" in caught.value.reasons["demo-worker-0"]
 
 
 def test_a_node_that_does_not_answer_fails() -> None:
-    found = Health({}, {"demo-head": [Check("ssh", False, "ssh: timed out")]})
+    checked = Health({}, {"demo-head": [Check("ssh", False, "ssh: timed out")]})
     with pytest.raises(NodesFailed, match="demo-head: ssh: timed out"):
-        health_checks.require_healthy(found, builders.cluster())
+        health_checks.require_healthy(checked, builders.cluster())
 
 
 def test_a_healthy_cluster_may_start_a_run() -> None:
-    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts())
-    health_checks.require_healthy(found, builders.cluster())
-    health_checks.require_idle(found, builders.cluster())
-    assert found.failed == {}
+    checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts())
+    health_checks.require_healthy(checked, builders.cluster())
+    health_checks.require_idle(checked, builders.cluster())
+    assert checked.failed == {}
 
 
 def test_a_cluster_that_a_run_uses_is_refused_with_the_command_that_stops_it() -> None:
-    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(runs=["resnet20-mnist-1"]))
+    checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts(runs=["resnet20-mnist-1"]))
     with pytest.raises(StateError, match="resnet20-mnist-1 is using the cluster") as caught:
-        health_checks.require_idle(found, builders.cluster())
+        health_checks.require_idle(checked, builders.cluster())
     assert "orchestrator stop resnet20-mnist-1" in caught.value.hint
 
 
 def test_the_interface_that_all_nodes_have_is_taken() -> None:
-    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts())
-    assert health_checks.common_interface(found, None, ["demo-head", "demo-worker-0"]) == "eth0"
+    checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts())
+    assert health_checks.common_interface(checked, None, ["demo-head", "demo-worker-0"]) == "eth0"
 
 
 def test_interfaces_of_different_names_are_refused_with_every_nodes_own() -> None:
-    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
+    checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
     with pytest.raises(StateError, match="demo-head: eth0, demo-worker-0: ens3") as caught:
-        health_checks.common_interface(found, None, ["demo-head", "demo-worker-0"])
+        health_checks.common_interface(checked, None, ["demo-head", "demo-worker-0"])
     assert "launch.network_interface" in caught.value.hint
 
 
 def test_an_interface_of_ones_own_choice_is_taken_where_every_node_has_it() -> None:
     both = ["eth0", "ib0"]
-    found = health(demo_head=builders.facts(interfaces=both), demo_worker_0=builders.facts(interfaces=both))
-    assert health_checks.common_interface(found, "ib0", ["demo-head", "demo-worker-0"]) == "ib0"
+    checked = health(demo_head=builders.facts(interfaces=both), demo_worker_0=builders.facts(interfaces=both))
+    assert health_checks.common_interface(checked, "ib0", ["demo-head", "demo-worker-0"]) == "ib0"
 
 
 def test_an_interface_that_a_node_lacks_is_refused_with_the_ones_it_has() -> None:
-    found = health(demo_head=builders.facts(interfaces=["eth0", "ib0"]), demo_worker_0=builders.facts())
+    checked = health(demo_head=builders.facts(interfaces=["eth0", "ib0"]), demo_worker_0=builders.facts())
     with pytest.raises(ConfigError) as caught:
-        health_checks.common_interface(found, "ib0", ["demo-head", "demo-worker-0"])
+        health_checks.common_interface(checked, "ib0", ["demo-head", "demo-worker-0"])
     assert caught.value.problems == ["launch.network_interface: ib0: demo-worker-0 has only lo, eth0"]
 
 
 def test_only_the_interfaces_of_the_nodes_in_use_must_agree() -> None:
-    found = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
-    assert health_checks.common_interface(found, None, ["demo-head"]) == "eth0"
+    checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
+    assert health_checks.common_interface(checked, None, ["demo-head"]) == "eth0"

@@ -46,8 +46,8 @@ def test_a_test_with_parts_ends_as_the_worst_that_was_tried(tmp_path: Path, part
 
 
 def test_a_rank_that_was_killed_leaves_its_test_open(tmp_path: Path) -> None:
-    found = record(tmp_path, {"test": "a", "outcome": "started"})
-    assert (found.open, found.ended) == ("a", {})
+    read = record(tmp_path, {"test": "a", "outcome": "started"})
+    assert (read.open, read.ended) == ("a", {})
 
 
 def test_a_test_fails_if_it_fails_on_one_rank() -> None:
@@ -66,9 +66,9 @@ def test_the_rank_behind_says_which_test_did_not_end() -> None:
 
 
 def test_a_failure_without_a_known_reason_is_named() -> None:
-    known = Result(LEGACY.test, "failed", "ImportError: `keras.optimizers.legacy` is not supported")
+    failure = Result(LEGACY.test, "failed", "ImportError: `keras.optimizers.legacy` is not supported")
     other = Result(LEGACY.test, "failed", "Segmentation fault")
-    assert Ran(KERAS, (known,)).unknown() == []
+    assert Ran(KERAS, (failure,)).unknown() == []
     assert Ran(KERAS, (other,)).unknown() == [other]
     assert "not known yet: Segmentation fault" in table.text([KERAS], [Ran(KERAS, (other,))])
 
@@ -97,7 +97,7 @@ def test_keras_tests_run_with_both_versions_over_both_transports(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said", "code", "works"),
+    ("seconds", "output", "code", "works"),
     [
         (0, "Step #0\tLoss: 2.3\nStep #10\tLoss: 0.5", 0, True),
         (0, "Step #0\tLoss: 2.3\nTraceback", 1, False),
@@ -106,6 +106,6 @@ def test_keras_tests_run_with_both_versions_over_both_transports(tmp_path: Path)
         (120, "no such module", 1, False),
     ],
 )
-def test_an_example_works_if_it_ends_or_its_loss_falls(seconds: int, said: str, code: int, works: bool) -> None:
+def test_an_example_works_if_it_ends_or_its_loss_falls(seconds: int, output: str, code: int, works: bool) -> None:
     example = Example("tensorflow2/tensorflow2_mnist.py", seconds=seconds)
-    assert examples.judge(example, said, code, 130.0).works == works
+    assert examples.judge(example, output, code, 130.0).works == works

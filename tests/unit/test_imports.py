@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from orchestrator.docker import context
 
 # From the top down: a module imports what stands below its own line, and the modules of its own package.
@@ -23,21 +23,23 @@ LAYERS = [
     {"ansible", "health", "services"},
     {"ssh", "terraform", "lock"},
     {"state"},
-    {"docker", "recipes", "gpu", "prediction"},
-    {"config", "cluster", "process", "bottleneck", "busy"},
+    {"docker", "recipes", "gpu_compatibility", "prediction"},
+    {"config", "cluster", "process", "bottleneck", "cpu_usage"},
     {"schema", "progress"},
-    {"errors", "assets", "layout", "termination", "untrusted_files"},
-    {"lazy"},
+    {"errors", "packaged_files", "launch_layout", "termination", "untrusted_files"},
+    {"lazy_imports"},
 ]
 # What each room of the worker side is built on; what lies beside them uses them all.
 ROOMS: dict[str, set[str]] = {
     "autotune": {"", "comm", "data", "models"},
+    "check": set(),
     "checkpoints": {"", "comm"},
-    "comm": set(),
+    "comm": {"own_operations"},
     "data": set(),
     "engines": {"", "data", "models", "optim"},
-    "models": {""},
+    "models": {"own_operations"},
     "optim": set(),
+    "own_operations": set(),
     "supervision": set(),
     "telemetry": {"supervision"},
 }
@@ -58,8 +60,11 @@ TOOLS = {
 
 def modules() -> dict[str, Path]:
     """Every module by its dotted name below `orchestrator`; the package itself is ""."""
-    found = {path: path.relative_to(assets.PACKAGE).with_suffix("").parts for path in assets.PACKAGE.rglob("*.py")}
-    return {".".join(part for part in parts if part != "__init__"): path for path, parts in found.items()}
+    names = {
+        path: path.relative_to(packaged_files.PACKAGE).with_suffix("").parts
+        for path in packaged_files.PACKAGE.rglob("*.py")
+    }
+    return {".".join(part for part in parts if part != "__init__"): path for path, parts in names.items()}
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -74,9 +79,9 @@ def imports(path: Path) -> Iterator[str]:
 
 def ours(path: Path) -> set[str]:
     """What a module imports of `orchestrator`, by the dotted names of :func:`modules`."""
-    known = modules()
+    every = modules()
     names = (name.split(".")[1:] for name in imports(path) if name.partition(".")[0] == "orchestrator")
-    return {".".join(parts) if ".".join(parts) in known else ".".join(parts[:-1]) for parts in names}
+    return {".".join(parts) if ".".join(parts) in every else ".".join(parts[:-1]) for parts in names}
 
 
 def room(module: str) -> str:
@@ -130,7 +135,7 @@ def test_each_foreign_tool_has_one_module_that_imports_it(tool: str, module: str
 
 def test_every_package_that_is_imported_is_declared() -> None:
     """Not merely installed because something else needs it: that may change with any release of the other."""
-    project = (assets.PACKAGE.parent / "pyproject.toml").read_text()
+    project = (packaged_files.PACKAGE.parent / "pyproject.toml").read_text()
     block = re.search(r"^dependencies = \[\n(.*?)^\]", project, re.DOTALL | re.MULTILINE)
     assert block is not None
     declared = re.findall(r'^  "([\w.-]+)', block[1], re.MULTILINE)
@@ -142,8 +147,8 @@ def test_every_package_that_is_imported_is_declared() -> None:
 
 def test_only_the_command_line_prints_or_exits() -> None:
     def calls(path: Path) -> set[str]:
-        found = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
-        return {ast.unparse(function) for function in found} & {"print", "sys.exit", "exit", "input"}
+        functions = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+        return {ast.unparse(function) for function in functions} & {"print", "sys.exit", "exit", "input"}
 
     assert {name for name, path in CONTROL.items() if calls(path) and room(name) != "cli"} == set()
 

@@ -79,8 +79,8 @@ def test_the_lock_is_free_again_after_an_error(start: Start) -> None:
 
 def test_programs_started_under_the_lock_are_marked_as_working_for_the_cluster(tmp_path: Path) -> None:
     with lock.held(state.for_cluster("demo")):
-        said = process.run("look", ["sh", "-c", f"echo ${termination.OWNER}"])
-    assert said.strip() == str(state.for_cluster("demo").path)
+        result = process.run("look", ["sh", "-c", f"echo ${termination.OWNER}"])
+    assert result.strip() == str(state.for_cluster("demo").path)
 
 
 def test_a_state_directory_that_cannot_be_made_is_refused_with_the_way_out(

@@ -72,9 +72,9 @@ def test_an_escape_sequence_that_comes_in_pieces_is_stripped(capsys: pytest.Capt
 def test_a_step_says_when_it_begins_and_how_it_ended(capsys: pytest.CaptureFixture[str]) -> None:
     with progress.step("Checking [nodes]"):
         pass
-    said = capsys.readouterr()
-    assert said.out == ""
-    begun, done = said.err.splitlines()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    begun, done = captured.err.splitlines()
     assert begun == "Checking [nodes] ..."
     assert re.fullmatch(r"Checking \[nodes\]: done in \d+\.\d s", done)
 
@@ -108,7 +108,7 @@ with progress.step("Making") as step:
     ours, theirs = os.openpty()
     subprocess.run([sys.executable, "-c", code], stderr=theirs, env={**os.environ, "TERM": "xterm"}, check=True)
     os.close(theirs)
-    said = os.read(ours, 1 << 16).decode()
+    screen = os.read(ours, 1 << 16).decode()
     os.close(ours)
-    assert "2 of 3" in said
-    assert "✓" in said
+    assert "2 of 3" in screen
+    assert "✓" in screen

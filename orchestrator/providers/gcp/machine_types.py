@@ -6,7 +6,7 @@ from orchestrator.config import nearest
 from orchestrator.errors import PreflightError, gather
 from orchestrator.providers.gcp import quota
 from orchestrator.providers.gcp.api import Document
-from orchestrator.providers.gcp.site import WITH_ADDED_GPUS, Site, family, listed
+from orchestrator.providers.gcp.cloud_view import WITH_ADDED_GPUS, Site, family, listed
 
 NEVER_COMPACT = ("e2", "f1", "g1", "n1", "t2a", "t2d")  # families without compact placement
 
@@ -28,16 +28,16 @@ def _compact(site: Site, role: str) -> None:
 
 def _accelerator(site: Site) -> None:
     """Check that the zone has such GPUs, and that the machine type takes as many of them, or has them built in."""
-    wanted = site.wanted.accelerator
-    if not wanted:
+    name = site.wanted.accelerator
+    if not name:
         return
-    accelerator = site.in_zone("acceleratorTypes", wanted)
+    accelerator = site.in_zone("acceleratorTypes", name)
     if accelerator is None:
         there = site.google.items(f"projects/{site.project}/zones/{site.wanted.zone}/acceleratorTypes")
         names = [item["name"] for item in there]
-        message = f"gcp.accelerator: zone {site.wanted.zone} has no {wanted!r}{nearest(wanted, names)}"
+        message = f"gcp.accelerator: zone {site.wanted.zone} has no {name!r}{nearest(name, names)}"
         raise PreflightError(message, listed(names))
-    gather(partial(_takes, site, wanted), partial(_few_enough, site, accelerator))
+    gather(partial(_takes, site, name), partial(_few_enough, site, accelerator))
 
 
 def _few_enough(site: Site, accelerator: Document) -> None:

@@ -6,7 +6,7 @@ from orchestrator.errors import PreflightError, gather
 from orchestrator.providers import provisioning
 from orchestrator.providers.gcp import machine_types
 from orchestrator.providers.gcp.api import Document
-from orchestrator.providers.gcp.site import Site
+from orchestrator.providers.gcp.cloud_view import Site
 
 NEEDED = (
     "compute.disks.create",
@@ -38,7 +38,7 @@ def _project(site: Site) -> None:
 
 def _permissions(site: Site) -> None:
     """Check the user's permissions. If the API for this is off, only Terraform reports missing ones."""
-    needed = [*NEEDED, *(permission for permission, wanted in _at_times(site).items() if wanted)]
+    needed = [*NEEDED, *(permission for permission, applies in _at_times(site).items() if applies)]
     try:
         path = f"projects/{site.project}:testIamPermissions"
         answer = site.google.call("POST", path, "cloudresourcemanager", body={"permissions": needed})
@@ -75,8 +75,8 @@ def _no_same_names(site: Site) -> None:
         f"projects/{site.project}/zones/{site.zone['name']}/instances",
         {"filter": f'name eq "{site.config.name}-(head|worker-[0-9]+)"'},
     )
-    known = {holding.name for holding in site.owned}
-    taken = [item["name"] for item in there if item["name"] in site.names and item["name"] not in known]
+    own = {holding.name for holding in site.owned}
+    taken = [item["name"] for item in there if item["name"] in site.names and item["name"] not in own]
     if taken:
         raise PreflightError(
             f"zone {site.wanted.zone} has instances of these names that are not this cluster's: {', '.join(taken)}",

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from orchestrator.errors import PreflightError
-from orchestrator.providers.gcp.site import Site, family
+from orchestrator.providers.gcp.cloud_view import Site, family
 from orchestrator.providers.quota import Need, require_enough
 
 SHARED_CPUS = ("e2", "f1", "g1", "n1")  # families that share the quota CPUS; every other family has its own
@@ -38,8 +38,8 @@ class Quota:
 
 def require(site: Site) -> None:
     """Raise PreflightError with every quota that is too small, and how many nodes fit."""
-    known = quotas(site)
-    require_enough(known, needs(site, known), site.config.nodes, partial(_refuse, site))
+    limits = quotas(site)
+    require_enough(limits, needs(site, limits), site.config.nodes, partial(_refuse, site))
 
 
 def _refuse(site: Site, metric: str, quota: Quota, need: Need, fewest: int) -> None:
@@ -58,18 +58,18 @@ def quotas(site: Site) -> dict[str, Quota]:
     region = site.google.find(f"projects/{site.project}/regions/{site.region}") or {}
     places = ((f"project {site.project}", project), (site.region, region))
     return {
-        q["metric"]: Quota(q["limit"], q["usage"], where) for where, found in places for q in found.get("quotas", [])
+        q["metric"]: Quota(q["limit"], q["usage"], where) for where, answer in places for q in answer.get("quotas", [])
     }
 
 
-def needs(site: Site, known: Mapping[str, Quota]) -> dict[str, Need]:
+def needs(site: Site, limits: Mapping[str, Quota]) -> dict[str, Need]:
     """Return what is still needed, by the quota's name. A node that does not run needs its cores again."""
     absent = [name for name in site.names if name not in site.instances]
     idle = [name for name in site.names if name in absent or site.instances[name].status != "RUNNING"]
     needed = {"INSTANCES": Need(0, [1.0] * len(absent))}
     if site.wanted.disk_type in DISKS:
         needed[DISKS[site.wanted.disk_type]] = Need(0, [float(site.wanted.disk_size)] * len(absent))
-    takes = [_takes(site, _role(name), known) for name in idle if _role(name) in site.known]
+    takes = [_takes(site, _role(name), limits) for name in idle if _role(name) in site.known]
     for metric in sorted({metric for amounts in takes if len(takes) == len(idle) for metric in amounts}):
         needed[metric] = Need(0, [float(amounts.get(metric, 0)) for amounts in takes])
     return needed | {metric: Need(once, [0.0] * len(absent)) for metric, once in _once(site)}
@@ -79,11 +79,11 @@ def _role(name: str) -> str:
     return "head" if name.endswith("-head") else "worker"
 
 
-def _takes(site: Site, role: str, known: Mapping[str, Quota]) -> dict[str, int]:
+def _takes(site: Site, role: str, limits: Mapping[str, Quota]) -> dict[str, int]:
     """Return what one running node uses, by the quota's name."""
     shape: Mapping[str, Any] = site.shape(role)
     spot = site.wanted.spot
-    cpus, gpus = cpu_metric(shape["machine_type"], spot, known), gpu_metric(shape["accelerator"], spot, known)
+    cpus, gpus = cpu_metric(shape["machine_type"], spot, limits), gpu_metric(shape["accelerator"], spot, limits)
     taken = {cpus: shape["cpus"], **({gpus: shape["gpus"], "GPUS_ALL_REGIONS": shape["gpus"]} if gpus else {})}
     if cpus != "PREEMPTIBLE_CPUS":
         taken["CPUS_ALL_REGIONS"] = shape["cpus"]
@@ -98,28 +98,28 @@ def _once(site: Site) -> Iterator[tuple[str, float]]:
     yield "FIREWALLS", max(0, FIREWALLS - held["firewall"])
 
 
-def cpu_metric(machine_type: str, spot: bool, known: Mapping[str, Quota]) -> str:
+def cpu_metric(machine_type: str, spot: bool, limits: Mapping[str, Quota]) -> str:
     """Return the name of the quota of a machine type's cores.
 
     Args:
         machine_type: Name of the machine type.
         spot: Whether the instances are spot instances.
-        known: Quotas by name.
+        limits: Quotas by name.
 
     Returns:
         The name of the quota, such as CPUS.
     """
     kind = family(machine_type)
-    return _spot("CPUS" if kind in SHARED_CPUS else f"{kind.upper()}_CPUS", "PREEMPTIBLE_CPUS", spot, known)
+    return _spot("CPUS" if kind in SHARED_CPUS else f"{kind.upper()}_CPUS", "PREEMPTIBLE_CPUS", spot, limits)
 
 
-def gpu_metric(accelerator: str | None, spot: bool, known: Mapping[str, Quota]) -> str | None:
+def gpu_metric(accelerator: str | None, spot: bool, limits: Mapping[str, Quota]) -> str | None:
     """Return the name of the quota of a GPU type.
 
     Args:
         accelerator: Google's name of the GPU type, such as nvidia-tesla-t4; None without GPUs.
         spot: Whether the instances are spot instances.
-        known: Quotas by name.
+        limits: Quotas by name.
 
     Returns:
         The name of the quota, such as NVIDIA_T4_GPUS; None without GPUs.
@@ -128,10 +128,10 @@ def gpu_metric(accelerator: str | None, spot: bool, known: Mapping[str, Quota]) 
         return None
     model = accelerator.removeprefix("nvidia-").removeprefix("tesla-").upper().replace("-", "_")
     metric = f"NVIDIA_{model.replace('H100_80GB', 'H100')}_GPUS"
-    return _spot(metric, f"PREEMPTIBLE_{metric}", spot, known)
+    return _spot(metric, f"PREEMPTIBLE_{metric}", spot, limits)
 
 
-def _spot(standard: str, preemptible: str, spot: bool, known: Mapping[str, Quota]) -> str:
+def _spot(standard: str, preemptible: str, spot: bool, limits: Mapping[str, Quota]) -> str:
     """Return the quota of spot instances if there is one, else the standard quota."""
-    own = known.get(preemptible)
+    own = limits.get(preemptible)
     return preemptible if spot and own and own.limit > 0 else standard

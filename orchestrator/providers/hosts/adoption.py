@@ -98,7 +98,7 @@ def marked_machines(machines: Sequence[Machine], deployment: str) -> dict[Machin
     chosen = {machine.name: machine for machine in machines if machine.id}
     logins = {name: machine.login for name, machine in chosen.items()}
     facts, silent = login.every(logins, lambda name: hosts_survey.survey_host(logins[name]))
-    marked = {name for name, found in facts.items() if found.mark_id == deployment}
+    marked = {name for name, host_facts in facts.items() if host_facts.mark_id == deployment}
     return {machine: name in marked for name, machine in chosen.items() if name in marked or name in silent}
 
 
@@ -181,10 +181,10 @@ def _unconfigure(
         cluster = cluster_of(aside.name, host_set, [first.model_copy(update={"role": "head"}), *others])
         pinned = hostkeys.pin(aside, cluster, {}, LOGIN_SECONDS)
         # Jupyter and monitoring may be there: remove both in any case.
-        known = inventory(cluster, aside.key, aside.known_hosts, pinned, {"jupyter": True, "monitoring": True})
-        groups = known["all"]["children"]
+        full_inventory = inventory(cluster, aside.key, aside.known_hosts, pinned, {"jupyter": True, "monitoring": True})
+        groups = full_inventory["all"]["children"]
         if headless:  # nothing that only a head has is to be removed
             groups |= {"head": {"hosts": {}}, "workers": {"hosts": {name: {} for name in cluster.nodes}}}
-        runner.remove(aside, known, on_line)
+        runner.remove(aside, full_inventory, on_line)
     if refused:
         raise NodesFailed("their configuration stays", refused)

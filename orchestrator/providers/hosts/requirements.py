@@ -138,8 +138,8 @@ def conflicts(surveyed: Sequence[SurveyedHost]) -> list[PreflightError]:
         if same is not host:
             message = f"hosts.addresses: {same.login} and {host.login} are the same machine"
             errors.append(PreflightError(message, "leave one of them out"))
-        elif (known := addresses.setdefault(host.address, host)) is not host:
-            message = f"hosts.addresses: {known.login} and {host.login} have the same private address {host.address}"
+        elif (first := addresses.setdefault(host.address, host)) is not host:
+            message = f"hosts.addresses: {first.login} and {host.login} have the same private address {host.address}"
             errors.append(
                 PreflightError(
                     message, "set `private_address` of both to the addresses by which the other hosts reach them"

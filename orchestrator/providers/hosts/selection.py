@@ -38,12 +38,12 @@ def select(config: Config, record: Record) -> HostSet:
     Raises:
         PreflightError: ACCOUNT cannot have the same number on all hosts.
     """
-    surveyed, known = hosts_survey.last_survey(config), last_hosts(record)
-    used = [_node(host, config, record.id, known) for host in surveyed]
+    surveyed, previous = hosts_survey.last_survey(config), last_hosts(record)
+    used = [_node(host, config, record.id, previous) for host in surveyed]
     uid, gid = hosts_survey.account_id(surveyed)
     return HostSet(
         machines=used,
-        leaving=_leaving(known, used, record.id) if known else [],
+        leaving=_leaving(previous, used, record.id) if previous else [],
         storage=config.hosts.storage,
         trainer=config.hosts.trainer,
         uid=uid,
@@ -73,20 +73,20 @@ def _machine(host: SurveyedHost) -> Machine:
     return Machine(**described)
 
 
-def _node(host: SurveyedHost, config: Config, ours: str, known: HostSet | None) -> Machine:
+def _node(host: SurveyedHost, config: Config, ours: str, previous: HostSet | None) -> Machine:
     """Return a host as node. One that cannot be a node now keeps its former description: it may hold our files."""
     problem = "; ".join(finding.message for finding in requirements.problems(host, config, ours))
     if not problem:
         return _machine(host)
-    old = {machine.login: machine for machine in known.machines} if known else {}
+    old = {machine.login: machine for machine in previous.machines} if previous else {}
     return old.get(host.login, Machine(login=host.login, **_named(host.name))).model_copy(
         update={"problem": problem, **_named(host.name)}
     )
 
 
-def _leaving(known: HostSet, used: list[Machine], ours: str) -> list[Machine]:
+def _leaving(previous: HostSet, used: list[Machine], ours: str) -> list[Machine]:
     """Return former nodes that are not nodes any more and have, or may have, something of this deployment."""
     staying = {value for machine in used for value in (machine.id, machine.login, (machine.address, machine.port))}
-    former = [m.model_copy(update={"name": f"{m.name}-{m.id[:4]}", "problem": ""}) for m in known.machines if m.id]
-    former += adoption.marked_machines(known.leaving, ours)
+    former = [m.model_copy(update={"name": f"{m.name}-{m.id[:4]}", "problem": ""}) for m in previous.machines if m.id]
+    former += adoption.marked_machines(previous.leaving, ours)
     return [m for m in former if staying.isdisjoint((m.id, m.login, (m.address, m.port)))]

@@ -19,7 +19,7 @@ _FACT = re.compile(r"^fact (\w+) ?(.*)$", re.MULTILINE)
 
 
 class Facts(BaseModel):
-    """Output of facts.sh. ``account`` is the entry of ACCOUNT in /etc/passwd; ``mark_*`` is from a deploy's mark.
+    """Output of survey.sh. ``account`` is the entry of ACCOUNT in /etc/passwd; ``mark_*`` is from a deploy's mark.
 
     ``gpu`` is the model of the host's GPUs, ``sudo`` is "yes" or the reason why sudo does not work, ``shared`` is the
     number of entries in /shared (None if it does not exist).
@@ -124,7 +124,7 @@ def survey_host(way: Login) -> Facts:
     Raises:
         Unreachable: The login failed, or its shell printed no facts.
     """
-    answer = dict(_FACT.findall(login.run(way, "facts.sh")))
+    answer = dict(_FACT.findall(login.run(way, "survey.sh")))
     try:
         return Facts.model_validate(answer)
     except ValueError as error:
@@ -139,7 +139,7 @@ def account_id(surveyed: list[SurveyedHost]) -> tuple[int, int]:
     Raises:
         PreflightError: Hosts have different numbers, or the numbers belong to another account on a host.
     """
-    facts = {one.name: one.facts for one in surveyed if one.facts}
+    facts = {host.name: host.facts for host in surveyed if host.facts}
     has = {name: (int(f.account[2]), int(f.account[3])) for name, f in facts.items() if f.account}
     if len(set(has.values())) > 1:
         listed = ", ".join(f"{uid}:{gid} on {name}" for name, (uid, gid) in has.items())

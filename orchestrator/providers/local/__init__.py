@@ -7,9 +7,9 @@ from typing import Any
 
 from orchestrator import process
 from orchestrator.config import LEAST_CPUS, Config, stored
-from orchestrator.docker import build, context, holdings
+from orchestrator.docker import build, cluster_resources, context
+from orchestrator.docker.cluster_resources import Holding
 from orchestrator.docker.engine import Engine
-from orchestrator.docker.holdings import Holding
 from orchestrator.errors import PreflightError, command, gather
 from orchestrator.providers import Resource, provisioning
 from orchestrator.providers.local import capacity, cgroups, grafana
@@ -44,7 +44,7 @@ def default_allow_from(config: Config, record: Record | None) -> list[str]:
 
 
 def _require_free_name(docker: Engine, name: str, ours: str) -> None:
-    others = [r for r in holdings.owned(docker) if r.cluster == name and r.id != ours]
+    others = [r for r in cluster_resources.owned(docker) if r.cluster == name and r.id != ours]
     if others:
         listed = ", ".join(f"{resource.kind} {resource.name}" for resource in others)
         raise PreflightError(
@@ -56,12 +56,16 @@ def _require_free_name(docker: Engine, name: str, ours: str) -> None:
 def _require_inotify(docker: Engine, config: Config) -> None:
     """Check this machine's kernel, unless the nodes are on another machine's engine."""
     if docker.is_here:
-        others = [r for r in holdings.owned(docker) if r.kind == "container" and r.running and r.cluster != config.name]
+        others = [
+            r
+            for r in cluster_resources.owned(docker)
+            if r.kind == "container" and r.running and r.cluster != config.name
+        ]
         capacity.require_inotify(config.nodes, len(others))
 
 
 def _require_free_subnet(docker: Engine, subnet: IPv4Network | None, ours: str) -> None:
-    for other in holdings.networks(docker) if subnet else []:
+    for other in cluster_resources.networks(docker) if subnet else []:
         if subnet and other.subnet.overlaps(subnet) and not (ours and other.id == ours):
             raise PreflightError(
                 f"local.subnet: {subnet} overlaps {other.subnet} of the Docker network {other.name}",
@@ -91,7 +95,7 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
 
 def _subnet(docker: Engine, name: str, record: Record) -> IPv4Network:
     """Return the previous subnet if it is still free, else another free one."""
-    taken = [network.subnet for network in holdings.networks(docker) if network.id != record.id]
+    taken = [network.subnet for network in cluster_resources.networks(docker) if network.id != record.id]
     before = record.variables.get("local", {}).get("subnet")
     subnet = IPv4Network(before) if before else None
     if subnet and not any(subnet.overlaps(other) for other in taken):
@@ -153,7 +157,7 @@ def destroy(state_dir: StateDir, record: Record, on_line: OnLine) -> None:
 
 def list_resources(record: Record) -> list[Resource]:
     """Return every resource of this deployment on the engine."""
-    return [_resource(r) for r in holdings.owned(Engine()) if r.id == record.id]
+    return [_resource(r) for r in cluster_resources.owned(Engine()) if r.id == record.id]
 
 
 def to_replace(record: Record, recorded: Mapping[str, str]) -> list[str]:
@@ -169,14 +173,14 @@ def failure_reasons(record: Record) -> dict[str, str]:
 
 def unowned_resources(config: Config) -> list[Resource]:
     """Return every resource on the engine with the cluster's name, of any deployment."""
-    return [_resource(r) for r in holdings.owned(Engine()) if r.cluster == config.name]
+    return [_resource(r) for r in cluster_resources.owned(Engine()) if r.cluster == config.name]
 
 
 def remove(config: Config, resources: Iterable[Resource]) -> None:
     """Remove containers first: they hold networks and volumes."""
     docker = Engine()
     for resource in sorted(resources, key=lambda r: r.kind):
-        holdings.remove(docker, resource.kind, resource.key)
+        cluster_resources.remove(docker, resource.kind, resource.key)
 
 
 def _resource(holding: Holding) -> Resource:

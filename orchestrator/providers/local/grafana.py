@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from orchestrator import assets, progress, state
+from orchestrator import packaged_files, progress, state
 from orchestrator.config import Config, Monitoring, stored
 from orchestrator.docker import images
 from orchestrator.docker.engine import Engine
@@ -58,12 +58,14 @@ def prepare(docker: Engine, record: Record, state_dir: StateDir) -> None:
         record: Record of the deployment.
         state_dir: State directory of the cluster.
     """
-    wanted = stored(record.config).monitoring
-    if not _wanted(wanted):
+    monitoring = stored(record.config).monitoring
+    if not _wanted(monitoring):
         return
-    if not _image(docker, wanted) and (wanted.grafana == "on" or _reference(wanted) not in _lack(state_dir)):
-        _pull(docker, _reference(wanted), state_dir)
-    if _image(docker, wanted):
+    if not _image(docker, monitoring) and (
+        monitoring.grafana == "on" or _reference(monitoring) not in _lack(state_dir)
+    ):
+        _pull(docker, _reference(monitoring), state_dir)
+    if _image(docker, monitoring):
         _write(state_dir)
 
 
@@ -79,7 +81,7 @@ def _wanted(monitoring: Monitoring) -> bool:
 
 
 def _reference(monitoring: Monitoring) -> str:
-    return monitoring.grafana_image or (_infra() / "image").read_text().strip()
+    return monitoring.grafana_image or (_infra() / "image.txt").read_text().strip()
 
 
 def _image(docker: Engine, monitoring: Monitoring) -> str | None:
@@ -109,7 +111,7 @@ def _lack(state_dir: StateDir) -> str:
 
 
 def _infra() -> Path:
-    return assets.directory("infra") / "grafana"
+    return packaged_files.directory("infra") / "grafana"
 
 
 def _archive(state_dir: StateDir) -> Path:

@@ -8,12 +8,12 @@ from orchestrator.config import Config
 from orchestrator.providers import Resource
 from orchestrator.providers.caller_address import caller_addresses
 from orchestrator.providers.openstack import preflight as checks
-from orchestrator.providers.openstack.api import catalogue, holdings, removal
+from orchestrator.providers.openstack.api import catalogue, cluster_resources, removal
 from orchestrator.providers.openstack.api.catalogue import Flavor
+from orchestrator.providers.openstack.api.cluster_resources import Holding
 from orchestrator.providers.openstack.api.connection import Cloud
-from orchestrator.providers.openstack.api.holdings import Holding
+from orchestrator.providers.openstack.cloud_view import Site
 from orchestrator.providers.openstack.gpus import gpus, model
-from orchestrator.providers.openstack.site import Site
 from orchestrator.providers.provisioning import destroy, provision, resolved_config, unmanaged
 from orchestrator.providers.trainer_image import prepare, trainer_digest
 from orchestrator.state import Record
@@ -28,9 +28,9 @@ def preflight(config: Config, record: Record | None) -> None:
 
 def default_allow_from(config: Config, record: Record | None) -> list[str]:
     """Return this machine's address, as seen on the way to the floating IPs or to the nodes' own network."""
-    site, wanted = Site(config, record), config.openstack
-    near = site.external() if wanted.floating_ip else site.network()
-    places = catalogue.subnets(site.cloud, near) if near else [wanted.subnet]
+    site, settings = Site(config, record), config.openstack
+    near = site.external() if settings.floating_ip else site.network()
+    places = catalogue.subnets(site.cloud, near) if near else [settings.subnet]
     return caller_addresses([*(str(place[-2]) for place in places), site.cloud.host])
 
 
@@ -39,16 +39,16 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
 
     The image stays the one that the nodes were made of, as long as its configured name is the same.
     """
-    site, wanted = Site(config, record), config.openstack
+    site, settings = Site(config, record), config.openstack
     image, network, external = site.image(), site.network(), site.external()
     return {
         "cloud": site.cloud.entry,
         "image": image.id if image else site.pinned,
         **{role: _machine(config, role, site.flavor(role)) for role in ("head", "worker")},
-        **wanted.model_dump(include={"volume_size", "volume_type", "floating_ip", "dns", "config_drive"}),
-        **wanted.model_dump(include={"availability_zone", "server_group"}),
+        **settings.model_dump(include={"volume_size", "volume_type", "floating_ip", "dns", "config_drive"}),
+        **settings.model_dump(include={"availability_zone", "server_group"}),
         "network": network.id if network else None,
-        "subnet": str(wanted.subnet),
+        "subnet": str(settings.subnet),
         "external_network": external.id if external else None,
         "external_network_name": external.name if external else None,
     }
@@ -82,7 +82,9 @@ def unowned_resources(config: Config) -> list[Resource]:
 
 
 def _owned(config: Config) -> list[Holding]:
-    return [holding for holding in holdings.owned(Cloud(config.openstack.cloud)) if holding.cluster == config.name]
+    return [
+        holding for holding in cluster_resources.owned(Cloud(config.openstack.cloud)) if holding.cluster == config.name
+    ]
 
 
 def to_replace(record: Record, recorded: Mapping[str, str]) -> list[str]:
@@ -109,8 +111,8 @@ def remove(config: Config, resources: Iterable[Resource]) -> None:
 
 def priced(config: Config) -> dict[str, int]:
     """Return the number of servers by flavor."""
-    wanted = config.openstack
-    flavors = [wanted.head_flavor or wanted.flavor, *[wanted.flavor] * (config.nodes - 1)]
+    settings = config.openstack
+    flavors = [settings.head_flavor or settings.flavor, *[settings.flavor] * (config.nodes - 1)]
     return dict(Counter(flavor for flavor in flavors if flavor))
 
 

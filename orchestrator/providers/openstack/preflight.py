@@ -9,7 +9,7 @@ from orchestrator.providers.openstack import quota
 from orchestrator.providers.openstack.api import catalogue
 from orchestrator.providers.openstack.api.catalogue import Flavor, Image
 from orchestrator.providers.openstack.api.connection import VOLUMES
-from orchestrator.providers.openstack.site import Site, listed
+from orchestrator.providers.openstack.cloud_view import Site, listed
 
 # States of a server that Terraform cannot handle, and the openstack client's command to leave each.
 STUCK = {"SUSPENDED": "resume", "RESCUE": "unrescue", "VERIFY_RESIZE": "resize confirm"}
@@ -103,10 +103,10 @@ def _outside(site: Site) -> None:
 
 
 def _zone(site: Site) -> None:
-    wanted = site.wanted.availability_zone
-    zones = catalogue.zones(site.cloud) if wanted else []
-    if wanted and wanted not in zones:
-        message = f"openstack.availability_zone: there is no zone {wanted!r}{nearest(wanted, zones)}"
+    zone = site.wanted.availability_zone
+    zones = catalogue.zones(site.cloud) if zone else []
+    if zone and zone not in zones:
+        message = f"openstack.availability_zone: there is no zone {zone!r}{nearest(zone, zones)}"
         raise PreflightError(message, listed("zone", zones))
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from orchestrator.errors import PreflightError
 from orchestrator.providers.openstack.api.catalogue import has_volumes
 from orchestrator.providers.openstack.api.quotas import Quota, quotas
-from orchestrator.providers.openstack.site import Site
+from orchestrator.providers.openstack.cloud_view import Site
 from orchestrator.providers.quota import Need, require_enough
 
 RULES = 4  # of the security group: outgoing and among the nodes; one more for each network that may connect
@@ -22,8 +22,8 @@ WITHOUT |= dict.fromkeys(("router", "subnet"), WITHOUT["network"]) | {
 
 def require(site: Site) -> None:
     """Raise PreflightError with every quota that is too small, and how many nodes fit."""
-    known = quotas(site.cloud, volumes=bool(site.wanted.volume_size) and has_volumes(site.cloud))
-    require_enough(known, needs(site), site.config.nodes, partial(_refuse, site))
+    limits = quotas(site.cloud, volumes=bool(site.wanted.volume_size) and has_volumes(site.cloud))
+    require_enough(limits, needs(site), site.config.nodes, partial(_refuse, site))
 
 
 def _refuse(site: Site, name: str, quota: Quota, need: Need, fewer: int) -> None:
@@ -59,10 +59,10 @@ def _per_node(site: Site) -> Iterator[tuple[str, Need]]:
     ones = [1] * len(site.missing)
     yield "instance", Need(0, ones)
     flavors = [site.known_flavors.get("head" if name.endswith("-head") else "worker") for name in site.missing]
-    known = [flavor for flavor in flavors if flavor]
-    if len(known) == len(flavors):
-        yield "core", Need(0, [flavor.cpus for flavor in known])
-        yield "RAM", Need(0, [flavor.memory for flavor in known])
+    existing = [flavor for flavor in flavors if flavor]
+    if len(existing) == len(flavors):
+        yield "core", Need(0, [flavor.cpus for flavor in existing])
+        yield "RAM", Need(0, [flavor.memory for flavor in existing])
     if site.wanted.volume_size:
         volumes = _to_make(site, "volume")
         yield "volume", Need(0, volumes)
@@ -74,7 +74,7 @@ def _per_node(site: Site) -> Iterator[tuple[str, Need]]:
 def _once(site: Site) -> Iterator[tuple[str, Need]]:
     held = Counter(holding.kind for holding in site.ours)
     makes_network = not site.wanted.network and not held["network"]
-    wanted = {
+    lacking = {
         "key pair": not held["keypair"],
         "security group": not held["security-group"],
         "floating IP": site.wanted.floating_ip and not held["floating-ip"],
@@ -83,7 +83,7 @@ def _once(site: Site) -> Iterator[tuple[str, Need]]:
         "subnet": not site.wanted.network and not held["subnet"],
         "router": not site.wanted.network and not held["router"],
     }
-    yield from ((name, Need(int(needed), [])) for name, needed in wanted.items())
+    yield from ((name, Need(int(needed), [])) for name, needed in lacking.items())
     rules = 0 if held["security-group"] else RULES + max(1, len(set(site.config.allow_from or ())))
     yield "security group rule", Need(rules, [])
     # A new network has a port for its router and one for DHCP.

@@ -28,12 +28,12 @@ def watch(state_dir: StateDir, cluster: Cluster, run: Run) -> Iterator[bytes]:
     Raises:
         NodesFailed: Several connections in a row failed.
     """
-    seen, failures = 0, 0
+    offset, failures = 0, 0
     while True:
         try:
             with head_session(state_dir, cluster) as head:
-                for piece in _follow(head, run, seen):
-                    seen, failures = seen + len(piece), 0
+                for piece in _follow(head, run, offset):
+                    offset, failures = offset + len(piece), 0
                     yield piece
                 if get_state(state_dir, head, run).state != "running":
                     return
@@ -44,11 +44,11 @@ def watch(state_dir: StateDir, cluster: Cluster, run: Run) -> Iterator[bytes]:
         time.sleep(RECONNECT_SECONDS)
 
 
-def _follow(head: Session, run: Run, seen: int) -> Iterator[bytes]:
+def _follow(head: Session, run: Run, offset: int) -> Iterator[bytes]:
     show = ["sudo", "systemctl", "show", "--property", "MainPID", "--value", run.unit]
     pid = head.must("find the run", show).strip()
     live = [] if run.queue or pid in ("", "0") else ["--follow=name", "--retry", f"--pid={pid}", "--sleep-interval=0.2"]
-    return head.follow(["tail", "--quiet", f"--bytes=+{seen + 1}", *live, f"{run.directory}/log"])
+    return head.follow(["tail", "--quiet", f"--bytes=+{offset + 1}", *live, f"{run.directory}/log"])
 
 
 def log(head: Session, run: Run) -> Iterator[bytes]:

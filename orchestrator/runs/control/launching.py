@@ -13,7 +13,7 @@ from orchestrator import progress
 from orchestrator.cluster import Cluster, hosts
 from orchestrator.config import Launch
 from orchestrator.runs import launch, launchers, provenance, store, user_environment
-from orchestrator.runs.control.states import active
+from orchestrator.runs.control.units import active
 from orchestrator.runs.launch import Run
 from orchestrator.schema import Hardware
 from orchestrator.ssh import Session
@@ -119,8 +119,8 @@ def start(
         CommandFailed: The head cannot start the unit.
     """
     with progress.step(f"Starting {run.id}"):
-        wanted = [f"{run.directory}/ranks", f"{run.directory}/output", run.workdir]
-        head.must("make the run's directory", ["mkdir", "-p", *wanted])
+        directories = [f"{run.directory}/ranks", f"{run.directory}/output", run.workdir]
+        head.must("make the run's directory", ["mkdir", "-p", *directories])
         with TemporaryDirectory() as temporary:
             written = {}
             for name, text in {**texts, **launchers.files(cluster, run)}.items():

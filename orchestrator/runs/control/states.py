@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from orchestrator import ssh
 from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed
-from orchestrator.runs import fetch, launch, store
 from orchestrator.runs import log as runs_log
+from orchestrator.runs import store
 from orchestrator.runs.control.head import head_session
+from orchestrator.runs.control.units import active
 from orchestrator.runs.launch import Run
 from orchestrator.schema import KILLED, Failure, RunStatus
 from orchestrator.ssh import Session
@@ -25,21 +26,12 @@ class RunState:
     """A run and its current state.
 
     The state is "running", "queued" (its queue has not started it yet), "finished", "failed", "stopped", "lost" (the
-    head went down during the run) or "unknown" (the head does not answer).
+    head went down, or the supervisor was killed) or "unknown" (the head does not answer).
     """
 
     run: Run
     state: str
     status: RunStatus | None
-
-
-def active(head: Session) -> list[str]:
-    """Return the ids of runs that have a unit on the head."""
-    states = "--state=activating,active,deactivating"
-    listing = ["sudo", "systemctl", "list-units", "--no-legend", "--plain", states, f"{launch.UNIT}*.service"]
-    units = [line.split()[0] for line in head.must("list runs", listing).splitlines()]
-    runs = [unit.removeprefix(launch.UNIT).removesuffix(".service") for unit in units]
-    return fetch.run_ids(runs, head)
 
 
 def get_state(state_dir: StateDir, head: Session, run: Run, units: Sequence[str] | None = None) -> RunState:
@@ -86,15 +78,15 @@ def overview(state_dir: StateDir, cluster: Cluster | None, chosen: Sequence[Run]
         for run in (store.list_runs(state_dir) if chosen is None else chosen)
     }
     otherwise = "unknown" if cluster else "lost"
-    seen = {
+    run_states = {
         name: RunState(run, status.state if status else otherwise, status) for name, (run, status) in recorded.items()
     }
-    open_runs = [s.run for s in seen.values() if s.status is None]
+    open_runs = [s.run for s in run_states.values() if s.status is None]
     if cluster and open_runs:
         with suppress(NodesFailed), head_session(state_dir, cluster) as head:
             units = active(head)
-            seen |= {run.id: get_state(state_dir, head, run, units) for run in open_runs}
-    return list(seen.values())
+            run_states |= {run.id: get_state(state_dir, head, run, units) for run in open_runs}
+    return list(run_states.values())
 
 
 def describe(failure: Failure, cluster: Cluster) -> str:
@@ -104,7 +96,7 @@ def describe(failure: Failure, cluster: Cluster) -> str:
     if failure.reason == "host":
         return f"node {node} stopped answering"
     if failure.reason == "start":
-        return f"its start took too long: {ADDRESS.sub(lambda found: cluster.named(found[0]), ' '.join(failure.lines))}"
+        return f"its start took too long: {ADDRESS.sub(lambda match: cluster.named(match[0]), ' '.join(failure.lines))}"
     if failure.reason == "launcher":
         return f"the launcher on {node} failed before any rank did:{tail}"
     killed = " (killed: out of memory?)" if failure.exit_code == KILLED else ""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from orchestrator import lock, progress, recipes
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.recipes import communication
+from orchestrator.recipes import gradient_exchange
 from orchestrator.runs import checksums, control, datasets, engines, predictions, shared_data
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.jobs import trainer
@@ -48,8 +48,8 @@ def train(
     """
     _, dataset = recipes.require(config.train)
     engines.require(config.train)
-    options = communication.launch_options(config.train, engines.launch_options(config.train, config.launch))
-    trainer.require_exchange(communication.settings(config.train), cluster, options)
+    options = gradient_exchange.launch_options(config.train, engines.launch_options(config.train, config.launch))
+    trainer.require_exchange(gradient_exchange.settings(config.train), cluster, options)
     remedy = None if config.train.on_bad_sample == "skip" else SKIP
     with progress.step(f"Checking data set {dataset}") as step:
         data_files = datasets.find(dataset, config.train.data, step.detail, remedy)
@@ -125,8 +125,8 @@ def _start(
 
 def _batch(config: Config, cluster: Cluster, ranks: int, memory: int, images: int) -> int:
     batch = recipes.batch_size(config.train, images, ranks, None if cluster.on_gpus else memory)
-    wanted = config.train.batch_size or int(recipes.recipe(config.train)["batch_size"])
-    if batch < wanted:
+    configured = config.train.batch_size or int(recipes.recipe(config.train)["batch_size"])
+    if batch < configured:
         room = f"{memory / 2**30:.1f} GiB of memory and {images // ranks} images"
-        progress.note(f"{batch} images per rank and step instead of {wanted}: a rank has {room}")
+        progress.note(f"{batch} images per rank and step instead of {configured}: a rank has {room}")
     return batch

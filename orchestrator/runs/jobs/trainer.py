@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from orchestrator.cluster import PYTHON, Cluster, hosts, require_a_gpu_each
 from orchestrator.config import Launch
-from orchestrator.recipes import communication
-from orchestrator.runs import control, controller, engines
+from orchestrator.recipes import gradient_exchange
+from orchestrator.runs import control, engines, gloo_or_mpi
 from orchestrator.runs.control import NodeResources
 from orchestrator.runs.launch import Run
 from orchestrator.runs.user_environment import UserEnvironment
@@ -20,7 +20,9 @@ def require_exchange(exchange: Mapping[str, Any], cluster: Cluster, launch: Laun
     """Check that the cluster can exchange gradients as the settings ``exchange`` ask for. Raises ConfigError."""
     require_a_gpu_each(cluster)
     nodes = len(hosts(cluster, launch.np))
-    communication.require(exchange, launch.controller, launch.np or cluster.slots, nodes if cluster.on_gpus else None)
+    gradient_exchange.require(
+        exchange, launch.controller, launch.np or cluster.slots, nodes if cluster.on_gpus else None
+    )
 
 
 def plan(state_dir: StateDir, cluster: Cluster, digest: str, options: Launch, kind: str, nodes: NodeResources) -> Run:
@@ -38,7 +40,7 @@ def plan(state_dir: StateDir, cluster: Cluster, digest: str, options: Launch, ki
         The run, without a command.
     """
     if options.launcher == "horovod":
-        options = controller.choose(state_dir, cluster, digest, options)
+        options = gloo_or_mpi.choose(state_dir, cluster, digest, options)
     return control.plan(cluster, options, kind, nodes).model_copy(update=engines.of_run(options))
 
 

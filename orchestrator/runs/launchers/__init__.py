@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 
-from orchestrator import layout
+from orchestrator import launch_layout
 from orchestrator.cluster import Cluster, hostfile, ranks_by_host
 from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers import horovod, mpirun, plain, ray, tensorflow, torchrun
@@ -23,7 +23,7 @@ def files(cluster: Cluster, run: Run) -> dict[str, str]:
     """Return the contents of the run's files for the nodes, by name in its directory."""
     slots = ranks_by_host(cluster, run.np)
     plan = LAUNCHERS[run.launcher](run, slots)
-    launch = layout.Layout(
+    launch = launch_layout.Layout(
         slots=dict(plan.slots or slots),
         ranks=plan.ranks,
         roles=plan.roles,
@@ -34,7 +34,7 @@ def files(cluster: Cluster, run: Run) -> dict[str, str]:
     )
     return {
         "hostfile": hostfile(cluster, run.np),
-        layout.FILE: launch.text(),
+        launch_layout.FILE: launch.text(),
         "command.json": json.dumps(plan.command) + "\n",
         "program.json": json.dumps(run.command) + "\n",
     }

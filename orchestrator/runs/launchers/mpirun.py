@@ -1,6 +1,6 @@
 """Open MPI's mpirun, for programs of MPI (mpi4py), with the options that horovodrun gives it."""
 
-from orchestrator.layout import FIRST_PORT
+from orchestrator.launch_layout import FIRST_PORT
 from orchestrator.runs.launch import Run, environment
 from orchestrator.runs.launchers.plan import Plan, Slots, filled, wrapper
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.cluster import PYTHON
-from orchestrator.layout import Process
+from orchestrator.launch_layout import Process
 from orchestrator.runs.launch import Run
 
 SUPERVISION = "orchestrator.trainer.supervision"

@@ -4,7 +4,7 @@ Its ports are reached only from the nodes' private network, its dashboard only f
 "Launching an On-Premise Cluster".
 """
 
-from orchestrator.layout import PORT, Process, scratch
+from orchestrator.launch_layout import PORT, Process, scratch
 from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers.plan import SUPERVISION, Plan, Slots, node_launcher, wrapper
 

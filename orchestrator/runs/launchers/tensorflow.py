@@ -7,7 +7,7 @@ guides "Distributed training" and "Parameter server training".
 
 from itertools import cycle, islice
 
-from orchestrator.layout import CHIEF, PARAMETER_SERVER, WORKER
+from orchestrator.launch_layout import CHIEF, PARAMETER_SERVER, WORKER
 from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers.plan import Plan, Slots, filled, node_launcher, wrappers
 

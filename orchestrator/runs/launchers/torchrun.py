@@ -4,7 +4,7 @@ torchrun orders its agents by their addresses as text (``_NodeDesc`` in torch/di
 dynamic_rendezvous.py), so this is the order of ranks.
 """
 
-from orchestrator.layout import PORT, Process
+from orchestrator.launch_layout import PORT, Process
 from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers.plan import Plan, Slots, filled, node_launcher, wrapper
 

@@ -26,14 +26,14 @@ ABSENT = Status("", 0, 0)
 
 def statuses(session: Session, paths: Iterable[str]) -> dict[str, Status]:
     """Return the status of those ``paths`` that are there; links are followed."""
-    found = {}
+    by_path = {}
     for words in _chunks(paths):
         listing = ["stat", "--dereference", "--printf", r"%F\0%s\0%Y\0%n\0", "--", *words]
         fields = b"".join(session.read("look at files", ["sh", "-c", f"{shlex.join(listing)} 2>&-; :"], 1 << 24))
         values = os.fsdecode(fields).split("\0")
         for kind, size, modified, path in zip(*[iter(values)] * 4, strict=False):
-            found[path] = Status(kind, int(size), int(modified))
-    return found
+            by_path[path] = Status(kind, int(size), int(modified))
+    return by_path
 
 
 def make_directories(session: Session, paths: Iterable[str]) -> None:

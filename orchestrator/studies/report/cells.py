@@ -10,11 +10,10 @@ from orchestrator.bottleneck import split
 from orchestrator.schema import Results, StepTimes
 from orchestrator.schema.accuracy import time_to_accuracy
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import schedule, statistics
+from orchestrator.studies import rounds, statistics
 from orchestrator.studies.report.load import StudyFiles
 from orchestrator.studies.statistics import Estimate
 
-Rounds = dict[int, float]
 ACROSS = ("ranks", "nodes")  # keys in which a cell differs from its base case
 
 
@@ -77,27 +76,29 @@ class Summary:
         """Return the largest share of the machine that other programs used before a launch."""
         return max((launch.busy for launch in self.launches), default=0.0)
 
+    @property
+    def test_samples(self) -> int | None:
+        """Return how many test samples its accuracies are of; None for the whole test."""
+        return min((limit for one in self.results if (limit := one.config.test_samples)), default=None)
+
 
 def summarise(study: StudyFiles) -> list[Summary]:
     """Return a summary of each cell, by group, series and ranks."""
     matrix = _Matrix(study)
     summaries = [matrix.summary(key) for key in matrix.cells]
-    groups = list(dict.fromkeys(one.group for one in summaries))
-    series = list(dict.fromkeys(one.series for one in summaries))
-    return sorted(summaries, key=lambda one: (groups.index(one.group), series.index(one.series), one.cell.ranks))
-
-
-def by_round(launches: Iterable[Launch]) -> Rounds:
-    """Return images per second by round; the last launch of a round counts, for it repeats a disturbed one."""
-    return {one.round: one.images_per_second for one in schedule.chosen(launches) if one.images_per_second}
+    groups = list(dict.fromkeys(summary.group for summary in summaries))
+    series = list(dict.fromkeys(summary.series for summary in summaries))
+    return sorted(
+        summaries, key=lambda summary: (groups.index(summary.group), series.index(summary.series), summary.cell.ranks)
+    )
 
 
 def namer(cells: Iterable[Cell]) -> Callable[[Cell], str]:
     """Return a function that names a cell's series by its engine and the options in which the cells differ."""
-    known = list(cells)
-    options = sorted({option for cell in known for option in cell.options})
-    differing = [option for option in options if len({str(cell.options.get(option)) for cell in known}) > 1]
-    places = {cell.ranks / cell.nodes for cell in known if cell.nodes}
+    every = list(cells)
+    options = sorted({option for cell in every for option in cell.options})
+    differing = [option for option in options if len({str(cell.options.get(option)) for cell in every}) > 1]
+    places = {cell.ranks / cell.nodes for cell in every if cell.nodes}
 
     def name(cell: Cell) -> str:
         words = [f"{option} {cell.options[option]}" for option in differing if option in cell.options]
@@ -109,7 +110,8 @@ def namer(cells: Iterable[Cell]) -> Callable[[Cell], str]:
 
 def aa(summary: Summary) -> Estimate | None:
     """Return the ratio of the two equal cells of the A/A pair, None if the cell has no pair."""
-    return statistics.ratio(by_round(summary.again), by_round(summary.launches))
+    key = summary.cell.key
+    return rounds.ratio([*summary.launches, *summary.again], (key, True), (key, False))
 
 
 def base_part(study: StudyFiles) -> dict[str, Any]:
@@ -133,7 +135,7 @@ class _Matrix:
         self.launches: dict[str, list[Launch]] = {key: [] for key in self.cells}
         for launch in study.launches:
             self.launches[launch.key].append(launch)
-        self.rounds = {key: by_round(one for one in self.launches[key] if not one.again) for key in self.cells}
+        self.rounds = {key: rounds.by_round(launches, (key, False)) for key, launches in self.launches.items()}
         self.name = namer(self.cells.values())
         base = base_part(study)
         self.changed = tuple(base)
@@ -153,7 +155,7 @@ class _Matrix:
 
     def summary(self, key: str) -> Summary:
         """Return the summary of a cell."""
-        cell, mine, rounds = self.cells[key], self.launches[key], self.rounds[key]
+        cell, mine, own = self.cells[key], self.launches[key], self.rounds[key]
         target = self.study.about.target_top1
         launches = [launch for launch in mine if not launch.again]
         results = self.study.results_of(launches)
@@ -165,16 +167,16 @@ class _Matrix:
             launches=launches,
             again=[launch for launch in mine if launch.again],
             results=results,
-            images=statistics.median(list(rounds.values())),
-            speed_up=statistics.speed_up(rounds, base_rounds, base.ranks),
-            efficiency=statistics.efficiency(rounds, base_rounds, cell.ranks, base.ranks),
-            ratio=statistics.ratio(rounds, self.rounds[other]) if other != key else None,
+            images=statistics.median(list(own.values())),
+            speed_up=statistics.speed_up(own, base_rounds, base.ranks),
+            efficiency=statistics.efficiency(own, base_rounds, cell.ranks, base.ranks),
+            ratio=statistics.ratio(own, self.rounds[other]) if other != key else None,
             base=base,
             is_base=other == key and key in self.of_base.values(),
-            top1=_estimate(results, lambda one: one.epochs[-1].test.top1 if one.epochs else None),
+            top1=_estimate(results, lambda run: run.epochs[-1].test.top1 if run.epochs else None),
             parts=_parts(results),
-            to_accuracy=_estimate(results, lambda one: time_to_accuracy(one, target) if target else None),
-            seconds=_estimate(results, lambda one: median(e.seconds for e in one.epochs) if one.epochs else None),
+            to_accuracy=_estimate(results, lambda run: time_to_accuracy(run, target) if target else None),
+            seconds=_estimate(results, lambda run: median(e.seconds for e in run.epochs) if run.epochs else None),
         )
 
 
@@ -188,10 +190,10 @@ def _values(cell: Cell) -> dict[str, Any]:
 
 
 def _estimate(results: Iterable[Results], value: Callable[[Results], float | None]) -> Estimate | None:
-    return statistics.median([number for one in results if (number := value(one)) is not None])
+    return statistics.median([number for run in results if (number := value(run)) is not None])
 
 
 def _parts(results: Iterable[Results]) -> StepTimes | None:
-    splits = [ranks for one in results if any(map(sum, ranks := split(one)))]
+    splits = [ranks for run in results if any(map(sum, ranks := split(run)))]
     means = [[fmean(part) for part in zip(*ranks, strict=True)] for ranks in splits]
     return StepTimes(*(median(part) for part in zip(*means, strict=True))) if means else None

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from orchestrator.schema.studies import Metric, Published
 from orchestrator.studies.model import agrees
-from orchestrator.studies.report import printed
+from orchestrator.studies.report import printed_numbers
 from orchestrator.studies.report.cells import Summary
 from orchestrator.studies.statistics import Estimate
 
@@ -53,7 +53,7 @@ def compare(
 
 def readings(number: Published) -> Iterator[tuple[str, float]]:
     """Yield what a printed number can mean, by the name of the reading; the first is the study's."""
-    whole = printed.whole_seconds(number)
+    whole = printed_numbers.whole_seconds(number)
     if whole is None:
         yield "", number.value
     else:
@@ -63,7 +63,7 @@ def readings(number: Published) -> Iterator[tuple[str, float]]:
 
 def _cells_of(number: Published, summaries: Sequence[Summary], replaced: Mapping[str, str]) -> list[Summary | None]:
     cell = {key: replaced.get(str(value), value) if key == "dataset" else value for key, value in number.cell.items()}
-    return [one for one in summaries if agrees(one.cell, cell)]
+    return [summary for summary in summaries if agrees(summary.cell, cell)]
 
 
 def _seconds(summary: Summary, samples: int | None) -> Estimate | None:
@@ -76,7 +76,7 @@ def _seconds(summary: Summary, samples: int | None) -> Estimate | None:
 MEASURED: Mapping[Metric, Callable[[Summary, int | None], Estimate | None]] = {
     "images_per_second": lambda summary, _: summary.images,
     "seconds": _seconds,
-    "top1": lambda summary, _: summary.top1,
+    "top1": lambda summary, _: None if summary.test_samples else summary.top1,  # the paper's is of the whole test
     "efficiency": lambda summary, _: summary.efficiency,
     "speed_up": lambda summary, _: summary.speed_up,
 }

@@ -11,7 +11,7 @@ unit             an accuracy is at most 1: larger ones are percent
 twice            a number that is printed twice is the same both times
 ===============  ===============================================================================================
 
-Two numbers contradict each other if no numbers that would be printed so agree (:class:`.printed.Range`).
+Two numbers contradict each other if no numbers that would be printed so agree (:class:`.printed_numbers.Range`).
 """
 
 import math
@@ -22,8 +22,8 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from orchestrator.schema.studies import Published
-from orchestrator.studies.report import printed
-from orchestrator.studies.report.printed import Place, Precision, Range
+from orchestrator.studies.report import printed_numbers
+from orchestrator.studies.report.printed_numbers import Place, Precision, Range
 
 Kind = Literal["seconds", "speed-up", "efficiency", "reading", "unit", "twice"]
 ENOUGH = 3  # pairs of seconds and images/s that tell how many samples a table means
@@ -58,7 +58,11 @@ def find(numbers: Sequence[Published], samples: int | None = None) -> list[Contr
         Contradictions in the order of the rules and of the numbers.
     """
     table = Table(numbers, Precision(numbers), samples or _samples(numbers))
-    return [found for rule in (_seconds, _speed_up, _efficiency, _reading, _unit, _twice) for found in rule(table)]
+    return [
+        contradiction
+        for rule in (_seconds, _speed_up, _efficiency, _reading, _unit, _twice)
+        for contradiction in rule(table)
+    ]
 
 
 def _samples(numbers: Sequence[Published]) -> float | None:
@@ -94,11 +98,11 @@ def _speed_up(table: Table) -> Iterator[Contradiction]:
 
 def _efficiency(table: Table) -> Iterator[Contradiction]:
     for number in _of(table.numbers, "efficiency"):
-        ranks = printed.ranks(number)
+        ranks = printed_numbers.ranks(number)
         speed_ups = [
             ("printed speed-up", table.precision.range(other), other.value)
             for other in _of(table.numbers, "speed_up")
-            if printed.place(other) == printed.place(number)
+            if printed_numbers.place(other) == printed_numbers.place(number)
         ]
         for metric, derived, value in [*speed_ups, *_derived_speed_ups(table, number)]:
             per_rank = Range(derived.low / ranks, derived.high / ranks)
@@ -113,10 +117,10 @@ def _efficiency(table: Table) -> Iterator[Contradiction]:
 def _reading(table: Table) -> Iterator[Contradiction]:
     """Compare the speed-up of whole seconds with that of the values, which may be steps x milliseconds."""
     for number in _of(table.numbers, "seconds"):
-        base = printed.base_of(number, table.numbers)
+        base = printed_numbers.base_of(number, table.numbers)
         if base is None:
             continue
-        whole, base_whole = printed.whole_seconds(number), printed.whole_seconds(base)
+        whole, base_whole = printed_numbers.whole_seconds(number), printed_numbers.whole_seconds(base)
         if not whole or not base_whole:
             continue
         coarse, fine = base_whole / whole, table.precision.range(base).over(table.precision.range(number))
@@ -124,8 +128,8 @@ def _reading(table: Table) -> Iterator[Contradiction]:
             yield _contradiction(
                 "reading",
                 number,
-                f'prints "{number.text}" where {printed.name(base)} has "{base.text}": whole seconds give a speed-up '
-                f"of {coarse:.3g}, steps x milliseconds give {base.value / number.value:.3g}",
+                f'prints "{number.text}" where {printed_numbers.name(base)} has "{base.text}": whole seconds give a '
+                f"speed-up of {coarse:.3g}, steps x milliseconds give {base.value / number.value:.3g}",
             )
 
 
@@ -139,7 +143,7 @@ def _unit(table: Table) -> Iterator[Contradiction]:
 
 def _twice(table: Table) -> Iterator[Contradiction]:
     for first, second in combinations(table.numbers, 2):
-        same = (first.metric, printed.place(first)) == (second.metric, printed.place(second))
+        same = (first.metric, printed_numbers.place(first)) == (second.metric, printed_numbers.place(second))
         if same and not table.precision.range(first).meets(table.precision.range(second)):
             yield _contradiction(
                 "twice", second, f"prints {_words(second)}, but {_words(first)} stands in {first.source}"
@@ -149,10 +153,12 @@ def _twice(table: Table) -> Iterator[Contradiction]:
 def _derived_speed_ups(table: Table, number: Published) -> Iterator[tuple[str, Range, float]]:
     """Yield the speed-up of a number's cell over one rank by each metric that has it, with what it can be."""
     for other in table.numbers:
-        if other.metric not in ("seconds", "images_per_second") or printed.place(other) != printed.place(number):
+        if other.metric not in ("seconds", "images_per_second") or printed_numbers.place(
+            other
+        ) != printed_numbers.place(number):
             continue
-        base = printed.base_of(other, table.numbers)
-        if base is None or printed.ranks(base) > 1:
+        base = printed_numbers.base_of(other, table.numbers)
+        if base is None or printed_numbers.ranks(base) > 1:
             continue
         top, bottom = (base, other) if other.metric == "seconds" else (other, base)
         derived = table.precision.range(top).over(table.precision.range(bottom))
@@ -164,7 +170,7 @@ def _pairs(numbers: Sequence[Published], one: str, other: str) -> list[tuple[Pub
     places: dict[Place, dict[str, Published]] = defaultdict(dict)
     for number in numbers:
         if number.value > 0 and math.isfinite(number.value):
-            places[printed.place(number)].setdefault(number.metric, number)
+            places[printed_numbers.place(number)].setdefault(number.metric, number)
     return [(by[one], by[other]) for by in places.values() if one in by and other in by]
 
 
@@ -173,7 +179,7 @@ def _of(numbers: Sequence[Published], metric: str) -> list[Published]:
 
 
 def _contradiction(kind: Kind, number: Published, clause: str) -> Contradiction:
-    message = f"{printed.name(number)} {clause}"
+    message = f"{printed_numbers.name(number)} {clause}"
     return Contradiction(kind, dict(number.cell), number.column, number.source, message)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from orchestrator.plot import charts, inline
 from orchestrator.plot.charts import Bar, Curve, Point
 from orchestrator.studies import statistics
-from orchestrator.studies.report import cells, words
+from orchestrator.studies.report import cells, number_text
 from orchestrator.studies.report.cells import Group, Summary
 from orchestrator.studies.statistics import Estimate
 
@@ -32,9 +32,9 @@ class _Sheet:
 
     def __init__(self, number: int, group: Group, summaries: Sequence[Summary], base: str) -> None:
         self.number, self.group, self.summaries, self.base = number, group, summaries, base
-        names = dict.fromkeys(one.series for one in summaries)
-        self.numbers = {words.plain(name): index for index, name in enumerate(names)}
-        self.ticks = sorted({one.cell.ranks for one in summaries})
+        names = dict.fromkeys(summary.series for summary in summaries)
+        self.numbers = {number_text.plain(name): index for index, name in enumerate(names)}
+        self.ticks = sorted({summary.cell.ranks for summary in summaries})
         self.wide = len(self.ticks) > 1 and self.ticks[-1] / self.ticks[0] > charts.MANY_TIMES
 
     def drawings(self) -> Iterator[Drawing]:
@@ -42,17 +42,17 @@ class _Sheet:
         if len(self.ticks) > 1:
             yield self._speed()
             yield self._efficiency()
-        if any(one.ratio for one in self.summaries) or any(one.again for one in self.summaries):
+        if any(summary.ratio for summary in self.summaries) or any(summary.again for summary in self.summaries):
             yield self._ratios()
-        if any(one.parts for one in self.summaries):
+        if any(summary.parts for summary in self.summaries):
             yield self._parts()
-        if any(len(results.epochs) > 1 for one in self.summaries for results in one.results):
+        if any(len(results.epochs) > 1 for summary in self.summaries for results in summary.results):
             yield self._accuracy("epochs", "epoch", lambda _, epochs: list(range(1, len(epochs) + 1)))
             yield self._accuracy("time", "seconds of training and evaluation", lambda times, _: times)
 
     def _speed(self) -> Drawing:
         drawn = [
-            Curve(number, _over_ranks(members, lambda one: one.images), _ideal(members))
+            Curve(number, _over_ranks(members, lambda summary: summary.images), _ideal(members))
             for number, members in self._series()
         ]
         figure = charts.curves(drawn, "ranks", "images/s", self.ticks, self.wide)
@@ -62,7 +62,7 @@ class _Sheet:
 
     def _efficiency(self) -> Drawing:
         drawn = [
-            Curve(number, _over_ranks(members, lambda one: one.efficiency and one.efficiency.scaled(100)))
+            Curve(number, _over_ranks(members, lambda summary: summary.efficiency and summary.efficiency.scaled(100)))
             for number, members in self._series()
         ]
         figure = charts.curves(drawn, "ranks", "efficiency, %", self.ticks, self.wide)
@@ -72,12 +72,12 @@ class _Sheet:
 
     def _ratios(self) -> Drawing:
         bars = []
-        for one in self.summaries:
-            label = f"{one.series}, {one.cell.ranks}"
-            if one.ratio:
-                bars.append(Bar(words.plain(label), self._number(one), _ends(one.ratio)))
-            if pair := cells.aa(one):
-                bars.append(Bar(words.plain(f"A/A: {label}"), self._number(one), _ends(pair)))
+        for summary in self.summaries:
+            label = f"{summary.series}, {summary.cell.ranks}"
+            if summary.ratio:
+                bars.append(Bar(number_text.plain(label), self._number(summary), _ends(summary.ratio)))
+            if pair := cells.aa(summary):
+                bars.append(Bar(number_text.plain(f"A/A: {label}"), self._number(summary), _ends(pair)))
         figure = charts.intervals(bars[:MOST_BARS], "ratio of images/s")
         caption = "Engine and ranks. Median of the ratios of the same rounds, with 95 % intervals; 1 is as fast as "
         caption += f"{self.base}. A/A: the same cell measured twice, which should hold 1."
@@ -85,13 +85,17 @@ class _Sheet:
         return self._drawing("ratios", "Engines side by side", caption, figure, legend="")
 
     def _parts(self) -> Drawing:
-        known = [one for one in self.summaries if one.parts]
+        with_parts = [summary for summary in self.summaries if summary.parts]
         bars = [
-            Bar(words.plain(f"{one.series}, {one.cell.ranks}"), 0, [part * 1e3 for part in one.parts or ()])
-            for one in known[:MOST_BARS]
+            Bar(
+                number_text.plain(f"{summary.series}, {summary.cell.ranks}"),
+                0,
+                [part * 1e3 for part in summary.parts or ()],
+            )
+            for summary in with_parts[:MOST_BARS]
         ]
         caption = "Engine and ranks. Mean over ranks, median over launches. Communication includes waiting for others."
-        caption += _cut(len(known))
+        caption += _cut(len(with_parts))
         return self._drawing("parts", "Time of a step", caption, charts.parts(bars, "ms per step"),
                              inline.legend_of_parts())  # fmt: skip
 
@@ -109,15 +113,15 @@ class _Sheet:
 
     def _series(self) -> list[tuple[int, list[Summary]]]:
         return [
-            (number, [one for one in self.summaries if words.plain(one.series) == name])
+            (number, [summary for summary in self.summaries if number_text.plain(summary.series) == name])
             for name, number in self.numbers.items()
         ]
 
-    def _number(self, one: Summary) -> int:
-        return self.numbers[words.plain(one.series)]
+    def _number(self, summary: Summary) -> int:
+        return self.numbers[number_text.plain(summary.series)]
 
     def _drawing(self, name: str, title: str, caption: str, figure: "Chart", legend: str | None = None) -> Drawing:
-        svg = inline.svg(figure, f"g{self.number}-{name}", f"{title}: {words.plain(self.group)}", caption)
+        svg = inline.svg(figure, f"g{self.number}-{name}", f"{title}: {number_text.plain(self.group)}", caption)
         return Drawing(title, caption, svg, inline.legend(self.numbers) if legend is None else legend)
 
 
@@ -143,13 +147,13 @@ def _cut(bars: int) -> str:
 
 
 def _over_ranks(members: Sequence[Summary], value: Callable[[Summary], Estimate | None]) -> list[Point]:
-    known = [(one.cell.ranks, estimate) for one in members if (estimate := value(one))]
-    return [Point(ranks, *_ends(estimate)) for ranks, estimate in known]
+    estimates = [(summary.cell.ranks, estimate) for summary in members if (estimate := value(summary))]
+    return [Point(ranks, *_ends(estimate)) for ranks, estimate in estimates]
 
 
 def _ideal(members: Sequence[Summary]) -> Callable[[float], float] | None:
     """Return the speed of the base case times ranks."""
-    base = next((one for one in members if one.cell == one.base), None)
+    base = next((summary for summary in members if summary.cell == summary.base), None)
     if base is None or base.images is None:
         return None
     each = base.images.value / base.cell.ranks
@@ -165,6 +169,6 @@ def _learned(summary: Summary) -> tuple[list[float], list[Estimate]]:
     """Return the median time and the test accuracy at the end of each epoch that every launch has."""
     epochs = [results.epochs for results in summary.results if results.epochs]
     count = min(map(len, epochs), default=0)
-    times = [list(accumulate(epoch.seconds + epoch.test_seconds for epoch in one)) for one in epochs]
-    scores = (statistics.median([one[number].test.top1 for one in epochs]) for number in range(count))
-    return [median(one[number] for one in times) for number in range(count)], [one for one in scores if one]
+    times = [list(accumulate(epoch.seconds + epoch.test_seconds for epoch in run)) for run in epochs]
+    scores = (statistics.median([run[number].test.top1 for run in epochs]) for number in range(count))
+    return [median(run[number] for run in times) for number in range(count)], [score for score in scores if score]

@@ -6,7 +6,7 @@ from statistics import median
 
 from orchestrator.schema.studies import Launch
 from orchestrator.studies import statistics
-from orchestrator.studies.report import cells, words
+from orchestrator.studies.report import cells, number_text
 from orchestrator.studies.report.cells import Summary
 from orchestrator.studies.report.load import StudyFiles
 
@@ -16,21 +16,24 @@ DISTURBED = 0.1  # share of the machine that other programs used
 def facts(study: StudyFiles, summaries: Sequence[Summary]) -> dict[str, str]:
     """Return the facts of a study by name."""
     results = study.results.values()
-    configs = [one.config for one in results]
+    configs = [run.config for run in results]
     return {
         name: text
         for name, text in {
             "measured": _dates(study.launches),
             "launches": _launches(study.launches),
-            "ratios are to": words.plain(cells.base_name(study)) if any(one.ratio for one in summaries) else "",
+            "ratios are to": number_text.plain(cells.base_name(study))
+            if any(summary.ratio for summary in summaries)
+            else "",
             "scaling": scaling(summaries),
             "shrunk": shrunk(study),
+            "test samples": test_samples(summaries),
             "threads per rank": _distinct(config.threads for config in configs),
             "precision": _distinct(config.precision for config in configs),
             "image size": _distinct(config.image_size for config in configs),
             "seed": _distinct(config.seed for config in configs),
             "other programs": _busy(study.launches),
-            **{name: words.plain(text) for name, text in study.machine.items()},
+            **{name: number_text.plain(text) for name, text in study.machine.items()},
             "versions": versions(summaries),
         }.items()
         if text
@@ -40,16 +43,30 @@ def facts(study: StudyFiles, summaries: Sequence[Summary]) -> dict[str, str]:
 def shrunk(study: StudyFiles) -> str:
     """Return what was made smaller than in the study."""
     keys = study.about.shrunk_keys
-    return words.plain(", ".join(f"{key} {value}" for key, value in keys.items())) or "nothing"
+    return number_text.plain(", ".join(f"{key} {value}" for key, value in keys.items())) or "nothing"
+
+
+def test_samples(summaries: Iterable[Summary]) -> str:
+    """Return how many test samples accuracies are of if they are not of the whole test, else nothing."""
+    limits = sorted({one.test_samples for one in summaries if one.test_samples})
+    return f"the first {' or '.join(f'{limit:,}' for limit in limits)}" if limits else ""
+
+
+def partly_tested(summaries: Iterable[Summary]) -> list[str]:
+    """Return a sentence if accuracies are not of the whole test, else nothing."""
+    limits = test_samples(summaries)
+    why = "published accuracies have no measured number beside them"
+    return [f"Accuracies are of {limits} test samples, not of the whole test: {why}."] if limits else []
 
 
 def scaling(summaries: Iterable[Summary]) -> str:
     """Return whether ranks add work (weak scaling) or share it (strong scaling)."""
     batches: dict[tuple[object, str], dict[int, int]] = {}
-    for one in summaries:
-        if one.results:
-            batches.setdefault((one.group, one.series), {})[one.cell.ranks] = one.results[0].effective_batch_size
-    kinds = {kind for sizes in batches.values() if (kind := _kind(sizes))}
+    for summary in summaries:
+        if summary.results:
+            sizes = batches.setdefault((summary.group, summary.series), {})
+            sizes[summary.cell.ranks] = summary.results[0].effective_batch_size
+    kinds = {kind for by_ranks in batches.values() if (kind := _kind(by_ranks))}
     return ", ".join(sorted(kinds))
 
 
@@ -66,7 +83,7 @@ def _kind(sizes: Mapping[int, int]) -> str:
 
 def aa_sentence(summaries: Iterable[Summary]) -> str:
     """Return whether the A/A pair, two equal cells that were measured as if they differed, gave the ratio 1."""
-    sentences = [_aa(one) for one in summaries if one.again]
+    sentences = [_aa(summary) for summary in summaries if summary.again]
     return " ".join(sentences) or "No cell was measured twice (A/A): nothing shows that equal cells give equal numbers."
 
 
@@ -79,8 +96,8 @@ def _aa(summary: Summary) -> str:
     pair, name = cells.aa(summary), cell_name(summary)
     if pair is None or pair.interval is None:
         return f"The A/A pair ({name}) has too few rounds for an interval: {pair.n if pair else 0}, at least 6 needed."
-    ratio = f"{words.factor(pair.value)}, 95 % interval {words.factor(pair.interval.low)} to "
-    ratio += f"{words.factor(pair.interval.high)}, {pair.n} rounds"
+    ratio = f"{number_text.factor(pair.value)}, 95 % interval {number_text.factor(pair.interval.low)} to "
+    ratio += f"{number_text.factor(pair.interval.high)}, {pair.n} rounds"
     if statistics.holds(pair):
         return f"The same cell measured as two ({name}) has the ratio {ratio}: it holds 1, as it should."
     return (
@@ -90,19 +107,19 @@ def _aa(summary: Summary) -> str:
 
 
 def cell_name(summary: Summary) -> str:
-    """Return the cell in words."""
+    """Return the cell in number_text."""
     ranks = summary.cell.ranks
-    return words.plain(f"{summary.group}, {summary.series}, {ranks} rank{'s' * (ranks > 1)}")
+    return number_text.plain(f"{summary.group}, {summary.series}, {ranks} rank{'s' * (ranks > 1)}")
 
 
 def versions(summaries: Iterable[Summary]) -> str:
     """Return the versions of all results; those that differ between engines with all their values."""
-    known: dict[str, dict[str, None]] = {}
-    for one in summaries:
-        for results in one.results:
+    by_name: dict[str, dict[str, None]] = {}
+    for summary in summaries:
+        for results in summary.results:
             for name, version in results.versions.items():
-                known.setdefault(name, {})[version] = None
-    return words.plain(", ".join(f"{name} {' or '.join(values)}" for name, values in known.items()))
+                by_name.setdefault(name, {})[version] = None
+    return number_text.plain(", ".join(f"{name} {' or '.join(values)}" for name, values in by_name.items()))
 
 
 def _dates(launches: Sequence[Launch]) -> str:
@@ -125,8 +142,8 @@ def _busy(launches: Sequence[Launch]) -> str:
     shares = [launch.busy for launch in launches]
     disturbed = sum(share > DISTURBED for share in shares)
     return (
-        f"used {words.percent(median(shares))} % of the CPU time just before a launch (median), at most "
-        f"{words.percent(max(shares))} %; more than {words.percent(DISTURBED)} % before {disturbed} of them"
+        f"used {number_text.percent(median(shares))} % of the CPU time just before a launch (median), at most "
+        f"{number_text.percent(max(shares))} %; more than {number_text.percent(DISTURBED)} % before {disturbed} of them"
     )
 
 
@@ -135,9 +152,9 @@ def disturbed(launches: Sequence[Launch]) -> list[str]:
     busy = sum(launch.busy > DISTURBED for launch in launches)
     if not busy:
         return []
-    share = f"more than {words.percent(DISTURBED)} % of the machine"
+    share = f"more than {number_text.percent(DISTURBED)} % of the machine"
     return [f"{busy} of {len(launches)} launches began while other programs used {share}: intervals are wider for it."]
 
 
 def _distinct(values: Iterable[object]) -> str:
-    return words.plain(", ".join(sorted({str(value) for value in values})))
+    return number_text.plain(", ".join(sorted({str(value) for value in values})))

@@ -13,7 +13,7 @@ from orchestrator.errors import StateError
 from orchestrator.schema import Results, bounded
 from orchestrator.schema.file import File
 from orchestrator.schema.studies import Launch, Published
-from orchestrator.studies import machine
+from orchestrator.studies import machine_facts
 from orchestrator.studies.journal import LAUNCHES, MOST_BYTES, RUNS, STUDY
 
 RESULTS = "results.json"
@@ -46,8 +46,8 @@ class About(File):
     @property
     def replaced_datasets(self) -> dict[str, str]:
         """Return the data sets that were replaced to make the study smaller, and by which."""
-        known = self.shrink.get("datasets") if self.shrunk else None
-        return {str(key): str(value) for key, value in known.items()} if isinstance(known, dict) else {}
+        datasets = self.shrink.get("datasets") if self.shrunk else None
+        return {str(key): str(value) for key, value in datasets.items()} if isinstance(datasets, dict) else {}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -80,7 +80,11 @@ class StudyFiles:
 
     def results_of(self, launches: Iterable[Launch]) -> list[Results]:
         """Return the results of the launches that gave a measurement."""
-        return [self.results[one.run] for one in launches if one.run and one.run in self.results and not one.problem]
+        return [
+            self.results[launch.run]
+            for launch in launches
+            if launch.run and launch.run in self.results and not launch.problem
+        ]
 
 
 def read(directory: Path) -> StudyFiles:
@@ -102,16 +106,16 @@ def read(directory: Path) -> StudyFiles:
     except bounded.Unreadable as error:
         raise StateError(str(error), "repair the file, or restore it from a backup") from None
     results, unread = _results(directory / RUNS, launches)
-    return StudyFiles(about, launches, results, [*notes, *unread], _machine(directory / machine.FILE))
+    return StudyFiles(about, launches, results, [*notes, *unread], _machine(directory / machine_facts.FILE))
 
 
 def _machine(path: Path) -> dict[str, str]:
     """Return the facts of the machine, none if the study has not written any that can be read."""
     try:
-        known = bounded.read_json(path)
+        content = bounded.read_json(path)
     except (FileNotFoundError, bounded.Unreadable):
         return {}
-    return {name: str(value) for name, value in known.items()} if isinstance(known, dict) else {}
+    return {name: str(value) for name, value in content.items()} if isinstance(content, dict) else {}
 
 
 def _launches(path: Path) -> tuple[list[Launch], list[str]]:

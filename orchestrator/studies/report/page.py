@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from orchestrator.studies.report import cells, facts, spreadsheet, tables, words
+from orchestrator.studies.report import cells, facts, number_text, spreadsheet, tables
 from orchestrator.studies.report.cells import Summary
 from orchestrator.studies.report.drawings import Drawing, draw
 from orchestrator.studies.report.report import Report
@@ -84,22 +84,24 @@ def html(report: Report) -> str:
 
 def _notes(report: Report) -> str:
     """Return whether the A/A pair holds 1, and what a reader must know is missing or wrong."""
-    held = [facts.aa_holds(one) for one in report.summaries if one.again]
-    warnings = [*facts.disturbed(report.study.launches), *report.study.notes]
+    held = [facts.aa_holds(summary) for summary in report.summaries if summary.again]
+    tested = facts.partly_tested(report.summaries)
+    warnings = [*tested, *facts.disturbed(report.study.launches), *report.study.notes]
     kind = "warn" if not held or not all(held) else "good"
     first = f'<p class="note {kind}">{_text(facts.aa_sentence(report.summaries))}</p>'
     return first + "".join(f'<p class="note warn">{_text(note)}</p>' for note in warnings)
 
 
-def _facts(known: Mapping[str, str]) -> str:
-    rows = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in known.items())
+def _facts(values: Mapping[str, str]) -> str:
+    rows = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in values.items())
     return f"<dl>{rows}</dl>"
 
 
 def _figures(drawings: Iterable[Drawing]) -> str:
     figures = "".join(
-        f"<figure><h4>{_text(one.title)}</h4>{one.legend}{one.svg}<figcaption>{_text(one.caption)}</figcaption></figure>"
-        for one in drawings
+        f"<figure><h4>{_text(drawing.title)}</h4>{drawing.legend}{drawing.svg}"
+        f"<figcaption>{_text(drawing.caption)}</figcaption></figure>"
+        for drawing in drawings
     )
     return f'<div class="figures">{figures}</div>' if figures else ""
 
@@ -110,12 +112,12 @@ def _published(report: Report) -> str:
     if not table.rows:
         return ""
     flags = "".join(
-        f'<p class="note warn">Contradiction ({_text(one.source)}): {_text(one.message)}.</p>'
-        for one in report.contradictions
+        f'<p class="note warn">Contradiction ({_text(contradiction.source)}): {_text(contradiction.message)}.</p>'
+        for contradiction in report.contradictions
     )
     shrunk = facts.shrunk(report.study)
-    said = f"<p>Other hardware, and what was shrunk ({_text(shrunk)}), may explain ratios far from 1.</p>"
-    return _section("published", "Published numbers", flags, said, _table(table))
+    note = f"<p>Other hardware, and what was shrunk ({_text(shrunk)}), may explain ratios far from 1.</p>"
+    return _section("published", "Published numbers", flags, note, _table(table))
 
 
 def _optional(name: str, table: Table) -> str:
@@ -124,7 +126,7 @@ def _optional(name: str, table: Table) -> str:
 
 def _repeat(report: Report) -> str:
     """Return every command, what ran where, and the data as files."""
-    commands = [_commands(one) for one in report.summaries]
+    commands = [_commands(summary) for summary in report.summaries]
     sheets = {
         "cells.csv": spreadsheet.cells(report.summaries),
         "launches.csv": spreadsheet.launches(report.study.launches),
@@ -135,9 +137,11 @@ def _repeat(report: Report) -> str:
 
 def _commands(summary: Summary) -> str:
     """Return the commands of a cell's launches, equal ones once."""
-    lines = dict.fromkeys(shlex.join(one.command) for one in [*summary.launches, *summary.again] if one.command)
+    lines = dict.fromkeys(
+        shlex.join(launch.command) for launch in [*summary.launches, *summary.again] if launch.command
+    )
     shown = "\n".join(_text(line) for line in lines) or "not recorded"
-    runs = ", ".join(_text(one.run) for one in [*summary.launches, *summary.again] if one.run)
+    runs = ", ".join(_text(launch.run) for launch in [*summary.launches, *summary.again] if launch.run)
     return (
         f"<details><summary>{_text(facts.cell_name(summary))}</summary><pre>{shown}</pre><p>Runs: {runs}</p></details>"
     )
@@ -182,4 +186,4 @@ def _kind(table: Table, column: int) -> str:
 
 def _text(value: object) -> str:
     """Return text as HTML: what a file says is never markup."""
-    return escape(words.plain(value))
+    return escape(number_text.plain(value))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.studies.report import cells, comparison, contradictions, facts, load, tables, words
+from orchestrator.studies.report import cells, comparison, contradictions, facts, load, number_text, tables
 from orchestrator.studies.report.cells import Summary
 from orchestrator.studies.report.comparison import Comparison
 from orchestrator.studies.report.contradictions import Contradiction
@@ -23,12 +23,12 @@ class Report:
     @property
     def title(self) -> str:
         """Return the name of the study."""
-        return words.plain(f"Study {self.study.about.name}")
+        return number_text.plain(f"Study {self.study.about.name}")
 
     @property
     def description(self) -> str:
         """Return what the study compares, in one line."""
-        return words.plain(self.study.about.description)
+        return number_text.plain(self.study.about.description)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -38,21 +38,24 @@ class Report:
     @property
     def notes(self) -> list[str]:
         """Return sentences that a reader must not miss: the A/A pair, contradictions, files that are missing."""
-        flags = [f"The published numbers contradict themselves: {one.message}." for one in self.contradictions]
-        sentences = [facts.aa_sentence(self.summaries), *flags, *facts.disturbed(self.study.launches)]
-        return [words.plain(note) for note in (*sentences, *self.study.notes)]
+        flags = [
+            f"The published numbers contradict themselves: {contradiction.message}."
+            for contradiction in self.contradictions
+        ]
+        known = [*facts.partly_tested(self.summaries), *facts.disturbed(self.study.launches), *self.study.notes]
+        return [number_text.plain(note) for note in (facts.aa_sentence(self.summaries), *flags, *known)]
 
     @property
     def tables(self) -> list[Table]:
         """Return the tables that have rows."""
         base, target = cells.base_name(self.study), self.study.about.target_top1
-        found = [
+        candidates = [
             table
             for group, members in tables.groups(self.summaries).items()
             for table in (tables.speed(group, members, base), tables.time(group, members, target))
         ]
-        found += [tables.published(self.comparisons), tables.failures(self.study)]
-        return [table for table in found if table.rows]
+        candidates += [tables.published(self.comparisons), tables.failures(self.study)]
+        return [table for table in candidates if table.rows]
 
 
 def build(directory: Path) -> Report:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies.report import words
+from orchestrator.studies.report import number_text
 from orchestrator.studies.report.cells import Summary
 from orchestrator.studies.statistics import Estimate
 
@@ -23,35 +23,36 @@ def cells(summaries: Iterable[Summary]) -> str:
     columns = [f"{NAMES.get(name, name)}{end}" for name in ESTIMATES for end in ("", "_low", "_high", "_n")]
     rows = [
         [
-            *_cell(one.cell),
-            *(part for name in ESTIMATES for part in _estimate(getattr(one, name))),
-            *(one.parts or ("", "", "")),
-            one.busy,
-            one.results[0].config.threads if one.results else "",
-            one.results[0].config.precision if one.results else "",
+            *_cell(summary.cell),
+            *(part for name in ESTIMATES for part in _estimate(getattr(summary, name))),
+            *(summary.parts or ("", "", "")),
+            summary.busy,
+            summary.results[0].config.threads if summary.results else "",
+            summary.results[0].config.precision if summary.results else "",
+            summary.test_samples or "",
         ]
-        for one in summaries
+        for summary in summaries
     ]
-    return _written([*CELL, *columns, *PARTS, "busy", "threads", "precision"], rows)
+    return _written([*CELL, *columns, *PARTS, "busy", "threads", "precision", "test_samples"], rows)
 
 
 def launches(measured: Iterable[Launch]) -> str:
     """Return a table with a row for each launch, in the order of their ends."""
     rows = [
         [
-            *_cell(one.cell),
-            one.round,
-            int(one.again),
-            one.run or "",
-            one.started,
-            one.seconds,
-            "" if one.step_seconds is None else one.step_seconds,
-            "" if one.images_per_second is None else one.images_per_second,
-            one.busy,
-            shlex.join(one.command),
-            one.problem or "",
+            *_cell(launch.cell),
+            launch.round,
+            int(launch.again),
+            launch.run or "",
+            launch.started,
+            launch.seconds,
+            "" if launch.step_seconds is None else launch.step_seconds,
+            "" if launch.images_per_second is None else launch.images_per_second,
+            launch.busy,
+            shlex.join(launch.command),
+            launch.problem or "",
         ]
-        for one in measured
+        for launch in measured
     ]
     own = ("round", "again", "run", "started", "seconds", "step_seconds", "images_per_second", "busy", "command")
     return _written([*CELL, *own, "problem"], rows)
@@ -80,5 +81,5 @@ def _safe(value: object) -> object:
     """Return text that no spreadsheet takes for a formula, and that is one line."""
     if not isinstance(value, str):
         return value
-    text = words.plain(value)
+    text = number_text.plain(value)
     return f"'{text}" if text.startswith(FORMULA) else text

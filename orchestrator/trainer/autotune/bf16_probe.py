@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orchestrator.trainer import cpu
-from orchestrator.trainer.autotune import store
+from orchestrator.trainer.autotune import measurements
 
 SECONDS = 120  # to import TensorFlow and run two layers
 GPU = Path("/dev/nvidiactl")  # with a GPU, the CPU's speedup does not matter
@@ -20,9 +20,9 @@ LOCAL_RANK = ("HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
 _started: list["subprocess.Popen[str]"] = []
 
 
-def entry(threads: int) -> store.Entry:
+def entry(threads: int) -> measurements.Entry:
     """Return the entry in which the node's first rank stores the result."""
-    return store.Entry("bfloat16", threads=threads)
+    return measurements.Entry("bfloat16", threads=threads)
 
 
 def may_have_bfloat16() -> bool:

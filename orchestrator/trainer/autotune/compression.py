@@ -13,7 +13,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import Compression, TrainConfig
-from orchestrator.trainer.autotune import MIN_SPEEDUP, store
+from orchestrator.trainer.autotune import MIN_SPEEDUP, measurements
 from orchestrator.trainer.comm import allreduce
 
 PIECE = 1 << 20  # bytes of a gradient in float32; a group of these is measured
@@ -29,7 +29,9 @@ def choose(config: TrainConfig, directory: Path) -> Compression:
         return config.compression
     if hvd.size() == 1 or config.adasum or config.precision != "bfloat16":
         return "none"
-    speedup = store.measured_together("compression", directory.parent, config.threads, lambda: measure_gain(config))
+    speedup = measurements.measured_together(
+        "compression", directory.parent, config.threads, lambda: measure_gain(config)
+    )
     return "bf16" if speedup >= MIN_SPEEDUP else "none"
 
 

@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.autotune import store
+from orchestrator.trainer.autotune import measurements
 from orchestrator.trainer.models.convolution import KERNEL, Convolution2D, Geometry, Ways
 
 LIMIT, TRIALS = 2.5, 2  # seconds after which no further convolution is measured, and times of each implementation
@@ -42,18 +42,18 @@ def choose(config: TrainConfig, model: keras.Model, images: int) -> dict[str, st
 
 def _measured(config: TrainConfig, layers: list[Convolution2D], images: int) -> dict[str, str]:
     """Return the choices for these layers, and measure those that this node does not know: the longest first."""
-    entry = store.Entry("convolutions", threads=config.threads, precision=config.precision, images=images)
-    known, begun = entry.read(dict) or {}, time.perf_counter()
+    entry = measurements.Entry("convolutions", threads=config.threads, precision=config.precision, images=images)
+    choices, begun = entry.read(dict) or {}, time.perf_counter()
     counted = collections.Counter(layer.geometry(layer.input.shape) for layer in layers)
     longest = sorted(counted, key=lambda geometry: -counted[geometry] * geometry.operations)
-    unknown = [geometry for geometry in longest if str(geometry) not in known]
+    unknown = [geometry for geometry in longest if str(geometry) not in choices]
     for geometry in unknown:
         late = time.perf_counter() - begun > LIMIT
         ways = geometry.default if late else fastest(geometry, images, layers[0].compute_dtype)
-        known[str(geometry)] = " ".join(ways)
+        choices[str(geometry)] = " ".join(ways)
     if unknown:
-        entry.write(known)
-    return {str(geometry): known[str(geometry)] for geometry in counted}
+        entry.write(choices)
+    return {str(geometry): choices[str(geometry)] for geometry in counted}
 
 
 def fastest(geometry: Geometry, images: int, dtype: str) -> Ways:

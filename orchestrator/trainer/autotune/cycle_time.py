@@ -13,7 +13,7 @@ from pathlib import Path
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from orchestrator.trainer.autotune import store
+from orchestrator.trainer.autotune import measurements
 from orchestrator.trainer.comm import allreduce
 
 MEASURE_VARIABLE = "ORCHESTRATOR_MEASURE_CYCLE"  # in the environment of runs whose cycle time is to be chosen
@@ -30,7 +30,7 @@ def tune(directory: Path, threads: int) -> None:
     """
     if hvd.size() == 1 or MEASURE_VARIABLE not in os.environ or hvd.mpi_enabled():
         return
-    cycle = store.measured_together("cycle-time", directory.parent, threads, _measure)
+    cycle = measurements.measured_together("cycle-time", directory.parent, threads, _measure)
     hvd.shutdown()
     os.environ[CYCLE_VARIABLE] = f"{cycle:g}"
     hvd.init()

@@ -24,19 +24,19 @@ ISA_VARIABLE, ISA_WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
 NO_GAIN: dict[str, float] = {"gain": 0.0, "limited": True}
 
 
-def choose(wanted: Precision, threads: int) -> Precision:
-    """Return the precision to train with: ``wanted``, or for "auto" a choice equal on all ranks. A collective call.
+def choose(precision: Precision, threads: int) -> Precision:
+    """Return the precision to train with: ``precision``, or for "auto" a choice equal on all ranks. A collective call.
 
     Afterwards TensorFlow uses no instructions that this CPU lacks; call it before TensorFlow runs anything.
     """
     gpus = tf.config.get_visible_devices("GPU")
-    measured = NO_GAIN if wanted == "float32" else _node_gain(threads, not gpus)
-    if wanted == "auto":
+    measured = NO_GAIN if precision == "float32" else _node_gain(threads, not gpus)
+    if precision == "auto":
         own = _gpu_precision(gpus[0]) if gpus else "bfloat16" if measured["gain"] >= MIN_SPEEDUP else "float32"
-        wanted = own if len(set(hvd.allgather_object(own))) == 1 else "float32"
-    if not gpus and (wanted == "float32" or measured["limited"]):
+        precision = own if len(set(hvd.allgather_object(own))) == 1 else "float32"
+    if not gpus and (precision == "float32" or measured["limited"]):
         os.environ.setdefault(ISA_VARIABLE, ISA_WITHOUT_AMX)
-    return wanted
+    return precision
 
 
 def _gpu_precision(gpu: "tf.config.PhysicalDevice") -> Precision:

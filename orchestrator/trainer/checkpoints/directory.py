@@ -59,8 +59,8 @@ class Storage:
         evaluated = [entry for entry in entries if entry.top1 is not None]
         best = max(evaluated, key=lambda entry: entry.top1 or 0.0).name if evaluated else None
         newest = entries[-self.limit :]
-        wanted = [entry for entry in entries if entry in newest or entry.name == best]
-        self.index = Checkpoints(entries=wanted, best=best)
+        listed = [entry for entry in entries if entry in newest or entry.name == best]
+        self.index = Checkpoints(entries=listed, best=best)
         self.index.write(self.directory / INDEX)
         flush(self.directory)
         for path in self.directory.iterdir():

@@ -7,14 +7,13 @@ few messages, the first of them while other gradients are still being computed.
 """
 
 import os
-import time
 
 import horovod.tensorflow as hvd
-import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Communication, TrainConfig
 from orchestrator.trainer.comm import compressed
+from orchestrator.trainer.own_operations import clock
 
 GROUP_BYTES = 32 << 20  # of float32 gradients, without a fusion threshold; one gradient may be larger
 DEFAULTS = {"HOROVOD_CYCLE_TIME": 1.0, "HOROVOD_FUSION_THRESHOLD": 128 << 20}  # Horovod 0.28.1: operations.cc
@@ -27,27 +26,25 @@ def begin() -> None:
 
 
 def allreduce_mean(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Return the means over all ranks, and the seconds waited for them: a float64 in the host's memory, 0 on one rank.
+    """Return the means over all ranks, and two times (``clock.read``): float64 (2), on one rank none, float64 (0).
 
     For compiled functions. Each group is reduced as soon as it is computed, while others are still being computed: such
-    communication costs no extra time. The measured time is the rest: from the moment when this rank has all its own
-    gradients until it has all means. It includes the wait for slower ranks.
+    communication costs no extra time. The times bound the rest: this rank has all its own gradients, and it has all
+    means. The wait for slower ranks lies between them.
 
     The measurement adds no waiting on the host: the function ends after Horovod's operations, and these end on the host
     when the network has done its part (HOROVOD_ENABLE_ASYNC_COMPLETION is off by default).
     """
     if hvd.size() == 1:
-        with tf.device("CPU:0"):
-            return gradients, tf.zeros([], tf.float64)
+        return gradients, tf.zeros([0], tf.float64)
     own = before_upcast(gradients, config)
-    ready = _ready_time(own)
+    ready = clock.read(own)
     reduced = list(gradients)
     for number, group in enumerate(groups([gradient.shape for gradient in gradients])):
         averaged = means([own[index] for index in group], config, f"gradients.{number}")
         for index, mean in zip(group, averaged, strict=True):
             reduced[index] = mean
-    with tf.control_dependencies(reduced):
-        return reduced, _read_clock(_seconds_since, ready)
+    return reduced, tf.stack([ready, clock.read(reduced)])
 
 
 def before_upcast(gradients: list[tf.Tensor], config: TrainConfig) -> list[tf.Tensor]:
@@ -156,32 +153,6 @@ def allreduce_sum(numbers: tf.Tensor) -> tf.Tensor:
 def allreduce_max(mine: float) -> float:
     """Return the largest number of any rank. A collective call, between two steps."""
     return max(hvd.allgather_object(mine))
-
-
-def _ready_time(tensors: list[tf.Tensor]) -> tf.Tensor:
-    """Return the time when all tensors are computed, not merely launched, as on a GPU when TensorFlow continues.
-
-    A number taken from one of them after all were launched reaches the host when the GPU has computed them: its stream
-    works in order.
-    """
-    with tf.control_dependencies(tensors):
-        number = tf.reshape(tensors[-1], [-1])[0]
-    return _read_clock(_now, number)
-
-
-def _read_clock(clock: "object", after: tf.Tensor) -> tf.Tensor:
-    """Read the host's clock in Python, since tf.timestamp() is refused in deterministic mode."""
-    seconds = tf.numpy_function(clock, [after], tf.float64)
-    seconds.set_shape([])
-    return seconds
-
-
-def _now(_: np.ndarray) -> np.float64:
-    return np.float64(time.perf_counter())
-
-
-def _seconds_since(earlier: np.ndarray) -> np.float64:
-    return np.float64(time.perf_counter() - earlier)
 
 
 def size(shapes: "list[tf.TensorShape]", config: TrainConfig) -> int:

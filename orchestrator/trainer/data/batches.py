@@ -96,13 +96,14 @@ class Split:
         """Return the pipeline for these arguments, which is traced at its first use and then kept."""
 
         def make(numbers: tf.Tensor, seeds: tf.Tensor) -> tf.data.Dataset:
-            data, options = self._inputs(numbers, seeds), {"num_parallel_calls": self.workers, "deterministic": True}
+            options = {"num_parallel_calls": self.workers, "deterministic": True}
             if self.in_memory:
-                data = data.batch(batch, drop_remainder=drop_remainder).map(example, **options)
+                firsts = _firsts(tf.size(numbers, tf.int64), batch, drop_remainder)
+                data = firsts.map(lambda n: example(numbers[n : n + batch], seeds[n : n + batch]), **options)
             else:
-                data = data.map(example, **options).batch(batch, drop_remainder=drop_remainder)
+                data = self._inputs(numbers, seeds).map(example, **options).batch(batch, drop_remainder=drop_remainder)
             readers = self.records.readers if self.records else 0
-            return data.prefetch(2).with_options(pipeline.options(self.workers + readers))
+            return data.prefetch(2).with_options(pipeline.options(self.workers + readers, rewritten=not self.in_memory))
 
         if (batch, drop_remainder, example) not in self._pipelines:
             self._pipelines[batch, drop_remainder, example] = Pipeline(make, self.size)
@@ -115,8 +116,13 @@ class Split:
         return tf.data.Dataset.zip((self.records.contents(numbers), tf.data.Dataset.from_tensor_slices(seeds)))
 
 
+def _firsts(size: tf.Tensor, batch: int, drop_remainder: bool) -> tf.data.Dataset:
+    """Return the position of each batch's first sample: a data set with a step for each sample takes longer."""
+    return tf.data.Dataset.range(0, size - size % batch if drop_remainder else size, batch)
+
+
 def load(config: TrainConfig) -> tuple[Split, Split]:
-    """Load the training and the test split that ``config`` names."""
+    """Load the training split and the test split that ``config`` names, of the test no more than it evaluates."""
     if config.dataset == "imagenet":
         return _imagenet(config, Path(config.data or ""))
     train, test = data_in_memory.read(config)
@@ -153,8 +159,10 @@ def _shift_and_flip(batch: tf.Tensor, seeds: tf.Tensor, config: TrainConfig) -> 
 def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:
     if manifests.has_shards(directory):
         splits = tfrecord_reader.load(directory, config.classes)
-        return _record_split(splits["train"], config, random_view), _record_split(splits["val"], config, central_view)
+        evaluated = splits["val"].first(config.test_samples)
+        return _record_split(splits["train"], config, random_view), _record_split(evaluated, config, central_view)
     _, train, test = imagenet.images(directory)
+    test = test[: config.test_samples]
     return _file_split(directory, train, config, random_view), _file_split(directory, test, config, central_view)
 
 

@@ -67,8 +67,8 @@ def inspect(directory: Path) -> Found:
         return tfrecord_format.inspect(directory)
     for split in ("train", "val"):
         if not (directory / split).is_dir():
-            wanted = f"folder {split}/ with a folder of JPEGs per class"
-            raise DataError(f"{directory}: no ImageNet here: {wanted} is missing, and so are shards {split}-00000-of-…")
+            folder = f"folder {split}/ with a folder of JPEGs per class"
+            raise DataError(f"{directory}: no ImageNet here: {folder} is missing, and so are shards {split}-00000-of-…")
     _check_classes(directory)
     _, train, test = images(directory)
     if not train or not test:

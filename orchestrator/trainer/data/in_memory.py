@@ -15,12 +15,13 @@ Arrays = tuple[np.ndarray, np.ndarray]
 
 
 def read(config: TrainConfig) -> tuple[Arrays, Arrays]:
-    """Read the training and the test samples that ``config`` names.
+    """Read the training samples and the test samples that ``config`` names, of the test no more than it evaluates.
 
     Raises:
         DataError: They are missing or incomplete.
     """
-    return READERS[config.dataset](config)
+    train, (samples, labels) = READERS[config.dataset](config)
+    return train, (samples[: config.test_samples], labels[: config.test_samples])
 
 
 def _synthetic(config: TrainConfig) -> tuple[Arrays, Arrays]:

@@ -55,8 +55,8 @@ def scan(directory: Path, classes: int) -> Manifest:
     """
     manifest = describe(_scan_shards(directory, SAMPLED))
     limits = [shard.labels for shards in manifest.shards.values() for shard in shards if shard.labels]
-    known = manifest.label_base == 0 or any(greatest >= classes for _, greatest in limits)
-    return manifest if known else describe(_scan_shards(directory, ALL))
+    enough = manifest.label_base == 0 or any(greatest >= classes for _, greatest in limits)
+    return manifest if enough else describe(_scan_shards(directory, ALL))
 
 
 def _scan_shards(directory: Path, most: int) -> dict[str, list[Shard]]:

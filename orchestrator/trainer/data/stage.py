@@ -131,8 +131,8 @@ def _stage(source: Path, manifest: Manifest, missing: Sequence[Shard], group: Gr
     target = local_copy.LOCAL / source.name
     if missing:
         (target / MANIFEST).unlink(missing_ok=True)
-    wanted, missing_names = group.union({shard.name for shard in missing}), {shard.name for shard in missing}
-    shards = [shard for shard in _shards(manifest) if shard.name in wanted]
+    lacking, missing_names = group.union({shard.name for shard in missing}), {shard.name for shard in missing}
+    shards = [shard for shard in _shards(manifest) if shard.name in lacking]
     progress = Progress(len(shards))
     for first in range(0, len(shards), group.size):
         shards_at_once = shards[first : first + group.size]

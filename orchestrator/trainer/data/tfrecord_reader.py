@@ -10,7 +10,7 @@ once stay in the node's memory, and no node reads the records of others.
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +44,12 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    def first(self, count: "int | None") -> "Records":
+        """Return the first ``count`` records; all if there are fewer, or if it is None."""
+        edges = [0, *np.cumsum(self.sizes).tolist()]
+        sizes = np.diff(np.minimum(edges, len(self) if count is None else count)).tolist()
+        return replace(self, sizes=sizes, offsets=self.offsets[:count], lengths=self.lengths[:count])
 
     def contents(self, numbers: tf.Tensor) -> tf.data.Dataset:
         """Return the contents of the records ``numbers``, int64 (n), in order, READERS of them ahead.

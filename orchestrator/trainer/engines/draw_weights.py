@@ -4,12 +4,12 @@ import sys
 from pathlib import Path
 
 from orchestrator.trainer import models
-from orchestrator.trainer.engines import course, keras_network, weights
+from orchestrator.trainer.engines import keras_network, step_inputs, weights
 
 
 def main(run_directory: Path) -> None:
     """Write the weights that ``train`` begins with."""
-    config = course.read_config(run_directory)
+    config = step_inputs.read_config(run_directory)
     model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     weights.write(run_directory / weights.INITIAL, keras_network.read(model))
 

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.engines import course, keras_engine, loop, weights
+from orchestrator.trainer.engines import keras_engine, loop, step_inputs, weights
 
 
 class HorovodTensorflow(keras_engine.KerasEngine):
@@ -51,10 +51,10 @@ class HorovodTensorflow(keras_engine.KerasEngine):
 
 def main(run_directory: Path) -> None:
     """Train as one rank of Horovod."""
-    config = course.read_config(run_directory)
+    config = step_inputs.read_config(run_directory)
     hvd.init()
     keras_engine.prepare(config, hvd.local_rank())
-    mine = course.load(config, hvd.rank(), hvd.size())
+    mine = step_inputs.load(config, hvd.rank(), hvd.size())
     engine = HorovodTensorflow(config, weights.initial(run_directory, hvd.rank()))
     loop.run(run_directory, mine, engine)
 

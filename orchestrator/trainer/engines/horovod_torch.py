@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.engines import course, loop, torch_engine, weights
+from orchestrator.trainer.engines import loop, step_inputs, torch_engine, weights
 
 
 class HorovodTorch(torch_engine.TorchEngine):
@@ -37,9 +37,9 @@ class HorovodTorch(torch_engine.TorchEngine):
 
 def main(run_directory: Path) -> None:
     """Train as one rank of Horovod."""
-    config = course.read_config(run_directory)
+    config = step_inputs.read_config(run_directory)
     hvd.init()
-    mine = course.load(config, hvd.rank(), hvd.size())
+    mine = step_inputs.load(config, hvd.rank(), hvd.size())
     loop.run(run_directory, mine, HorovodTorch(config, weights.initial(run_directory, hvd.rank())))
 
 

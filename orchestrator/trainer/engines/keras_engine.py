@@ -38,9 +38,9 @@ def dataset(split: Arrays, indices: Iterable[np.ndarray]) -> tf.data.Dataset:
     def gather(numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return tf.gather(images, numbers % len(images)), tf.gather(labels, numbers)
 
-    numbers = list(indices)
+    numbers = [*indices] or [np.empty(0, np.int64)]  # a rank may have nothing to evaluate
     samples = tf.data.Dataset.from_tensor_slices(np.concatenate(numbers))
-    return samples.batch(len(numbers[0])).map(gather).prefetch(tf.data.AUTOTUNE)
+    return samples.batch(max(1, len(numbers[0]))).map(gather).prefetch(tf.data.AUTOTUNE)
 
 
 def loss(model: keras.Model, config: TrainConfig, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

@@ -41,12 +41,12 @@ def _own(layer: layers.Layer, decay: float) -> layers.Layer:
 
 def variables(model: keras.Model) -> dict[str, Any]:
     """Return the variables of weights and statistics by name, in the order in which layers were created."""
-    found: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     for kind, name in KINDS.items():
         alike = sorted((layer for layer in model.layers if isinstance(layer, kind)), key=_number)
         for number, layer in enumerate(alike):
-            found |= {f"{name}/{number}/{variable.name}": variable for variable in layer.variables}
-    return found
+            named |= {f"{name}/{number}/{variable.name}": variable for variable in layer.variables}
+    return named
 
 
 def _number(layer: layers.Layer) -> int:

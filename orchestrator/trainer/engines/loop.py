@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from orchestrator.trainer.data.in_memory import Arrays
-from orchestrator.trainer.engines.course import Course
 from orchestrator.trainer.engines.report import Report, Reporting
+from orchestrator.trainer.engines.step_inputs import Course
 
 Batch = Any  # images and labels in the engine's own tensors
 Indices = Iterable[np.ndarray]  # samples of each batch

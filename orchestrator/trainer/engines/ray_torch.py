@@ -15,9 +15,9 @@ import torch.distributed as dist
 from ray.train import RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer, prepare_model
 
-from orchestrator import layout
+from orchestrator import launch_layout
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.engines import course, loop, torch_engine, weights
+from orchestrator.trainer.engines import loop, step_inputs, torch_engine, weights
 
 
 class RayTorch(torch_engine.TorchEngine):
@@ -37,16 +37,16 @@ class RayTorch(torch_engine.TorchEngine):
 def train(settings: dict[str, str]) -> None:
     """Train as one worker of Ray."""
     run_directory = Path(settings["run_directory"])
-    config = course.read_config(run_directory)
+    config = step_inputs.read_config(run_directory)
     context = ray.train.get_context()
     rank, world = context.get_world_rank(), context.get_world_size()
-    mine = course.load(config, rank, world)
+    mine = step_inputs.load(config, rank, world)
     loop.run(run_directory, mine, RayTorch(config, weights.initial(run_directory, rank), rank, world))
 
 
 def main(run_directory: Path) -> None:
     """Start a worker per slot of the run's hosts, each with the run's threads."""
-    places = layout.read(run_directory)
+    places = launch_layout.read(run_directory)
     scaling = ScalingConfig(
         num_workers=sum(places.slots.values()),
         placement_strategy="SPREAD",

@@ -15,7 +15,7 @@ import numpy as np
 from orchestrator import __version__
 from orchestrator.schema import Epoch, Results, Scores, World
 from orchestrator.trainer.engines import weights
-from orchestrator.trainer.engines.course import Course
+from orchestrator.trainer.engines.step_inputs import Course
 
 PROGRESS_SECONDS = 1.0
 NAME_BYTES = 64  # of host names and digests that ranks tell each other
@@ -141,8 +141,8 @@ class Report:
     @property
     def reached(self) -> bool:
         """Whether the last epoch was whole and reached the accuracy that ends the run; the same on every rank."""
-        wanted, whole = self.course.config.until_top1, self.steps == self.epoch * self.course.steps_per_epoch
-        return wanted is not None and whole and self.results.epochs[-1].test.top1 >= wanted
+        goal, whole = self.course.config.until_top1, self.steps == self.epoch * self.course.steps_per_epoch
+        return goal is not None and whole and self.results.epochs[-1].test.top1 >= goal
 
     @property
     def _epochs(self) -> int:

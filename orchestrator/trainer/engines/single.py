@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.trainer.engines import course, keras_engine, loop, weights
+from orchestrator.trainer.engines import keras_engine, loop, step_inputs, weights
 
 
 class Single(keras_engine.KerasEngine):
@@ -34,9 +34,9 @@ class Single(keras_engine.KerasEngine):
 
 def main(run_directory: Path) -> None:
     """Train in this process."""
-    config = course.read_config(run_directory)
+    config = step_inputs.read_config(run_directory)
     keras_engine.prepare(config, 0)
-    mine = course.load(config, 0, 1)
+    mine = step_inputs.load(config, 0, 1)
     loop.run(run_directory, mine, Single(config, weights.initial(run_directory, 0), 1))
 
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data.in_memory import Arrays
-from orchestrator.trainer.engines import course, keras_engine, loop, weights
+from orchestrator.trainer.engines import keras_engine, loop, step_inputs, weights
 
 
 class TensorflowMultiworker(keras_engine.KerasEngine):
@@ -49,6 +49,9 @@ class TensorflowMultiworker(keras_engine.KerasEngine):
         return keras_engine.scores(labels, logits)
 
     def evaluate(self, batch: Any) -> np.ndarray:
+        """Return this worker's scores of a batch; the strategy gives an empty one while others have more batches."""
+        if not any(map(len, self.strategy.experimental_local_results(batch[1]))):
+            return np.zeros(4)  # convolutions fail on no image
         return np.asarray(self._evaluate_replica(batch), np.float64)
 
     @tf.function(reduce_retracing=True)
@@ -67,12 +70,12 @@ class TensorflowMultiworker(keras_engine.KerasEngine):
 
 def main(run_directory: Path) -> None:
     """Train as the worker that TF_CONFIG names."""
-    config, task = course.read_config(run_directory), json.loads(os.environ["TF_CONFIG"])
+    config, task = step_inputs.read_config(run_directory), json.loads(os.environ["TF_CONFIG"])
     rank, world = task["task"]["index"], len(task["cluster"]["worker"])
     initial = weights.initial(run_directory, rank)
     keras_engine.prepare(config, int(os.environ["LOCAL_RANK"]))
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    loop.run(run_directory, course.load(config, rank, world), TensorflowMultiworker(config, initial, strategy))
+    loop.run(run_directory, step_inputs.load(config, rank, world), TensorflowMultiworker(config, initial, strategy))
 
 
 if __name__ == "__main__":

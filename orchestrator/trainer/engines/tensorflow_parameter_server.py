@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.layout import CHIEF, WORKER
+from orchestrator.launch_layout import CHIEF, WORKER
 from orchestrator.trainer.data.in_memory import Arrays
-from orchestrator.trainer.engines import course, keras_engine, weights
-from orchestrator.trainer.engines.course import Course
+from orchestrator.trainer.engines import keras_engine, step_inputs, weights
 from orchestrator.trainer.engines.report import Report
+from orchestrator.trainer.engines.step_inputs import Course
 
 
 class Chief(keras_engine.KerasEngine):
@@ -109,7 +109,7 @@ def run(run_directory: Path, mine: Course, chief: Chief, hosts: list[str]) -> No
 
 def main(run_directory: Path) -> None:
     """Train as the chief, or serve as the worker or parameter server that TF_CONFIG names."""
-    config, roles = course.read_config(run_directory), json.loads(os.environ["TF_CONFIG"])
+    config, roles = step_inputs.read_config(run_directory), json.loads(os.environ["TF_CONFIG"])
     keras_engine.prepare(config, int(os.environ["LOCAL_RANK"]))
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if cluster.task_type != CHIEF:
@@ -118,7 +118,7 @@ def main(run_directory: Path) -> None:
         )
         server.join()
     hosts = [address.rpartition(":")[0] for address in roles["cluster"][WORKER]]
-    mine = course.load(config, 0, len(hosts), scale=1)
+    mine = step_inputs.load(config, 0, len(hosts), scale=1)
     chief = Chief(mine, weights.initial(run_directory, 0), tf.distribute.ParameterServerStrategy(cluster))
     run(run_directory, mine, chief, hosts)
 

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.engines import course, loop, torch_engine, weights
+from orchestrator.trainer.engines import loop, step_inputs, torch_engine, weights
 
 
 class TorchDdp(torch_engine.TorchEngine):
@@ -31,10 +31,10 @@ class TorchDdp(torch_engine.TorchEngine):
 
 def main(run_directory: Path) -> None:
     """Train as one process of torchrun."""
-    config = course.read_config(run_directory)
+    config = step_inputs.read_config(run_directory)
     initial = weights.initial(run_directory, int(os.environ["RANK"]))
     dist.init_process_group("gloo")
-    mine = course.load(config, dist.get_rank(), dist.get_world_size())
+    mine = step_inputs.load(config, dist.get_rank(), dist.get_world_size())
     loop.run(run_directory, mine, TorchDdp(config, initial))
     dist.destroy_process_group()
 

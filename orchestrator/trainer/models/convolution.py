@@ -1,4 +1,4 @@
-"""Convolutions with a choice of implementations for each of their three products."""
+"""Convolutions with a choice of implementations for each of their three matrix_products."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.models import products, weight_gradient
+from orchestrator.trainer.models import matrix_products, weight_gradient
 
 PATCHED_PIXELS = 64  # of the result; with more, writing every pixel's patch costs more than the product gains
 KERNEL, PRODUCT, SHIFTS = "kernel", "product", "shifts"
@@ -60,7 +60,7 @@ class Geometry(NamedTuple):
         stride, padding = self.stride, self.padding
         where = {"strides": [1, stride, stride, 1], "padding": padding}
         raw, small = tf.raw_ops, self.height * self.width == 1
-        found: dict[str, dict[str, Operation]] = {
+        operations: dict[str, dict[str, Operation]] = {
             "forward": {KERNEL: lambda x, k: tf.nn.conv2d(x, k, **where)},
             "inputs": {
                 KERNEL: lambda x, k, up: raw.Conv2DBackpropInput(
@@ -72,13 +72,13 @@ class Geometry(NamedTuple):
             },
         }
         if small or self.operations <= PATCHED_PIXELS * math.prod(kernel):
-            found["forward"][PRODUCT] = partial(products.forward, stride=stride, padding=padding)
-            found["weights"][PRODUCT] = partial(products.to_weights, kernel, stride=stride, padding=padding)
+            operations["forward"][PRODUCT] = partial(matrix_products.forward, stride=stride, padding=padding)
+            operations["weights"][PRODUCT] = partial(matrix_products.to_weights, kernel, stride=stride, padding=padding)
         elif (self.height, self.width, stride, padding) == (3, 3, 1, "SAME"):
-            found["weights"][SHIFTS] = products.by_shifts
+            operations["weights"][SHIFTS] = matrix_products.by_shifts
         if small:
-            found["inputs"][PRODUCT] = lambda x, k, up: products.to_inputs(x.shape, k, up, stride)
-        return found
+            operations["inputs"][PRODUCT] = lambda x, k, up: matrix_products.to_inputs(x.shape, k, up, stride)
+        return operations
 
 
 @keras.saving.register_keras_serializable(package="orchestrator")

@@ -4,18 +4,16 @@ On CPUs a training step does all of it by one operation (docker/operations/norma
 half as often. It is in the trainer image; without it, and on GPUs, TensorFlow's operations do the same.
 """
 
-import functools
 import math
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
 from keras import layers
 
-LIBRARY = Path(sys.prefix, "lib", f"orchestrator-tensorflow-{tf.__version__}.so")
+from orchestrator.trainer.own_operations import library
+
 CEILINGS = {"linear": -1.0, "relu": math.inf, "relu6": 6.0}  # the largest output; a negative one stands for no ReLU
 
 
@@ -76,7 +74,7 @@ class FusedBatchNormalization(Normalization):
     ) -> tf.Tensor:
         images, *added = inputs if isinstance(inputs, list) else [inputs]
         usable = training and self.whole and images.dtype in (tf.float32, tf.bfloat16)
-        operations = library() if usable else None
+        operations = library.load() if usable else None
         if operations is None:
             return super().call(inputs, training=training)
         gamma, beta = (tf.convert_to_tensor(variable) for variable in (self.gamma, self.beta))
@@ -110,23 +108,15 @@ class FusedBatchNormalization(Normalization):
         return outputs
 
 
-@functools.cache
-def library() -> Any:
-    """Return the module of our operations; None on a GPU, or if the image has none for this TensorFlow."""
-    if tf.config.get_visible_devices("GPU") or not LIBRARY.exists():
-        return None
-    return tf.load_op_library(str(LIBRARY))
-
-
 @tf.RegisterGradient("OrchestratorNormalize")
 def _gradient(operation: tf.Operation, upstream: tf.Tensor, *_: tf.Tensor) -> list[tf.Tensor]:
     images, gamma, _, *added = operation.inputs
     outputs, mean, variance = operation.outputs
     settings = {name: operation.get_attr(name) for name in ("ceiling", "epsilon")}
-    found = library().orchestrator_normalize_gradient(
+    gradients = library.load().orchestrator_normalize_gradient(
         dy=upstream, y=outputs, x=images, gamma=gamma, mean=mean, variance=variance, added=len(added), **settings
     )
-    return [*found[:3], *found.dside]
+    return [*gradients[:3], *gradients.dside]
 
 
 def normalization(activation: str = "linear", gamma: str = "ones", epsilon: float = 1e-5) -> FusedBatchNormalization:

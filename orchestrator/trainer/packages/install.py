@@ -36,9 +36,9 @@ def make(overlay: Path, request: PackagesRequest) -> Overlay:
     """
     request = with_dependencies(request)
     image = protected.protected(overlays.image_site())
-    found = protected.conflicts([*request.requirements, *request.constraints], image)
-    if found:
-        raise pip.Failed(PackagesProblem(kind="conflict", conflicts=found))
+    conflicts = protected.conflicts([*request.requirements, *request.constraints], image)
+    if conflicts:
+        raise pip.Failed(PackagesProblem(kind="conflict", conflicts=conflicts))
     try:
         overlays.begin(overlay, image.aliases, request.base)
         pip.install(overlay, request, image, lambda line: tell(PackagesMessage(say=line)))

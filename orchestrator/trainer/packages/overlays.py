@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
-from orchestrator.layout import SEARCH_PATH
+from orchestrator.launch_layout import SEARCH_PATH
 from orchestrator.schema import bounded
 from orchestrator.schema.file import try_lock
 from orchestrator.schema.packages import MANIFEST, Overlay, PackagesRequest
@@ -57,8 +57,8 @@ def read(overlay: Path) -> Overlay | None:
 
 def every(directory: Path) -> list[Overlay]:
     """Return the manifests of all complete overlays, oldest first."""
-    found = [overlay for path in directories(directory) if (overlay := read(path)) is not None]
-    return sorted(found, key=lambda overlay: overlay.made)
+    overlays = [overlay for path in directories(directory) if (overlay := read(path)) is not None]
+    return sorted(overlays, key=lambda overlay: overlay.made)
 
 
 def directories(directory: Path) -> list[Path]:
@@ -141,8 +141,8 @@ def finish(overlay: Path, request: PackagesRequest, aliases: Mapping[str, str]) 
 
 def installed(overlay: Path) -> dict[str, str]:
     """Return the versions of the packages in an overlay itself."""
-    found = metadata.distributions(path=[str(site(overlay))])
-    return dict(sorted((dist.metadata["Name"], dist.version) for dist in found))
+    distributions = metadata.distributions(path=[str(site(overlay))])
+    return dict(sorted((dist.metadata["Name"], dist.version) for dist in distributions))
 
 
 def _write_kernel(overlay: Path, source: str) -> None:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from orchestrator.layout import SEARCH_PATH
+from orchestrator.launch_layout import SEARCH_PATH
 from orchestrator.schema.packages import PackageConflict, PackagesProblem, PackagesRequest
 from orchestrator.trainer.packages.protected import Protected, conflict, requirement
 
@@ -120,8 +120,8 @@ def problem(lines: Sequence[str], image: Protected, from_index: bool = True) -> 
         The problem, with pip's last lines.
     """
     tail = list(lines[-LAST_LINES:])
-    if found := _conflicts(lines, image):
-        return PackagesProblem(kind="conflict", conflicts=found, lines=tail)
+    if conflicts := _conflicts(lines, image):
+        return PackagesProblem(kind="conflict", conflicts=conflicts, lines=tail)
     if from_index and any(OFFLINE.search(line) for line in lines):
         return PackagesProblem(kind="offline", lines=tail)
     missing = [match[1] for line in lines if (match := MISSING.match(line))]
@@ -134,4 +134,4 @@ def _conflicts(lines: Sequence[str], image: Protected) -> list[PackageConflict]:
     """Return what asks for other versions of protected packages, as pip lists it at the end of a failed search."""
     causes = [cause for line in lines if (cause := DEPENDS.fullmatch(line)) and not cause["constraint"]]
     needs = [(cause["by"], need) for cause in causes if (need := requirement(cause["need"].replace(" and ", ",")))]
-    return [found for by, need in needs if (found := conflict(image, need, by)) is not None]
+    return [clash for by, need in needs if (clash := conflict(image, need, by)) is not None]

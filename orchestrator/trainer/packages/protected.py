@@ -42,32 +42,34 @@ class Protected:
 def protected(site: Path) -> Protected:
     """Find the protected packages among those installed in the directory ``site``."""
     everything = metadata.distributions(path=[str(site)])
-    found: dict[str, metadata.Distribution] = {canonicalize_name(dist.metadata["Name"]): dist for dist in everything}
+    installed: dict[str, metadata.Distribution] = {
+        canonicalize_name(dist.metadata["Name"]): dist for dist in everything
+    }
     exact, ranges, needed_by = dict[str, str](), dict[str, list[str]](), dict[str, str]()
-    for root in (name for name in FRAMEWORKS if name in found):
-        for name, spec in _needs(root, found):
+    for root in (name for name in FRAMEWORKS if name in installed):
+        for name, spec in _needs(root, installed):
             needed_by.setdefault(name, root)
-            if name in FRAMEWORKS or _is_compiled(found[name]):
-                exact[name] = found[name].version
+            if name in FRAMEWORKS or _is_compiled(installed[name]):
+                exact[name] = installed[name].version
             else:
                 ranges.setdefault(name, []).append(spec)
-    aliases = {name: exact[one] for one in SAME if one in exact for name in SAME if name not in exact}
+    aliases = {name: exact[twin] for twin in SAME if twin in exact for name in SAME if name not in exact}
     needed_by |= {name: name for name in aliases}
     return Protected(exact | aliases, ranges, needed_by, aliases)
 
 
-def _needs(root: str, found: Mapping[str, metadata.Distribution]) -> Iterator[tuple[str, str]]:
+def _needs(root: str, installed: Mapping[str, metadata.Distribution]) -> Iterator[tuple[str, str]]:
     """Yield ``root`` and everything that it needs, each with the range of versions."""
     visited, left = {root}, [root]
     yield root, ""
     while left:
-        dist = found[left.pop()]
+        dist = installed[left.pop()]
         # What is installed of a framework's extras, as the libraries of CUDA, belongs to it.
-        extras = dist.metadata.get_all("Provides-Extra", []) if dist is found[root] else []
+        extras = dist.metadata.get_all("Provides-Extra", []) if dist is installed[root] else []
         for text in dist.requires or []:
             need = Requirement(text)
             name = canonicalize_name(need.name)
-            if name in found and _is_meant(need, extras):
+            if name in installed and _is_meant(need, extras):
                 yield name, str(need.specifier)
                 left += [name] if name not in visited else []
                 visited.add(name)
@@ -85,8 +87,8 @@ def _is_compiled(dist: metadata.Distribution) -> bool:
 def conflicts(lines: Sequence[str], image: Protected) -> list[PackageConflict]:
     """Return the lines that ask for a package that ``image`` has in another version, or for its source."""
     asked = [need for line in lines if (need := requirement(line)) is not None]
-    found = [conflict(image, need, None) for need in asked if canonicalize_name(need.name) in image.exact]
-    return [one for one in found if one is not None]
+    clashes = [conflict(image, need, None) for need in asked if canonicalize_name(need.name) in image.exact]
+    return [clash for clash in clashes if clash is not None]
 
 
 def conflict(image: Protected, need: Requirement, by: str | None) -> PackageConflict | None:
@@ -97,8 +99,8 @@ def conflict(image: Protected, need: Requirement, by: str | None) -> PackageConf
     installed = image.exact.get(name) or metadata.version(name)
     if need.url is None and need.specifier.contains(installed, prereleases=True):
         return None
-    wanted, needed_by = str(need)[:1000], image.needed_by[name]
-    return PackageConflict(name=name, wanted=wanted, by=by, installed=installed, needed_by=needed_by)
+    asked, needed_by = str(need)[:1000], image.needed_by[name]
+    return PackageConflict(name=name, wanted=asked, by=by, installed=installed, needed_by=needed_by)
 
 
 def requirement(line: str) -> Requirement | None:

@@ -15,8 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-from orchestrator import layout as layouts
-from orchestrator.layout import FIRST_PORT, Layout, Process
+from orchestrator import launch_layout
+from orchestrator.launch_layout import FIRST_PORT, Layout, Process
 from orchestrator.trainer.supervision import processes, rank_record, user_environment
 from orchestrator.trainer.supervision.signals import Signals
 
@@ -37,14 +37,14 @@ class Agent:
 
     def __init__(self, run_directory: Path, host: str) -> None:
         self.directory, self.host = run_directory, host
-        self.layout: Layout = layouts.read(run_directory)
+        self.layout: Layout = launch_layout.read(run_directory)
         self.running: dict[subprocess.Popen[bytes], Process] = {}
 
     def start(self, environment: dict[str, str]) -> bool:
         """Start every process; return whether all could be started."""
         users = user_environment.read(self.directory)  # a rank's wrapper reads them, Ray's daemon passes them on
         for process in self.layout.processes.get(self.host, []):
-            argv = [word.replace(layouts.PORT, environment[FIRST_PORT]) for word in process.argv]
+            argv = [word.replace(launch_layout.PORT, environment[FIRST_PORT]) for word in process.argv]
             own = users if process.rank is None else {"RANK": str(process.rank)}
             try:
                 self.running[self._started(process, argv, {**environment, **own})] = process
@@ -116,7 +116,7 @@ def main(run_directory: Path, host: str) -> int:
     agent.end()
     # Descendants without a mark, too: Ray's helpers overwrite their environment with a title.
     processes.end(f"{AGENT}={host}", own=True)
-    shutil.rmtree(layouts.scratch(os.environ[processes.RUN]), ignore_errors=True)
+    shutil.rmtree(launch_layout.scratch(os.environ[processes.RUN]), ignore_errors=True)
     return code
 
 

@@ -14,8 +14,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator import layout as layouts
-from orchestrator.layout import Layout
+from orchestrator import launch_layout
+from orchestrator.launch_layout import Layout
 from orchestrator.trainer.supervision import processes
 from orchestrator.trainer.supervision.local_address import is_local
 from orchestrator.trainer.supervision.node_agent import ENDING, GRACE, TERMINATED
@@ -33,7 +33,7 @@ Agents = dict[str, "subprocess.Popen[bytes]"]
 def main(run_directory: Path) -> int:
     """Run the processes of all hosts to their end; return the exit code of the first host that failed."""
     signals = Signals(*ENDING)
-    layout = layouts.read(run_directory)
+    layout = launch_layout.read(run_directory)
     agents = {host: _start_agent(run_directory, host) for host in layout.processes}
     _order(agents, {**_passed_on(), **_rendezvous(layout)})
     code = _wait(agents, layout, signals)

@@ -8,7 +8,7 @@ distributed training (``TF_CONFIG``).
 import json
 from collections.abc import Mapping
 
-from orchestrator.layout import FIRST_PORT, Layout
+from orchestrator.launch_layout import FIRST_PORT, Layout
 
 OPEN_MPI = "OMPI_COMM_WORLD_RANK"
 RANK_VARIABLES = ("HOROVOD_RANK", OPEN_MPI, "RANK")  # horovodrun, mpirun, torchrun and our own agent

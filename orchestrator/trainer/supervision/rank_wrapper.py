@@ -26,7 +26,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from orchestrator import layout as layouts
+from orchestrator import launch_layout
 from orchestrator.trainer.supervision import processes, rank_environment, rank_record, user_environment
 from orchestrator.trainer.supervision.output_relay import Relay
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord
@@ -45,7 +45,7 @@ def main(run_directory: Path) -> int:
     signals = Signals(*ENDING)
     variable = rank_environment.variable(os.environ)
     rank = int(os.environ[variable])
-    layout = layouts.read(run_directory)
+    layout = launch_layout.read(run_directory)
     mark = f"{os.environ[processes.RUN]}:{rank}"
     record = RankRecord(rank, socket.gethostname(), os.getpid(), started=time.time())
     path = run_directory / "ranks" / f"{rank}.json"

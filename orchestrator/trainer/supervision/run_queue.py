@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from orchestrator import busy
+from orchestrator import cpu_usage
 from orchestrator.schema import TERMINATED, Queue, QueuedRun, RunStatus, State, Turn, bounded
 from orchestrator.trainer.supervision import diagnosis, processes
 from orchestrator.trainer.supervision.local_address import is_local
@@ -91,7 +91,7 @@ def _start(run: QueuedRun, directory: Path) -> "subprocess.Popen[bytes]":
 def _busy(hosts: Sequence[str]) -> float:
     """Return the share of CPU that programs use on the busiest of ``hosts``, on this one if there are none."""
     if not hosts:
-        return busy.here()
+        return cpu_usage.here()
     with ThreadPoolExecutor(max_workers=len(hosts)) as pool:
         return max(pool.map(_busy_of, hosts))
 
@@ -99,10 +99,10 @@ def _busy(hosts: Sequence[str]) -> float:
 def _busy_of(host: str) -> float:
     """Return the share of CPU that programs use on a host; 0 if it does not answer: the run itself will say so."""
     if is_local(host):
-        return busy.here()
+        return cpu_usage.here()
     try:
         answer = subprocess.run(
-            [*SSH, host, busy.READINGS],
+            [*SSH, host, cpu_usage.READINGS],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -111,7 +111,7 @@ def _busy_of(host: str) -> float:
         )
     except subprocess.SubprocessError:
         return 0.0
-    return busy.of(answer.stdout)
+    return cpu_usage.of(answer.stdout)
 
 
 if __name__ == "__main__":

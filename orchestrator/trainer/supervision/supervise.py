@@ -17,9 +17,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from orchestrator import layout as layouts
-from orchestrator.layout import FIRST_PORT, Layout
-from orchestrator.trainer.supervision import installed, processes, rank_environment, starting, user_environment
+from orchestrator import launch_layout
+from orchestrator.launch_layout import FIRST_PORT, Layout
+from orchestrator.trainer.supervision import (
+    installed_packages,
+    processes,
+    rank_environment,
+    start_progress,
+    user_environment,
+)
 from orchestrator.trainer.supervision.local_address import free_ports, is_local, towards
 from orchestrator.trainer.supervision.signals import Signals
 
@@ -39,9 +45,9 @@ def main(run_directory: Path) -> int:
     started = time.time()
     processes.adopt_orphans()
     command = json.loads((run_directory / "command.json").read_text())
-    layout = layouts.read(run_directory)
+    layout = launch_layout.read(run_directory)
     os.environ.update(_addresses(layout))
-    start = starting.Start(run_directory, layout.ranks, layout.start_seconds)
+    start = start_progress.Start(run_directory, layout.ranks, layout.start_seconds)
     try:
         code, stopped = _launch(run_directory, command, signals, start)
     finally:
@@ -58,14 +64,14 @@ def _addresses(layout: Layout) -> dict[str, str]:
     }
 
 
-def _launch(run_directory: Path, command: list[str], signals: Signals, start: starting.Start) -> tuple[int, bool]:
+def _launch(run_directory: Path, command: list[str], signals: Signals, start: start_progress.Start) -> tuple[int, bool]:
     """Return the launcher's exit code, and whether the run was stopped."""
     try:
         launcher = subprocess.Popen(command, start_new_session=True)
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
         return NOT_STARTED, False
-    installed.write(run_directory)
+    installed_packages.write(run_directory)
     code, patience, deadline = None, math.inf, math.inf
     while code is None:
         signals.wait(1.0)

@@ -32,8 +32,8 @@ class Ranks(Collector):
         merged: dict[str, Metric] = {}
         for content in snapshots.live(self.directory):
             for family in read(content):
-                known = merged.setdefault(family.name, Metric(family.name, family.documentation, family.type))
-                known.samples += family.samples
+                metric = merged.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                metric.samples += family.samples
         yield from merged.values()
 
 

@@ -142,10 +142,13 @@ class Recorder:
         self._sum = StepTimes(*map(operator.add, self._sum, parts))
         self.counted += steps
         self._steps += [sum(parts) / steps] * steps
-        for _ in range(steps):
-            self._metric(metrics.STEP_SECONDS).observe(sum(parts) / steps)
-            for part, seconds in parts._asdict().items():
-                self._metric(metrics.STEP_PART_SECONDS, part=part).observe(seconds / steps)
+        observed = [(self._metric(metrics.STEP_SECONDS), sum(parts))]
+        observed += [
+            (self._metric(metrics.STEP_PART_SECONDS, part=name), time) for name, time in parts._asdict().items()
+        ]
+        for histogram, seconds in observed:
+            for _ in range(steps):
+                histogram.observe(seconds / steps)
 
     @property
     def mean(self) -> "StepTimes | None":

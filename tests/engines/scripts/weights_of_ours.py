@@ -6,10 +6,10 @@ from pathlib import Path
 import tensorflow as tf
 
 from orchestrator.trainer import models
-from orchestrator.trainer.engines import course, keras_network, weights
+from orchestrator.trainer.engines import keras_network, step_inputs, weights
 
 directory = Path(sys.argv[1])
-config = course.read_config(directory)
+config = step_inputs.read_config(directory)
 model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
 newest = max((directory / "checkpoints").glob("epoch-*"))
 tf.train.Checkpoint(model=model).read(str(newest / "state")).expect_partial()

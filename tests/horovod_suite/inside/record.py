@@ -24,8 +24,8 @@ def write(**entry: Any) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out the tests that have a result already."""
     with open(f"{RECORD}/known.json", encoding="utf-8") as file:  # noqa: PTH123
-        known = set(json.load(file))
-    items[:] = [item for item in items if item.nodeid not in known]
+        done = set(json.load(file))
+    items[:] = [item for item in items if item.nodeid not in done]
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:

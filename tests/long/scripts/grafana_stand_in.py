@@ -30,9 +30,9 @@ LOGIN = "Basic " + base64.b64encode(f"{SETTINGS['security']['admin_user']}:{reme
 def setting(kind: str, key: str) -> str:
     """A value out of the one file that provisions ``kind``."""
     (file,) = (PROVISIONING / kind).glob("*.yml")
-    found = re.search(rf"^ +{key}: (\S+)$", file.read_text(), re.MULTILINE)
-    assert found
-    return found[1]
+    match = re.search(rf"^ +{key}: (\S+)$", file.read_text(), re.MULTILINE)
+    assert match
+    return match[1]
 
 
 class Handler(BaseHTTPRequestHandler):

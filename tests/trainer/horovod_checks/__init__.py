@@ -26,5 +26,5 @@ def execute(checks: dict[str, Callable[[], None]]) -> None:
 
 def named(scope: dict[str, object]) -> dict[str, Callable[[], None]]:
     """Return the functions check_NAME of a module by NAME."""
-    found = {name.removeprefix("check_"): value for name, value in scope.items() if name.startswith("check_")}
-    return {name: value for name, value in found.items() if callable(value)}
+    checks = {name.removeprefix("check_"): value for name, value in scope.items() if name.startswith("check_")}
+    return {name: value for name, value in checks.items() if callable(value)}

@@ -198,11 +198,11 @@ def check_elastic_state() -> None:
     state = hvd.elastic.KerasState(model, batch=hvd.rank(), epoch=hvd.rank())
     state.sync()
     same(model)
-    kept = model.get_weights()
+    weights = model.get_weights()
     fit(model, hvd.elastic.UpdateBatchStateCallback(state), hvd.elastic.UpdateEpochStateCallback(state), epochs=1)
     assert (state.batch, state.epoch) == (0, 1)
     state.restore()
-    np.testing.assert_array_equal(np.asarray(model.get_weights()[0]), np.asarray(kept[0]))
+    np.testing.assert_array_equal(np.asarray(model.get_weights()[0]), np.asarray(weights[0]))
     assert (state.batch, state.epoch) == (0, 0)
 
 

@@ -123,8 +123,8 @@ def says(directory: Path, program: str, ranks: int, *words: str, controller: str
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_means_are_exact_to_half_a_bit_and_equal_on_all_ranks(tmp_path: Path, ranks: int) -> None:
     routes = {"none": "allreduce", "fp16": "exchange", "bf16": "exchange"}
-    found = says(tmp_path, EVERY_WAY, ranks)
-    assert found == {f"rank {rank}: {kind} by {way}" for rank in range(ranks) for kind, way in routes.items()}
+    lines = says(tmp_path, EVERY_WAY, ranks)
+    assert lines == {f"rank {rank}: {kind} by {way}" for rank in range(ranks) for kind, way in routes.items()}
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -135,8 +135,8 @@ def test_bfloat16_gradients_travel_without_upcast(tmp_path: Path, ranks: int) ->
 
 @pytest.mark.parametrize("compression", ["none", "bf16"])
 def test_sum_of_three_ranks_is_independent_of_timing(tmp_path: Path, compression: str) -> None:
-    found = says(tmp_path, JITTER, 3, compression)
-    assert found == {f"rank {rank}: 1 different results of 40" for rank in range(3)}
+    lines = says(tmp_path, JITTER, 3, compression)
+    assert lines == {f"rank {rank}: 1 different results of 40" for rank in range(3)}
 
 
 def test_adasum_equals_the_paper(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def trained(directory: Path, **changes: Any) -> Any:
     return launcher.results(directory)
 
 
-def kept(place: Path) -> Path:
+def stored_file(place: Path) -> Path:
     return next(place.glob(".orchestrator-compression-*.json"))
 
 
@@ -27,13 +27,13 @@ def test_auto_compression_follows_the_measured_speedup(
 ) -> None:
     auto = {"compression": "auto", "precision": "bfloat16"}
     measured = trained(tmp_path / "first", **auto)
-    stored = json.loads(kept(tmp_path).read_text())
+    stored = json.loads(stored_file(tmp_path).read_text())
     gain = stored["value"]
     assert measured.config.compression == ("bf16" if gain >= MIN_SPEEDUP else "none")
     for gain, used, route in ((9.0, "bf16", "exchange"), (0.5, "none", "allreduce")):
-        kept(tmp_path).write_text(json.dumps({**stored, "value": gain}))
-        found = trained(tmp_path / used, **auto)
-        assert (found.config.compression, found.communication.route) == (used, route)
+        stored_file(tmp_path).write_text(json.dumps({**stored, "value": gain}))
+        results = trained(tmp_path / used, **auto)
+        assert (results.config.compression, results.communication.route) == (used, route)
         checkpoint = next((tmp_path / used / "checkpoints").glob("epoch-*"))
         assert Checkpoint.model_validate_json((checkpoint / "checkpoint.json").read_text()).compression == used
         again = samples.train_config(compression="auto", resume=str(checkpoint))

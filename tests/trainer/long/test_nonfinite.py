@@ -81,10 +81,10 @@ def run(directory: Path, ranks: int, **changes: Any) -> str:
 def test_run_with_skip_counts_nonfinite_steps(tmp_path: Path, ranks: int) -> None:
     output = run(tmp_path / "run", ranks, on_nan="skip", learning_rate=0.01)
     assert (tmp_path / "run" / "results.json").exists(), output
-    found = launcher.results(tmp_path / "run")
-    assert (found.ended, found.skipped_steps) == ("epochs", 2), output
-    assert [(epoch.steps, epoch.train.images) for epoch in found.epochs] == [(3, 16), (6, 16)]
-    assert all(np.isfinite([epoch.train.loss, epoch.test.loss]).all() for epoch in found.epochs)
+    results = launcher.results(tmp_path / "run")
+    assert (results.ended, results.skipped_steps) == ("epochs", 2), output
+    assert [(epoch.steps, epoch.train.images) for epoch in results.epochs] == [(3, 16), (6, 16)]
+    assert all(np.isfinite([epoch.train.loss, epoch.test.loss]).all() for epoch in results.epochs)
     assert "skipped 2 steps whose loss was not a number" in output
     named = re.findall(r"<stderr>:rank (\d), step (\d): loss is not a number: .*\((\d) skipped so far\)", output)
     first, second = met(1, ranks), met(2, ranks)
@@ -104,8 +104,8 @@ def test_epoch_may_begin_with_skipped_steps(tmp_path: Path, changes: dict[str, f
     seed = next(seed for seed in range(99) if BAD in epoch_order(ROWS, seed, 1)[:8])
     output = run(tmp_path / "run", 1, on_nan="skip", learning_rate=0.01, seed=seed, **changes)
     assert (tmp_path / "run" / "results.json").exists(), output
-    found = launcher.results(tmp_path / "run")
-    assert (found.ended, len(found.epochs)) == (ended, epochs), output
+    results = launcher.results(tmp_path / "run")
+    assert (results.ended, len(results.epochs)) == (ended, epochs), output
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

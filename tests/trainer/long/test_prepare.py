@@ -24,8 +24,8 @@ prepare.main(pathlib.Path({!r}))
 
 
 def test_every_image_becomes_one_record_with_published_fields(dataset: Path) -> None:
-    found = prepared(dataset)
-    assert (found.images, found.shards, found.written, found.unreadable) == ({"train": 40, "val": 9}, 6, 6, [])
+    shards = prepared(dataset)
+    assert (shards.images, shards.shards, shards.written, shards.unreadable) == ({"train": 40, "val": 9}, 6, 6, [])
     names = []
     for path in sorted((dataset / "records").glob("train-*-of-00004")):
         for record in tf.data.TFRecordDataset(str(path)):
@@ -99,8 +99,8 @@ def test_undecodable_images_are_named_or_skipped(tmp_path: Path) -> None:
     assert all(f"unreadable: {source}/{name}: " in output for name in ("train/n1/bad.JPEG", "train/n2/worse.JPEG"))
     assert not (tmp_path / "records" / "manifest.json").exists()
     prepare(tmp_path, source, ranks=1, skip_unreadable=True)
-    found = prepared(tmp_path)
-    assert (found.images, len(found.unreadable)) == ({"train": 12, "val": 4}, 2)
+    shards = prepared(tmp_path)
+    assert (shards.images, len(shards.unreadable)) == ({"train": 12, "val": 4}, 2)
 
 
 def test_provided_shards_are_described_and_checked(dataset_copy: Path) -> None:

@@ -41,7 +41,7 @@ def epochs(directory: Path) -> list[dict[str, Any]]:
 
 
 def exit_codes(directory: Path) -> set[int | None]:
-    return {found.exit_code for found in read_all(directory)}
+    return {record.exit_code for record in read_all(directory)}
 
 
 def interrupted(
@@ -88,18 +88,18 @@ def killed(place: Path) -> Path:
 def test_killed_run_resumes_bit_for_bit(place: Path, straight: Path, killed: Path) -> None:
     assert launcher.results(killed).ended is None
     resumed = train(place / "resumed", before=killed, restarts=1)
-    found = launcher.results(resumed)
-    assert (found.ended, found.resumed_from, found.config.restarts) == ("epochs", "killed", 1)
+    results = launcher.results(resumed)
+    assert (results.ended, results.resumed_from, results.config.restarts) == ("epochs", "killed", 1)
     assert epochs(resumed) == epochs(straight)
     assert len(epochs(resumed)) == EPOCHS
 
 
 def test_other_number_of_ranks_resumes_at_the_end_of_an_epoch(place: Path, killed: Path) -> None:
     alone = train(place / "alone", ranks=1, before=killed)
-    found = launcher.results(alone).epochs
+    all_epochs = launcher.results(alone).epochs
     done = index(killed).entries[-1].epoch
-    assert [epoch.epoch for epoch in found] == [1, 2, 3, 4]
-    assert [epoch.steps for epoch in found] == [*range(4, 4 * done + 1, 4), *range(8 * done + 8, 33, 8)]
+    assert [epoch.epoch for epoch in all_epochs] == [1, 2, 3, 4]
+    assert [epoch.steps for epoch in all_epochs] == [*range(4, 4 * done + 1, 4), *range(8 * done + 8, 33, 8)]
     before = launcher.results(alone)
     assert (before.epochs_before, before.steps_before) == (done, 8 * done)
 
@@ -139,11 +139,11 @@ def test_epoch_time_covers_both_runs(place: Path) -> None:
 def test_sigterm_of_one_rank_writes_a_checkpoint(place: Path) -> None:
     run = place / "terminated"
     interrupted(run, lambda: index(run).entries, signal.SIGTERM, epochs=500, keep_checkpoints=2)
-    found = launcher.results(run)
-    assert found.ended == "terminated"
+    results = launcher.results(run)
+    assert results.ended == "terminated"
     assert 75 in exit_codes(run)
     entry = index(run).entries[-1]
-    assert entry.epoch in (len(found.epochs), len(found.epochs) + 1)
+    assert entry.epoch in (len(results.epochs), len(results.epochs) + 1)
     assert len(index(run).entries) <= 3  # two, and the best
     names = {path.name for path in (run / "checkpoints").iterdir()}
     assert names == {"index.json", *(entry.name for entry in index(run).entries)}
@@ -161,20 +161,21 @@ def test_sigterm_of_one_rank_writes_a_checkpoint_over_mpi(place: Path) -> None:
 def test_sigterm_interrupts_an_evaluation(place: Path) -> None:
     run, data = place / "evaluating", samples.mnist(place / "held-out", {"train": 70, "t10k": 20000})
     interrupted(run, lambda: index(run).entries, signal.SIGTERM, data=str(data))
-    found = launcher.results(run)
-    assert (found.ended, found.epochs, 75 in exit_codes(run)) == ("terminated", [], True)
+    results = launcher.results(run)
+    assert (results.ended, results.epochs, 75 in exit_codes(run)) == ("terminated", [], True)
     assert [(entry.name, entry.top1) for entry in index(run).entries] == [("epoch-0001", None)]
 
 
 def test_bottleneck_is_reported_within_the_first_epoch(place: Path) -> None:
-    run = place / "at-once"
+    """The epoch is long enough for the request to be seen, which is looked for once a second."""
+    run, data = place / "at-once", samples.mnist(place / "many", {"train": 8000, "t10k": 70})
     run.mkdir()
     (run / STOP).touch()
-    found = launcher.results(train(run, code=75))
-    assert (found.epochs, found.ended) == ([], "terminated")
-    assert found.unfinished is not None
-    assert found.unfinished.steps == index(run).entries[-1].step - 1
-    assert f"[0]<stdout>:{explain(found)}" in (run / "log").read_text().splitlines()
+    results = launcher.results(train(run, code=75, data=str(data)))
+    assert (results.epochs, results.ended) == ([], "terminated")
+    assert results.unfinished is not None
+    assert results.unfinished.steps == index(run).entries[-1].step - 1
+    assert f"[0]<stdout>:{explain(results)}" in (run / "log").read_text().splitlines()
 
 
 def test_max_time_leaves_a_checkpoint(place: Path) -> None:

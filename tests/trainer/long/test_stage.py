@@ -54,10 +54,10 @@ def test_every_node_gets_every_shard(dataset_copy: Path, ranks: int, head_apart:
     output = stage(dataset_copy, ranks, head_apart=head_apart, before="ring_copy.PIECES = 1000\n")
     for rank in range(ranks):
         assert contents(dataset_copy / f"node{rank}" / "records") == contents(dataset_copy / "records")
-    found = staged(dataset_copy)
-    assert (found.shards, found.copied) == (6, [found.bytes] * ranks)
-    assert sum(found.read[head_apart:]) == found.bytes  # every byte crossed the way from the shared storage once
-    assert found.read[0] == found.bytes if head_apart else 0 < found.read[0] < found.bytes
+    result = staged(dataset_copy)
+    assert (result.shards, result.copied) == (6, [result.bytes] * ranks)
+    assert sum(result.read[head_apart:]) == result.bytes  # every byte crossed the way from the shared storage once
+    assert result.read[0] == result.bytes if head_apart else 0 < result.read[0] < result.bytes
     assert re.search(r"shards 6/6, \d+ MB, \d+ MB/s", output)
 
 

@@ -27,8 +27,8 @@ def test_a_watched_cluster_has_every_node_monitored_from_the_head() -> None:
     everything = builders.inventory(builders.cluster(), monitoring=True)["all"]
     members = {group: list(content["hosts"]) for group, content in everything["children"].items()}
     assert (members["monitored"], members["monitoring"]) == (["demo-head", "demo-worker-0"], ["demo-head"])
-    told = [name for name, host in everything["hosts"].items() if "monitoring_targets" in host]
-    assert told == ["demo-head"]  # what a node is told and does not need would unsettle it as the cluster grows
+    with_targets = [name for name, host in everything["hosts"].items() if "monitoring_targets" in host]
+    assert with_targets == ["demo-head"]  # what a node is told and does not need would unsettle it as the cluster grows
 
 
 def test_targets_are_the_exporters_of_every_node_with_its_name_and_role() -> None:
@@ -55,10 +55,10 @@ def test_targets_are_the_exporters_of_every_node_with_its_name_and_role() -> Non
     ],
 )
 def test_gpus_are_watched_by_nvidias_exporter_where_it_can(trainer: str, driver: str | None, watched: int) -> None:
-    made = with_gpus(trainer)
-    jobs = [entry["labels"]["job"] for entry in inventory.targets(made, driver)]
+    cluster = with_gpus(trainer)
+    jobs = [entry["labels"]["job"] for entry in inventory.targets(cluster, driver)]
     assert jobs.count("dcgm") == watched
-    children = builders.inventory(made, monitoring=True, gpu_driver=driver)["all"]["children"]
+    children = builders.inventory(cluster, monitoring=True, gpu_driver=driver)["all"]["children"]
     assert len(children["dcgm"]["hosts"]) == watched
 
 
@@ -68,8 +68,8 @@ def test_nodes_with_gpus_are_in_the_group_gpu() -> None:
 
 
 def test_the_inventory_pins_every_host_key_and_checks_it() -> None:
-    made = builders.cluster()
-    everything = inventory.inventory(made, Path("k"), Path("known"), builders.host_keys(made), {})["all"]
+    cluster = builders.cluster()
+    everything = inventory.inventory(cluster, Path("k"), Path("known"), builders.host_keys(cluster), {})["all"]
     assert everything["hosts"]["demo-worker-0"] == {
         "ansible_host": "10.0.0.11",
         "ansible_port": 22,

@@ -103,9 +103,9 @@ def test_settings_of_the_users_own_ansible_change_nothing(
 def works_for(state_dir: Path) -> list[str]:
     """Names of the programs that work for a cluster."""
     names = []
-    for found in psutil.process_iter():
+    for process in psutil.process_iter():
         with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
-            names += [found.name()] if termination._works_for(found, state_dir) else []
+            names += [process.name()] if termination._works_for(process, state_dir) else []
     return names
 
 

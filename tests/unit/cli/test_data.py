@@ -82,9 +82,9 @@ def test_an_engine_is_refused_on_nodes_that_lack_its_framework(cli: Cli) -> None
 
 
 def found(directory: Path) -> FoundDataset:
-    made = datasets.find("imagenet", directory, lambda text: None)
-    assert made
-    return made
+    dataset = datasets.find("imagenet", directory, lambda text: None)
+    assert dataset
+    return dataset
 
 
 def test_shards_are_made_beside_the_images_and_shards_that_were_brought_stay_where_they_are(
@@ -106,14 +106,14 @@ def test_shards_are_made_beside_the_images_and_shards_that_were_brought_stay_whe
 def test_shards_are_of_128_mib_and_one_for_every_rank_at_least(
     train: int, val: int, gib: float, ranks: int, counts: dict[str, int]
 ) -> None:
-    made = FoundDataset("imagenet", Path(), [], train, val, "")
-    made.__dict__["size"] = int(gib * 2**30)  # as it would be found
-    assert made.shard_counts(ranks) == counts
+    dataset = FoundDataset("imagenet", Path(), [], train, val, "")
+    dataset.__dict__["size"] = int(gib * 2**30)  # as it would be found
+    assert dataset.shard_counts(ranks) == counts
 
 
 def test_a_run_per_node_has_one_slot_on_each() -> None:
-    made = builders.cluster(nodes=3, slots=4).with_one_slot()
-    assert [node.slots for node in made.nodes.values()] == [1, 1, 1]
+    cluster = builders.cluster(nodes=3, slots=4).with_one_slot()
+    assert [node.slots for node in cluster.nodes.values()] == [1, 1, 1]
 
 
 def test_a_directory_of_shards_with_one_missing_is_refused(tmp_path: Path) -> None:
@@ -130,10 +130,10 @@ def test_what_was_made_and_what_was_left_out_is_shown(capsys: pytest.CaptureFixt
     }
     left_out = ["a.JPEG: no image"]
     reports.prepared(Prepared(**values, shards=6, written=2, unreadable=left_out, seconds=1.5))
-    said = capsys.readouterr().out
-    assert "1,234 train and 20 val images in 6 shards, 13.1 MB: /shared/data/x-records" in said
-    assert "2 shards were written in 1.5 s" in said
-    assert "left out: a.JPEG: no image" in said
+    output = capsys.readouterr().out
+    assert "1,234 train and 20 val images in 6 shards, 13.1 MB: /shared/data/x-records" in output
+    assert "2 shards were written in 1.5 s" in output
+    assert "left out: a.JPEG: no image" in output
 
 
 def test_what_every_node_has_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,6 +147,6 @@ def test_what_every_node_has_is_shown(capsys: pytest.CaptureFixture[str]) -> Non
         "seconds": 1,
     }
     reports.staged(Staged.model_validate_json(json.dumps(values)))
-    said = capsys.readouterr().out
-    assert "3 shards, 0.0 MB, on every node in 1.0 s:\n  /d\n" in said
-    assert re.search(r"b +9\.0 MB +5\.0 MB", said)
+    output = capsys.readouterr().out
+    assert "3 shards, 0.0 MB, on every node in 1.0 s:\n  /d\n" in output
+    assert re.search(r"b +9\.0 MB +5\.0 MB", output)

@@ -79,9 +79,9 @@ def test_top_shows_nodes_and_runs_once_and_for_machines(cli: Cli) -> None:
         assert next(line for line in lines if line[:1] == ["resnet20-mnist-1"])[1:7] == [
             *("2", "-", "576", "0.5000", "0.7500", "2/4")
         ]
-    found = as_json(cli, "top")
-    assert [node["node"] for node in found["nodes"]] == ["demo-head", "demo-worker-0"]
-    assert [(run["run"], round(run["images_per_second_mean"])) for run in found["runs"]] == [("resnet20-mnist-1", 576)]
+    top = as_json(cli, "top")
+    assert [node["node"] for node in top["nodes"]] == ["demo-head", "demo-worker-0"]
+    assert [(run["run"], round(run["images_per_second_mean"])) for run in top["runs"]] == [("resnet20-mnist-1", 576)]
 
 
 @pytest.mark.usefixtures("state_dir", "head")
@@ -107,12 +107,14 @@ def test_a_cluster_without_monitoring_says_how_to_get_it(
 
 @pytest.mark.usefixtures("state_dir", "head")
 def test_a_run_is_told_in_short(cli: Cli) -> None:
-    said = cli("metrics").stdout.splitlines()
-    assert said[0] == "run resnet20-mnist-1: resnet20 on mnist, 2 ranks on 2 nodes"
-    assert ["images/s", "576"] in [line.split() for line in said]
-    assert said[-1].split() == [*("1", "demo-worker-0", "256", "125.0", "ms", "25.0", "ms", "62.5", "ms", "37.5", "ms")]
-    found = as_json(cli, "metrics", "resnet20-mnist-1")
-    assert (found["images"], round(found["images_per_second"]), found["nodes"]) == (
+    lines = cli("metrics").stdout.splitlines()
+    assert lines[0] == "run resnet20-mnist-1: resnet20 on mnist, 2 ranks on 2 nodes"
+    assert ["images/s", "576"] in [line.split() for line in lines]
+    assert lines[-1].split() == [
+        *("1", "demo-worker-0", "256", "125.0", "ms", "25.0", "ms", "62.5", "ms", "37.5", "ms")
+    ]
+    summary = as_json(cli, "metrics", "resnet20-mnist-1")
+    assert (summary["images"], round(summary["images_per_second"]), summary["nodes"]) == (
         6464,
         576,
         ["demo-head", "demo-worker-0"],
@@ -169,8 +171,8 @@ def test_a_teardown_keeps_the_series_of_runs_that_have_some_and_metrics_tells_th
     teardown.teardown("default")
     assert "could not be kept" not in capfd.readouterr().err
     assert not state_dir.monitoring.exists()
-    kept = {path.parent.parent.name for path in state_dir.runs.glob("*/metrics/*.csv")}
-    assert kept == {"resnet20-mnist-1"}
+    with_series = {path.parent.parent.name for path in state_dir.runs.glob("*/metrics/*.csv")}
+    assert with_series == {"resnet20-mnist-1"}
     assert round(as_json(cli, "metrics")["images_per_second"]) == 576
     assert cli("metrics", "--csv", "series").stderr == "wrote 17 files to series\n"
     gone = cli("metrics", "a-script")
@@ -231,8 +233,8 @@ def test_a_dashboard_is_where_grafana_is_until_it_is_interrupted(
 ) -> None:
     grafana = int(head.enter_context(echo_stand_in.listening("{}")).rpartition(":")[2])
     tunnel_stand_in.on_path(stand_in, {connection.GRAFANA.port: grafana}, connection.THERE)
-    command, said = opened(start, lines=5)
-    names, values = zip(*(line.split(": ", 1) for line in said), strict=True)
+    command, output = opened(start, lines=5)
+    names, values = zip(*(line.split(": ", 1) for line in output), strict=True)
     assert names == ("Grafana", "user", "password", "Prometheus", "Alertmanager")
     assert values[1:3] == ("admin", f"{PASSWORD} (kept in {state_dir.monitoring})")
     assert not any(closed(values[number]) for number in (0, 3, 4))
@@ -243,10 +245,10 @@ def test_a_dashboard_is_where_grafana_is_until_it_is_interrupted(
 
 @pytest.mark.usefixtures("state_dir", "head")
 def test_without_grafana_a_dashboard_says_why_in_one_line_and_where_prometheus_is(start: Start) -> None:
-    _, said = opened(start, lines=3)
-    assert said[0] == "Grafana: none: no package source has it"
-    assert said[1].startswith("Prometheus: http://127.0.0.1:")
-    assert not closed(said[1].partition(": ")[2])
+    _, output = opened(start, lines=3)
+    assert output[0] == "Grafana: none: no package source has it"
+    assert output[1].startswith("Prometheus: http://127.0.0.1:")
+    assert not closed(output[1].partition(": ")[2])
 
 
 @pytest.mark.usefixtures("head")
@@ -255,7 +257,7 @@ def test_a_dashboard_for_machines_names_the_file_of_the_password_and_not_the_pas
 ) -> None:
     grafana = int(head.enter_context(echo_stand_in.listening("{}")).rpartition(":")[2])
     tunnel_stand_in.on_path(stand_in, {connection.GRAFANA.port: grafana}, connection.THERE)
-    _, said = opened(start, "--json", lines=7)
-    found = json.loads("".join(said))
-    assert (found["user"], found["password_file"]) == ("admin", str(state_dir.monitoring))
-    assert found["grafana"].startswith("http://127.0.0.1:")
+    _, output = opened(start, "--json", lines=7)
+    answer = json.loads("".join(output))
+    assert (answer["user"], answer["password_file"]) == ("admin", str(state_dir.monitoring))
+    assert answer["grafana"].startswith("http://127.0.0.1:")

@@ -19,8 +19,8 @@ SPELLED_OTHERWISE = {"name": "name", "model": "train.model", "grafana_password":
 def parameters(command: str) -> dict[str, str]:
     """The parameters of a command with their help."""
     group = typer.main.get_command(app)
-    found = group.commands[command].params  # type: ignore[attr-defined]
-    return {p.name: getattr(p, "help", None) or "" for p in found if p.name not in NOT_CONFIG}
+    options = group.commands[command].params  # type: ignore[attr-defined]
+    return {p.name: getattr(p, "help", None) or "" for p in options if p.name not in NOT_CONFIG}
 
 
 def key_of(parameter: str, help_text: str) -> str | None:
@@ -72,5 +72,5 @@ def test_help_shows_the_default(command: str, help_text: str) -> None:
 def test_the_shell_completes_commands_and_models(words: str, offered: set[str]) -> None:
     asked = {"COMP_WORDS": f"orchestrator {words}", "COMP_CWORD": str(len(words.split()))}
     environment = {**os.environ, "_ORCHESTRATOR_COMPLETE": "complete_bash", **asked}
-    said = subprocess.run([COMMAND], env=environment, capture_output=True, text=True, check=True).stdout
-    assert set(said.split()) == offered
+    output = subprocess.run([COMMAND], env=environment, capture_output=True, text=True, check=True).stdout
+    assert set(output.split()) == offered

@@ -9,11 +9,14 @@ from typer.testing import CliRunner
 
 from orchestrator.cli import app
 from orchestrator.errors import OrchestratorError
-from orchestrator.prediction.messages import ENGINES
+from orchestrator.prediction.gradient_groups import ENGINES
 from orchestrator.recipes import models
 from orchestrator.runs import store
+from orchestrator.runs.launch import Run
 from orchestrator.schema import CheckMessage, CheckResult, Predicted, World
+from orchestrator.state import StateDir
 from tests import builders
+from tests.stand_ins import openstack_cases
 
 GIVEN = ("predict", "resnet50", "--dataset", "imagenet", "--images-per-second", "360", "--batch-size", "128")
 LINKED = (*GIVEN, "--link", "10gbit", "--latency", "50us")
@@ -21,15 +24,15 @@ ON_CPUS = ("predict", "resnet50", "--dataset", "imagenet", "--step-seconds", "1"
 
 
 def printed(*words: str) -> str:
-    found = CliRunner().invoke(app, list(words))
-    assert found.exit_code == 0, found.exception or found.output
-    return found.stdout
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == 0, result.exception or result.output
+    return result.stdout
 
 
 def refused(*words: str) -> OrchestratorError:
-    found = CliRunner().invoke(app, list(words))
-    assert isinstance(found.exception, OrchestratorError)
-    return found.exception
+    result = CliRunner().invoke(app, list(words))
+    assert isinstance(result.exception, OrchestratorError)
+    return result.exception
 
 
 def predicted(*words: str) -> dict[str, Any]:
@@ -54,9 +57,9 @@ def test_every_model_can_be_predicted(model: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_can_be_predicted(engine: str) -> None:
-    found = predicted(*LINKED, "--engine", engine, "--slots", "4", "--hierarchical", "--within", "nvlink")
-    assert found["options"]["engine"] == engine
-    assert found["forecasts"][1]["ranks"] == 8
+    forecasts = predicted(*LINKED, "--engine", engine, "--slots", "4", "--hierarchical", "--within", "nvlink")
+    assert forecasts["options"]["engine"] == engine
+    assert forecasts["forecasts"][1]["ranks"] == 8
 
 
 def test_compression_passes_and_price_change_the_forecast() -> None:
@@ -86,7 +89,7 @@ def test_choice_without_a_price_or_an_end_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--nodes", "two"), "--nodes: two: not numbers of nodes"),
         (("--nodes", ""), "--nodes: empty"),
@@ -97,8 +100,8 @@ def test_choice_without_a_price_or_an_end_is_refused(tmp_path: Path) -> None:
         (("--link", "fast"), "--link: 'fast' is no rate"),
     ],
 )
-def test_options_that_cannot_be_read_are_named(words: tuple[str, ...], said: str) -> None:
-    assert said in refused(*LINKED, *words).message
+def test_options_that_cannot_be_read_are_named(words: tuple[str, ...], message: str) -> None:
+    assert message in refused(*LINKED, *words).message
 
 
 def test_missing_profile_and_link_name_the_command_that_measures_them() -> None:
@@ -112,15 +115,16 @@ def test_missing_profile_and_link_name_the_command_that_measures_them() -> None:
 def on_google(directory: Path, **changes: str) -> tuple[str, ...]:
     """Return the words of a prediction for a cluster of Google's that was never deployed."""
     gcp = {"zone": "us-central1-a", "machine_type": "n1-standard-8", "iap": True, **changes}
-    wanted = {"provider": "gcp", "gcp": gcp, "prices": {"n1-standard-8": 0.38, "n1-standard-2": 0.1, "Cloud NAT": 0.0}}
-    (directory / "cluster.yaml").write_text(json.dumps(wanted))
+    values = {"provider": "gcp", "gcp": gcp, "prices": {"n1-standard-8": 0.38, "n1-standard-2": 0.1, "Cloud NAT": 0.0}}
+    (directory / "cluster.yaml").write_text(json.dumps(values))
     return (*ON_CPUS, "--config", str(directory / "cluster.yaml"))
 
 
 def test_link_without_a_check_is_the_limit_of_the_machine_type(tmp_path: Path) -> None:
-    found = predicted(*on_google(tmp_path))
-    assert found["link"] == "up to 16 Gbit/s, Google's limit for n1-standard-8; not measured, hence the wide bands"
-    forecast, named = found["forecasts"][0], predicted(*on_google(tmp_path), "--link", "16gbit-cloud")["forecasts"][0]
+    answer = predicted(*on_google(tmp_path))
+    assert answer["link"] == "up to 16 Gbit/s, Google's limit for n1-standard-8; not measured, hence the wide bands"
+    named = predicted(*on_google(tmp_path), "--link", "16gbit-cloud")["forecasts"][0]
+    forecast = answer["forecasts"][0]
     assert forecast["step_seconds"][0] == named["step_seconds"][0]
     assert forecast["exposed_seconds"][1] < named["exposed_seconds"][1]
     assert forecast["exposed_seconds"][2] > named["exposed_seconds"][2]
@@ -150,11 +154,19 @@ def test_slower_head_limits_a_ring_of_cpus_alone(tmp_path: Path) -> None:
     assert "up to 16 Gbit/s, Google's limit for n1-standard-8" in on_gpus["link"]
 
 
-def test_check_of_the_cluster_is_preferred_to_its_machine_type(tmp_path: Path) -> None:
-    run, state_dir = builders.run(kind="check", controller="gloo"), builders.deployed(provider="gcp")
+def checked(state_dir: StateDir) -> Run:
+    """Store a check of two ranks."""
+    run = builders.run(kind="check", controller="gloo")
     store.save(state_dir, run)
     messages = [CheckMessage(bytes=size, latency_seconds=0.006 + size * 1e-8, bus_bandwidth=1e8) for size in (4, 2**26)]
-    CheckResult(size=2, expected_sum=3.0, ranks=[], sizes=messages).write(state_dir.runs / run.id / "check.json")
+    CheckResult(size=2, expected_sum=3.0, ranks=[], sizes=messages, step_seconds=1.0, step_work=1.0).write(
+        state_dir.runs / run.id / "check.json"
+    )
+    return run
+
+
+def test_check_of_the_cluster_is_preferred_to_its_machine_type(tmp_path: Path) -> None:
+    run = checked(builders.deployed(provider="gcp"))
     assert predicted(*on_google(tmp_path))["link"] == f"run {run.id}: check of 2 ranks"
     assert (
         "Google's limit for n1-standard-2" in predicted(*on_google(tmp_path), "--machine-type", "n1-standard-2")["link"]
@@ -176,11 +188,51 @@ def test_machine_types_that_are_not_in_the_table_are_refused(tmp_path: Path) -> 
     assert "--machine-type: 'n1-standrad-8'" in refused(*GIVEN, "--machine-type", "n1-standrad-8").message
 
 
-def test_openstack_needs_a_link_and_the_hint_says_where_the_flavor_has_it(tmp_path: Path) -> None:
-    (tmp_path / "cluster.yaml").write_text("provider: openstack\nopenstack: {image: debian, flavor: m1.large}\n")
-    found = refused(*GIVEN, "--config", str(tmp_path / "cluster.yaml"))
-    assert "--link: missing" in found.message
-    assert "`openstack flavor show m1.large` has the flavor's limit" in found.hint
+def on_openstack(directory: Path, **keys: Any) -> tuple[str, ...]:
+    """Return the words of a prediction for a cluster on the cloud "here" that was never deployed."""
+    wanted = openstack_cases.config(**keys).model_dump(mode="json", exclude_unset=True)
+    (directory / "cluster.yaml").write_text(json.dumps(wanted))
+    return (*ON_CPUS, "--config", str(directory / "cluster.yaml"))
+
+
+def test_link_without_a_check_is_the_limit_of_the_flavor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with openstack_cases.chosen(monkeypatch, tmp_path) as cloud:
+        cloud.set_extra_specs("m1.tiny", {"quota:vif_outbound_average": "1250000"})
+        cloud.set_extra_specs("m1.small", {"quota:vif_inbound_average": "125000"})
+        found = predicted(*on_openstack(tmp_path))
+        of_cpus = predicted(*on_openstack(tmp_path, head_flavor="m1.small"), "--cores", "8")
+        of_gpus = predicted(*on_openstack(tmp_path, head_flavor="m1.small"))
+    assert found["link"] == "up to 10 Gbit/s, the cloud's limit for flavor m1.tiny; not measured, hence the wide bands"
+    assert "up to 1 Gbit/s, the cloud's limit for flavor m1.small" in of_cpus["link"]
+    assert of_gpus["link"] == found["link"]
+    named = predicted(*on_openstack(tmp_path), "--link", "10gbit-cloud")["forecasts"][0]
+    assert found["forecasts"][0]["exposed_seconds"][0] == named["exposed_seconds"][0]
+    assert found["forecasts"][0]["exposed_seconds"][2] > named["exposed_seconds"][2]
+
+
+def test_flavor_without_a_limit_needs_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with openstack_cases.chosen(monkeypatch, tmp_path):
+        missing, reason = refused(*on_openstack(tmp_path)).message.splitlines()
+    assert missing.startswith("--link: missing, and no check of cluster 'sdk'")
+    assert reason == "openstack.flavor: m1.tiny has no bandwidth limit, or none that this account can see"
+
+
+def test_cloud_that_cannot_be_asked_for_a_limit_is_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with openstack_cases.chosen(monkeypatch, tmp_path):
+        words = on_openstack(tmp_path)
+    missing, reason = refused(*words).message.splitlines()
+    assert missing.startswith("--link: missing")
+    assert reason.startswith("openstack.flavor: its limit is not known: OpenStack does not answer: http://127.0.0.1:")
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", "/nowhere/clouds.yaml")
+    assert "its limit is not known: openstack.cloud: there is no clouds.yaml" in refused(*words).message
+
+
+def test_cloud_is_not_asked_if_the_link_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with openstack_cases.chosen(monkeypatch, tmp_path) as cloud:
+        predicted(*on_openstack(tmp_path), "--link", "10gbit")
+        checked(builders.deployed(name="sdk", provider="openstack"))
+        assert "check of 2 ranks" in predicted(*on_openstack(tmp_path))["link"]
+        assert cloud.asked == []
 
 
 def test_backtest_shows_published_beside_predicted_and_why_rows_miss() -> None:
@@ -188,8 +240,8 @@ def test_backtest_shows_published_beside_predicted_and_why_rows_miss() -> None:
     assert any("within 10 points" in line for line in lines)
     misses = [line for line in lines if line.rstrip().endswith("miss")]
     assert all(any(line.startswith(f"{miss.split('  ')[0]}: ") for line in lines) for miss in misses)
-    found = json.loads(printed("predict", "--backtest", "--json"))
-    assert found["near"] <= found["counted"] <= len(found["rows"])
+    backtest = json.loads(printed("predict", "--backtest", "--json"))
+    assert backtest["near"] <= backtest["counted"] <= len(backtest["rows"])
 
 
 def test_large_numbers_have_no_exponent_and_short_times_are_minutes() -> None:
@@ -207,8 +259,8 @@ def test_review_without_runs_says_what_makes_a_prediction() -> None:
 def test_review_shows_predicted_images_per_second_beside_the_measured_ones() -> None:
     run, state_dir = builders.run(), builders.deployed()
     store.save(state_dir, run)
-    made = {"efficiency": 0.9, "ranks": 2, "made": 1.0, "profile": "run-1", "link": "run-2"}
-    predicted_file = Predicted(images_per_second=60.0, low=40.0, high=80.0, **made)
+    content = {"efficiency": 0.9, "ranks": 2, "made": 1.0, "profile": "run-1", "link": "run-2"}
+    predicted_file = Predicted(images_per_second=60.0, low=40.0, high=80.0, **content)
     predicted_file.write(state_dir.runs / run.id / "prediction.json")
     results = builders.results([builders.epoch(1, images_per_second=50.0)], World(size=2, hosts=["a", "b"]))
     results.write(state_dir.runs / run.id / "results.json")
@@ -216,3 +268,12 @@ def test_review_shows_predicted_images_per_second_beside_the_measured_ones() -> 
     assert "predicted images/s" in headings
     assert row.split()[2:] == ["2", "60", "40", "-", "80", "50", "+20.0%", "yes"]
     assert summary.startswith("median error 20.0%, 1 of 1 measurements inside the 90 % band")
+
+
+def test_fewer_test_samples_take_less_time(tmp_path: Path) -> None:
+    words, file = (*ON_CPUS, "--link", "1gbit", "--cores", "2"), tmp_path / "cluster.yaml"
+    hours = []
+    for text in ("nodes: 2\n", "train: {test_samples: 64}\n", "train: {test_samples: 10000000}\n"):
+        file.write_text(text)
+        hours.append(predicted(*words, "--config", str(file))["forecasts"][0]["hours"][0])
+    assert hours[1] < hours[0] == hours[2]

@@ -41,16 +41,16 @@ def test_the_hostfile_is_printed_as_it_is(cli: Cli) -> None:
 
 
 def test_the_inventory_is_printed_as_json(cli: Cli, state_dir: StateDir) -> None:
-    made = json.loads(cli("inventory").stdout)["all"]
-    assert list(made["hosts"]) == ["demo-head", "demo-worker-0"]
-    assert made["vars"]["ansible_ssh_private_key_file"] == str(state_dir.key)
+    inventory = json.loads(cli("inventory").stdout)["all"]
+    assert list(inventory["hosts"]) == ["demo-head", "demo-worker-0"]
+    assert inventory["vars"]["ansible_ssh_private_key_file"] == str(state_dir.key)
 
 
 @pytest.mark.usefixtures("state_dir")
 def test_a_runs_results_are_shown_in_words_and_in_json(cli: Cli) -> None:
-    said = cli("results").stdout.splitlines()
-    assert said[0] == "run resnet20-mnist-1: resnet20 on mnist, 2 ranks on 2 nodes"
-    assert said[-1].split() == ["1", "0.2500", "90.00%", "0.2500", "90.00%", "100.00%", "400", "3.0"]
+    lines = cli("results").stdout.splitlines()
+    assert lines[0] == "run resnet20-mnist-1: resnet20 on mnist, 2 ranks on 2 nodes"
+    assert lines[-1].split() == ["1", "0.2500", "90.00%", "0.2500", "90.00%", "100.00%", "400", "3.0"]
     assert Results.model_validate(as_json(cli, "results")) == RESULTS
 
 
@@ -68,11 +68,11 @@ def test_a_runs_results_say_when_an_accuracy_was_reached(cli: Cli, state_dir: St
 
 def test_a_runs_results_end_with_what_held_it_up(cli: Cli, state_dir: StateDir) -> None:
     builders.results([builders.epoch(1, **SPLIT)]).write(state_dir.runs / "resnet20-mnist-1" / "results.json")
-    [said] = [line for line in cli("results").stdout.splitlines() if "-bound" in line]
-    assert cli("results").stdout.endswith(f"{said}\n")
+    [sentence] = [line for line in cli("results").stdout.splitlines() if "-bound" in line]
+    assert cli("results").stdout.endswith(f"{sentence}\n")
     explanation = as_json(cli, "results")["explanation"]
     assert (explanation["bound"], round(explanation["share"], 2)) == ("input", 0.4)
-    assert said == f"{explanation['finding']}. To try: {'; '.join(explanation['advice'])}"
+    assert sentence == f"{explanation['finding']}. To try: {'; '.join(explanation['advice'])}"
 
 
 @pytest.mark.usefixtures("state_dir")
@@ -125,9 +125,9 @@ def test_a_run_without_training_results_says_how_it_ended_and_where_its_files_ar
     cli: Cli, state_dir: StateDir
 ) -> None:
     (state_dir.runs / "resnet20-mnist-1" / "results.json").unlink()
-    said = cli("results").stdout.splitlines()
-    assert said[0] == "run resnet20-mnist-1 finished: python train.py on 2 ranks"
-    assert said[1] == f"log and files: {state_dir.runs / 'resnet20-mnist-1'}"
+    lines = cli("results").stdout.splitlines()
+    assert lines[0] == "run resnet20-mnist-1 finished: python train.py on 2 ranks"
+    assert lines[1] == f"log and files: {state_dir.runs / 'resnet20-mnist-1'}"
     assert as_json(cli, "results")["status"]["exit_code"] == 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from orchestrator import assets, cli
+from orchestrator import cli, packaged_files
 
 LIBRARIES = {"ansible_runner", "docker", "google", "keystoneauth1", "matplotlib", "openstack", "paramiko", "requests"}
 IMPORTED = """
@@ -53,9 +53,9 @@ def test_a_command_imports_no_library_that_it_does_not_use(arguments: list[str])
     ],
 )
 def test_a_command_imports_no_module_of_another(arguments: list[str], module: str, others: set[str]) -> None:
-    found = imported(*arguments)
-    assert f"orchestrator.cli.{module}" in found
-    assert found & {f"orchestrator.{other}" for other in others} == set()
+    modules = imported(*arguments)
+    assert f"orchestrator.cli.{module}" in modules
+    assert modules & {f"orchestrator.{other}" for other in others} == set()
 
 
 @pytest.mark.parametrize("module", sorted(set(cli.MODULES.values())))
@@ -67,5 +67,7 @@ def test_a_module_registers_the_commands_of_the_table(module: str) -> None:
 
 
 def test_every_module_that_registers_commands_is_in_the_table() -> None:
-    sources = {path.stem for path in (assets.PACKAGE / "cli").glob("*.py") if "\ndef register(" in path.read_text()}
+    sources = {
+        path.stem for path in (packaged_files.PACKAGE / "cli").glob("*.py") if "\ndef register(" in path.read_text()
+    }
     assert sources == set(cli.MODULES.values())

@@ -80,7 +80,7 @@ def test_init_writes_an_example_that_is_valid(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_list_names_every_study_that_ships(cli: Cli) -> None:
-    assert [one["name"] for one in json.loads(cli("study", "list", "--json").stdout)] == files.names()
+    assert [listed["name"] for listed in json.loads(cli("study", "list", "--json").stdout)] == files.names()
 
 
 def test_the_schema_has_every_key(cli: Cli) -> None:
@@ -130,7 +130,7 @@ def test_status_shows_how_far_the_head_is(cli: Cli, tmp_path: Path) -> None:
     journal.create(directory, study(repetitions=2))
     order = Schedule(study(), cells(study()), []).certain()[:3]
     launches = [started(planned, f"lenet-mnist-{number}") for number, planned in enumerate(order)]
-    for name in ["queue-1", *(one.run for one in launches)]:
+    for name in ["queue-1", *(each.run for each in launches)]:
         store.save(state_dir, builders.run(id=name))
     for name in ("queue-1", "lenet-mnist-0"):
         RunStatus(state="stopped", exit_code=143, started=1.0, ended=2.0).write(state_dir.runs / name / "status.json")

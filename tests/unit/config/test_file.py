@@ -97,8 +97,8 @@ def test_the_template_mentions_every_key_with_its_meaning() -> None:
     for path, meaning, _ in config.every_key():
         name, indent = path.rpartition(".")[2], "  " * path.count(".")
         starts = (f"{indent}{name}:", f"{indent}# {name}:")
-        found = [number for number, line in enumerate(lines) if line.startswith(starts)]
-        assert any(meaning in lines[number] or meaning in lines[number - 1] for number in found), path
+        numbers = [number for number, line in enumerate(lines) if line.startswith(starts)]
+        assert any(meaning in lines[number] or meaning in lines[number - 1] for number in numbers), path
 
 
 def test_every_line_of_the_template_that_is_commented_out_is_a_key_when_it_is_not() -> None:
@@ -109,9 +109,9 @@ def test_every_line_of_the_template_that_is_commented_out_is_a_key_when_it_is_no
 
 
 def _keys() -> list[str]:
-    known = {path.rpartition(".")[2] for path, _, _ in config.every_key()}
+    keys = {path.rpartition(".")[2] for path, _, _ in config.every_key()}
     words = [(line, line.lstrip().removeprefix("# ").partition(":")[0]) for line in config.template().splitlines()]
-    return [line for line, word in words if word in known]
+    return [line for line, word in words if word in keys]
 
 
 @pytest.mark.parametrize("path", [path for path, _, _ in config.every_key()])

@@ -21,6 +21,10 @@ def test_without_file_and_flags_everything_has_its_default() -> None:
     assert (Config().name, Config().nodes, Config().train.precision) == ("default", 2, None)
 
 
+def test_dev_null_is_an_empty_file() -> None:
+    assert config.load(Path("/dev/null"), {}) == Config()
+
+
 def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
     path = written(tmp_path, "nodes: 3\nlocal: {cpus: 1.5, memory: 2}\n")
     loaded = config.load(path, {"nodes": 5, "local.cpus": 0.5, "slots": None})

@@ -27,9 +27,9 @@ def test_a_build_that_fails_shows_its_last_lines(ensure: Ensure, tmp_path: Path)
 
 
 def test_a_build_that_fills_the_disk_is_told_from_one_that_fails(ensure: Ensure) -> None:
-    said = [{"stream": "tar: write error: No space left on device\n"}, {"error": "a non-zero code: 2"}]
+    messages = [{"stream": "tar: write error: No space left on device\n"}, {"error": "a non-zero code: 2"}]
     with pytest.raises(PreflightError, match="is full") as caught:
-        ensure(building(*said))
+        ensure(building(*messages))
     assert "docker system df" in caught.value.hint
 
 

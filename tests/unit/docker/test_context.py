@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from orchestrator.config import Config
 from orchestrator.docker import context
 from orchestrator.docker.context import Variant
@@ -33,7 +33,7 @@ for name in sys.argv[1:]:
 
 def digests_of_a_copy(directory: Path, *changed: str) -> list[str]:
     """The digests of a copy of this checkout: as it is, then after each change."""
-    for folder in (assets.PACKAGE, assets.directory("docker")):
+    for folder in (packaged_files.PACKAGE, packaged_files.directory("docker")):
         shutil.copytree(folder, directory / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
     (directory / "docker" / "node-init").chmod(0o644)
     environment = {**os.environ, "PYTHONPATH": str(directory)}
@@ -45,17 +45,17 @@ def digests_of_a_copy(directory: Path, *changed: str) -> list[str]:
 
 def test_an_image_has_every_module_of_the_worker_side() -> None:
     inside = {path for name, path in context.inputs() if name.startswith("orchestrator/trainer/")}
-    assert inside == set((assets.PACKAGE / "trainer").rglob("*.py"))
+    assert inside == set((packaged_files.PACKAGE / "trainer").rglob("*.py"))
     assert any(path.parent.name == "models" for path in inside)
 
 
 def test_the_digest_follows_what_the_images_are_made_of_and_nothing_else(tmp_path: Path) -> None:
     shared = ("orchestrator/bottleneck.py", "orchestrator/schema/results.py")
     made_of = ("docker/Dockerfile", "docker/node-init", "orchestrator/trainer/supervision/rank_wrapper.py", *shared)
-    found = digests_of_a_copy(tmp_path, *made_of, "orchestrator/cluster.py", "orchestrator/recipes/resnet50.yaml")
+    digests = digests_of_a_copy(tmp_path, *made_of, "orchestrator/cluster.py", "orchestrator/recipes/resnet50.yaml")
     of_ours = 1 + len(made_of)
-    assert len(set(found[:of_ours])) == of_ours
-    assert set(found[of_ours:]) == {found[of_ours - 1]}
+    assert len(set(digests[:of_ours])) == of_ours
+    assert set(digests[of_ours:]) == {digests[of_ours - 1]}
 
 
 def test_another_base_image_is_another_digest() -> None:
@@ -133,8 +133,8 @@ def test_a_machine_without_ca_certificates_is_told_to_install_them(missing: Miss
     if shutil.which("unshare") is None or subprocess.run([*argv, "pass"], capture_output=True, check=False).returncode:
         missing("this machine does not let us hide /etc/ssl in a mount namespace")
     environment = {name: value for name, value in os.environ.items() if "CERT" not in name and "CA_BUNDLE" not in name}
-    said = subprocess.run([*argv, WITHOUT_CERTIFICATES], env=environment, capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "no CA certificates on this machine | `sudo apt-get install ca-certificates`"
+    result = subprocess.run([*argv, WITHOUT_CERTIFICATES], env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "no CA certificates on this machine | `sudo apt-get install ca-certificates`"
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.docker import holdings, images
+from orchestrator.docker import cluster_resources, images
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import CommandFailed, PreflightError
 from tests.stand_ins import docker_stand_in
@@ -71,17 +71,17 @@ def test_the_engine_of_the_context_in_the_environment_is_asked(
 
 
 def test_an_engine_says_what_it_has(engine: Connect) -> None:
-    found = engine()
-    assert (found.cpus, found.memory, found.data_root) == (4, 8 << 30, Path("/nowhere"))
+    answered = engine()
+    assert (answered.cpus, answered.memory, answered.data_root) == (4, 8 << 30, Path("/nowhere"))
 
 
 @pytest.mark.parametrize(
     ("ask", "command"),
     [
-        (holdings.owned, "docker ps"),
-        (holdings.networks, "docker network ls"),
+        (cluster_resources.owned, "docker ps"),
+        (cluster_resources.networks, "docker network ls"),
         (lambda engine: images.find(engine, "node:1"), "docker image inspect node:1"),
-        (lambda engine: holdings.remove(engine, "volume", "v1"), "docker volume rm v1"),
+        (lambda engine: cluster_resources.remove(engine, "volume", "v1"), "docker volume rm v1"),
         (lambda engine: images.load_root_filesystem(engine, io.BytesIO(b"tar"), "base:1"), "docker import - base:1"),
         (lambda engine: list(images.build(engine, io.BytesIO(b""), "node:1", "node", {})), "docker build --tag node:1"),
     ],

@@ -14,10 +14,10 @@ def test_a_registry_that_does_not_have_an_image_is_no_error(engine: Connect) -> 
 
 
 def test_a_build_gives_the_engines_messages_as_they_come(engine: Connect) -> None:
-    said = [{"stream": "Step 1/2 : FROM debian\n"}, {"aux": {"ID": "x"}}, {"error": "non-zero code: 100"}]
-    docker = engine({"/build": (200, said)})
+    stream = [{"stream": "Step 1/2 : FROM debian\n"}, {"aux": {"ID": "x"}}, {"error": "non-zero code: 100"}]
+    docker = engine({"/build": (200, stream)})
     messages = images.build(docker, io.BytesIO(b""), "orchestrator-node:1", "node", {"BASE": "debian"})
-    assert list(messages) == said
+    assert list(messages) == stream
 
 
 def test_a_registry_that_does_not_answer_is_given_up(engine: Connect) -> None:

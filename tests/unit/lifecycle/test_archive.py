@@ -33,9 +33,9 @@ def applied(provider: str = "gcp", storage: str = "nfs") -> StateDir:
     state_dir, output = builders.deployed("demo"), builders.output()
     for number, node in enumerate(output["nodes"].values()):
         node["private_address"] = f"127.0.99.{number}"  # no node is there
-    made = clusters.read({**output, "storage": storage})
+    cluster = clusters.read({**output, "storage": storage})
     record = builders.recorded(state_dir)
-    changes = {"cluster": made, "applied": APPLIED, "config": {**record.config, "provider": provider}}
+    changes = {"cluster": cluster, "applied": APPLIED, "config": {**record.config, "provider": provider}}
     state.write(state_dir, record.model_copy(update=changes))
     state.replace(state_dir.known_hosts, "")
     for name, text in sources._files("gcp").items():
@@ -80,9 +80,9 @@ def test_a_shared_storage_that_outlives_the_head_asks_for_nothing(provider: str,
 def test_a_broken_head_is_not_replaced_while_it_has_the_only_copy_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was changed; an instance without a disk to start from would be made again."""
     state_dir = applied()
-    told = {"project": google_stand_in_data.PROJECT}
+    values = {"project": google_stand_in_data.PROJECT}
     record = builders.recorded(state_dir)
-    same = {**APPLIED, "gcp": {**APPLIED["gcp"], **told}}  # type: ignore[dict-item]
+    same = {**APPLIED, "gcp": {**APPLIED["gcp"], **values}}  # type: ignore[dict-item]
     record = record.model_copy(update={"id": test_gcp.ID, "variables": same, "applied": same})
     head = {"type": "google_compute_instance", "name": "node"}
     instance = {"index_key": "demo-head", "attributes": {"id": f"{test_gcp.INSTANCES}/demo-head"}}

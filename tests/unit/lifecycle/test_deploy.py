@@ -60,8 +60,8 @@ def test_after_a_deploy_that_applied_nothing_runs_are_in_the_way_of_what_it_want
 def test_a_deploy_that_was_applied_is_known_as_such() -> None:
     state_dir = builders.deployed("demo", nodes=3)
     applied_by_this_version(state_dir)
-    wanted = {"nodes": 3}
-    record = builders.recorded(state_dir).model_copy(update={"variables": wanted})
+    variables = {"nodes": 3}
+    record = builders.recorded(state_dir).model_copy(update={"variables": variables})
     Rollout(state_dir, record, 3).save(builders.cluster(3))
-    assert deploy._unchanged(state_dir, builders.recorded(state_dir), wanted)
+    assert deploy._unchanged(state_dir, builders.recorded(state_dir), variables)
     assert not deploy._unchanged(state_dir, builders.recorded(state_dir), {"nodes": 2})

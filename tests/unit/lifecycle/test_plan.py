@@ -42,8 +42,8 @@ def test_a_bill_has_every_thing_that_has_a_price_and_names_those_without() -> No
 
 def test_a_deploy_says_first_what_is_asked_for_and_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:
     servers = OpenStack(image="debian-12", flavor="gpu.a100", head_flavor="cpu.small")
-    wanted = Config(provider="openstack", nodes=3, openstack=servers, prices={"gpu.a100": 1.5, "cpu.small": 0.1})
-    deploy._print_costs(wanted, providers.get("openstack"))
+    settings = Config(provider="openstack", nodes=3, openstack=servers, prices={"gpu.a100": 1.5, "cpu.small": 0.1})
+    deploy._print_costs(settings, providers.get("openstack"))
     assert capsys.readouterr().err == "to create: 1 x cpu.small, 2 x gpu.a100: 3.10 EUR per hour\n"
 
 
@@ -78,9 +78,9 @@ def test_a_teardown_of_orphans_needs_no_more_than_the_provider() -> None:
 
 def test_hosts_are_as_many_nodes_as_are_listed() -> None:
     listed = ["a@192.0.2.1:2222", "192.0.2.2", {"address": "192.0.2.3", "user": "b"}]
-    found = config.load(None, {"provider": "hosts", "hosts.addresses": listed})
-    assert found.nodes == 3
-    assert [(h.user, h.address, h.port) for h in found.hosts.addresses] == [
+    loaded = config.load(None, {"provider": "hosts", "hosts.addresses": listed})
+    assert loaded.nodes == 3
+    assert [(h.user, h.address, h.port) for h in loaded.hosts.addresses] == [
         ("a", "192.0.2.1", 2222),
         (None, "192.0.2.2", 22),
         ("b", "192.0.2.3", 22),
@@ -89,11 +89,11 @@ def test_hosts_are_as_many_nodes_as_are_listed() -> None:
 
 def test_the_password_of_the_notebook_is_in_no_dump() -> None:
     word = "long enough"
-    found = config.load(None, {"jupyter_password": word})
-    assert found.jupyter_password == word
-    assert word not in found.model_dump_json()
+    loaded = config.load(None, {"jupyter_password": word})
+    assert loaded.jupyter_password == word
+    assert word not in loaded.model_dump_json()
 
 
 def test_of_a_configuration_that_cannot_be_used_the_rest_is_used() -> None:
-    found = config.usable({"provider": "openstack", "nodes": "many", "openstack": {"cloud": "mine", "colour": "blue"}})
-    assert (found.provider, found.openstack.cloud, found.nodes) == ("openstack", "mine", 2)
+    loaded = config.usable({"provider": "openstack", "nodes": "many", "openstack": {"cloud": "mine", "colour": "blue"}})
+    assert (loaded.provider, loaded.openstack.cloud, loaded.nodes) == ("openstack", "mine", 2)

@@ -38,8 +38,8 @@ def effort(nodes: int, least: int) -> Rollout:
 def failing(*names: str) -> Callable[[Cluster], None]:
     """A step that fails as long as one of these nodes is among those it is taken with."""
 
-    def step(made: Cluster) -> None:
-        reasons = {name: "no answer" for name in names if name in made.nodes}
+    def step(cluster: Cluster) -> None:
+        reasons = {name: "no answer" for name in names if name in cluster.nodes}
         if reasons:
             raise NodesFailed("no ssh", reasons)
 
@@ -48,12 +48,12 @@ def failing(*names: str) -> Callable[[Cluster], None]:
 
 def test_as_many_nodes_as_are_enough_go_on_and_the_others_are_recorded_with_their_reasons() -> None:
     trying = effort(nodes=4, least=3)
-    made = trying.run_on_available_nodes(builders.cluster(nodes=4), failing("demo-worker-1"))
-    trying.save(made)
-    assert list(made.nodes) == ["demo-head", "demo-worker-0", "demo-worker-2"]
+    cluster = trying.run_on_available_nodes(builders.cluster(nodes=4), failing("demo-worker-1"))
+    trying.save(cluster)
+    assert list(cluster.nodes) == ["demo-head", "demo-worker-0", "demo-worker-2"]
     record = state.read(trying.state_dir)
     assert record is not None
-    assert (record.cluster, record.missing) == (made, {"demo-worker-1": "no answer"})
+    assert (record.cluster, record.missing) == (cluster, {"demo-worker-1": "no answer"})
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_too_few_nodes_or_no_head_end_the_deploy(least: int, broken: list[str]) 
 
 
 def test_what_fails_outside_the_cluster_ends_the_deploy() -> None:
-    def step(made: Cluster) -> None:
+    def step(cluster: Cluster) -> None:
         raise NodesFailed("no ssh", {"the jump host": "no answer"})
 
     with pytest.raises(NodesFailed, match="the jump host"):

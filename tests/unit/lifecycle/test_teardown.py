@@ -67,9 +67,9 @@ def test_without_terraform_what_carries_the_label_is_removed(
     monkeypatch.setattr(terraform.command, "PROGRAMS", ("no-such-terraform",))
     assert teardown.teardown("demo") == teardown.Receipt("demo", [], [])
     assert state.cluster_names() == []
-    said = capsys.readouterr().err
-    assert "neither terraform nor tofu is on the PATH" in said
-    assert "removing by label instead" in said
+    messages = capsys.readouterr().err
+    assert "neither terraform nor tofu is on the PATH" in messages
+    assert "removing by label instead" in messages
 
 
 @pytest.mark.usefixtures("on_engine")
@@ -128,9 +128,9 @@ def test_a_teardown_that_discards_runs_goes_on_and_names_them(
     with_a_run(monkeypatch)
     receipt = teardown.teardown("demo", discard_runs=True)  # the engine of this test lets nothing go
     assert [resource.name for resource in receipt.left] == ["demo-head"]
-    said = capsys.readouterr().err
-    assert "run a is discarded: the head does not answer" in said
-    assert "run b is discarded: " in said
+    messages = capsys.readouterr().err
+    assert "run a is discarded: the head does not answer" in messages
+    assert "run b is discarded: " in messages
 
 
 @pytest.mark.usefixtures("on_engine")
@@ -163,14 +163,14 @@ def test_orphans_are_what_carries_the_name_and_is_of_no_deployment_here(on_engin
 
 def test_orphans_that_are_gone_in_the_meantime_are_left_alone(on_engine: OnEngine) -> None:
     on_engine(**{"demo-worker-0": "another"})
-    found = teardown.orphans(Config(name="demo"))
+    resources = teardown.orphans(Config(name="demo"))
     on_engine()
-    assert teardown.remove_orphans(Config(name="demo"), found).gone == found
+    assert teardown.remove_orphans(Config(name="demo"), resources).gone == resources
 
 
 def test_orphans_are_not_removed_while_another_command_works_on_the_cluster(on_engine: OnEngine, start: Start) -> None:
     on_engine(**{"demo-worker-0": "another"})
-    found = teardown.orphans(Config(name="demo"))
+    resources = teardown.orphans(Config(name="demo"))
     assert waiting.line(start("-c", HOLD)) == "held"
     with pytest.raises(StateError, match="is locked by pid"):
-        teardown.remove_orphans(Config(name="demo"), found)
+        teardown.remove_orphans(Config(name="demo"), resources)

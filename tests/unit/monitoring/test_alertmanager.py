@@ -17,34 +17,36 @@ from tests import builders
 MAIL = {"email": "someone@example.org", "smarthost": "mail.example.org:587"}
 
 
-def told(*receivers: dict[str, Any]) -> dict[str, Any]:
+def configured(*receivers: dict[str, Any]) -> dict[str, Any]:
     """The one receiver of Alertmanager's configuration."""
-    found: list[dict[str, Any]] = alertmanager.configuration([Receiver(**values) for values in receivers])["receivers"]
-    assert len(found) == 1
-    return found[0]
+    configuration = alertmanager.configuration([Receiver(**values) for values in receivers])
+    [receiver] = configuration["receivers"]
+    return receiver  # type: ignore[no-any-return]
 
 
 def test_without_receivers_alerts_are_shown_and_sent_to_nobody() -> None:
-    assert told() == {"name": "everyone", "email_configs": [], "webhook_configs": []}
+    assert configured() == {"name": "everyone", "email_configs": [], "webhook_configs": []}
 
 
 def test_mail_comes_from_the_address_that_it_goes_to_unless_another_is_given() -> None:
-    senders = [entry["from"] for entry in told(MAIL, {**MAIL, "from": "cluster@example.org"})["email_configs"]]
+    senders = [entry["from"] for entry in configured(MAIL, {**MAIL, "from": "cluster@example.org"})["email_configs"]]
     assert senders == ["someone@example.org", "cluster@example.org"]
 
 
 def test_mail_waits_for_tls_unless_the_server_offers_none() -> None:
-    entries = told(MAIL, {**MAIL, "tls": False})["email_configs"]
+    entries = configured(MAIL, {**MAIL, "tls": False})["email_configs"]
     assert [entry["require_tls"] for entry in entries] == [True, False]
 
 
 def test_a_webhook_is_told_at_its_address() -> None:
-    assert told({"webhook": "https://example.org/alerts"})["webhook_configs"] == [{"url": "https://example.org/alerts"}]
+    assert configured({"webhook": "https://example.org/alerts"})["webhook_configs"] == [
+        {"url": "https://example.org/alerts"}
+    ]
 
 
 def test_a_password_is_read_from_its_file_without_the_end_of_the_line(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("s3cret\n")
-    (entry,) = told({**MAIL, "username": "someone", "password_file": tmp_path / "password"})["email_configs"]
+    (entry,) = configured({**MAIL, "username": "someone", "password_file": tmp_path / "password"})["email_configs"]
     assert (entry["auth_username"], entry["auth_password"]) == ("someone", "s3cret")
 
 
@@ -59,7 +61,7 @@ def test_a_password_that_cannot_be_read_is_named_with_its_key(
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=reason) as caught:
-        told({"webhook": "https://a/b"}, {**MAIL, "username": "someone", "password_file": path})
+        configured({"webhook": "https://a/b"}, {**MAIL, "username": "someone", "password_file": path})
     assert caught.value.problems[0].startswith(f"monitoring.receivers.1.password_file: {path}: ")
 
 
@@ -67,25 +69,26 @@ def test_what_ansible_is_told_has_no_password_in_it_and_the_file_is_the_owners_a
     (tmp_path / "password").write_text("s3cret")
     receiver = {**MAIL, "username": "someone", "password_file": str(tmp_path / "password")}
     config = Config.model_validate({"name": "demo", "monitoring": {"receivers": [receiver], "retention_time": "8w"}})
-    state_dir, made = builders.deployed("demo"), builders.cluster()
-    record = state.Record(id="1a2b3c4d", config=config.model_dump(mode="json"), cluster=made)
+    state_dir, cluster = builders.deployed("demo"), builders.cluster()
+    record = state.Record(id="1a2b3c4d", config=config.model_dump(mode="json"), cluster=cluster)
     alertmanager.save(state_dir, config)
-    given = host_vars.for_ansible(state_dir, record, made)
-    assert "s3cret" not in json.dumps(given) + record.model_dump_json()
-    path = Path(given["monitoring_alertmanager"])
+    variables = host_vars.for_ansible(state_dir, record, cluster)
+    assert "s3cret" not in json.dumps(variables) + record.model_dump_json()
+    path = Path(variables["monitoring_alertmanager"])
     assert "s3cret" in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert given["monitoring_secret"] == str(state_dir.monitoring)
-    assert {key: given[f"monitoring_{key}"] for key in ("state", "grafana", "retention_time", "retention_size")} == {
+    assert variables["monitoring_secret"] == str(state_dir.monitoring)
+    keys = ("state", "grafana", "retention_time", "retention_size")
+    assert {key: variables[f"monitoring_{key}"] for key in keys} == {
         "state": "present", "grafana": "auto", "retention_time": "8w", "retention_size": "10GB",
     }  # fmt: skip
 
 
 def test_a_cluster_that_is_not_watched_any_more_is_rid_of_it_and_one_that_never_was_costs_no_task() -> None:
-    state_dir, made = builders.deployed("demo"), builders.cluster()
+    state_dir, cluster = builders.deployed("demo"), builders.cluster()
     config = Config.model_validate({"name": "demo", "monitoring": {"enabled": False}})
-    record = state.Record(id="1a2b3c4d", config=config.model_dump(mode="json"), cluster=made)
-    assert not any(name.startswith("monitoring") for name in host_vars.for_ansible(state_dir, record, made))
+    record = state.Record(id="1a2b3c4d", config=config.model_dump(mode="json"), cluster=cluster)
+    assert not any(name.startswith("monitoring") for name in host_vars.for_ansible(state_dir, record, cluster))
     state_dir.monitoring.write_text("{}")
-    given = host_vars.for_ansible(state_dir, record, made)
-    assert (given["monitoring"], given["monitoring_state"]) == (True, "absent")
+    variables = host_vars.for_ansible(state_dir, record, cluster)
+    assert (variables["monitoring"], variables["monitoring_state"]) == (True, "absent")

@@ -14,9 +14,9 @@ GIVEN, TOO_SHORT = "correct horse battery", "s3cret"
 
 def deploy(state_dir: StateDir, enabled: bool = True, given: str | None = None) -> None:
     """What a deploy does about the password."""
-    wanted = Config(name=state_dir.name, monitoring=Monitoring(enabled=enabled), monitoring_password=given)
-    state.write(state_dir, builders.recorded(state_dir).model_copy(update={"config": wanted.model_dump(mode="json")}))
-    with grafana_password.provision_password(state_dir, wanted):
+    settings = Config(name=state_dir.name, monitoring=Monitoring(enabled=enabled), monitoring_password=given)
+    state.write(state_dir, builders.recorded(state_dir).model_copy(update={"config": settings.model_dump(mode="json")}))
+    with grafana_password.provision_password(state_dir, settings):
         pass
 
 

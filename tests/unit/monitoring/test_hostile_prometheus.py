@@ -25,30 +25,30 @@ CLOCK = ("query", "vector(time())")
 
 def show(spoilt: list[Series]) -> None:
     """Print `top`, `top --json`, `metrics` and `metrics --json` of these series."""
-    known = {**test_top.answers(spoilt, spoilt, going=True), ("query", top.NODES): vector(*spoilt)}
-    known |= {("query", top.RUNS): vector(*spoilt)}
-    with prometheus_stand_in.listening(known) as port, Prometheus(f"http://127.0.0.1:{port}") as prometheus:
-        found = top.query_top(prometheus, ["demo-head", "demo-worker-0"])
-    output.console.print(monitoring_view.tables("demo", found))
-    output.as_json(found)
-    for one in summary.by_run(spoilt).values():
-        monitoring_view.run(one)
-        output.as_json(one)
+    answers = {**test_top.answers(spoilt, spoilt, going=True), ("query", top.NODES): vector(*spoilt)}
+    answers |= {("query", top.RUNS): vector(*spoilt)}
+    with prometheus_stand_in.listening(answers) as port, Prometheus(f"http://127.0.0.1:{port}") as prometheus:
+        result = top.query_top(prometheus, ["demo-head", "demo-worker-0"])
+    output.console.print(monitoring_view.tables("demo", result))
+    output.as_json(result)
+    for training in summary.by_run(spoilt).values():
+        monitoring_view.run(training)
+        output.as_json(training)
 
 
 def everything(values: list[float]) -> list[Series]:
     """Series that `top` and `metrics` know, with these values in turn."""
-    known = [*test_top.NODES, *test_top.RUNS, *prometheus_stand_in.training()]
-    return [Series(one.name, one.labels, [(NOW, values[n % len(values)])]) for n, one in enumerate(known)]
+    every = [*test_top.NODES, *test_top.RUNS, *prometheus_stand_in.training()]
+    return [Series(each.name, each.labels, [(NOW, values[n % len(values)])]) for n, each in enumerate(every)]
 
 
 @pytest.mark.parametrize("value", NUMBERS)
 def test_a_number_that_no_cluster_has_is_shown_or_left_out(value: float, capsys: pytest.CaptureFixture[str]) -> None:
     show(everything([value]))
-    said = capsys.readouterr().out
-    assert "nan" not in said.lower()
-    assert "inf" not in said.lower()
-    assert "-1 day" not in said
+    shown = capsys.readouterr().out
+    assert "nan" not in shown.lower()
+    assert "inf" not in shown.lower()
+    assert "-1 day" not in shown
 
 
 @given(values=st.lists(st.sampled_from(NUMBERS) | st.floats(), min_size=1, max_size=100))
@@ -59,9 +59,9 @@ def test_any_numbers_are_shown(values: list[float]) -> None:
 
 def refused(answers: Answers) -> str:
     """The message of `series.fetch`, which has to refuse these answers."""
-    known = {**prometheus_stand_in.answered(prometheus_stand_in.training()), **answers}
+    every = {**prometheus_stand_in.answered(prometheus_stand_in.training()), **answers}
     with (
-        prometheus_stand_in.listening(known) as port,
+        prometheus_stand_in.listening(every) as port,
         Prometheus(f"http://127.0.0.1:{port}") as prometheus,
         pytest.raises(ContractError) as caught,
     ):
@@ -87,11 +87,11 @@ def test_a_clock_that_is_missing_is_refused() -> None:
 def test_a_sample_at_no_time_is_refused(time: Any) -> None:
     name = f'count({series.MARK}{{run="{RUN.id}"}})'
     values = [[time, "1"]] * 1000
-    said = refused({("query_range", name): {"resultType": "matrix", "result": [{"metric": {}, "values": values}]}})
-    assert "result.0.values.0" in said
+    message = refused({("query_range", name): {"resultType": "matrix", "result": [{"metric": {}, "values": values}]}})
+    assert "result.0.values.0" in message
 
 
 def test_a_series_without_a_sample_is_refused() -> None:
     name = f'count({series.MARK}{{run="{RUN.id}"}})'
-    said = refused({("query_range", name): json.loads('{"result": [{"metric": {}}]}')})
-    assert "without a sample" in said
+    message = refused({("query_range", name): json.loads('{"result": [{"metric": {}}]}')})
+    assert "without a sample" in message

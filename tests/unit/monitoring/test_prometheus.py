@@ -34,17 +34,17 @@ def test_an_instant_vector_is_a_sample_per_series() -> None:
 
 def test_numbers_that_json_does_not_know_are_read() -> None:
     values = [math.inf, -math.inf, math.nan, 1e-9]
-    found = [Series("x", {"rank": str(n)}, [(NOW, value)]) for n, value in enumerate(values)]
-    with asked({("query", "x"): prometheus_stand_in.vector(*found)}) as prometheus:
-        assert [repr(one.value) for one in prometheus.query("x")] == [repr(value) for value in values]
+    every = [Series("x", {"rank": str(n)}, [(NOW, value)]) for n, value in enumerate(values)]
+    with asked({("query", "x"): prometheus_stand_in.vector(*every)}) as prometheus:
+        assert [repr(series.value) for series in prometheus.query("x")] == [repr(value) for value in values]
 
 
 def test_a_range_is_asked_with_its_bounds_and_step() -> None:
-    seen, found = Asked(), Series("x", {}, [(NOW - 5, 1.0), (NOW, 2.0)])
-    with asked({("query_range", "x"): prometheus_stand_in.matrix(found)}, seen) as prometheus:
-        assert prometheus.query_range("x", NOW - 5, NOW, 5.0) == [found]
+    query, answer = Asked(), Series("x", {}, [(NOW - 5, 1.0), (NOW, 2.0)])
+    with asked({("query_range", "x"): prometheus_stand_in.matrix(answer)}, query) as prometheus:
+        assert prometheus.query_range("x", NOW - 5, NOW, 5.0) == [answer]
     bounds = {"start": str(NOW - 5), "end": str(NOW), "step": "5.0"}
-    assert seen == [{"path": "query_range", "query": "x", **bounds}]
+    assert query == [{"path": "query_range", "query": "x", **bounds}]
 
 
 def test_a_query_that_is_refused_is_an_error_in_its_words() -> None:

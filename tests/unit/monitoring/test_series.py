@@ -32,20 +32,20 @@ EVERYTHING = [*prometheus_stand_in.training(), *RECORDED]
 
 @contextmanager
 def prometheus(asked: Asked | None = None, changes: Answers | None = None) -> Iterator[Prometheus]:
-    known = {**prometheus_stand_in.answered(EVERYTHING), **(changes or {})}
-    with prometheus_stand_in.listening(known, asked) as port, Prometheus(f"http://127.0.0.1:{port}") as client:
+    answers = {**prometheus_stand_in.answered(EVERYTHING), **(changes or {})}
+    with prometheus_stand_in.listening(answers, asked) as port, Prometheus(f"http://127.0.0.1:{port}") as client:
         yield client
 
 
-def by_identity(found: list[Series]) -> list[tuple[str, list[tuple[str, str]], list[tuple[float, float]]]]:
-    return sorted((s.name, sorted(s.labels.items()), s.samples) for s in found)
+def by_identity(every: list[Series]) -> list[tuple[str, list[tuple[str, str]], list[tuple[float, float]]]]:
+    return sorted((s.name, sorted(s.labels.items()), s.samples) for s in every)
 
 
 def test_every_series_of_a_run_is_fetched_over_its_span_by_the_servers_own_clock() -> None:
     asked = Asked()
     with prometheus(asked) as client:
-        found = series.fetch(client, RUN, None)
-    assert by_identity(found) == by_identity(EVERYTHING)
+        fetched = series.fetch(client, RUN, None)
+    assert by_identity(fetched) == by_identity(EVERYTHING)
     spans = {(float(a["start"]), float(a["end"]), float(a["step"])) for a in asked if "step" in a}
     assert (NOW - 10.0, NOW + 5.0, 5.0) in spans
     assert len(spans) == 2  # the other is the look for the run's first and last sample
@@ -157,6 +157,8 @@ def test_a_picture_is_written_in_the_format_of_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rank", ["", "x", "-1", "1.5", "9" * 5000, "\x1b[2J"])
 def test_a_rank_that_is_no_number_is_an_error_that_names_it(rank: str) -> None:
-    hostile = [Series(one.name, {**one.labels, "rank": rank}, one.samples) for one in prometheus_stand_in.training()]
+    hostile = [
+        Series(each.name, {**each.labels, "rank": rank}, each.samples) for each in prometheus_stand_in.training()
+    ]
     with pytest.raises(ContractError, match="a series of rank"):
         summary.by_run(hostile)

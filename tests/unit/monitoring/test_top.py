@@ -15,33 +15,33 @@ RUN = {"run": "resnet20-mnist-1", "model": "resnet20", "dataset": "mnist"}
 PROGRESS = "orchestrator_training_progress_ratio"
 
 
-def one(name: str, value: float, **labels: str) -> Series:
+def sample(name: str, value: float, **labels: str) -> Series:
     return Series(name, labels, [(NOW, value)])
 
 
 NODES = [
-    one("up", 1.0, job="node", node="demo-head"),
-    one("up", 0.0, job="node", node="demo-worker-0"),
-    one("up", 1.0, job="orchestrator", node="demo-worker-0"),
-    one("node:node_cpu:ratio", 0.75, node="demo-head"),
-    one("node:node_memory:ratio", 0.5, node="demo-head"),
-    one("node:node_network_receive_bytes:rate30s", 2e6, node="demo-head"),
-    one("node:node_network_transmit_bytes:rate30s", 1e6, node="demo-head"),
-    one("node:node_network_utilisation:ratio", math.nan, node="demo-head"),
+    sample("up", 1.0, job="node", node="demo-head"),
+    sample("up", 0.0, job="node", node="demo-worker-0"),
+    sample("up", 1.0, job="orchestrator", node="demo-worker-0"),
+    sample("node:node_cpu:ratio", 0.75, node="demo-head"),
+    sample("node:node_memory:ratio", 0.5, node="demo-head"),
+    sample("node:node_network_receive_bytes:rate30s", 2e6, node="demo-head"),
+    sample("node:node_network_transmit_bytes:rate30s", 1e6, node="demo-head"),
+    sample("node:node_network_utilisation:ratio", math.nan, node="demo-head"),
     *(
-        one(f"DCGM_FI_DEV_{name}", value, node="demo-head", gpu="0", modelName="NVIDIA A100")
+        sample(f"DCGM_FI_DEV_{name}", value, node="demo-head", gpu="0", modelName="NVIDIA A100")
         for name, value in {"GPU_UTIL": 90.0, "FB_USED": 1024.0, "FB_FREE": 3072.0, "POWER_USAGE": 250.0}.items()
     ),
-    one("DCGM_FI_DEV_GPU_UTIL", 10.0, node="demo-head", gpu="10"),
-    one("DCGM_FI_DEV_GPU_UTIL", 20.0, node="demo-head", gpu="2"),
+    sample("DCGM_FI_DEV_GPU_UTIL", 10.0, node="demo-head", gpu="10"),
+    sample("DCGM_FI_DEV_GPU_UTIL", 20.0, node="demo-head", gpu="2"),
 ]
 RUNS = [
-    one("run:orchestrator_training_images:rate30s", 570.0, **RUN),
-    one("run:orchestrator_training_input:ratio", 0.2, **RUN),
-    one("run:orchestrator_training_compute:ratio", 0.5, **RUN),
-    one("run:orchestrator_training_communication:ratio", 0.3, **RUN),
-    one("rank:orchestrator_training_straggler:ratio", 0.9, **RUN, rank="0", node="demo-head"),
-    one("rank:orchestrator_training_straggler:ratio", 1.1, **RUN, rank="1", node="demo-worker-0"),
+    sample("run:orchestrator_training_images:rate30s", 570.0, **RUN),
+    sample("run:orchestrator_training_input:ratio", 0.2, **RUN),
+    sample("run:orchestrator_training_compute:ratio", 0.5, **RUN),
+    sample("run:orchestrator_training_communication:ratio", 0.3, **RUN),
+    sample("rank:orchestrator_training_straggler:ratio", 0.9, **RUN, rank="0", node="demo-head"),
+    sample("rank:orchestrator_training_straggler:ratio", 1.1, **RUN, rank="1", node="demo-worker-0"),
 ]
 
 
@@ -56,8 +56,8 @@ def answers(minute: Sequence[Series], hour: Sequence[Series], going: bool) -> An
 
 
 def look(minute: Sequence[Series] = (), hour: Sequence[Series] = (), going: bool = True) -> Top:
-    known = answers(minute, hour, going)
-    with prometheus_stand_in.listening(known) as port, Prometheus(f"http://127.0.0.1:{port}") as prometheus:
+    every = answers(minute, hour, going)
+    with prometheus_stand_in.listening(every) as port, Prometheus(f"http://127.0.0.1:{port}") as prometheus:
         return top.query_top(prometheus, ["demo-head", "demo-worker-0"])
 
 
@@ -87,7 +87,7 @@ def test_a_run_that_goes_on_has_its_speed_now_and_so_far_and_what_is_left_of_it(
 
 
 def test_of_a_run_that_continues_another_only_its_own_steps_count_for_what_is_left() -> None:
-    before = one("orchestrator_training_start_progress_ratio", 0.15, **RUN, rank="0", node="demo-head")
+    before = sample("orchestrator_training_start_progress_ratio", 0.15, **RUN, rank="0", node="demo-head")
     [run] = look([*prometheus_stand_in.training(), before]).runs
     assert run.eta_seconds == pytest.approx(450.0)  # a tenth took a minute
     at_first = Series(before.name, before.labels, [(NOW, 0.25)])
@@ -111,8 +111,8 @@ def test_a_run_that_has_ended_keeps_its_mean_and_has_nothing_of_now() -> None:
 
 def test_of_the_runs_that_ended_the_newest_is_shown() -> None:
     older = [s for s in prometheus_stand_in.training("z-older") if "start_time" not in s.name]
-    found = look(hour=[*prometheus_stand_in.training(), *older])
-    assert [run.run for run in found.runs] == ["resnet20-mnist-1"]
+    shown = look(hour=[*prometheus_stand_in.training(), *older])
+    assert [run.run for run in shown.runs] == ["resnet20-mnist-1"]
 
 
 def test_a_cluster_that_trains_nothing_has_no_runs() -> None:
@@ -121,8 +121,8 @@ def test_a_cluster_that_trains_nothing_has_no_runs() -> None:
 
 def test_a_run_of_one_step_and_one_whose_loss_is_no_number_have_gaps_and_no_error() -> None:
     labels = {**RUN, "rank": "0", "node": "demo-head"}
-    series = [one("orchestrator_training_loss", math.nan, **labels, split="train"), one(PROGRESS, 0.0, **labels)]
-    series += [one(f"orchestrator_training_step_seconds_{name}", 0.0, **labels) for name in ("count", "sum")]
+    series = [sample("orchestrator_training_loss", math.nan, **labels, split="train"), sample(PROGRESS, 0.0, **labels)]
+    series += [sample(f"orchestrator_training_step_seconds_{name}", 0.0, **labels) for name in ("count", "sum")]
     [run] = look(series).runs
     assert (run.images_per_second_mean, run.step_seconds, run.eta_seconds) == (None, None, None)
     assert run.loss == {"train": None, "test": None}

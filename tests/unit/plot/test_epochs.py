@@ -39,9 +39,9 @@ RUN = builders.results([epoch(number, row) for number, row in enumerate(MEASURED
 FIRST = RUN.model_copy(update={"epochs": RUN.epochs[:1]})
 
 
-def panels(found: Results, top1: float | None = None) -> list[Any]:
+def panels(results: Results, top1: float | None = None) -> list[Any]:
     """The panels over epochs, then the one over time."""
-    loss, accuracy, over_time, speed, split = epochs.picture(found, top1).axes
+    loss, accuracy, over_time, speed, split = epochs.picture(results, top1).axes
     return [loss, accuracy, speed, split, over_time]
 
 
@@ -81,7 +81,7 @@ def test_accuracy_is_drawn_over_the_time_of_training_and_tests_with_a_mark() -> 
     ("seconds", "unit", "last"), [(24.0, "s", 144.0), (60.0, "min", 6.0), (3600.0, "h", 6.0), (0.0, "s", 0.0)]
 )
 def test_time_is_drawn_in_a_unit_that_fits(seconds: float, unit: str, last: float) -> None:
-    slow = [one.model_copy(update={"seconds": seconds, "test_seconds": 0.0}) for one in RUN.epochs]
+    slow = [each.model_copy(update={"seconds": seconds, "test_seconds": 0.0}) for each in RUN.epochs]
     *_, over_time = panels(RUN.model_copy(update={"epochs": slow}))
     assert over_time.get_xlabel().endswith(f", {unit}")
     assert points(over_time.get_lines()[0])[-1][0] == pytest.approx(last)
@@ -114,12 +114,12 @@ def test_a_run_of_one_epoch_is_points_at_a_whole_number() -> None:
 
 
 def test_below_it_stands_what_held_the_run_up() -> None:
-    said = epochs.picture(RUN).get_supxlabel()
-    assert "2 ranks on 2 nodes, 32 images per rank and step, float32" in said
-    assert said.endswith("compute-bound: 90 % of the step is spent computing, the best case")
+    caption = epochs.picture(RUN).get_supxlabel()
+    assert "2 ranks on 2 nodes, 32 images per rank and step, float32" in caption
+    assert caption.endswith("compute-bound: 90 % of the step is spent computing, the best case")
 
 
-def test_results_of_older_versions_have_no_bars_and_say_so() -> None:
+def test_results_without_a_split_have_no_bars_and_say_so() -> None:
     *_, split, _ = panels(builders.results([builders.epoch(1), builders.epoch(2)]))
     assert list(split.patches) == []
     assert [text.get_text() for text in split.texts] == ["not in these results"]
@@ -155,7 +155,7 @@ def test_a_page_holds_its_picture_and_the_facts_and_needs_nothing_else(tmp_path:
     assert text.count("<svg") == 1
     assert [address for address in page.addresses if not address.startswith("#")] == []
     assert not re.search(r"url\((?!#)|<script|<b>", text)
-    for said in (
+    for words in (
         "<b>&run",
         "8,960 training images per epoch",
         "test top-1 98.90%",
@@ -163,7 +163,7 @@ def test_a_page_holds_its_picture_and_the_facts_and_needs_nothing_else(tmp_path:
         "schedule step",
         "top-1 96.00%: reached after 12.0 s, in epoch 3",
     ):
-        assert said in page.said
+        assert words in page.said
 
 
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG\r\n"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF"),

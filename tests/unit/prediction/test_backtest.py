@@ -24,5 +24,5 @@ def test_rows_have_a_source_a_known_model_and_one_number() -> None:
 
 
 def test_published_images_become_efficiency() -> None:
-    found = next(test for test in backtest.test() if test.entry.name == "horovod #416" and test.gpus == 16)
-    assert round(found.published, 4) == 0.7334  # as the issue prints it
+    row = next(test for test in backtest.test() if test.entry.name == "horovod #416" and test.gpus == 16)
+    assert round(row.published, 4) == 0.7334  # as the issue prints it

@@ -28,28 +28,28 @@ def points(link: Link, *ranks: int, noise: float = 0.0) -> list[Point]:
 @given(st.floats(1e-5, 1e-2), st.floats(1e-10, 1e-7), st.floats(1e-10, 1e-7), st.integers(2, 16))
 def test_fit_finds_the_link_that_was_measured(alpha: float, beta: float, small: float, ranks: int) -> None:
     link = Link(alpha, beta, small)
-    found = fit.link(points(link, ranks), CYCLE, 1e-9)
+    fitted = fit.link(points(link, ranks), CYCLE, 1e-9)
     for size in SIZES:
-        assert found.allreduce(size, ranks) == pytest.approx(link.allreduce(size, ranks), rel=0.02, abs=1e-4)
+        assert fitted.allreduce(size, ranks) == pytest.approx(link.allreduce(size, ranks), rel=0.02, abs=1e-4)
 
 
 @given(st.lists(st.tuples(st.sampled_from(SIZES), st.floats(1e-6, 10)), min_size=1, max_size=7))
 def test_no_measurement_gives_negative_times(measured: list[tuple[int, float]]) -> None:
-    found = fit.link([Point(2, size, seconds) for size, seconds in measured], CYCLE, 1e-9)
-    assert min(found.alpha, found.beta, found.beta_small) >= 0
+    fitted = fit.link([Point(2, size, seconds) for size, seconds in measured], CYCLE, 1e-9)
+    assert min(fitted.alpha, fitted.beta, fitted.beta_small) >= 0
 
 
 def test_link_of_four_ranks_serves_for_two() -> None:
     link = Link(2e-4, 8e-9, 8e-9)
-    found = fit.link(points(link, 4, noise=0.05), CYCLE, 1e-9)
-    assert found.allreduce(100e6, 2) == pytest.approx(link.allreduce(100e6, 2), rel=0.1)
+    fitted = fit.link(points(link, 4, noise=0.05), CYCLE, 1e-9)
+    assert fitted.allreduce(100e6, 2) == pytest.approx(link.allreduce(100e6, 2), rel=0.1)
 
 
 def test_load_is_split_into_messages_and_bytes() -> None:
     used = [Point(2, size, 0.01 + size * 1e-8, 0.001 + size * 2e-9) for size in SIZES]
-    found = fit.link(used, CYCLE, 1e-9)
-    assert found.load_message == pytest.approx(0.001, rel=0.01)
-    assert found.load == pytest.approx(2e-9, rel=0.01)
+    fitted = fit.link(used, CYCLE, 1e-9)
+    assert fitted.load_message == pytest.approx(0.001, rel=0.01)
+    assert fitted.load == pytest.approx(2e-9, rel=0.01)
 
 
 def test_load_without_measurement_is_the_usual_one() -> None:

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from orchestrator.prediction import forecast, network, node
-from orchestrator.prediction.connection import Connection
+from orchestrator.prediction import forecast, ready_gradients, single_rank
+from orchestrator.prediction.cluster_links import Connection
 from orchestrator.prediction.fit import Point
 from orchestrator.prediction.forecast import Recipe
 from orchestrator.prediction.link import Link
 from orchestrator.prediction.step import Options
 
-ONE = node.from_step(32, 1.0, network.estimate("resnet50", 224, 1000), cores=4.0)
+ONE = single_rank.from_step(32, 1.0, ready_gradients.estimate("resnet50", 224, 1000), cores=4.0)
 LINK = Link(1e-3, 8e-9, 8e-9, 5e-3, 1e-9)
 NAMED = Connection(LINK, LINK)
 POINTS = [
@@ -22,18 +22,18 @@ RECIPE = Recipe(images=3600 * 32, tested=0)
 
 
 def forecasts(connection: Connection = NAMED, **changes: Any) -> list[forecast.Forecast]:
-    found = forecast.forecast(ONE, connection, [1, 2, 4, 8, 16], Options(**changes))
-    return [forecast.completed(each, ONE, RECIPE, 2.0 * each.nodes) for each in found]
+    predicted = forecast.forecast(ONE, connection, [1, 2, 4, 8, 16], Options(**changes))
+    return [forecast.completed(each, ONE, RECIPE, 2.0 * each.nodes) for each in predicted]
 
 
 @pytest.mark.parametrize("connection", [NAMED, replace(NAMED, points=POINTS)])
 def test_numbers_lie_in_their_bands_and_follow_the_nodes(connection: Connection) -> None:
-    found = forecasts(connection)
-    for each in found:
+    predicted = forecasts(connection)
+    for each in predicted:
         for band in (each.step_seconds, each.images_per_second, each.efficiency, each.exposed_seconds, each.hours):
             assert band is not None
             assert band.low <= band.value <= band.high
-    efficiencies = [each.efficiency for each in found]
+    efficiencies = [each.efficiency for each in predicted]
     assert efficiencies == sorted(efficiencies, reverse=True)
     assert efficiencies[0].value == 1
 
@@ -48,11 +48,11 @@ def test_predictions_are_the_same_every_time() -> None:
 
 
 def test_hours_and_price_follow_the_images_of_the_recipe() -> None:
-    one = forecasts()[0]
-    assert one.hours is not None
-    assert one.hours.value == pytest.approx(1.0)
-    assert one.price is not None
-    assert one.price.value == pytest.approx(2.0)
+    alone = forecasts()[0]
+    assert alone.hours is not None
+    assert alone.hours.value == pytest.approx(1.0)
+    assert alone.price is not None
+    assert alone.price.value == pytest.approx(2.0)
 
 
 def test_test_images_cost_a_forward_pass_each() -> None:
@@ -60,26 +60,26 @@ def test_test_images_cost_a_forward_pass_each() -> None:
 
 
 def test_fewest_nodes_that_surely_keep_the_deadline() -> None:
-    found = forecasts()
-    best = forecast.best(found, deadline=0.4, budget=None)
+    predicted = forecasts()
+    best = forecast.best(predicted, deadline=0.4, budget=None)
     assert best is not None
     assert best.hours is not None
     assert best.hours.high <= 0.4
-    fewer = [each for each in found if each.nodes < best.nodes]
+    fewer = [each for each in predicted if each.nodes < best.nodes]
     assert all(each.hours is not None and each.hours.high > 0.4 for each in fewer)
-    assert forecast.best(found, deadline=1e-6, budget=None) is None
+    assert forecast.best(predicted, deadline=1e-6, budget=None) is None
 
 
 def test_fastest_nodes_within_the_budget() -> None:
-    found = forecasts()
-    best = forecast.best(found, deadline=None, budget=2.8)
+    predicted = forecasts()
+    best = forecast.best(predicted, deadline=None, budget=2.8)
     assert best is not None
     assert best.price is not None
     assert best.price.high <= 2.8
-    assert all(each.price is not None and each.price.high > 2.8 for each in found if each.nodes > best.nodes)
+    assert all(each.price is not None and each.price.high > 2.8 for each in predicted if each.nodes > best.nodes)
 
 
 def test_several_ranks_on_a_node_count_as_ranks() -> None:
-    (found,) = forecast.forecast(ONE, replace(NAMED, slots=4), [2], Options())
-    assert found.ranks == 8
-    assert found.images_per_second.value == pytest.approx(8 * 32 / found.step_seconds.value)
+    (predicted,) = forecast.forecast(ONE, replace(NAMED, slots=4), [2], Options())
+    assert predicted.ranks == 8
+    assert predicted.images_per_second.value == pytest.approx(8 * 32 / predicted.step_seconds.value)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from orchestrator.config import Config, documents
 from orchestrator.config.providers import Gcp
 from orchestrator.errors import ConfigError
@@ -34,11 +34,14 @@ def test_names_have_the_limits_gpus_and_vcpus_of_googles_pages(known: MachineTyp
 
 
 def test_every_type_has_vcpus_or_gpus_and_a_limit_that_one_network_card_can_have() -> None:
-    assert all((found.cpus is None) == (found.gpus > 0) and 1 < found.gbit <= 100 for found in NAMES.values())
+    assert all(
+        (machine_type.cpus is None) == (machine_type.gpus > 0) and 1 < machine_type.gbit <= 100
+        for machine_type in NAMES.values()
+    )
 
 
 def test_default_type_and_all_with_an_example_price_are_in_the_table() -> None:
-    example = documents.read(assets.PACKAGE.parent / "docs" / "examples" / "gcp-prices.yaml")
+    example = documents.read(packaged_files.PACKAGE.parent / "docs" / "examples" / "gcp-prices.yaml")
     priced = {name.removesuffix(" spot") for name in example["prices"] if name[:2] in ("n1", "a2", "a3")}
     assert {Gcp().machine_type, *priced} <= set(NAMES)
 

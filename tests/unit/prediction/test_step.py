@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.prediction import network, node, step
+from orchestrator.prediction import ready_gradients, single_rank, step
+from orchestrator.prediction.gradient_groups import BUCKET, FIRST_BUCKET, Engine, fixed
 from orchestrator.prediction.link import COPY, Link, Topology
-from orchestrator.prediction.messages import BUCKET, FIRST_BUCKET, Engine, fixed
-from orchestrator.prediction.network import Gradient
-from orchestrator.prediction.node import Node
+from orchestrator.prediction.ready_gradients import Gradient
+from orchestrator.prediction.single_rank import Node
 from orchestrator.prediction.step import Options
 
 ENGINES: list[Engine] = ["ours", "horovod", "torch-ddp", "parameter-server"]
@@ -25,7 +25,7 @@ def nodes(draw: st.DrawFn) -> Node:
     gradients = tuple(Gradient(draw(st.floats(4, 1e9)), share) for share in shares)
     seconds, cores = draw(st.floats(1e-3, 10)), draw(st.sampled_from([None, 0.5, 1.0, 16.0]))
     steps = draw(st.lists(st.floats(seconds / 2, seconds * 2), max_size=20).map(sorted))
-    return replace(node.from_step(32, seconds, gradients, cores), steps=tuple(steps))
+    return replace(single_rank.from_step(32, seconds, gradients, cores), steps=tuple(steps))
 
 
 @st.composite
@@ -71,17 +71,17 @@ def test_infinite_link_costs_only_the_wait_for_the_slowest(one: Node, engine: En
 
 @given(nodes(), links(), options)
 def test_one_rank_communicates_nothing(one: Node, link: Link, how: Options) -> None:
-    found = step.predict(one, Topology(1, 1, link, link), how)
-    assert found.exposed == 0
-    assert found.seconds == pytest.approx(one.seconds + (how.passes - 1) * (one.forward + one.backward))
+    predicted = step.predict(one, Topology(1, 1, link, link), how)
+    assert predicted.exposed == 0
+    assert predicted.seconds == pytest.approx(one.seconds + (how.passes - 1) * (one.forward + one.backward))
 
 
 @given(nodes(), links(), st.integers(2, 64))
 def test_gradients_that_all_come_last_hide_nothing(one: Node, link: Link, ranks: int) -> None:
     whole = replace(one, gradients=(Gradient(one.bytes, 1.0),), cores=None)
     link = replace(link, cycle=0.0)
-    found = step.predict(whole, Topology(ranks, 1, link, link), Options())
-    assert found.exposed == pytest.approx(link.allreduce(one.bytes, ranks), abs=1e-9)
+    predicted = step.predict(whole, Topology(ranks, 1, link, link), Options())
+    assert predicted.exposed == pytest.approx(link.allreduce(one.bytes, ranks), abs=1e-9)
 
 
 def test_first_bucket_of_ddp_is_small_and_the_others_25_mib() -> None:
@@ -100,16 +100,16 @@ def test_hierarchical_ring_has_fewer_latencies_between_nodes() -> None:
 def test_cores_that_communicate_do_not_compute_meanwhile() -> None:
     """One core sends for 1 ns a byte, 50 MB while it computes: on a GPU nothing of that counts."""
     halves = (Gradient(50e6, 0.5), Gradient(50e6, 1.0))
-    one = node.from_step(32, 1.0, halves, cores=1.0)
+    rank_step = single_rank.from_step(32, 1.0, halves, cores=1.0)
     link = Link(0.0, 2e-9, 2e-9, load=1e-9)
-    found = step.predict(one, Topology(2, 1, link, link), Options(group=60e6))
-    assert found.seconds - found.exposed - one.waiting(2) == pytest.approx(1.0 + 50e6 * (1e-9 + COPY))
-    on_gpu = step.predict(replace(one, cores=None), Topology(2, 1, link, link), Options(group=60e6))
-    assert on_gpu.seconds - on_gpu.exposed - one.waiting(2) == pytest.approx(1.0)
+    predicted = step.predict(rank_step, Topology(2, 1, link, link), Options(group=60e6))
+    assert predicted.seconds - predicted.exposed - rank_step.waiting(2) == pytest.approx(1.0 + 50e6 * (1e-9 + COPY))
+    on_gpu = step.predict(replace(rank_step, cores=None), Topology(2, 1, link, link), Options(group=60e6))
+    assert on_gpu.seconds - on_gpu.exposed - rank_step.waiting(2) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "precision", "speed", "kind"),
+    ("compression", "precision", "speed", "kind"),
     [
         ("fp16", "float32", 1e-9, "fp16"),
         ("none", "bfloat16", 1e-6, "none"),
@@ -118,7 +118,7 @@ def test_cores_that_communicate_do_not_compute_meanwhile() -> None:
         ("auto", "bfloat16", 1e-13, "none"),
     ],
 )
-def test_auto_compression_follows_precision_and_gain(wanted: str, precision: str, speed: float, kind: str) -> None:
-    one = node.from_step(32, 1.0, network.estimate("resnet50", 224, 1000), cores=1.0)
+def test_auto_compression_follows_precision_and_gain(compression: str, precision: str, speed: float, kind: str) -> None:
+    rank_step = single_rank.from_step(32, 1.0, ready_gradients.estimate("resnet50", 224, 1000), cores=1.0)
     link = Link(1e-4, speed, speed)
-    assert step.carried(wanted, precision, one, Topology(2, 1, link, link), Options()) == kind
+    assert step.carried(compression, precision, rank_step, Topology(2, 1, link, link), Options()) == kind

@@ -30,12 +30,12 @@ def test_a_program_beside_us_that_ends_by_itself_is_heard() -> None:
 
 
 def test_a_program_beside_us_does_not_outlive_us(start: Start, tmp_path: Path) -> None:
-    found = tmp_path / "pid"
+    pid_file = tmp_path / "pid"
     code = f"""
 from orchestrator.process import background
-with background.run("wait", ["sh", "-c", "echo $$ > {found}; exec cat"]) as wait: wait(None)
+with background.run("wait", ["sh", "-c", "echo $$ > {pid_file}; exec cat"]) as wait: wait(None)
 """
     parent = start("-c", code)
-    assert waiting.until(lambda: found.exists() and found.read_text().endswith("\n"))
+    assert waiting.until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
     parent.send_signal(signal.SIGKILL)
-    assert waiting.ends(int(found.read_text()))
+    assert waiting.ends(int(pid_file.read_text()))

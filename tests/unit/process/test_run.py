@@ -31,18 +31,18 @@ def test_everything_a_program_says_is_appended_to_the_log_behind_its_command(tmp
 
 def test_lines_are_seen_as_they_come(tmp_path: Path) -> None:
     """The program goes on only once its first line was seen: the file is made by whoever saw it."""
-    seen = tmp_path / "seen"
+    seen_file = tmp_path / "seen"
     code = f"""
 import pathlib, time
 print("first", flush=True)
-while not pathlib.Path({str(seen)!r}).exists(): time.sleep(0.01)
+while not pathlib.Path({str(seen_file)!r}).exists(): time.sleep(0.01)
 print("last")
 """
     lines: list[str] = []
 
     def watch(line: str) -> None:
         lines.append(line)
-        seen.touch()
+        seen_file.touch()
 
     process.run("speak", python(code), on_line=watch)
     assert lines == ["first", "last"]
@@ -73,8 +73,8 @@ def test_a_program_that_is_missing_fails_with_its_name() -> None:
 
 def test_the_program_gets_our_environment_with_additions_and_its_directory(tmp_path: Path) -> None:
     code = "import os; print(os.environ['HOME'], os.environ['ADDED'], os.getcwd())"
-    said = process.run("look", python(code), cwd=tmp_path, env={"ADDED": "yes"})
-    assert said.split() == [str(Path.home()), "yes", str(tmp_path)]
+    output = process.run("look", python(code), cwd=tmp_path, env={"ADDED": "yes"})
+    assert output.split() == [str(Path.home()), "yes", str(tmp_path)]
 
 
 def test_a_variable_of_ours_can_be_kept_from_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,14 +140,14 @@ def test_a_stubborn_program_is_interrupted_then_terminated_then_killed(tmp_path:
 
 
 def test_a_program_that_heeds_an_interrupt_ends_its_own_way(tmp_path: Path) -> None:
-    said = tmp_path / "said"
+    note = tmp_path / "said"
     code = f"""
 import pathlib, time
 try:
     print('ready', flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
-    pathlib.Path({str(said)!r}).write_text('saved my state')
+    pathlib.Path({str(note)!r}).write_text('saved my state')
 """
 
     def give_up(line: str) -> None:
@@ -155,7 +155,7 @@ except KeyboardInterrupt:
 
     with pytest.raises(ValueError, match="ready"):
         process.run("wait", python(code), on_line=give_up)
-    assert said.read_text() == "saved my state"
+    assert note.read_text() == "saved my state"
 
 
 def test_a_program_that_does_not_end_in_time_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

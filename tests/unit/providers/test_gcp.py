@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from orchestrator.config import Config, load
 from orchestrator.errors import OrchestratorError, PreflightError
 from orchestrator.providers import gcp
@@ -28,8 +28,8 @@ def config(nodes: int = 2, **changes: Any) -> Config:
 
 def record(**changes: Any) -> Record:
     """A deployment that was told where to make things."""
-    told = {"project": PROJECT, "zone": ZONE, "image": LINK + IMAGE}
-    return Record(id=ID, config=config(**changes).model_dump(mode="json"), variables={"gcp": told})
+    values = {"project": PROJECT, "zone": ZONE, "image": LINK + IMAGE}
+    return Record(id=ID, config=config(**changes).model_dump(mode="json"), variables={"gcp": values})
 
 
 def marked(cluster: str = "demo", deployment: str = ID) -> dict[str, Any]:
@@ -68,16 +68,21 @@ def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
 
 
 def test_names_become_links_and_machine_types_become_cores_and_gpus(there: StandIn) -> None:
-    told = gcp.variables(config(accelerator="nvidia-tesla-t4", accelerators=2), Record(id=ID, config={}))
+    variables = gcp.variables(config(accelerator="nvidia-tesla-t4", accelerators=2), Record(id=ID, config={}))
     shape = {"machine_type": "n1-standard-8", "cpus": 8, "gpus": 2, "accelerator": "nvidia-tesla-t4"}
-    assert (told["image"], told["region"], told["head"], told["worker"]) == (LINK + IMAGE, REGION, shape, shape)
+    assert (variables["image"], variables["region"], variables["head"], variables["worker"]) == (
+        LINK + IMAGE,
+        REGION,
+        shape,
+        shape,
+    )
 
 
 def test_gpus_that_are_built_in_count_and_a_head_of_another_type_has_its_own(there: StandIn) -> None:
-    wanted = config(machine_type="g2-standard-8", head_machine_type="e2-standard-4")
-    told = gcp.variables(wanted, Record(id=ID, config={}))
-    assert (told["worker"]["accelerator"], told["worker"]["gpus"]) == ("nvidia-l4", 1)
-    assert (told["head"]["accelerator"], told["head"]["gpus"], told["head"]["cpus"]) == (None, 0, 4)
+    settings = config(machine_type="g2-standard-8", head_machine_type="e2-standard-4")
+    variables = gcp.variables(settings, Record(id=ID, config={}))
+    assert (variables["worker"]["accelerator"], variables["worker"]["gpus"]) == ("nvidia-l4", 1)
+    assert (variables["head"]["accelerator"], variables["head"]["gpus"], variables["head"]["cpus"]) == (None, 0, 4)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +114,8 @@ def test_the_image_stays_until_another_family_is_asked_for(there: StandIn) -> No
 def test_a_survey_finds_everything_of_this_deployment_by_label_or_description(there: StandIn) -> None:
     deployed(there)
     node(there, "other-head", **marked("other", "99999999"))
-    found = gcp.list_resources(record())
-    assert sorted(resource.kind for resource in found) == sorted(
+    resources = gcp.list_resources(record())
+    assert sorted(resource.kind for resource in resources) == sorted(
         ["instance"] * 2 + ["disk"] * 2 + ["network", "firewall", "subnet", "router", "nat", "address"]
         + ["service-account"]
     )  # fmt: skip
@@ -233,11 +238,11 @@ def test_what_has_a_price_is_counted_by_the_names_of_the_price_list(
 
 
 def test_the_example_of_a_price_list_is_a_configuration_and_has_names_that_are_counted() -> None:
-    example = assets.PACKAGE.parent / "docs" / "examples" / "gcp-prices.yaml"
-    wanted = {"machine_type": "a2-highgpu-1g", "zone": "us-central1-a", "spot": True}
-    told = load(example, {"provider": "gcp", **{f"gcp.{key}": value for key, value in wanted.items()}})
-    assert {name for name in gcp.priced(told) if name not in told.prices} == set()
-    assert told.currency == "USD"
+    example = packaged_files.PACKAGE.parent / "docs" / "examples" / "gcp-prices.yaml"
+    values = {"machine_type": "a2-highgpu-1g", "zone": "us-central1-a", "spot": True}
+    settings = load(example, {"provider": "gcp", **{f"gcp.{key}": value for key, value in values.items()}})
+    assert {name for name in gcp.priced(settings) if name not in settings.prices} == set()
+    assert settings.currency == "USD"
 
 
 def test_behind_identity_aware_proxy_no_caller_s_address_matters() -> None:

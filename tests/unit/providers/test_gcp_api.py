@@ -74,17 +74,17 @@ def test_a_list_is_not_taken_for_whole_where_a_zone_does_not_answer(there: Stand
 
 def test_an_operation_is_waited_for_and_its_error_is_ours(there: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     google = Google()
-    made = google.call("POST", f"{HERE}/global/networks", body={"name": "n"})
-    assert made
-    assert made["status"] == "RUNNING"
-    google.finish(made, "make a network")
+    operation = google.call("POST", f"{HERE}/global/networks", body={"name": "n"})
+    assert operation
+    assert operation["status"] == "RUNNING"
+    google.finish(operation, "make a network")
     there.failing["networks/n"] = "QUOTA_EXCEEDED"
     gone = google.call("DELETE", f"{HERE}/global/networks/n")
     with pytest.raises(CommandFailed, match=r"remove a network: .*QUOTA_EXCEEDED"):
         google.finish(gone or {}, "remove a network")
     monkeypatch.setattr(client, "OPERATION_SECONDS", -1.0)
     with pytest.raises(CommandFailed, match="no end within"):
-        google.finish(made, "make a network")
+        google.finish(operation, "make a network")
 
 
 def test_where_nothing_listens_the_variable_that_leads_there_is_named(
@@ -123,17 +123,19 @@ def test_without_credentials_the_command_that_gives_some_is_named(nobody: None) 
 def test_google_credentials_is_a_path_or_what_stands_there_as_for_terraform(
     nobody: None, inline: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = {"type": "authorized_user", "client_id": "i", "client_secret": "s", "refresh_token": "t"}
-    (tmp_path / "key.json").write_text(json.dumps(known))
-    monkeypatch.setenv("GOOGLE_CREDENTIALS", json.dumps(known) if inline else str(tmp_path / "key.json"))
+    credentials = {"type": "authorized_user", "client_id": "i", "client_secret": "s", "refresh_token": "t"}
+    (tmp_path / "key.json").write_text(json.dumps(credentials))
+    monkeypatch.setenv("GOOGLE_CREDENTIALS", json.dumps(credentials) if inline else str(tmp_path / "key.json"))
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "ours")
     google = Google()
     assert (google.project, google.session.credentials.refresh_token) == ("ours", "t")
     assert isinstance(google.session, AuthorizedSession)
 
 
-@pytest.mark.parametrize("given", ["{broken", "/nowhere/key.json", '{"type": "unheard-of"}'])
-def test_credentials_that_cannot_be_read_are_refused(nobody: None, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GOOGLE_CREDENTIALS", given)
+@pytest.mark.parametrize("content", ["{broken", "/nowhere/key.json", '{"type": "unheard-of"}'])
+def test_credentials_that_cannot_be_read_are_refused(
+    nobody: None, content: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_CREDENTIALS", content)
     with pytest.raises(PreflightError, match="no usable Google credentials"):
         Google()

@@ -103,9 +103,9 @@ def test_what_google_does_not_have_is_refused_with_the_key_the_value_and_a_remed
     there: StandIn, changes: dict[str, Any], message: str, hint: str
 ) -> None:
     listed = findings(**changes)
-    found = {finding.message: finding.hint for finding in listed}
-    assert hint in found[message]
-    assert len(listed) == len(found)  # nothing is said twice
+    hints = {finding.message: finding.hint for finding in listed}
+    assert hint in hints[message]
+    assert len(listed) == len(hints)  # nothing is said twice
 
 
 def test_all_that_is_wrong_is_found_at_once(there: StandIn) -> None:
@@ -113,8 +113,8 @@ def test_all_that_is_wrong_is_found_at_once(there: StandIn) -> None:
     there.limit(PLACE, CPUS=(8, 0))
     there.items[IMAGE]["diskSizeGb"] = "200"
     node(there, "demo-worker-0", **marked("other"))
-    found = [finding.message.partition(":")[0] for finding in findings(accelerator="nvidia-x", compact=True)]
-    assert found == [
+    keys = [finding.message.partition(":")[0] for finding in findings(accelerator="nvidia-x", compact=True)]
+    assert keys == [
         "gcp.project",
         "gcp.disk_size",
         "zone europe-west4-a has instances of these names that are not this cluster's",
@@ -183,9 +183,9 @@ def test_a_quota_that_is_too_small_is_refused_with_how_many_nodes_fit(
 ) -> None:
     there.limit(PLACE, **quotas)
     there.limit(HERE, GPUS_ALL_REGIONS=(100, 0))
-    [found] = findings(nodes=nodes, **changes)
-    assert found.message == message
-    assert "iam-admin/quotas?project=demo-project" in found.hint
+    [finding] = findings(nodes=nodes, **changes)
+    assert finding.message == message
+    assert "iam-admin/quotas?project=demo-project" in finding.hint
 
 
 def test_quotas_of_the_whole_project_count_too(there: StandIn) -> None:
@@ -211,17 +211,17 @@ def test_what_is_there_already_needs_no_quota_and_what_stands_still_needs_its_co
 
 def test_a_cluster_of_the_name_that_another_state_directory_has_is_refused(there: StandIn) -> None:
     deployed(there)
-    [found] = findings()
-    assert "instance demo-head" in found.message
-    assert "teardown --orphans --cluster demo" in found.hint
+    [finding] = findings()
+    assert "instance demo-head" in finding.message
+    assert "teardown --orphans --cluster demo" in finding.hint
 
 
 def test_another_zone_than_the_deployed_one_is_refused(there: StandIn) -> None:
     deployed(there)
     there.put(f"{HERE}/zones/europe-west4-b", region=there.items[f"{HERE}/zones/{ZONE}"]["region"])
     there.put(f"{HERE}/zones/europe-west4-b/machineTypes/n1-standard-8", guestCpus=8)
-    found = [finding.message for finding in findings(record(), zone="europe-west4-b")]
-    assert found == ["gcp.zone: europe-west4-b asked for, the cluster is deployed in europe-west4-a"]
+    messages = [finding.message for finding in findings(record(), zone="europe-west4-b")]
+    assert messages == ["gcp.zone: europe-west4-b asked for, the cluster is deployed in europe-west4-a"]
 
 
 def test_the_gone_image_of_standing_nodes_matters_only_where_nodes_are_to_be_made(there: StandIn) -> None:
@@ -229,8 +229,8 @@ def test_the_gone_image_of_standing_nodes_matters_only_where_nodes_are_to_be_mad
     del there.items[IMAGE]
     assert findings(record()) == []
     assert gcp.variables(config(), record())["image"].endswith(IMAGE)
-    [found] = findings(record(), nodes=3)
-    assert "that the nodes were created from is gone" in found.message
+    [finding] = findings(record(), nodes=3)
+    assert "that the nodes were created from is gone" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -243,15 +243,15 @@ def test_an_image_that_cannot_be_used_is_refused(there: StandIn, state: dict[str
 
 def test_missing_permissions_are_named_and_where_they_cannot_be_asked_for_nothing_is_said(there: StandIn) -> None:
     there.granted = []
-    [found] = findings()
-    assert "iam.serviceAccounts.create" in found.message
-    assert "roles/compute.admin" in found.hint
+    [finding] = findings()
+    assert "iam.serviceAccounts.create" in finding.message
+    assert "roles/compute.admin" in finding.hint
     there.refused["testIamPermissions"] = refusal(403, "API has not been used", "accessNotConfigured")
     assert findings() == []
 
 
 def test_no_permission_is_asked_for_that_the_deploy_does_not_use(there: StandIn) -> None:
-    there.granted = [one for one in NEEDED if one != "compute.disks.create"]
+    there.granted = [permission for permission in NEEDED if permission != "compute.disks.create"]
     assert (
         "you lack permissions in demo-project: compute.addresses.create, compute.disks.create" in findings()[0].message
     )
@@ -262,8 +262,8 @@ def test_no_permission_is_asked_for_that_the_deploy_does_not_use(there: StandIn)
 def test_what_this_user_may_not_list_is_said_once(there: StandIn) -> None:
     there.refused["serviceAccounts"] = refusal(403, "Permission iam.serviceAccounts.list denied", "forbidden")
     there.granted = []
-    found = [finding.message for finding in findings(record(), machine_type="n9-huge")]
-    assert [message.partition(":")[0] for message in found] == ["gcp.project", "Google refuses permission"]
+    messages = [finding.message for finding in findings(record(), machine_type="n9-huge")]
+    assert [message.partition(":")[0] for message in messages] == ["gcp.project", "Google refuses permission"]
 
 
 def test_a_zone_that_is_down_is_refused(there: StandIn) -> None:
@@ -278,5 +278,5 @@ def test_the_files_of_a_licence_are_looked_for_before_money_is_spent(there: Stan
     asked = config(accelerator="nvidia-tesla-t4-vws").model_copy(update={"gpu": Gpu.model_validate(licence)})
     with pytest.raises(PreflightError) as caught:
         plan.preflight(asked)
-    found = [one.message for one in caught.value.findings if one.message.startswith("gpu.")]
-    assert found == ["gpu.vgpu_installer: guest.run: no such file"]
+    messages = [finding.message for finding in caught.value.findings if finding.message.startswith("gpu.")]
+    assert messages == ["gpu.vgpu_installer: guest.run: no such file"]

@@ -66,12 +66,16 @@ def config(*addresses: str, **more: Any) -> Config:
     return Config.model_validate({"name": "demo", "provider": "hosts", "hosts": {"addresses": list(addresses)}, **more})
 
 
-def record(wanted: Config, last: Record | None = None) -> Record:
+def record(settings: Config, last: Record | None = None) -> Record:
     """As a deploy writes it down, after ``last`` where there was one."""
-    hosts_survey.survey(wanted)
+    hosts_survey.survey(settings)
     before = last or Record(id="1a2b3c4d", config={})
-    given = {"slots": None, "ssh_public_key": "ssh-ed25519 AAAA orchestrator", "hosts": hosts.variables(wanted, before)}
-    return before.model_copy(update={"config": wanted.model_dump(mode="json"), "variables": given})
+    variables = {
+        "slots": None,
+        "ssh_public_key": "ssh-ed25519 AAAA orchestrator",
+        "hosts": hosts.variables(settings, before),
+    }
+    return before.model_copy(update={"config": settings.model_dump(mode="json"), "variables": variables})
 
 
 def marked(deployment: str = "1a2b3c4d", node: str = "demo-head") -> tuple[str, ...]:
@@ -89,9 +93,9 @@ def test_everything_that_is_wrong_with_any_host_is_said_at_once(say: Say) -> Non
 def test_hosts_are_asked_once_by_a_deploy(say: Say, tmp_path: Path) -> None:
     say("10.0.0.10")
     say("10.0.0.11")
-    wanted = config("10.0.0.10", "10.0.0.11")
-    hosts.preflight(wanted, None)
-    hosts.variables(wanted, Record(id="1a2b3c4d", config={}))
+    settings = config("10.0.0.10", "10.0.0.11")
+    hosts.preflight(settings, None)
+    hosts.variables(settings, Record(id="1a2b3c4d", config={}))
     assert len((tmp_path / "asked").read_text().splitlines()) == 4  # each for what ssh makes of it, and for its facts
 
 
@@ -99,8 +103,8 @@ def test_the_first_is_the_head_and_what_hosts_say_describes_the_nodes(say: Say) 
     say("10.0.0.10")
     say("10.0.0.11", gpus=4)
     say("10.0.0.12")
-    given = record(config("10.0.0.10", "guest@10.0.0.11", "10.0.0.12", nodes=2)).variables["hosts"]
-    assert [(m["name"], m["role"], m["id"], m["gpus"], m["private_address"]) for m in given["machines"]] == [
+    variables = record(config("10.0.0.10", "guest@10.0.0.11", "10.0.0.12", nodes=2)).variables["hosts"]
+    assert [(m["name"], m["role"], m["id"], m["gpus"], m["private_address"]) for m in variables["machines"]] == [
         ("demo-head", "head", "id-of-10.0.0.10", 0, "10.0.0.10"),
         ("demo-worker-0", "worker", "id-of-10.0.0.11", 4, "10.0.0.11"),
     ]
@@ -109,9 +113,9 @@ def test_the_first_is_the_head_and_what_hosts_say_describes_the_nodes(say: Say) 
 def test_gpus_are_those_of_the_first_host_that_has_any(say: Say) -> None:
     say("10.0.0.10")
     say("10.0.0.11", "gpu NVIDIA A100-SXM4-40GB", gpus=4)
-    wanted = config("10.0.0.10", "10.0.0.11")
-    hosts.preflight(wanted, None)
-    assert hosts.gpu_and_image(wanted, None) == ("NVIDIA A100-SXM4-40GB", "debian 12")
+    settings = config("10.0.0.10", "10.0.0.11")
+    hosts.preflight(settings, None)
+    assert hosts.gpu_and_image(settings, None) == ("NVIDIA A100-SXM4-40GB", "debian 12")
     alone = config("10.0.0.10")
     hosts.preflight(alone, None)
     assert hosts.gpu_and_image(alone, None) == (None, "debian 12")
@@ -120,9 +124,9 @@ def test_gpus_are_those_of_the_first_host_that_has_any(say: Say) -> None:
 def test_a_host_that_is_down_is_left_out_where_the_others_are_enough_and_is_not_the_head(say: Say) -> None:
     say("10.0.0.10")
     say("10.0.0.12")
-    wanted = config("10.0.0.10", "10.0.0.11", "10.0.0.12", min_nodes=2)
-    hosts.preflight(wanted, None)
-    down = hosts.variables(wanted, Record(id="1", config={}))["machines"][1]
+    settings = config("10.0.0.10", "10.0.0.11", "10.0.0.12", min_nodes=2)
+    hosts.preflight(settings, None)
+    down = hosts.variables(settings, Record(id="1", config={}))["machines"][1]
     assert "Connection refused" in down["problem"]
     for refused in (config("10.0.0.11", "10.0.0.10", min_nodes=1), config("10.0.0.10", "10.0.0.11", min_nodes=2)):
         with pytest.raises(PreflightError, match=r"10\.0\.0\.11 cannot be reached"):
@@ -155,8 +159,8 @@ def test_a_survey_has_hosts_with_our_mark_and_those_that_do_not_answer(say: Say,
     say("10.0.0.10", *marked())
     say("10.0.0.11", *marked("another"))
     (tmp_path / "10.0.0.12").unlink()
-    found = [(str(resource), resource.usable) for resource in hosts.list_resources(deployed)]
-    assert found == [("host 10.0.0.10 (demo-head)", True), ("host guest@10.0.0.12 (demo-worker-1)", False)]
+    resources = [(str(resource), resource.usable) for resource in hosts.list_resources(deployed)]
+    assert resources == [("host 10.0.0.10 (demo-head)", True), ("host guest@10.0.0.12 (demo-worker-1)", False)]
 
 
 def test_a_host_that_was_never_seen_is_nothing_that_could_be_left(say: Say) -> None:
@@ -169,7 +173,7 @@ def test_strangers_are_hosts_that_carry_the_name_of_whatever_deployment(say: Say
     say("10.0.0.10", *marked("another"))
     say("10.0.0.11")
     assert [
-        str(found) for found in hosts.unowned_resources(config("10.0.0.10", "10.0.0.11", "10.0.0.12", nodes=1))
+        str(resource) for resource in hosts.unowned_resources(config("10.0.0.10", "10.0.0.11", "10.0.0.12", nodes=1))
     ] == ["host 10.0.0.10 (demo-head)"]
     assert hosts.unowned_resources(Config(name="demo", provider="hosts")) == []
 
@@ -181,9 +185,9 @@ def test_a_host_that_refuses_is_named_with_what_it_says(say: Say, tmp_path: Path
     with pytest.raises(NodesFailed) as caught:
         hosts.provision(state.for_cluster("demo"), record(config("10.0.0.10", "10.0.0.11")), [], lambda line: None)
     assert caught.value.reasons == {"demo-worker-0": "no, never"}
-    told = [base64.b64decode(line.split()[1]).decode() for line in (tmp_path / "as-root").read_text().splitlines()]
-    assert all("cluster=demo\nid=1a2b3c4d\n" in text and "key='ssh-ed25519 AAAA'\n" in text for text in told)
-    assert all("uid=700\ngid=700\n" in text for text in told)
+    lines = [base64.b64decode(line.split()[1]).decode() for line in (tmp_path / "as-root").read_text().splitlines()]
+    assert all("cluster=demo\nid=1a2b3c4d\n" in text and "key='ssh-ed25519 AAAA'\n" in text for text in lines)
+    assert all("uid=700\ngid=700\n" in text for text in lines)
 
 
 def test_a_key_that_is_not_there_is_a_finding_by_itself(say: Say) -> None:
@@ -192,9 +196,9 @@ def test_a_key_that_is_not_there_is_a_finding_by_itself(say: Say) -> None:
 
 
 def test_a_login_has_what_the_user_gave_and_leaves_the_rest_to_their_ssh() -> None:
-    given = {"addresses": ["10.0.0.10", "guest@10.0.0.11:2222"], "identity": "/keys/a", "jump": "gate@10.0.0.10:2022"}
-    wanted = config(hosts=given)
-    first, second = (login.of(wanted, host) for host in wanted.hosts.addresses)
+    values = {"addresses": ["10.0.0.10", "guest@10.0.0.11:2222"], "identity": "/keys/a", "jump": "gate@10.0.0.10:2022"}
+    settings = config(hosts=values)
+    first, second = (login.of(settings, host) for host in settings.hosts.addresses)
     only = ["-o", "IdentitiesOnly=yes"]
     assert first.words == ["-i", "/keys/a", *only, "10.0.0.10"]  # the way to the others
     assert second.words == ["-i", "/keys/a", "-J", "gate@10.0.0.10:2022", "-p", "2222", *only, "guest@10.0.0.11"]
@@ -204,7 +208,7 @@ def test_a_login_has_what_the_user_gave_and_leaves_the_rest_to_their_ssh() -> No
 def test_of_all_that_ssh_says_the_first_and_the_last_tell_why(stand_in: StandIn) -> None:
     stand_in("ssh", "printf '@@@@\\n@ WARNING @\\none\\ntwo\\nthree\\n' >&2; exit 255")
     with pytest.raises(Unreachable, match=r"^@ WARNING @; three$"):
-        login.run(login.Login(address="10.0.0.10"), "facts.sh")
+        login.run(login.Login(address="10.0.0.10"), "survey.sh")
 
 
 def test_any_machine_says_the_facts_that_are_wanted(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,12 +217,12 @@ def test_any_machine_says_the_facts_that_are_wanted(stand_in: StandIn, monkeypat
     stand_in("ssh", 'for word; do :; done; exec /bin/sh -c "$word"')
     monkeypatch.setenv("PATH", os.pathsep.join([os.environ["PATH"], path]))
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.10 2222")
-    found = hosts_survey.survey_host(login.Login(address="10.0.0.10"))
-    assert found.architecture == os.uname().machine
-    assert found.cpus == len(os.sched_getaffinity(0))
-    assert (found.reached_at, found.listens_on) == ("10.0.0.10", 2222)
-    assert os.getuid() in found.ids
-    assert len(found.id) == 16
+    host_facts = hosts_survey.survey_host(login.Login(address="10.0.0.10"))
+    assert host_facts.architecture == os.uname().machine
+    assert host_facts.cpus == len(os.sched_getaffinity(0))
+    assert (host_facts.reached_at, host_facts.listens_on) == ("10.0.0.10", 2222)
+    assert os.getuid() in host_facts.ids
+    assert len(host_facts.id) == 16
 
 
 @pytest.mark.parametrize("script", sorted(path.name for path in Path(hosts.__file__).parent.glob("*.sh")))

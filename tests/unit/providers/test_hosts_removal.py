@@ -41,10 +41,10 @@ def test_hosts_that_refuse_or_do_not_answer_keep_what_is_there_and_are_named(
     stand_in("ssh", "echo no, never >&2; exit 1")
     state_dir = state.for_cluster("demo")
     adoption.release(state_dir, "1a2b3c4d", GIVEN, dict(zip(MACHINES, (True, False), strict=True)), lambda line: None)
-    said = capsys.readouterr().err
-    assert "removing the configuration: their configuration stays: demo-head" in said
-    assert "demo-head still has what the deploy installed: no, never" in said
-    assert "demo-worker-0 still has what the deploy installed: it does not answer" in said
+    messages = capsys.readouterr().err
+    assert "removing the configuration: their configuration stays: demo-head" in messages
+    assert "demo-head still has what the deploy installed: no, never" in messages
+    assert "demo-worker-0 still has what the deploy installed: it does not answer" in messages
     assert not list(Path(state_dir.path).rglob("id_ed25519")), "the key of a removal goes with it"
 
 

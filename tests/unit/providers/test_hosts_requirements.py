@@ -21,7 +21,7 @@ def config(**hosts: Any) -> Config:
 
 def facts(**changes: Any) -> Facts:
     """Those of a fresh Debian that a cluster can be made of."""
-    said = {
+    values = {
         "system": "debian 12",
         "architecture": "x86_64",
         "id": "id-of-10",
@@ -33,7 +33,7 @@ def facts(**changes: Any) -> Facts:
         "ids": "0 1 1000",
         "sudo": "yes",
     }
-    return Facts.model_validate(said | changes)
+    return Facts.model_validate(values | changes)
 
 
 def host(name: str = "demo-head", private_address: str | None = None, **changes: Any) -> SurveyedHost:
@@ -41,13 +41,13 @@ def host(name: str = "demo-head", private_address: str | None = None, **changes:
     return SurveyedHost(name, Login(address="10.0.0.10", user="lab"), private_address, resolved, facts(**changes))
 
 
-def found(one: SurveyedHost, wanted: Config | None = None) -> list[str]:
-    return [finding.message for finding in requirements.problems(one, wanted or config(), OURS)]
+def problems_of(surveyed: SurveyedHost, settings: Config | None = None) -> list[str]:
+    return [finding.message for finding in requirements.problems(surveyed, settings or config(), OURS)]
 
 
 def test_nothing_stands_against_a_fresh_host() -> None:
-    assert found(host()) == []
-    assert found(host(private_address="192.168.7.10")) == []
+    assert problems_of(host()) == []
+    assert problems_of(host(private_address="192.168.7.10")) == []
     assert host().address == "10.0.0.10"
 
 
@@ -95,13 +95,13 @@ def test_what_stands_against_a_host_is_said_with_its_remedy(changes: dict[str, A
     ],
 )
 def test_what_is_ours_or_of_use_is_welcome(changes: dict[str, Any]) -> None:
-    assert found(host(**changes)) == []
+    assert problems_of(host(**changes)) == []
 
 
 def test_a_host_that_has_its_storage_and_trainer_may_be_of_any_system_but_must_have_them() -> None:
     prepared = config(storage="mounted", trainer="installed")
-    assert found(host(system="fedora 43", shared=3, trainer="yes"), prepared) == []
-    assert [text.split(": ")[-1] for text in found(host(system="fedora 43"), prepared)] == [
+    assert problems_of(host(system="fedora 43", shared=3, trainer="yes"), prepared) == []
+    assert [text.split(": ")[-1] for text in problems_of(host(system="fedora 43"), prepared)] == [
         "it has no /shared",
         "it has no /opt/orchestrator/bin/python",
     ]
@@ -109,12 +109,12 @@ def test_a_host_that_has_its_storage_and_trainer_may_be_of_any_system_but_must_h
 
 def test_an_account_that_goes_at_teardown_is_not_one_to_log_in_with() -> None:
     account = {"account": "orchestrator:x:700:700::/home/o:/bin/bash", "account_sudo": "yes"}
-    one = host(**account, mark_id=OURS, mark_account="made")
+    adopted = host(**account, mark_id=OURS, mark_account="made")
     ours = SurveyedHost(
-        one.name, one.login, None, Resolved(hostname="10.0.0.10", user="orchestrator", port=22), one.facts
+        adopted.name, adopted.login, None, Resolved(hostname="10.0.0.10", user="orchestrator", port=22), adopted.facts
     )
-    assert "account orchestrator is removed at teardown" in found(ours)[0]
-    assert found(one) == []
+    assert "account orchestrator is removed at teardown" in problems_of(ours)[0]
+    assert problems_of(adopted) == []
 
 
 def test_a_way_that_only_the_users_ssh_knows_is_no_way_for_nodes() -> None:
@@ -170,13 +170,13 @@ def test_hosts_that_cannot_agree_on_the_number_of_our_account_are_named() -> Non
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer",
     [
         {"connection": "10.0.0.1 50000 {{lookup('pipe','id>/tmp/x')}} 22"},
         {"addresses": "10.0.0.1 {{lookup('pipe','id')}}"},
     ],
 )
-def test_a_host_that_gives_a_template_for_an_address_gives_no_facts(said: dict[str, str]) -> None:
+def test_a_host_that_gives_a_template_for_an_address_gives_no_facts(answer: dict[str, str]) -> None:
     """Ansible would evaluate it on this machine."""
     with pytest.raises(ValidationError, match="pattern"):
-        facts(**said)
+        facts(**answer)

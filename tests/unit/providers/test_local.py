@@ -44,9 +44,9 @@ def engine(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn) -> Iterator[None]
 
 
 def record(name: str = "demo") -> Record:
-    found = state.read(builders.deployed(name))
-    assert found is not None
-    return found
+    deployed = state.read(builders.deployed(name))
+    assert deployed is not None
+    return deployed
 
 
 def test_networks_are_free_in_turn_from_a_place_that_the_name_gives() -> None:
@@ -93,8 +93,8 @@ def test_a_subnet_of_before_is_kept_until_another_network_has_it(
     before = record().model_copy(update={"variables": {"local": {"subnet": "10.201.7.0/24"}}})
     with docker_stand_in.listening({"/networks": (200, [[network("there", "10.201.7.0/24", owner)]])}) as address:
         monkeypatch.setenv("DOCKER_HOST", address)
-        found = local.variables(Config(name="demo"), before)["subnet"]
-    assert (found == "10.201.7.0/24") == kept
+        subnet = local.variables(Config(name="demo"), before)["subnet"]
+    assert (subnet == "10.201.7.0/24") == kept
 
 
 def test_a_subnet_that_another_network_has_is_refused_and_one_s_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +122,8 @@ def test_a_name_that_another_deployment_has_on_the_engine_is_refused_with_what_i
 
 
 def test_a_survey_lists_this_deployment_alone() -> None:
-    found = [(str(resource), resource.usable) for resource in local.list_resources(record())]
-    assert found == [("container demo-head", True), ("container demo-worker-0", False)]
+    resources = [(str(resource), resource.usable) for resource in local.list_resources(record())]
+    assert resources == [("container demo-head", True), ("container demo-worker-0", False)]
 
 
 def test_what_is_gone_or_stands_still_is_lost() -> None:
@@ -132,8 +132,8 @@ def test_what_is_gone_or_stands_still_is_lost() -> None:
 
 
 def test_strangers_are_all_that_carry_the_name() -> None:
-    found = local.unowned_resources(Config(name="demo"))
-    assert [resource.name for resource in found] == ["demo-head", "demo-worker-0", "demo-worker-1"]
+    resources = local.unowned_resources(Config(name="demo"))
+    assert [resource.name for resource in resources] == ["demo-head", "demo-worker-0", "demo-worker-1"]
     assert local.unowned_resources(Config(name="other")) == []
 
 
@@ -156,8 +156,8 @@ def test_more_nodes_than_the_memory_of_this_machine_carries_are_refused_with_how
 def test_a_share_below_one_core_is_no_limit_unless_it_was_asked_for(
     asked: dict[str, Any], expected: tuple[float, float]
 ) -> None:
-    given = local.variables(Config.model_validate({"name": "demo", **asked}), record())
-    assert (given["cpus"], given["quota"]) == expected
+    variables = local.variables(Config.model_validate({"name": "demo", **asked}), record())
+    assert (variables["cpus"], variables["quota"]) == expected
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_nodes_write_only_the_control_group_of_their_cluster(
     info = {"NCPU": 4, "MemTotal": 8 << 30, "DockerRootDir": "/nowhere", **facts}
     with docker_stand_in.listening({"/info": (200, [info])}) as address:
         monkeypatch.setenv("DOCKER_HOST", address)
-        found = cgroups.options(Engine(), "a-b")
+        options = cgroups.options(Engine(), "a-b")
     path = hierarchy + written
-    assert found == (parent, [f"{hierarchy}:{hierarchy}:ro", f"{path}:{path}"])
+    assert options == (parent, [f"{hierarchy}:{hierarchy}:ro", f"{path}:{path}"])
 
 
 def test_only_an_empty_control_group_of_the_cluster_is_removed(tmp_path: Path) -> None:
@@ -215,5 +215,5 @@ def test_only_an_empty_control_group_of_the_cluster_is_removed(tmp_path: Path) -
 def test_a_head_with_a_small_share_gets_more_memory_unless_it_is_set(
     asked: dict[str, Any], expected: tuple[int, int]
 ) -> None:
-    given = local.variables(Config.model_validate({"name": "demo", **asked}), record())
-    assert (given["memory"], given["head_memory"]) == expected
+    variables = local.variables(Config.model_validate({"name": "demo", **asked}), record())
+    assert (variables["memory"], variables["head_memory"]) == expected

@@ -31,8 +31,8 @@ def newer(there: OpenStack, **changes: Any) -> None:
 
 
 def test_names_become_ids_and_flavors_what_they_have() -> None:
-    told = config(head_flavor="m1.small", volume_type=None, dns=["9.9.9.9"])
-    assert provider.variables(told, record(told)) == {
+    settings = config(head_flavor="m1.small", volume_type=None, dns=["9.9.9.9"])
+    assert provider.variables(settings, record(settings)) == {
         "cloud": "here",
         "image": DEBIAN,
         "head": {"flavor": SMALL, "cpus": 1, "gpus": 0},
@@ -52,25 +52,25 @@ def test_names_become_ids_and_flavors_what_they_have() -> None:
 
 
 def test_an_existing_network_is_given_by_its_id_and_needs_no_way_out_without_floating_ip() -> None:
-    told = config(network="private", floating_ip=False)
-    found = provider.variables(told, record(told))
-    assert (found["network"], found["external_network"]) == ("af9a253b-c810-421c-98d5-0e8dee717b1c", None)
+    settings = config(network="private", floating_ip=False)
+    variables = provider.variables(settings, record(settings))
+    assert (variables["network"], variables["external_network"]) == ("af9a253b-c810-421c-98d5-0e8dee717b1c", None)
 
 
 def test_the_newest_image_of_a_name_is_taken_if_it_can_be_used(there: OpenStack) -> None:
-    told = config()
+    settings = config()
     newer(there)
-    assert provider.variables(told, record(told))["image"] == "newer"
+    assert provider.variables(settings, record(settings))["image"] == "newer"
     there.listed("images")[1]["status"] = "deactivated"
-    assert provider.variables(told, record(told))["image"] == DEBIAN
+    assert provider.variables(settings, record(settings))["image"] == DEBIAN
 
 
 def test_a_newer_image_of_the_same_name_does_not_replace_nodes_that_are_there(there: OpenStack) -> None:
-    told = config()
+    settings = config()
     newer(there)
-    assert provider.variables(told, record(told, image=DEBIAN))["image"] == DEBIAN
+    assert provider.variables(settings, record(settings, image=DEBIAN))["image"] == DEBIAN
     there.listed("images")[0]["name"] = "debian-12-old"  # as sites rename them
-    assert provider.variables(told, record(told, image=DEBIAN))["image"] == DEBIAN
+    assert provider.variables(settings, record(settings, image=DEBIAN))["image"] == DEBIAN
 
 
 def test_another_name_of_the_image_is_another_image(there: OpenStack) -> None:
@@ -79,22 +79,22 @@ def test_another_name_of_the_image_is_another_image(there: OpenStack) -> None:
 
 
 def test_nodes_stay_as_they_are_when_the_image_they_were_made_of_is_gone(there: OpenStack) -> None:
-    told = config()
-    assert provider.variables(told, record(told, image="deleted"))["image"] == "deleted"
+    settings = config()
+    assert provider.variables(settings, record(settings, image="deleted"))["image"] == "deleted"
     there.listed("servers").clear()
-    assert provider.variables(told, record(told, image="deleted"))["image"] == DEBIAN
+    assert provider.variables(settings, record(settings, image="deleted"))["image"] == DEBIAN
 
 
 def test_an_image_may_be_given_by_its_id() -> None:
-    told = config(image=DEBIAN)
-    assert provider.variables(told, record(told))["image"] == DEBIAN
+    settings = config(image=DEBIAN)
+    assert provider.variables(settings, record(settings))["image"] == DEBIAN
 
 
 def test_the_external_network_of_before_stays_when_a_second_one_appears(there: OpenStack) -> None:
-    told, networks = config(), there.listed("networks")
+    settings, networks = config(), there.listed("networks")
     public = next(network for network in networks if network["id"] == PUBLIC)
     networks.append({**public, "id": "second", "name": "second"})
-    assert provider.variables(told, record(told, external_network=PUBLIC))["external_network"] == PUBLIC
+    assert provider.variables(settings, record(settings, external_network=PUBLIC))["external_network"] == PUBLIC
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ def test_gpus_are_counted_from_the_properties_of_a_flavor(properties: dict[str, 
 
 
 def test_gpus_that_the_user_tells_are_those_of_the_flavor_and_not_of_another_one_of_the_head() -> None:
-    told = config(gpus=4, head_flavor="m1.small")
-    found = provider.variables(told, record(told))
-    assert (found["head"]["gpus"], found["worker"]["gpus"]) == (0, 4)
-    both = provider.variables(config(gpus=4), record(told))
+    settings = config(gpus=4, head_flavor="m1.small")
+    variables = provider.variables(settings, record(settings))
+    assert (variables["head"]["gpus"], variables["worker"]["gpus"]) == (0, 4)
+    both = provider.variables(config(gpus=4), record(settings))
     assert (both["head"]["gpus"], both["worker"]["gpus"]) == (4, 4)
 
 

@@ -23,8 +23,8 @@ def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack
 
 def test_what_a_deployment_was_told_before_cannot_change_under_it() -> None:
     assert findings(config(), record(config(), cloud="here", subnet="10.77.0.0/24")) == []
-    found = findings(config(subnet="10.78.0.0/24"), record(config(), cloud="there", subnet="10.77.0.0/24"))
-    assert [message for message, _ in found] == [
+    messages = findings(config(subnet="10.78.0.0/24"), record(config(), cloud="there", subnet="10.77.0.0/24"))
+    assert [message for message, _ in messages] == [
         "openstack.cloud: here asked for, the cluster is deployed in there",
         "openstack.subnet: 10.78.0.0/24 asked for, the cluster's network is made with 10.77.0.0/24",
     ]

@@ -28,8 +28,14 @@ def test_a_cluster_that_the_cloud_can_make_is_granted() -> None:
     assert asked(network="private", floating_ip=False, availability_zone="nova", head_flavor="m1.large") == []
 
 
+def test_extra_specs_that_the_account_may_not_read_are_not_needed(there: OpenStack) -> None:
+    path = there.set_extra_specs("m1.tiny", {}, listed=False)
+    there.refusals[f"GET {path}"] = [403]
+    assert asked() == []
+
+
 def test_all_that_is_amiss_is_found_at_once_with_what_there_is_instead() -> None:
-    found = asked(
+    problems = asked(
         image="debina-12",
         flavor="m1.tyny",
         head_flavor="m2.small",
@@ -45,7 +51,7 @@ def test_all_that_is_amiss_is_found_at_once_with_what_there_is_instead() -> None
         "orchestrator-sdk-two-1a2b3c4d, private, public"
     )
     disk = "leave it out: servers then boot from the disk of their flavor"
-    assert found == [
+    assert problems == [
         ("openstack.flavor: there is no flavor 'm1.tyny', did you mean m1.tiny?", flavors),
         ("openstack.head_flavor: there is no flavor 'm2.small', did you mean m1.small?", flavors),
         ("openstack.image: there is no image 'debina-12', did you mean debian-12?", "there is debian-12"),
@@ -90,7 +96,7 @@ def test_an_image_must_be_usable_and_fit_the_flavor(there: OpenStack, changes: d
 def test_a_flavor_without_disk_needs_a_volume_to_boot_from(there: OpenStack) -> None:
     next(flavor for flavor in there.listed("flavors") if flavor["name"] == "m1.tiny")["disk"] = 0
     message, hint = "openstack.flavor: flavor 'm1.tiny' has no disk", "openstack.volume_size"
-    assert [(said, hint in remedy) for said, remedy in asked()] == [(message, True)]
+    assert [(text, hint in remedy) for text, remedy in asked()] == [(message, True)]
     there.add_volumes()
     assert asked(volume_size=20) == []
 

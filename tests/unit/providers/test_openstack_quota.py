@@ -60,11 +60,11 @@ def test_what_the_deployment_has_counts_as_used_and_as_there(there: OpenStack) -
     for key in ("networks", "keypairs"):
         there.listed(key)[:] = [thing for thing in there.listed(key) if "0badcafe" not in str(thing)]
     limits(there, totalRAMUsed=384 * 1024)
-    told = config(nodes=6, flavor="m1.large")
-    ((message, hint),) = findings(told, record(told))
+    settings = config(nodes=6, flavor="m1.large")
+    ((message, hint),) = findings(settings, record(settings))
     assert message == "4 of 6 nodes fit: RAM quota 512 GiB, in use 384, needed 256"
     assert "`--nodes 4`" in hint
-    assert findings(config(nodes=2, flavor="m1.large"), record(told)) == []
+    assert findings(config(nodes=2, flavor="m1.large"), record(settings)) == []
 
 
 @pytest.mark.usefixtures("large")
@@ -74,12 +74,12 @@ def test_a_large_head_leaves_less_for_the_others() -> None:
 
 def test_each_quota_has_its_own_number_and_the_remedy_the_smallest(there: OpenStack) -> None:
     limits(there, maxTotalInstances=5, maxTotalCores=4)
-    found = asked(6)
-    assert [message for message, _ in found] == [
+    problems = asked(6)
+    assert [message for message, _ in problems] == [
         "5 of 6 nodes fit: instance quota 5, in use 0, needed 6",
         "4 of 6 nodes fit: core quota 4, in use 0, needed 6",
     ]
-    assert all("`--nodes 4`" in hint for _, hint in found)
+    assert all("`--nodes 4`" in hint for _, hint in problems)
 
 
 def test_a_quota_that_leaves_no_node_names_no_smaller_cluster(there: OpenStack) -> None:
@@ -95,7 +95,7 @@ def test_a_quota_below_what_is_in_use_is_no_more_than_used_up(there: OpenStack) 
 
 
 @pytest.mark.parametrize(
-    ("word", "said", "remedy"),
+    ("word", "message", "remedy"),
     [
         ("floatingip", "floating IP", ", or set openstack.floating_ip: false"),
         ("security_group", "security group", ""),
@@ -104,10 +104,12 @@ def test_a_quota_below_what_is_in_use_is_no_more_than_used_up(there: OpenStack) 
         ("subnet", "subnet", ", or name an existing one with openstack.network"),
     ],
 )
-def test_what_a_cluster_needs_once_it_needs_for_any_node(there: OpenStack, word: str, said: str, remedy: str) -> None:
+def test_what_a_cluster_needs_once_it_needs_for_any_node(
+    there: OpenStack, word: str, message: str, remedy: str
+) -> None:
     network_limits(there, **{word: (3, 3)})
     assert asked() == [
-        (f"0 of 2 nodes fit: {said} quota 3, in use 3, needed 1", f"ask the site for more quota{remedy}"),
+        (f"0 of 2 nodes fit: {message} quota 3, in use 3, needed 1", f"ask the site for more quota{remedy}"),
     ]
     network_limits(there, **{word: (4, 3)})
     assert asked() == []
@@ -119,8 +121,8 @@ def test_the_security_group_has_a_rule_for_each_network_that_may_connect(there: 
     network_limits(there, security_group_rule=(100, 95))
     assert asked() == []
     networks = [IPv4Network(text) for text in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
-    told = config("free").model_copy(update={"allow_from": networks})
-    assert findings(told) == [
+    settings = config("free").model_copy(update={"allow_from": networks})
+    assert findings(settings) == [
         ("0 of 2 nodes fit: security group rule quota 100, in use 95, needed 7", "ask the site for more quota"),
     ]
 
@@ -144,8 +146,8 @@ def test_ports_that_are_there_without_a_server_are_not_asked_for_again(there: Op
     there.listed("servers").clear()
     mine = [port for port in there.listed("ports") if "1a2b3c4d" in port["name"]]
     network_limits(there, port=(len(mine), len(mine)))
-    told = config(nodes=len(mine))
-    assert findings(told, record(told)) == []
+    settings = config(nodes=len(mine))
+    assert findings(settings, record(settings)) == []
     more = config(nodes=len(mine) + 1)
     assert [message.partition(":")[2] for message, _ in findings(more, record(more))] == [
         f" port quota {len(mine)}, in use {len(mine)}, needed 1"

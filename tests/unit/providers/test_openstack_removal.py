@@ -25,7 +25,7 @@ def ours() -> list[Resource]:
     return provider.list_resources(record(config()))
 
 
-def one(kind: str) -> Resource:
+def a_resource(kind: str) -> Resource:
     return next(resource for resource in ours() if resource.kind == kind)
 
 
@@ -68,14 +68,14 @@ def test_what_holds_others_goes_first(there: OpenStack) -> None:
 
 
 def test_a_router_leaves_a_subnet_without_an_end_of_either(there: OpenStack) -> None:
-    provider.remove(config(), [one("router-interface")])
+    provider.remove(config(), [a_resource("router-interface")])
     assert deletions(there) == ["remove_router_interface"]
     assert {"router", "subnet"} <= {resource.kind for resource in ours()}
     assert "router-interface" not in {resource.kind for resource in ours()}
 
 
 def test_servers_are_waited_for_before_what_they_hold(there: OpenStack) -> None:
-    server = one("server")
+    server = a_resource("server")
     there.lingering[server.key] = 3
     provider.remove(config(), ours())
     path = f"/compute/v2.1/servers/{server.key}"
@@ -85,9 +85,9 @@ def test_servers_are_waited_for_before_what_they_hold(there: OpenStack) -> None:
 
 
 def test_what_is_gone_already_is_fine(there: OpenStack) -> None:
-    found = ours()
-    provider.remove(config(), found)
-    provider.remove(config(), found)
+    resources = ours()
+    provider.remove(config(), resources)
+    provider.remove(config(), resources)
 
 
 def test_nothing_to_remove_needs_no_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_nothing_to_remove_needs_no_cloud(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_is_held_for_a_moment_is_tried_again(there: OpenStack) -> None:
-    group = one("security-group")
+    group = a_resource("security-group")
     there.refusals[f"DELETE /network/v2.0/security-groups/{group.key}"] = [409, 409]
     provider.remove(config(), [group])
     assert group not in ours()
@@ -104,7 +104,7 @@ def test_what_is_held_for_a_moment_is_tried_again(there: OpenStack) -> None:
 
 def test_what_stays_held_is_told_after_all_else_is_removed(monkeypatch: pytest.MonkeyPatch, there: OpenStack) -> None:
     monkeypatch.setattr(removal, "FREE_SECONDS", 0.1)
-    router = one("router")
+    router = a_resource("router")
     there.refusals[f"DELETE /network/v2.0/routers/{router.key}"] = [409] * 1000
     with pytest.raises(OrchestratorError) as caught:
         provider.remove(config(), ours())
@@ -116,7 +116,7 @@ def test_a_server_that_does_not_go_is_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch, there: OpenStack
 ) -> None:
     monkeypatch.setattr(removal, "GONE_SECONDS", 0.1)
-    server = one("server")
+    server = a_resource("server")
     there.lingering[server.key] = 1000
     with pytest.raises(OrchestratorError, match="still there after 0 s"):
         provider.remove(config(), [server])

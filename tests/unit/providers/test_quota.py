@@ -23,14 +23,14 @@ def test_existing_nodes_count_unless_the_cluster_itself_does_not_fit(free: float
 
 
 def test_each_quota_that_is_too_small_is_refused_with_the_number_that_all_allow() -> None:
-    seen: list[tuple[str, int]] = []
+    refused: list[tuple[str, int]] = []
 
     def refuse(name: str, quota: Quota, need: Need, fewest: int) -> None:
-        seen.append((name, fewest))
+        refused.append((name, fewest))
         raise PreflightError(f"{name}: {quota.free:g} of {need.sum:g}", "ask for more")
 
     needs = {name: Need(0, [1, 1, 1]) for name in ("cores", "disks", "ports", "hidden")}
     with pytest.raises(PreflightError, match="cores: 2 of 3") as caught:
         require_enough({"cores": Quota(2), "disks": Quota(1), "ports": Quota(3)}, needs, 4, refuse)
-    assert seen == [("cores", 2), ("disks", 2)]
+    assert refused == [("cores", 2), ("disks", 2)]
     assert [finding.message for finding in caught.value.findings] == ["cores: 2 of 3", "disks: 1 of 3"]

@@ -30,15 +30,15 @@ def record() -> Record:
 def test_a_second_deploy_waits_for_the_image_that_the_first_one_packs(
     record: Record, start: Start, tmp_path: Path
 ) -> None:
-    path, said = trainer_image._archive(record), tmp_path / "said"
+    path, note = trainer_image._archive(record), tmp_path / "said"
     path.parent.mkdir(parents=True)
     with path.with_name("lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        second = start("-c", PREPARE, output=said, DOCKER_HOST=NO_ENGINE)
-        assert waiting.until(lambda: "Waiting for another command that packs the trainer's image" in said.read_text())
+        second = start("-c", PREPARE, output=note, DOCKER_HOST=NO_ENGINE)
+        assert waiting.until(lambda: "Waiting for another command that packs the trainer's image" in note.read_text())
         path.touch()
     assert second.wait() == 0
-    assert said.read_text().endswith("done\n")
+    assert note.read_text().endswith("done\n")
 
 
 def test_what_a_killed_deploy_left_of_an_image_is_removed(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,11 +86,11 @@ def test_a_recipe_of_ours_says_what_one_of_a_users_own_may_say_and_how_the_netwo
     assert validate.own(tmp_path / "recipe.yaml", list(recipes.datasets())) == sections
     assert facts - {"table", "small_memory"} <= set(card)
     assert set(card["expected"]) <= set(recipes.datasets())
-    assert all(0 < told["top1"] < 100 and told["source"] for told in card["expected"].values())
+    assert all(0 < figures["top1"] < 100 and figures["source"] for figures in card["expected"].values())
 
 
 def test_a_recipe_says_nothing_that_a_training_run_or_its_launch_does_not_know() -> None:
-    of_launch = set(recipes.communication.OF_LAUNCH)
+    of_launch = set(recipes.gradient_exchange.OF_LAUNCH)
     assert of_launch <= set(Launch.model_fields) - set(TrainConfig.model_fields)
     assert set(validate.Settings.model_fields) <= set(TrainConfig.model_fields) | of_launch
 
@@ -121,9 +121,9 @@ def test_flags_win_over_a_recipe_of_ones_own(own: Callable[[str], Train]) -> Non
 
 def test_a_recipe_of_ones_own_says_how_horovod_sends_unless_flags_do(own: Callable[[str], Train]) -> None:
     train = own("common: {cycle_time: 25, fusion_threshold: 64, autotune: true, adasum: true}")
-    found = recipes.communication.launch_options(train, Launch(cycle_time=2, autotune=False))
-    assert (found.cycle_time, found.fusion_threshold, found.autotune, found.controller) == (2, 64, False, "mpi")
-    assert recipes.communication.launch_options(train, Launch()).autotune
+    options = recipes.gradient_exchange.launch_options(train, Launch(cycle_time=2, autotune=False))
+    assert (options.cycle_time, options.fusion_threshold, options.autotune, options.controller) == (2, 64, False, "mpi")
+    assert recipes.gradient_exchange.launch_options(train, Launch()).autotune
     assert resolve(train).adasum
 
 
@@ -175,7 +175,15 @@ def test_only_a_synthetic_run_makes_images_and_as_many_per_rank(model: str) -> N
 
 
 def test_flags_win_over_the_recipe() -> None:
-    flags = {"epochs": 7, "steps": 9, "max_time": 60, "learning_rate": 0.3, "image_size": 96, "seed": 5}
+    flags = {
+        "epochs": 7,
+        "steps": 9,
+        "max_time": 60,
+        "learning_rate": 0.3,
+        "image_size": 96,
+        "test_samples": 5,
+        "seed": 5,
+    }
     resolved = resolve(Train(model="resnet50", dataset="imagenet", precision="bfloat16", **flags))
     assert resolved.model_dump(include=set(flags)) == {**flags, "max_time": 60.0}
     assert resolved.precision == "bfloat16"
@@ -228,8 +236,8 @@ def test_a_table_has_no_size_in_pixels_and_rows_for_images() -> None:
 
 
 def test_a_table_is_as_wide_as_the_features_that_are_read_of_it() -> None:
-    found = recipes.datasets()["sdss"]
-    assert (found["channels"], found["classes"]) == (len(sdss.FEATURES), len(sdss.CLASSES))
+    dataset = recipes.datasets()["sdss"]
+    assert (dataset["channels"], dataset["classes"]) == (len(sdss.FEATURES), len(sdss.CLASSES))
 
 
 def test_resolving_twice_gives_the_same() -> None:
@@ -291,3 +299,10 @@ def test_every_recipe_cites_the_paper_its_numbers_come_from(model: str) -> None:
     assert re.search(r"^# \w+ (et al\.|and \w+) \d{4}, \".+\"", head)
     assert re.search(r"section \d", head)
     assert "measured with TensorFlow" in head
+
+
+def test_the_whole_test_split_is_evaluated_unless_fewer_samples_are_asked_for() -> None:
+    assert resolve(Train(model="resnet20", dataset="mnist")).test_samples is None
+    assert resolve(Train(model="resnet20", dataset="mnist", test_samples=64)).test_samples == 64
+    with pytest.raises(ValueError, match="test_samples"):
+        Train(test_samples=0)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import state
-from orchestrator.reproduction import archive, exported
-from orchestrator.reproduction.exported import Exported
+from orchestrator.reproduction import archive, load
+from orchestrator.reproduction.load import Exported
 from orchestrator.runs import provenance, script, source_code
 from orchestrator.runs.launch import Run
 from orchestrator.schema import Hardware, RunStatus
@@ -77,7 +77,7 @@ def _launched(
 def loaded(**changes: Any) -> Exported:
     """The files of a training run, some of which ``changes`` replace."""
     state_dir, run = trained()
-    return Exported(**{**vars(exported.load(state_dir.runs / run.id)), **changes})
+    return Exported(**{**vars(load.load(state_dir.runs / run.id)), **changes})
 
 
 def packed(members: Iterable[tuple[str, bytes]], kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:

@@ -26,21 +26,21 @@ def compared(**changes: Any) -> Comparison:
 
 
 def test_a_run_that_is_the_same_is_equal() -> None:
-    found = compared()
-    assert (found.verdict, found.differences, found.expected_equal) == ("equal", [], True)
-    assert [row[:2] for row in found.epochs] == [(1, True), (2, True)]
+    comparison = compared()
+    assert (comparison.verdict, comparison.differences, comparison.expected_equal) == ("equal", [], True)
+    assert [row[:2] for row in comparison.epochs] == [(1, True), (2, True)]
 
 
 def test_equal_weights_are_equal_whatever_else_differs() -> None:
-    found = compared(run=builders.run(threads=4, hardware={}))
-    assert (found.verdict, found.expected_equal) == ("equal", False)
-    assert [(d.field, d.was, d.now, d.decisive) for d in found.differences] == [("threads", 2, 4, True)]
+    comparison = compared(run=builders.run(threads=4, hardware={}))
+    assert (comparison.verdict, comparison.expected_equal) == ("equal", False)
+    assert [(d.field, d.was, d.now, d.decisive) for d in comparison.differences] == [("threads", 2, 4, True)]
 
 
 def test_other_weights_of_the_same_machine_are_different() -> None:
-    found = compared(results=again())
-    assert found.verdict == "different"
-    assert "weights differ, though nothing that decides on them does" in found.reason
+    comparison = compared(results=again())
+    assert comparison.verdict == "different"
+    assert "weights differ, though nothing that decides on them does" in comparison.reason
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_other_weights_of_the_same_machine_are_different() -> None:
      ({"loss": 0.27}, "within tolerance"), ({"loss": 0.3}, "different")],
 )  # fmt: skip
 def test_scores_are_held_against_the_tolerance_where_weights_may_differ(scores: Any, verdict: str) -> None:
-    found = compared(results=again(**scores), run=builders.run(threads=4))
-    assert found.verdict == verdict
-    assert "tolerance: test top-1 within 1 points, test loss within 10%" in found.reason
+    comparison = compared(results=again(**scores), run=builders.run(threads=4))
+    assert comparison.verdict == verdict
+    assert "tolerance: test top-1 within 1 points, test loss within 10%" in comparison.reason
 
 
 def test_fewer_epochs_are_different() -> None:
-    found = compared(results=cases.TRAINED.model_copy(update={"epochs": cases.TRAINED.epochs[:1]}))
-    assert (found.verdict, found.reason) == ("different", "1 of 2 epochs were made")
+    comparison = compared(results=cases.TRAINED.model_copy(update={"epochs": cases.TRAINED.epochs[:1]}))
+    assert (comparison.verdict, comparison.reason) == ("different", "1 of 2 epochs were made")
 
 
 def test_every_field_that_differs_is_named() -> None:
@@ -68,7 +68,7 @@ def test_every_field_that_differs_is_named() -> None:
     changes = {"nodes": nodes, "trainer": "ffff", "orchestrator": "9.9", "settings": {"provider": "gcp"}}
     installed = Installed(image={"keras": "3.1", "numpy": "1.26"}, overlay={"einops": "0.8.0"})
     config = cases.TRAINED.config.model_copy(update={"seed": 2})
-    found = compare(
+    comparison = compare(
         old,
         cases.loaded(
             provenance=old.provenance.model_copy(update=changes),
@@ -78,11 +78,11 @@ def test_every_field_that_differs_is_named() -> None:
         ),
         Tolerance(),
     )
-    assert {d.field: d.decisive for d in found.differences} == {
+    assert {d.field: d.decisive for d in comparison.differences} == {
         "orchestrator": False, "image": True, "data": True, "CPU": True, "CPU flags": True, "kernel": False,
         "package keras": True, "node provider": False, "node nodes": False, "setting seed": True,
-    } | {d.field: False for d in found.differences if d.field.startswith("node ")}  # fmt: skip
-    assert next((d.was, d.now) for d in found.differences if d.field == "CPU") == (["Xeon"], ["EPYC"])
+    } | {d.field: False for d in comparison.differences if d.field.startswith("node ")}  # fmt: skip
+    assert next((d.was, d.now) for d in comparison.differences if d.field == "CPU") == (["Xeon"], ["EPYC"])
 
 
 def test_of_many_flags_only_those_that_differ_are_shown() -> None:
@@ -117,6 +117,6 @@ def script(numbers: dict[str, float], exit_code: int = 0) -> Any:
 def test_scripts_are_compared_by_exit_code_and_numbers(
     old: tuple[Any, int], new: tuple[Any, int], verdict: str, reason: str
 ) -> None:
-    found = compare(script(*old), script(*new), Tolerance())
-    assert found.verdict == verdict
-    assert reason in found.reason
+    comparison = compare(script(*old), script(*new), Tolerance())
+    assert comparison.verdict == verdict
+    assert reason in comparison.reason

@@ -4,6 +4,7 @@ import base64
 import json
 import subprocess
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from orchestrator import state
-from orchestrator.reproduction import archive, citation, contents, exported
+from orchestrator.reproduction import archive, citation, gather, load, rerun
 from orchestrator.runs import checksums
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import RunStatus
@@ -31,34 +32,34 @@ def test_a_training_run_is_exported_after_its_cluster_is_gone(cli: Cli, tmp_path
     state.forget(state_dir)
     finished = cli("export", "--author", "A. Author", "--json")
     assert finished.returncode == 0, finished.stderr
-    found = members(tmp_path / f"{run.id}.tar.gz")
-    assert json.loads(finished.stdout)["files"] == sorted(found.keys() - {archive.SUMS})
-    assert {"config.json", "results.json", "packages.json", "data.sha256", "log", "metrics/up.csv"} <= found.keys()
-    node = json.loads(found["provenance.json"])["nodes"]["demo-head"]
+    files = members(tmp_path / f"{run.id}.tar.gz")
+    assert json.loads(finished.stdout)["files"] == sorted(files.keys() - {archive.SUMS})
+    assert {"config.json", "results.json", "packages.json", "data.sha256", "log", "metrics/up.csv"} <= files.keys()
+    node = json.loads(files["provenance.json"])["nodes"]["demo-head"]
     assert (node["hardware"]["cpu_model"], node["hardware"]["nic_mbits"]) == ("Xeon", 10_000)
-    cited = yaml.safe_load(found["CITATION.cff"])
+    cited = yaml.safe_load(files["CITATION.cff"])
     assert (cited["authors"], cited["version"], cited["type"]) == ([{"name": "A. Author"}], run.id, "dataset")
-    assert "orchestrator train resnet20 --dataset mnist" in found["README.txt"].decode()
+    assert "orchestrator train resnet20 --dataset mnist" in files["README.txt"].decode()
 
 
 def test_where_a_run_came_from_says_what_its_image_was_built_of() -> None:
     state_dir, run = cases.trained()
-    found = exported.load(state_dir.runs / run.id).provenance
-    assert str(found.settings.pop("local.base_image")).startswith("debian:12")
-    assert found.settings == {"provider": "local", "nodes": 2, "framework": "tensorflow", "gpu.driver": "auto"}
-    assert {"Dockerfile", "orchestrator/trainer/train.py"} <= found.image_files.keys()
-    assert found.trainer is not None
-    assert found.code is not None
-    assert len(found.code.commit) == 40
+    provenance = load.load(state_dir.runs / run.id).provenance
+    assert str(provenance.settings.pop("local.base_image")).startswith("debian:12")
+    assert provenance.settings == {"provider": "local", "nodes": 2, "framework": "tensorflow", "gpu.driver": "auto"}
+    assert {"Dockerfile", "orchestrator/trainer/train.py"} <= provenance.image_files.keys()
+    assert provenance.trainer is not None
+    assert provenance.code is not None
+    assert len(provenance.code.commit) == 40
 
 
 def test_the_head_lists_checksums_as_this_machine_does(tmp_path: Path) -> None:
     for name, text in {"b": "two", "a b": "one", "A/é": "three"}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    found = FoundDataset("imagenet", tmp_path, ["b", "A/é", "a b"], train=1, test=1, note="")
-    said = subprocess.run(["sh", "-c", contents.SUMMED, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert said.stdout == checksums.of(found)
+    dataset = FoundDataset("imagenet", tmp_path, ["b", "A/é", "a b"], train=1, test=1, note="")
+    result = subprocess.run(["sh", "-c", gather.SUMMED, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert result.stdout == checksums.of(dataset)
 
 
 def test_exporting_twice_gives_equal_bytes(cli: Cli, tmp_path: Path) -> None:
@@ -101,11 +102,11 @@ def test_six_secrets_are_not_in_the_archive(cli: Cli, tmp_path: Path) -> None:
     finished = cli("export", "-o", "run.tar.gz", OS_PASSWORD=SECRETS["environment"])
     assert finished.returncode == 0, finished.stderr
     assert "taken out of code/requirements.txt" in finished.stderr
-    found = members(tmp_path / "run.tar.gz")
-    assert sorted(name for name in found if name.startswith("code/")) == ["code/requirements.txt", "code/train.py"]
-    assert found["code/requirements.txt"] == b"--index-url https://pypi.example.org/simple\nsix\n"
-    assert b'"API_TOKEN"' in found["provenance.json"]
-    whole = b"\n".join(found.values())
+    files = members(tmp_path / "run.tar.gz")
+    assert sorted(name for name in files if name.startswith("code/")) == ["code/requirements.txt", "code/train.py"]
+    assert files["code/requirements.txt"] == b"--index-url https://pypi.example.org/simple\nsix\n"
+    assert b'"API_TOKEN"' in files["provenance.json"]
+    whole = b"\n".join(files.values())
     assert [name for name, secret in SECRETS.items() if is_in(whole, secret)] == []
 
 
@@ -124,7 +125,7 @@ def test_the_search_for_secrets_finds_them() -> None:
 def test_the_command_that_repeats_a_script_names_its_variables_alone(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print()")
     state_dir, run = cases.scripted(tmp_path, "python", str(tmp_path / "train.py"), "--lr", "1", variables=["B", "A"])
-    words = citation.repeating(exported.load(state_dir.runs / run.id))
+    words = citation.repeating(load.load(state_dir.runs / run.id))
     assert words[-9:] == ["--env", "A", "--env", "B", "--", "python", "train.py", "--lr", "1"]
 
 
@@ -140,7 +141,18 @@ def test_code_is_exported_as_it_was_when_the_run_started(cli: Cli, tmp_path: Pat
     with tarfile.open(tmp_path / "run.tar.gz") as packed:
         assert packed.getmember(f"{archive.ROOT}/code/train.sh").mode == 0o755
     with archive.unpacked(tmp_path / "run.tar.gz") as directory:
-        old = exported.load(directory)
+        old = load.load(directory)
     assert old.output == {"loss": 0.5, "epochs.0.top1": 0.9}
     assert old.status == RunStatus(state="finished", exit_code=3, started=1.0, ended=9.0)
     assert (state_dir.runs / run.id).exists()
+
+
+def test_the_command_that_repeats_training_has_its_test_samples() -> None:
+    state_dir, run = cases.trained()
+    old = load.load(state_dir.runs / run.id)
+    assert old.config
+    assert "--test-samples" not in citation.repeating(old)
+    limited = replace(old, results=None, config=old.config.model_copy(update={"test_samples": 64}))
+    words = citation.repeating(limited)
+    assert words[words.index("--test-samples") + 1] == "64"
+    assert rerun.settings(limited).test_samples == 64

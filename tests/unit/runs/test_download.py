@@ -53,8 +53,12 @@ def site(tmp_path: Path) -> Iterator[str]:
 def entry(site: str) -> Iterator[dict[str, Any]]:
     """A data set "tiny" among the known ones while a test lasts, published at that server."""
     checksums = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
-    made = recipes.datasets()["tiny"] = {"site": site, "files": checksums, "bytes": sum(map(len, CONTENT.values()))}
-    yield made
+    described = recipes.datasets()["tiny"] = {
+        "site": site,
+        "files": checksums,
+        "bytes": sum(map(len, CONTENT.values())),
+    }
+    yield described
     del recipes.datasets()["tiny"]
 
 
@@ -67,11 +71,11 @@ def cached() -> list[str]:
 
 
 def test_the_published_files_are_downloaded_into_the_cache(entry: dict[str, Any]) -> None:
-    said: list[str] = []
-    directory = downloads.download("tiny", said.append)
+    lines: list[str] = []
+    directory = downloads.download("tiny", lines.append)
     assert directory == state.cache() / "datasets" / "tiny"
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == CONTENT
-    assert said == ["downloading images", "downloading labels"]
+    assert lines == ["downloading images", "downloading labels"]
 
 
 def test_what_is_in_the_cache_is_not_downloaded_again(entry: dict[str, Any]) -> None:
@@ -125,8 +129,8 @@ def test_imagenet_is_not_downloadable_and_must_be_named() -> None:
 
 
 def test_every_downloadable_data_set_has_a_checksum_for_each_file() -> None:
-    downloadable = [found for found in recipes.datasets().values() if "site" in found]
-    checksums = [checksum for found in downloadable for checksum in found["files"].values()]
+    downloadable = [dataset for dataset in recipes.datasets().values() if "site" in dataset]
+    checksums = [checksum for dataset in downloadable for checksum in dataset["files"].values()]
     assert len(checksums) == 9
     assert all(len(bytes.fromhex(checksum)) == 32 for checksum in checksums)
 
@@ -134,9 +138,9 @@ def test_every_downloadable_data_set_has_a_checksum_for_each_file() -> None:
 def test_the_published_test_set_that_we_carry_has_the_published_checksums() -> None:
     published = recipes.datasets()["mnist"]["files"]
     carried = Path(__file__).parents[2] / "data" / "mnist"
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in carried.glob("*.gz")}
-    assert len(found) == 2
-    assert found.items() <= published.items()
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in carried.glob("*.gz")}
+    assert len(digests) == 2
+    assert digests.items() <= published.items()
 
 
 def test_a_file_without_an_end_is_not_taken(entry: dict[str, Any]) -> None:

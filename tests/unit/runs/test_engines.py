@@ -84,8 +84,8 @@ def test_a_single_process_is_one_rank() -> None:
 
 
 def test_parameter_servers_are_those_of_their_engine_alone() -> None:
-    wanted = Launch(parameter_servers=2)
-    counts = {name: engines.launch_options(Train(engine=name), wanted).parameter_servers for name in get_args(Engine)}
+    options = Launch(parameter_servers=2)
+    counts = {name: engines.launch_options(Train(engine=name), options).parameter_servers for name in get_args(Engine)}
     assert counts == {name: 2 if name == "tensorflow-parameter-server" else None for name in counts}
     assert engines.launch_options(Train(engine="tensorflow-parameter-server"), Launch()).parameter_servers == 1
 

@@ -33,10 +33,10 @@ def test_any_text_is_requirements_or_refused(project: Path, name: str, text: str
     path.write_bytes(text.encode(errors="replace"))
     try:
         with fuzz.refused(ConfigError, "run: "):
-            found = requirements.find(["python", str(project / "train.py")], path)
-            assert found is not None
-            assert all("\0" not in line for several in found.sent_to("/there") for line in several)
-            assert len(found.digest("image")) == 12
-            protected.conflicts(found.lines, protected.Protected({"six": "1"}, {}, {"six": "six"}, {}))
+            asked = requirements.find(["python", str(project / "train.py")], path)
+            assert asked is not None
+            assert all("\0" not in line for several in asked.sent_to("/there") for line in several)
+            assert len(asked.digest("image")) == 12
+            protected.conflicts(asked.lines, protected.Protected({"six": "1"}, {}, {"six": "six"}, {}))
     finally:
         path.unlink()

@@ -141,7 +141,7 @@ def test_overlays_are_removed_by_hash_or_all(
 ) -> None:
     state_dir = state.for_cluster("demo")
     store.save(state_dir, builders.run())
-    assert [one.hash for one in overlays.remove(state_dir, head[0], name)] == removed
+    assert [each.hash for each in overlays.remove(state_dir, head[0], name)] == removed
     assert removals(head[1]) == (["--all"] if name is None else removed)
 
 

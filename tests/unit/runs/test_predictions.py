@@ -14,24 +14,24 @@ from tests import builders, samples
 MESSAGES = [
     CheckMessage(bytes=size, latency_seconds=0.006 + size * 1e-8, bus_bandwidth=1e8) for size in (4, 2**20, 2**26)
 ]
-CHECK = CheckResult(size=2, expected_sum=3.0, ranks=[], sizes=MESSAGES)
+CHECK = CheckResult(size=2, expected_sum=3.0, ranks=[], sizes=MESSAGES, step_seconds=1.0, step_work=1.0)
 
 
 def fetched(state_dir: StateDir, started: float, name: str, content: File, **run: Any) -> None:
     """Record a run that left the file ``name``."""
-    made = builders.run(id=f"run-{started:g}", started=started, **run)
-    store.save(state_dir, made)
-    content.write(state_dir.runs / made.id / name)
+    recorded = builders.run(id=f"run-{started:g}", started=started, **run)
+    store.save(state_dir, recorded)
+    content.write(state_dir.runs / recorded.id / name)
 
 
 @pytest.fixture
 def state_dir() -> StateDir:
     """Return the state directory of a cluster with two profiles and a check."""
-    found = builders.deployed()
-    fetched(found, 1, "profile.json", builders.profile(run="run-1"))
-    fetched(found, 2, "profile.json", builders.profile(run="run-2", batch=64))
-    fetched(found, 3, "check.json", CHECK, kind="check", controller="gloo")
-    return found
+    directory = builders.deployed()
+    fetched(directory, 1, "profile.json", builders.profile(run="run-1"))
+    fetched(directory, 2, "profile.json", builders.profile(run="run-2", batch=64))
+    fetched(directory, 3, "check.json", CHECK, kind="check", controller="gloo")
+    return directory
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def state_dir() -> StateDir:
     ],
 )
 def test_newest_profile_that_fits_is_taken(state_dir: StateDir, wanted: Wanted, run: str | None) -> None:
-    found = predictions.profile(History(state_dir), wanted)
-    assert (found and found.run) == run
+    profile = predictions.profile(History(state_dir), wanted)
+    assert (profile and profile.run) == run
 
 
 def test_newest_check_of_the_controller_is_taken(state_dir: StateDir) -> None:
@@ -78,9 +78,9 @@ def test_cycle_of_an_earlier_run_is_used(state_dir: StateDir) -> None:
     changed = type(results).model_validate(results.model_dump() | {"communication": used})
     fetched(state_dir, 5, "results.json", changed)
     assert predictions.cycle(History(state_dir)) == 0.0125
-    known = predictions.connection(History(state_dir), 1)
-    assert known is not None
-    assert known[0].at(2).link.cycle == 0.0125
+    connected = predictions.connection(History(state_dir), 1)
+    assert connected is not None
+    assert connected[0].at(2).link.cycle == 0.0125
 
 
 def predicted(state_dir: StateDir, **changes: Any) -> None:
@@ -95,11 +95,11 @@ def test_prediction_is_kept_and_reviewed_beside_the_results(state_dir: StateDir)
     assert predictions.review() == []
     epoch = builders.epoch(1, images_per_second=50.0)
     builders.results([epoch], World(size=2, hosts=["a", "b"])).write(state_dir.runs / "run-9" / "results.json")
-    (found,) = predictions.review()
-    assert (found.cluster, found.ranks, found.measured) == ("default", 2, 50.0)
-    assert found.low < found.predicted < found.high
-    assert found.predicted < 2 * 32
-    assert str(found).startswith(f"predicted {found.predicted:.4g} images/s (")
+    (reviewed,) = predictions.review()
+    assert (reviewed.cluster, reviewed.ranks, reviewed.measured) == ("default", 2, 50.0)
+    assert reviewed.low < reviewed.predicted < reviewed.high
+    assert reviewed.predicted < 2 * 32
+    assert str(reviewed).startswith(f"predicted {reviewed.predicted:.4g} images/s (")
 
 
 @pytest.mark.parametrize("changes", [{"np": 1}, {"controller": "mpi"}])

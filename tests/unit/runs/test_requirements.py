@@ -207,7 +207,7 @@ def test_a_dry_run_says_what_would_be_installed(project: Path, cli: Cli) -> None
         "to install, by requirements.txt: six",
         "to install, by requirements.txt: emoji==2",
     ]
-    told = json.loads(cli("run", "--dry-run", "--json", "--", "python", script).stdout)
-    assert told["packages"] == {"source": "requirements.txt", "asked": ["six", "emoji==2"]}
+    output = json.loads(cli("run", "--dry-run", "--json", "--", "python", script).stdout)
+    assert output["packages"] == {"source": "requirements.txt", "asked": ["six", "emoji==2"]}
     without = cli("run", "--dry-run", "--no-packages", "--json", "--", "python", script)
     assert json.loads(without.stdout)["packages"] is None

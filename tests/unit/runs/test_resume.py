@@ -21,15 +21,15 @@ LAST = CheckpointEntry(name="epoch-0002", epoch=2, step=8, world=2, whole=True, 
 
 
 def continued(
-    *kept: CheckpointEntry, np: int = 2, limits: Mapping[str, Any] | None = None, **settings: Any
+    *entries: CheckpointEntry, np: int = 2, limits: Mapping[str, Any] | None = None, **settings: Any
 ) -> TrainConfig:
     config = samples.train_config(run=OLD.id, data="/shared/data/mnist", **settings)
-    return resume.resumed_config(config, Checkpoints(entries=list(kept)), OLD, np, limits or {}, "default")
+    return resume.resumed_config(config, Checkpoints(entries=list(entries)), OLD, np, limits or {}, "default")
 
 
 def test_a_run_goes_on_as_it_was_from_its_newest_checkpoint() -> None:
-    found = continued(FIRST, WITHIN, seed=7, restarts=2, max_time=60.0)
-    assert found == samples.train_config(
+    config = continued(FIRST, WITHIN, seed=7, restarts=2, max_time=60.0)
+    assert config == samples.train_config(
         run=OLD.id,
         data="/shared/data/mnist",
         seed=7,
@@ -81,17 +81,17 @@ def test_another_data_set_is_refused_and_shards_are_to_be_made_first(
 
 
 @pytest.mark.parametrize(
-    ("kept", "settings", "problem"),
+    ("entry", "settings", "problem"),
     [
         (LAST, {"epochs": 2}, "train.epochs: 2: run resnet20-mnist-1 has made 2"),
         (WITHIN, {"steps": 6}, "train.steps: 6: run resnet20-mnist-1 has made 6"),
     ],
 )
 def test_a_run_that_has_made_all_it_was_asked_for_is_refused(
-    kept: CheckpointEntry, settings: dict[str, Any], problem: str
+    entry: CheckpointEntry, settings: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem) as caught:
-        continued(FIRST, kept, **settings)
+        continued(FIRST, entry, **settings)
     assert "--epochs or --steps" in caught.value.hint
 
 
@@ -106,11 +106,11 @@ def test_an_accuracy_that_was_reached_is_refused_or_put_aside() -> None:
     assert continued(FIRST, epochs=9, until="top1=0.5", limits={"until": "top1=0.7"}).until == "top1=0.7"
 
 
-@pytest.mark.parametrize(("np", "made"), [(1, 16), (4, 4)])
-def test_steps_that_were_made_are_counted_as_those_of_the_ranks_that_go_on(np: int, made: int) -> None:
-    assert continued(LAST, np=np, epochs=9, steps=made + 1).steps == made + 1
-    with pytest.raises(ConfigError, match=f"train.steps: {made}: run resnet20-mnist-1 has made {made} of {np} ranks"):
-        continued(LAST, np=np, epochs=9, steps=made)
+@pytest.mark.parametrize(("np", "count"), [(1, 16), (4, 4)])
+def test_steps_that_were_made_are_counted_as_those_of_the_ranks_that_go_on(np: int, count: int) -> None:
+    assert continued(LAST, np=np, epochs=9, steps=count + 1).steps == count + 1
+    with pytest.raises(ConfigError, match=f"train.steps: {count}: run resnet20-mnist-1 has made {count} of {np} ranks"):
+        continued(LAST, np=np, epochs=9, steps=count)
 
 
 def test_a_last_epoch_that_was_not_evaluated_any_more_is_made_up_for() -> None:
@@ -120,8 +120,8 @@ def test_a_last_epoch_that_was_not_evaluated_any_more_is_made_up_for() -> None:
 
 def test_other_number_of_ranks_resumes_at_the_end_of_an_epoch(capsys: pytest.CaptureFixture[str]) -> None:
     assert str(continued(FIRST, WITHIN, np=3).resume).endswith("/epoch-0001")
-    said = capsys.readouterr().err
-    assert "3 ranks instead of 2: continues from the end of epoch 1; weights will differ" in " ".join(said.split())
+    messages = capsys.readouterr().err
+    assert "3 ranks instead of 2: continues from the end of epoch 1; weights will differ" in " ".join(messages.split())
 
 
 def test_another_number_of_ranks_cannot_go_on_from_within_the_first_epoch() -> None:
@@ -183,3 +183,10 @@ def test_limits_beside_resume_are_checked_as_without(cli: Cli) -> None:
     finished = cli("train", "--resume", "resnet20-mnist-1", "--max-time", "soon")
     assert finished.returncode == 2
     assert "train.max_time: 'soon': must be a valid number" in finished.stderr
+
+
+def test_a_resumed_run_keeps_its_test_samples(cli: Cli) -> None:
+    assert continued(FIRST, epochs=2, test_samples=64).test_samples == 64
+    refused = cli("train", "--resume", OLD.id, "--test-samples", "9")
+    assert refused.returncode == 2
+    assert "--test-samples: not with --resume" in refused.stderr

@@ -91,9 +91,9 @@ def test_files_named_as_credentials_are_not_sent_and_named(project: Path) -> Non
     harmless = ("environment.yaml", "id_rsa.pub", "id_table.csv", "keys.py")
     for name in (*CREDENTIALS, *harmless):
         (project / name).write_text("x\n")
-    found = gather()
-    assert sorted(found.files) == [*harmless, "model/net.py", "train.py"]
-    assert set(found.left_out) == set(CREDENTIALS)
+    source = gather()
+    assert sorted(source.files) == [*harmless, "model/net.py", "train.py"]
+    assert set(source.left_out) == set(CREDENTIALS)
 
 
 @pytest.mark.parametrize("text", CONTENTS.values(), ids=CONTENTS)
@@ -135,9 +135,9 @@ def test_links_are_followed_within_the_directory_but_not_in_a_circle(project: Pa
     (project / "round").symlink_to(project)
     (project / "loop").symlink_to("loop")
     (project / "nothing").symlink_to("gone")
-    found = gather()
-    assert sorted(found.files) == ["again/net.py", "copy.py", "model/net.py", "train.py"]
-    assert found.left_out == {}
+    source = gather()
+    assert sorted(source.files) == ["again/net.py", "copy.py", "model/net.py", "train.py"]
+    assert source.left_out == {}
 
 
 def test_no_link_is_followed_out_of_the_directory(project: Path, tmp_path: Path) -> None:
@@ -147,10 +147,10 @@ def test_no_link_is_followed_out_of_the_directory(project: Path, tmp_path: Path)
     (project / "linked").symlink_to(tmp_path / "library")
     (project / "model" / "file.txt").symlink_to("../../library/shared.py")
     (project / "beside").symlink_to(tmp_path / "project-2")
-    found = gather()
-    assert sorted(found.files) == ["model/net.py", "train.py"]
-    assert found.left_out["linked"] == f"it is a link out of the directory, to {tmp_path / 'library'}"
-    assert sorted(found.left_out) == ["beside", "linked", "model/file.txt"]
+    source = gather()
+    assert sorted(source.files) == ["model/net.py", "train.py"]
+    assert source.left_out["linked"] == f"it is a link out of the directory, to {tmp_path / 'library'}"
+    assert sorted(source.left_out) == ["beside", "linked", "model/file.txt"]
 
 
 def test_a_link_to_what_is_not_sent_is_not_sent_either(project: Path) -> None:
@@ -202,9 +202,9 @@ def test_a_dry_run_lists_what_would_be_sent_and_starts_nothing(project: Path, tm
         "not sent: server.pem: files of this name contain credentials",
         f"2 files, 10 bytes, of {project}",
     ]
-    told = json.loads(cli("run", "--dry-run", "--json", "--", "python", str(project / "train.py")).stdout)
-    assert told["files"] == [{"name": "model/net.py", "bytes": 5}, {"name": "train.py", "bytes": 5}]
-    assert (told["bytes"], told["directory"], list(told["left_out"])) == (10, str(project), ["server.pem"])
+    output = json.loads(cli("run", "--dry-run", "--json", "--", "python", str(project / "train.py")).stdout)
+    assert output["files"] == [{"name": "model/net.py", "bytes": 5}, {"name": "train.py", "bytes": 5}]
+    assert (output["bytes"], output["directory"], list(output["left_out"])) == (10, str(project), ["server.pem"])
 
 
 def test_a_script_behind_a_link_is_sent_with_the_directory_of_the_link(project: Path, tmp_path: Path) -> None:

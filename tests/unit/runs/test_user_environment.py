@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator import state
 from orchestrator.errors import ConfigError
-from orchestrator.runs import launch, store, user_environment
+from orchestrator.runs import collection, launch, user_environment
 from orchestrator.trainer.supervision import user_environment as of_ranks
 from tests import builders
 from tests.stand_ins import ssh_stand_in
@@ -58,13 +58,13 @@ def problems(*settings: str, files: tuple[Path, ...] = ()) -> list[str]:
 
 
 def test_a_file_is_read_with_comments_quotes_and_values_from_here(file: Path) -> None:
-    found = user_environment.read([], [file])
-    assert (found.values, found.files) == (VALUES, (file,))
+    environment = user_environment.read([], [file])
+    assert (environment.values, environment.files) == (VALUES, (file,))
 
 
 def test_a_value_on_the_command_line_is_taken_as_it_is_and_wins(file: Path) -> None:
-    found = user_environment.read(['PLAIN="a # b"', "FROM_HERE", "PATH=/opt/mine:/bin"], [file])
-    assert found.values == {**VALUES, "PLAIN": '"a # b"', "PATH": "/opt/mine:/bin"}
+    environment = user_environment.read(['PLAIN="a # b"', "FROM_HERE", "PATH=/opt/mine:/bin"], [file])
+    assert environment.values == {**VALUES, "PLAIN": '"a # b"', "PATH": "/opt/mine:/bin"}
 
 
 def test_a_variable_that_is_not_set_here_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,11 +92,11 @@ def test_settings_of_libraries_may_be_changed(name: str) -> None:
 def test_no_message_shows_a_value(setting: str, tmp_path: Path) -> None:
     lines = ["", setting.replace("\n", " ") or "-----secret-----", "secret", "Q='secret", ""]
     (tmp_path / "settings").write_text("\n".join(lines))
-    said = [*problems(setting), *problems(files=(tmp_path / "settings",))]
-    assert said[0].startswith("--env: the name before = must be")
-    assert f"{tmp_path / 'settings'}: line 2: the name before = must be" in said[1]
-    assert [line.split(": ")[1] for line in said[1:]] == ["line 2", "line 3", "line 4"]
-    assert "secret" not in "".join(said)
+    messages = [*problems(setting), *problems(files=(tmp_path / "settings",))]
+    assert messages[0].startswith("--env: the name before = must be")
+    assert f"{tmp_path / 'settings'}: line 2: the name before = must be" in messages[1]
+    assert [line.split(": ")[1] for line in messages[1:]] == ["line 2", "line 3", "line 4"]
+    assert "secret" not in "".join(messages)
 
 
 def test_values_that_no_program_can_get_are_refused() -> None:
@@ -163,6 +163,6 @@ def test_fetching_a_run_that_ended_removes_its_variables_and_never_brings_them_h
     for name in (launch.ENVIRONMENT, "log"):
         (there / name).write_text('{"TOKEN": "secret"}')
     with ssh_stand_in.session() as head:
-        here = store.collect(state.for_cluster("demo"), head, builders.run(id="a"))
+        here = collection.collect(state.for_cluster("demo"), head, builders.run(id="a"))
     assert sorted(path.name for path in there.iterdir()) == left
     assert not (here / launch.ENVIRONMENT).exists()

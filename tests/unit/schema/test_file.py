@@ -74,9 +74,9 @@ def test_a_file_that_cannot_take_its_name_leaves_nothing(tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_leftovers_of_former_versions_go_and_other_hidden_files_stay(tmp_path: Path) -> None:
+def test_leftovers_go_and_other_hidden_files_stay(tmp_path: Path) -> None:
     path = tmp_path / "index.json"
-    for name in (".index.json.abcd_123", ".index.json.lock.info", ".other.json.abcd_123", ".index.json"):
+    for name in (".index.json.999999999-abcd_123", ".index.json.lock.info", ".other.json.abcd_123", ".index.json"):
         (tmp_path / name).touch()
     Checkpoints().write(path)
     assert json.loads(path.read_text())["entries"] == []

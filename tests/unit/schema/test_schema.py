@@ -1,6 +1,5 @@
 """Files that cross between the two sides."""
 
-import json
 import os
 import stat
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from orchestrator.schema import RunStatus, TrainConfig
+from orchestrator.schema import RunStatus
 from orchestrator.trainer.supervision import rank_record
 from tests import builders, samples
 
@@ -40,13 +39,6 @@ def test_a_resolved_configuration_is_read_back_as_it_was_written(tmp_path: Path)
     config = samples.train_config(max_time=90.0, milestones=[0.5, 0.75])
     config.write(tmp_path / "config.json")
     assert type(config).model_validate_json((tmp_path / "config.json").read_text()) == config
-
-
-@pytest.mark.parametrize(("older", "compression"), [(True, "fp16"), (False, "none")])
-def test_the_configuration_of_an_older_version_says_its_compression(older: bool, compression: str) -> None:
-    values = samples.train_config().model_dump(exclude={"compression", "backward_passes_per_step", "adasum"})
-    text = json.dumps({**values, "fp16_allreduce": older})
-    assert TrainConfig.model_validate_json(text) == samples.train_config(compression=compression)
 
 
 def test_keys_that_a_newer_version_adds_are_read_over() -> None:

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from bench import harness, profile, roofline, train_gpu, train_rows
+from bench import harness, profile, roofline, train_comparisons, train_gpu
 from bench.harness import interleaved
 from orchestrator import recipes
 
 
 def test_every_other_round_goes_backwards() -> None:
     clock = itertools.count()
-    found = interleaved({"a": lambda: next(clock), "b": lambda: next(clock)}, 3)
-    assert found == {"a": [0, 3, 4], "b": [1, 2, 5]}
+    measured = interleaved({"a": lambda: next(clock), "b": lambda: next(clock)}, 3)
+    assert measured == {"a": [0, 3, 4], "b": [1, 2, 5]}
 
 
 def test_a_ratio_is_the_median_of_the_rounds_ratios_and_not_the_ratio_of_the_medians() -> None:
@@ -23,7 +23,7 @@ def test_a_ratio_is_the_median_of_the_rounds_ratios_and_not_the_ratio_of_the_med
 
 
 def test_every_model_but_resnet50_has_a_row() -> None:
-    assert sorted(work.model for work in (train_rows.RESNET50, *train_rows.MODELS)) == recipes.models()
+    assert sorted(work.model for work in (train_comparisons.RESNET50, *train_comparisons.MODELS)) == recipes.models()
 
 
 def test_a_profile_says_what_is_no_operation() -> None:
@@ -34,8 +34,8 @@ def test_a_profile_says_what_is_no_operation() -> None:
 
 def test_the_least_step_takes_the_fastest_implementation_of_every_convolution() -> None:
     ms = {"forward": {"kernel": 2.0, "product": 1.0}, "weights": {"kernel": 3.0}}
-    found = {"convolutions": [{"count": 2, "ms": ms}], "bytes": 4e6, "bandwidth": 1e9}
-    assert roofline.least(found) == {"forward": 2.0, "inputs": 0, "weights": 6.0, "rest": 4.0}
+    measured = {"convolutions": [{"count": 2, "ms": ms}], "bytes": 4e6, "bandwidth": 1e9}
+    assert roofline.least(measured) == {"forward": 2.0, "inputs": 0, "weights": 6.0, "rest": 4.0}
 
 
 def test_a_gpus_rates_stand_beside_the_references_of_the_same_batch(
@@ -45,5 +45,5 @@ def test_a_gpus_rates_stand_beside_the_references_of_the_same_batch(
     lines = ["\t".join((who, "float32", batch, "no", rate, "90", "300", "9000")) for who, batch, rate in rows]
     (tmp_path / "results.tsv").write_text("\n".join(lines) + "\n")
     train_gpu.table(str(tmp_path / "results.tsv"))
-    said = capsys.readouterr().out.splitlines()
-    assert [line.split("|")[-2].strip() for line in itertools.islice(said, 2, None)] == ["1.00", "2.50", ""]
+    output = capsys.readouterr().out.splitlines()
+    assert [line.split("|")[-2].strip() for line in itertools.islice(output, 2, None)] == ["1.00", "2.50", ""]

@@ -47,8 +47,8 @@ def panels(board: asked.Board) -> list[dict[str, Any]]:
 def ranges(board: asked.Board) -> list[dict[str, Any]]:
     """All mappings of a range of values to a word."""
     configs = [panel["fieldConfig"] for panel in panels(board)]
-    set_by_name = [one for config in configs for way in config["overrides"] for one in way["properties"]]
-    listed = [one["value"] for one in set_by_name if one["id"] == "mappings"]
+    set_by_name = [each for config in configs for way in config["overrides"] for each in way["properties"]]
+    listed = [each["value"] for each in set_by_name if each["id"] == "mappings"]
     listed += [config["defaults"].get("mappings", []) for config in configs]
     return [mapping for mappings in listed for mapping in mappings if mapping["type"] == "range"]
 
@@ -91,8 +91,14 @@ class TestEveryDashboard:
     def test_names_each_panel_says_what_it_shows_in_which_unit_and_what_nothing_means(self, board: asked.Board) -> None:
         for panel in panels(board):
             shown = panel["fieldConfig"]["defaults"]
-            said = [panel["title"], panel["description"], shown["unit"], shown["noValue"], shown["thresholds"]["steps"]]
-            assert all(said), f"{panel['title']}: {said}"
+            texts = [
+                panel["title"],
+                panel["description"],
+                shown["unit"],
+                shown["noValue"],
+                shown["thresholds"]["steps"],
+            ]
+            assert all(texts), f"{panel['title']}: {texts}"
 
     def test_gives_each_panel_a_place_and_a_number_of_its_own(self, board: asked.Board) -> None:
         assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
@@ -115,7 +121,7 @@ class TestEveryDashboard:
     def test_shows_what_has_no_value_in_no_judgements_colour(self, board: asked.Board) -> None:
         for panel in (panel for panel in panels(board) if panel["type"] == "stat"):
             unknown = [it["options"] for it in panel["fieldConfig"]["defaults"]["mappings"] if it["type"] == "special"]
-            (result,) = [one["result"] for one in unknown if one["match"] == "null"]
+            (result,) = [mapping["result"] for mapping in unknown if mapping["match"] == "null"]
             assert (result["text"], result["color"]) == (panel["fieldConfig"]["defaults"]["noValue"], "#808080")
 
     def test_begins_with_verdicts(self, board: asked.Board) -> None:
@@ -136,15 +142,15 @@ class TestEveryDashboard:
 
 
 def test_the_json_is_what_python_makes() -> None:
-    made = dict(sdk("scripts.dashboards.__main__").texts())
-    kept = {path.name: path.read_text() for path in asked.FOLDER.glob("*.json")}
-    assert made == kept, "run: python -m scripts.dashboards"
+    generated = dict(sdk("scripts.dashboards.__main__").texts())
+    committed = {path.name: path.read_text() for path in asked.FOLDER.glob("*.json")}
+    assert generated == committed, "run: python -m scripts.dashboards"
 
 
 @pytest.mark.parametrize(("value", "word"), [(0.79, "room"), (0.8, "filling"), (0.9, "scarce"), (7.0, "scarce")])
 def test_a_limit_has_the_word_above_it_as_it_has_the_colour(value: float, word: str) -> None:
-    words = [one.options for one in sdk("scripts.dashboards.vocabulary").DISK.mappings()]
-    assert next(one.result.text for one in words if one.from_val <= value <= one.to) == word
+    words = [mapping.options for mapping in sdk("scripts.dashboards.vocabulary").DISK.mappings()]
+    assert next(limit.result.text for limit in words if limit.from_val <= value <= limit.to) == word
 
 
 def test_dashboards_are_told_apart() -> None:

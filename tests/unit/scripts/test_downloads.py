@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator import assets, recipes
+from orchestrator import packaged_files, recipes
 from orchestrator.config import Local
 from tests.conftest import Missing
 
-ROOT = assets.PACKAGE.parent
+ROOT = packaged_files.PACKAGE.parent
 ROLES = ROOT / "ansible" / "roles"
 FOLDERS = ("ansible", "docker", "infra", "orchestrator", "scripts", "terraform")
 BY_DIGEST = re.compile(r"[\w./-]+(:[\w.-]+)?@sha256:[0-9a-f]{64}")
@@ -36,9 +36,9 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield Path("Makefile"), (ROOT / "Makefile").read_text()
 
 
-def tasks(found: Any) -> Iterator[dict[str, Any]]:
+def tasks(content: Any) -> Iterator[dict[str, Any]]:
     """Every task of a file of tasks, those of its blocks included."""
-    for task in found or []:
+    for task in content or []:
         yield task
         for part in ("block", "rescue", "always"):
             yield from tasks(task.get(part))
@@ -50,7 +50,7 @@ def role_tasks() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def test_nothing_is_fetched_by_plain_http() -> None:
-    assert [(str(path), found.group()) for path, text in texts() for found in PLAIN.finditer(text)] == []
+    assert [(str(path), match.group()) for path, text in texts() for match in PLAIN.finditer(text)] == []
 
 
 def test_what_roles_download_has_a_checksum_or_a_fingerprint() -> None:
@@ -75,8 +75,8 @@ def test_apt_and_other_modules_of_roles_fetch_nothing_unchecked() -> None:
 def test_images_and_checksums_of_roles_are_whole(path: str) -> None:
     defaults = yaml.safe_load((ROLES / path / "defaults" / "main.yml").read_text())
     images = {key: value for key, value in defaults.items() if key.endswith("_image") and "lookup(" not in value}
-    kept = ROOT / "infra" / path / "image"
-    named = [*images.values(), *([kept.read_text().strip()] if kept.exists() else [])]
+    file = ROOT / "infra" / path / "image"
+    named = [*images.values(), *([file.read_text().strip()] if file.exists() else [])]
     assert [value for value in named if not BY_DIGEST.fullmatch(value)] == []
     for checksum in defaults.get("nvidia_cuda_keyrings", {}).values():
         assert re.fullmatch("[0-9a-f]{64}", checksum)
@@ -84,14 +84,14 @@ def test_images_and_checksums_of_roles_are_whole(path: str) -> None:
 
 def test_the_base_image_is_named_by_its_digest() -> None:
     assert BY_DIGEST.fullmatch(Local().base_image)
-    said = subprocess.run(
+    result = subprocess.run(
         ["sh", "-c", _line("scripts/setup.sh", "base=") + '; echo "$base"'],
         env={**os.environ, "here": str(ROOT / "scripts")},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said.stdout.strip() == Local().base_image
+    assert result.stdout.strip() == Local().base_image
 
 
 def _line(name: str, start: str) -> str:
@@ -100,10 +100,10 @@ def _line(name: str, start: str) -> str:
 
 def test_pip_installs_locked_files_and_this_project_alone() -> None:
     used = re.compile(r"(?<![\w`])pip (?:--?\S+ )*(?:install|download|wheel)\b.*")
-    found = [line.group() for path, text in texts() if path.suffix != ".py" for line in used.finditer(text)]
-    assert len(found) >= 4
+    commands = [line.group() for path, text in texts() if path.suffix != ".py" for line in used.finditer(text)]
+    assert len(commands) >= 4
     assert [
-        line for line in found if "--require-hashes" not in line and not re.search(r"--no-deps .*\.$|--quiet", line)
+        line for line in commands if "--require-hashes" not in line and not re.search(r"--no-deps .*\.$|--quiet", line)
     ] == []
 
 
@@ -183,9 +183,9 @@ def test_only_the_toolkits_own_key_is_trusted(
     _, other = new_key(tmp_path / "other", "somebody")
     (site[1] / "gpgkey").write_bytes({"the key": key, "another key": other, "both": key + other}[served])
     target = tmp_path / "toolkit.asc"
-    said = trust(
+    result = trust(
         tmp_path, nvidia_toolkit=site[0], nvidia_toolkit_key=str(target), nvidia_toolkit_fingerprint=fingerprint
     )
-    assert (said.returncode == 0) == (served == "the key"), said.stdout
+    assert (result.returncode == 0) == (served == "the key"), result.stdout
     assert target.exists() == (served == "the key")
-    assert served == "the key" or f"expected {fingerprint}" in re.sub(r"\s+", " ", said.stdout)
+    assert served == "the key" or f"expected {fingerprint}" in re.sub(r"\s+", " ", result.stdout)

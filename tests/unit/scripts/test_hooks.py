@@ -5,9 +5,9 @@ from typing import Any
 
 import yaml
 
-from orchestrator import assets
+from orchestrator import packaged_files
 
-ROOT = assets.PACKAGE.parent
+ROOT = packaged_files.PACKAGE.parent
 
 
 TOOLS = re.compile(r"ruff check|ruff format|mypy|fmt -check|ansible-lint|hadolint|codespell|rumdl|mkdocs|test_\w+")

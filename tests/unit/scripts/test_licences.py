@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import assets
+from orchestrator import packaged_files
 from scripts import get_terraform, licences
 
 # Of other makers, by the word for each in the roles, the Dockerfile and scripts.
@@ -56,7 +56,7 @@ def test_a_package_of_unknown_licence_is_named(tmp_path: Path, monkeypatch: pyte
     page, root = tmp_path / "licences.md", tmp_path / "root"
     page.write_text(licences.HEADING)
     for folder in ("requirements", "docker"):
-        shutil.copytree(assets.PACKAGE.parent / folder, root / folder)
+        shutil.copytree(packaged_files.PACKAGE.parent / folder, root / folder)
     (root / "docker" / "horovod.txt").write_text("never-heard-of==1.0 --hash=sha256:0\n")
     monkeypatch.setattr(licences, "PAGE", page)
     monkeypatch.setattr(licences, "ROOT", root)

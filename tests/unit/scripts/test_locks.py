@@ -15,17 +15,17 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from orchestrator import assets
+from orchestrator import packaged_files
 
-ROOT = assets.PACKAGE.parent
+ROOT = packaged_files.PACKAGE.parent
 CONTROL, IMAGE = ("3.10", "3.11", "3.12", "3.13"), ("3.11", "3.12", "3.13")
 REFUSED = "DO NOT MATCH THE HASHES"
 
 
 def project(key: str) -> list[str]:
     """The requirements under a key of pyproject.toml; Python 3.10 has no reader of TOML."""
-    [found] = re.findall(rf"^{key} = \[(.*?)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL)
-    return re.findall(r'"([^"]+)"', found)
+    [listed] = re.findall(rf"^{key} = \[(.*?)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(r'"([^"]+)"', listed)
 
 
 def lines(name: str) -> list[str]:
@@ -35,8 +35,8 @@ def lines(name: str) -> list[str]:
 @cache
 def entries(lock: str) -> list[tuple[Requirement, list[str]]]:
     """(package, its SHA-256 sums) of every entry of a lock file."""
-    found = re.findall(r"^(\S[^\\]*?)((?: \\\n? *--hash=sha256:[0-9a-f]{64})+)$", read(lock), re.MULTILINE)
-    return [(Requirement(entry), re.findall(r"sha256:(\w+)", hashes)) for entry, hashes in found]
+    pinned = re.findall(r"^(\S[^\\]*?)((?: \\\n? *--hash=sha256:[0-9a-f]{64})+)$", read(lock), re.MULTILINE)
+    return [(Requirement(entry), re.findall(r"sha256:(\w+)", hashes)) for entry, hashes in pinned]
 
 
 def read(lock: str) -> str:
@@ -82,18 +82,18 @@ def test_a_lock_has_a_fitting_version_of_all_that_is_asked_for(lock: str) -> Non
         for machine in ("x86_64", "aarch64"):
             has = versions(lock, python, machine)
             environment = {"python_version": python, "platform_machine": machine, "sys_platform": "linux"}
-            wanted = [r for r in map(Requirement, asked) if r.marker is None or r.marker.evaluate(environment)]
-            assert wanted
-            missing = [str(r) for r in wanted if not r.specifier.contains(has.get(canonicalize_name(r.name), "0"))]
+            needed = [r for r in map(Requirement, asked) if r.marker is None or r.marker.evaluate(environment)]
+            assert needed
+            missing = [str(r) for r in needed if not r.specifier.contains(has.get(canonicalize_name(r.name), "0"))]
             assert missing == [], python
 
 
 @pytest.mark.parametrize("lock", [*INPUTS, "docker/horovod.txt"])
 def test_every_package_of_a_lock_has_one_version_and_its_checksums(lock: str) -> None:
-    text, found = (ROOT / lock).read_text(), entries(lock)
-    assert found
-    assert len(found) == len([line for line in lines(lock) if not line.startswith(" ")])
-    assert [str(entry) for entry, hashes in found if not hashes or not str(entry.specifier).startswith("==")] == []
+    text, pinned = (ROOT / lock).read_text(), entries(lock)
+    assert pinned
+    assert len(pinned) == len([line for line in lines(lock) if not line.startswith(" ")])
+    assert [str(entry) for entry, hashes in pinned if not hashes or not str(entry.specifier).startswith("==")] == []
     assert re.search(r"://|index-url|find-links|trusted-host", text) is None
 
 
@@ -144,30 +144,30 @@ def test_make_installs_no_wheel_with_another_checksum(tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     forge(tmp_path / "forged", first("requirements/build.txt"), tmp_path / "built")
-    said = offline(tmp_path, "make", ".venv/installed")
-    assert said.returncode != 0
-    assert REFUSED in said.stderr
+    result = offline(tmp_path, "make", ".venv/installed")
+    assert result.returncode != 0
+    assert REFUSED in result.stderr
     assert not (tmp_path / ".venv" / "installed").exists()
 
 
 def pip_commands() -> list[tuple[str, str]]:
     """(command, lock file) of every use of pip in the image build, with paths that hold here."""
-    found = []
+    commands = []
     for name in ("Dockerfile", "cuda-tensorflow.sh", "cuda-pytorch.sh", "horovod.sh", "own.sh"):
         text = (ROOT / "docker" / name).read_text().replace("\\\n", "")
         for command, file in re.findall(r"(pip (?:install|download) .*)--requirement \"?(?:/tmp/)?([^\s\"]+)", text):
             lock = file.replace("${FRAMEWORK}", "tensorflow").replace("${ACCELERATOR}", "cpu")
-            found.append((f"{command} --requirement {ROOT}/docker/{lock}", lock))
-    return found
+            commands.append((f"{command} --requirement {ROOT}/docker/{lock}", lock))
+    return commands
 
 
 @pytest.mark.parametrize(("command", "lock"), pip_commands(), ids=lambda value: value.split()[-1])
 def test_an_image_takes_no_file_with_another_checksum(command: str, lock: str, tmp_path: Path) -> None:
     name = "horovod-0.28.1.tar.gz" if lock == "horovod.txt" else first(f"docker/{lock}")
     forge(tmp_path / "forged", name, tmp_path / "built")
-    said = offline(tmp_path, "sh", "-c", command.replace("pip install", "pip install --dry-run"))
-    assert said.returncode != 0
-    assert REFUSED in said.stderr
+    result = offline(tmp_path, "sh", "-c", command.replace("pip install", "pip install --dry-run"))
+    assert result.returncode != 0
+    assert REFUSED in result.stderr
     assert not (tmp_path / "built").exists()
 
 

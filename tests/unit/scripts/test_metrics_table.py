@@ -7,8 +7,8 @@ from scripts import metrics_table
 
 
 def test_the_page_is_what_the_tables_say() -> None:
-    made = metrics_table.page()
-    assert metrics_table.PAGE.read_text() == made, "run `python -m scripts.metrics_table`"
+    page = metrics_table.page()
+    assert metrics_table.PAGE.read_text() == page, "run `python -m scripts.metrics_table`"
 
 
 def test_names_and_units_follow_prometheus_conventions() -> None:

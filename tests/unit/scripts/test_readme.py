@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import assets
+from orchestrator import packaged_files
 
-ROOT = assets.PACKAGE.parent
+ROOT = packaged_files.PACKAGE.parent
 README = (ROOT / "README.md").read_text()
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 TROUBLES = (ROOT / "docs" / "troubleshooting.md").read_text()
@@ -31,7 +31,7 @@ def test_every_make_target_that_is_named_exists() -> None:
 
 
 def test_every_target_of_tests_and_benchmarks_is_listed() -> None:
-    listed = set(re.findall(r"^\| `make ([a-z0-9-]+)", (ROOT / "docs" / "targets.md").read_text(), re.MULTILINE))
+    listed = set(re.findall(r"^\| `make ([a-z0-9-]+)", (ROOT / "docs" / "make-targets.md").read_text(), re.MULTILINE))
     assert TARGETS - listed <= {"help", "setup", "clean"}
 
 
@@ -48,7 +48,7 @@ def test_symptom_is_what_the_code_prints(symptom: str, sources: str) -> None:
 
 @pytest.fixture(scope="module")
 def sources() -> str:
-    files = [path for path in Path(assets.PACKAGE).rglob("*") if path.suffix in (".py", ".sh")]
+    files = [path for path in Path(packaged_files.PACKAGE).rglob("*") if path.suffix in (".py", ".sh")]
     text = "".join(path.read_text() for path in files)
     return re.sub(r'"\s*f?"', "", re.sub(r"\{[^{}]*\}", "VALUE", text))
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
-from orchestrator import assets, state
+from orchestrator import packaged_files, state
 from orchestrator.config import Config
 from orchestrator.errors import NodesFailed
 from orchestrator.services import jupyter as services_jupyter
@@ -19,7 +19,7 @@ from tests import builders
 from tests.unit.conftest import Cli, StandIn
 
 GIVEN = "correct horse battery"
-DOCUMENTS = assets.PACKAGE.parent / "docs" / "notebooks"
+DOCUMENTS = packaged_files.PACKAGE.parent / "docs" / "notebooks"
 GUIDE = DOCUMENTS.parent / "guide" / "notebooks.md"
 
 
@@ -27,13 +27,13 @@ def deploy(
     state_dir: StateDir, jupyter: bool = True, password: str | None = None, fails: bool = False
 ) -> dict[str, Any]:
     """What a deploy does about the notebook server; returns what Ansible is told."""
-    wanted = Config(name=state_dir.name, jupyter=jupyter, jupyter_password=password)
-    state.write(state_dir, builders.recorded(state_dir).model_copy(update={"config": wanted.model_dump(mode="json")}))
-    with services_jupyter.provision_password(state_dir, wanted):
-        told = services_jupyter.for_ansible(state_dir, builders.recorded(state_dir))
+    settings = Config(name=state_dir.name, jupyter=jupyter, jupyter_password=password)
+    state.write(state_dir, builders.recorded(state_dir).model_copy(update={"config": settings.model_dump(mode="json")}))
+    with services_jupyter.provision_password(state_dir, settings):
+        variables = services_jupyter.for_ansible(state_dir, builders.recorded(state_dir))
         if fails:
             raise NodesFailed("configuration failed", {"default-head": "no"})
-    return told
+    return variables
 
 
 def kept(state_dir: StateDir) -> services_jupyter.Secret:
@@ -46,11 +46,11 @@ def unpadded(text: str) -> bytes:
 
 def verifies(password: str, hashed: str) -> bool:
     """By the parameters that the hash itself names, as whoever checks it goes by."""
-    kind, version, costs, salt, made = hashed.removeprefix("argon2:$").split("$")
+    kind, version, costs, salt, digest = hashed.removeprefix("argon2:$").split("$")
     assert (kind, version) == ("argon2id", "v=19")
     memory, passes, lanes = (int(cost.partition("=")[2]) for cost in costs.split(","))
     derive = Argon2id(salt=unpadded(salt), length=32, iterations=passes, lanes=lanes, memory_cost=memory)
-    return derive.derive(password.encode()) == unpadded(made)
+    return derive.derive(password.encode()) == unpadded(digest)
 
 
 def test_the_password_of_the_config_is_taken_and_is_in_no_other_file() -> None:
@@ -85,9 +85,9 @@ def test_ansible_is_told_nothing_where_there_is_no_notebook_server() -> None:
 
 def test_ansible_is_told_of_the_file_and_neither_password_nor_hash() -> None:
     state_dir = builders.deployed()
-    told = deploy(state_dir)
-    assert told == {"jupyter": True, "jupyter_state": "present", "jupyter_secret": str(state_dir.notebook)}
-    inventory = json.dumps(builders.inventory(builders.cluster(), **told))
+    variables = deploy(state_dir)
+    assert variables == {"jupyter": True, "jupyter_state": "present", "jupyter_secret": str(state_dir.notebook)}
+    inventory = json.dumps(builders.inventory(builders.cluster(), **variables))
     assert kept(state_dir).password not in inventory
     assert kept(state_dir).hashed not in inventory
     assert json.loads(inventory)["all"]["children"]["jupyter"] == {"hosts": {"demo-head": {}}}

@@ -24,9 +24,9 @@ def deploy(path: Path, wanted: bool = True, given: str | None = None, fails: boo
 
 
 def kept(path: Path) -> str:
-    found = password.read(path, Secret)
-    assert found is not None
-    return found.password
+    secret = password.read(path, Secret)
+    assert secret is not None
+    return secret.password
 
 
 def test_a_password_is_made_up_and_kept_for_its_owner_alone(path: Path) -> None:

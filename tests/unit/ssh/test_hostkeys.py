@@ -16,10 +16,10 @@ def test_a_pin_that_is_cut_short_keeps_the_keys_of_all_nodes() -> None:
     with ssh_stand_in.listening(ssh_stand_in.honest) as (port, host_key):
         output = builders.output()
         output["nodes"]["demo-head"] |= {"public_address": "127.0.0.1", "private_address": "127.0.0.1", "port": port}
-        made = clusters.read(output)
+        cluster = clusters.read(output)
         pinned = {"id-0": host_key, "id-1": "ssh-ed25519 AAAA"}
         state.replace(state_dir.known_hosts, f"[127.0.0.1]:{port} {host_key}\n10.0.0.11 ssh-ed25519 AAAA\n")
         before = state_dir.known_hosts.read_text()
         with pytest.raises(NodesFailed, match="demo-worker-0"):  # behind the head, which forwards nothing
-            hostkeys.pin(state_dir, made, pinned, 0.1)
+            hostkeys.pin(state_dir, cluster, pinned, 0.1)
     assert state_dir.known_hosts.read_text() == before

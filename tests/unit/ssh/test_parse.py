@@ -5,7 +5,7 @@ import pytest
 from orchestrator import health, ssh, state
 from orchestrator.cluster import hostfile
 from orchestrator.errors import ContractError
-from orchestrator.runs import controller, resume
+from orchestrator.runs import gloo_or_mpi, resume
 from orchestrator.schema import Checkpoints, RunStatus
 from orchestrator.state import StateDir
 from tests import builders
@@ -25,12 +25,12 @@ DAMAGED = {
 RUN = builders.run(id="a", np=1)
 
 
-def answering(word: str, said: str) -> Answer:
+def answering(word: str, output: str) -> Answer:
     """A head that says this to a command that holds ``word``, and what an idle head would say to any other."""
 
     def answer(command: str) -> bytes:
         if word in command:
-            return said.encode()
+            return output.encode()
         if command.endswith("hostfile"):
             return hostfile(builders.cluster(1), 1).encode()
         return b""
@@ -54,12 +54,12 @@ def refused(caught: "pytest.ExceptionInfo[ContractError]", name: str, remedy: st
 
 @pytest.mark.parametrize("kind", DAMAGED)
 def test_facts_of_a_node_that_are_damaged_are_refused(kind: str) -> None:
-    made = builders.cluster(1)
+    cluster = builders.cluster(1)
     with (
         ssh_stand_in.session(answering("watching.health", DAMAGED[kind])) as head,
         pytest.raises(ContractError) as caught,
     ):
-        health.facts(head, made, made.nodes["demo-head"])
+        health.facts(head, cluster, cluster.nodes["demo-head"])
     refused(caught, "facts of the node", "`orchestrator deploy --cluster demo`")
 
 
@@ -70,7 +70,7 @@ def test_a_damaged_measurement_is_refused(kind: str) -> None:
         ssh_stand_in.session(answering("check.json", DAMAGED[kind])) as head,
         pytest.raises(ContractError) as caught,
     ):
-        controller._step(state_dir, head, RUN, builders.cluster(1))
+        gloo_or_mpi._step(state_dir, head, RUN, builders.cluster(1))
     refused(caught, f"{RUN.directory}/check.json", "`orchestrator check --cluster demo`")
 
 

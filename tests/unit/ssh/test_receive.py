@@ -130,17 +130,17 @@ def test_a_header_without_end_is_not_read_into_memory(tmp_path: Path) -> None:
     member.type, member.size = tarfile.XHDTYPE, 1 << 40
 
     class Endless(io.RawIOBase):
-        given, first = 0, member.tobuf(tarfile.GNU_FORMAT)
+        sent, first = 0, member.tobuf(tarfile.GNU_FORMAT)
 
         def read(self, size: int = -1) -> bytes:
             piece, self.first = self.first or bytes(size), b""
-            self.given += len(piece)
+            self.sent += len(piece)
             return piece
 
     pipe = Endless()
     with pytest.raises(Refused, match="headers without end"):
         receive.unpack(pipe, LIMITS, tmp_path)
-    assert pipe.given < 2 * receive.HEADER_BYTES
+    assert pipe.sent < 2 * receive.HEADER_BYTES
 
 
 @pytest.mark.parametrize("cut", [1, 100, 511, 512, 513, 1000])

@@ -24,8 +24,8 @@ def behind_the_head(**changes: Any) -> Cluster:
 
 
 def test_only_workers_without_an_address_outside_are_behind_the_head() -> None:
-    made = behind_the_head()
-    assert [name for name in made.nodes if made.behind(name)] == ["demo-worker-0", "demo-worker-1"]
+    cluster = behind_the_head()
+    assert [name for name in cluster.nodes if cluster.behind(name)] == ["demo-worker-0", "demo-worker-1"]
     assert not any(builders.cluster(nodes=3).behind(name) for name in builders.cluster(nodes=3).nodes)
 
 
@@ -42,19 +42,19 @@ def test_a_worker_is_reached_through_the_head_with_the_key_of_the_cluster_and_pi
 
 
 def test_a_machine_of_the_users_own_is_reached_with_their_own_settings_and_the_others_through_both() -> None:
-    made = behind_the_head(jump="me@gate.example.org:2222")
-    first = openssh.tunnel(made, "demo-head", KEY, KNOWN)
+    cluster = behind_the_head(jump="me@gate.example.org:2222")
+    first = openssh.tunnel(cluster, "demo-head", KEY, KNOWN)
     assert first == [
         *("ssh", "-o", "BatchMode=yes", "-p", "2222"),
         *("-W", "198.51.100.7:22", "me@gate.example.org"),
     ]
-    second = openssh.tunnel(made, "demo-worker-0", KEY, KNOWN)
+    second = openssh.tunnel(cluster, "demo-worker-0", KEY, KNOWN)
     assert f"ProxyCommand={shlex.join(first)}" in second
 
 
 def test_through_googles_proxy_every_node_is_reached_by_its_name() -> None:
-    made = clusters.read({**builders.output(), "jump": "iap:my-project/europe-west4-a"})
-    assert openssh.tunnel(made, "demo-worker-0", KEY, KNOWN) == [
+    cluster = clusters.read({**builders.output(), "jump": "iap:my-project/europe-west4-a"})
+    assert openssh.tunnel(cluster, "demo-worker-0", KEY, KNOWN) == [
         *("gcloud", "compute", "start-iap-tunnel", "demo-worker-0", "22", "--listen-on-stdin"),
         *("--project", "my-project", "--zone", "europe-west4-a"),
     ]
@@ -75,39 +75,39 @@ def test_ansible_goes_the_same_way() -> None:
 def test_the_port_of_a_node_is_used_everywhere() -> None:
     values = builders.output()
     values["nodes"]["demo-head"]["port"] = 2222
-    made = clusters.read(values)
-    command = ssh.client_command(state.for_cluster("demo"), made, "demo-head")
+    cluster = clusters.read(values)
+    command = ssh.client_command(state.for_cluster("demo"), cluster, "demo-head")
     assert command[command.index("-p") + 1] == "2222"
-    assert builders.inventory(made)["all"]["hosts"]["demo-head"]["ansible_port"] == 2222
+    assert builders.inventory(cluster)["all"]["hosts"]["demo-head"]["ansible_port"] == 2222
 
 
 def test_a_program_in_between_is_a_socket() -> None:
     echo = "import sys; sys.stdout.write(sys.stdin.readline().upper())"
-    connection, said = background.open_socket([sys.executable, "-c", echo])
+    connection, output = background.open_socket([sys.executable, "-c", echo])
     with connection:
         connection.sendall(b"hello\n")
         assert connection.recv(100) == b"HELLO\n"
         assert connection.recv(100) == b""
-    assert said() == ""
+    assert output() == ""
 
 
 def test_what_a_program_in_between_complains_of_is_the_reason() -> None:
     complains = "import sys; sys.exit('no route to the head')"
-    connection, said = background.open_socket([sys.executable, "-c", complains])
+    connection, output = background.open_socket([sys.executable, "-c", complains])
     with connection:
         assert connection.recv(100) == b""
-    assert said() == "no route to the head"
+    assert output() == "no route to the head"
 
 
 def test_a_cluster_without_some_workers_keeps_the_others_in_order() -> None:
-    made = builders.cluster(nodes=4).without(["demo-worker-1"])
-    assert list(made.nodes) == ["demo-head", "demo-worker-0", "demo-worker-2"]
+    cluster = builders.cluster(nodes=4).without(["demo-worker-1"])
+    assert list(cluster.nodes) == ["demo-head", "demo-worker-0", "demo-worker-2"]
 
 
 @pytest.mark.parametrize(("storage", "trainer"), [("nfs", "container"), ("mounted", "installed")])
 def test_what_nodes_lack_are_groups_of_the_inventory(storage: str, trainer: str) -> None:
-    made = clusters.read({**builders.output(), "storage": storage, "trainer": trainer})
-    children = builders.inventory(made)["all"]["children"]
+    cluster = clusters.read({**builders.output(), "storage": storage, "trainer": trainer})
+    children = builders.inventory(cluster)["all"]["children"]
     everyone = ["demo-head", "demo-worker-0"]
     assert list(children["nfs"]["hosts"]) == (everyone if storage == "nfs" else [])
     assert list(children["containers"]["hosts"]) == (everyone if trainer == "container" else [])

@@ -64,9 +64,9 @@ RECORD = (
 def test_any_state_is_read_or_refused_with_its_name(state_dir: StateDir, content: bytes) -> None:
     state_dir.record.write_bytes(content)
     with fuzz.refused(StateError, str(state_dir.record)):
-        found = state.read(state_dir)
-        assert found is not None
-        assert providers.of(found)
+        record = state.read(state_dir)
+        assert record is not None
+        assert providers.of(record)
 
 
 @given(content=fuzz.damaged_json(RUN))
@@ -74,19 +74,19 @@ def test_any_record_of_a_run_hides_no_other(state_dir: StateDir, content: bytes)
     state.replace(state_dir.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
     (state_dir.runs / "b").mkdir(parents=True, exist_ok=True)
     (state_dir.runs / "b" / "run.json").write_bytes(content)
-    found = store.list_runs(state_dir)
-    assert "a" in [run.id for run in found]
-    assert len(found) + len(store.damaged(state_dir)) == 2
+    runs = store.list_runs(state_dir)
+    assert "a" in [run.id for run in runs]
+    assert len(runs) + len(store.damaged(state_dir)) == 2
     with contextlib.redirect_stdout(io.StringIO()):
-        reports.runs_table([RunState(run, "finished", None) for run in found])
+        reports.runs_table([RunState(run, "finished", None) for run in runs])
 
 
 @given(content=fuzz.damaged_json(STATUS))
 def test_any_status_of_a_run_is_read_or_none(state_dir: StateDir, content: bytes) -> None:
     (state_dir.runs / "a").mkdir(parents=True, exist_ok=True)
     (state_dir.runs / "a" / "status.json").write_bytes(content)
-    found = store.status(state_dir, builders.run(id="a"))
-    assert found is None or isinstance(found, RunStatus)
+    status = store.status(state_dir, builders.run(id="a"))
+    assert status is None or isinstance(status, RunStatus)
 
 
 @given(content=fuzz.damaged_json(RESULTS))
@@ -158,7 +158,9 @@ ON_HOSTS = state.Record(
 def test_any_hosts_of_a_state_are_words_for_ssh_or_refused(state_dir: StateDir, content: bytes) -> None:
     state_dir.record.write_bytes(content)
     with fuzz.refused(StateError, str(state_dir.record)):
-        found = state.read(state_dir)
-        assert found is not None
-        given = selection.last_hosts(found)
-        assert not any("\0" in word for machine in (given.everyone if given else []) for word in machine.login.words)
+        record = state.read(state_dir)
+        assert record is not None
+        host_set = selection.last_hosts(record)
+        assert not any(
+            "\0" in word for machine in (host_set.everyone if host_set else []) for word in machine.login.words
+        )

@@ -54,13 +54,6 @@ def test_a_record_is_read_back_as_it_was_written() -> None:
     assert (mode(state_dir.record), mode(state_dir.path)) == (0o600, 0o700)
 
 
-def test_a_record_of_an_older_version_was_applied_as_it_stands() -> None:
-    state_dir, variables = builders.deployed("demo"), {"nodes": 2}
-    values = builders.recorded(state_dir).model_dump(mode="json", exclude={"applied"})
-    state.replace(state_dir.record, json.dumps({**values, "variables": variables}))
-    assert builders.recorded(state_dir).applied == variables
-
-
 def test_two_deployments_never_have_the_same_id() -> None:
     assert state.new_record({}).id != state.new_record({}).id
 
@@ -134,12 +127,12 @@ def test_keys_that_a_later_version_adds_are_no_obstacle() -> None:
 def test_forgetting_a_cluster_keeps_its_runs_and_logs() -> None:
     state_dir = builders.deployed("demo")
     gone = [state_dir.terraform / "local" / "terraform.tfstate", state_dir.ansible / "inventory.json", state_dir.key]
-    kept = [state_dir.runs / "run-1" / "results.json", state_dir.log("terraform")]
-    for path in gone + kept:
+    files = [state_dir.runs / "run-1" / "results.json", state_dir.log("terraform")]
+    for path in gone + files:
         state.replace(path, "x")
     state.forget(state_dir)
     assert not any(path.exists() for path in [*gone, state_dir.record])
-    assert all(path.exists() for path in kept)
+    assert all(path.exists() for path in files)
     assert state.cluster_names() == []
 
 

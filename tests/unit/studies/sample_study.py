@@ -58,7 +58,7 @@ class Sample:
         (directory / "runs").mkdir(parents=True)
         about = {"name": NAME, "description": DESCRIPTION, "base": {"engine": "horovod-tensorflow"}, **study}
         (directory / "study.yaml").write_text(json.dumps(about))  # JSON is YAML
-        (directory / "launches.jsonl").write_text("".join(f"{one.model_dump_json()}\n" for one in self.launches))
+        (directory / "launches.jsonl").write_text("".join(f"{launch.model_dump_json()}\n" for launch in self.launches))
         for results in self.results:
             run = directory / "runs" / results.run
             run.mkdir()

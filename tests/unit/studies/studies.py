@@ -38,8 +38,16 @@ def launch(planned: Planned, images: float | None = 100.0, **changes: Any) -> La
 
 def started(planned: Planned, run: str = "lenet-mnist-0") -> Started:
     """Return the record of a launch that is written before its run starts."""
-    one, command = planned.contestant, ["orchestrator", "train"]
-    return Started(cell=one.cell, round=planned.round, again=one.again, run=run, started=1.0, busy=0.0, command=command)
+    contestant, command = planned.contestant, ["orchestrator", "train"]
+    return Started(
+        cell=contestant.cell,
+        round=planned.round,
+        again=contestant.again,
+        run=run,
+        started=1.0,
+        busy=0.0,
+        command=command,
+    )
 
 
 def finish(schedule: Schedule, launches: list[Launch], images: Any = None) -> list[Planned]:

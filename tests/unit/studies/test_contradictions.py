@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from orchestrator.schema.studies import Metric, Published
-from orchestrator.studies.report import contradictions, printed
+from orchestrator.studies.report import contradictions, printed_numbers
 from tests.unit.studies import published
 
 
@@ -15,35 +15,37 @@ def number(metric: Metric, value: float, ranks: int = 1, text: str = "", source:
 
 @pytest.mark.parametrize("samples", [60_000, None], ids=["samples known", "samples derived"])
 def test_exactly_the_three_wrong_cells_of_dey_2022_are_found(samples: int | None) -> None:
-    found = contradictions.find(published.dey(), samples)
-    assert [(one.kind, one.cell["engine"], one.cell["model"], one.column, one.cell["ranks"]) for one in found] == [
+    contradicting = contradictions.find(published.dey(), samples)
+    assert [
+        (each.kind, each.cell["engine"], each.cell["model"], each.column, each.cell["ranks"]) for each in contradicting
+    ] == [
         ("seconds", "ray-torch", "mobilenet_v2", "N5", 1),
         ("seconds", "horovod-tensorflow", "resnet50", "N9", 1),
         ("seconds", "horovod-tensorflow", "mobilenet_v2", "N9", 1),
     ]
-    assert "73,439" in found[0].message
-    assert "20,000" in found[1].message
-    assert "97,720" in found[2].message
+    assert "73,439" in contradicting[0].message
+    assert "20,000" in contradicting[1].message
+    assert "97,720" in contradicting[2].message
 
 
 def test_a_table_that_agrees_has_no_contradiction() -> None:
-    wrong = {(one.column, one.cell["engine"], one.cell["model"], one.cell["ranks"])
-             for one in contradictions.find(published.dey())}  # fmt: skip
+    wrong = {(each.column, each.cell["engine"], each.cell["model"], each.cell["ranks"])
+             for each in contradictions.find(published.dey())}  # fmt: skip
     right = [n for n in published.dey() if (n.column, n.cell["engine"], n.cell["model"], n.cell["ranks"]) not in wrong]
     assert contradictions.find(right) == []
 
 
 def test_both_readings_of_ghimire_are_compared() -> None:
-    found = contradictions.find(published.ghimire())
-    four = [one for one in found if one.cell["ranks"] == 4]
-    assert [one.kind for one in four] == ["reading"]
+    contradicting = contradictions.find(published.ghimire())
+    four = [each for each in contradicting if each.cell["ranks"] == 4]
+    assert [each.kind for each in four] == ["reading"]
     assert "speed-up of 4," in four[0].message
     assert "2.77" in four[0].message
 
 
 def test_printed_speed_up_of_ghimire_contradicts_its_steps() -> None:
     claim = Published(cell={"model": "lenet", "ranks": 4}, metric="speed_up", value=4.0, source="text", text="4 x")
-    assert "speed-up" in {one.kind for one in contradictions.find([*published.ghimire(), claim])}
+    assert "speed-up" in {each.kind for each in contradictions.find([*published.ghimire(), claim])}
 
 
 @dataclass
@@ -80,7 +82,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_rule(case: Case) -> None:
-    assert [one.kind for one in contradictions.find(case.numbers)] == case.kinds
+    assert [each.kind for each in contradictions.find(case.numbers)] == case.kinds
 
 
 @pytest.mark.parametrize(
@@ -95,4 +97,4 @@ def test_rule(case: Case) -> None:
     ],
 )
 def test_decimals_are_those_that_were_printed(value: float, text: str, decimals: int) -> None:
-    assert printed.decimals(number("seconds", value, text=text)) == decimals
+    assert printed_numbers.decimals(number("seconds", value, text=text)) == decimals

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from orchestrator.config import documents
 from orchestrator.errors import ConfigError, OrchestratorError, StateError
-from orchestrator.studies import estimate, files, journal, matrix, runner
+from orchestrator.studies import estimate, files, journal, matrix, narration
 from orchestrator.studies.journal import Started
 from orchestrator.studies.report import formats, report
 from orchestrator.studies.schedule import Schedule
@@ -38,7 +38,7 @@ WHOLE = json.loads(
 )
 NUMBERS = [json.loads(number.model_dump_json()) for number in published()]
 SAMPLE = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2], rounds=2)
-LAUNCHES = "".join(f"{one.model_dump_json()}\n" for one in SAMPLE.launches).encode()
+LAUNCHES = "".join(f"{launch.model_dump_json()}\n" for launch in SAMPLE.launches).encode()
 RESULTS = SAMPLE.results[0].model_dump_json().encode()
 MACHINE = {"processor": "Fast 9000, 8 cores", "kernel": "6.1"}
 
@@ -103,7 +103,7 @@ def test_any_launches_are_read_or_refused_with_their_name(tmp_path: Path, conten
         launches = journal.read(tmp_path)
         of = studies.study(models=["lenet"], datasets=["cifar10"], batch=[64], repetitions=2)
         schedule = Schedule(of, studies.cells(of), launches)
-        runner.remaining(schedule)
+        narration.remaining(schedule)
         estimate.status(of, launches, None)
         assert journal.read(tmp_path, repair=True) == launches
 
@@ -125,9 +125,9 @@ def directory(tmp_path: Path) -> Path:
 
 def reported(directory: Path) -> None:
     """Make the report in every format but the page, whose drawings take a second."""
-    made = report.build(directory)
+    built = report.build(directory)
     for name in formats.FORMATS.keys() - {"html"}:
-        assert formats.FORMATS[name](made)
+        assert formats.FORMATS[name](built)
 
 
 EXTREME = [("images_per_second", 5e-324), ("images_per_second", 1e308), ("busy", -1e308), ("busy", 1e308),
@@ -138,7 +138,7 @@ EXTREME = [("images_per_second", 5e-324), ("images_per_second", 1e308), ("busy",
 def test_a_page_draws_extreme_numbers(directory: Path, key: str, value: float) -> None:
     first, *rest = SAMPLE.launches
     lines = [first.model_copy(update={key: value}), *rest]
-    (directory / journal.LAUNCHES).write_text("".join(f"{one.model_dump_json()}\n" for one in lines))
+    (directory / journal.LAUNCHES).write_text("".join(f"{launch.model_dump_json()}\n" for launch in lines))
     assert formats.FORMATS["html"](report.build(directory))
 
 

@@ -33,15 +33,15 @@ def test_what_was_launched_is_there_again(directory: Path) -> None:
         assert current.started is None
 
 
-@pytest.mark.parametrize("kept", [0, 1, 50, -1])
-def test_a_last_line_that_was_not_finished_is_cut_off(directory: Path, kept: int) -> None:
+@pytest.mark.parametrize("left", [0, 1, 50, -1])
+def test_a_last_line_that_was_not_finished_is_cut_off(directory: Path, left: int) -> None:
     planned = Schedule(study(), cells(study()), []).next()
     assert planned
     with journal.opened(directory) as current:
         current.end(launch(planned))
     path = directory / journal.LAUNCHES
     line = path.read_bytes()
-    path.write_bytes(line + line[:kept])
+    path.write_bytes(line + line[:left])
     assert len(journal.read(directory)) == 1
     with journal.opened(directory) as current:
         current.end(launch(planned))
@@ -65,7 +65,7 @@ def test_a_run_under_way_is_known_until_it_is_in_the_journal(directory: Path) ->
     started().write(directory / journal.STARTED)  # as if killed before the note was removed
     with journal.opened(directory) as current:
         assert current.started is None
-        assert [one.run for one in current.launches] == ["lenet-mnist-0"]
+        assert [each.run for each in current.launches] == ["lenet-mnist-0"]
 
 
 def test_only_one_process_runs_a_study(directory: Path) -> None:
@@ -83,8 +83,8 @@ def test_files_of_a_run_are_kept_without_checkpoints(directory: Path, tmp_path: 
         (source / name).write_text(name)
     with journal.opened(directory) as current:
         for _ in range(2):  # a second time after a kill
-            kept = current.keep(source, "lenet-mnist-0")
-    assert sorted(path.name for path in kept.iterdir()) == ["log", "results.json"]
+            copied = current.keep(source, "lenet-mnist-0")
+    assert sorted(path.name for path in copied.iterdir()) == ["log", "results.json"]
     assert [path.name for path in (directory / "runs").iterdir()] == ["lenet-mnist-0"]
 
 

@@ -8,13 +8,13 @@ from tests.unit.studies.studies import cells, study
 
 
 def test_every_combination_is_a_cell_once() -> None:
-    found = cells(study(models=["lenet", "resnet20"], batch=[8, 8, 16], options={"xla": [True, False]}))
-    assert len({cell.key for cell in found}) == len(found) == 2 * 2 * 2 * 2
+    every = cells(study(models=["lenet", "resnet20"], batch=[8, 8, 16], options={"xla": [True, False]}))
+    assert len({cell.key for cell in every}) == len(every) == 2 * 2 * 2 * 2
 
 
 def test_cells_that_agree_with_an_exclusion_are_left_out() -> None:
-    found = cells(study(options={"xla": [True, False]}, exclude=[{"ranks": 2, "xla": True}]))
-    assert [(cell.ranks, cell.options["xla"]) for cell in found] == [(1, True), (1, False), (2, False)]
+    every = cells(study(options={"xla": [True, False]}, exclude=[{"ranks": 2, "xla": True}]))
+    assert [(cell.ranks, cell.options["xla"]) for cell in every] == [(1, True), (1, False), (2, False)]
 
 
 def test_a_matrix_without_a_cell_is_refused() -> None:
@@ -23,8 +23,8 @@ def test_a_matrix_without_a_cell_is_refused() -> None:
 
 
 def test_a_node_has_as_many_ranks_as_slots() -> None:
-    found = matrix.cells(study(ranks=None, nodes=[1, 3]), slots=4)
-    assert [(cell.nodes, cell.ranks) for cell in found] == [(1, 4), (3, 12)]
+    every = matrix.cells(study(ranks=None, nodes=[1, 3]), slots=4)
+    assert [(cell.nodes, cell.ranks) for cell in every] == [(1, 4), (3, 12)]
 
 
 def test_the_base_case_has_the_fewest_ranks_and_the_same_rest() -> None:

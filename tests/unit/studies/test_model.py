@@ -32,6 +32,11 @@ WRONG = [
     ),
     (MINIMAL + "published: [{cell: {gpus: 1}, metric: seconds, value: 1, source: x}]", "published: 'gpus': no key"),
     (MINIMAL + "shrink: {nodes: 2}", "shrink.nodes: the study has no nodes"),
+    (MINIMAL + "shrink: {test_samples: 0}", "shrink.test_samples: 0: must be greater than or equal to 1"),
+    (
+        MINIMAL + "options: {test_samples: [8, 64]}\nshrink: {test_samples: 8}",
+        "shrink.test_samples: the study compares values of it under options: leave one out",
+    ),
     (MINIMAL.replace("ranks: 1", f"ranks: {list(range(1, 1002))}"), "at most 1,000"),
 ]
 

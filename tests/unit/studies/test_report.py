@@ -57,7 +57,7 @@ def dumped(numbers: Any) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def sample_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     directory = tmp_path_factory.mktemp("sample") / "sample-study"
     numbers = dumped(sample_study.published())
     shrink = {"image_size": 32, "until": {"epochs": 8, "top1": 0.85}}
@@ -65,16 +65,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 @pytest.fixture(scope="module")
-def page(made: Report) -> str:
-    return formats.FORMATS["html"](made)
+def page(sample_report: Report) -> str:
+    return formats.FORMATS["html"](sample_report)
 
 
 def rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_cells_have_their_medians_ratios_and_base_cases(made: Report) -> None:
-    ours = {one.cell.ranks: one for one in made.summaries if (one.series, one.cell.model) == ("ours", "resnet20")}
+def test_cells_have_their_medians_ratios_and_base_cases(sample_report: Report) -> None:
+    ours = {
+        summary.cell.ranks: summary
+        for summary in sample_report.summaries
+        if (summary.series, summary.cell.model) == ("ours", "resnet20")
+    }
     assert ours[1].speed_up is None
     four = ours[4]
     assert (four.base.ranks, len(four.launches), four.is_base) == (1, 7, False)
@@ -91,37 +95,43 @@ def test_cells_have_their_medians_ratios_and_base_cases(made: Report) -> None:
     assert four.to_accuracy.value < four.seconds.value * 8 if four.seconds else False
 
 
-def test_aa_pair_is_measured_apart_from_its_cell(made: Report) -> None:
-    pairs = [cells.aa(one) for one in made.summaries if one.again]
+def test_aa_pair_is_measured_apart_from_its_cell(sample_report: Report) -> None:
+    pairs = [cells.aa(summary) for summary in sample_report.summaries if summary.again]
     assert [pair and pair.n for pair in pairs] == [7]
-    assert made.notes[0].endswith("it holds 1, as it should.")
+    assert sample_report.notes[0].endswith("it holds 1, as it should.")
 
 
 def test_aa_pair_off_one_is_said(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["resnet20"])
     sample.launches = [
-        one.model_copy(update={"images_per_second": (one.images_per_second or 0) * 1.2}) if one.again else one
-        for one in sample.launches
+        launch.model_copy(update={"images_per_second": (launch.images_per_second or 0) * 1.2})
+        if launch.again
+        else launch
+        for launch in sample.launches
     ]
-    made = report.build(sample.write(tmp_path / "study"))
-    assert "does NOT hold 1" in made.notes[0]
-    assert 'class="note warn">The same cell' in formats.FORMATS["html"](made)
+    built = report.build(sample.write(tmp_path / "study"))
+    assert "does NOT hold 1" in built.notes[0]
+    assert 'class="note warn">The same cell' in formats.FORMATS["html"](built)
 
 
-def test_published_numbers_stand_beside_the_measured_ones(made: Report) -> None:
-    speeds = [one for one in made.comparisons if one.number.metric == "images_per_second"]
-    assert [one.summary.cell.ranks for one in speeds if one.summary] == [1, 2, 4, 8]
-    for one in speeds:
-        assert one.ratio
-        assert one.measured
-        assert one.ratio.value == pytest.approx(one.measured.value / one.published)
-    assert [(one.kind, one.cell["ranks"]) for one in made.contradictions] == [("seconds", 4)]
+def test_published_numbers_stand_beside_the_measured_ones(sample_report: Report) -> None:
+    speeds = [comparison for comparison in sample_report.comparisons if comparison.number.metric == "images_per_second"]
+    assert [comparison.summary.cell.ranks for comparison in speeds if comparison.summary] == [1, 2, 4, 8]
+    for comparison in speeds:
+        assert comparison.ratio
+        assert comparison.measured
+        assert comparison.ratio.value == pytest.approx(comparison.measured.value / comparison.published)
+    assert [(contradiction.kind, contradiction.cell["ranks"]) for contradiction in sample_report.contradictions] == [
+        ("seconds", 4)
+    ]
 
 
 def test_both_readings_of_an_ambiguous_text_are_compared(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2, 4], rounds=6)
-    made = report.build(sample.write(tmp_path / "study", published=dumped(published.ghimire()), samples=60_000))
-    readings = [(one.number.cell["ranks"], one.reading, one.published) for one in made.comparisons]
+    built = report.build(sample.write(tmp_path / "study", published=dumped(published.ghimire()), samples=60_000))
+    readings = [
+        (comparison.number.cell["ranks"], comparison.reading, comparison.published) for comparison in built.comparisons
+    ]
     assert readings == [
         *((1, "steps x ms", 4.5), (1, "whole seconds", 4.0)),
         *((2, "steps x ms", 2.75), (2, "whole seconds", 2.0)),
@@ -136,14 +146,44 @@ def test_numbers_of_a_replaced_data_set_stand_beside_its_replacement(tmp_path: P
     for shrunk, cells_found in ((True, [1]), (False, [])):
         directory = sample.write(tmp_path / str(shrunk), published=numbers, shrink=shrink, shrunk=shrunk)
         compared = report.build(directory).comparisons
-        assert [one.summary.cell.ranks for one in compared if one.summary] == cells_found
+        assert [comparison.summary.cell.ranks for comparison in compared if comparison.summary] == cells_found
+
+
+@pytest.mark.parametrize("shrunk", [True, False])
+def test_accuracies_of_fewer_test_samples_are_named_and_not_compared(tmp_path: Path, shrunk: bool) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
+    limited = {"config": sample.results[0].config.model_copy(update={"test_samples": 64})}
+    sample.results = [one.model_copy(update=limited) for one in sample.results]
+    numbers = [
+        {"cell": {"ranks": 1}, "metric": metric, "value": 0.9, "source": "x"}
+        for metric in ("top1", "images_per_second")
+    ]
+    keys: dict[str, Any] = {"shrink": {"test_samples": 64}, "shrunk": True} if shrunk else {}
+    made = report.build(sample.write(tmp_path / "study", published=numbers, **keys))
+    assert [(one.measured is None, one.ratio is None) for one in made.comparisons] == [(True, True), (False, False)]
+    assert made.facts["shrunk"] == ("test_samples 64" if shrunk else "nothing")
+    assert made.facts["test samples"] == "the first 64"
+    for name in ("html", "markdown", "latex"):
+        text = formats.FORMATS[name](made)
+        assert "Accuracies are of the first 64 test samples, not of the whole test" in text
+        assert "Top-1: of the first 64 test samples" in text
+    assert {row["test_samples"] for row in rows(formats.FORMATS["csv"](made))} == {"64"}
+
+
+def test_accuracies_of_the_whole_test_are_compared(tmp_path: Path) -> None:
+    numbers = [{"cell": {"ranks": 1}, "metric": "top1", "value": 0.9, "source": "x"}]
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
+    made = report.build(sample.write(tmp_path / "study", published=numbers))
+    assert all(one.ratio for one in made.comparisons)
+    assert "test samples" not in made.facts
+    assert not any("Accuracies are of" in note for note in made.notes)
 
 
 def test_machine_is_among_the_facts(tmp_path: Path) -> None:
     directory = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=1).write(tmp_path / "study")
     (directory / "machine.json").write_text('{"processor": "Example CPU, 2 cores", "instructions": "avx2"}')
-    made = report.build(directory)
-    assert (made.facts["processor"], made.facts["instructions"]) == ("Example CPU, 2 cores", "avx2")
+    built = report.build(directory)
+    assert (built.facts["processor"], built.facts["instructions"]) == ("Example CPU, 2 cores", "avx2")
 
 
 def test_page_stands_alone(page: str) -> None:
@@ -189,28 +229,28 @@ def test_many_ranks_have_plain_numbers_on_logarithmic_axes(tmp_path: Path) -> No
 
 def test_launches_on_a_busy_machine_are_said(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
-    sample.launches = [one.model_copy(update={"busy": 0.5 * (one.round == 2)}) for one in sample.launches]
-    made = report.build(sample.write(tmp_path / "study"))
-    assert any(note.startswith("2 of 12 launches began while") for note in made.notes)
-    assert "2 of 12 launches began while" in formats.FORMATS["html"](made)
+    sample.launches = [launch.model_copy(update={"busy": 0.5 * (launch.round == 2)}) for launch in sample.launches]
+    built = report.build(sample.write(tmp_path / "study"))
+    assert any(note.startswith("2 of 12 launches began while") for note in built.notes)
+    assert "2 of 12 launches began while" in formats.FORMATS["html"](built)
 
 
-def test_csv_has_a_row_per_cell_and_one_per_launch(made: Report) -> None:
-    summary, launches = rows(formats.FORMATS["csv"](made)), rows(formats.FORMATS["launches"](made))
+def test_csv_has_a_row_per_cell_and_one_per_launch(sample_report: Report) -> None:
+    summary, launches = rows(formats.FORMATS["csv"](sample_report)), rows(formats.FORMATS["launches"](sample_report))
     assert (len(summary), len(launches)) == (32, 7 * 33)
     assert float(summary[0]["images_per_second_low"]) <= float(summary[0]["images_per_second"])
     assert launches[0]["command"].startswith("orchestrator train resnet20 ")
 
 
-def test_markdown_tables_have_equal_rows(made: Report) -> None:
-    text = formats.FORMATS["markdown"](made)
+def test_markdown_tables_have_equal_rows(sample_report: Report) -> None:
+    text = formats.FORMATS["markdown"](sample_report)
     for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
     assert "### Speed: resnet20 on cifar10, batch 64" in text
 
 
-def test_latex_tables_use_booktabs_and_escape(made: Report) -> None:
-    text = formats.FORMATS["latex"](made)
+def test_latex_tables_use_booktabs_and_escape(sample_report: Report) -> None:
+    text = formats.FORMATS["latex"](sample_report)
     assert text.count(r"\begin{tabular}") == text.count(r"\toprule") == text.count(r"\bottomrule") == 5
     assert text.count(r"\resizebox") == 5  # no table is wider than the text
     assert r"mobilenet\_v2" in text
@@ -249,11 +289,11 @@ def hostile(tmp_path: Path) -> Path:
     """A study whose files say hostile things wherever they may."""
     sample = Sample(engines=["ours", HOSTILE], models=["resnet20"], ranks=[1, 2], rounds=6)
     changed = {"versions": {HOSTILE: HOSTILE}, "damaged": [HOSTILE]}
-    sample.results = [one.model_copy(update=changed) for one in sample.results]
-    sample.results = [one.model_copy(update={"run": f"run-{n}"}) for n, one in enumerate(sample.results)]
+    sample.results = [results.model_copy(update=changed) for results in sample.results]
+    sample.results = [results.model_copy(update={"run": f"run-{n}"}) for n, results in enumerate(sample.results)]
     sample.launches = [
-        one.model_copy(update={"run": f"run-{n}", "command": [HOSTILE], "problem": HOSTILE if n == 3 else None})
-        for n, one in enumerate(sample.launches)
+        launch.model_copy(update={"run": f"run-{n}", "command": [HOSTILE], "problem": HOSTILE if n == 3 else None})
+        for n, launch in enumerate(sample.launches)
     ]
     numbers = [{"cell": {"model": HOSTILE, "ranks": 1}, "metric": "top1", "value": 90, "source": HOSTILE,
                 "column": HOSTILE, "text": HOSTILE}]  # fmt: skip
@@ -288,22 +328,22 @@ def test_an_unfinished_study_is_reported_as_far_as_it_went(tmp_path: Path) -> No
         file.write('{"cell": {"engine"')
     (directory / "runs" / "resnet20-ours-1-0" / "results.json").unlink()
     (directory / "runs" / "resnet20-ours-2-1" / "results.json").write_text("{")
-    made = report.build(directory)
-    assert [one.images.interval for one in made.summaries if one.images] == [None, None]
-    notes = " ".join(made.notes)
+    built = report.build(directory)
+    assert [summary.images.interval for summary in built.summaries if summary.images] == [None, None]
+    notes = " ".join(built.notes)
     assert "last line is incomplete" in notes
     assert "resnet20-ours-1-0/results.json is missing" in notes
     assert "resnet20-ours-2-1/results.json: line 1" in notes
     assert "too few rounds" in notes
     for form in formats.FORMATS.values():
-        assert form(made)
+        assert form(built)
 
 
 def test_a_study_without_a_launch_has_a_report(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("name: empty\n")
     (tmp_path / "launches.jsonl").write_text("")
-    made = report.build(tmp_path)
-    assert all(form(made) is not None for form in formats.FORMATS.values())
+    built = report.build(tmp_path)
+    assert all(form(built) is not None for form in formats.FORMATS.values())
 
 
 @pytest.mark.parametrize("missing", ["study.yaml", "launches.jsonl"])

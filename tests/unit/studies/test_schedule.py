@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from orchestrator.schema.studies import Launch
-from orchestrator.studies import runner, schedule
+from orchestrator.studies import narration, schedule
 from orchestrator.studies.model import Study
+from orchestrator.studies.rounds import by_round
 from orchestrator.studies.schedule import Planned, Schedule
 from tests.unit.studies.studies import cells, finish, launch, study
 
@@ -18,19 +19,19 @@ def begun(of: Study, launches: Sequence[Launch] = ()) -> tuple[Schedule, list[La
 
 
 def sizes(order: Sequence[Planned]) -> list[tuple[int, bool]]:
-    return [(one.contestant.cell.ranks, one.contestant.again) for one in order]
+    return [(planned.contestant.cell.ranks, planned.contestant.again) for planned in order]
 
 
 def test_every_other_round_is_reversed_and_has_an_a_a_cell() -> None:
     order = finish(*begun(study(repetitions=3)))
     there = [(1, False), (2, False), (1, True)]
     assert sizes(order) == [*there, *reversed(there), *there]
-    assert [one.round for one in order] == [0] * 3 + [1] * 3 + [2] * 3
+    assert [planned.round for planned in order] == [0] * 3 + [1] * 3 + [2] * 3
 
 
 def test_a_cluster_grows_through_a_round_and_shrinks_through_the_next() -> None:
     of = study(models=["lenet", "resnet20"], ranks=None, nodes=[4, 1, 2], repetitions=2)
-    nodes = [one.contestant.cell.nodes for one in finish(*begun(of))]
+    nodes = [planned.contestant.cell.nodes for planned in finish(*begun(of))]
     assert nodes == [1, 1, 1, 2, 2, 4, 4, 4, 4, 2, 2, 1, 1, 1]
 
 
@@ -38,7 +39,7 @@ def test_a_cluster_with_the_most_nodes_shrinks_first_also_after_a_kill() -> None
     of, launches = study(models=["lenet", "resnet20"], ranks=None, nodes=[1, 2], repetitions=2), list[Launch]()
     whole = Schedule(of, cells(of), launches, nodes=2)
     order = finish(whole, launches)
-    assert [one.contestant.cell.nodes for one in order] == [2, 2, 1, 1, 1, 1, 1, 1, 2, 2]
+    assert [planned.contestant.cell.nodes for planned in order] == [2, 2, 1, 1, 1, 1, 1, 1, 2, 2]
     for killed in range(1, len(order)):
         assert Schedule(of, cells(of), launches[:killed], nodes=1).left() == order[killed:]
 
@@ -55,8 +56,8 @@ def test_a_launch_is_repeated_before_the_number_of_nodes_changes() -> None:
 @pytest.mark.parametrize(("nodes", "changes"), [(1, [2, 4, 2, 1]), (4, [2, 1, 2, 4]), (3, [1, 2, 4, 2, 1])])
 def test_the_deploys_of_a_study_change_the_cluster_as_rarely_as_possible(nodes: int, changes: list[int]) -> None:
     of = study(ranks=None, nodes=[4, 1, 2], repetitions=2)
-    found = schedule.deploys(Schedule(of, cells(of), [], nodes).left(), nodes)
-    assert [change for change in found if change] == changes
+    sizes_of_deploys = schedule.deploys(Schedule(of, cells(of), [], nodes).left(), nodes)
+    assert [change for change in sizes_of_deploys if change] == changes
 
 
 @pytest.mark.parametrize("killed", range(1, 18))
@@ -111,7 +112,7 @@ def test_the_launch_on_the_least_busy_machine_counts() -> None:
     tries = [
         launch(planned, images, busy=share) for images, share in ((1, 0.5), (2, 0.2), (3, 0.2), (4, 0.9), (None, 0))
     ]
-    assert [one.images_per_second for one in schedule.chosen(tries)] == [3]
+    assert by_round(tries, planned.contestant.key) == {0: 3}
 
 
 def test_what_is_left_counts_down_to_nothing() -> None:
@@ -125,17 +126,17 @@ def test_what_is_left_counts_down_to_nothing() -> None:
 
 def test_repeats_are_told_and_counted_in_the_time_that_is_left() -> None:
     busy, launches = begun(study(repetitions=1, busy_repeats=1))
-    said = []
+    lines = []
     while planned := busy.next():
-        said.append(runner.remaining(busy))
+        lines.append(narration.remaining(busy))
         launches.append(launch(planned, busy=0.5 if planned.contestant.cell.ranks == 2 else 0.0))
-    assert said == [
+    assert lines == [
         "3 launches left",
         "2 launches left, about 0:00:20",
         "1 launch left, repeating 1 of 2 launches: other programs used the machine, about 0:00:20",
         "repeating 1 of 3 launches: other programs used the machine, about 0:00:10",
     ]
-    assert runner.remaining(busy) == "0 launches left, about 0:00:00"
+    assert narration.remaining(busy) == "0 launches left, about 0:00:00"
 
 
 def test_as_many_launches_are_expected_to_be_repeated_as_so_far() -> None:
@@ -145,14 +146,14 @@ def test_as_many_launches_are_expected_to_be_repeated_as_so_far() -> None:
         assert planned
         launches.append(launch(planned, busy=0.5 if planned.contestant.cell.ranks == 2 else 0.0))
     assert (len(busy.left()), busy.expected()) == (3, 4.0)
-    assert runner.remaining(busy) == "3 launches left, about 0:00:40"
+    assert narration.remaining(busy) == "3 launches left, about 0:00:40"
 
 
 def test_a_launch_that_failed_is_told_to_be_repeated() -> None:
     failing, launches = begun(study(repetitions=1))
     finished = [launch(planned, images) for planned, images in zip(failing.left(), (0.0, 100.0, 100.0), strict=True)]
     launches += finished
-    assert runner.remaining(failing) == "repeating 1 of 3 launches: they failed, about 0:00:10"
+    assert narration.remaining(failing) == "repeating 1 of 3 launches: they failed, about 0:00:10"
 
 
 def test_what_is_certain_are_the_rounds_before_any_interval_and_repeats_that_are_due() -> None:
@@ -161,6 +162,6 @@ def test_what_is_certain_are_the_rounds_before_any_interval_and_repeats_that_are
     assert len(fresh.certain()) == 6 * 3
     launches += [launch(planned, busy=0.5 * (planned.round == 0)) for planned in fresh.certain()]
     resumed, _ = begun(of, launches)
-    assert [one.round for one in resumed.certain()] == [0] * 3
+    assert [each.round for each in resumed.certain()] == [0] * 3
     launches += [launch(planned) for planned in resumed.certain()]
     assert begun(of, launches)[0].certain() == []

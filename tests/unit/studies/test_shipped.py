@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.config import Config
 from orchestrator.schema.studies import Published
-from orchestrator.studies import files, matrix, runner
+from orchestrator.studies import files, matrix, runner, settings
 from orchestrator.studies.model import agrees
 from tests.unit.studies import published
 
@@ -27,6 +27,20 @@ def test_every_cell_of_a_shipped_study_can_be_launched(name: str, shrunk: bool) 
         assert max(cell.nodes or cell.ranks for cell in cells) <= 2
     else:
         assert len(cells) == CELLS.get(name, len(cells))
+
+
+SHRUNK_TO_64 = {"dey-2022", "ghimire", "sztaki-2023", "sztaki-2023-frequency", "tu-2019"}
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_studies_that_shrink_to_a_few_steps_evaluate_few_samples_then(name: str) -> None:
+    whole = files.find(name)
+    shrunk = whole.model_copy(update={"shrunk": True})
+    for study, expected in ((whole, None), (shrunk, 64 if name in SHRUNK_TO_64 else None)):
+        measured = study.measured()
+        cell = runner.cells(Config(), measured)[0]
+        assert settings.of_cell(Config(), measured, cell).train.test_samples == expected
+    assert not (shrunk.measured().until.top1 and whole.shrink.test_samples)
 
 
 def test_the_printed_numbers_of_dey_2022_are_those_of_the_paper() -> None:

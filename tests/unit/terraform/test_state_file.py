@@ -33,12 +33,12 @@ def copy(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("damaged", [None, *DAMAGED])
 def test_a_state_that_is_lost_or_damaged_is_restored_from_the_copy(own: Path, copy: Path, damaged: str | None) -> None:
-    kept = written(copy, 7)
+    content = written(copy, 7)
     written(own.with_name(state_file.BACKUP), 6)
     if damaged is not None:
         own.write_text(damaged)
     assert state_file.settle(own.parent, copy) == copy
-    assert own.read_text() == kept
+    assert own.read_text() == content
     assert damaged is None or own.with_name("terraform.tfstate.broken").read_text() == damaged
 
 
@@ -47,9 +47,9 @@ def test_a_state_older_than_the_copy_or_of_other_lineage_is_replaced(
     own: Path, copy: Path, serial: int, lineage: str
 ) -> None:
     written(own, serial, lineage)
-    kept = written(copy, 7)
+    content = written(copy, 7)
     assert state_file.settle(own.parent, copy) == copy
-    assert own.read_text() == kept
+    assert own.read_text() == content
 
 
 @pytest.mark.parametrize("serial", [7, 8])
@@ -89,7 +89,7 @@ def test_the_copy_follows_the_state_but_never_takes_a_damaged_one(own: Path, cop
 def test_looking_for_the_newest_state_changes_no_file(own: Path, copy: Path) -> None:
     own.write_text("5")
     written(copy, 7)
-    found = state_file.current(own.parent, copy)
-    assert found
-    assert found[0] == copy
+    newest = state_file.current(own.parent, copy)
+    assert newest
+    assert newest[0] == copy
     assert own.read_text() == "5"

@@ -54,8 +54,8 @@ def test_terraform_is_found_beside_our_python_too(tmp_path: Path, stand_in: Stan
     (tmp_path / "bin" / "terraform").symlink_to(beside)
     command = [str(tmp_path / "bin" / "python"), "-c", ASK]
     environment = {**os.environ, "PATH": "", "PYTHONPATH": os.pathsep.join(sys.path)}
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    assert said.strip() == str(tmp_path / "bin" / "terraform")
+    output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert output.strip() == str(tmp_path / "bin" / "terraform")
 
 
 @pytest.mark.parametrize("version", ["1.4.9", "0.15.5", "1.4.0-rc1"])

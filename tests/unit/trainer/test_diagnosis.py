@@ -50,8 +50,8 @@ def test_rank_that_raised_is_the_cause_if_a_follower_exits_first() -> None:
     records = [builders.rank(0, exit_code=1, ended=1.0), builders.rank(1, exit_code=143, ended=2.0, terminated=True)]
     log = ["[0]<stderr>:Horovod has been shut down", "[1]<stderr>:Traceback (most recent call last):",
            "[1]<stderr>:ValueError: no"]  # fmt: skip
-    found = diagnosis.first_failure(records, log, [])
-    assert (found.rank, found.exit_code, found.lines[-1]) == (1, None, "ValueError: no")
+    failure = diagnosis.first_failure(records, log, [])
+    assert (failure.rank, failure.exit_code, failure.lines[-1]) == (1, None, "ValueError: no")
 
 
 def test_a_host_that_is_gone_is_the_cause_before_any_rank() -> None:

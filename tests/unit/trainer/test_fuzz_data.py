@@ -46,10 +46,12 @@ Good = dict[str, tuple[Path, bytes]]
 @pytest.fixture(scope="module")
 def good_ones(tmp_path_factory: pytest.TempPathFactory) -> Good:
     """A data set of each kind with the content of one of its files: each example writes that file again."""
-    made = {dataset: tmp_path_factory.mktemp(dataset) for dataset in FILES}
-    for dataset, directory in made.items():
+    directories = {dataset: tmp_path_factory.mktemp(dataset) for dataset in FILES}
+    for dataset, directory in directories.items():
         good(dataset, directory)
-    return {dataset: (directory, (directory / FILES[dataset]).read_bytes()) for dataset, directory in made.items()}
+    return {
+        dataset: (directory, (directory / FILES[dataset]).read_bytes()) for dataset, directory in directories.items()
+    }
 
 
 def look_at(dataset: str, directory: Path, content: bytes) -> None:

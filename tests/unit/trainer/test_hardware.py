@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.schema import Hardware
 from orchestrator.schema.packages import Installed
-from orchestrator.trainer.supervision import installed
+from orchestrator.trainer.supervision import installed_packages
 from orchestrator.trainer.telemetry import hardware
 
 INTEL = "processor\t: 0\nmodel name\t: Intel(R) Xeon(R)\nflags\t\t: sse avx\n\nprocessor\t: 1\nmodel name\t: other\n"
@@ -30,10 +30,10 @@ def reported() -> Hardware:
 
 
 def test_this_machine_is_described() -> None:
-    found = reported()
-    assert found.cpus > 0
-    assert found.kernel
-    assert found.architecture
+    facts = reported()
+    assert facts.cpus > 0
+    assert facts.kernel
+    assert facts.architecture
 
 
 @pytest.mark.parametrize(
@@ -53,25 +53,25 @@ def test_gpus_network_and_system_are_read(kernel: Path) -> None:
     (kernel / "drivers" / "mlx5_core").mkdir(parents=True)
     (kernel / "network" / "eth0" / "device" / "driver").symlink_to(kernel / "drivers" / "mlx5_core")
     (kernel / "system").write_text('NAME="Debian"\nPRETTY_NAME="Debian 12"\n')
-    found = reported()
-    assert (found.gpus, found.gpu_driver) == (["NVIDIA A100"], "535.183.01")
-    assert (found.nic_driver, found.nic_mbits, found.system) == ("mlx5_core", 10_000, "Debian 12")
+    facts = reported()
+    assert (facts.gpus, facts.gpu_driver) == (["NVIDIA A100"], "535.183.01")
+    assert (facts.nic_driver, facts.nic_mbits, facts.system) == ("mlx5_core", 10_000, "Debian 12")
 
 
 def test_what_cannot_be_read_is_left_out(kernel: Path) -> None:
     (kernel / "network" / "eth0").mkdir(parents=True)
     (kernel / "network" / "eth0" / "speed").write_text("-1\n")  # of an interface without a link
-    found = reported()
-    assert (found.cpu_model, found.cpu_flags, found.gpus, found.gpu_driver) == (None, [], [], None)
-    assert (found.nic_driver, found.nic_mbits, found.machine) == (None, None, None)
+    facts = reported()
+    assert (facts.cpu_model, facts.cpu_flags, facts.gpus, facts.gpu_driver) == (None, [], [], None)
+    assert (facts.nic_driver, facts.nic_mbits, facts.machine) == (None, None, None)
 
 
 def test_packages_of_image_and_overlay_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "overlay").mkdir()
     (tmp_path / "overlay" / "packages.json").write_text(json.dumps({"packages": {"einops": "0.8.0"}}))
     monkeypatch.setenv("PATH", f"{tmp_path}/overlay/bin:/usr/bin")
-    installed.write(tmp_path)
-    found = Installed.model_validate_json((tmp_path / "packages.json").read_text())
-    assert found.overlay == {"einops": "0.8.0"}
-    assert "pydantic" in found.image
-    installed.write(tmp_path / "missing")
+    installed_packages.write(tmp_path)
+    packages = Installed.model_validate_json((tmp_path / "packages.json").read_text())
+    assert packages.overlay == {"einops": "0.8.0"}
+    assert "pydantic" in packages.image
+    installed_packages.write(tmp_path / "missing")

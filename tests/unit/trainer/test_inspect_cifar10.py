@@ -11,8 +11,8 @@ from tests import samples
 
 
 def test_the_archive_is_one_file_with_both_splits(tmp_path: Path) -> None:
-    found = inspect_dataset.inspect("cifar10", samples.cifar(tmp_path, train=5, test=2))
-    assert (found.files, found.train, found.test) == (["cifar-10-binary.tar.gz"], 5, 2)
+    dataset = inspect_dataset.inspect("cifar10", samples.cifar(tmp_path, train=5, test=2))
+    assert (dataset.files, dataset.train, dataset.test) == (["cifar-10-binary.tar.gz"], 5, 2)
 
 
 @pytest.mark.parametrize("folder", ["", "cifar-10-batches-bin/"])
@@ -20,9 +20,9 @@ def test_unpacked_files_are_found_in_both_places(tmp_path: Path, folder: str) ->
     (tmp_path / folder).mkdir(exist_ok=True)
     for name, count in (("data_batch_1", 3), ("data_batch_2", 3), ("test_batch", 2)):
         (tmp_path / folder / f"{name}.bin").write_bytes(samples.cifar_records(count))
-    found = inspect_dataset.inspect("cifar10", tmp_path)
-    assert (found.train, found.test) == (6, 2)
-    assert found.files == [f"{folder}{name}.bin" for name in ("data_batch_1", "data_batch_2", "test_batch")]
+    dataset = inspect_dataset.inspect("cifar10", tmp_path)
+    assert (dataset.train, dataset.test) == (6, 2)
+    assert dataset.files == [f"{folder}{name}.bin" for name in ("data_batch_1", "data_batch_2", "test_batch")]
 
 
 def cut_archive(directory: Path) -> None:

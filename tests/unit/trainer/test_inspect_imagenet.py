@@ -16,9 +16,9 @@ WHOLE = {"train/n02/b.JPEG": JPEG, "train/n01/a.jpg": JPEG, "train/n01/c.JPG": J
 
 
 def test_images_are_counted_and_listed_split_by_split(tmp_path: Path) -> None:
-    found = inspect_dataset.inspect("imagenet", samples.imagenet(tmp_path, WHOLE))
-    assert (found.train, found.test) == (3, 1)
-    assert found.files == ["train/n01/a.jpg", "train/n01/c.JPG", "train/n02/b.JPEG", "val/n02/d.jpeg"]
+    dataset = inspect_dataset.inspect("imagenet", samples.imagenet(tmp_path, WHOLE))
+    assert (dataset.train, dataset.test) == (3, 1)
+    assert dataset.files == ["train/n01/a.jpg", "train/n01/c.JPG", "train/n02/b.JPEG", "val/n02/d.jpeg"]
 
 
 def test_labels_are_the_places_of_the_class_names_in_order(tmp_path: Path) -> None:

@@ -15,15 +15,15 @@ IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
 
 def test_both_splits_are_counted(tmp_path: Path) -> None:
     samples.mnist(tmp_path, {"train": 7, "t10k": 3})
-    found = inspect_dataset.inspect("mnist", tmp_path)
-    assert (found.train, found.test, found.note, len(found.files)) == (7, 3, "", 4)
+    dataset = inspect_dataset.inspect("mnist", tmp_path)
+    assert (dataset.train, dataset.test, dataset.note, len(dataset.files)) == (7, 3, "", 4)
 
 
 def test_of_the_test_set_alone_a_thousand_images_are_held_out(tmp_path: Path) -> None:
     samples.mnist(tmp_path, {"t10k": 1200})
-    found = inspect_dataset.inspect("mnist", tmp_path)
-    assert (found.train, found.test, found.files) == (200, 1000, [f"{IMAGES}.gz", f"{LABELS}.gz"])
-    assert "its last 1000 images are used for the test" in found.note
+    dataset = inspect_dataset.inspect("mnist", tmp_path)
+    assert (dataset.train, dataset.test, dataset.files) == (200, 1000, [f"{IMAGES}.gz", f"{LABELS}.gz"])
+    assert "its last 1000 images are used for the test" in dataset.note
 
 
 @pytest.mark.parametrize("spelling", [IMAGES, IMAGES.replace("-idx", ".idx")])

@@ -14,9 +14,9 @@ FORTY = [sky(number) for number in range(40)]
 
 
 def test_a_tenth_of_the_rows_is_held_out(tmp_path: Path) -> None:
-    found = inspect_dataset.inspect("sdss", samples.table(tmp_path / "sky.csv", FORTY))
-    assert (found.files, found.train, found.test) == (["sky.csv"], 36, 4)
-    assert found.note == "every 10th row is used for the test, the others for training"
+    dataset = inspect_dataset.inspect("sdss", samples.table(tmp_path / "sky.csv", FORTY))
+    assert (dataset.files, dataset.train, dataset.test) == (["sky.csv"], 36, 4)
+    assert dataset.note == "every 10th row is used for the test, the others for training"
 
 
 def test_features_are_read_by_column_name(tmp_path: Path) -> None:

@@ -36,14 +36,14 @@ def test_the_checksum_is_crc_32c_masked() -> None:
 
 
 def test_records_are_counted_shard_by_shard(tmp_path: Path) -> None:
-    found = inspect_dataset.inspect("imagenet", write(tmp_path, WHOLE))
-    assert (found.train, found.test, found.files, found.shards) == (5, 4, list(WHOLE), True)
+    dataset = inspect_dataset.inspect("imagenet", write(tmp_path, WHOLE))
+    assert (dataset.train, dataset.test, dataset.files, dataset.shards) == (5, 4, list(WHOLE), True)
 
 
 @pytest.mark.parametrize("name", ["val-00000-of-00001", "val-00000-of-00001.tfrecord"])
 def test_names_val_and_tfrecord_are_accepted(tmp_path: Path, name: str) -> None:
-    found = inspect_dataset.inspect("imagenet", write(tmp_path, {"train-00000-of-00001.tfrecords": 1, name: 2}))
-    assert (found.train, found.test) == (1, 2)
+    dataset = inspect_dataset.inspect("imagenet", write(tmp_path, {"train-00000-of-00001.tfrecords": 1, name: 2}))
+    assert (dataset.train, dataset.test) == (1, 2)
 
 
 def test_other_files_beside_shards_are_ignored(tmp_path: Path) -> None:

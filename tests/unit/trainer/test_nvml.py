@@ -45,11 +45,11 @@ def test_default_counters_of_dcgm_exporter_are_exported(gpus: nvml.Gpus) -> None
 
 
 def test_units_are_dcgms(gpus: nvml.Gpus) -> None:
-    found = values(gpus, 0)
-    assert found["POWER_USAGE"] == 312.5  # watts; NVML says milliwatts
-    assert (found["FB_FREE"], found["FB_USED"], found["FB_RESERVED"]) == (30 << 10, 9 << 10, 1 << 10)  # MiB
-    assert found["TOTAL_ENERGY_CONSUMPTION"] == 987_654_321  # millijoules
-    assert (found["GPU_UTIL"], found["MEMORY_TEMP"], found["ECC_SBE_VOL_TOTAL"]) == (93, 55, 3)
+    metrics = values(gpus, 0)
+    assert metrics["POWER_USAGE"] == 312.5  # watts; NVML says milliwatts
+    assert (metrics["FB_FREE"], metrics["FB_USED"], metrics["FB_RESERVED"]) == (30 << 10, 9 << 10, 1 << 10)  # MiB
+    assert metrics["TOTAL_ENERGY_CONSUMPTION"] == 987_654_321  # millijoules
+    assert (metrics["GPU_UTIL"], metrics["MEMORY_TEMP"], metrics["ECC_SBE_VOL_TOTAL"]) == (93, 55, 3)
 
 
 def test_labels_are_dcgm_exporters(gpus: nvml.Gpus) -> None:
@@ -64,11 +64,11 @@ def test_labels_are_dcgm_exporters(gpus: nvml.Gpus) -> None:
 
 
 def test_unsupported_values_are_left_out(gpus: nvml.Gpus) -> None:
-    found = values(gpus, 1)
-    assert found["VGPU_LICENSE_STATUS"] == 1
-    assert (found["FB_FREE"], found["FB_USED"]) == (6 << 10, 4 << 10)
+    metrics = values(gpus, 1)
+    assert metrics["VGPU_LICENSE_STATUS"] == 1
+    assert (metrics["FB_FREE"], metrics["FB_USED"]) == (6 << 10, 4 << 10)
     left_out = {"GPU_TEMP", "MEMORY_TEMP", "POWER_USAGE", "FB_RESERVED", "ECC_DBE_VOL_TOTAL", "XID_ERRORS"}
-    assert left_out & set(found) == set()
+    assert left_out & set(metrics) == set()
 
 
 def test_xid_of_a_gpu_off_the_bus_is_exported(gpus: nvml.Gpus) -> None:

@@ -63,42 +63,45 @@ def start(python: Path, shared: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def install(python: Path, shared: Path, wanted: str) -> PackagesMessage:
+def install(python: Path, shared: Path, requested: str) -> PackagesMessage:
     """The last message; standard input stays open until then."""
     with start(python, shared) as process:
         assert process.stdin
         assert process.stdout
-        process.stdin.write(wanted)
+        process.stdin.write(requested)
         process.stdin.flush()
-        said = process.stdout.read().splitlines()
-    assert process.returncode == 0, said
-    return PackagesMessage.model_validate_json(said[-1])
+        lines = process.stdout.read().splitlines()
+    assert process.returncode == 0, lines
+    return PackagesMessage.model_validate_json(lines[-1])
 
 
-def installed(python: Path, shared: Path, wanted: str) -> Overlay:
-    message = install(python, shared, wanted)
+def installed(python: Path, shared: Path, requested: str) -> Overlay:
+    message = install(python, shared, requested)
     assert message.overlay is not None, message
     return message.overlay
 
 
-def refused(python: Path, shared: Path, wanted: str) -> list[tuple[str, str | None, str, str]]:
+def refused(python: Path, shared: Path, requested: str) -> list[tuple[str, str | None, str, str]]:
     """The conflicts; nothing of the overlay is there."""
-    message = install(python, shared, wanted)
+    message = install(python, shared, requested)
     assert message.problem is not None, message
     assert not (shared / HASH).exists()
-    found = message.problem.conflicts
-    return [(one.wanted.replace("horovod@", "horovod @"), one.by, one.installed, one.needed_by) for one in found]
+    conflicts = message.problem.conflicts
+    return [
+        (conflict.wanted.replace("horovod@", "horovod @"), conflict.by, conflict.installed, conflict.needed_by)
+        for conflict in conflicts
+    ]
 
 
 def test_packages_are_installed_on_top_of_the_images(python: Path, shared: Path, offered: Path) -> None:
     overlay = installed(python, shared, request(offered, "mine", "horovod[tensorflow]==0.28.1", "tensorflow"))
     assert overlay.packages == {"mine": "1.0", "other": "2.0"}
     code = "import mine, sys; from importlib import metadata; print(mine.VERSION, metadata.version('tensorflow'))"
-    said = [
+    messages = [
         subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
         for argv in ([f"{shared}/{HASH}/bin/python", "-c", code], [f"{shared}/{HASH}/bin/mine"])
     ]
-    assert said == ["1.0 2.21.0", "1.0"]
+    assert messages == ["1.0 2.21.0", "1.0"]
 
 
 def test_notebooks_find_a_kernel_for_them(python: Path, shared: Path, offered: Path) -> None:
@@ -165,8 +168,8 @@ def test_other_versions_than_the_images_are_refused_by_name(python: Path, shared
 
 
 def test_a_line_for_another_system_conflicts_with_nothing(python: Path, shared: Path, offered: Path) -> None:
-    wanted = request(offered, 'numpy==1.26.4 ; sys_platform == "win32"', "other")
-    assert installed(python, shared, wanted).packages == {"other": "2.0"}
+    requested = request(offered, 'numpy==1.26.4 ; sys_platform == "win32"', "other")
+    assert installed(python, shared, requested).packages == {"other": "2.0"}
 
 
 def test_packages_that_need_other_versions_than_the_images_are_refused(
@@ -179,8 +182,8 @@ def test_packages_that_need_other_versions_than_the_images_are_refused(
 def test_what_frameworks_need_without_compiled_code_may_be_another_within_their_range(
     python: Path, shared: Path, offered: Path
 ) -> None:
-    wanted = request(offered, "requests==2.31.0", "rich==13.0")
-    assert installed(python, shared, wanted).packages == {"requests": "2.31.0", "rich": "13.0"}
+    requested = request(offered, "requests==2.31.0", "rich==13.0")
+    assert installed(python, shared, requested).packages == {"requests": "2.31.0", "rich": "13.0"}
 
 
 def test_what_frameworks_need_is_refused_out_of_their_range(python: Path, shared: Path, offered: Path) -> None:
@@ -194,8 +197,8 @@ def test_what_is_compiled_is_never_upgraded(python: Path, shared: Path, offered:
 
 
 def test_dependencies_of_a_pyproject_toml_are_installed(python: Path, shared: Path, offered: Path) -> None:
-    wanted = request(offered, pyproject='[project]\nname = "x"\ndependencies = ["other"]\n')
-    assert installed(python, shared, wanted).packages == {"other": "2.0"}
+    requested = request(offered, pyproject='[project]\nname = "x"\ndependencies = ["other"]\n')
+    assert installed(python, shared, requested).packages == {"other": "2.0"}
 
 
 @pytest.mark.parametrize("text", ["[project", '[project]\ndynamic = ["dependencies"]\n', "project = 1\n"])
@@ -226,8 +229,8 @@ def test_a_conflict_of_two_packages_is_told_as_pip_tells_it() -> None:
 
 def test_only_what_does_not_fit_the_image_is_a_conflict_with_it() -> None:
     lines = ["    a 1 depends on numpy<2 and >=1.22", "    b 2 depends on numpy>=1.22"]
-    found = pip.problem([*lines, "    The user requested (constraint) numpy==2.4.6"], IMAGE).conflicts
-    assert [(one.by, one.wanted) for one in found] == [("a 1", "numpy<2,>=1.22")]
+    conflicts = pip.problem([*lines, "    The user requested (constraint) numpy==2.4.6"], IMAGE).conflicts
+    assert [(conflict.by, conflict.wanted) for conflict in conflicts] == [("a 1", "numpy<2,>=1.22")]
 
 
 def test_packages_of_the_same_base_are_taken_over_and_local_code_is_replaced(
@@ -239,20 +242,20 @@ def test_packages_of_the_same_base_are_taken_over_and_local_code_is_replaced(
         wheels.wheel(directory, "local", version, ["other"], program=True)
     installed(python, shared, request(offered, "mine", f"{first}/local-1.0-py3-none-any.whl"))
     (offered / "other-2.0-py3-none-any.whl").unlink()  # it is not needed again
-    wanted = request(offered, "mine", f"{second}/local-2.0-py3-none-any.whl", hash="f" * 12)
-    assert installed(python, shared, wanted).packages == {"local": "2.0", "mine": "1.0", "other": "2.0"}
-    said = [
+    requested = request(offered, "mine", f"{second}/local-2.0-py3-none-any.whl", hash="f" * 12)
+    assert installed(python, shared, requested).packages == {"local": "2.0", "mine": "1.0", "other": "2.0"}
+    messages = [
         subprocess.run([f"{shared}/{name}/bin/local"], capture_output=True, text=True, check=True).stdout.strip()
         for name in (HASH, "f" * 12)
     ]
-    assert said == ["1.0", "2.0"]
+    assert messages == ["1.0", "2.0"]
     assert (shared / ("f" * 12) / "bin" / "mine").read_text().startswith(f"#!{shared}/{'f' * 12}/bin/python")
 
 
 def manage(python: Path, shared: Path, *hashes: str) -> list[str]:
     argv = [str(python), "-m", f"{ROOM}.manage", str(shared), *hashes]
-    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    return [overlay.hash for overlay in Overlays.model_validate_json(said).overlays]
+    output = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    return [overlay.hash for overlay in Overlays.model_validate_json(output).overlays]
 
 
 def test_overlays_are_listed_and_removed_with_their_kernels(python: Path, shared: Path, offered: Path) -> None:

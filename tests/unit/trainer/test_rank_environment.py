@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from orchestrator.layout import Layout
+from orchestrator.launch_layout import Layout
 from orchestrator.trainer.supervision import rank_environment
 
 HOSTS = ["10.0.0.1", "10.0.0.1", "10.0.0.2"]
@@ -15,7 +15,7 @@ RENDEZVOUS = {"ORCHESTRATOR_RENDEZVOUS_HOST": "10.0.0.1", "ORCHESTRATOR_RENDEZVO
 
 
 def test_pytorch_finds_its_place_and_its_interface() -> None:
-    found = rank_environment.complete(LAYOUT, {"RANK": "2", **PORTS})
+    environment = rank_environment.complete(LAYOUT, {"RANK": "2", **PORTS})
     expected = {
         "RANK": "2",
         "WORLD_SIZE": "3",
@@ -29,11 +29,11 @@ def test_pytorch_finds_its_place_and_its_interface() -> None:
         "TP_SOCKET_IFNAME": "eth0",
         "OMP_NUM_THREADS": "3",
     }
-    assert {name: found[name] for name in expected} == expected
+    assert {name: environment[name] for name in expected} == expected
 
 
 def test_horovod_finds_its_place_and_where_ranks_meet() -> None:
-    found = rank_environment.complete(LAYOUT, {"RANK": "1", **PORTS, **RENDEZVOUS})
+    environment = rank_environment.complete(LAYOUT, {"RANK": "1", **PORTS, **RENDEZVOUS})
     expected = {
         "HOROVOD_HOSTNAME": "10.0.0.1",
         "HOROVOD_RANK": "1",
@@ -48,19 +48,19 @@ def test_horovod_finds_its_place_and_where_ranks_meet() -> None:
         "HOROVOD_GLOO_IFACE": "eth0",
         "HOROVOD_GLOO_TIMEOUT_SECONDS": "132",
     }
-    assert {name: found[name] for name in expected} == expected
+    assert {name: environment[name] for name in expected} == expected
 
 
 def test_ranks_of_mpi_reduce_over_mpi() -> None:
-    found = rank_environment.complete(LAYOUT, {"OMPI_COMM_WORLD_RANK": "2", **PORTS})
-    assert (found["RANK"], found["HOROVOD_CONTROLLER"]) == ("2", "mpi")
-    assert "HOROVOD_GLOO_RENDEZVOUS_ADDR" not in found
+    environment = rank_environment.complete(LAYOUT, {"OMPI_COMM_WORLD_RANK": "2", **PORTS})
+    assert (environment["RANK"], environment["HOROVOD_CONTROLLER"]) == ("2", "mpi")
+    assert "HOROVOD_GLOO_RENDEZVOUS_ADDR" not in environment
 
 
 @pytest.mark.parametrize("rank", range(3))
 def test_all_tasks_of_tf_distribute_are_workers(rank: int) -> None:
-    found = json.loads(rank_environment.complete(LAYOUT, {"RANK": str(rank), **PORTS})["TF_CONFIG"])
-    assert found == {
+    tf_config = json.loads(rank_environment.complete(LAYOUT, {"RANK": str(rank), **PORTS})["TF_CONFIG"])
+    assert tf_config == {
         "cluster": {"worker": ["10.0.0.1:20101", "10.0.0.1:20102", "10.0.0.2:20103"]},
         "task": {"type": "worker", "index": rank},
     }
@@ -72,16 +72,16 @@ def test_all_tasks_of_tf_distribute_are_workers(rank: int) -> None:
 def test_each_task_with_parameter_servers_knows_its_role(rank: int, task: tuple[str, int]) -> None:
     hosts = ["a", "a", "b", "b", "a"]
     layout = Layout({"a": 1, "b": 1}, hosts, "lo", 1, math.inf, {}, ["chief", *["worker"] * 2, *["ps"] * 2])
-    found = json.loads(rank_environment.complete(layout, {"RANK": str(rank), **PORTS})["TF_CONFIG"])
-    assert found["cluster"] == {
+    tf_config = json.loads(rank_environment.complete(layout, {"RANK": str(rank), **PORTS})["TF_CONFIG"])
+    assert tf_config["cluster"] == {
         "chief": ["a:20101"],
         "worker": ["a:20102", "b:20103"],
         "ps": ["b:20104", "a:20105"],
     }
-    assert (found["task"]["type"], found["task"]["index"]) == task
+    assert (tf_config["task"]["type"], tf_config["task"]["index"]) == task
 
 
 def test_what_the_launcher_has_set_stays() -> None:
     torchruns = {"RANK": "0", "MASTER_ADDR": "node-7", "MASTER_PORT": "41234", "OMP_NUM_THREADS": "8"}
-    found = rank_environment.complete(LAYOUT, {**torchruns, **PORTS})
-    assert {name: found[name] for name in torchruns} == torchruns
+    environment = rank_environment.complete(LAYOUT, {**torchruns, **PORTS})
+    assert {name: environment[name] for name in torchruns} == torchruns

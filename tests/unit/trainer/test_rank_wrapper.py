@@ -34,10 +34,15 @@ def test_wrapper_exits_with_the_ranks_code_and_records_it(
     before = time.time()
     child = shim.python(start, run_directory, code)
     assert child.wait() == exit_code
-    kept = shim.record(run_directory)
-    assert (kept.rank, kept.host, kept.pid, kept.exit_code) == (3, socket.gethostname(), child.pid, exit_code)
-    assert before <= kept.started <= (kept.ended or 0) <= time.time()
-    assert not kept.terminated
+    rank_record = shim.record(run_directory)
+    assert (rank_record.rank, rank_record.host, rank_record.pid, rank_record.exit_code) == (
+        3,
+        socket.gethostname(),
+        child.pid,
+        exit_code,
+    )
+    assert before <= rank_record.started <= (rank_record.ended or 0) <= time.time()
+    assert not rank_record.terminated
 
 
 def test_record_of_a_running_rank_has_no_end(start: Start, run_directory: Path) -> None:

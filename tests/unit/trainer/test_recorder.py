@@ -29,14 +29,14 @@ def families(directory: Path) -> dict[str, Metric]:
 
 
 def value(directory: Path, name: str, **labels: str) -> float:
-    found = [
+    values = [
         sample.value
         for family in families(directory).values()
         for sample in family.samples
         if sample.name == f"orchestrator_training_{name}" and sample.labels == {**RUN, **labels}
     ]
-    assert len(found) == 1, name
-    return float(found[0])
+    assert len(values) == 1, name
+    return float(values[0])
 
 
 def slow(steps: int, seconds: float) -> Iterator[int]:
@@ -196,9 +196,9 @@ def test_failed_write_is_reported_once_and_training_continues(
 
 def test_long_epoch_is_published_while_it_runs(tmp_path: Path) -> None:
     with recorder(tmp_path, steps=100) as record:
-        seen = set()
+        counts = set()
         for number, _ in enumerate(record.epoch(1, range(30)), 1):
             time.sleep(0.05)
             record.step(number, 0.1, 0.0)
-            seen.add(value(tmp_path, "images_total"))
-    assert len(seen) >= 2
+            counts.add(value(tmp_path, "images_total"))
+    assert len(counts) >= 2

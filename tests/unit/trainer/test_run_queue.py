@@ -57,8 +57,8 @@ def test_runs_start_in_order_and_a_failure_does_not_end_the_queue(start: Start, 
 def test_a_run_whose_supervisor_is_killed_failed_and_leaves_no_process(start: Start, queue: Path) -> None:
     runs = fill(queue, ["-c", f"{SUPERVISOR}; print(os.getpid(), flush=True); {shim.SLEEP}"], ["-c", ""])
     assert start(*QUEUE, str(queue), output=queue / "log").wait() == 0
-    kept = supervisor.status(runs[0])
-    assert (kept.state, kept.exit_code) == ("failed", 128 + signal.SIGKILL)
+    status = supervisor.status(runs[0])
+    assert (status.state, status.exit_code) == ("failed", 128 + signal.SIGKILL)
     assert waiting.ends(int((runs[0] / "log").read_text().split()[0]))
     assert supervisor.status(runs[1]).state == "finished"
 

@@ -22,27 +22,27 @@ def test_a_run_whose_ranks_end_well_has_finished(start: Start, run_directory: Pa
         ).wait()
         == 0
     )
-    kept = supervisor.status(run_directory)
-    assert (kept.state, kept.exit_code, kept.failure, kept.left) == ("finished", 0, None, [])
-    assert kept.started <= kept.ended
+    status = supervisor.status(run_directory)
+    assert (status.state, status.exit_code, status.failure, status.left) == ("finished", 0, None, [])
+    assert status.started <= status.ended
     assert (run_directory / "log").read_text() == "[0]<stdout>:trained\n"
 
 
 def test_run_fails_with_the_reason_of_its_rank(start: Start, run_directory: Path) -> None:
     code = "raise SystemExit('no such file: weights')"
     assert supervisor.supervise(start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), code).wait() == 1
-    kept = supervisor.status(run_directory)
-    assert (kept.state, kept.exit_code) == ("failed", 1)
-    assert kept.failure is not None
-    assert (kept.failure.reason, kept.failure.rank, kept.failure.host) == ("rank", 0, socket.gethostname())
-    assert kept.failure.lines == ["no such file: weights"]
+    status = supervisor.status(run_directory)
+    assert (status.state, status.exit_code) == ("failed", 1)
+    assert status.failure is not None
+    assert (status.failure.reason, status.failure.rank, status.failure.host) == ("rank", 0, socket.gethostname())
+    assert status.failure.lines == ["no such file: weights"]
 
 
 def test_failure_of_the_launcher_differs_from_that_of_a_rank(start: Start, run_directory: Path) -> None:
     assert supervisor.supervise(start, run_directory, "-c", "raise SystemExit('cannot reach 10.0.0.9')").wait() == 1
-    kept = supervisor.status(run_directory)
-    assert kept.failure is not None
-    assert (kept.failure.reason, kept.failure.lines) == ("launcher", ["cannot reach 10.0.0.9"])
+    status = supervisor.status(run_directory)
+    assert status.failure is not None
+    assert (status.failure.reason, status.failure.lines) == ("launcher", ["cannot reach 10.0.0.9"])
 
 
 def test_killed_launcher_exits_with_128_plus_signal(start: Start, run_directory: Path) -> None:

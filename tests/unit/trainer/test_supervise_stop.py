@@ -43,8 +43,8 @@ def test_stopped_run_leaves_no_process_and_no_failure(start: Start, run_director
     rank = supervisor.pid_in_log(run_directory)
     process.terminate()
     process.wait()
-    kept = supervisor.status(run_directory)
-    assert (kept.state, kept.failure) == ("stopped", None)
+    status = supervisor.status(run_directory)
+    assert (status.state, status.failure) == ("stopped", None)
     assert waiting.ends(rank)
 
 
@@ -62,8 +62,8 @@ def test_stopped_trainer_may_write_a_checkpoint(start: Start, training: Path, mo
     supervisor.pid_in_log(training)
     process.terminate()
     assert process.wait() == 75
-    kept = supervisor.status(training)
-    assert (kept.state, kept.exit_code, kept.failure) == ("stopped", 75, None)
+    status = supervisor.status(training)
+    assert (status.state, status.exit_code, status.failure) == ("stopped", 75, None)
     assert not shim.record(training, 0).terminated
 
 
@@ -94,8 +94,8 @@ def test_script_with_exit_code_75_has_failed(start: Start, run_directory: Path) 
 
 
 def test_stop_fits_into_the_units_timeout() -> None:
-    given = supervise.TRAINER_GRACE + supervise.LAUNCHER_GRACE + END_SECONDS + supervise.SWEEP_SECONDS
-    assert given < launch.STOP_SECONDS
+    seconds = supervise.TRAINER_GRACE + supervise.LAUNCHER_GRACE + END_SECONDS + supervise.SWEEP_SECONDS
+    assert seconds < launch.STOP_SECONDS
 
 
 @pytest.mark.parametrize("exit_code", [0, 3])
@@ -149,8 +149,8 @@ def test_host_is_lost_only_if_ssh_fails(start: Start, stand_in: StandIn, run_dir
     hosts = [*here, *(f"10.0.0.{number}" for number in range(2, 5))]
     (run_directory / "hostfile").write_text("".join(f"{host} slots=1\n" for host in hosts))
     assert supervisor.supervise(start, run_directory, "-c", "raise SystemExit(1)", by=supervisor.IN_HASTE).wait() == 1
-    kept = supervisor.status(run_directory)
-    assert kept.left == ["10.0.0.2", "10.0.0.4"]
-    assert kept.failure is not None
-    assert (kept.failure.reason, kept.failure.host) == ("host", "10.0.0.4")
+    status = supervisor.status(run_directory)
+    assert status.left == ["10.0.0.2", "10.0.0.4"]
+    assert status.failure is not None
+    assert (status.failure.reason, status.failure.host) == ("host", "10.0.0.4")
     assert "processes of the run may be left on 10.0.0.3: no room" in (run_directory / "log").read_text()

@@ -23,9 +23,9 @@ print(len(value), [pid for pid, line in lines.items() if value.encode() in line]
 
 @pytest.fixture
 def run_directory(tmp_path: Path) -> Path:
-    made = supervisor.directory(tmp_path)
-    (made / user_environment.FILE).write_text(json.dumps({"TOKEN": VALUE, "PATH": "/mine"}))
-    return made
+    directory = supervisor.directory(tmp_path)
+    (directory / user_environment.FILE).write_text(json.dumps({"TOKEN": VALUE, "PATH": "/mine"}))
+    return directory
 
 
 def files_with_value(run_directory: Path) -> list[str]:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.errors import CommandFailed, OrchestratorError, PreflightError
-from orchestrator.lazy import LazyModule
+from orchestrator.lazy_imports import LazyModule
 from orchestrator.providers.gcp.api import credentials
 
 if TYPE_CHECKING:

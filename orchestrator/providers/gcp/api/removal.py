@@ -27,10 +27,10 @@ def remove(google: Google, things: Iterable[tuple[str, str]]) -> None:
     Raises:
         OrchestratorError: Resources remain, each with the reason; all others were removed.
     """
-    wanted, failed = list(things), list[str]()
+    resources, failed = list(things), list[str]()
     for kind in ORDER:
         begun = dict[str, Document | None]()
-        for path in [path for known, path in wanted if known == kind]:
+        for path in [path for of_kind, path in resources if of_kind == kind]:
             with _collecting(failed, path):
                 begun[path] = _begin(google, kind, path)
         for path, operation in begun.items():

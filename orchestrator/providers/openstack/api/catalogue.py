@@ -1,11 +1,13 @@
 """Catalogue of a cloud: images, flavors, networks, zones, volume types."""
 
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from math import ceil
 from typing import Any
 
-from openstack.exceptions import NotFoundException
+from openstack.exceptions import ForbiddenException, NotFoundException
 
 from orchestrator.providers.openstack.api.connection import VOLUMES, Cloud, asking
 
@@ -47,8 +49,8 @@ class Network:
 def images(cloud: Cloud, name: str | None = None) -> list[Image]:
     """Return the images with ``name``, or all, newest first."""
     with asking("list images", "image", "list"):
-        found = [_image(image) for image in cloud.connection.image.images(**({"name": name} if name else {}))]
-    return sorted(found, key=lambda image: image.created, reverse=True)
+        matching = [_image(image) for image in cloud.connection.image.images(**({"name": name} if name else {}))]
+    return sorted(matching, key=lambda image: image.created, reverse=True)
 
 
 def image(cloud: Cloud, key: str) -> Image | None:
@@ -68,13 +70,19 @@ def _image(document: Any) -> Image:
     )
 
 
-def flavors(cloud: Cloud) -> list[Flavor]:
-    """Return all flavors."""
+def flavors(cloud: Cloud, wanted: Collection[str | None] = ()) -> list[Flavor]:
+    """Return all flavors; those with a name or id in ``wanted`` have the extra specs that the account may read."""
     with asking("list flavors", "flavor", "list"):
-        return [
-            Flavor(f.id, f.name, int(f.vcpus), int(f.ram), int(f.disk), dict(f.extra_specs or {}))
-            for f in cloud.connection.compute.flavors(get_extra_specs=True)
-        ]
+        return [_flavor(cloud, f, wanted) for f in cloud.connection.compute.flavors()]
+
+
+def _flavor(cloud: Cloud, document: Any, wanted: Collection[str | None]) -> Flavor:
+    """Return a flavor. Until Nova's API 2.61, and without the right to see them, the list has no extra specs."""
+    if not document.extra_specs and (document.id in wanted or document.name in wanted):
+        with suppress(ForbiddenException, NotFoundException):
+            document = document.fetch_extra_specs(cloud.connection.compute)
+    specs = dict(document.extra_specs or {})
+    return Flavor(document.id, document.name, int(document.vcpus), int(document.ram), int(document.disk), specs)
 
 
 def networks(cloud: Cloud) -> list[Network]:

@@ -22,11 +22,11 @@ for _logger in ("keystoneauth", "openstack"):  # their warnings are repeated as 
 class Cloud:
     """Connection to a cloud, and the project of the credentials."""
 
-    def __init__(self, entry: str | None) -> None:
+    def __init__(self, entry: str | None, seconds: float = credentials.ANSWER_SECONDS) -> None:
         """Log in to ``entry`` of clouds.yaml, or to the environment's cloud. Raise PreflightError if that fails."""
-        self.connection = credentials.connection(entry)
-        if found := credentials.clouds_file():  # Terraform runs in another directory, and must find the same file
-            os.environ["OS_CLIENT_CONFIG_FILE"] = str(found)
+        self.connection = credentials.connection(entry, seconds)
+        if path := credentials.clouds_file():  # Terraform runs in another directory, and must find the same file
+            os.environ["OS_CLIENT_CONFIG_FILE"] = str(path)
         self.entry = self.connection.config.name if self.connection.config.name in credentials.entries() else None
         self.title = f"cloud {self.entry!r}" if self.entry else "the cloud of OS_AUTH_URL"
         self.url = str(self.connection.config.get_auth_args().get("auth_url", ""))

@@ -29,22 +29,24 @@ def entries() -> list[str]:
     return sorted(_file()[1])
 
 
-def connection(entry: str | None) -> Connection:
+def connection(entry: str | None, seconds: float = ANSWER_SECONDS) -> Connection:
     """Return a connection to ``entry`` of clouds.yaml, or to the cloud in the environment. Nothing is sent yet.
+
+    The cloud has ``seconds`` for each answer.
 
     Raises:
         PreflightError: The credentials are missing, incomplete or unusable.
     """
-    wanted = entry or os.environ.get("OS_CLOUD")
-    if wanted:
-        _require_entry("openstack.cloud" if entry else "OS_CLOUD", wanted)
+    name = entry or os.environ.get("OS_CLOUD")
+    if name:
+        _require_entry("openstack.cloud" if entry else "OS_CLOUD", name)
     try:
-        return openstack.connect(cloud=wanted, api_timeout=ANSWER_SECONDS)
+        return openstack.connect(cloud=name, api_timeout=seconds)
     except trouble.MissingRequiredOptions as error:
         hint = f"name an entry of clouds.yaml with openstack.cloud, or {GET_ONE}"
         raise PreflightError(f"OpenStack's credentials are incomplete: {error_message(error)}", hint) from error
     except Exception as error:  # the SDK and its plugins check no types: the entry may hold anything
-        where = f"{clouds_file()}: {wanted}" if wanted else "OS_* in the environment"
+        where = f"{clouds_file()}: {name}" if name else "OS_* in the environment"
         hint = (
             "keys of a login are under auth; cacert, verify, profile, regions and others are on the same level as auth"
         )
@@ -53,13 +55,13 @@ def connection(entry: str | None) -> Connection:
         ) from error
 
 
-def _require_entry(key: str, wanted: str) -> None:
+def _require_entry(key: str, name: str) -> None:
     path, known = _file()
     if path is None:
-        raise PreflightError(f"{key}: there is no clouds.yaml, or none that can be read, to have {wanted!r}", GET_ONE)
-    if wanted not in known:
+        raise PreflightError(f"{key}: there is no clouds.yaml, or none that can be read, to have {name!r}", GET_ONE)
+    if name not in known:
         hint = f"it has {', '.join(sorted(known))}" if known else GET_ONE
-        raise PreflightError(f"{key}: {wanted!r} is not in {path}{nearest(wanted, list(known))}", hint)
+        raise PreflightError(f"{key}: {name!r} is not in {path}{nearest(name, list(known))}", hint)
 
 
 def _file() -> tuple[Path | None, Mapping[str, Any]]:
@@ -72,10 +74,10 @@ def _file() -> tuple[Path | None, Mapping[str, Any]]:
         raise PreflightError(str(error), f"correct it, or {GET_ONE}") from error
     except Exception as error:  # as above
         raise PreflightError(f"clouds.yaml cannot be used: {error_message(error)}", GET_ONE) from error
-    known = (os_config.cloud_config or {}).get("clouds") or {}
+    clouds = (os_config.cloud_config or {}).get("clouds") or {}
     made_up = (os_config.envvar_key, "defaults")  # openstacksdk's names for clouds without an entry
     path = os_config.config_filename
-    return (Path(path).absolute() if path else None), {n: e for n, e in known.items() if n not in made_up}
+    return (Path(path).absolute() if path else None), {n: e for n, e in clouds.items() if n not in made_up}
 
 
 class _Entry(BaseModel):

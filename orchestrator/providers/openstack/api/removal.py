@@ -47,9 +47,9 @@ def remove(cloud: Cloud, things: Iterable[tuple[str, str]]) -> None:
     Raises:
         OrchestratorError: Resources remain, each with the reason; all others were removed.
     """
-    wanted, failed = list(things), []
+    resources, failed = list(things), []
     for kind in _DELETE:
-        keys = [key for known, key in wanted if known == kind]
+        keys = [key for of_kind, key in resources if of_kind == kind]
         failed += _each(_delete, FREE_SECONDS, cloud, kind, keys)
         failed += _each(_wait_gone, GONE_SECONDS, cloud, kind, keys if kind in _SLOW else [])
     if failed:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.layout import Layout, Process
+from orchestrator.launch_layout import Layout, Process
 from orchestrator.runs import launchers
 from orchestrator.runs.launch import environment
 from tests import builders
@@ -24,25 +24,25 @@ def layout(launcher: str, nodes: int = 2, slots: int = 1, **changes: Any) -> Lay
 
 
 def test_plain_starts_one_wrapper_per_slot() -> None:
-    made = layout("plain", slots=2)
-    assert made.ranks == [HEAD, HEAD, WORKER, WORKER]
-    assert made.processes == {
+    placement = layout("plain", slots=2)
+    assert placement.ranks == [HEAD, HEAD, WORKER, WORKER]
+    assert placement.processes == {
         HEAD: [Process(WRAPPER, 0), Process(WRAPPER, 1)],
         WORKER: [Process(WRAPPER, 2), Process(WRAPPER, 3)],
     }
-    assert not made.has_leader
+    assert not placement.has_leader
 
 
 def test_fewer_ranks_than_slots_fill_the_first_hosts() -> None:
-    made = layout("plain", slots=2, np=3)
-    assert made.slots == {HEAD: 2, WORKER: 1}
-    assert made.ranks == [HEAD, HEAD, WORKER]
+    placement = layout("plain", slots=2, np=3)
+    assert placement.slots == {HEAD: 2, WORKER: 1}
+    assert placement.ranks == [HEAD, HEAD, WORKER]
 
 
 @pytest.mark.parametrize("launcher", ["horovod", "mpirun"])
 def test_launchers_with_connections_of_their_own_need_no_agent(launcher: str) -> None:
-    made = layout(launcher)
-    assert (made.ranks, made.processes) == ([HEAD, WORKER], {})
+    placement = layout(launcher)
+    assert (placement.ranks, placement.processes) == ([HEAD, WORKER], {})
 
 
 def test_mpirun_passes_every_variable_of_a_run_on() -> None:
@@ -55,9 +55,9 @@ def test_mpirun_passes_every_variable_of_a_run_on() -> None:
 
 
 def test_torchrun_orders_hosts_as_its_rendezvous_does() -> None:
-    made = layout("torchrun", nodes=3, slots=2)
-    assert list(made.slots) == sorted(made.slots)
-    agents = {host: started[0].argv for host, started in made.processes.items()}
+    placement = layout("torchrun", nodes=3, slots=2)
+    assert list(placement.slots) == sorted(placement.slots)
+    agents = {host: started[0].argv for host, started in placement.processes.items()}
     for host, words in agents.items():
         assert words[words.index("--rdzv-endpoint") + 1] == f"{HEAD}:{{port}}"
         assert f"is_host={int(host == HEAD)}," in words[words.index("--rdzv-conf") + 1]
@@ -71,14 +71,14 @@ def test_text_order_of_addresses_decides_torchruns_ranks() -> None:
 
 
 def test_ray_runs_the_script_once_beside_a_daemon_on_every_host() -> None:
-    made = layout("ray")
-    assert made.ranks == [HEAD]
-    assert made.has_leader
-    daemon, driver = made.processes[HEAD]
+    placement = layout("ray")
+    assert placement.ranks == [HEAD]
+    assert placement.has_leader
+    daemon, driver = placement.processes[HEAD]
     assert (daemon.rank, driver.rank) == (None, 0)
     assert driver.argv[-4:] == WRAPPER
     assert daemon.argv[daemon.argv.index("--dashboard-host") + 1] == "127.0.0.1"
-    (joining,) = made.processes[WORKER]
+    (joining,) = placement.processes[WORKER]
     assert joining.argv[joining.argv.index("--address") + 1] == f"{HEAD}:{{port}}"
 
 
@@ -95,17 +95,17 @@ def test_ray_on_one_slot_ends_with_the_script_too() -> None:
 
 
 def test_tensorflow_without_parameter_servers_has_workers_only() -> None:
-    made = layout("tensorflow")
-    assert (made.ranks, made.roles) == ([HEAD, WORKER], [])
-    assert not made.has_leader
+    placement = layout("tensorflow")
+    assert (placement.ranks, placement.roles) == ([HEAD, WORKER], [])
+    assert not placement.has_leader
 
 
 def test_parameter_servers_come_in_addition_to_a_worker_per_slot() -> None:
-    made = layout("tensorflow", parameter_servers=3)
-    assert made.roles == ["chief", "worker", "worker", "ps", "ps", "ps"]
-    assert made.ranks == [HEAD, HEAD, WORKER, WORKER, HEAD, WORKER]
-    assert made.has_leader
-    assert {host: [process.rank for process in started] for host, started in made.processes.items()} == {
+    placement = layout("tensorflow", parameter_servers=3)
+    assert placement.roles == ["chief", "worker", "worker", "ps", "ps", "ps"]
+    assert placement.ranks == [HEAD, HEAD, WORKER, WORKER, HEAD, WORKER]
+    assert placement.has_leader
+    assert {host: [process.rank for process in started] for host, started in placement.processes.items()} == {
         HEAD: [0, 1, 4],
         WORKER: [2, 3, 5],
     }

@@ -57,8 +57,8 @@ def test_a_module_beside_the_script_that_it_does_not_import_tells_nothing(tmp_pa
 @pytest.mark.parametrize("spelling", ["tf.distribute", "tf.distribute.experimental"])
 def test_parameter_servers_are_recognized(tmp_path: Path, spelling: str) -> None:
     text = f"import tensorflow as tf\n{spelling}.ParameterServerStrategy(None)"
-    found = needed(tmp_path, ["python", "train.py"], train=text)
-    assert (found.launcher, found.parameter_servers) == ("tensorflow", True)
+    required = needed(tmp_path, ["python", "train.py"], train=text)
+    assert (required.launcher, required.parameter_servers) == ("tensorflow", True)
 
 
 def test_a_module_of_the_current_directory_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,11 +42,11 @@ def through(
     detail: Callable[[str], None] = lambda _: None,
 ) -> Copied:
     """Copy over a way that breaks as ``cuts`` say."""
-    with ssh_stand_in.listening(answer) as (port, host_key), relay.to(port, list(cuts)) as (near, made):
+    with ssh_stand_in.listening(answer) as (port, host_key), relay.to(port, list(cuts)) as (near, connections):
         place = ssh_stand_in.deployed(near, host_key)
         up = (*place, source, "demo-head", target)
         copied = copier(*(up if copier is upload else (*place, "demo-head", source, target)), detail)
-        assert made.made > len(cuts)
+        assert connections.made > len(cuts)
         return copied
 
 

@@ -20,15 +20,15 @@ FIELDS = st.lists(st.sampled_from(["/x", "", "d", "f", "l", "p", "7", "1.5", "..
 
 
 def test_the_listing_that_is_damaged_below_is_read() -> None:
-    found = tree.of_listing(GOOD, "x")
-    assert sorted(found.files) == ["again/a", "sub/a"]
-    assert found.files["sub/a"] == tree.Entry("f", 0o644, 5, 1700000000123456789)
-    assert found.left_out == {"out": "it is a link out of the directory, to /etc"}
+    listed = tree.of_listing(GOOD, "x")
+    assert sorted(listed.files) == ["again/a", "sub/a"]
+    assert listed.files["sub/a"] == tree.Entry("f", 0o644, 5, 1700000000123456789)
+    assert listed.left_out == {"out": "it is a link out of the directory, to /etc"}
 
 
 @given(content=fuzz.damaged(GOOD) | FIELDS.map(lambda fields: "\0".join(fields).encode()))
 def test_a_damaged_listing_names_nothing_outside(content: bytes) -> None:
     with fuzz.refused((ContractError, ConfigError)):  # type: ignore[arg-type]
-        found = tree.of_listing(content, "a node lists files of x")
-        names = [*found.files, *found.directories]
+        listed = tree.of_listing(content, "a node lists files of x")
+        names = [*listed.files, *listed.directories]
         assert all(not {"..", "."} & set(name.split("/")) and not name.startswith("/") for name in names)

@@ -112,9 +112,9 @@ def load_model(
         raise ValueError(
             "legacy_opts=True: Keras 3 has no legacy optimizers; set TF_USE_LEGACY_KERAS=1 to load with Keras 2"
         )
-    known = {cls.__name__: cls for cls in custom_optimizers or []} | (custom_objects or {})
+    custom = {cls.__name__: cls for cls in custom_optimizers or []} | (custom_objects or {})
     path = filepath if isinstance(filepath, (str, os.PathLike)) else filepath.filename
-    model = keras.models.load_model(path, custom_objects=known)
+    model = keras.models.load_model(path, custom_objects=custom)
     if model.optimizer is not None:
         model.optimizer = _distributed_like(model, wrap_optimizer)
     return model
@@ -123,9 +123,9 @@ def load_model(
 def _distributed_like(model: Any, wrap_optimizer: Callable[..., Any]) -> Any:
     """Return a distributed optimizer with the configuration and the variables of the model's."""
     loaded = model.optimizer
-    made = wrap_optimizer(type(loaded).from_config)(config=loaded.get_config())
+    optimizer = wrap_optimizer(type(loaded).from_config)(config=loaded.get_config())
     if loaded.built:
-        made.build(model.trainable_variables)
-        for variable, value in zip(made.variables, loaded.variables, strict=True):
+        optimizer.build(model.trainable_variables)
+        for variable, value in zip(optimizer.variables, loaded.variables, strict=True):
             variable.assign(value)
-    return made
+    return optimizer

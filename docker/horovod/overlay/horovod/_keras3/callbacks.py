@@ -67,9 +67,9 @@ class VariableFloat(float):
 
     def __new__(cls, value: float) -> "VariableFloat":
         """Make a float with a variable of the same value."""
-        made = super().__new__(cls, value)
-        made.variable = tf.Variable(value, dtype=keras.config.floatx(), trainable=False)
-        return made
+        number = super().__new__(cls, value)
+        number.variable = tf.Variable(value, dtype=keras.config.floatx(), trainable=False)
+        return number
 
     def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> Any:
         """Return the variable's value."""
@@ -122,8 +122,8 @@ class LearningRateScheduleCallbackImpl(keras.callbacks.Callback):
         if isinstance(momentum, float) and momentum and not isinstance(momentum, VariableFloat):
             optimizer.momentum = VariableFloat(momentum)
             self.model.make_train_function(force=True)  # the one of an earlier fit has the constant
-        found = getattr(optimizer, "momentum", None)
-        return found if isinstance(found, VariableFloat) else None
+        current = getattr(optimizer, "momentum", None)
+        return current if isinstance(current, VariableFloat) else None
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Remember the epoch."""

@@ -55,19 +55,19 @@ def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
     def compile(  # noqa: A001
         self: Any, *args: Any, experimental_run_tf_function: bool | None = None, **kwargs: Any
     ) -> Any:
-        given = signature.bind(self, *args, **kwargs).arguments
+        arguments = signature.bind(self, *args, **kwargs).arguments
         if hvd.is_initialized():
-            given["optimizer"] = _scaled(self, given)
-            given["jit_compile"] = _without_xla(given)
-        return original(**given)
+            arguments["optimizer"] = _scaled(self, arguments)
+            arguments["jit_compile"] = _without_xla(arguments)
+        return original(**arguments)
 
     return compile
 
 
-def _without_xla(given: dict[str, Any]) -> Any:
+def _without_xla(arguments: dict[str, Any]) -> Any:
     """Return jit_compile for a model that is trained with Horovod. Raises ValueError if it cannot be what was asked."""
-    asked = given.get("jit_compile", "auto")
-    if asked is True and isinstance(given["optimizer"], Distributed):
+    asked = arguments.get("jit_compile", "auto")
+    if asked is True and isinstance(arguments["optimizer"], Distributed):
         raise ValueError(
             "jit_compile=True with a Horovod DistributedOptimizer: XLA cannot compile Horovod's allreduce; "
             "compile the model with jit_compile=False"
@@ -75,12 +75,12 @@ def _without_xla(given: dict[str, Any]) -> Any:
     return False if asked == "auto" else asked
 
 
-def _scaled(model: Any, given: dict[str, Any]) -> Any:
+def _scaled(model: Any, arguments: dict[str, Any]) -> Any:
     """Return the optimizer, with the loss scale that Keras would put around a distributed one."""
-    optimizer = given.get("optimizer", "rmsprop")
+    optimizer = arguments.get("optimizer", "rmsprop")
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) and not isinstance(optimizer, Distributed):
         inner = optimizer.inner_optimizer
         return with_loss_scale(inner) if isinstance(inner, Distributed) else optimizer
-    wanted = given.get("auto_scale_loss", True) and model.dtype_policy.name == "mixed_float16"
+    scales = arguments.get("auto_scale_loss", True) and model.dtype_policy.name == "mixed_float16"
     has_scale = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-    return with_loss_scale(optimizer) if wanted and isinstance(optimizer, Distributed) and not has_scale else optimizer
+    return with_loss_scale(optimizer) if scales and isinstance(optimizer, Distributed) and not has_scale else optimizer

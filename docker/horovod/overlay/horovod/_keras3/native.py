@@ -31,9 +31,9 @@ def accept_keras(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def unique_names(variables: Iterable[Any]) -> list[str]:
     """Return different names for variables; Keras 3 names those of all layers alike (kernel)."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     names = []
     for variable in variables:
-        count = seen[variable.name] = seen.get(variable.name, -1) + 1
+        count = counts[variable.name] = counts.get(variable.name, -1) + 1
         names.append(f"{variable.name}_{count}" if count else variable.name)
     return names

@@ -93,10 +93,10 @@ def distribute(optimizer: Any, settings: Mapping[str, Any]) -> Any:
     """
     base = plain_class(optimizer)
     members = {"_horovod_settings": settings, "_horovod_base": base, "__module__": base.__module__}
-    made: Any = type(base.__name__, (Distributed, base), members)
+    distributed: Any = type(base.__name__, (Distributed, base), members)
     inner = getattr(optimizer, "inner_optimizer", None)
-    known = {} if inner is None else {plain_class(inner).__name__: plain_class(inner)}
-    return made.from_config(optimizer.get_config(), custom_objects=known)
+    custom = {} if inner is None else {plain_class(inner).__name__: plain_class(inner)}
+    return distributed.from_config(optimizer.get_config(), custom_objects=custom)
 
 
 def plain_class(optimizer: Any) -> Any:

@@ -1,0 +1,208 @@
+"""The rows of ``bench.train``: which contestants are compared."""
+
+import json
+import os
+import shutil
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from bench import train_ours as ours
+from bench.harness import Row, paired
+from bench.train_contestants import Contestants, Sitting
+from bench.train_ours import EPOCHS, Work
+from orchestrator.cluster import PYTHON, SHARED
+
+RESNET50 = Work("resnet50", pixels=128, batch=32, steps=6, classes=1000)
+AT_224 = replace(RESNET50, pixels=224, steps=3)
+SMOKE_MODELS = ("dense",)  # a table; images are in the other rows
+MODELS = (
+    Work("lenet", 32, 32, 400, 10),
+    Work("dense", 1, 32, 400, 3, channels=6, table=True),
+    Work("resnet20", 32, 32, 40, 10),
+    Work("alexnet", 128, 32, 10, 1000),
+    Work("googlenet", 128, 32, 6, 1000),
+    Work("mobilenet_v2", 128, 32, 6, 1000),
+    Work("inception_v3", 128, 32, 5, 1000),
+    Work("vgg16", 128, 32, 3, 1000),
+    Work("resnet101", 128, 32, 4, 1000),
+)
+
+
+def resnet50(sitting: Sitting) -> list[Row]:
+    """Compare, in one process: the trainer as chosen and in float32, Horovod's example, and the fastest loops."""
+    return _rivals(sitting, RESNET50, _examples(sitting))
+
+
+def _examples(sitting: Sitting) -> Contestants:
+    work = sitting.work(RESNET50)
+    return {
+        EXAMPLE: lambda: sitting.horovod(work, work.pixels),
+        EXAMPLE_3: lambda: sitting.horovod(work, work.pixels, keras_3=True),
+    }
+
+
+def _rivals(sitting: Sitting, network: Work, others: Contestants) -> list[Row]:
+    """Compare the trainer with ``others`` and with loops in the chosen precision and in float32."""
+    work = sitting.work(network)
+    chosen = sitting.precision(work)
+    kinds = _distinct(chosen)
+    names = {f"{work.model}, {work.pixels} px, {kind}": precision for kind, precision in kinds.items()}
+    we: Contestants = {name: partial(sitting.ours, work, precision) for name, precision in names.items()}
+    loops = _loops(sitting, work, chosen)
+    measured = sitting.compare({**we, **others, **loops})
+    goals = {**dict.fromkeys(others, GOAL_EXAMPLE), **dict.fromkeys(loops, GOAL_LOOP)}
+    first, *further = we
+    rows = [sitting.paired(measured, first, beside, goal) for beside, goal in goals.items()]
+    return rows + [
+        sitting.paired(measured, name, beside) for name in further for beside in goals if "float32" in beside
+    ]
+
+
+def _loops(sitting: Sitting, work: Work, chosen: str) -> Contestants:
+    """Return the plainest fast programs in the chosen precision, the two of TensorFlow in float32 too."""
+    precisions = dict.fromkeys((chosen, "float32"))
+    loops: Contestants = {
+        f"a loop, {keras}, {precision}": partial(sitting.loop, work, keras, precision)
+        for precision in precisions
+        for keras in KERAS
+    }
+    if work.model == RESNET50.model:
+        loops[f"{PYTORCH}, {chosen}"] = lambda: sitting.torch(work, chosen)
+        loops[f"{PYTORCH}, torch.compile, {chosen}"] = lambda: sitting.torch(work, chosen, compiled=True)
+    return loops
+
+
+def unchanged(sitting: Sitting) -> list[Row]:
+    """Compare with Horovod's unchanged example, at its 224 pixels."""
+    work = replace(sitting.work(AT_224), pixels=AT_224.pixels)
+    measured = sitting.compare({OURS_224: lambda: sitting.ours(work), UNCHANGED: lambda: sitting.horovod(work, None)})
+    return [sitting.paired(measured, OURS_224, UNCHANGED, GOAL_EXAMPLE)]
+
+
+GOAL_EXAMPLE, GOAL_FIT, GOAL_LOOP = "≥ 2.2", "≥ 1.5", "≥ 1.15"
+OURS_224, UNCHANGED = "resnet50, 224 px, as chosen", "Horovod's example, unchanged, tf_keras, float32"
+EXAMPLE = "Horovod's example at this size, tf_keras, float32"
+EXAMPLE_3 = "Horovod's example at this size, Keras 3, float32"
+PYTORCH = "PyTorch, channels last"
+KERAS = ("keras", "tf_keras")
+
+
+def _distinct(chosen: str) -> dict[str, str | None]:
+    """Return the precision of the trainer's runs by name: as chosen, and float32 if another was chosen."""
+    return {f"as chosen ({chosen})": None, **({} if chosen == "float32" else {"float32": "float32"})}
+
+
+def models(sitting: Sitting, wanted: Sequence[str] = ()) -> list[Row]:
+    """Compare every other network with `model.fit` and with loops, in the precision that is chosen."""
+    networks = SMOKE_MODELS if sitting.smoke and not wanted else wanted
+    return [row for work in MODELS if not networks or work.model in networks for row in _model(sitting, work)]
+
+
+def _model(sitting: Sitting, network: Work) -> list[Row]:
+    work = sitting.work(network)
+    what = f"{work.model}, {work.pixels} px"
+    chosen = sitting.precision(work)
+    loops: Contestants = {f"a loop, {keras}, {chosen}": partial(sitting.loop, work, keras, chosen) for keras in KERAS}
+    measured = sitting.compare({what: lambda: sitting.ours(work), FIT: lambda: sitting.fit(work), **loops})
+    goal = GOAL_LOOP if network.model == "resnet101" else "≥ 1"
+    return [
+        sitting.paired(measured, what, FIT, GOAL_FIT),
+        *(sitting.paired(measured, what, loop, goal) for loop in loops),
+    ]
+
+
+FIT = "model.fit"
+
+
+def ranks(sitting: Sitting) -> list[Row]:
+    """Compare two ranks of one core each with two independent processes."""
+    place = replace(sitting.place, cores=sitting.place.cores[:2])
+    assert len(place.cores) == 2, "two ranks need two cores"
+
+    work = sitting.work(RESNET50)
+
+    def launched(defaults: bool) -> float:
+        run = ours.run(place, work, 2, 1)
+        return ours.rate(ours.together(place, run, horovods=defaults)) / 2
+
+    def apart() -> float:
+        results = ours.apart(place, [ours.run(place, work, 1, 1) for _ in range(2)])
+        return statistics.mean(map(ours.rate, results))
+
+    we, horovod, alone = (
+        "2 ranks, 1 core each, ResNet-50, per rank",
+        "the same, Horovod's defaults",
+        "2 processes apart",
+    )
+    measured = sitting.compare({we: lambda: launched(False), horovod: lambda: launched(True), alone: apart})
+    return [paired(measured, we, alone, "≥ 0.93"), paired(measured, horovod, alone, "")]
+
+
+def first_step(sitting: Sitting) -> list[Row]:
+    """Measure the time to the first step, and count the functions traced after it."""
+    place, work, parts = sitting.place, replace(sitting.work(RESNET50), steps=3), list[dict[str, float]]()
+
+    def least() -> float:
+        words = f"{work.model} {work.pixels} {work.channels} {work.classes} {work.batch}"
+        parts.append(place.json(["sh", "-c", f"exec {PYTHON} -m bench.train_first_step {words} $(date +%s.%N)"]))
+        return parts[-1]["import"] + parts[-1]["trace"]
+
+    def whole() -> float:
+        return ours.first_step(place, ours.run(place, work, 1, sitting.threads, epochs=1))
+
+    what, beside = "exec to the end of the first step, ResNet-50", "TensorFlow's import and one trace"
+    measured = sitting.compare({what: whole, beside: least})
+    measured[PLAINEST] = [sum(part.values()) for part in parts]
+    medians = {name: statistics.median(part[name] for part in parts) for name in parts[0]}
+    split = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in medians.items())
+    rows = [paired(measured, what, beside, "< 1.3", "s"), paired(measured, what, PLAINEST, "", "s")]
+    return [*rows, Row(PLAINEST, "", split, "", ""), _traces(sitting)]
+
+
+PLAINEST = "the plainest program that does a step"
+
+
+def _traces(sitting: Sitting) -> Row:
+    """Compare the number of traced functions in a short run and in a long run of the same network."""
+    place, counted = sitting.place, {}
+    for epochs in (1, EPOCHS):
+        run = ours.run(place, replace(sitting.work(RESNET50), pixels=32, steps=2), 1, sitting.threads, epochs=epochs)
+        counted[epochs] = place.json([PYTHON, "-m", "bench.train_traces", run.directory])
+    short, long = (sum(counted[epochs].values()) for epochs in (1, EPOCHS))
+    more = [f"{name} {count}" for name, count in counted[EPOCHS].items() if count != counted[1].get(name, 0)]
+    beside = f"1 epoch, {short}" + (f"; more of: {', '.join(more)}" if more else "")
+    return Row(f"functions traced in {EPOCHS} epochs", "1", str(long), f"{long / short:.2f}", beside)
+
+
+def inputs(sitting: Sitting) -> list[Row]:
+    """Run `bench.input` on the class folders in $BENCH_IMAGENET, on one core."""
+    source = os.environ.get("BENCH_IMAGENET")
+    if source is None:
+        return [Row("input pipeline", "≥ 1", "not measured", "", "BENCH_IMAGENET names no class folders of JPEGs")]
+    place = sitting.place
+    shutil.copytree(source, place.shared / "imagenet", dirs_exist_ok=True)
+    output = place.run([PYTHON, "-m", "bench.input", f"{SHARED}/imagenet", "--rounds", str(sitting.rounds)])
+    rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return [_input(row) for row in rows]
+
+
+def _input(row: dict[str, Any]) -> Row:
+    if "ratio" in row:
+        rate = f"{row['images_per_cpu_second']:.0f} images per CPU second"
+        return Row(f"{row['what']}, {row['size']} px", "≥ 1", rate, f"{row['ratio']:.2f}", "tf.data decoding alone")
+    if "after" in row:
+        return Row(row["what"], "no growth", f"{row['after']:.0f} MiB", f"{row['after'] / row['before']:.2f}", "before")
+    return Row(row["what"], "", f"{row['stored']:.0f} stored", "", f"{row['to the device']} to the device")
+
+
+ROWS = {
+    "resnet50": resnet50,
+    "unchanged": unchanged,
+    "models": models,
+    "ranks": ranks,
+    "first-step": first_step,
+    "input": inputs,
+}

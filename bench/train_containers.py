@@ -1,0 +1,117 @@
+"""Containers of the trainer's image for the contestants of ``bench.train``, and the references that they need."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.harness import ROOT
+from orchestrator.cluster import SHARED
+from orchestrator.config import Local
+from orchestrator.docker import build, context, images
+from orchestrator.docker.context import Variant
+from orchestrator.docker.engine import Engine
+
+OURS = "/measure"  # path of this package in containers
+REFERENCES = ROOT / "build" / "bench"
+EXAMPLE = "tensorflow2_synthetic_benchmark.py"
+EXAMPLES = "examples/tensorflow2"  # in Horovod's sources
+EXAMPLE_AT = f"https://raw.githubusercontent.com/horovod/horovod/v0.28.1/{EXAMPLES}/{EXAMPLE}"
+EXAMPLE_SHA256 = "f59fdc77495f955ed22198a84e7d1127721b85731bb466427974069222aceb95"
+LAST_LINES = 20
+DEADLINE = 1200  # seconds for one contestant
+
+
+class MissingReference(Exception):
+    """A contestant is not on this machine; the message says how to get it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Containers of ``image`` on the first ``cores`` of this machine, with ``shared`` as the nodes' shared storage.
+
+    ``own_sources`` replaces the image's trainer by that of this working tree.
+    """
+
+    image: str
+    cores: tuple[int, ...]
+    shared: Path
+    own_sources: bool = False
+
+    def run(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+        """Run a program in a container and return its output. Raises RuntimeError with its last lines if it fails."""
+        command = self.command(argv, environment)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode:
+            last = "\n    ".join(done.stdout.splitlines()[-LAST_LINES:])
+            raise RuntimeError(f"{' '.join(argv)}: exit code {done.returncode}:\n    {last}")
+        return done.stdout
+
+    def json(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> Any:
+        """Run a program in a container and parse its last line as JSON."""
+        return json.loads(self.run(argv, environment).strip().splitlines()[-1])
+
+    def command(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> list[str]:
+        """Return the command for a container without network, as this user, with a host name that resolves: Gloo needs
+        one.
+        """
+        mounts = {f"{ROOT}/bench": f"{OURS}/bench", str(REFERENCES): "/references"}
+        if self.own_sources:
+            mounts[f"{ROOT}/orchestrator"] = "/opt/orchestrator/src/orchestrator"
+        own = {"HOME": SHARED, "USER": "bench", "TF_CPP_MIN_LOG_LEVEL": "2", **(environment or {})}
+        variables = {**own, "PYTHONPATH": f"{OURS}:{own.get('PYTHONPATH', '')}".rstrip(":")}
+        return [
+            *("docker", "run", "--rm", "--init", "--network", "none", "--hostname", "localhost", "--entrypoint", ""),
+            *("--user", f"{os.getuid()}:{os.getgid()}", "--cpuset-cpus", ",".join(map(str, self.cores))),
+            *("--volume", f"{self.shared}:{SHARED}"),
+            *(part for here, there in mounts.items() for part in ("--volume", f"{here}:{there}:ro")),
+            *(part for name, value in variables.items() for part in ("--env", f"{name}={value}")),
+            *(self.image, "timeout", "--kill-after", "10", str(DEADLINE), *argv),
+        ]
+
+
+def image() -> str:
+    """Return the node image, which `make test` builds too and which contains the trainer."""
+    with tempfile.TemporaryDirectory() as logs:
+        return build.ensure(Engine(), "node", Variant(Local().base_image), Path(logs) / "image.log")
+
+
+def pytorch_image() -> str:
+    """Return the node image with PyTorch. Raises MissingReference if it is not built."""
+    tag = context.tag("node", Variant(Local().base_image, "pytorch"))
+    if not images.find(Engine(), tag):
+        raise MissingReference(f"image {tag} is not built: `python -m tests.images pytorch` builds it")
+    return tag
+
+
+def example() -> str:
+    """Return the path of Horovod's example in a container: from the sources in HOROVOD_SOURCE, else downloaded.
+
+    Raises MissingReference if the script is nowhere to be had, or differs.
+    """
+    path = REFERENCES / EXAMPLE
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _fetch(path)
+    if hashlib.sha256(path.read_bytes()).hexdigest() != EXAMPLE_SHA256:
+        raise MissingReference(f"{path}: not the script of Horovod 0.28.1: remove it")
+    return f"/references/{EXAMPLE}"
+
+
+def _fetch(path: Path) -> None:
+    try:
+        if source := os.environ.get("HOROVOD_SOURCE"):
+            shutil.copyfile(Path(source, EXAMPLES, EXAMPLE), path)
+            return
+        with urllib.request.urlopen(EXAMPLE_AT, timeout=30) as answer:
+            path.write_bytes(answer.read())
+    except (OSError, urllib.error.URLError) as error:
+        raise MissingReference(f"{error}: set HOROVOD_SOURCE to the sources of Horovod 0.28.1") from error

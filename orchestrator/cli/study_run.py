@@ -1,0 +1,153 @@
+"""The command that runs a study, starts it on the head, or shows what it would do."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from orchestrator import progress
+from orchestrator.cli import launch_options, options, output, study_tables
+from orchestrator.cli.options import ConfigFile, Json, Name
+from orchestrator.config import Config
+from orchestrator.errors import ConfigError, command
+from orchestrator.studies import detached, estimate, files, journal, runner
+from orchestrator.studies.model import Repetitions, Study
+
+FOLDER = "-study"  # after the study's name
+Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="FILE|NAME",
+        help="Study file, or the name of an included study.",
+        autocompletion=options.completion(files.names),
+    ),
+]
+Where = Annotated[Path | None, typer.Option("--directory", help="Directory of the study; default: ./NAME-study.")]
+Data = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data", metavar="DATASET=DIR", help="Directory of a data set, as in mnist=data/mnist; may be repeated."
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the study in its directory, as it was started.")]
+Shrunk = Annotated[bool, typer.Option("--shrink", help="Run a smaller form of the study, as its key `shrink` says.")]
+Rounds = Annotated[
+    int | None,
+    typer.Option("--rounds", min=1, help="Number of launches of each cell, instead of the study's `repetitions`."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show cells, order, time and cost; start nothing.")]
+Detached = Annotated[
+    bool, typer.Option("--detach", "-d", help="Let the head make the launches, and return; this machine may be off.")
+]
+Deploys = Annotated[
+    bool, typer.Option("--deploy/--no-deploy", help="Grow and shrink the cluster to the number of nodes of a cell.")
+]
+
+
+def run(
+    source: Source = None,
+    dry_run: DryRun = False,
+    resume: Resume = False,
+    directory: Where = None,
+    shrink: Shrunk = False,
+    rounds: Rounds = None,
+    data: Data = None,
+    deploys: Deploys = True,
+    detach: Detached = False,
+    config_file: ConfigFile = None,
+    name: Name = None,
+    json: Json = False,
+) -> None:
+    """Run a study; `orchestrator study FILE` does the same. --resume continues one."""
+    config = options.load(config_file, name, {})
+    changes = _changes(shrink, rounds, data or [])
+    if resume:
+        directory = directory or directory_of(source)
+        study = _changed(journal.load(directory), changes)
+    else:
+        study = _changed(files.find(_named(source)), changes)
+        directory = directory or Path(f"{study.name}{FOLDER}")
+    cells = runner.cells(config, study.measured())
+    if detach:
+        runner.require_no_deploys(study.measured(), deploys)
+    if dry_run:
+        planned = estimate.plan(config, study.measured(), cells, directory, deploys)
+        return output.as_json(planned) if json else study_tables.plan(planned, config.currency)
+    if resume:
+        journal.save(directory, study)
+    else:
+        journal.create(directory, study)
+    if detach:
+        return _detach(config, directory, deploys, json)
+    _run(config, directory, deploys, json)
+
+
+def _run(config: Config, directory: Path, deploys: bool, json: bool) -> None:
+    sitting = runner.run(config, directory, launch_options.deployed_for_trainer, deploys)
+    study, launches = journal.load(directory).measured(), journal.read(directory)
+    rows = estimate.rows(study, runner.cells(config, study), launches)
+    if json:
+        return output.as_json({"directory": directory, "cells": rows, "sitting": sitting, "overhead": sitting.overhead})
+    study_tables.results(rows)
+    for cell, problem in sitting.given_up.items():
+        output.line(f"given up: {cell}: {problem}")
+    own = sum(launch.seconds for launch in sitting.launches)
+    output.line(
+        f"{len(sitting.launches)} launches in {sitting.seconds:.0f} s, {own:.0f} s of them their own:"
+        f" the study added {sitting.overhead:.1%}"
+    )
+    output.line(f"study: {directory}")
+
+
+def _named(source: str | None) -> str:
+    if source is None:
+        raise ConfigError(["study: name a file, or a study that ships"], "`orchestrator study list` lists them")
+    return source
+
+
+def directory_of(source: str | None) -> Path:
+    """Return the directory of the study to go on with: ``source`` itself, or that of its name, or the only one here."""
+    if source is not None:
+        here = Path(source)
+        return here if (here / journal.STUDY).is_file() else Path(f"{files.find(source).name}{FOLDER}")
+    paths = sorted(path.parent for path in Path().glob(f"*{FOLDER}/{journal.STUDY}"))
+    if len(paths) != 1:
+        some = f"{len(paths)} studies are here: {', '.join(map(str, paths))}" if paths else "no study is here"
+        raise ConfigError(
+            [f"study --resume: {some}"], "name one: `orchestrator study NAME --resume`, or --directory DIR"
+        )
+    return paths[0]
+
+
+def _changes(shrink: bool, rounds: int | None, data: Iterable[str]) -> dict[str, Any]:
+    changes: dict[str, Any] = {"shrunk": True} if shrink else {}
+    if rounds:
+        changes["repetitions"] = Repetitions(at_least=rounds, at_most=rounds)
+    pairs = [word.partition("=") for word in data]
+    wrong = [name for name, sign, path in pairs if not (name and sign and path)]
+    if wrong:
+        raise ConfigError([f"--data: {wrong[0]}: expected DATASET=DIR, as in mnist=/data/mnist"])
+    return {**changes, "data": {name: Path(path).absolute() for name, _, path in pairs}}
+
+
+def _changed(study: Study, changes: dict[str, Any]) -> Study:
+    """Return the study with what was given on the command line; --rounds holds for shrunk studies too."""
+    changes = {**changes, "data": {**study.data, **changes["data"]}}
+    if "repetitions" in changes:
+        changes["shrink"] = study.shrink.model_copy(update={"repetitions": None})
+    return study.model_copy(update=changes)
+
+
+def _detach(config: Config, directory: Path, deploys: bool, json: bool) -> None:
+    """Let the head make the launches that are certain, and print how to go on."""
+    queue = runner.detach(config, directory, launch_options.deployed_for_trainer, deploys)
+    if json:
+        return output.as_json({"directory": directory, "queue": queue})
+    output.line(str(directory))
+    progress.note(
+        f"queue {queue.queue} on the head makes {detached.counted(queue.launches)}, also while this machine is off:"
+        f" `orchestrator study status {directory}` shows how far it is,"
+        f" `orchestrator study {directory} --resume` collects them and goes on,"
+        f" {command(f'stop {queue.queue}', queue.cluster)} ends it"
+    )

@@ -1,0 +1,74 @@
+"""How ranks are connected on any number of nodes, and other links that what is known of it allows."""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from orchestrator.prediction import fit
+from orchestrator.prediction.fit import Point
+from orchestrator.prediction.link import Link, Topology
+
+
+class Doubt(NamedTuple):
+    """Relative standard deviations of what is not known exactly.
+
+    Attributes:
+        step: Of one node's step, between two runs.
+        speed: Of the link's seconds per byte.
+        latency: Of the link's seconds per message.
+        model: Of the predicted step of several ranks, for what the model leaves out.
+    """
+
+    step: float = 0.015
+    speed: float = 0.15
+    latency: float = 0.3
+    model: float = 0.02
+
+
+NAMED = Doubt()
+# A cloud promises no share of its limit, and names no latency: twice the doubt about a link that the user names.
+LIMITED = Doubt(speed=2 * NAMED.speed, latency=2 * NAMED.latency)
+MEASURED = Doubt(speed=0.05, latency=0.1)  # from one measurement to the next; the bootstrap adds that of the fit
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Links between nodes and within them.
+
+    Attributes:
+        link: Between nodes.
+        local: Between the ranks of a node.
+        slots: Ranks of a node.
+        hierarchical: As in :class:`Topology`.
+        points: Measured messages that ``link`` is fitted to; empty if it is named only.
+        cycle: Seconds between two rounds of Horovod's background thread in training; None as in ``link``.
+        unmeasured: How well the links are known without ``points``.
+    """
+
+    link: Link
+    local: Link
+    slots: int = 1
+    hierarchical: bool = False
+    points: Sequence[Point] = ()
+    cycle: float | None = None
+    unmeasured: Doubt = NAMED
+
+    def at(self, nodes: int) -> Topology:
+        """Return the topology of ``nodes``."""
+        link = self.link if self.cycle is None else replace(self.link, cycle=self.cycle)
+        return Topology(nodes, self.slots, link, self.local, self.hierarchical)
+
+    @property
+    def doubt(self) -> Doubt:
+        """Return how well the links are known."""
+        return MEASURED if self.points else self.unmeasured
+
+    def drawn(self, generator: random.Random) -> "Connection":
+        """Return another connection that what is known allows."""
+        speed, latency = (math.exp(generator.gauss(0, sigma)) for sigma in (self.doubt.speed, self.doubt.latency))
+        link = self.link
+        if self.points:
+            link = fit.link(fit.resampled(self.points, link, generator), link.cycle, link.load)
+        return replace(self, link=link.scaled(latency, speed), local=self.local.scaled(latency, speed))

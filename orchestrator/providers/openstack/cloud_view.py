@@ -1,0 +1,156 @@
+"""View of a cloud during one command: each request is made once, and names are resolved to the cloud's objects."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any, Protocol, TypeVar
+
+from orchestrator.config import Config, nearest
+from orchestrator.errors import PreflightError
+from orchestrator.providers.openstack.api import catalogue, cluster_resources
+from orchestrator.providers.openstack.api.catalogue import Flavor, Image, Network
+from orchestrator.providers.openstack.api.cluster_resources import Holding
+from orchestrator.providers.openstack.api.connection import Cloud
+from orchestrator.providers.openstack.api.credentials import ANSWER_SECONDS
+from orchestrator.state import Record
+
+
+class _Named(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
+Thing = TypeVar("Thing", bound=_Named)
+LISTED = 12
+
+
+class Site:
+    """Requirements of ``config`` on a cloud. ``record`` is the existing deployment, if there is one.
+
+    ``seconds`` is the time that the cloud has for each answer.
+    """
+
+    def __init__(self, config: Config, record: Record | None = None, seconds: float = ANSWER_SECONDS) -> None:
+        """Connect to the cloud. Raise PreflightError if there is no such cloud."""
+        self.config, self.wanted, self.record = config, config.openstack, record
+        self.cloud = Cloud(self.wanted.cloud, seconds)
+        self.before: dict[str, Any] = record.variables.get("openstack", {}) if record else {}
+
+    @cached_property
+    def flavors(self) -> list[Flavor]:
+        return catalogue.flavors(self.cloud, (self.wanted.flavor, self.wanted.head_flavor))
+
+    @cached_property
+    def networks(self) -> list[Network]:
+        return catalogue.networks(self.cloud)
+
+    @cached_property
+    def owned(self) -> list[Holding]:
+        """Return resources of clusters of this name, from any state directory."""
+        return [holding for holding in cluster_resources.owned(self.cloud) if holding.cluster == self.config.name]
+
+    @property
+    def ours(self) -> list[Holding]:
+        """Return resources of this deployment."""
+        return [holding for holding in self.owned if self.record and holding.id == self.record.id]
+
+    @property
+    def servers(self) -> dict[str, Holding]:
+        """Return this deployment's servers by name."""
+        return {holding.name: holding for holding in self.ours if holding.kind == "server"}
+
+    @property
+    def missing(self) -> list[str]:
+        """Return the names of the nodes to be made, head first."""
+        workers = [f"{self.config.name}-worker-{number}" for number in range(self.config.nodes - 1)]
+        return [name for name in [f"{self.config.name}-head", *workers] if name not in self.servers]
+
+    def flavor(self, role: str) -> Flavor:
+        """Return the flavor of the "head" or of a "worker"."""
+        if role == "head" and self.wanted.head_flavor:
+            return find_one("openstack.head_flavor", "flavor", self.wanted.head_flavor, self.flavors)
+        return find_one("openstack.flavor", "flavor", self.wanted.flavor or "", self.flavors)
+
+    @cached_property
+    def known_flavors(self) -> dict[str, Flavor]:
+        """Return the existing flavors by role."""
+        by_role = {}
+        for role in ("head", "worker"):
+            with suppress(PreflightError):
+                by_role[role] = self.flavor(role)
+        return by_role
+
+    @property
+    def pinned(self) -> str | None:
+        """Return the image that the nodes were made of, if its configured name is the same."""
+        image = self.record.config.get("openstack", {}).get("image") if self.record else None
+        return self.before.get("image") if image == self.wanted.image else None
+
+    def image(self) -> Image | None:
+        """Return the pinned image, else the newest of the name; None if there are nodes and their image is gone."""
+        pinned = catalogue.image(self.cloud, self.pinned) if self.pinned else None
+        if pinned or (self.pinned and self.servers):
+            return pinned
+        name = self.wanted.image or ""
+        named = catalogue.images(self.cloud, name)
+        if not named:
+            return find_one("openstack.image", "image", name, catalogue.images(self.cloud))
+        return next((image for image in named if image.status == "active"), named[0])
+
+    def network(self) -> Network | None:
+        """Return the existing network for the nodes, if one is configured."""
+        name = self.wanted.network
+        return find_one("openstack.network", "network", name, self.networks) if name else None
+
+    def external(self) -> Network | None:
+        """Return the network of floating IPs and of the new network's router; None if neither is needed."""
+        candidates = [network for network in self.networks if network.external]
+        if self.wanted.external_network:
+            return find_one("openstack.external_network", "external network", self.wanted.external_network, candidates)
+        if self.wanted.network and not self.wanted.floating_ip:
+            return None
+        same = [network for network in candidates if network.id == self.before.get("external_network")]
+        if len(same or candidates) == 1:
+            return (same or candidates)[0]
+        if candidates:
+            names = ", ".join(sorted(network.name for network in candidates))
+            raise PreflightError(f"openstack.external_network: there are several: {names}", "name one of them")
+        if self.wanted.floating_ip:
+            hint = "none is needed with openstack.network and openstack.floating_ip: false"
+            raise PreflightError("openstack.external_network: this project has access to none", hint)
+        return None
+
+
+def find_one(key: str, kind: str, name: str, things: Sequence[Thing]) -> Thing:
+    """Return the only item of ``things`` with this name or id.
+
+    Args:
+        key: Key of cluster.yaml that has the name.
+        kind: Kind of the things, for messages.
+        name: Name or id.
+        things: Existing things.
+
+    Returns:
+        The thing.
+
+    Raises:
+        PreflightError: There is no such thing, or more than one.
+    """
+    matches = [thing for thing in things if name in (thing.name, thing.id)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        ids = ", ".join(sorted(thing.id for thing in matches))
+        raise PreflightError(f"{key}: there are {len(matches)} {kind}s {name!r}", f"name one by its id: {ids}")
+    names = sorted({thing.name for thing in things if thing.name})
+    raise PreflightError(f"{key}: there is no {kind} {name!r}{nearest(name, names)}", listed(kind, names))
+
+
+def listed(kind: str, names: Sequence[str]) -> str:
+    """Return the existing names as a hint, at most LISTED of them."""
+    if not names:
+        return f"this project has access to no {kind}"
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return f"there are {', '.join(names[:LISTED])}{more}" if len(names) > 1 else f"there is {names[0]}"

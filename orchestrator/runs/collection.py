@@ -1,0 +1,142 @@
+"""Files of runs on their way from the head to the directories of their records, and checkpoints on their way back."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from orchestrator import lock
+from orchestrator.runs import fetch, user_environment
+from orchestrator.runs.launch import Run
+from orchestrator.runs.launchers.horovod import AUTOTUNED
+from orchestrator.runs.store import STATUS, TURN
+from orchestrator.schema import Checkpoints
+from orchestrator.ssh import Session, parsed
+from orchestrator.state import StateDir
+
+WAIT_SECONDS = 3600.0
+INDEX, OUTPUT = "checkpoints/index.json", "output/"
+FILES = (
+    *("config.json", "hostfile", "packages.json", fetch.LOG, AUTOTUNED),
+    *("results.json", "results.csv", "profile.json", "check.json", "prepared.json", "staged.json", TURN),
+)
+COLLECTING, REPLACED = ".collecting-", ".replaced-"
+
+
+def collect(
+    state_dir: StateDir, head: Session, run: Run, seconds: float = WAIT_SECONDS, checkpoints: bool = True
+) -> Path:
+    """Copy the results, log, newest checkpoint and best checkpoint of a run into the directory of its record.
+
+    A command that is killed leaves each file or directory either old or new. The status is written last: if it is here,
+    everything is.
+
+    Args:
+        state_dir: State directory of the cluster.
+        head: Session on the head, which may be compromised.
+        run: Run, possibly still active.
+        seconds: Seconds to wait for another command that fetches the same run.
+        checkpoints: Whether checkpoints are fetched.
+
+    Returns:
+        The local directory of the run.
+
+    Raises:
+        StateError: Another command is fetching the run, or the files do not fit on this machine.
+        ContractError: The head sends something else.
+    """
+    target = state_dir.runs / run.id
+    user_environment.remove(head, [run])
+    points = _newest_and_best(head, run) if checkpoints else Checkpoints()
+    sizes = fetch.sizes(
+        head, run, [*FILES, STATUS], [OUTPUT, *(f"checkpoints/{point.name}/" for point in points.entries)]
+    )
+    if not sizes:  # the run belongs to an earlier deployment
+        return target
+    with _fetching(target, seconds) as temporary:
+        fetch.fetch(head, run, sizes, temporary)
+        if points.entries:
+            points.write(temporary / INDEX)
+        for path in sorted(temporary.iterdir(), key=lambda path: path.name == STATUS):
+            _replace(path, target / path.name)
+    return target
+
+
+@contextmanager
+def _fetching(target: Path, seconds: float) -> Iterator[Path]:
+    """Create a temporary directory for files on their way to ``target``, and lock ``target`` against other commands."""
+    with lock.waited(target / ".lock", "fetches this run", seconds):
+        _recover(target)
+        try:
+            with TemporaryDirectory(dir=target, prefix=COLLECTING) as temporary:
+                yield Path(temporary)
+        finally:
+            _recover(target)
+
+
+def _replace(new: Path, target: Path) -> None:
+    """Replace a file or a directory; an old directory is kept until the new one is in place."""
+    if target.is_dir():
+        target.rename(target.with_name(f"{REPLACED}{target.name}"))
+    new.replace(target)
+    shutil.rmtree(target.with_name(f"{REPLACED}{target.name}"), ignore_errors=True)
+
+
+def _recover(target: Path) -> None:
+    """Undo unfinished work of a killed command in ``target``, whose lock is held."""
+    for old in target.glob(f"{REPLACED}*"):
+        current = old.with_name(old.name.removeprefix(REPLACED))
+        if current.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(current)
+    for left in target.glob(f"{COLLECTING}*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _settle(target: Path) -> None:
+    """Recover ``target`` if a killed command left it half replaced."""
+    if any(target.glob(f"{REPLACED}*")):
+        with _fetching(target, WAIT_SECONDS):
+            pass
+
+
+def _newest_and_best(head: Session, run: Run) -> Checkpoints:
+    """Return the index of the newest and the best checkpoint on the cluster."""
+    index = checkpoints_there(head, run) or Checkpoints()
+    return index.model_copy(
+        update={"entries": [p for p in index.entries if p in index.entries[-1:] or p.name == index.best]}
+    )
+
+
+def checkpoints_there(head: Session, run: Run) -> Checkpoints | None:
+    """Return the index of the checkpoints of ``run`` on the cluster; None if there is none."""
+    index = head.run(["cat", f"{run.directory}/{INDEX}"])
+    return parsed(Checkpoints, index.output, head, INDEX) if index.exit_code == 0 else None
+
+
+def is_resumable(state_dir: StateDir, run: Run) -> bool:
+    """Tell whether a checkpoint was collected."""
+    _settle(state_dir.runs / run.id)
+    return (state_dir.runs / run.id / INDEX).is_file()
+
+
+def upload_checkpoint(state_dir: StateDir, head: Session, run: Run) -> None:
+    """Upload collected checkpoints to a cluster without them; the index is sent last and makes them valid.
+
+    Args:
+        state_dir: State directory of the cluster.
+        head: Session on the head.
+        run: Collected training run.
+
+    Raises:
+        CommandFailed: The head cannot store the files.
+        ConfigError: A local file cannot be read.
+    """
+    here = state_dir.runs / run.id
+    _settle(here)
+    points = sorted(path for path in (here / "checkpoints").glob("*/*") if path.is_file())
+    files = {str(path.relative_to(here)): path for path in [here / "config.json", *points, here / INDEX]}
+    head.must("make the run's directory", ["mkdir", "-p", run.directory])
+    head.send(files, run.directory)

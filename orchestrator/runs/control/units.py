@@ -1,0 +1,30 @@
+"""Units of runs on the head, and whether they still have processes."""
+
+from orchestrator.runs import fetch, launch
+from orchestrator.ssh import Session
+
+STATES = "--state=activating,active,deactivating"
+KILLED = ("stop-sigkill", "final-sigkill")
+CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd")  # of cgroup version 2 and 1
+
+
+def active(head: Session) -> list[str]:
+    """Return the ids of runs that have a unit on the head, except units whose processes systemd has killed."""
+    listing = ["sudo", "systemctl", "list-units", "--no-legend", "--plain", STATES, f"{launch.UNIT}*.service"]
+    lines = [line.split() for line in head.must("list runs", listing).splitlines()]
+    units = [unit for unit, *state in lines if not (state[2:3] and state[2] in KILLED and _is_empty(head, unit))]
+    runs = [unit.removeprefix(launch.UNIT).removesuffix(".service") for unit in units]
+    return fetch.run_ids(runs, head)
+
+
+def _is_empty(head: Session, unit: str) -> bool:
+    """Tell whether no process of a unit is left.
+
+    If only its main process was killed, systemd kills the others. With cgroup version 1, systemd in a container then
+    does not learn that they have ended, and keeps the unit for its TimeoutStopSec, which is minutes.
+    """
+    show = ["sudo", "systemctl", "show", "--property", "ControlGroup", "--value", unit]
+    group = head.must("find the processes of the run", show).strip()
+    answers = (head.run(["cat", f"{root}{group}/cgroup.procs"]) for root in CGROUPS)
+    known = next((answer for answer in answers if answer.exit_code == 0), None)
+    return not group or (known is not None and not known.output.strip())

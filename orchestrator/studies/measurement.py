@@ -1,0 +1,53 @@
+"""Measurement of a launch, read from the files of its run."""
+
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+from orchestrator.runs import store
+from orchestrator.schema import Results, StepTimes, Turn, bounded
+from orchestrator.schema.bounded import Unreadable
+from orchestrator.schema.studies import Launch
+from orchestrator.studies.journal import Started
+
+RESULTS = "results.json"
+
+
+def of_turn(started: Started, directory: Path) -> Started:
+    """Return the launch as the queue started it, if one did: its turn is among the files of its run."""
+    with suppress(FileNotFoundError, Unreadable):
+        turn = bounded.read_model(directory / store.TURN, Turn)
+        return started.model_copy(update={"started": turn.started, "busy": turn.busy})
+    return started
+
+
+def measured(started: Started, directory: Path, seconds: float) -> Launch:
+    """Return the launch with the measurement in the directory of its run's files.
+
+    Args:
+        started: The launch.
+        directory: Directory with results.json.
+        seconds: Wall time of the launch.
+
+    Returns:
+        The launch; with a problem if the run left no measurement.
+    """
+    step = None
+    with suppress(FileNotFoundError, Unreadable):
+        results = bounded.read_model(directory / RESULTS, Results)
+        step = step_seconds(results)
+    if step is None:
+        return started.launch(seconds=seconds, problem=f"run {started.run} left no {RESULTS} with more than one step")
+    return started.launch(seconds=seconds, step_seconds=step, images_per_second=results.effective_batch_size / step)
+
+
+def step_seconds(results: Results) -> float | None:
+    """Return the median seconds of a run's steps after the first; None if it had no such step."""
+    medians = [epoch.median_step_seconds for epoch in results.epochs if epoch.median_step_seconds]
+    if medians:
+        return median(medians)
+    rates = [epoch.images_per_second for epoch in results.epochs if epoch.images_per_second]
+    if rates:
+        return results.effective_batch_size / median(rates)
+    rest = results.unfinished
+    return sum(getattr(rest, f"{name}_seconds")[0] for name in StepTimes._fields) if rest else None

@@ -1,0 +1,130 @@
+"""Horovod program that proves a cluster: its ranks, that an allreduce sums, and its cost for each message size.
+
+It also measures a training step: a cluster that communicates fast while it computes nothing may do so by keeping its
+cores busy. ``measurement_size`` sets how much of both is measured.
+
+Bus bandwidth as nccl-tests defines it (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md): the allreduce of S bytes over
+n ranks moves 2(n-1)/n * S over every link.
+"""
+
+import os
+import socket
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module, util
+from pathlib import Path
+from typing import Any
+
+FRAMEWORK = "TensorFlow" if util.find_spec("tensorflow") else "PyTorch"  # the image has one of them
+if os.environ.get("ORCHESTRATOR_RANK", "").endswith(":0"):
+    print(f"loading {FRAMEWORK} and Horovod", flush=True)  # takes minutes on a slow node
+
+from orchestrator.schema import CheckMessage, CheckRank, CheckResult
+from orchestrator.trainer.check import measurement_size
+from orchestrator.trainer.check.measurement_size import MESSAGE_SIZES
+
+framework: Any = import_module(f"orchestrator.trainer.check.{FRAMEWORK.lower()}_measurements")
+hvd = framework.hvd
+
+
+class Clock:
+    """Seconds since construction, the maximum over all ranks and so equal on every rank."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+
+    def seconds(self) -> float:
+        return allreduce_max(time.perf_counter() - self._started)
+
+
+def main(run_directory: Path, max_work: float) -> None:
+    framework.start()
+    total = framework.allreduce(hvd.rank() + 1.0, hvd.Sum, "proof")
+    print(f"rank {hvd.rank()} of {hvd.size()} on {socket.gethostname()}: allreduce gives {total:g}", flush=True)
+    mine = CheckRank(rank=hvd.rank(), host=socket.gethostname(), local_rank=hvd.local_rank(), allreduce_sum=total)
+    ranks = hvd.allgather_object(mine)
+    clock = Clock()
+    sizes = _measure_messages(clock)
+    side, step_seconds = _measure_step(clock, measurement_size.side(max_work))
+    expected = hvd.size() * (hvd.size() + 1) / 2
+    if hvd.rank() == 0:
+        CheckResult(
+            size=hvd.size(),
+            expected_sum=expected,
+            ranks=ranks,
+            sizes=sizes,
+            step_seconds=step_seconds,
+            step_work=measurement_size.work(side),
+        ).write(run_directory / "check.json")
+    if total != expected:
+        sys.exit(f"rank {hvd.rank()}: the allreduce of 1 to {hvd.size()} gave {total:g}, expected {expected:g}")
+
+
+def allreduce_max(seconds: float) -> float:
+    return float(framework.allreduce(seconds, hvd.Max, "slowest"))
+
+
+def say(text: str) -> None:
+    if hvd.rank() == 0:
+        print(text, flush=True)
+
+
+def _measure_messages(clock: Clock) -> list[CheckMessage]:
+    """Measure message sizes in ascending order for as long as MESSAGE_SECONDS allow."""
+    say(f"measuring messages of up to {MESSAGE_SIZES[-1] >> 20} MiB, for up to {measurement_size.MESSAGE_SECONDS:g} s")
+    messages: list[CheckMessage] = []
+    for size in MESSAGE_SIZES:
+        longest = measurement_size.next_message_seconds([message.latency_seconds for message in messages])
+        if clock.seconds() + 2 * longest > measurement_size.MESSAGE_SECONDS:
+            say(f"messages of {size:,} bytes and more are skipped: each may take {longest:.1f} s")
+            break
+        messages.append(_measure_message(size))
+    return messages
+
+
+def _measure_message(size: int) -> CheckMessage:
+    send = framework.message(size // 4)
+    first = allreduce_max(_seconds(send))  # negotiates and allocates
+    repeats, used = measurement_size.repeats(first), time.process_time()
+    latency = allreduce_max(statistics.median(_seconds(send) for _ in range(repeats)))
+    cpu = allreduce_max((time.process_time() - used) / repeats)
+    moved = 2 * (hvd.size() - 1) / hvd.size() * size
+    return CheckMessage(bytes=size, latency_seconds=latency, bus_bandwidth=moved / latency, cpu_seconds=cpu)
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _measure_step(clock: Clock, largest_side: int) -> tuple[int, float]:
+    """Return side and seconds of a step on the slowest rank: the minimum of several, since background load varies."""
+    left = measurement_size.SECONDS - clock.seconds()
+    say(f"measuring a step that computes while its gradients are sent, for up to {left:.1f} s")
+    side, first = measurement_size.grow(_step_seconds, left / measurement_size.STEPS, largest_side)
+    say(f"{_describe_step(side)}: {first:.3f} s")
+    steps = [first]
+    while len(steps) <= measurement_size.REPEATS and clock.seconds() + steps[-1] < measurement_size.SECONDS:
+        steps.append(_step_seconds(side))
+    return side, min(steps)
+
+
+def _describe_step(side: int) -> str:
+    flops, sent, share = (
+        8 * side**3,
+        measurement_size.GROUPS * measurement_size.group_bytes(side),
+        measurement_size.work(side),
+    )
+    why = f" ({share:.2%} of the whole: more would take too long)" if share < 1 else ""
+    return f"a step of {flops / 1e9:.3g} GFLOP and {sent / 1e6:.3g} MB{why}"
+
+
+def _step_seconds(side: int) -> float:
+    return allreduce_max(_seconds(framework.step(side)))
+
+
+if __name__ == "__main__":
+    main(Path(os.environ["ORCHESTRATOR_RUN_DIR"]), float(sys.argv[1]) if len(sys.argv) > 1 else 1.0)

@@ -1,0 +1,54 @@
+"""Messages and steps that `check` measures, with PyTorch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import horovod.torch as hvd
+import torch
+
+from orchestrator.trainer.check import measurement_size
+
+
+def start() -> None:
+    """Initialize Horovod, and choose the rank's GPU if its node has GPUs."""
+    hvd.init()
+    if torch.cuda.is_available():
+        torch.cuda.set_device(hvd.local_rank() % torch.cuda.device_count())
+        torch.set_default_device("cuda")
+
+
+def allreduce(value: float, op: Any, name: str) -> float:
+    """Reduce a number of each rank by ``op``."""
+    return float(hvd.allreduce(torch.tensor(value, device="cpu"), op=op, name=name))
+
+
+def message(length: int) -> Callable[[], None]:
+    """Return a function that allreduces ``length`` numbers of 4 bytes."""
+    numbers = torch.zeros(length)
+
+    def send() -> None:
+        hvd.allreduce(numbers, op=hvd.Sum, name=f"message.{length}").cpu()
+
+    return send
+
+
+def step(side: int) -> Callable[[], None]:
+    """Return a function that computes a step with matrices of ``side``, and returns once its gradients have arrived."""
+    matrix, gradient = torch.full([side, side], 1.0 / side), torch.zeros(measurement_size.group_bytes(side) // 4)
+
+    def compute() -> None:
+        _compute_and_send(matrix, gradient).item()
+
+    return compute
+
+
+def _compute_and_send(matrix: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """Compute a chain of matrix products, and send a group of gradients after each while the next is computed.
+
+    The square of a matrix whose entries are all 1/side is the matrix itself.
+    """
+    sent = []
+    for number in range(measurement_size.GROUPS):
+        matrix = matrix @ matrix
+        sent.append(hvd.allreduce_async(gradient, op=hvd.Sum, name=f"step.{number}"))
+    return matrix[0, 0] + sum(hvd.synchronize(handle)[0] for handle in sent)

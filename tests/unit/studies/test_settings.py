@@ -1,0 +1,49 @@
+"""Configuration and command of a cell's launches."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.config import Config
+from orchestrator.runs import store
+from orchestrator.schema import RunStatus
+from orchestrator.studies import estimate, settings
+from tests import builders, samples
+from tests.unit.studies.studies import cells, study
+
+EVALUATED = [
+    ({}, None),
+    ({"options": {"test_samples": 32}}, 32),
+    ({"shrink": {"test_samples": 64}}, None),
+    ({"shrink": {"test_samples": 64}, "shrunk": True}, 64),
+    ({"options": {"test_samples": 32}, "shrunk": True}, 32),
+]
+
+
+@pytest.mark.parametrize(("changes", "evaluated"), EVALUATED)
+def test_launches_evaluate_the_test_samples_of_the_study(changes: dict[str, Any], evaluated: int | None) -> None:
+    measured = study(ranks=[1], **changes).measured()
+    config = settings.of_cell(Config(), measured, cells(measured)[0])
+    assert config.train.test_samples == evaluated
+    words = settings.command(config)
+    assert ("--test-samples" in words) == (evaluated is not None)
+    if evaluated:
+        assert words[words.index("--test-samples") + 1] == str(evaluated)
+
+
+@pytest.mark.parametrize(("evaluated", "seconds"), [(64, 40.0), (None, None), (9, None)])
+def test_a_runs_time_is_that_of_a_launch_only_if_it_evaluated_as_many_samples(
+    tmp_path: Path, evaluated: int | None, seconds: float | None
+) -> None:
+    state_dir, run = builders.deployed(), builders.run(id="lenet-mnist-1", kind="lenet-mnist", np=1)
+    store.save(state_dir, run)
+    RunStatus(state="finished", exit_code=0, started=run.started, ended=run.started + 40).write(
+        state_dir.runs / run.id / "status.json"
+    )
+    config = samples.train_config(run=run.id, model="lenet", steps=20, test_samples=evaluated)
+    config.write(state_dir.runs / run.id / "config.json")
+    small = study(ranks=[1], until={"steps": 20}, shrink={"test_samples": 64}, shrunk=True).measured()
+    found = estimate.plan(Config(), small, cells(small), tmp_path / "none-study")
+    each = None if found.seconds is None else found.seconds / found.launches
+    assert each == seconds

@@ -1,0 +1,252 @@
+"""The table of GPUs: names as clouds write them, drivers that go with them, and pairings that are refused."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import gpu_compatibility, packaged_files
+from orchestrator.config import Framework
+from orchestrator.config.sections import Gpu
+from orchestrator.errors import PreflightError
+
+ALL = ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04")
+
+
+FRAMEWORKS: tuple[Framework, ...] = ("tensorflow", "pytorch")
+
+
+def resolve(
+    model: str | None, distribution: str | None = None, framework: Framework = "tensorflow", **section: Any
+) -> gpu_compatibility.Pairing:
+    return gpu_compatibility.resolve(model, Gpu(**section), distribution, framework)
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture"),
+    [
+        ("nvidia-tesla-p100", "pascal"),
+        ("Tesla P40", "pascal"),
+        ("nvidia-tesla-v100", "volta"),
+        ("V100-SXM2-32GB", "volta"),
+        ("nvidia-tesla-t4", "turing"),
+        ("T4", "turing"),
+        ("Quadro RTX 8000", "turing"),
+        ("nvidia-a100-80gb", "ampere"),
+        ("NVIDIA A100-SXM4-40GB", "ampere"),
+        ("a100-1g.5gb", "ampere"),
+        ("rtx-a4000", "ampere"),
+        ("rtx_a6000", "ampere"),
+        ("GeForce RTX 3090", "ampere"),
+        ("nvidia-l4", "ada"),
+        ("L40S", "ada"),
+        ("RTX 6000 Ada Generation", "ada"),
+        ("nvidia-h100-80gb", "hopper"),
+        ("nvidia-h100-mega-80gb", "hopper"),
+        ("nvidia-h200-141gb", "hopper"),
+        ("hopper", "hopper"),
+        ("Ada Lovelace", "ada"),
+    ],
+)
+def test_names_of_gpus_are_known_as_clouds_write_them(name: str, architecture: str) -> None:
+    assert resolve(name).architecture == architecture
+
+
+def test_a_cluster_without_gpus_gets_the_image_for_cpus_and_no_driver() -> None:
+    assert resolve(None) == gpu_compatibility.Pairing(accelerator="cpu", driver="none")
+
+
+def test_gpus_that_are_left_alone_are_not_looked_at() -> None:
+    assert resolve("nvidia-tesla-k80", driver="none") == resolve(None)
+
+
+def test_a_pairing_says_what_the_image_holds() -> None:
+    pairing = resolve("nvidia-tesla-t4", "debian 12")
+    assert (pairing.accelerator, pairing.framework, pairing.horovod) == ("gpu", "tensorflow 2.21.0", "0.28.1")
+    assert (pairing.cuda, pairing.least_driver) == ("12.9", "525.60.13")
+
+
+@pytest.mark.parametrize(
+    ("distribution", "driver"),
+    [("debian 12", "cuda-repository"), ("debian 13", "cuda-repository"), ("ubuntu 24.04", "distro")],
+)
+def test_pytorch_needs_a_newer_driver(distribution: str, driver: str) -> None:
+    pairing = resolve("nvidia-tesla-t4", distribution, "pytorch")
+    assert (pairing.accelerator, pairing.framework, pairing.cuda) == ("gpu", "pytorch 2.15.0", "13.2")
+    assert (pairing.least_driver, pairing.driver) == ("580", driver)
+    assert resolve("h200", distribution, "pytorch").least_driver == "580"
+
+
+@pytest.mark.parametrize(
+    ("name", "framework", "other", "usable"),
+    [
+        ("nvidia-b200", "tensorflow", "pytorch", "from pascal to hopper"),
+        ("RTX 5090", "tensorflow", "pytorch", "from pascal to hopper"),
+        ("nvidia-tesla-v100", "pytorch", "tensorflow", "from turing to blackwell"),
+        ("nvidia-tesla-p100", "pytorch", "tensorflow", "from turing to blackwell"),
+    ],
+)
+def test_a_gpu_that_only_the_other_framework_can_use_names_that(
+    name: str, framework: Framework, other: Framework, usable: str
+) -> None:
+    with pytest.raises(PreflightError) as caught:
+        resolve(name, framework=framework)
+    assert f"`framework: {other}`, which supports them" in caught.value.hint
+    assert usable in caught.value.hint
+    assert resolve(name, framework=other).accelerator == "gpu"
+
+
+def test_no_gpu_has_an_image_of_both_frameworks() -> None:
+    with pytest.raises(PreflightError, match=r"CUDA 12 and PyTorch 2\.15 CUDA 13") as caught:
+        resolve("nvidia-tesla-t4", framework="both")
+    assert caught.value.hint == (
+        "`framework: tensorflow`, which supports them, or `framework: pytorch`, which supports them,"
+        " or `gpu.driver: none` to use no GPUs"
+    )
+    assert resolve("nvidia-tesla-t4", framework="both", driver="none") == resolve(None)
+
+
+def test_a_gpu_that_no_framework_can_use_names_none() -> None:
+    with pytest.raises(PreflightError, match="CUDA 13 dropped it") as caught:
+        resolve("Tesla M60", framework="pytorch")
+    assert "framework" not in caught.value.hint
+
+
+def test_the_distribution_brings_the_driver_where_it_is_new_enough() -> None:
+    pairing = resolve("nvidia-l4")
+    assert pairing.driver == "distro"
+    assert tuple(pairing.packages) == ALL
+    assert pairing.packages["debian 12"][0] == "nvidia-kernel-dkms"
+    assert pairing.packages["ubuntu 24.04"] == ("nvidia-headless-580-server-open", "nvidia-utils-580-server")
+    assert pairing.first == {}
+
+
+def test_gpus_before_turing_get_modules_that_know_them() -> None:
+    assert resolve("v100", "ubuntu 22.04").packages["ubuntu 22.04"][0] == "nvidia-headless-580-server"
+    assert "nvidia-kernel-dkms" in resolve("v100", "debian 13", driver="cuda-repository").packages["debian 13"]
+
+
+@pytest.mark.parametrize(
+    ("distribution", "driver"), [("debian 12", "cuda-repository"), ("debian 13", "distro"), (None, "cuda-repository")]
+)
+def test_a_gpu_too_new_for_the_distribution_gets_its_driver_from_nvidia(distribution: str | None, driver: str) -> None:
+    assert resolve("nvidia-h200-141gb", distribution).driver == driver
+
+
+def test_nvidias_repository_is_held_to_a_branch_that_knows_every_gpu() -> None:
+    pairing = resolve("p100", driver="cuda-repository")
+    assert tuple(pairing.packages) == tuple(pairing.first) == ALL
+    assert set(pairing.first.values()) == {("nvidia-driver-pinning-580",)}
+
+
+def test_a_driver_that_is_in_the_image_needs_no_package() -> None:
+    pairing = resolve("a100", driver="image")
+    assert (pairing.driver, pairing.packages, pairing.accelerator) == ("image", {}, "gpu")
+
+
+def test_the_architecture_of_the_configuration_takes_the_place_of_the_clouds_name() -> None:
+    assert resolve("gpu-large", architecture="ampere").architecture == "ampere"
+    assert resolve("gpu-large", architecture="RTX A5000").gpu == "RTX A5000"
+
+
+def test_a_gpu_that_nobody_knows_asks_for_its_architecture() -> None:
+    with pytest.raises(PreflightError, match="gpu: 'gpu-large' is not in the table") as caught:
+        resolve("gpu-large")
+    assert caught.value.hint == "set gpu.architecture to one of pascal, volta, turing, ampere, ada, hopper"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nvidia-tesla-k80", "kepler.*CUDA 12 dropped it"),
+        ("Tesla M60", "maxwell.*TensorFlow 2.21"),
+        ("nvidia-b200", "blackwell.*TensorFlow 2.21"),
+        ("nvidia-rtx-pro-6000", "blackwell"),
+        ("RTX PRO 6000 Blackwell Server Edition", "blackwell"),
+        ("blackwell", "blackwell"),
+    ],
+)
+def test_gpus_that_tensorflow_cannot_use_are_refused(name: str, reason: str) -> None:
+    with pytest.raises(PreflightError, match=reason) as caught:
+        resolve(name)
+    assert name in caught.value.message
+    assert "from pascal to hopper" in caught.value.hint
+
+
+def test_the_distributions_driver_is_refused_where_it_is_too_old() -> None:
+    with pytest.raises(PreflightError, match=r"h200 needs driver 550 or newer, debian 12 has 535") as caught:
+        resolve("h200", "debian 12", driver="distro")
+    assert caught.value.hint == "`gpu.driver: cuda-repository`, or an image of debian 13, ubuntu 22.04, ubuntu 24.04"
+
+
+def test_the_distributions_driver_is_for_those_that_have_it_where_the_guests_are_not_known_yet() -> None:
+    assert tuple(resolve("h200", driver="distro").packages) == ALL[1:]
+
+
+def test_a_distribution_without_a_driver_is_refused() -> None:
+    with pytest.raises(PreflightError, match="no driver is known for fedora 42") as caught:
+        resolve("t4", "fedora 42")
+    assert "debian 12" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "driver"), [("nvidia-tesla-t4", "vgpu"), ("nvidia-tesla-t4-vws", "auto"), ("grid_a100-10c", "auto")]
+)
+def test_a_licensed_gpu_needs_the_users_installer_and_token(name: str, driver: str) -> None:
+    with pytest.raises(PreflightError, match=r"needs gpu\.vgpu_installer and gpu\.vgpu_token") as caught:
+        resolve(name, driver=driver)
+    assert "licensing portal" in caught.value.hint
+    with pytest.raises(PreflightError, match=r"needs gpu\.vgpu_token$"):
+        resolve(name, driver=driver, vgpu_installer=Path("guest.run"))
+    pairing = resolve(name, driver=driver, vgpu_installer=Path("guest.run"), vgpu_token=Path("client.tok"))
+    assert (pairing.driver, pairing.packages) == ("vgpu", {})
+
+
+@pytest.mark.parametrize(
+    ("image", "distribution"),
+    [
+        ("debian-cloud/debian-12", "debian 12"),
+        ("Debian 13 (trixie)", "debian 13"),
+        ("ubuntu-os-cloud/ubuntu-2204-lts", "ubuntu 22.04"),
+        ("noble-server-cloudimg-amd64", "ubuntu 24.04"),
+        ("Ubuntu 24.04", "ubuntu 24.04"),
+        ("rocky-9", None),
+    ],
+)
+def test_the_distribution_is_read_from_the_name_of_an_image(image: str, distribution: str | None) -> None:
+    assert gpu_compatibility.distribution(image) == distribution
+
+
+@pytest.mark.parametrize(
+    ("framework", "package", "runtime", "suffix"),
+    [
+        ("tensorflow", "tensorflow", "nvidia-cuda-runtime-cu12", "cu12"),
+        ("pytorch", "torch", "nvidia-cuda-runtime", "cu13"),
+    ],
+)
+def test_the_table_says_what_an_image_is_built_of(framework: str, package: str, runtime: str, suffix: str) -> None:
+    docker = packaged_files.directory("docker")
+    wheels = (docker / f"requirements-{framework}-gpu.txt").read_text()
+    holds = gpu_compatibility._table()["images"][framework]
+    assert f"\n{package}=={holds['version']} ;" in wheels
+    assert f"\n{runtime}=={holds['cuda']}." in wheels
+    assert f"\nnvidia-cudnn-{suffix}=={holds['cudnn']}." in wheels
+    assert f"\nnvidia-nccl-{suffix}=={holds['nccl']} ;" in wheels
+    assert f"horovod=={holds['horovod']}" in (docker / "horovod.txt").read_text()
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_every_row_of_the_table_can_be_resolved_or_says_why_not(framework: Framework) -> None:
+    for architecture, about in gpu_compatibility._table()["architectures"].items():
+        for model in about["models"]:
+            if framework in about.get("refused", {}):
+                with pytest.raises(PreflightError, match=architecture):
+                    resolve(model, framework=framework)
+            else:
+                assert resolve(model, framework=framework).architecture == architecture
+
+
+def test_a_pairing_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        resolve("t4").driver = "none"  # type: ignore[misc]
