@@ -1,6 +1,6 @@
 # What README tells users to run, and what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help setup install hooks release lock demo test test-long test-pytorch test-engines test-gpu-images horovod-suite horovod-examples check fuzz test-failures e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link bench-prediction gpu-report docs clean
+.PHONY: help setup install hooks release lock demo test test-long test-pytorch test-engines test-gpu-images horovod-suite horovod-examples check fuzz test-failures e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link bench-prediction bench-studies gpu-report docs clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -130,6 +130,9 @@ gpu-report: install ## measure training on an NVIDIA GPU; writes build/gpu.md, o
 
 bench-prediction: install .venv/installed-dev ## compare predictions with runs on 2 and 4 local nodes, three links (root, 25 min); writes build/prediction.md
 	$(DOCKER) $(BIN)/python -m bench.prediction $(ARGS)
+
+bench-studies: install .venv/installed-dev ## repeat an A/A study 20 times on a local node: intervals that contain 1, time added (25 min); writes build/studies.md
+	$(DOCKER) $(BIN)/python -m bench.studies $(ARGS)
 
 clean: ## remove what this Makefile made here (images and clusters stay)
 	rm -rf .venv build dist

@@ -9,13 +9,10 @@ from profile and check alone, which is compared with what the run measured.
 """
 
 import argparse
-import fcntl
 import json
 import shutil
 import statistics
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +136,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--link", action="append", choices=list(LINKS), help="only this link; may be repeated")
     parser.add_argument("--model", action="append", choices=list(MODELS), help="only this model; may be repeated")
-    parser.add_argument("--lock", type=Path, help="hold this file's lock while something is measured")
     args = parser.parse_args()
     for model in set(MODELS) - set(args.model or MODELS):
         del MODELS[model]
@@ -147,25 +143,12 @@ def main() -> None:
         (b.state / "cluster.yaml").write_text(CLUSTER)
         b.run("deploy", "--config", str(b.state / "cluster.yaml"))
         share()
-        with held(args.lock):
-            profiles = {model: profile(b, model) for model in MODELS}
+        profiles = {model: profile(b, model) for model in MODELS}
         alone = {model: measured.batch / statistics.median(measured.steps) for model, measured in profiles.items()}
         rows: list[dict[str, Any]] = []
         for link in args.link or LINKS:
-            with held(args.lock):
-                rows += measure(b, link, alone)
+            rows += measure(b, link, alone)
             write(rows)
-
-
-@contextmanager
-def held(path: Path | None) -> Iterator[None]:
-    """Hold the lock of a file, which other programs that need the machine wait for; nothing without one."""
-    if path is None:
-        yield
-        return
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 if __name__ == "__main__":

@@ -71,6 +71,12 @@ def test_a_slow_link_is_measured(tmp_path: Path) -> None:
     assert "over mpi, link 1gbit" in bench(tmp_path, "bench.link", *LINK)
 
 
+def test_intervals_of_studies_are_counted(tmp_path: Path) -> None:
+    table = bench(tmp_path, "bench.studies", "--studies", "1", "--steps", "3")
+    assert "A/A studies whose interval contains 1, of 1" in table
+    assert "time of a study" in table
+
+
 def test_the_bench_of_a_gpu_passes_its_dry_run(tmp_path: Path) -> None:
     table = run(tmp_path, ["bench/gpu.sh", "--dry-run"], "gpu.md")
     assert "| ours | bfloat16 | 2 |" in table
