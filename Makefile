@@ -56,7 +56,7 @@ check: install .venv/installed-dev ## lint, types, formats, spelling, links: eve
 	$(BIN)/mypy
 	PATH=$(CURDIR)/$(BIN):$$PATH; $$(command -v terraform || command -v tofu) fmt -check -recursive terraform
 	PATH=$(CURDIR)/$(BIN):$$PATH ansible-lint --offline --profile production ansible
-	$(BIN)/hadolint docker/Dockerfile docker/own.Dockerfile
+	$(BIN)/hadolint docker/Dockerfile docker/users-image.Dockerfile
 	$(BIN)/codespell
 	$(BIN)/rumdl check --no-cache .
 	$(MKDOCS) build --strict --quiet

@@ -10,7 +10,7 @@ from typing import IO
 
 from orchestrator import progress, termination
 from orchestrator.errors import StateError
-from orchestrator.schema.file import try_lock
+from orchestrator.schema.file_lock import try_lock
 from orchestrator.state import StateDir, usable
 
 ROUNDS = 3  # a program may start another while it is being ended

@@ -9,7 +9,7 @@ import typer
 
 from orchestrator import progress
 from orchestrator.errors import ConfigError
-from orchestrator.schema.file import replaced
+from orchestrator.schema.atomic_write import replaced
 from orchestrator.studies.report import formats
 from orchestrator.studies.report import report as reports
 

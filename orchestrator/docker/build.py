@@ -49,7 +49,7 @@ def ensure(engine: Engine, target: str, variant: Variant, log: Path) -> str:
             "DIGEST": context.digest(variant),
             **context.host_settings(),
         }
-        dockerfile, minutes = ("own.Dockerfile", "two") if own else ("Dockerfile", USUALLY[variant.accelerator])
+        dockerfile, minutes = ("users-image.Dockerfile", "two") if own else ("Dockerfile", USUALLY[variant.accelerator])
         with progress.step(f"Building image {name} (once; about {minutes} minutes on 2 cores)") as step:
             messages = images.build(engine, archive, name, target, arguments, dockerfile)
             build_output.follow(engine, log, step, messages)

@@ -8,7 +8,7 @@ import zstandard
 from orchestrator.docker import images
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import PreflightError
-from orchestrator.schema.file import replaced
+from orchestrator.schema.atomic_write import replaced
 
 # Compared with gzip, nodes unpack it in a sixth of the time, and a fifth less crosses the uplink.
 COMPRESSOR = zstandard.ZstdCompressor(level=3, threads=-1)

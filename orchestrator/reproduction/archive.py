@@ -15,8 +15,8 @@ from orchestrator.errors import ConfigError
 from orchestrator.runs import checksums, source_code
 from orchestrator.runs.fetch import FILE_BYTES, LOG_BYTES
 from orchestrator.schema import bounded
+from orchestrator.schema.atomic_write import replaced
 from orchestrator.schema.bounded import Unreadable
-from orchestrator.schema.file import replaced
 from orchestrator.ssh.receive import Refused, unpack
 
 ROOT, SUMS, CODE, SERIES = "orchestrator-run", "SHA256SUMS", "code/", "metrics/"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from orchestrator.runs.launch import Run
 from orchestrator.runs.script import Source
-from orchestrator.schema.file import replaced
+from orchestrator.schema.atomic_write import replaced
 from orchestrator.state import StateDir, usable
 
 FILE = "source.tar.gz"

@@ -1,15 +1,11 @@
-"""Base model of every file, atomic replacement of files, and locks."""
+"""Base model of every file, and the type of a time in it."""
 
-import fcntl
-import os
-import re
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.schema.atomic_write import replaced
 
 # Seconds since the epoch, in a year that every library can represent.
 LATEST = 1e11
@@ -25,52 +21,3 @@ class File(BaseModel):
         """Replace ``path`` atomically, readable by all users."""
         with replaced(path, 0o644) as file:
             file.write(self.model_dump_json(indent=2).encode() + b"\n")
-
-
-def try_lock(file: IO[str]) -> bool:
-    """Try to take the lock of an open file without waiting; return whether that worked."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-@contextmanager
-def replaced(path: Path, mode: int) -> Iterator[IO[bytes]]:
-    """Yield a new file that atomically replaces ``path`` when the block ends, and is removed if the block fails.
-
-    A reader sees the old file or the new one, never a part of one, even after the machine crashes: the new file is on
-    the disk before it is renamed. Unfinished files of killed processes are removed by the next call.
-    """
-    _remove_leftovers(path)
-    prefix = f".{path.name}.{os.getpid()}-"
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=prefix, delete=False) as temporary:
-        try:
-            yield temporary.file
-            temporary.flush()
-            os.fchmod(temporary.fileno(), mode)
-            os.fsync(temporary.fileno())
-            Path(temporary.name).replace(path)
-        except BaseException:
-            Path(temporary.name).unlink(missing_ok=True)
-            raise
-
-
-def flush(path: Path) -> None:
-    """Write a file or the entries of a directory to the disk, so that they survive a crash of the machine."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Remove unfinished files of processes that ended."""
-    unfinished = re.compile(rf"\.{re.escape(path.name)}\.(\d+)-[a-z0-9_]{{8}}")
-    with os.scandir(path.parent) as entries:
-        leftovers = [(entry.path, unfinished.fullmatch(entry.name)) for entry in entries]
-    for left, match in leftovers:
-        if match and not Path("/proc", match[1]).exists():
-            Path(left).unlink(missing_ok=True)

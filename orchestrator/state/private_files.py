@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from orchestrator.errors import ConfigError, StateError
 from orchestrator.schema import bounded
+from orchestrator.schema.atomic_write import replaced
 from orchestrator.schema.bounded import Inaccessible, Unreadable
-from orchestrator.schema.file import replaced
 
 DIRECTORY_HINT = "set {} to a directory of yours on a disk with room"
 

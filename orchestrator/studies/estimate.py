@@ -17,7 +17,7 @@ from orchestrator.studies import journal, matrix, narration, runner, settings
 from orchestrator.studies import schedule as schedules
 from orchestrator.studies.detached import Progress
 from orchestrator.studies.model import Study
-from orchestrator.studies.rounds import by_round, ratio
+from orchestrator.studies.round_ratios import by_round, ratio
 from orchestrator.studies.schedule import Contestant, Planned, Schedule, contestants
 
 AGAIN = " (again)"

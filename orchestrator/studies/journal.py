@@ -15,8 +15,10 @@ from pathlib import Path
 from orchestrator.config import documents
 from orchestrator.errors import ConfigError, StateError
 from orchestrator.schema import bounded
+from orchestrator.schema.atomic_write import flush, replaced
 from orchestrator.schema.bounded import Unreadable
-from orchestrator.schema.file import File, Time, flush, replaced, try_lock
+from orchestrator.schema.file import File, Time
+from orchestrator.schema.file_lock import try_lock
 from orchestrator.schema.names import FileName
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import files
@@ -170,7 +172,7 @@ def read(directory: Path, repair: bool = False) -> list[Launch]:
         repair: Cut that line off.
 
     Returns:
-        All launches, also those that failed or were repeated; see :func:`orchestrator.studies.rounds.by_round`.
+        All launches, also those that failed or were repeated; see :func:`orchestrator.studies.round_ratios.by_round`.
 
     Raises:
         StateError: A line is damaged.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from orchestrator.cluster import Cluster
 from orchestrator.runs import control
-from orchestrator.schema.file import replaced
+from orchestrator.schema.atomic_write import replaced
 from orchestrator.state import StateDir
 
 FILE = "machine.json"

@@ -10,7 +10,7 @@ from itertools import groupby
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import matrix
 from orchestrator.studies.model import Study
-from orchestrator.studies.rounds import Key, ratio
+from orchestrator.studies.round_ratios import Key, ratio
 
 TRIES = 2  # of a launch that fails
 

@@ -10,7 +10,7 @@ from orchestrator.bottleneck import split
 from orchestrator.schema import Results, StepTimes
 from orchestrator.schema.accuracy import time_to_accuracy
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import rounds, statistics
+from orchestrator.studies import round_ratios, statistics
 from orchestrator.studies.report.load import StudyFiles
 from orchestrator.studies.statistics import Estimate
 
@@ -111,7 +111,7 @@ def namer(cells: Iterable[Cell]) -> Callable[[Cell], str]:
 def aa(summary: Summary) -> Estimate | None:
     """Return the ratio of the two equal cells of the A/A pair, None if the cell has no pair."""
     key = summary.cell.key
-    return rounds.ratio([*summary.launches, *summary.again], (key, True), (key, False))
+    return round_ratios.ratio([*summary.launches, *summary.again], (key, True), (key, False))
 
 
 def base_part(study: StudyFiles) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class _Matrix:
         self.launches: dict[str, list[Launch]] = {key: [] for key in self.cells}
         for launch in study.launches:
             self.launches[launch.key].append(launch)
-        self.rounds = {key: rounds.by_round(launches, (key, False)) for key, launches in self.launches.items()}
+        self.rounds = {key: round_ratios.by_round(launches, (key, False)) for key, launches in self.launches.items()}
         self.name = namer(self.cells.values())
         base = base_part(study)
         self.changed = tuple(base)

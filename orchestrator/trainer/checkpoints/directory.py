@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.schema import CheckpointEntry, Checkpoints
-from orchestrator.schema.file import flush
+from orchestrator.schema.atomic_write import flush
 
 INDEX, UNFINISHED = "index.json", ".unfinished"
 REPEATED_SUFFIX = "-again"  # suffix of a name that the index has already

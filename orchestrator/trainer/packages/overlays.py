@@ -18,7 +18,7 @@ from pathlib import Path
 
 from orchestrator.launch_layout import SEARCH_PATH
 from orchestrator.schema import bounded
-from orchestrator.schema.file import try_lock
+from orchestrator.schema.file_lock import try_lock
 from orchestrator.schema.packages import MANIFEST, Overlay, PackagesRequest
 
 LOCK, KERNELS, INCOMING = ".lock", ".jupyter/kernels", ".incoming-*"

@@ -153,7 +153,7 @@ def test_make_installs_no_wheel_with_another_checksum(tmp_path: Path) -> None:
 def pip_commands() -> list[tuple[str, str]]:
     """(command, lock file) of every use of pip in the image build, with paths that hold here."""
     commands = []
-    for name in ("Dockerfile", "cuda-tensorflow.sh", "cuda-pytorch.sh", "horovod.sh", "own.sh"):
+    for name in ("Dockerfile", "cuda-tensorflow.sh", "cuda-pytorch.sh", "horovod.sh", "users-image.sh"):
         text = (ROOT / "docker" / name).read_text().replace("\\\n", "")
         for command, file in re.findall(r"(pip (?:install|download) .*)--requirement \"?(?:/tmp/)?([^\s\"]+)", text):
             lock = file.replace("${FRAMEWORK}", "tensorflow").replace("${ACCELERATOR}", "cpu")

@@ -8,7 +8,7 @@ import pytest
 from orchestrator.schema.studies import Launch
 from orchestrator.studies import narration, schedule
 from orchestrator.studies.model import Study
-from orchestrator.studies.rounds import by_round
+from orchestrator.studies.round_ratios import by_round
 from orchestrator.studies.schedule import Planned, Schedule
 from tests.unit.studies.studies import cells, finish, launch, study
 

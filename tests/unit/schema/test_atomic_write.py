@@ -10,13 +10,13 @@ import pytest
 from orchestrator import state
 from orchestrator.errors import ConfigError
 from orchestrator.schema import Checkpoints
-from orchestrator.schema.file import replaced
+from orchestrator.schema.atomic_write import replaced
 from tests import waiting
 from tests.unit.conftest import Start
 
 WRITE = """
 import pathlib, sys, time
-from orchestrator.schema.file import replaced
+from orchestrator.schema.atomic_write import replaced
 with replaced(pathlib.Path(sys.argv[1]), 0o600) as file:
     file.write(b"half of it")
     print("writing", flush=True)

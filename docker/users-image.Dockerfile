@@ -10,8 +10,8 @@ SHELL ["/bin/sh", "-eu", "-c"]
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
 ARG FRAMEWORK
-COPY ca-bundle.crt requirements-worker.txt own.sh /tmp/
-RUN sh /tmp/own.sh "${FRAMEWORK}"
+COPY ca-bundle.crt requirements-worker.txt users-image.sh /tmp/
+RUN sh /tmp/users-image.sh "${FRAMEWORK}"
 
 # hadolint ignore=DL3006
 FROM ${BASE} AS trainer

@@ -1,0 +1,13 @@
+"""Locks of files, which the system releases when their process ends."""
+
+import fcntl
+from typing import IO
+
+
+def try_lock(file: IO[str]) -> bool:
+    """Try to take the lock of an open file without waiting; return whether that worked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
