@@ -1,24 +1,24 @@
-# What README tells users to run, and what CI runs.
+# Targets for users, as in README, and for CI.
 .DEFAULT_GOAL := help
 .PHONY: help setup install hooks release lock demo test test-long test-pytorch test-engines test-gpu-images horovod-suite horovod-examples check fuzz test-failures e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link bench-prediction bench-studies gpu-report docs clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
 PYTEST := $(DOCKER) $(BIN)/python -m pytest
-# Half of the time of unit tests is waiting, also where there are two cores.
+# Unit tests spend half of their time waiting, so they run in more processes than there are cores.
 SIDE_BY_SIDE := --dist loadfile -n
 SOURCES := orchestrator tests scripts bench docs/examples docker/horovod/overlay
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Files that a lock file names by SHA-256, and no others. python-terraform has no wheel; requirements/build.txt builds it.
+# Install only files that a lock file lists by SHA-256. python-terraform has no wheel; requirements/build.txt builds it.
 LOCKED := $(INSTALL) --require-hashes --no-build-isolation --only-binary :all: --no-binary python-terraform --requirement
 UPGRADE := --upgrade
 # MkDocs Material is held to versions that build with MkDocs 1; it announces another program at every build.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
-help: ## show this
+help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
 
-setup: ## install and start what a fresh Debian or Ubuntu lacks (Docker Engine, ssh client, Terraform)
+setup: ## install and start requirements on a fresh Debian or Ubuntu (Docker Engine, ssh client, venv)
 	@scripts/setup.sh
 
 .venv/installed: pyproject.toml requirements/build.txt requirements/command.txt
@@ -34,7 +34,7 @@ setup: ## install and start what a fresh Debian or Ubuntu lacks (Docker Engine, 
 	@$(LOCKED) requirements/development.txt
 	@touch $@
 
-lock: .venv/installed ## renew the locked versions of all Python packages (UPGRADE= keeps those that still fit)
+lock: .venv/installed ## renew the locked versions of all Python packages (UPGRADE= keeps versions that still fit)
 	@$(LOCKED) requirements/uv.txt
 	@scripts/lock.sh $(UPGRADE)
 
@@ -50,7 +50,7 @@ release: .venv/installed-dev ## build wheel and sdist into dist/ and check them,
 demo: install ## deploy two local nodes, train on real data, show the result, tear down
 	@$(DOCKER) scripts/demo.sh
 
-check: install .venv/installed-dev ## lint, types, formats, spelling, links: everything that needs no cluster
+check: install .venv/installed-dev ## lint, types, formats, spelling, links: checks that need no cluster
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check --quiet $(SOURCES)
 	$(BIN)/mypy
@@ -65,60 +65,60 @@ check: install .venv/installed-dev ## lint, types, formats, spelling, links: eve
 docs: .venv/installed-dev ## serve the documentation at http://127.0.0.1:8000
 	$(MKDOCS) serve --strict
 
-test: install .venv/installed-dev ## unit, contract, one story on a local cluster and one on hosts: everything but what takes minutes each
+test: install .venv/installed-dev ## run unit and contract tests, one story on a local cluster and one on hosts
 	$(PYTEST) $(SIDE_BY_SIDE) 4 tests/unit
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) --dist worksteal -n 2 --durations 15 tests/contract
 	$(PYTEST) --exitfirst --durations 15 tests/e2e
 
-test-long: install .venv/installed-dev ## what takes minutes each: data, monitoring, notebooks, deploys killed, runs resumed
+test-long: install .venv/installed-dev ## run tests that take minutes each: data, monitoring, notebooks, killed deploys, resumed runs
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) --exitfirst --durations 15 tests/long
 
-test-pytorch: install .venv/installed-dev ## the image with PyTorch: build it, test it inside, deploy local nodes of it; and images of your own
+test-pytorch: install .venv/installed-dev ## build the image with PyTorch, run tests inside, deploy local nodes with it and with users' images
 	$(DOCKER) $(BIN)/python -m tests.images pytorch
 	$(PYTEST) --exitfirst --durations 15 tests/pytorch
 
-test-engines: install .venv/installed-dev ## the image with both frameworks: build it; every engine of train on two local nodes, beside ours
+test-engines: install .venv/installed-dev ## build the image with both frameworks, compare every engine of train with the trainer on two local nodes
 	$(DOCKER) $(BIN)/python -m tests.images both
 	$(PYTEST) --exitfirst --durations 15 tests/engines
 
-test-gpu-images: install .venv/installed-dev ## the images for NVIDIA GPUs, without a GPU: build both, run Horovod's checks on two ranks (20 min)
-	$(PYTEST) --exitfirst --verbose --capture no tests/gpu_images
+test-gpu-images: install .venv/installed-dev ## build the images for NVIDIA GPUs and run Horovod's checks on two ranks, without a GPU (20 min)
+	$(PYTEST) --exitfirst --verbose --capture no --timeout 7200 tests/gpu_images
 
-horovod-suite: install .venv/installed-dev ## Horovod's own tests in the images (HOROVOD_SOURCE=DIR, 1 h; ARGS='--only NAME'); writes build/horovod-suite.md
+horovod-suite: install .venv/installed-dev ## run Horovod's own tests in the images (HOROVOD_SOURCE=DIR, 1 h; ARGS='--only NAME'); writes build/horovod-suite.md
 	$(DOCKER) $(BIN)/python -m tests.horovod_suite $(ARGS)
 
-horovod-examples: install .venv/installed-dev ## Horovod's examples, unchanged, on two local nodes (HOROVOD_SOURCE=DIR, 30 min); writes build/horovod-examples.md
+horovod-examples: install .venv/installed-dev ## run Horovod's examples, unchanged, on two local nodes (HOROVOD_SOURCE=DIR, 30 min); writes build/horovod-examples.md
 	$(DOCKER) $(BIN)/python -m tests.horovod_suite.examples $(ARGS)
 
-fuzz: install .venv/installed-dev ## 10,000 damaged files for each loader: any bytes, any value at any key, any cut
+fuzz: install .venv/installed-dev ## test each loader with 10,000 damaged files: any bytes, any value of any key, truncated
 	$(PYTEST) $(SIDE_BY_SIDE) 2 --hypothesis-profile fuzz --timeout 14400 $$(find tests/unit -name 'test_fuzz_*.py')
 
-test-failures: install .venv/installed-dev ## a deploy killed at ten moments; Docker restarted, disk full (an Engine of their own, needs root)
+test-failures: install .venv/installed-dev ## kill deploys at ten moments, restart Docker, fill its disk (a private Engine, needs root)
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) tests/failures
 
-e2e-openstack: install .venv/installed-dev ## the e2e story, and what only a cloud can prove, against a real OpenStack
+e2e-openstack: install .venv/installed-dev ## run the e2e story, and tests that need a cloud, on a real OpenStack
 	@scripts/e2e-openstack.sh
 
-e2e-scale: install .venv/installed-dev ## a story with 32 local nodes: deploy, run, check, two killed and healed, teardown (SCALE_NODES=64)
+e2e-scale: install .venv/installed-dev ## run a story with 32 local nodes: deploy, run, check, kill and repair two, teardown (SCALE_NODES=64)
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) --exitfirst --verbose --durations 0 tests/scale
 
-e2e-distributions: install .venv/installed-dev ## one cluster of Debian 12, 13, Ubuntu 22.04 and 24.04 (10 min; needs mmdebstrap)
+e2e-distributions: install .venv/installed-dev ## deploy one cluster of Debian 12, 13, Ubuntu 22.04 and 24.04 (10 min; needs mmdebstrap)
 	$(PYTEST) --exitfirst --verbose tests/distributions/test_distributions.py
 
-e2e-from-nothing: install .venv/installed-dev ## make demo and half of the e2e story on Debian 13 and Ubuntu 24.04 (1 h; needs mmdebstrap)
+e2e-from-nothing: install .venv/installed-dev ## run make demo and half of the e2e story on Debian 13 and Ubuntu 24.04 (1 h; needs mmdebstrap)
 	$(PYTEST) --exitfirst --verbose --capture no tests/distributions/test_from_nothing.py
 
 bench: install .venv/installed-dev ## measure deploy, launch and memory; writes build/bench.md (ARGS='--only scale --nodes 2 8')
 	$(DOCKER) $(BIN)/python -m bench $(ARGS)
 
-bench-watching: install .venv/installed-dev ## measure what it costs to watch a cluster; writes build/watching.md
+bench-watching: install .venv/installed-dev ## measure the cost of monitoring a cluster; writes build/watching.md
 	$(DOCKER) $(BIN)/python -m bench.watching $(ARGS)
 
-bench-train: install .venv/installed-dev ## measure training beside others' (HOROVOD_SOURCE=DIR; 1 h; ARGS='--only ROW --rounds N'); writes build/training.md
+bench-train: install .venv/installed-dev ## compare training with other programs (HOROVOD_SOURCE=DIR; 1 h; ARGS='--only ROW --rounds N'); writes build/training.md
 	$(DOCKER) $(BIN)/python -m tests.images pytorch
 	$(DOCKER) $(BIN)/python -m bench.train $(ARGS)
 
@@ -134,5 +134,5 @@ bench-prediction: install .venv/installed-dev ## compare predictions with runs o
 bench-studies: install .venv/installed-dev ## repeat an A/A study 20 times on a local node: intervals that contain 1, time added (25 min); writes build/studies.md
 	$(DOCKER) $(BIN)/python -m bench.studies $(ARGS)
 
-clean: ## remove what this Makefile made here (images and clusters stay)
+clean: ## remove .venv, build and dist (images and clusters stay)
 	rm -rf .venv build dist

@@ -70,15 +70,15 @@ def launches(b: Bench, count: int) -> list[Row]:
         bare = b.first_line("run", "--", "python", str(script))
         rounds.append((imported, bare, b.first_line(*train) - imported))
     imported, bare, beyond = (statistics.median(column) for column in zip(*rounds, strict=True))
-    beside = f"import of TensorFlow and Keras, {imported:.1f} s"
+    reference = f"import of TensorFlow and Keras, {imported:.1f} s"
     return [
-        Row("`run` to the first rank's first line, 2 nodes", "", f"{bare:.1f} s", f"{bare / imported:.1f}", beside),
+        Row("`run` to the first rank's first line, 2 nodes", "", f"{bare:.1f} s", f"{bare / imported:.1f}", reference),
         Row(
             "`train` to the first line, beyond that import",
             "< 5 s",
             f"{beyond:.1f} s",
             f"{beyond / imported:.1f}",
-            beside,
+            reference,
         ),
     ]
 
@@ -92,14 +92,14 @@ def idle_memory(b: Bench) -> list[Row]:
         words = ["docker", "stats", "--no-stream", "--format", "{{.MemUsage}}", name]
         used[name] = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split(" /")[0]
     init = "ps -o rss= -p 1"
-    alone = int(b.run("ssh", "bench-worker-0", "--", *init.split())) / 1024
+    systemd = int(b.run("ssh", "bench-worker-0", "--", *init.split())) / 1024
     return [
         Row(
             "memory of an idle node",
             "< 57 MiB",
             used["bench-worker-0"],
             "",
-            f"systemd alone: {alone:.0f} MiB resident",
+            f"systemd alone: {systemd:.0f} MiB resident",
         )
     ]
 
@@ -117,15 +117,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--nodes", nargs="+", type=int, default=SIZES, help="sizes of the clusters of `scale`")
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     rows: list[Row] = []
     with bench() as b:
         b.deploy(1)  # builds the images
         b.run("teardown")
-        rows += cold_deploys(b, asked.rounds) if "deploys" in asked.only else []
-        rows += two_nodes(b, asked.rounds) if "again" in asked.only else []
-        rows += scale.rows(b, asked.nodes) if "scale" in asked.only else []
-    write("bench", rows, asked.rounds, "clusters by the number of nodes once each")
+        rows += cold_deploys(b, args.rounds) if "deploys" in args.only else []
+        rows += two_nodes(b, args.rounds) if "again" in args.only else []
+        rows += scale.rows(b, args.nodes) if "scale" in args.only else []
+    write("bench", rows, args.rounds, "clusters by the number of nodes once each")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Everything that is to be measured on a machine with an NVIDIA GPU, in one go: `make gpu-report` writes build/gpu.md,
-# one file to send, with the rates, what the machine is, and the last lines of what failed.
+# Run all measurements on a machine with an NVIDIA GPU: `make gpu-report` writes build/gpu.md, one file to send, with the
+# rates, a description of the machine, and the last lines of failed measurements.
 #
-#   bench/gpu.sh                        by Docker, in the trainer's GPU image (built where it is not there; `make install` before)
-#   bench/gpu.sh --image NAME           in this image, with the worker side of this working tree in it
+#   bench/gpu.sh                        by Docker, in the trainer's GPU image (built if missing; `make install` first)
+#   bench/gpu.sh --image NAME           in this image, with the worker side of this working tree
 #   PYTHON=/path/python bench/gpu.sh    without Docker: a Python with TensorFlow, tf_keras, Horovod and this package
-#   bench/gpu.sh --dry-run              on CPUs, a few small steps: every line but those that ask nvidia-smi
+#   bench/gpu.sh --dry-run              on CPUs, a few small steps: every line except calls of nvidia-smi
 #
-# ResNet-50 on synthetic images of 224 pixels, one GPU: ours in each precision and batch size, with and without XLA; and
-# Horovod 0.28.1's own example, which has float32 alone. Samples of `nvidia-smi dmon` give the mean use of the SMs, the
-# mean power and the most memory. What fails (out of memory) is a row too.
+# ResNet-50 on synthetic images of 224 pixels, one GPU: the trainer in each precision and batch size, with and without
+# XLA; and Horovod 0.28.1's own example, which has float32 only. Samples of `nvidia-smi dmon` give the mean use of the
+# SMs, the mean power and the largest memory. Failures (out of memory) have a row too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -35,7 +35,7 @@ work=$(mktemp -d "$PWD/build/gpu.XXXXXX")
 sampler=
 trap 'test -z "$sampler" || kill "$sampler"; rm -rf "$work"' EXIT
 
-# --- where programs run -----------------------------------------------------------------------------------------------
+# --- containers or Python ---------------------------------------------------------------------------------------------
 gpus=(--gpus all)
 if test -n "$dry"; then gpus=(); fi
 if test -z "${PYTHON-}" && test -z "$image"; then
@@ -56,7 +56,7 @@ else
   sources=(--volume "$PWD/orchestrator:/opt/orchestrator/src/orchestrator:ro")
 fi
 
-# python VARIABLE=VALUE... -- ARGUMENT...: runs Python, in a container where there is an image.
+# python VARIABLE=VALUE... -- ARGUMENT...: run Python, in a container if there is an image.
 python() {
   local variables=(TF_CPP_MIN_LOG_LEVEL=2 "PYTHONPATH=$PWD")
   while test "$1" != --; do variables+=("$1"); shift; done
@@ -68,14 +68,14 @@ python() {
     "${variables[@]/#/--env=}" "$image" /opt/orchestrator/bin/python "$@"
 }
 
-# In what follows `&&` and `return` stand where `set -e` does nothing: in functions whose failure is looked at.
+# Functions below use `&&` and `return` if their exit status is tested, because `set -e` has no effect there.
 
-# --- what the GPU does meanwhile --------------------------------------------------------------------------------------
+# --- use of the GPU during a run --------------------------------------------------------------------------------------
 machine() {
-  if test -n "$dry"; then echo "no GPU: a dry run on $(nproc) cores, of no meaning"; return; fi
+  if test -n "$dry"; then echo "no GPU: a dry run on $(nproc) cores, without meaning"; return; fi
   nvidia-smi --query-gpu=name,memory.total,driver_version,compute_cap --format=csv,noheader | head -n 1
 }
-# What may explain a rate to someone who does not have the machine; each line stands for itself, whatever the others do.
+# Print facts about the machine that may explain a rate; a failing line does not affect the others.
 details() {
   uname -srm
   lscpu | grep -E '^(Model name|CPU\(s\)|NUMA node\(s\)|Mem)' || true
@@ -91,7 +91,7 @@ sample() {
   nvidia-smi dmon --id 0 --select pum --options T --delay 1 > "$work/dmon" &
   sampler=$!
 }
-# Means of SM use and power over the samples in which the SMs did something, and the most memory: tab-separated.
+# Print means of SM use and power over samples with SM activity, and the largest memory: tab-separated.
 sampled() {
   test -z "$sampler" || { kill "$sampler"; wait "$sampler" || true; sampler=; }
   awk '
@@ -107,9 +107,9 @@ row() {
   shift 4
   echo "$who, $precision, batch $batch, XLA $xla" >&2
   sample
-  if "$@" > "$work/said" 2>&1; then rate=$(tail -n 1 "$work/said"); else
+  if "$@" > "$work/output" 2>&1; then rate=$(tail -n 1 "$work/output"); else
     rate=failed
-    { printf '\n%s, %s, batch %s, XLA %s:\n\n' "$who" "$precision" "$batch" "$xla"; tail -n 15 "$work/said" | sed 's/^/    /'; } |
+    { printf '\n%s, %s, batch %s, XLA %s:\n\n' "$who" "$precision" "$batch" "$xla"; tail -n 15 "$work/output" | sed 's/^/    /'; } |
       tee -a "$work/failures" >&2
   fi
   printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$who" "$precision" "$batch" "$xla" "$rate" "$(sampled)" >> "$work/results.tsv"
@@ -133,7 +133,7 @@ fetch() {
   echo "$example_sha256  build/bench/$example" | sha256sum --check --quiet
 }
 
-# --- all of it --------------------------------------------------------------------------------------------------------
+# --- all rows ---------------------------------------------------------------------------------------------------------
 about=$(machine)
 for batch in "${batches[@]}"; do
   if fetch; then row "Horovod's example" float32 "$batch" no horovods "$batch"; fi

@@ -24,13 +24,13 @@ QUIET = 0.1  # share of the CPU that other processes may use during a measuremen
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table; ``ratio`` is measured over ``beside``."""
+    """A line of the table; ``ratio`` is ``measured`` divided by the value of ``reference``."""
 
     what: str
     goal: str
     measured: str
     ratio: str
-    beside: str
+    reference: str
 
 
 @dataclass
@@ -44,12 +44,16 @@ class Bench:
     def environment(self) -> dict[str, str]:
         return {**os.environ, "XDG_STATE_HOME": str(self.state)}
 
+    def argv(self, command: str, *words: str) -> list[str]:
+        """Return the arguments of a command for this cluster; ``command`` may be several words, as "study run"."""
+        return [str(COMMAND), *command.split(), "--cluster", self.cluster, *words]
+
     def run(self, *words: str) -> str:
-        argv = [str(COMMAND), words[0], "--cluster", self.cluster, *words[1:]]
-        done = subprocess.run(argv, env=self.environment, check=False, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{' '.join(argv)}: exit code {done.returncode}\n{done.stderr}")
-        return done.stdout
+        argv = self.argv(*words)
+        completed = subprocess.run(argv, env=self.environment, check=False, capture_output=True, text=True)
+        if completed.returncode:
+            sys.exit(f"{' '.join(argv)}: exit code {completed.returncode}\n{completed.stderr}")
+        return completed.stdout
 
     def deploy(self, nodes: int) -> dict[str, Any]:
         deployment: dict[str, Any] = json.loads(self.run("deploy", "--nodes", str(nodes), "--json"))
@@ -57,7 +61,7 @@ class Bench:
 
     def first_line(self, *words: str) -> float:
         """Return the seconds from the command to a rank's first line; the command then runs to its end."""
-        argv = [str(COMMAND), words[0], "--cluster", self.cluster, *words[1:]]
+        argv = self.argv(*words)
         started = time.perf_counter()
         with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
             assert running.stdout
@@ -68,15 +72,15 @@ class Bench:
 
     def last_line(self, line: str, times: int, *words: str) -> float:
         """Return the seconds until ``line`` was written ``times`` times; exit if the command fails."""
-        argv = [str(COMMAND), words[0], "--cluster", self.cluster, *words[1:]]
-        started, seconds, left = time.perf_counter(), 0.0, times
+        argv = self.argv(*words)
+        started, seconds, remaining = time.perf_counter(), 0.0, times
         with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, text=True) as running:
             assert running.stdout
             for output in running.stdout:
-                left -= line in output
-                seconds = seconds or (time.perf_counter() - started if left == 0 else 0.0)
-        if running.returncode or left:
-            sys.exit(f"{' '.join(argv)}: exit code {running.returncode}, {left} of {times} lines are missing")
+                remaining -= line in output
+                seconds = seconds or (time.perf_counter() - started if remaining == 0 else 0.0)
+        if running.returncode or remaining:
+            sys.exit(f"{' '.join(argv)}: exit code {running.returncode}, {remaining} of {times} lines are missing")
         return seconds
 
 
@@ -91,31 +95,33 @@ def interleaved(contestants: Mapping[str, Callable[[], float]], rounds: int) -> 
     measured: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds):
         for name in list(contestants)[:: -1 if number % 2 else 1]:
-            others = cpu_usage.here()
+            others = cpu_usage.measure()
             measured[name].append(contestants[name]())
-            spoilt = f" (others had {others:.0%} of the CPU just before)" if others > QUIET else ""
-            print(f"round {number + 1}: {name}: {measured[name][-1]:.4g}{spoilt}", file=sys.stderr)
+            warning = f" (others had {others:.0%} of the CPU just before)" if others > QUIET else ""
+            print(f"round {number + 1}: {name}: {measured[name][-1]:.4g}{warning}", file=sys.stderr)
     return measured
 
 
-def paired(measured: dict[str, list[float]], what: str, beside: str, goal: str, unit: str = "images/s") -> Row:
+def paired(measured: dict[str, list[float]], contestant: str, reference: str, goal: str, unit: str = "images/s") -> Row:
     """Compare two contestants: medians, the median of the rounds' ratios, and all of the ratios.
 
     Args:
         measured: Results of every round by contestant.
-        what: The contestant.
-        beside: The contestant to compare with.
+        contestant: The contestant.
+        reference: The contestant to compare with.
         goal: The ratio to reach.
         unit: Unit of the results.
 
     Returns:
         A row of the table.
     """
-    ratios = [mine / other for mine, other in zip(measured[what], measured[beside], strict=True)]
+    ratios = [own / other for own, other in zip(measured[contestant], measured[reference], strict=True)]
     all_of_them = " ".join(f"{ratio:.3f}" for ratio in ratios)
-    mine, other = statistics.median(measured[what]), statistics.median(measured[beside])
+    own, other = statistics.median(measured[contestant]), statistics.median(measured[reference])
     ratio = f"{statistics.median(ratios):.3f}"
-    return Row(what, goal, f"{_figure(mine)} {unit}", ratio, f"{beside}, {_figure(other)} {unit} ({all_of_them})")
+    return Row(
+        contestant, goal, f"{_figure(own)} {unit}", ratio, f"{reference}, {_figure(other)} {unit} ({all_of_them})"
+    )
 
 
 def _figure(value: float) -> str:
@@ -149,7 +155,7 @@ def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
         where: More about the machine or the clusters.
     """
     lines = ["| what | goal | measured | ratio | to |", "|---|---|---|---|---|"]
-    lines += [f"| {r.what} | {r.goal} | {r.measured} | {r.ratio} | {r.beside} |" for r in rows]
+    lines += [f"| {r.what} | {r.goal} | {r.measured} | {r.ratio} | {r.reference} |" for r in rows]
     title = ", ".join(part for part in (f"{os.cpu_count()} cores", where, f"median of {rounds} rounds") if part)
     write_page(name, f"{title}\n\n" + "\n".join(lines) + "\n")
 

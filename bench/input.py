@@ -90,10 +90,10 @@ def cpu_seconds() -> float:
 
 def cost(source: Batches, epoch: int) -> float:
     """Return microseconds of CPU per image."""
-    begun, images = cpu_seconds(), 0
+    started, images = cpu_seconds(), 0
     for _ in source(epoch):
         images += BATCH
-    return (cpu_seconds() - begun) / images * 1e6
+    return (cpu_seconds() - started) / images * 1e6
 
 
 def measure(sources: dict[str, Batches], rounds: int) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ def places(source: Path) -> Iterator[dict[str, Path]]:
 
 
 def sources(directories: dict[str, Path], size: int, threads: int) -> dict[str, Batches]:
-    """Return the batches of every place, and those of decoding alone.
+    """Return the batches of every place, and the batches of tf.data's decoding only.
 
     Args:
         directories: Directories by name.

@@ -30,10 +30,10 @@ def shape(rate: str) -> None:
 
 
 def tc(nodes: Sequence[str], discipline: Sequence[str]) -> None:
-    """Set what queues the packets that ``nodes`` send, in tc's words; none removes it."""
+    """Set the queueing discipline, in tc's words, of packets that ``nodes`` send; none removes it."""
     for node in nodes:
-        look = ["docker", "inspect", "--format", "{{.State.Pid}}", node]
-        pid = subprocess.run(look, check=True, capture_output=True, text=True).stdout.strip()
+        inspect = ["docker", "inspect", "--format", "{{.State.Pid}}", node]
+        pid = subprocess.run(inspect, check=True, capture_output=True, text=True).stdout.strip()
         command = ["nsenter", "--target", pid, "--net", "tc", "qdisc"]
         subprocess.run([*command, "del", "dev", "eth0", "root"], check=False, capture_output=True)
         if discipline:
@@ -54,14 +54,14 @@ def step(b: Bench, controller: str) -> float:
     )
 
 
-def rows(b: Bench, rate: str, rounds: int, asked: tuple[str, ...]) -> list[Row]:
+def rows(b: Bench, rate: str, rounds: int, arguments: tuple[str, ...]) -> list[Row]:
     """Measure steps and runs at one rate.
 
     Args:
         b: The command.
         rate: Limit in tc's notation, or FREE.
         rounds: Number of rounds.
-        asked: The network, and more options for every run.
+        arguments: The network, and more options for every run.
 
     Returns:
         Rows of the table.
@@ -69,16 +69,18 @@ def rows(b: Bench, rate: str, rounds: int, asked: tuple[str, ...]) -> list[Row]:
     shape(rate)
     steps = {f"a step of check over {way}, link {rate}": lambda way=way: step(b, way) for way in CONTROLLERS}
     proofs = interleaved(steps, rounds)  # before the runs, since they decide the controller
-    we = f"as chosen, link {rate}"
+    chosen = f"as chosen, link {rate}"
     others = {
         f"Horovod's cycle, 32 bits, link {rate}": HOROVODS,
         **{f"over {way}, link {rate}": ("--controller", way) for way in CONTROLLERS},
     }
-    ways = {way: lambda options=options: trained(b, *asked, *options) for way, options in {we: (), **others}.items()}
-    measured = interleaved(ways, rounds)
-    beside = [paired(measured, we, other, "") for other in others]
+    contestants = {
+        way: lambda options=options: trained(b, *arguments, *options) for way, options in {chosen: (), **others}.items()
+    }
+    measured = interleaved(contestants, rounds)
+    rows_of_options = [paired(measured, chosen, other, "") for other in others]
     gloo, mpi = steps
-    return [*beside, paired(proofs, gloo, mpi, "", unit="steps/s")]
+    return [*rows_of_options, paired(proofs, gloo, mpi, "", unit="steps/s")]
 
 
 def main() -> None:
@@ -87,14 +89,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--image-size", type=int, default=128, help="the smaller, the more the link counts")
-    parser.add_argument("--precision", default="auto", help="as train takes it; default: what is fastest")
+    parser.add_argument("--precision", default="auto", help="precision of train; default: the fastest")
     args = parser.parse_args()
     with bench() as b:
         b.run("deploy", "--nodes", str(len(NODES)), "--no-monitoring")
         measured: list[Row] = []
-        asked = (args.model, "--image-size", str(args.image_size), "--precision", args.precision)
+        options = (args.model, "--image-size", str(args.image_size), "--precision", args.precision)
         for rate in args.rate or (FREE, "1gbit"):
-            measured += rows(b, rate, args.rounds, asked)
+            measured += rows(b, rate, args.rounds, options)
             write("link", measured, args.rounds, machine())
 
 

@@ -15,7 +15,7 @@ from bench.train_ours import Work
 
 
 @contextmanager
-def chosen(
+def command_line(
     description: str | None, works: Iterable[Work], precisions: Sequence[str]
 ) -> Iterator[tuple[Work, Place, str | None]]:
     """Read the command line: a network, its sizes, and the image to measure in.
@@ -44,6 +44,6 @@ def chosen(
 
 
 def title(work: Work, place: Place, precision: str) -> str:
-    """Return what was measured, and on which machine."""
+    """Return network, precision and machine of a measurement."""
     sizes = f"{work.model}, {work.pixels} px, batch {work.batch}, {precision}"
     return f"{sizes}, {len(place.cores)} cores, {machine()}"

@@ -2,7 +2,7 @@
 
 Four local nodes have 0.4 cores each. Their quota is counted every 10 ms: with the usual 100 ms a rank would run at full
 speed and then stand still for 60 ms. Nodes of one machine share its caches and its memory, which machines do not. So
-a profile is of a rank that trains beside another one, each for itself.
+a profile is of a rank that trains on the same machine as another one, without communication.
 
 For each link, `check` measures it; then each model trains on 2 and on 4 ranks. `train` keeps a prediction of each run
 from profile and check alone, which is compared with what the run measured.
@@ -52,8 +52,8 @@ HEADINGS = ("model", "link", "ranks", "predicted", "band", "measured", "error", 
 def share() -> None:
     """Count every node's quota over PERIOD, in the hierarchy of either version of control groups."""
     for node in NODES:
-        look = ["docker", "inspect", "--format", "{{.Id}}", node]
-        container = subprocess.run(look, check=True, capture_output=True, text=True).stdout.strip()
+        inspect = ["docker", "inspect", "--format", "{{.Id}}", node]
+        container = subprocess.run(inspect, check=True, capture_output=True, text=True).stdout.strip()
         groups = Path("/sys/fs/cgroup")
         (group,) = (groups / "cpu" if (groups / "cpu").is_dir() else groups).rglob(f"*{container}*/")
         quota = str(int(CPUS * PERIOD))
@@ -94,22 +94,22 @@ def profile(b: Bench, model: str) -> Profile:
     return Profile.model_validate_json((own / "profile.json").read_text())
 
 
-def row(model: str, link: str, ranks: int, alone: float, run: Path) -> dict[str, Any]:
-    """Compare the efficiency of a run with its prediction; ``alone`` is one rank's images/s."""
+def row(model: str, link: str, ranks: int, one_rank: float, run: Path) -> dict[str, Any]:
+    """Compare the efficiency of a run with its prediction; ``one_rank`` is one rank's images/s."""
     predicted = Predicted.model_validate_json((run / "prediction.json").read_text())
     rate = images_per_second(Results.model_validate_json((run / "results.json").read_text())) or 0.0
     rates = (predicted.images_per_second, predicted.low, predicted.high, rate)
-    expected, low, high, measured = (100 * each / ranks / alone for each in rates)
+    expected, low, high, measured = (100 * each / ranks / one_rank for each in rates)
     values = (model, link, ranks, expected, (low, high), measured, expected - measured, low <= measured <= high)
     print(values, flush=True)
     return dict(zip(HEADINGS, values, strict=True))
 
 
-def measure(b: Bench, link: str, alone: dict[str, float]) -> list[dict[str, Any]]:
-    """Measure all models on one link; ``alone`` has one rank's images/s of each."""
+def measure(b: Bench, link: str, one_rank: dict[str, float]) -> list[dict[str, Any]]:
+    """Measure all models on one link; ``one_rank`` has one rank's images/s of each."""
     tc(NODES, LINKS[link])
     print(b.run("check", "--json"), flush=True)
-    return [row(m, link, ranks, alone[m], train(b, m, ranks)) for m in MODELS for ranks in RANKS]
+    return [row(m, link, ranks, one_rank[m], train(b, m, ranks)) for m in MODELS for ranks in RANKS]
 
 
 def write(rows: list[dict[str, Any]]) -> None:
@@ -144,10 +144,10 @@ def main() -> None:
         b.run("deploy", "--config", str(b.state / "cluster.yaml"))
         share()
         profiles = {model: profile(b, model) for model in MODELS}
-        alone = {model: measured.batch / statistics.median(measured.steps) for model, measured in profiles.items()}
+        one_rank = {model: measured.batch / statistics.median(measured.steps) for model, measured in profiles.items()}
         rows: list[dict[str, Any]] = []
         for link in args.link or LINKS:
-            rows += measure(b, link, alone)
+            rows += measure(b, link, one_rank)
             write(rows)
 
 

@@ -28,14 +28,18 @@ def page(measured: dict[str, Any], title: str) -> str:
     ]
     lines += [f"| {ms:.1f} | {ms / step:.1%} | {calls:.0f} | {name} |" for ms, calls, name in spent[:SHOWN]]
     others = sum(ms for ms, _, _ in spent[SHOWN:])
-    left = step - sum(ms for ms, _, _ in spent)
+    rest = step - sum(ms for ms, _, _ in spent)
     lines += [f"| {others:.1f} | {others / step:.1%} | | {max(0, len(spent) - SHOWN)} other kinds |"]
-    lines += [f"| {left:.1f} | {left / step:.1%} | | no operation: input, Python, the profiler |"]
+    lines += [f"| {rest:.1f} | {rest / step:.1%} | | no operation: input, Python, the profiler |"]
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    with one_network.chosen(__doc__, (RESNET50, *MODELS), ("float32", "bfloat16", "float16")) as (work, place, wanted):
+    with one_network.command_line(__doc__, (RESNET50, *MODELS), ("float32", "bfloat16", "float16")) as (
+        work,
+        place,
+        wanted,
+    ):
         run = ours.run(place, work, 1, len(place.cores), wanted, epochs=2)
         environment = {**launch.environment(run), **KERNELS}
         measured = place.json([PYTHON, "-m", "bench.train_profile", run.directory], environment)

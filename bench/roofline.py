@@ -34,7 +34,7 @@ def page(measured: Mapping[str, Any], title: str, steps: list[float]) -> str:
     """Return the page: the parts of the least possible step, and every convolution.
 
     Args:
-        measured: What ``bench.train_roofline`` measured.
+        measured: Results of ``bench.train_roofline``.
         title: Network, precision and machine.
         steps: Milliseconds of the trainer's steps.
 
@@ -57,19 +57,19 @@ def _line(row: Mapping[str, Any]) -> str:
     size, grid = f"{row['height']}x{row['width']}", f"{row['rows']}x{row['columns']}"
     stride = f", stride {row['stride']}" if row["stride"] > 1 else ""
     cells = [", ".join(f"{name} {ms:.2f}" for name, ms in row["ms"].get(product, {}).items()) for product in PRODUCTS]
-    what = f"{size}, {row['channels']} to {row['filters']}, {grid}{stride}"
-    return f"| {what} | {row['count']} | {' | '.join(cells)} |"
+    convolution = f"{size}, {row['channels']} to {row['filters']}, {grid}{stride}"
+    return f"| {convolution} | {row['count']} | {' | '.join(cells)} |"
 
 
 def _step(place: Place, work: Work, precision: str | None) -> tuple[float, str]:
     """Return the milliseconds of the trainer's step, and its precision."""
-    results = ours.alone(place, ours.run(place, work, 1, len(place.cores), precision))
+    results = ours.train_on_one_rank(place, ours.run(place, work, 1, len(place.cores), precision))
     return 1000 * work.batch / ours.rate(results), results.config.precision
 
 
 def main() -> None:
     networks = [work for work in (RESNET50, *MODELS) if not work.table]
-    with one_network.chosen(__doc__, networks, ("float32", "bfloat16")) as (work, place, wanted):
+    with one_network.command_line(__doc__, networks, ("float32", "bfloat16")) as (work, place, wanted):
         before, precision = _step(place, work, wanted)
         argv = [PYTHON, "-m", "bench.train_roofline", work.model]
         argv += map(str, (work.pixels, work.batch, precision, len(place.cores)))

@@ -52,8 +52,8 @@ def _rows(costs: Costs, least: Costs) -> list[Row]:
         for what, seconds in costs.seconds.items()
     ]
     share = f"{(costs.cpu - least.cpu) / (n - least.nodes):.2f} s" if n > least.nodes else ""
-    beside = f"per node more than {least.nodes} (goal < 1 s)" if share else ""
-    return [*lines, Row(f"CPU of this side, deploy of {n} nodes", "", f"{costs.cpu:.1f} s", share, beside)]
+    reference = f"per node more than {least.nodes} (goal < 1 s)" if share else ""
+    return [*lines, Row(f"CPU of this side, deploy of {n} nodes", "", f"{costs.cpu:.1f} s", share, reference)]
 
 
 def cpu_seconds(action: Callable[[], object]) -> float:

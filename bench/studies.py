@@ -1,4 +1,4 @@
-"""Measure what studies add to their launches, and how far their intervals can be trusted: ``make bench-studies``.
+"""Measure the time that studies add to their launches, and the coverage of their intervals: ``make bench-studies``.
 
 Every study is an A/A pair: the same launches under two names, on one local node. A 95 % interval of their ratio should
 contain 1 in 19 of 20 studies. Writes build/studies.md.
@@ -30,7 +30,7 @@ def study(b: Bench, number: int, steps: int, repetitions: int) -> dict[str, Any]
     name = b.state / f"same-{number}"
     file = name.with_suffix(".yaml")
     file.write_text(STUDY.format(number=number, mnist=MNIST, steps=steps, repetitions=repetitions))
-    report: dict[str, Any] = json.loads(b.run("study", "run", str(file), "--directory", str(name), "--json"))
+    report: dict[str, Any] = json.loads(b.run("study run", str(file), "--directory", str(name), "--json"))
     return report
 
 
@@ -52,22 +52,22 @@ def row_of_overhead(reports: list[dict[str, Any]]) -> Row:
     launches = [launch["seconds"] for report in reports for launch in report["sitting"]["launches"]]
     seconds = [report["sitting"]["seconds"] for report in reports]
     added = statistics.median(report["overhead"] for report in reports)
-    beside = f"the launches, {statistics.median(launches):.1f} s each"
-    return Row("time of a study", "< 1.03", f"{statistics.median(seconds):.0f} s", f"{1 + added:.3f}", beside)
+    reference = f"the launches, {statistics.median(launches):.1f} s each"
+    return Row("time of a study", "< 1.03", f"{statistics.median(seconds):.0f} s", f"{1 + added:.3f}", reference)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.studies", description=__doc__)
     parser.add_argument("--studies", type=int, default=STUDIES)
-    parser.add_argument("--steps", type=int, default=400, help="of a launch")
+    parser.add_argument("--steps", type=int, default=200, help="of a launch")
     parser.add_argument(
         "--repetitions", type=int, default=6, help="launches of each of the two; fewer give no interval"
     )
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with bench() as b:
         b.deploy(1)
-        reports = [study(b, number, asked.steps, asked.repetitions) for number in range(asked.studies)]
-    write("studies", [row_of_pairs(reports), row_of_overhead(reports)], asked.studies, machine())
+        reports = [study(b, number, args.steps, args.repetitions) for number in range(args.studies)]
+    write("studies", [row_of_pairs(reports), row_of_overhead(reports)], args.studies, machine())
 
 
 if __name__ == "__main__":

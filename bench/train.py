@@ -21,11 +21,11 @@ from bench.train_containers import Place
 from bench.train_contestants import Sitting
 
 
-def _chosen(only: Sequence[str]) -> dict[str, Callable[[Sitting], list[Row]]]:
+def _select(only: Sequence[str]) -> dict[str, Callable[[Sitting], list[Row]]]:
     """Select the rows by name."""
     networks = [work.model for work in MODELS if work.model in only]
-    chosen = {name: measure for name, measure in ROWS.items() if not only or name in only}
-    return chosen | ({"networks": lambda sitting: models(sitting, networks)} if networks else {})
+    selected = {name: measure for name, measure in ROWS.items() if not only or name in only}
+    return selected | ({"networks": lambda sitting: models(sitting, networks)} if networks else {})
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
         cores = tuple(sorted(os.sched_getaffinity(0)))
         place = Place(args.image or train_containers.image(), cores, Path(shared), own_sources=bool(args.image))
         rows: list[Row] = []
-        for measure in _chosen(args.only).values():
+        for measure in _select(args.only).values():
             rows += measure(Sitting(place, rounds, args.smoke, args.pytorch_image))
             write("training", rows, rounds, machine())  # the rest takes minutes more
 

@@ -1,4 +1,4 @@
-"""The rows of ``bench.train``: which contestants are compared."""
+"""The rows of ``bench.train``: the contestants of each comparison."""
 
 import json
 import os
@@ -50,14 +50,14 @@ def _rivals(sitting: Sitting, network: Work, others: Contestants) -> list[Row]:
     chosen = sitting.precision(work)
     kinds = _distinct(chosen)
     names = {f"{work.model}, {work.pixels} px, {kind}": precision for kind, precision in kinds.items()}
-    we: Contestants = {name: partial(sitting.ours, work, precision) for name, precision in names.items()}
+    own: Contestants = {name: partial(sitting.ours, work, precision) for name, precision in names.items()}
     loops = _loops(sitting, work, chosen)
-    measured = sitting.compare({**we, **others, **loops})
+    measured = sitting.compare({**own, **others, **loops})
     goals = {**dict.fromkeys(others, GOAL_EXAMPLE), **dict.fromkeys(loops, GOAL_LOOP)}
-    first, *further = we
-    rows = [sitting.paired(measured, first, beside, goal) for beside, goal in goals.items()]
+    first, *further = own
+    rows = [sitting.paired(measured, first, reference, goal) for reference, goal in goals.items()]
     return rows + [
-        sitting.paired(measured, name, beside) for name in further for beside in goals if "float32" in beside
+        sitting.paired(measured, name, reference) for name in further for reference in goals if "float32" in reference
     ]
 
 
@@ -103,14 +103,14 @@ def models(sitting: Sitting, wanted: Sequence[str] = ()) -> list[Row]:
 
 def _model(sitting: Sitting, network: Work) -> list[Row]:
     work = sitting.work(network)
-    what = f"{work.model}, {work.pixels} px"
+    own = f"{work.model}, {work.pixels} px"
     chosen = sitting.precision(work)
     loops: Contestants = {f"a loop, {keras}, {chosen}": partial(sitting.loop, work, keras, chosen) for keras in KERAS}
-    measured = sitting.compare({what: lambda: sitting.ours(work), FIT: lambda: sitting.fit(work), **loops})
+    measured = sitting.compare({own: lambda: sitting.ours(work), FIT: lambda: sitting.fit(work), **loops})
     goal = GOAL_LOOP if network.model == "resnet101" else "≥ 1"
     return [
-        sitting.paired(measured, what, FIT, GOAL_FIT),
-        *(sitting.paired(measured, what, loop, goal) for loop in loops),
+        sitting.paired(measured, own, FIT, GOAL_FIT),
+        *(sitting.paired(measured, own, loop, goal) for loop in loops),
     ]
 
 
@@ -126,19 +126,19 @@ def ranks(sitting: Sitting) -> list[Row]:
 
     def launched(defaults: bool) -> float:
         run = ours.run(place, work, 2, 1)
-        return ours.rate(ours.together(place, run, horovods=defaults)) / 2
+        return ours.rate(ours.train_on_ranks(place, run, horovods=defaults)) / 2
 
     def apart() -> float:
-        results = ours.apart(place, [ours.run(place, work, 1, 1) for _ in range(2)])
+        results = ours.train_independently(place, [ours.run(place, work, 1, 1) for _ in range(2)])
         return statistics.mean(map(ours.rate, results))
 
-    we, horovod, alone = (
+    own, horovod, independent = (
         "2 ranks, 1 core each, ResNet-50, per rank",
         "the same, Horovod's defaults",
         "2 processes apart",
     )
-    measured = sitting.compare({we: lambda: launched(False), horovod: lambda: launched(True), alone: apart})
-    return [paired(measured, we, alone, "≥ 0.93"), paired(measured, horovod, alone, "")]
+    measured = sitting.compare({own: lambda: launched(False), horovod: lambda: launched(True), independent: apart})
+    return [paired(measured, own, independent, "≥ 0.93"), paired(measured, horovod, independent, "")]
 
 
 def first_step(sitting: Sitting) -> list[Row]:
@@ -153,12 +153,12 @@ def first_step(sitting: Sitting) -> list[Row]:
     def whole() -> float:
         return ours.first_step(place, ours.run(place, work, 1, sitting.threads, epochs=1))
 
-    what, beside = "exec to the end of the first step, ResNet-50", "TensorFlow's import and one trace"
-    measured = sitting.compare({what: whole, beside: least})
+    label, reference = "exec to the end of the first step, ResNet-50", "TensorFlow's import and one trace"
+    measured = sitting.compare({label: whole, reference: least})
     measured[PLAINEST] = [sum(part.values()) for part in parts]
     medians = {name: statistics.median(part[name] for part in parts) for name in parts[0]}
     split = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in medians.items())
-    rows = [paired(measured, what, beside, "< 1.3", "s"), paired(measured, what, PLAINEST, "", "s")]
+    rows = [paired(measured, label, reference, "< 1.3", "s"), paired(measured, label, PLAINEST, "", "s")]
     return [*rows, Row(PLAINEST, "", split, "", ""), _traces(sitting)]
 
 
@@ -173,8 +173,8 @@ def _traces(sitting: Sitting) -> Row:
         counted[epochs] = place.json([PYTHON, "-m", "bench.train_traces", run.directory])
     short, long = (sum(counted[epochs].values()) for epochs in (1, EPOCHS))
     more = [f"{name} {count}" for name, count in counted[EPOCHS].items() if count != counted[1].get(name, 0)]
-    beside = f"1 epoch, {short}" + (f"; more of: {', '.join(more)}" if more else "")
-    return Row(f"functions traced in {EPOCHS} epochs", "1", str(long), f"{long / short:.2f}", beside)
+    reference = f"1 epoch, {short}" + (f"; more of: {', '.join(more)}" if more else "")
+    return Row(f"functions traced in {EPOCHS} epochs", "1", str(long), f"{long / short:.2f}", reference)
 
 
 def inputs(sitting: Sitting) -> list[Row]:

@@ -49,11 +49,11 @@ class Place:
     def run(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
         """Run a program in a container and return its output. Raises RuntimeError with its last lines if it fails."""
         command = self.command(argv, environment)
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if done.returncode:
-            last = "\n    ".join(done.stdout.splitlines()[-LAST_LINES:])
-            raise RuntimeError(f"{' '.join(argv)}: exit code {done.returncode}:\n    {last}")
-        return done.stdout
+        completed = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if completed.returncode:
+            last = "\n    ".join(completed.stdout.splitlines()[-LAST_LINES:])
+            raise RuntimeError(f"{' '.join(argv)}: exit code {completed.returncode}:\n    {last}")
+        return completed.stdout
 
     def json(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> Any:
         """Run a program in a container and parse its last line as JSON."""
@@ -95,7 +95,7 @@ def pytorch_image() -> str:
 def example() -> str:
     """Return the path of Horovod's example in a container: from the sources in HOROVOD_SOURCE, else downloaded.
 
-    Raises MissingReference if the script is nowhere to be had, or differs.
+    Raises MissingReference if the script cannot be downloaded, or differs.
     """
     path = REFERENCES / EXAMPLE
     if not path.exists():

@@ -55,7 +55,7 @@ class Sitting:
         return "float32" if self.smoke else ours.precision(self.place, work)
 
     def compare(self, contestants: Contestants) -> dict[str, list[float]]:
-        """Measure all contestants in every round; those that are not here stand in ``missing``."""
+        """Measure all contestants in every round; those that are not available are recorded in ``missing``."""
         tried = {name: lambda n=name, m=measure: self._try(n, m) for name, measure in contestants.items()}
         return interleaved(tried, self.rounds)
 
@@ -67,15 +67,15 @@ class Sitting:
             return math.nan
 
     def paired(
-        self, measured: dict[str, list[float]], what: str, beside: str, goal: str = "", unit: str = "images/s"
+        self, measured: dict[str, list[float]], contestant: str, reference: str, goal: str = "", unit: str = "images/s"
     ) -> Row:
-        """Compare two contestants, as ``harness.paired``; the row says so if the second one is missing."""
-        if beside in self.missing:
-            return Row(what, goal, "", "not measured", f"{beside}: {self.missing[beside]}")
-        return harness.paired(measured, what, beside, goal, unit)
+        """Compare two contestants, as ``harness.paired``; the row says so if the reference is missing."""
+        if reference in self.missing:
+            return Row(contestant, goal, "", "not measured", f"{reference}: {self.missing[reference]}")
+        return harness.paired(measured, contestant, reference, goal, unit)
 
     def ours(self, work: Work, precision: str | None = None) -> float:
-        results = ours.alone(self.place, ours.run(self.place, work, 1, self.threads, precision))
+        results = ours.train_on_one_rank(self.place, ours.run(self.place, work, 1, self.threads, precision))
         self.parameters[work.model] = results.parameters
         return ours.rate(results)
 
@@ -112,8 +112,10 @@ class Sitting:
     def fit(self, work: Work) -> float:
         argv = [PYTHON, "-m", "bench.train_keras", work.model, *_flags(epochs=EPOCHS), *_shape(work)]
         fitted = self.place.json(argv)
-        mine, theirs = self.parameters.get(work.model, fitted["parameters"]), fitted["parameters"]
-        assert abs(mine / theirs - 1) < NEAR, f"{work.model} has {mine} parameters, Keras' {theirs}: another network"
+        own, reference = self.parameters.get(work.model, fitted["parameters"]), fitted["parameters"]
+        assert abs(own / reference - 1) < NEAR, (
+            f"{work.model} has {own} parameters, Keras' {reference}: another network"
+        )
         return float(statistics.median(fitted["images_per_second"]))
 
     def loop(self, work: Work, keras: str, precision: str) -> float:

@@ -33,7 +33,7 @@ def main(name: str, pixels: int, channels: int, classes: int, batch: int) -> Non
         classes: Number of classes.
         batch: Images per step.
     """
-    begun = time.time()
+    started = time.time()
     model = models.build(name, pixels, channels, classes, 1)
     optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
     optimizer.build(model.trainable_variables)
@@ -53,7 +53,7 @@ def main(name: str, pixels: int, channels: int, classes: int, batch: int) -> Non
     step(images, labels).numpy()
     seconds = {
         "import": IMPORTED - BEGUN,
-        "build": built - begun,
+        "build": built - started,
         "trace": traced - built,
         "execution": time.time() - traced,
     }

@@ -66,9 +66,9 @@ def table(path: str) -> None:
         print(f"| {' | '.join(row.values())} | {_ratio(row['images/s'], reference.get(row['batch'], ''))} |")
 
 
-def _ratio(one: str, other: str) -> str:
+def _ratio(rate: str, reference: str) -> str:
     try:
-        return f"{float(one) / float(other):.2f}"
+        return f"{float(rate) / float(reference):.2f}"
     except ValueError:
         return ""
 

@@ -1,6 +1,6 @@
 """Train a network by `model.fit` with the defaults of Keras: run by ``bench.train`` in a container.
 
-Prints the images/s of every epoch but the first as JSON, from the begin of an epoch to its end as callbacks see them.
+Prints the images/s of every epoch but the first as JSON, from the callback at its start to the callback at its end.
 """
 
 import argparse

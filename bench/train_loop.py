@@ -40,11 +40,11 @@ def rates(args: argparse.Namespace) -> list[float]:
         step().numpy()
     measured = []
     for _ in range(args.rounds):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         for _ in range(args.steps):
             loss = step()
         loss.numpy()
-        measured.append(args.steps * args.batch / (time.perf_counter() - begun))
+        measured.append(args.steps * args.batch / (time.perf_counter() - started))
     return measured
 
 

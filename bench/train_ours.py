@@ -46,7 +46,7 @@ class Work:
 
 
 def run(place: Place, work: Work, world: int, threads: int, precision: str | None = None, epochs: int = EPOCHS) -> Run:
-    """Make a run whose directory has all that it needs.
+    """Create a run with all files in its directory.
 
     Args:
         place: Where it runs.
@@ -99,7 +99,7 @@ def _table(place: Place, work: Work) -> Path:
 
 def precision(place: Place, work: Work) -> str:
     """Return the precision that a run chooses by default."""
-    return alone(place, run(place, replace(work, steps=1), 1, len(place.cores), epochs=1)).config.precision
+    return train_on_one_rank(place, run(place, replace(work, steps=1), 1, len(place.cores), epochs=1)).config.precision
 
 
 def results(place: Place, run: Run) -> Results:
@@ -111,13 +111,13 @@ def rate(measured: Results) -> float:
     return statistics.median(epoch.images_per_second for epoch in measured.epochs[1:])
 
 
-def alone(place: Place, run: Run) -> Results:
+def train_on_one_rank(place: Place, run: Run) -> Results:
     """Train on one rank without a launcher."""
     place.run(run.command, launch.environment(run))
     return results(place, run)
 
 
-def together(place: Place, run: Run, horovods: bool = False) -> Results:
+def train_on_ranks(place: Place, run: Run, horovods: bool = False) -> Results:
     """Train by horovodrun, each rank on its own core.
 
     Args:
@@ -141,7 +141,7 @@ def together(place: Place, run: Run, horovods: bool = False) -> Results:
     return results(place, run)
 
 
-def apart(place: Place, runs: Sequence[Run]) -> list[Results]:
+def train_independently(place: Place, runs: Sequence[Run]) -> list[Results]:
     """Train independent runs at the same time, each on its own core."""
     each = [f"taskset --cpu-list {core} {' '.join(run.command)} &" for core, run in zip(place.cores, runs, strict=True)]
     place.run(["sh", "-c", f"{' '.join(each)} wait"], launch.environment(runs[0]))
@@ -153,9 +153,9 @@ def first_step(place: Place, run: Run) -> float:
     command = place.command(["sh", "-c", f"date +%s.%N; exec {' '.join(run.command)}"], launch.environment(run))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
         assert running.stdout
-        begun = float(running.stdout.readline())
+        started = float(running.stdout.readline())
         step = next((match[1] for line in running.stdout if (match := FIRST.search(line))), None)
-        seconds = time.time() - begun
+        seconds = time.time() - started
         running.communicate()
-    assert step == "1", f"the first step that was heard of is {step}"
+    assert step == "1", f"the first reported step is {step}"
     return seconds

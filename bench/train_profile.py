@@ -1,6 +1,6 @@
 """Profile a training step by operation: ``python -m bench.train_profile RUN_DIRECTORY``.
 
-Run by ``bench.profile`` in a container, as the trainer is. TensorFlow's profiler records the steps of the run's second
+Run by ``bench.profile`` in a container, like the trainer. TensorFlow's profiler records the steps of the run's second
 epoch. Prints as JSON the seconds per step and, by kind of operation, its milliseconds and its number per step; an
 operation that runs others counts only its own time. Here one thread runs all operations, where a run has two, so they
 add up to the step except for time outside TensorFlow.
@@ -35,11 +35,11 @@ def watch_second_epoch() -> None:
             return
         with tempfile.TemporaryDirectory() as directory:
             tf.profiler.experimental.start(directory)
-            begun, steps = time.perf_counter(), 0
+            started, steps = time.perf_counter(), 0
             for batch in original(self, number, batches):
                 yield batch
                 steps += len(batch.result()[1]) // self.plan.batch
-            seconds = (time.perf_counter() - begun) / steps
+            seconds = (time.perf_counter() - started) / steps
             tf.profiler.experimental.stop()
             FOUND.update(seconds=seconds, steps=steps, operations=operations(Path(directory), steps))
 

@@ -1,4 +1,4 @@
-"""Time what a training step cannot do without: ``python -m bench.train_roofline MODEL PIXELS BATCH PRECISION THREADS``.
+"""Time the necessary parts of a training step: ``python -m bench.train_roofline MODEL PIXELS BATCH PRECISION THREADS``.
 
 Run by ``bench.roofline`` in a container. Each convolution of the network is timed by itself, forward, to its inputs and
 to its weights, by every implementation that is there; memory by an addition in place. Prints JSON.
@@ -40,9 +40,9 @@ def milliseconds(operation: Callable[[], tf.Tensor]) -> float:
     operation()
     seconds = []
     for _ in range(TIMES):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         operation()
-        seconds.append(time.perf_counter() - begun)
+        seconds.append(time.perf_counter() - started)
     return 1000 * min(seconds)
 
 

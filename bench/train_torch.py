@@ -1,7 +1,7 @@
 """Train ResNet-50 in PyTorch, as fast as possible on CPUs: run by ``bench.train`` in a container that has PyTorch.
 
 Optimizations: channels last, bfloat16 where autocast allows it (weights and their updates stay float32), one fused
-operation for all updates, denormal numbers flushed to zero, input that is in memory already; if asked, the
+operation for all updates, denormal numbers flushed to zero, input that is in memory already; on request, the
 model is compiled. Prints the images/s of every round as JSON. The network is that of He et al. 2016 (CVPR) with the
 stride in the 3x3 convolution, as in the trainer.
 """
@@ -86,10 +86,10 @@ def rates(args: argparse.Namespace) -> list[float]:
         step()
     measured = []
     for _ in range(args.rounds):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         for _ in range(args.steps):
             step()
-        measured.append(args.steps * args.batch / (time.perf_counter() - begun))
+        measured.append(args.steps * args.batch / (time.perf_counter() - started))
     return measured
 
 

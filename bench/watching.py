@@ -56,34 +56,34 @@ def training(b: Bench, pairs: int, seconds: float) -> list[Row]:
 
     on, off = "images/s with everything on", "everything off"
     measured = interleaved({on: watched, off: unwatched}, pairs)
-    taken, all_of_them = (
+    share, all_of_them = (
         f"{statistics.median(shares):.2%} of all cores' time",
         " ".join(f"{share:.2%}" for share in shares),
     )
-    return [paired(measured, on, off, "> 0.99"), Row("CPU time of what watches", "< 1 %", taken, "", all_of_them)]
+    return [paired(measured, on, off, "> 0.99"), Row("CPU time of monitoring", "< 1 %", share, "", all_of_them)]
 
 
-def got(b: Bench, url: str) -> str:
+def fetch(b: Bench, url: str) -> str:
     """Fetch ``url`` on the head."""
-    look = f"import urllib.request; print(urllib.request.urlopen({url!r}).read().decode(), end='')"
-    return b.run("ssh", HEAD, "--", "/opt/orchestrator/bin/python", "-c", look)
+    program = f"import urllib.request; print(urllib.request.urlopen({url!r}).read().decode(), end='')"
+    return b.run("ssh", HEAD, "--", "/opt/orchestrator/bin/python", "-c", program)
 
 
-def ask(b: Bench, query: str) -> dict[str, float]:
+def query_prometheus(b: Bench, query: str) -> dict[str, float]:
     """Query Prometheus; return values by job and node."""
-    page = got(b, f"http://127.0.0.1:9090/api/v1/query?{urllib.parse.urlencode({'query': query})}")
+    page = fetch(b, f"http://127.0.0.1:9090/api/v1/query?{urllib.parse.urlencode({'query': query})}")
     samples: list[dict[str, Any]] = json.loads(page)["data"]["result"]
     return {f"{sample['metric']['job']} of {sample['metric']['node']}": float(sample["value"][1]) for sample in samples}
 
 
 def scrapes(b: Bench) -> list[Row]:
     """Measure one scrape of each exporter while nothing is trained."""
-    seconds = ask(b, "avg_over_time(scrape_duration_seconds[1m])")
-    samples = ask(b, "scrape_samples_scraped")
+    seconds = query_prometheus(b, "avg_over_time(scrape_duration_seconds[1m])")
+    samples = query_prometheus(b, "scrape_samples_scraped")
     rows = []
     for target in json.loads(b.run("ssh", HEAD, "--", "cat", TARGETS)):
         name = f"{target['labels']['job']} of {target['labels']['node']}"
-        size = len(got(b, f"http://{target['targets'][0]}/metrics"))
+        size = len(fetch(b, f"http://{target['targets'][0]}/metrics"))
         rows.append(
             Row(
                 f"a scrape of {name}",
@@ -116,7 +116,7 @@ def simulate(b: Bench, nodes: int) -> None:
 
 
 def prometheus(b: Bench, settled: float) -> list[Row]:
-    """Compare Prometheus' memory with two nodes and with many, ``settled`` seconds after it heard of them."""
+    """Compare Prometheus' memory with two nodes and with many, ``settled`` seconds after it got their addresses."""
     two = memory(b)
     simulate(b, SIMULATED)
     time.sleep(settled)

@@ -131,14 +131,14 @@ def _reading(results: Results) -> str:
 
 def _straggler(results: Results, ranks: list[StepTimes], share: str) -> tuple[str, list[str]]:
     slowest, beyond = _slowest(ranks)
-    mine, others, host = ranks[slowest], _without(ranks, slowest), results.world.hosts[slowest]
+    slow, others, host = ranks[slowest], _without(ranks, slowest), results.world.hosts[slowest]
     usual = StepTimes(*(median(part) for part in zip(*others, strict=True)))
     who = "the other" if len(others) == 1 else "the median of the others"
-    if mine.input - usual.input > beyond / 2:
-        does = f"waits {mine.input * 1e3:.0f} ms per step for data, {who} {usual.input * 1e3:.0f} ms"
+    if slow.input - usual.input > beyond / 2:
+        does = f"waits {slow.input * 1e3:.0f} ms per step for data, {who} {usual.input * 1e3:.0f} ms"
         advice = [f"check whether another program uses the cores, disk or network of {host}"]
     else:
-        does = f"computes {mine.compute / max(usual.compute, 1e-9):.1f} x as long as {who}"
+        does = f"computes {slow.compute / max(usual.compute, 1e-9):.1f} x as long as {who}"
         advice = ["nodes of the same type", f"check whether another program runs on {host}, or one of its GPUs is hot"]
     return f"one rank is slow: rank {slowest} on {host} {does}; {share} of the step is spent waiting for it", advice
 

@@ -135,10 +135,10 @@ def hosts(cluster: Cluster, np: int | None = None) -> list[str]:
 
 def ranks_by_host(cluster: Cluster, np: int | None = None) -> dict[str, int]:
     """Return how many of ``np`` ranks (default: all) each host of :func:`hosts` has, by address, in the same order."""
-    left, ranks = cluster.slots if np is None else np, dict[str, int]()
+    remaining, ranks = cluster.slots if np is None else np, dict[str, int]()
     for node in (cluster.nodes[name] for name in hosts(cluster, np)):
-        ranks[node.private_address] = min(node.slots, left)
-        left -= node.slots
+        ranks[node.private_address] = min(node.slots, remaining)
+        remaining -= node.slots
     return ranks
 
 

@@ -8,7 +8,7 @@ STAT = Path("/proc/stat")
 READINGS = f"cat {STAT}; sleep {SECONDS}; echo; cat {STAT}"  # for the shell of another machine
 
 
-def here() -> float:
+def measure() -> float:
     """Return the share of this machine's CPU in use now, 0 to 1."""
     before = STAT.read_text()
     time.sleep(SECONDS)

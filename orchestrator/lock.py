@@ -29,12 +29,12 @@ def held(state_dir: StateDir) -> Iterator[None]:
     """
     with _locked(state_dir, "lock"), _locked(state_dir, "starting"):
         for _ in range(ROUNDS):
-            left = termination.orphans(state_dir.path)
-            if not left:
+            programs = termination.orphans(state_dir.path)
+            if not programs:
                 break
             with progress.step("Ending programs of a killed command"):
-                termination.end_all(left)
-        termination.own(state_dir.path)
+                termination.end_all(programs)
+        termination.mark_programs(state_dir.path)
         yield
 
 

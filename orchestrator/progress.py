@@ -69,14 +69,14 @@ class Step:
 
     def __init__(self, title: str) -> None:
         self.title = title
-        self.started = self._said = time.monotonic()
+        self.started = self._last_print = time.monotonic()
         self._live: Status | None = console.status(escape(title)) if console.is_terminal else None
 
     def detail(self, text: str) -> None:
         if self._live:
             self._live.update(f"{escape(self.title)}  [dim]{escape(text)}[/dim]")
-        elif time.monotonic() - self._said >= PLAIN_SECONDS:
-            self._said = time.monotonic()
+        elif time.monotonic() - self._last_print >= PLAIN_SECONDS:
+            self._last_print = time.monotonic()
             console.print(f"  {text}", markup=False)
 
     def begin(self) -> None:

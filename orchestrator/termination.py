@@ -36,7 +36,7 @@ def keep_programs_interruptible() -> None:
         signal.signal(signal.SIGINT, lambda number, frame: None)
 
 
-def own(directory: Path) -> None:
+def mark_programs(directory: Path) -> None:
     """Mark every program that this process starts from now on as working for ``directory``."""
     os.environ[OWNER] = str(directory)
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# From nothing to a trained model, as a user would type it: two local nodes, real data, the result, and nothing left.
+# Run the commands of a first session: deploy two local nodes, train on real data, show the result, tear down.
 set -eu
 cd "$(dirname "$0")/.."
-# A name that nobody's own cluster has; local nodes, which cost nothing, whatever cloud ./cluster.yaml names.
+# A reserved cluster name; --config /dev/null selects local nodes even if ./cluster.yaml names a cloud.
 cluster="--cluster make-demo --config /dev/null"
 started=$(date +%s)
 

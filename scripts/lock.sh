@@ -1,6 +1,6 @@
 #!/bin/sh
-# Renews the files that say which Python packages are installed, with the SHA-256 of each of their files. The arguments
-# are uv's: `--upgrade` takes the newest versions, `--upgrade-package NAME` one, none only what the inputs demand.
+# Renew the lock files of Python packages, with the SHA-256 of each file. The arguments are uv's: `--upgrade` selects the
+# newest versions, `--upgrade-package NAME` upgrades one package; without arguments versions change only if they must.
 set -eu
 cd "$(dirname "$0")/.."
 uv=.venv/bin/uv

@@ -13,7 +13,7 @@ import keras
 from orchestrator.trainer import models
 
 REFERENCE = {"lenet": (28, 1, 10), "resnet20": (32, 3, 10), "inception_v3": (299, 3, 1000), "dense": (1, 6, 3)}
-SIZES = (224, 128, 64, 32)  # pixels, beside the reference's: layers differ, and a prediction takes the nearest
+SIZES = (224, 128, 64, 32)  # pixels, in addition to the reference's; a prediction uses the nearest size
 LEAST = {"alexnet": 63, "googlenet": 64, "inception_v3": 75}
 FIXED = ("lenet", "resnet20", "dense")  # networks of small images
 

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Runs the session of docs/images/session.svg on a local cluster `lab`. CONTRIBUTING.md has the command that records it.
+# Run the session of docs/images/session.svg on a local cluster `lab`. CONTRIBUTING.md has the command that records it.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 export PATH="$root/.venv/bin:$PATH"
-place=$(mktemp --directory)
-export XDG_STATE_HOME="$place/state"
-ln -s "$root/tests/data/mnist" "$place/mnist"
-printf 'name: lab\nmonitoring: {grafana: "off"}\n' > "$place/cluster.yaml"
-cd "$place"
+directory=$(mktemp --directory)
+export XDG_STATE_HOME="$directory/state"
+ln -s "$root/tests/data/mnist" "$directory/mnist"
+printf 'name: lab\nmonitoring: {grafana: "off"}\n' > "$directory/cluster.yaml"
+cd "$directory"
 
 run() {
   printf '\033[1;32m$\033[0m \033[1m'
@@ -19,10 +19,10 @@ run() {
   echo
 }
 
-trap 'orchestrator teardown --discard-runs > /dev/null 2>&1; rm -r "$place"' EXIT
+trap 'orchestrator teardown --discard-runs > /dev/null 2>&1; rm -r "$directory"' EXIT
 run orchestrator deploy --nodes 2
 run orchestrator train lenet --dataset mnist --data mnist --epochs 2
 run orchestrator results
 run orchestrator teardown
-trap 'rm -r "$place"' EXIT
+trap 'rm -r "$directory"' EXIT
 sleep 3

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Brings a fresh Debian or Ubuntu to where `make demo` and `make test` work: Docker Engine running, an ssh client,
-# Python's venv module, Terraform, and mmdebstrap where no image registry answers. What is there already is left alone.
+# Prepare a fresh Debian or Ubuntu for `make demo` and `make test`: start Docker Engine, install an ssh client, Python's
+# venv module, and mmdebstrap if no image registry answers. Installed programs stay unchanged.
 set -eu
-PATH=$PATH:/usr/sbin:/sbin # where dockerd is
+PATH=$PATH:/usr/sbin:/sbin # directories of dockerd
 
 say() { echo "setup: $*"; }
 
@@ -17,7 +17,7 @@ install_packages() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends "$@" > /dev/null
 }
 
-need() { # need COMMAND PACKAGE: collects PACKAGE where COMMAND is missing
+need() { # need COMMAND PACKAGE: add PACKAGE to the list if COMMAND is missing
   command -v "$1" > /dev/null || missing="$missing $2"
 }
 
@@ -31,9 +31,9 @@ if [ -n "$missing" ]; then
   # shellcheck disable=SC2086  # a list of packages
   install_packages $missing
 fi
-command -v docker > /dev/null || install_packages docker-cli # Debian 13 packs it apart from the engine
+command -v docker > /dev/null || install_packages docker-cli # a separate package in Debian 13
 
-# After an engine was killed, its number may have gone to another process, and a new engine would take that for the old.
+# After an engine was killed, another process may have its pid, which a new engine would mistake for the old engine.
 forget_dead() { # forget_dead PIDFILE NAME
   as_root sh -c 'test ! -f "$1" || grep -qsx "$2" "/proc/$(cat "$1")/comm" || rm "$1"' sh "$1" "$2"
 }
@@ -64,11 +64,11 @@ if ! docker_answers; then
 fi
 docker_answers || { say "Docker Engine does not start: see /var/log/dockerd.log"; exit 2; }
 if ! docker info > /dev/null 2>&1; then
-  say "adding $(id -un) to the group docker (new terminals have it; this command goes on with it now)"
+  say "adding $(id -un) to the group docker (new terminals are members; this command continues as one)"
   as_root usermod --append --groups docker "$(id -un)"
 fi
 
-# The base image is pulled if a registry answers, and made with mmdebstrap if none does.
+# The base image is pulled from a registry, or built with mmdebstrap if no registry answers.
 base=$(sed -n 's/^DEBIAN_12 = "\(.*\)"$/\1/p' "$here/../orchestrator/config/providers.py")
 if ! command -v mmdebstrap > /dev/null && ! "$here/with-docker.sh" docker image inspect "$base" > /dev/null 2>&1 &&
   ! "$here/with-docker.sh" docker pull --quiet "$base" > /dev/null 2>&1; then

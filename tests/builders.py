@@ -1,4 +1,4 @@
-"""Values that many tests begin with. Each function takes what a test cares about and fills in the rest."""
+"""Values that many tests use. Each function takes the fields that a test needs and fills in the rest."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ DIGEST = "0123456789ab"
 
 
 def output(nodes: int = 2, slots: int = 1, cpus: float = 2.0, gpus: int = 0) -> dict[str, Any]:
-    """Terraform's output `cluster` as JSON reads: a head and ``nodes`` - 1 workers."""
+    """Return Terraform's output `cluster`: a head and ``nodes`` - 1 workers."""
     names = ["demo-head", *(f"demo-worker-{number}" for number in range(nodes - 1))]
     return {
         "name": "demo",
@@ -43,7 +43,7 @@ def cluster(nodes: int = 2, slots: int = 1, cpus: float = 2.0, gpus: int = 0) ->
 
 
 def host_keys(deployed_cluster: Cluster) -> dict[str, str]:
-    """A pinned host key for every node, by its id."""
+    """Return a pinned host key for every node, by its id."""
     return {node.id: f"ssh-ed25519 AAAA{node.id}" for node in deployed_cluster.nodes.values()}
 
 
@@ -71,22 +71,22 @@ def run(**changes: Any) -> Run:
 
 
 def deployed(name: str = "default", nodes: int = 2, provider: str = "local") -> StateDir:
-    """A state directory that says a cluster is deployed, as a deploy would have left it."""
+    """Write a state directory of a deployed cluster."""
     state_dir, built = state.for_cluster(name), cluster(nodes)
     values = {**Config(name=name, nodes=nodes).model_dump(mode="json"), "provider": provider}
     state.write(state_dir, Record(id="1a2b3c4d", config=values, cluster=built, host_keys=host_keys(built)))
     return state_dir
 
 
-def recorded(state_dir: StateDir) -> Record:
-    """The record of what :func:`deployed` gave, as it is now."""
+def read_record(state_dir: StateDir) -> Record:
+    """Read the record of a directory that :func:`deployed` wrote."""
     record = state.read(state_dir)
     assert record is not None
     return record
 
 
 def facts(**changes: Any) -> NodeFacts:
-    """What a healthy node says of itself."""
+    """Return the facts that a healthy node reports."""
     values: dict[str, Any] = {
         "hostname": "demo-head",
         "resolves": True,
@@ -117,7 +117,7 @@ def rank(number: int, exit_code: int | None = 0, ended: float = 2.0, terminated:
 
 
 def epoch(number: int, **changes: Any) -> Epoch:
-    """An epoch of four steps on two ranks."""
+    """Return an epoch of four steps on two ranks."""
     scores = Scores(loss=0.25, top1=0.9, top5=1.0, images=1000)
     values: dict[str, Any] = {
         "epoch": number,
@@ -136,7 +136,7 @@ def epoch(number: int, **changes: Any) -> Epoch:
 
 
 def profile(**changes: Any) -> Profile:
-    """Profile of a run of one rank with two parts of gradients."""
+    """Return the profile of a run of one rank with two parts of gradients."""
     values: dict[str, Any] = {
         "run": "resnet20-mnist-0",
         "model": "resnet20",
@@ -155,7 +155,7 @@ def profile(**changes: Any) -> Profile:
 
 
 def results(epochs: list[Epoch], world: World | None = None, **config: Any) -> Results:
-    """What a run of samples.train_config, which ``config`` changes, leaves after these epochs."""
+    """Return the results after these epochs of a run of samples.train_config, changed by ``config``."""
     resolved = samples.train_config(**config)
     return Results(
         run=resolved.run,

@@ -1,4 +1,4 @@
-"""What every test has: directories of its own, and one rule for tools that are not here."""
+"""Fixtures of every test: private directories, and one rule for missing tools."""
 
 import os
 import signal
@@ -18,25 +18,25 @@ from orchestrator.terraform import program
 # contract/test_trainer_in_image.py and each test_in_image.py run them inside the images, which have the frameworks.
 collect_ignore = ["trainer", "trainer_pytorch", "trainer_engines"]
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a script it is ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # scripts in the background ignore it
 
 Missing = Callable[[str], NoReturn]
 
 
 @pytest.fixture(autouse=True)
 def own_directories(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Home, state and cache of this test alone; returns the state directory of all its clusters."""
+    """Set home, state and cache of this test, and return the state directory of its clusters."""
     base = tmp_path_factory.mktemp("own")
     for variable, folder in (("HOME", "home"), ("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "cache")):
         (base / folder).mkdir()
         monkeypatch.setenv(variable, str(base / folder))
-    monkeypatch.setenv(termination.OWNER, "")  # a test that takes a lock sets it; this line makes that undone
+    monkeypatch.setenv(termination.OWNER, "")  # restored after tests that take a lock, which sets it
     return base / "state" / "orchestrator"
 
 
 @pytest.fixture(scope="session")
 def missing() -> Missing:
-    """Call it with the reason where a tool is not here: a user's machine skips, CI has promised every tool."""
+    """Return a function for tests whose tool is missing: it skips on a user's machine and fails in CI."""
 
     def end(reason: str) -> NoReturn:
         if os.environ.get("CI") == "true":
@@ -48,7 +48,7 @@ def missing() -> Missing:
 
 @pytest.fixture(scope="session")
 def terraform(missing: Missing) -> str:
-    """Path of the real Terraform, or of OpenTofu."""
+    """Return the path of the real Terraform or OpenTofu."""
     try:
         return program()
     except PreflightError as error:
@@ -57,7 +57,7 @@ def terraform(missing: Missing) -> str:
 
 @pytest.fixture(scope="session")
 def docker_engine(missing: Missing) -> Engine:
-    """The real Docker Engine."""
+    """Return the real Docker Engine."""
     try:
         return Engine()
     except PreflightError as error:
@@ -65,7 +65,7 @@ def docker_engine(missing: Missing) -> Engine:
 
 
 def built(framework: Framework, engine: Engine, missing: Missing) -> str:
-    """Return the tag of a framework's node image, made of the sources here."""
+    """Return the tag of a framework's node image, built of these sources."""
     tag = context.tag("node", context.variant(Config(framework=framework)))
     name = "" if framework == "tensorflow" else f" {framework}"
     return tag if images.find(engine, tag) else missing(f"image {tag} is not built: python -m tests.images{name}")
@@ -73,5 +73,5 @@ def built(framework: Framework, engine: Engine, missing: Missing) -> str:
 
 @pytest.fixture(scope="session")
 def node_image(docker_engine: Engine, missing: Missing) -> str:
-    """Tag of the node image with TensorFlow."""
+    """Return the tag of the node image with TensorFlow."""
     return built("tensorflow", docker_engine, missing)

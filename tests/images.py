@@ -1,4 +1,4 @@
-"""Build the node image before tests need it, with its progress in the open: ``python -m tests.images [FRAMEWORK]``."""
+"""Build the node image before the tests that need it, and show progress: ``python -m tests.images [FRAMEWORK]``."""
 
 import sys
 from pathlib import Path

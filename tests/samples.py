@@ -1,4 +1,4 @@
-"""Tiny data sets in their published formats, and a TrainConfig. Imports the worker side alone, as the image has it."""
+"""Tiny data sets in their published formats, and a TrainConfig. Imports the worker side only, like the image."""
 
 import gzip
 import io
@@ -14,7 +14,7 @@ from orchestrator.trainer.data.mnist import IDX_IMAGES, IDX_LABELS
 
 MNIST = Path(__file__).parent / "data" / "mnist"
 JPEG = JPEG_START + b"not decodable, but whole" + JPEG_END
-# Secrets that tests plant where users keep some, and that an exported run must not have.
+# Secrets that tests put in usual places, and that an exported run must not contain.
 SECRETS = {
     "configuration": "of-jupyter-Pa55",
     "environment": "of-cloud-Pa55",
@@ -51,18 +51,18 @@ def train_config(**changes: Any) -> TrainConfig:
 
 
 def images_idx(count: int, size: int = 28, magic: int = IDX_IMAGES) -> bytes:
-    """An idx file of ``count`` images; every pixel of image i is i."""
+    """Return an idx file of ``count`` images; every pixel of image i is i."""
     pixels = b"".join(bytes([number % 256]) * (size * size) for number in range(count))
     return struct.pack(">IIII", magic, count, size, size) + pixels
 
 
 def labels_idx(count: int) -> bytes:
-    """An idx file of ``count`` labels; label i is i modulo 10."""
+    """Return an idx file of ``count`` labels; label i is i modulo 10."""
     return struct.pack(">II", IDX_LABELS, count) + bytes(number % 10 for number in range(count))
 
 
 def mnist(directory: Path, splits: dict[str, int]) -> Path:
-    """Gzipped idx files of so many images per split ("train", "t10k")."""
+    """Write gzipped idx files with the number of images per split ("train", "t10k")."""
     directory.mkdir(parents=True, exist_ok=True)
     for split, count in splits.items():
         (directory / f"{split}-images-idx3-ubyte.gz").write_bytes(gzip.compress(images_idx(count)))
@@ -71,7 +71,7 @@ def mnist(directory: Path, splits: dict[str, int]) -> Path:
 
 
 def cifar_records(count: int, first: int = 0) -> bytes:
-    """``count`` records of CIFAR-10's binary version: label i modulo 10, then planes red i, green i + 1, blue i + 2."""
+    """Return ``count`` records of CIFAR-10: label i modulo 10, then planes red i, green i + 1, blue i + 2."""
     return b"".join(
         bytes([number % 10]) + b"".join(bytes([(number + plane) % 256]) * 1024 for plane in range(3))
         for number in range(first, first + count)
@@ -79,7 +79,7 @@ def cifar_records(count: int, first: int = 0) -> bytes:
 
 
 def cifar_archive(directory: Path, members: dict[str, bytes]) -> Path:
-    """The published archive with these files in its folder."""
+    """Write the published archive with these files in its folder."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "cifar-10-binary.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
@@ -98,14 +98,14 @@ def cifar(directory: Path, train: int = 3, test: int = 2) -> Path:
 
 
 def sky(number: int) -> dict[str, str]:
-    """Row ``number`` of a table of SkyServer's: magnitudes number, number + 1 ..., class number modulo 3."""
+    """Return row ``number`` of a SkyServer table: magnitudes number, number + 1 ..., class number modulo 3."""
     magnitudes = {band: str(number + place) for place, band in enumerate("ugriz")}
     kind = sdss.CLASSES[number % 3]
     return {"objid": "1.24E+18", "ra": "183.5", **magnitudes, "run": "752", "redshift": f"{number}E-3", "class": kind}
 
 
 def table(path: Path, rows: list[dict[str, str]], above: str = "") -> Path:
-    """A CSV of these rows, the keys of the first as header; returns its directory."""
+    """Write a CSV with these rows and the first row's keys as header; return its directory."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
     path.write_text(above + "\n".join(lines) + "\n")
@@ -113,7 +113,7 @@ def table(path: Path, rows: list[dict[str, str]], above: str = "") -> Path:
 
 
 def imagenet(directory: Path, images: dict[str, bytes]) -> Path:
-    """Class folders as published: ``images`` maps "train/n01/a.JPEG" to what the file holds."""
+    """Write class folders as published: ``images`` maps "train/n01/a.JPEG" to the file's content."""
     for name, content in images.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)

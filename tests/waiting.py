@@ -1,4 +1,4 @@
-"""Waiting for what other processes do: polling with a deadline."""
+"""Wait for other processes by polling with a deadline."""
 
 import subprocess
 import time
@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import psutil
 
-DEADLINE = 20.0  # far more than anything here takes
+DEADLINE = 20.0  # much more than any test takes
 
 
 def until(condition: Callable[[], object], seconds: float = DEADLINE) -> bool:
-    """Whether ``condition`` holds within so many seconds."""
+    """Return whether ``condition`` becomes true within ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -18,18 +18,18 @@ def until(condition: Callable[[], object], seconds: float = DEADLINE) -> bool:
 
 
 def ends(pid: int) -> bool:
-    """Whether a process ends before the deadline."""
-    return until(lambda: not runs(pid))
+    """Return whether a process ends before the deadline."""
+    return until(lambda: not is_running(pid))
 
 
-def runs(pid: int) -> bool:
-    """Whether a process is there and is not a zombie."""
+def is_running(pid: int) -> bool:
+    """Return whether a process exists and is not a zombie."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 
 
-def line(child: "subprocess.Popen[str]") -> str:
-    """The next line that a program writes: that it is ready, or a process id."""
+def read_line(child: "subprocess.Popen[str]") -> str:
+    """Read the next line of a program's output."""
     return child.stdout.readline().strip() if child.stdout else ""

@@ -1,4 +1,4 @@
-"""tests/trainer, run inside the node image: there are TensorFlow and Horovod, and the worker side as nodes have it."""
+"""Run tests/trainer inside the node image, which has TensorFlow, Horovod and the worker side as nodes do."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from orchestrator import packaged_files
-from tests.contract.conftest import PYTHON, Said
+from tests.contract.conftest import PYTHON, ProgramResult
 
 TESTS = Path(__file__).parent
 INSIDE = "/opt/orchestrator/src/orchestrator"
-RECIPES = packaged_files.PACKAGE / "recipes"  # the control side's: what they say of networks is held against these
+RECIPES = packaged_files.PACKAGE / "recipes"  # of the control side, compared with the networks
 NETWORKS, SCRIPTS = (
     packaged_files.PACKAGE / "prediction" / "networks.json",
     TESTS.parent / "scripts",
 )  # made by scripts/networks
-# pytest and what it imports, all of it pure Python: brought along, for the image has no need of it.
+# pytest and its imports, all pure Python: copied into the container, because the image has no pytest.
 BROUGHT = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 OPTIONS = ("-q", "-p", "no:cacheprovider", "--confcutdir", "tests/trainer", "--rootdir", "/suite", "--durations", "5")
 
@@ -25,13 +25,13 @@ Passes = Callable[[Sequence[str]], None]
 
 
 def files(directory: str) -> list[str]:
-    """The tests in this directory of the tests, and in none below it, as their container names them."""
+    """List the test files in this directory, without subdirectories, by their names in the container."""
     return sorted(f"tests/{path.relative_to(TESTS)}" for path in (TESTS / directory).glob("test_*.py"))
 
 
 @pytest.fixture
-def passes(in_image: Callable[..., Said], tmp_path: Path) -> Passes:
-    """Call it with files of tests: it fails where one of them does."""
+def passes(in_image: Callable[..., ProgramResult], tmp_path: Path) -> Passes:
+    """Return a function that runs test files in the image and fails if one of them fails."""
     _bring(tmp_path)
 
     def run(names: Sequence[str]) -> None:
@@ -55,7 +55,7 @@ def passes(in_image: Callable[..., Said], tmp_path: Path) -> Passes:
 
 
 def _bring(site: Path) -> None:
-    """Put pytest into ``site``, a directory for the module search path."""
+    """Copy pytest into ``site``, a directory of the module search path."""
     for name in BROUGHT:
         spec = util.find_spec(name)
         assert spec is not None

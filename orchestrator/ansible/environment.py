@@ -27,20 +27,20 @@ def needed_variables() -> Iterator[None]:
     ansible-runner passes on all of them, and writes them, including a cloud's password, to a file that a killed deploy
     leaves.
     """
-    others = {name: os.environ.pop(name) for name in list(os.environ) if not NEEDED.fullmatch(name)}
+    removed = {name: os.environ.pop(name) for name in list(os.environ) if not NEEDED.fullmatch(name)}
     try:
         yield
     finally:
-        os.environ.update(others)
+        os.environ.update(removed)
 
 
 def settings(state_dir: StateDir, sockets: Path) -> dict[str, str]:
     """Return variables that set Ansible up, with ``sockets`` as the directory for those of its ssh connections."""
-    ours = str(Path(sys.executable).parent)  # ansible-playbook is installed there, whatever the PATH
+    bin_directory = str(Path(sys.executable).parent)  # ansible-playbook is installed there, whatever the PATH
     empty = state_dir.ansible / "ansible.cfg"
     state.replace(empty, "# Empty, so that no other file with settings is looked for.\n")
     return {
-        "PATH": os.pathsep.join([ours, os.environ.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([bin_directory, os.environ.get("PATH", os.defpath)]),
         "LC_ALL": "C.UTF-8",  # Ansible refuses a missing locale, which ssh may pass on
         "ANSIBLE_CONFIG": str(empty),
         "ANSIBLE_FORKS": str(FORKS),

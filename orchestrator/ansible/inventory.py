@@ -9,7 +9,7 @@ from orchestrator.cluster import Cluster, Node
 from orchestrator.ssh.openssh import proxied, ssh_options, tunnel
 
 EXPORTERS = {"node": 9100, "orchestrator": 9401, "dcgm": 9400}  # ports, by the name of Prometheus' job
-WITHOUT_DCGM = (None, "none", "vgpu")  # drivers; our own exporter monitors vGPUs
+WITHOUT_DCGM = (None, "none", "vgpu")  # drivers; trainer-exporter monitors vGPUs
 
 
 def inventory(

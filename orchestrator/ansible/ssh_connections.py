@@ -41,7 +41,7 @@ def forget(state_dir: StateDir) -> None:
         written.unlink(missing_ok=True)
     if link(state_dir).is_symlink():
         directory = link(state_dir).readlink()
-        if directory.name.startswith(SOCKETS) and _is_ours(directory):
+        if directory.name.startswith(SOCKETS) and _is_users_directory(directory):
             shutil.rmtree(directory, ignore_errors=True)
         link(state_dir).unlink()
 
@@ -54,12 +54,14 @@ def link(state_dir: StateDir) -> Path:
 def _runtime() -> Path:
     """Return a directory for temporary files with a short path: ssh limits the path of a socket to 104 bytes."""
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
-    private = runtime.is_absolute() and _is_ours(runtime) and not stat.S_IMODE(runtime.stat().st_mode) & 0o077
+    private = (
+        runtime.is_absolute() and _is_users_directory(runtime) and not stat.S_IMODE(runtime.stat().st_mode) & 0o077
+    )
     usual = [*([runtime] if private else []), Path(tempfile.gettempdir())]
     return next((path for path in usual if len(os.fsencode(path)) <= LONGEST_RUNTIME), Path("/tmp"))  # noqa: S108
 
 
-def _is_ours(path: Path) -> bool:
+def _is_users_directory(path: Path) -> bool:
     """Tell whether ``path`` is a directory of this user, and not a link."""
     with suppress(OSError):
         status = path.lstat()

@@ -104,8 +104,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(show: bool) -> None:
+    if show:
         print(f"orchestrator {__version__}")
         raise typer.Exit
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import config, progress, providers
 from orchestrator import health as health_checks
+from orchestrator import progress, providers
 from orchestrator.cli import options, output, reports
 from orchestrator.cli.options import ConfigFile, GrafanaPassword, GrafanaPasswordFile, Json, Name, key
-from orchestrator.config import Config
+from orchestrator.config import FILE, Config, template
 from orchestrator.errors import ConfigError, OrchestratorError
 from orchestrator.errors import command as spell
 from orchestrator.lifecycle import deploy as lifecycle_deploy
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="Path of the file to write.")] = config.FILE,
+    path: Annotated[Path, typer.Argument(help="Path of the file to write.")] = FILE,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a cluster.yaml with every key, its meaning and its default."""
@@ -43,7 +43,7 @@ def init(
         path.touch(mode=0o600)  # the file can hold passwords
         if path.is_file():
             path.chmod(0o600)
-        path.write_text(config.template(), encoding="utf-8")
+        path.write_text(template(), encoding="utf-8")
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that exists") from error
     progress.note(f"wrote {path}")
@@ -63,13 +63,13 @@ def plan(
     json: Json = False,
 ) -> None:
     """Check what a deploy needs, and show what it would create and what that costs. Changes nothing."""
-    wanted = options.load(config_file, name, {"nodes": nodes, "provider": provider, "slots": slots})
-    planned = lifecycle_plan.plan(wanted)
-    bill = prices.bill(planned.priced, wanted.prices)
+    config = options.load(config_file, name, {"nodes": nodes, "provider": provider, "slots": slots})
+    planned = lifecycle_plan.plan(config)
+    bill = prices.bill(planned.priced, config.prices)
     if json:
-        return output.as_json({"changes": planned.changes, "prices": bill, "currency": wanted.currency})
-    reports.plan(wanted, planned.changes)
-    reports.bill(bill, wanted.currency)
+        return output.as_json({"changes": planned.changes, "prices": bill, "currency": config.currency})
+    reports.plan(config, planned.changes)
+    reports.bill(bill, config.currency)
 
 
 def deploy(
@@ -101,8 +101,8 @@ def deploy(
         "local.cpus": cpus, "local.memory": memory, "local.subnet": subnet,
         "local.base_image": base_image,
     }  # fmt: skip
-    wanted = options.load(config_file, name, flags)
-    deployment = lifecycle_deploy.deploy(wanted)
+    config = options.load(config_file, name, flags)
+    deployment = lifecycle_deploy.deploy(config)
     if json:
         return output.as_json(deployment)
     changes = ", ".join(f"{node} changed={count}" for node, count in deployment.changed.items())
@@ -113,8 +113,8 @@ def deploy(
         f"took {sum(deployment.seconds.values()):.1f} s: "
         + ", ".join(f"{k} {v:.1f}" for k, v in deployment.seconds.items())
     )
-    if wanted.monitoring.enabled:
-        progress.note(f"{spell('top', wanted.name)} and {spell('dashboard', wanted.name)} show its state")
+    if config.monitoring.enabled:
+        progress.note(f"{spell('top', config.name)} and {spell('dashboard', config.name)} show its state")
 
 
 def status(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
@@ -152,7 +152,7 @@ def teardown(
         receipt = _orphans(options.load(config_file, chosen, {"provider": provider}, whole=False), yes)
     else:
         receipt = lifecycle_teardown.teardown(
-            chosen, _wanted(config_file, chosen, provider), not discard_metrics, discard_runs
+            chosen, _load_if_readable(config_file, chosen, provider), not discard_metrics, discard_runs
         )
     if json:
         output.as_json(receipt)
@@ -164,16 +164,16 @@ def teardown(
         raise OrchestratorError(f"{len(receipt.left)} left: {', '.join(map(str, receipt.left))}", "run teardown again")
 
 
-def _wanted(config_file: Path | None, name: str, provider: str | None) -> Config | None:
+def _load_if_readable(config_file: Path | None, name: str, provider: str | None) -> Config | None:
     """Load cluster.yaml if it can be read; a teardown does not need it."""
     with suppress(OrchestratorError):
         return options.load(config_file, name, {"provider": provider}, whole=False)
     return None
 
 
-def _orphans(wanted: Config, yes: bool) -> lifecycle_teardown.Receipt:
-    resources = lifecycle_teardown.orphans(wanted)
+def _orphans(config: Config, yes: bool) -> lifecycle_teardown.Receipt:
+    resources = lifecycle_teardown.orphans(config)
     if resources and not yes:
         progress.note("\n".join(map(str, resources)))
         typer.confirm(f"remove these {len(resources)}?", abort=True, err=True)
-    return lifecycle_teardown.remove_orphans(wanted, resources)
+    return lifecycle_teardown.remove_orphans(config, resources)

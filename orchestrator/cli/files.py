@@ -38,7 +38,8 @@ def cp(
 ) -> None:
     """Copy files to or from a node: `orchestrator cp data head:/shared/`. Run it again to continue a copy."""
     state_dir, _, cluster = options.deployed(config_file, name)
-    (source_node, source_path), (target_node, target_path) = _place(source, cluster), _place(target, cluster)
+    source_node, source_path = _split_location(source, cluster)
+    target_node, target_path = _split_location(target, cluster)
     if (source_node is None) == (target_node is None):
         _refuse(source, target, source_node is None)
     try:
@@ -70,7 +71,7 @@ def _refuse(source: str, target: str, local: bool) -> None:
     raise ConfigError([f"cp: {source} and {target} are both on nodes"], remedy)
 
 
-def _place(text: str, cluster: Cluster) -> tuple[str | None, str]:
+def _split_location(text: str, cluster: Cluster) -> tuple[str | None, str]:
     """Return node and path of NODE:PATH, or None and a path here. Raises ConfigError."""
     name, colon, path = text.partition(":")
     if not colon or "/" in name:

@@ -49,7 +49,7 @@ def list_datasets(json: Json = False) -> None:
 def _model(name: str) -> dict[str, Any]:
     card = recipes.card(name)
     facts = {key: card[key] for key in ("parameters", "input", "minimum_size", "expected")}
-    return {"model": name, **facts, "recipe": recipes.HERE / f"{name}.yaml"}
+    return {"model": name, **facts, "recipe": recipes.DIRECTORY / f"{name}.yaml"}
 
 
 def _dataset(name: str) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def dashboard(
     lack = connection.grafana_lack(state_dir, record, cluster)
     services = [*([] if lack else [connection.GRAFANA]), connection.PROMETHEUS, connection.ALERTMANAGER]
     ports = tunnel.free_ports(services, port)
-    addresses = {service.name: f"http://{tunnel.HERE}:{here}" for service, here in ports.items()}
+    addresses = {service.name: f"http://{tunnel.LOCALHOST}:{local_port}" for service, local_port in ports.items()}
     with tunnel.open_tunnel(state_dir, cluster, ports, connection.ANSWER_SECONDS) as open_tunnel:
         if json:
             output.as_json(_described(state_dir, addresses, lack))
@@ -105,7 +105,7 @@ def dashboard(
 
 def _ray_dashboard(state_dir: StateDir, cluster: Cluster, port: int | None, browser: bool, json: bool) -> None:
     ports = tunnel.free_ports([connection.RAY], port)
-    address = f"http://{tunnel.HERE}:{ports[connection.RAY]}"
+    address = f"http://{tunnel.LOCALHOST}:{ports[connection.RAY]}"
     with tunnel.open_tunnel(state_dir, cluster, ports, RAY_SECONDS) as open_tunnel:
         output.as_json({"ray": address}) if json else output.line(f"Ray: {address}")
         hold(open_tunnel, address if browser else None)

@@ -58,14 +58,14 @@ def _runs(runs: list[RunningRun]) -> RenderableType:
         ("run", "ranks", "images/s", "mean", "loss", "test loss", "epoch", "left", *PARTS, "slowest"),
         [
             (r.run, r.ranks, _whole(r.images_per_second), _whole(r.images_per_second_mean), _loss(r.loss["train"]),
-             _loss(r.loss["test"]), f"{r.epoch or NOTHING}/{r.epochs or NOTHING}", _left(r),
+             _loss(r.loss["test"]), f"{r.epoch or NOTHING}/{r.epochs or NOTHING}", _remaining_time(r),
              *map(_share, (r.split if r.running else shares(r.split_seconds)).values()), _slowest(r))
             for r in runs
         ],
     )  # fmt: skip
 
 
-def _left(run: RunningRun) -> str:
+def _remaining_time(run: RunningRun) -> str:
     return shown(run.eta_seconds, lambda s: str(timedelta(seconds=round(s)))) if run.running else "ended"
 
 

@@ -26,7 +26,7 @@ def open_notebook(
     """Open a tunnel to JupyterLab on the head, and print its address and password; Ctrl-C closes it."""
     state_dir, record, cluster = options.deployed(config_file, name)
     password, chosen = jupyter.password(state_dir, record), tunnel.free_port(port, jupyter.SERVER.port)
-    address = f"http://{tunnel.HERE}:{chosen}/lab"
+    address = f"http://{tunnel.LOCALHOST}:{chosen}/lab"
     with jupyter.open_notebook(state_dir, cluster, chosen) as open_tunnel:
         if json:
             output.as_json({"address": address, "password_file": state_dir.notebook})

@@ -102,8 +102,8 @@ GrafanaPasswordFile = Annotated[
 ]
 
 
-def grafana_password(asked: bool, file: Path | None) -> str | None:
-    """Return the password from ``file``, else from a prompt if ``asked``, else from the environment, else None.
+def grafana_password(prompt: bool, file: Path | None) -> str | None:
+    """Return the password from ``file``, else from a prompt if ``prompt``, else from the environment, else None.
 
     The variable is removed from the environment, so that no program started later sees it.
 
@@ -113,7 +113,7 @@ def grafana_password(asked: bool, file: Path | None) -> str | None:
     password = os.environ.pop(PASSWORD_VARIABLE, None) or None
     if file is None:
         question = "Grafana's password"
-        return typer.prompt(question, hide_input=True, confirmation_prompt=True, err=True) if asked else password
+        return typer.prompt(question, hide_input=True, confirmation_prompt=True, err=True) if prompt else password
     try:
         return next(iter(read_text(file, MOST_OF_PASSWORD).splitlines()), "")
     except FileNotFoundError as error:

@@ -8,7 +8,7 @@ import typer
 from orchestrator import providers, recipes, state
 from orchestrator.cli import options, prediction_links, prediction_sources, prediction_view
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
-from orchestrator.cli.prediction_sources import PROFILE_STEPS, Given
+from orchestrator.cli.prediction_sources import PROFILE_STEPS, Overrides
 from orchestrator.config import Config
 from orchestrator.config.sections import seconds
 from orchestrator.errors import ConfigError
@@ -47,7 +47,7 @@ Latency = Annotated[str | None, typer.Option("--latency", metavar="TIME", help="
 MachineTypeName = Annotated[
     str | None,
     typer.Option(
-        "--machine-type", metavar="NAME", autocompletion=options.completion(lambda: list(machine_types.known())),
+        "--machine-type", metavar="NAME", autocompletion=options.completion(lambda: list(machine_types.by_name())),
         help="Google's machine type of all nodes, for link and price; default: that of cluster.yaml.",
     ),
 ]  # fmt: skip
@@ -129,24 +129,24 @@ def predict(
     config = options.load(config_file, name, flags)
     recipes.require(config.train)
     counts, limit, chosen_engine = _counts(nodes), _hours(deadline), _engine(engine)
-    given = Given(step_seconds, images_per_second, cores, link, latency, within, machine_type, slots)
+    overrides = Overrides(step_seconds, images_per_second, cores, link, latency, within, machine_type, slots)
     if make_profile:
         prediction_sources.make_profile(config)
-    config = prediction_sources.with_nodes(config, given)
+    config = prediction_sources.with_nodes(config, overrides)
     history = predictions.History(state.for_cluster(config.name))
-    rank_step, node_source = prediction_sources.node(config, given, history)
-    connected, link_source = prediction_links.connection(config, rank_step, given, history)
+    rank_step, node_source = prediction_sources.node(config, overrides, history)
+    connected, link_source = prediction_links.connection(config, rank_step, overrides, history)
     connected = replace(connected, hierarchical=hierarchical)
     choice = _options(config, rank_step, connected, node_source.precision, chosen_engine)
     predicted = [
         _completed(each, rank_step, config, choice, node_price)
         for each in forecast.forecast(rank_step, connected, counts, choice)
     ]
-    asked = limit is not None or budget is not None
-    if asked:
-        _require_known(predicted[-1], config, budget)
-    best = forecast.best(predicted, limit, budget) if asked else None
-    view = prediction_view.View(config, choice, node_source.text, link_source, asked)
+    has_limit = limit is not None or budget is not None
+    if has_limit:
+        _require_end_and_price(predicted[-1], config, budget)
+    best = forecast.best(predicted, limit, budget) if has_limit else None
+    view = prediction_view.View(config, choice, node_source.text, link_source, has_limit)
     prediction_view.forecasts(view, predicted, best, json)
 
 
@@ -197,7 +197,7 @@ def _completed(
     return forecast.completed(predicted, rank_step, whole, _per_hour(predicted.nodes, config, node_price))
 
 
-def _require_known(predicted: Forecast, config: Config, budget: float | None) -> None:
+def _require_end_and_price(predicted: Forecast, config: Config, budget: float | None) -> None:
     """Raise ConfigError if nothing can be chosen, since the end or the price is not known."""
     if predicted.hours is None:
         problem = f"--deadline and --budget need an end of training, and data set {config.train.dataset} has none"
@@ -221,5 +221,5 @@ def _per_hour(nodes: int, config: Config, node_price: float | None) -> float | N
 
 
 def _bill(nodes: int, config: Config) -> list[Item]:
-    asked = config.model_copy(update={"nodes": nodes})
-    return prices.bill(providers.get(config.provider).priced(asked), config.prices)
+    resized = config.model_copy(update={"nodes": nodes})
+    return prices.bill(providers.get(config.provider).priced(resized), config.prices)

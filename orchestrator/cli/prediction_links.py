@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.prediction_sources import Given
+from orchestrator.cli.prediction_sources import Overrides
 from orchestrator.config import Config, nearest
 from orchestrator.errors import ConfigError, OrchestratorError, command
 from orchestrator.lazy_imports import LazyModule
@@ -21,39 +21,39 @@ else:
     bandwidth = LazyModule("orchestrator.providers.openstack.bandwidth")
 
 
-def connection(config: Config, rank_step: Node, given: Given, history: History) -> tuple[Connection, str]:
-    """Return the ranks' connection and what it is known from.
+def connection(config: Config, rank_step: Node, overrides: Overrides, history: History) -> tuple[Connection, str]:
+    """Return the ranks' connection and its source.
 
     Args:
-        config: The cluster's, with the machine type that is given.
-        rank_step: One rank's step: whether a GPU computes it.
-        given: Options of the command.
+        config: Configuration of the cluster, with the machine type of the command's options.
+        rank_step: One rank's step, which tells whether a GPU computes it.
+        overrides: Options of the command.
         history: Runs of the cluster.
 
     Returns:
         The connection, and its source as text.
 
     Raises:
-        ConfigError: Nothing tells the link, or it cannot be read.
+        ConfigError: The link is unknown, or an option cannot be read.
     """
-    if given.within not in link_kinds.LOCAL:
-        problem = f"--within: {given.within!r} is unknown{nearest(given.within, list(link_kinds.LOCAL))}"
+    if overrides.within not in link_kinds.LOCAL:
+        problem = f"--within: {overrides.within!r} is unknown{nearest(overrides.within, list(link_kinds.LOCAL))}"
         raise ConfigError([f"{problem} (known: {', '.join(link_kinds.LOCAL)})"])
-    if given.link is not None:
-        named = link_kinds.parse(given.link, given.latency)
+    if overrides.link is not None:
+        named = link_kinds.parse(overrides.link, overrides.latency)
         text = f"{named.rate / 1e9:g} Gbit/s, {named.kind}, as given"
-        return _named(config, named, rank_step, given), text
-    if given.machine_type is None and (measured := _measured(config, given, history)):
+        return _named(config, named, rank_step, overrides), text
+    if overrides.machine_type is None and (measured := _measured(config, overrides, history)):
         return measured
     if config.provider not in LIMITS:
         raise _unknown(config)
-    return _limited(config, rank_step, given)
+    return _limited(config, rank_step, overrides)
 
 
-def _named(config: Config, named: Named, rank_step: Node, given: Given) -> Connection:
+def _named(config: Config, named: Named, rank_step: Node, overrides: Overrides) -> Connection:
     if rank_step.cores:
         return Connection(named.between_cpus(rank_step.cores), link_kinds.LOOPBACK, _slots(config))
-    return Connection(named.between_gpus(), link_kinds.within_node(given.within), _slots(config))
+    return Connection(named.between_gpus(), link_kinds.within_node(overrides.within), _slots(config))
 
 
 def _slots(config: Config) -> int:
@@ -61,31 +61,32 @@ def _slots(config: Config) -> int:
     return config.slots or machine_types.ranks(config)
 
 
-def _measured(config: Config, given: Given, history: History) -> tuple[Connection, str] | None:
-    if given.latency:
+def _measured(config: Config, overrides: Overrides, history: History) -> tuple[Connection, str] | None:
+    measured = predictions.connection(history, _slots(config), config.launch.controller)
+    if overrides.latency and (measured or config.provider not in LIMITS):
         problem = "--latency: only with --link or --machine-type: the measurement of `check` includes the latency"
         raise ConfigError([problem])
-    return predictions.connection(history, _slots(config), config.launch.controller)
+    return measured
 
 
-def _limited(config: Config, rank_step: Node, given: Given) -> tuple[Connection, str]:
+def _limited(config: Config, rank_step: Node, overrides: Overrides) -> tuple[Connection, str]:
     """Return the connection by the cloud's limit for the nodes; CPUs of the head are in the ring, and may be slower."""
-    limits = LIMITS[config.provider](config, ("worker", "head") if rank_step.cores else ("worker",), given)
+    limits = LIMITS[config.provider](config, ("worker", "head") if rank_step.cores else ("worker",), overrides)
     slowest = min(limits, key=lambda each: each.rate)
-    named = slowest.link(link_kinds.seconds(given.latency) if given.latency else None)
-    text = f"up to {slowest.rate / 1e9:g} Gbit/s, {slowest.source}; not measured, hence the wide bands"
-    return replace(_named(config, named, rank_step, given), unmeasured=LIMITED), text
+    named = slowest.link(link_kinds.seconds(overrides.latency) if overrides.latency else None)
+    text = f"up to {slowest.rate / 1e9:g} Gbit/s, {slowest.source}; not measured, so the bands are wide"
+    return replace(_named(config, named, rank_step, overrides), unmeasured=LIMITED), text
 
 
-def _of_machine_types(config: Config, roles: Sequence[str], given: Given) -> list[Limit]:
+def _of_machine_types(config: Config, roles: Sequence[str], overrides: Overrides) -> list[Limit]:
     """Return Google's limits, from the table."""
-    names = {"--machine-type" if given.machine_type else "gcp.machine_type": config.gcp.machine_type}
+    names = {"--machine-type" if overrides.machine_type else "gcp.machine_type": config.gcp.machine_type}
     if "head" in roles and config.gcp.head_machine_type:
         names["gcp.head_machine_type"] = config.gcp.head_machine_type
     return [machine_types.find(key, name, _remedy(config)).limit for key, name in names.items()]
 
 
-def _of_flavors(config: Config, roles: Sequence[str], _: Given) -> list[Limit]:
+def _of_flavors(config: Config, roles: Sequence[str], _: Overrides) -> list[Limit]:
     """Return the limits of OpenStack's flavors, which the cloud alone knows."""
     try:
         limits = bandwidth.limits(config, roles)
@@ -96,7 +97,7 @@ def _of_flavors(config: Config, roles: Sequence[str], _: Given) -> list[Limit]:
     return limits
 
 
-LIMITS: dict[str, Callable[[Config, Sequence[str], Given], list[Limit]]] = {
+LIMITS: dict[str, Callable[[Config, Sequence[str], Overrides], list[Limit]]] = {
     "gcp": _of_machine_types,
     "openstack": _of_flavors,
 }

@@ -10,16 +10,16 @@ from orchestrator.errors import ConfigError, command
 from orchestrator.prediction import machine_types, ready_gradients, single_rank
 from orchestrator.prediction.single_rank import Node
 from orchestrator.runs import jobs, predictions
-from orchestrator.runs.predictions import History, Wanted
+from orchestrator.runs.predictions import History, ProfileQuery
 from orchestrator.state import Record
 
 PROFILE_STEPS, PROFILE_SECONDS = 60, 180.0
 
 
-class Given(NamedTuple):
-    """Options that stand for a profile (``step_seconds``, ``images_per_second``, ``cores``) and for a check.
+class Overrides(NamedTuple):
+    """Options that replace a profile (``step_seconds``, ``images_per_second``, ``cores``) or a check.
 
-    ``machine_type`` is one of Google's, for all nodes; ``slots`` are ranks of a node.
+    ``machine_type`` is one of Google's, for all nodes; ``slots`` are the ranks of a node.
     """
 
     step_seconds: float | None = None
@@ -53,54 +53,54 @@ def make_profile(config: Config) -> None:
     follow.follow(state_dir, cluster, run, False, show=lambda *_: None, quiet=True)
 
 
-def with_nodes(config: Config, given: Given) -> Config:
-    """Return ``config`` with the ranks of a node and the machine type of all nodes that are given."""
-    config = config.model_copy(update={"slots": given.slots or config.slots})
-    if given.machine_type is None:
+def with_nodes(config: Config, overrides: Overrides) -> Config:
+    """Return ``config`` with the ranks per node and the machine type of ``overrides``, if they are set."""
+    config = config.model_copy(update={"slots": overrides.slots or config.slots})
+    if overrides.machine_type is None:
         return config
-    gcp = config.gcp.model_copy(update={"machine_type": given.machine_type, "head_machine_type": None})
+    gcp = config.gcp.model_copy(update={"machine_type": overrides.machine_type, "head_machine_type": None})
     return config.model_copy(update={"provider": "gcp", "gcp": gcp})
 
 
-def node(config: Config, given: Given, history: History) -> tuple[Node, NodeSource]:
-    """Return one rank's step: as given, else from the newest profile that fits in ``history``.
+def node(config: Config, overrides: Overrides, history: History) -> tuple[Node, NodeSource]:
+    """Return one rank's step: from ``overrides``, else from the newest matching profile in ``history``.
 
     Raises:
-        ConfigError: Neither is there.
+        ConfigError: There is neither.
     """
     recipe = recipes.recipe(config.train)
     size = int(config.train.image_size or recipe["image_size"])
-    if given.step_seconds or given.images_per_second:
+    if overrides.step_seconds or overrides.images_per_second:
         batch = int(config.train.batch_size or recipe["batch_size"])
-        seconds = given.step_seconds or batch / (given.images_per_second or 1.0)
+        seconds = overrides.step_seconds or batch / (overrides.images_per_second or 1.0)
         gradients = ready_gradients.estimate(str(config.train.model), size, int(recipe["classes"]))
         source = NodeSource(f"{seconds:.4g} s for {batch} images, as given", config.train.precision or "float32")
-        return single_rank.from_step(batch, seconds, gradients, given.cores or machine_types.cores(config)), source
-    wanted = Wanted(str(config.train.model), size, config.train.batch_size, config.train.precision)
-    profile = predictions.profile(history, wanted)
+        return single_rank.from_step(batch, seconds, gradients, overrides.cores or machine_types.cores(config)), source
+    query = ProfileQuery(str(config.train.model), size, config.train.batch_size, config.train.precision)
+    profile = predictions.profile(history, query)
     if profile is None:
         raise _no_profile(config)
     text = f"run {profile.run}: {len(profile.steps)} steps of {profile.batch} images in {profile.precision}"
     record = state.read(history.state_dir)
     cores = predictions.cores(record.cluster) if record and record.cluster else None
-    if given.machine_type and not (record and _is_of(record, given.machine_type)):
-        text = f"{text}, not measured on {given.machine_type}"
-    return single_rank.from_profile(profile, given.cores or cores), NodeSource(text, profile.precision)
+    if overrides.machine_type and not (record and _is_of(record, overrides.machine_type)):
+        text = f"{text}, not measured on {overrides.machine_type}"
+    return single_rank.from_profile(profile, overrides.cores or cores), NodeSource(text, profile.precision)
 
 
 def _is_of(record: Record, machine_type: str) -> bool:
-    own = record.config.get("gcp", {}).get("machine_type") if record.config["provider"] == "gcp" else None
-    return bool(own == machine_type)
+    deployed_type = record.config.get("gcp", {}).get("machine_type") if record.config["provider"] == "gcp" else None
+    return bool(deployed_type == machine_type)
 
 
 def _no_profile(config: Config) -> ConfigError:
     train = config.train
-    asked = [
+    options = [
         f"--{key.replace('_', '-')} {value}"
         for key in ("batch_size", "image_size", "precision")
         if (value := getattr(train, key)) is not None
     ]
-    words = " ".join(["train", str(train.model), "--dataset", str(train.dataset), *asked])
+    words = " ".join(["train", str(train.model), "--dataset", str(train.dataset), *options])
     make = command(f"{words} --np 1 --steps {PROFILE_STEPS}", config.name)
     return ConfigError(
         [f"train.model: no run of one rank on cluster {config.name!r} is a profile of {train.model} as asked for"],

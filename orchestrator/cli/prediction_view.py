@@ -1,4 +1,4 @@
-"""Tables of predictions, of the back-test, and of predictions beside what runs measured."""
+"""Tables of predictions, of the back-test, and of predictions compared with measurements of runs."""
 
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -13,14 +13,14 @@ from orchestrator.prediction.step import Options
 
 
 class View(NamedTuple):
-    """What is said beside forecasts.
+    """Inputs of forecasts that are printed with them.
 
     Attributes:
-        config: What is trained.
-        options: How gradients travel.
-        node: What one rank's step is known from.
-        link: What the link is known from.
-        choice: Whether a number of nodes was asked for.
+        config: Configuration of the training.
+        options: How gradients are exchanged.
+        node: Source of one rank's step.
+        link: Source of the link.
+        choice: Whether the best number of nodes is requested.
     """
 
     config: Config
@@ -91,7 +91,7 @@ def _short(value: float) -> str:
 
 
 def backtested(tests: Sequence[Tested], json: bool) -> None:
-    """Print published efficiencies beside predicted ones, and the reasons of misses."""
+    """Print published and predicted efficiencies, and the reasons of misses."""
     counted = [test for test in tests if not test.calibrates]
     near = sum(test.near for test in counted)
     if json:
@@ -124,7 +124,7 @@ def _record(test: Tested) -> dict[str, object]:
 
 
 def reviewed(reviews: Sequence[Reviewed], json: bool) -> None:
-    """Print every prediction beside what its run measured, their median error, and the share inside the band."""
+    """Print every prediction and the measurement of its run, their median error, and the share inside the band."""
     errors = [abs(each.error) for each in reviews]
     inside = sum(each.inside for each in reviews)
     if json:

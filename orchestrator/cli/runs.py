@@ -51,7 +51,7 @@ def logs(
     state_dir = options.state_dir(config_file, name)
     chosen = store.get(state_dir, run)
     if store.is_collected(state_dir, chosen):
-        return output.stream(_kept_log(state_dir, chosen))
+        return output.stream(_fetched_log(state_dir, chosen))
     _, cluster = state.deployed(state_dir)
     if follow:
         return output.stream(control.watch(state_dir, cluster, chosen))
@@ -59,7 +59,7 @@ def logs(
         output.stream(control.log(head, chosen))
 
 
-def _kept_log(state_dir: StateDir, run: Run) -> Iterator[bytes]:
+def _fetched_log(state_dir: StateDir, run: Run) -> Iterator[bytes]:
     """Yield the fetched log in pieces.
 
     Raises:

@@ -19,8 +19,8 @@ class _RunByDefault(TyperGroup):
     """Group in which `study FILE` means `study run FILE`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        own = {*self.commands, *ctx.help_option_names}
-        return super().parse_args(ctx, args if not args or args[0] in own else ["run", *args])
+        names = {*self.commands, *ctx.help_option_names}
+        return super().parse_args(ctx, args if not args or args[0] in names else ["run", *args])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Complete commands, and the names of studies."""

@@ -11,7 +11,7 @@ from orchestrator.cli import launch_options, options, output, study_tables
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, command
-from orchestrator.studies import detached, estimate, files, journal, runner
+from orchestrator.studies import detached, estimate, files, journal, matrix, runner
 from orchestrator.studies.model import Repetitions, Study
 
 FOLDER = "-study"  # after the study's name
@@ -89,12 +89,13 @@ def _run(config: Config, directory: Path, deploys: bool, json: bool) -> None:
     rows = estimate.rows(study, runner.cells(config, study), launches)
     if json:
         return output.as_json({"directory": directory, "cells": rows, "sitting": sitting, "overhead": sitting.overhead})
+    study_tables.shared(matrix.shared_options(study))
     study_tables.results(rows)
     for cell, problem in sitting.given_up.items():
         output.line(f"given up: {cell}: {problem}")
-    own = sum(launch.seconds for launch in sitting.launches)
+    launch_seconds = sum(launch.seconds for launch in sitting.launches)
     output.line(
-        f"{len(sitting.launches)} launches in {sitting.seconds:.0f} s, {own:.0f} s of them their own:"
+        f"{len(sitting.launches)} launches in {sitting.seconds:.0f} s, {launch_seconds:.0f} s of them their own:"
         f" the study added {sitting.overhead:.1%}"
     )
     output.line(f"study: {directory}")
@@ -107,10 +108,14 @@ def _named(source: str | None) -> str:
 
 
 def directory_of(source: str | None) -> Path:
-    """Return the directory of the study to go on with: ``source`` itself, or that of its name, or the only one here."""
+    """Return the directory of the study to resume.
+
+    It is ``source`` itself, else the directory named after it, or without ``source`` the only one in the working
+    directory.
+    """
     if source is not None:
-        here = Path(source)
-        return here if (here / journal.STUDY).is_file() else Path(f"{files.find(source).name}{FOLDER}")
+        directory = Path(source)
+        return directory if (directory / journal.STUDY).is_file() else Path(f"{files.find(source).name}{FOLDER}")
     paths = sorted(path.parent for path in Path().glob(f"*{FOLDER}/{journal.STUDY}"))
     if len(paths) != 1:
         some = f"{len(paths)} studies are here: {', '.join(map(str, paths))}" if paths else "no study is here"
@@ -132,7 +137,7 @@ def _changes(shrink: bool, rounds: int | None, data: Iterable[str]) -> dict[str,
 
 
 def _changed(study: Study, changes: dict[str, Any]) -> Study:
-    """Return the study with what was given on the command line; --rounds holds for shrunk studies too."""
+    """Return the study with the changes of the command line; --rounds also applies to shrunk studies."""
     changes = {**changes, "data": {**study.data, **changes["data"]}}
     if "repetitions" in changes:
         changes["shrink"] = study.shrink.model_copy(update={"repetitions": None})
@@ -140,7 +145,7 @@ def _changed(study: Study, changes: dict[str, Any]) -> Study:
 
 
 def _detach(config: Config, directory: Path, deploys: bool, json: bool) -> None:
-    """Let the head make the launches that are certain, and print how to go on."""
+    """Start the certain launches on the head, and print the commands that follow, collect and stop them."""
     queue = runner.detach(config, directory, launch_options.deployed_for_trainer, deploys)
     if json:
         return output.as_json({"directory": directory, "queue": queue})
@@ -148,6 +153,6 @@ def _detach(config: Config, directory: Path, deploys: bool, json: bool) -> None:
     progress.note(
         f"queue {queue.queue} on the head makes {detached.counted(queue.launches)}, also while this machine is off:"
         f" `orchestrator study status {directory}` shows how far it is,"
-        f" `orchestrator study {directory} --resume` collects them and goes on,"
+        f" `orchestrator study {directory} --resume` collects them and continues the study,"
         f" {command(f'stop {queue.queue}', queue.cluster)} ends it"
     )

@@ -9,6 +9,7 @@ from orchestrator.studies.estimate import Plan, Row, Status
 
 def plan(planned: Plan, currency: str) -> None:
     """Print cells, order, time and cost of a study that has not started."""
+    shared(planned.shared)
     output.table(("cell", "base case"), [(row.cell, row.base or output.NOTHING) for row in planned.cells])
     output.line()
     output.line("order:")
@@ -22,6 +23,12 @@ def plan(planned: Plan, currency: str) -> None:
     _time(planned)
     if planned.cost is not None:
         output.line(f"cost: about {planned.cost:.2f} {currency}, of what has a price in `prices`")
+
+
+def shared(options: str) -> None:
+    """Print the options that all cells have in common, which their titles leave out."""
+    if options:
+        output.line(f"in every cell: {options}")
 
 
 def _nodes(count: int) -> str:
@@ -59,6 +66,7 @@ def status(report: Status) -> None:
     by = report.runner or ("the head" if report.queue and report.queue.state == "running" else None)
     state = f"run by {by}" if by else "complete" if report.complete else "not running"
     output.line(f"study {report.name}: {state}, {report.launches} launches, {report.left}")
+    shared(report.shared)
     results(report.cells)
     if report.queue:
         output.line(str(report.queue))

@@ -30,7 +30,7 @@ Resume = Annotated[
 ]
 AS_BEFORE = ("controller", "cycle_time", "fusion_threshold", "autotune")  # kept when a run is resumed, unless given
 LIMITS = ("epochs", "steps", "until", "max_time", "on_bad_sample", "on_nan")  # may be changed when a run is resumed
-BESIDE_RESUME = (*LIMITS, "data")  # where the data is on this machine, in case the cluster no longer has it
+ALLOWED_WITH_RESUME = (*LIMITS, "data")  # where the data is on this machine, in case the cluster no longer has it
 
 
 def register(app: typer.Typer) -> None:
@@ -119,7 +119,7 @@ def _resume(
     environment: user_environment.UserEnvironment,
 ) -> tuple[StateDir, Cluster, Run]:
     """Start a run that continues another, launched as that one was except for the permitted ``flags``."""
-    _refuse_beside_resume(name_of_run, flags)
+    _refuse_with_resume(name_of_run, flags)
     state_dir, _, _ = options.deployed(config_file, name)
     old = store.get(state_dir, name_of_run)
     runs_resume.require_training(old, state_dir.name)
@@ -133,16 +133,16 @@ def _resume(
     return state_dir, cluster, resuming.resume(state_dir, cluster, digest, config, old, limits, environment)
 
 
-def _refuse_beside_resume(name_of_run: str, flags: dict[str, Any]) -> None:
+def _refuse_with_resume(name_of_run: str, flags: dict[str, Any]) -> None:
     """Refuse flags that would change what is trained.
 
     Raises:
         ConfigError: It names every such flag.
     """
-    may = {f"train.{key}" for key in BESIDE_RESUME}
+    may = {f"train.{key}" for key in ALLOWED_WITH_RESUME}
     other = [key for key, value in flags.items() if key.startswith("train.") and value is not None and key not in may]
     words = ["MODEL" if key == "train.model" else f"--{key[6:].replace('_', '-')}" for key in other]
     if words:
         problems = [f"{word}: not with --resume: {name_of_run} keeps its settings" for word in words]
-        options = ", ".join(f"--{key.replace('_', '-')}" for key in BESIDE_RESUME)
+        options = ", ".join(f"--{key.replace('_', '-')}" for key in ALLOWED_WITH_RESUME)
         raise ConfigError(problems, f"with --resume you can change {options}, and launch options such as --np")

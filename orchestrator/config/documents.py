@@ -45,8 +45,8 @@ def load(text: str | bytes, name: Path | str) -> Any:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = _place(words, mark.line) if mark else ""
-        raise Unreadable(name, f"{place}{_said(error)}") from None
+        position = _position(words, mark.line) if mark else ""
+        raise Unreadable(name, f"{position}{_message(error)}") from None
     except yaml.YAMLError as error:
         raise Unreadable(
             name, f"not YAML: {str(error).splitlines()[0]}"
@@ -58,13 +58,13 @@ def dump(value: Any) -> str:
     return str(yaml.safe_dump(value))
 
 
-def _place(words: str, number: int) -> str:
+def _position(words: str, number: int) -> str:
     lines = words.splitlines()
     match = KEY.match(lines[number]) if number < len(lines) else None
     return f"line {number + 1}: {match[1]}: " if match else f"line {number + 1}: "
 
 
-def _said(error: yaml.MarkedYAMLError) -> str:
+def _message(error: yaml.MarkedYAMLError) -> str:
     if isinstance(error, _Refused):
         return str(error.problem)
     return f"not YAML: {', '.join(part for part in (error.context, error.problem) if part)}"

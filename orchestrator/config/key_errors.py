@@ -12,29 +12,29 @@ from orchestrator.config.model import Config
 from orchestrator.schema.bounded import location, shown
 
 
-def explain(error: Any, where: str, known: list[str]) -> str:
+def explain(error: Any, where: str, valid_keys: list[str]) -> str:
     """Format one of pydantic's errors as ``where`` and ``path.to.key: problem``.
 
     Args:
         error: An item of ``ValidationError.errors()``.
         where: Prefix of the key, such as the name of the file.
-        known: Valid keys; the nearest one is suggested for an unknown key.
+        valid_keys: Valid keys; the nearest one is suggested for an unknown key.
 
     Returns:
         The message, with the wrong value unless it may be a password.
     """
     key, kind = location(error["loc"]), error["type"]
-    place = f"{where}{key}"
+    full_key = f"{where}{key}"
     if kind == "extra_forbidden":
-        return f"{place}: unknown key{nearest(key, known)}"
+        return f"{full_key}: unknown key{nearest(key, valid_keys)}"
     detail = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     says_it = kind == "value_error" or key.endswith("password")
-    return f"{place}: {detail}" if says_it else f"{place}: {shown(error['input'])}: {detail}"
+    return f"{full_key}: {detail}" if says_it else f"{full_key}: {shown(error['input'])}: {detail}"
 
 
-def nearest(word: str, known: list[str]) -> str:
-    """Return ", did you mean X?" if an item of ``known`` is similar to ``word``, else an empty text."""
-    match = difflib.get_close_matches(word, known, n=1)
+def nearest(word: str, candidates: list[str]) -> str:
+    """Return ", did you mean X?" if an item of ``candidates`` is similar to ``word``, else an empty text."""
+    match = difflib.get_close_matches(word, candidates, n=1)
     return f", did you mean {match[0]}?" if match else ""
 
 

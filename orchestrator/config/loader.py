@@ -49,7 +49,7 @@ def load(
     except ValidationError as error:
         problems = [_problem(e, path, chosen) for e in error.errors()]
         raise ConfigError(problems) from None
-    problems = [_place(key, path, chosen) + f": {what}" for key, what in _problems(config) if whole]
+    problems = [_key_with_file(key, path, chosen) + f": {what}" for key, what in _problems(config) if whole]
     if problems:
         raise ConfigError(problems)
     return config
@@ -74,7 +74,8 @@ def stored(values: Mapping[str, Any]) -> Config:
         StateError: The known keys cannot be used.
     """
     sections = {
-        key: _known(Config.model_fields[key].annotation, value) for key, value in _known(Config, values).items()
+        key: _without_unknown_keys(Config.model_fields[key].annotation, value)
+        for key, value in _without_unknown_keys(Config, values).items()
     }
     try:
         return Config.model_validate(sections)
@@ -96,7 +97,7 @@ def usable(values: Mapping[str, Any]) -> Config:
                 rest.pop(str(problem["loc"][0]), None)
 
 
-def _known(model: Any, values: Any) -> Any:
+def _without_unknown_keys(model: Any, values: Any) -> Any:
     if not (isinstance(values, Mapping) and isinstance(model, type) and issubclass(model, BaseModel)):
         return values
     return {key: value for key, value in values.items() if key in model.model_fields}
@@ -124,8 +125,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _problem(error: Any, path: Path | None, flags: set[str]) -> str:
     key = location(error["loc"])
-    return explain(error, _place(key, path, flags).removesuffix(key), [name for name, _, _ in every_key()])
+    return explain(error, _key_with_file(key, path, flags).removesuffix(key), [name for name, _, _ in every_key()])
 
 
-def _place(key: str, path: Path | None, flags: set[str]) -> str:
+def _key_with_file(key: str, path: Path | None, flags: set[str]) -> str:
     return f"{path}: {key}" if path and key not in flags else key

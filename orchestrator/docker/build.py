@@ -41,24 +41,26 @@ def ensure(engine: Engine, target: str, variant: Variant, log: Path) -> str:
         return name
     disk_space.require(engine, NEEDED_SPACE[str(variant)])
     with context.context() as archive:
-        own = _own(engine, variant, log) if variant.own else None
+        user_image = _ensure_user_image(engine, variant, log) if variant.user_image else None
         arguments = {
-            "BASE": own or base_image.provide(engine, variant.base_image, log),
+            "BASE": user_image or base_image.provide(engine, variant.base_image, log),
             "FRAMEWORK": variant.framework,
             "ACCELERATOR": variant.accelerator,
             "DIGEST": context.digest(variant),
             **context.host_settings(),
         }
-        dockerfile, minutes = ("users-image.Dockerfile", "two") if own else ("Dockerfile", USUALLY[variant.accelerator])
+        dockerfile, minutes = (
+            ("users-image.Dockerfile", "two") if user_image else ("Dockerfile", USUALLY[variant.accelerator])
+        )
         with progress.step(f"Building image {name} (once; about {minutes} minutes on 2 cores)") as step:
             messages = images.build(engine, archive, name, target, arguments, dockerfile)
             build_output.follow(engine, log, step, messages)
     return name
 
 
-def _own(engine: Engine, variant: Variant, log: Path) -> str:
+def _ensure_user_image(engine: Engine, variant: Variant, log: Path) -> str:
     """Return the user's image: a local one, else pulled, or built from a Dockerfile on the trainer image."""
-    name = context.own_tag(variant.dockerfile) if variant.dockerfile else str(variant.own)
+    name = context.user_image_tag(variant.dockerfile) if variant.dockerfile else str(variant.user_image)
     if images.find(engine, name):
         return name
     if not variant.dockerfile:
@@ -68,7 +70,7 @@ def _own(engine: Engine, variant: Variant, log: Path) -> str:
                     f"image: this Docker Engine has no {name}, and no registry has it: {reason}", "check the name"
                 )
         return name
-    arguments = {"BASE": ensure(engine, "trainer", replace(variant, own=None), log), **context.host_settings()}
+    arguments = {"BASE": ensure(engine, "trainer", replace(variant, user_image=None), log), **context.host_settings()}
     with (
         context.context(variant.dockerfile) as archive,
         progress.step(f"Building image {name} of {variant.dockerfile}") as step,

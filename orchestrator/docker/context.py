@@ -25,18 +25,19 @@ PASSED_ON_AS_IS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 class Variant:
     """Choices that distinguish images built from the same files.
 
-    ``accelerator`` is "cpu" or "gpu"; ``own`` is the user's image, by its name or as the absolute path of a Dockerfile.
+    ``accelerator`` is "cpu" or "gpu"; ``user_image`` is the name of the user's image, or the absolute path of its
+    Dockerfile.
     """
 
     base_image: str
     framework: Framework = "tensorflow"
     accelerator: str = "cpu"
-    own: str | None = None
+    user_image: str | None = None
 
     @property
     def dockerfile(self) -> Path | None:
         """The Dockerfile of the user's image, if it is not an image that exists already."""
-        return Path(self.own) if self.own and Path(self.own).is_absolute() else None
+        return Path(self.user_image) if self.user_image and Path(self.user_image).is_absolute() else None
 
     def __str__(self) -> str:
         return f"{self.framework}-{self.accelerator}"
@@ -57,13 +58,13 @@ def digest(variant: Variant) -> str:
 
     The host's CA bundle and proxy are left out: they affect how the build downloads its packages, not which ones.
     """
-    own = own_tag(variant.dockerfile) if variant.dockerfile else variant.own or ""
-    return _digest(inputs(), variant.base_image, str(variant), own)
+    image = user_image_tag(variant.dockerfile) if variant.dockerfile else variant.user_image or ""
+    return _digest(inputs(), variant.base_image, str(variant), image)
 
 
-def own_tag(dockerfile: Path) -> str:
+def user_image_tag(dockerfile: Path) -> str:
     """Return the tag of the image of a user's Dockerfile, which holds a digest of all files in its directory."""
-    return f"orchestrator-own:{_digest(own_inputs(dockerfile), dockerfile.name)}"
+    return f"orchestrator-own:{_digest(user_image_inputs(dockerfile), dockerfile.name)}"
 
 
 def _digest(files: Iterable[tuple[str, Path]], *words: str) -> str:
@@ -84,7 +85,7 @@ def inputs() -> Iterator[tuple[str, Path]]:
             yield f"orchestrator/{path.relative_to(packaged_files.PACKAGE)}", path
 
 
-def own_inputs(dockerfile: Path) -> Iterator[tuple[str, Path]]:
+def user_image_inputs(dockerfile: Path) -> Iterator[tuple[str, Path]]:
     """Yield (name in the build context, local file) of all files in the directory of a user's Dockerfile.
 
     Raises:
@@ -101,7 +102,7 @@ def own_inputs(dockerfile: Path) -> Iterator[tuple[str, Path]]:
 @contextmanager
 def context(dockerfile: Path | None = None) -> Iterator[IO[bytes]]:
     """Create the build context of a user's or the project's Dockerfile as a tar archive, with local CA certificates."""
-    files = list(own_inputs(dockerfile) if dockerfile else inputs())
+    files = list(user_image_inputs(dockerfile) if dockerfile else inputs())
     with tempfile.TemporaryFile() as file:
         with tarfile.open(fileobj=file, mode="w") as archive:
             for name, path in files:

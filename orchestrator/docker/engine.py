@@ -47,7 +47,7 @@ class Engine:
             raise PreflightError(f"Docker's settings cannot be used: {type(error).__name__}: {reason}", hint) from error
 
     @property
-    def is_here(self) -> bool:
+    def is_local(self) -> bool:
         """Tell whether the engine listens on a socket of this machine."""
         return str(self.host).startswith(("unix:", "http+unix:"))
 

@@ -65,7 +65,7 @@ def resolve(
     if model is None or settings.driver == "none":
         return Pairing()
     name = settings.architecture or model
-    architecture, least = _known(name, framework)
+    architecture, least = _architecture_and_driver(name, framework)
     guests = _guests(distribution)
     driver = _driver(model, settings, least, guests)
     if driver == "distro":
@@ -98,7 +98,7 @@ def _table() -> dict[str, Any]:
     return content
 
 
-def _known(name: str, framework: Framework) -> tuple[str, str]:
+def _architecture_and_driver(name: str, framework: Framework) -> tuple[str, str]:
     """Return the architecture of a GPU, or of an architecture's own name, and the minimum driver. Raises
     PreflightError.
     """
@@ -174,10 +174,10 @@ def _with_own_driver(name: str, least: str, guests: Mapping[str, Any]) -> dict[s
     """Select the ``guests`` whose own driver is new enough. Raises PreflightError if there are none."""
     usable = {guest: about for guest, about in guests.items() if _new_enough(about, least)}
     if not usable:
-        own = ", ".join(f"{guest} has {about['driver']}" for guest, about in guests.items())
+        drivers = ", ".join(f"{guest} has {about['driver']}" for guest, about in guests.items())
         others = [guest for guest, about in _table()["distributions"].items() if _new_enough(about, least)]
         raise PreflightError(
-            f"gpu.driver: distro: {name} needs driver {least} or newer, {own}",
+            f"gpu.driver: distro: {name} needs driver {least} or newer, {drivers}",
             f"`gpu.driver: cuda-repository`, or an image of {', '.join(others)}",
         )
     return usable

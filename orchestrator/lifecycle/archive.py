@@ -49,8 +49,8 @@ def before_new_head(state_dir: StateDir, record: Record, variables: Mapping[str,
 
 def _head(variables: Mapping[str, Any], provider: str) -> dict[str, Any]:
     """Select those of Terraform's ``variables`` that the head depends on, and a few more, but not the workers' own."""
-    own = {key: value for key, value in variables.get(provider, {}).items() if key != "worker"}
-    return {**own, "key": variables.get("ssh_public_key")}
+    head_variables = {key: value for key, value in variables.get(provider, {}).items() if key != "worker"}
+    return {**head_variables, "key": variables.get("ssh_public_key")}
 
 
 def _is_broken(state_dir: StateDir, record: Record, cluster: Cluster) -> bool:

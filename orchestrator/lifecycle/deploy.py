@@ -113,8 +113,8 @@ def _provision(
     """Provision the cluster; nodes that failed, although enough are left, are added to ``missing``."""
     count = record.config["nodes"]
     with progress.step(f"Provisioning {count} {'node' if count == 1 else 'nodes'}") as step:
-        provisioned, not_made = provider.provision(state_dir, record, unmanaged, step.detail)
-    missing |= not_made
+        provisioned, not_created = provider.provision(state_dir, record, unmanaged, step.detail)
+    missing |= not_created
     return provisioned
 
 
@@ -124,19 +124,19 @@ def _keeping(provider: Provider, record: Record) -> Iterator[None]:
     try:
         yield
     except OrchestratorError as error:
-        error.hint = "\n".join(filter(None, [error.hint, _kept_variables(provider, record)]))
+        error.hint = "\n".join(filter(None, [error.hint, _describe_resources(provider, record)]))
         raise
     except KeyboardInterrupt:
-        progress.note(_kept_variables(provider, record))
+        progress.note(_describe_resources(provider, record))
         raise
 
 
-def _kept_variables(provider: Provider, record: Record) -> str:
+def _describe_resources(provider: Provider, record: Record) -> str:
     resources: list[Resource] = []
     with suppress(OrchestratorError):
         resources = provider.list_resources(record)
     if not resources:
         return ""
     names = ", ".join(map(str, resources))
-    goes_on, removes = (command(word, record.config["name"]) for word in ("deploy", "teardown"))
-    return f"kept: {names}\n{goes_on} continues from here, {removes} removes them"
+    continues, removes = (command(word, record.config["name"]) for word in ("deploy", "teardown"))
+    return f"kept: {names}\n{continues} continues from here, {removes} removes them"

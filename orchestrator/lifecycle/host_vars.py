@@ -43,11 +43,14 @@ def _driver(record: Record) -> dict[str, Any]:
         "gpu_least_driver": pairing.least_driver,
         "gpu_packages": {system: list(names) for system, names in pairing.packages.items()},
         "gpu_first": {system: list(names) for system, names in pairing.first.items()},
-        **{f"gpu_{name}": _found(f"gpu.{name}", getattr(gpu, name)) for name in ("vgpu_installer", "vgpu_token")},
+        **{
+            f"gpu_{name}": _absolute_path(f"gpu.{name}", getattr(gpu, name))
+            for name in ("vgpu_installer", "vgpu_token")
+        },
     }
 
 
-def _found(key: str, path: Path | None) -> str:
+def _absolute_path(key: str, path: Path | None) -> str:
     """Return an absolute path, since Ansible resolves relative ones from another directory; "" without a path."""
     return str(expanded(key, path).absolute()) if path else ""
 
@@ -74,5 +77,5 @@ def _monitoring(state_dir: StateDir, record: Record) -> dict[str, Any]:
 
 def _grafana(state_dir: StateDir, record: Record, monitoring: Monitoring) -> dict[str, Any]:
     image = {"grafana_image": monitoring.grafana_image} if monitoring.grafana_image else {}
-    beside = grafana.for_ansible(state_dir, record) if providers.of_one_machine(record) else {}
-    return {"monitoring_grafana": monitoring.grafana, **image, **beside}
+    container = grafana.for_ansible(state_dir, record) if providers.of_one_machine(record) else {}
+    return {"monitoring_grafana": monitoring.grafana, **image, **container}

@@ -22,8 +22,8 @@ class Receipt:
 
     @property
     def gone(self) -> list[Resource]:
-        left = {resource.key for resource in self.left}
-        return [resource for resource in self.made if resource.key not in left]
+        remaining = {resource.key for resource in self.left}
+        return [resource for resource in self.made if resource.key not in remaining]
 
 
 def teardown(name: str, config: Config | None = None, keep_metrics: bool = True, discard_runs: bool = False) -> Receipt:
@@ -57,11 +57,11 @@ def teardown(name: str, config: Config | None = None, keep_metrics: bool = True,
             archive.save_series(state_dir, record)
         with progress.step("Destroying") as step:
             provider.destroy(state_dir, record, step.detail)
-        left = provider.list_resources(record)
-        if not left:
+        remaining = provider.list_resources(record)
+        if not remaining:
             ssh_connections.forget(state_dir)
             state.forget(state_dir)
-    return Receipt(name, before, left)
+    return Receipt(name, before, remaining)
 
 
 def _save_runs(state_dir: StateDir, record: Record, discard: bool) -> None:
@@ -86,8 +86,8 @@ def _mention_orphans(config: Config) -> None:
 def orphans(config: Config) -> list[Resource]:
     """Return the resources that carry the cluster's label but are unknown to this state directory."""
     provider, record = providers.get(config.provider), state.read(state.for_cluster(config.name))
-    known = {resource.key for resource in providers.of(record).list_resources(record)} if record else set()
-    return [resource for resource in provider.unowned_resources(config) if resource.key not in known]
+    recorded = {resource.key for resource in providers.of(record).list_resources(record)} if record else set()
+    return [resource for resource in provider.unowned_resources(config) if resource.key not in recorded]
 
 
 def remove_orphans(config: Config, resources: list[Resource]) -> Receipt:
@@ -95,5 +95,5 @@ def remove_orphans(config: Config, resources: list[Resource]) -> Receipt:
     shown = {resource.key for resource in resources}
     with lock.held(state.for_cluster(config.name)):
         providers.get(config.provider).remove(config, [r for r in orphans(config) if r.key in shown])
-        left = {resource.key for resource in orphans(config)}
-    return Receipt(config.name, resources, [resource for resource in resources if resource.key in left])
+        remaining = {resource.key for resource in orphans(config)}
+    return Receipt(config.name, resources, [resource for resource in resources if resource.key in remaining])

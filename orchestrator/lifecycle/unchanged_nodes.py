@@ -37,11 +37,11 @@ def _content(path: Path) -> bytes:
 
 def are_nodes_unchanged(state_dir: StateDir, cluster: Cluster) -> bool:
     """Return whether every node still has the files and runs the units that the last deploy noted."""
-    script = (packaged_files.directory("ansible") / "roles/machine/files/is_unchanged.sh").read_text()
+    script = (packaged_files.directory("ansible") / "roles/machine/files/verify_checksums.sh").read_text()
 
     def ask(name: str) -> bool:
         with ssh.connect(state_dir, cluster, name) as session:
-            return session.run(["sudo", "sh", "-c", f"{script}\nis_unchanged {NOTE}"]).exit_code == 0
+            return session.run(["sudo", "sh", "-c", f"{script}\nverify_checksums {NOTE}"]).exit_code == 0
 
     answers, silent = ssh.on_every_node(cluster, ask)
     return not silent and all(answers.values())

@@ -23,7 +23,7 @@ def saved(state_dir: StateDir) -> Path:
 
 
 def save(state_dir: StateDir, config: Config) -> None:
-    """Write the file at :func:`kept`, readable by its owner alone. Raises ConfigError as :func:`configuration` does."""
+    """Write the file at :func:`saved`, readable only by its owner. Raises ConfigError as :func:`configuration` does."""
     if config.monitoring.enabled:
         content = configuration(config.monitoring.receivers)
         state.replace(saved(state_dir), json.dumps(content, indent=2) + "\n")

@@ -19,7 +19,8 @@ PROMETHEUS = Service("Prometheus", 9090, "/-/ready", "prometheus")
 ALERTMANAGER = Service("Alertmanager", 9093, "/-/ready", "prometheus-alertmanager")
 GRAFANA = Service("Grafana", 3000, "/api/health", "grafana-server")
 RAY = Service("Ray", DASHBOARD_PORT, "/api/version", "'orchestrator-*'")  # while a run of Ray is active
-GRAFANA_FACT, THERE = "/etc/orchestrator/grafana", "there"  # the file's content if Grafana is there, else the reason
+GRAFANA_FACT = "/etc/orchestrator/grafana"
+INSTALLED = "there"  # content of that file if Grafana is installed; otherwise it is the reason why not
 ANSWER_SECONDS = 120.0  # Prometheus replays its log, Grafana creates its database
 
 
@@ -58,8 +59,8 @@ def connect(
     """
     require(state_dir, record)
     port = tunnel.free_port(None)
-    asked = Prometheus(f"http://{tunnel.HERE}:{port}", cluster.name, time.monotonic() + lasts)
-    with asked as prometheus, tunnel.open_tunnel(state_dir, cluster, {PROMETHEUS: port}, answers) as wait:
+    client = Prometheus(f"http://{tunnel.LOCALHOST}:{port}", cluster.name, time.monotonic() + lasts)
+    with client as prometheus, tunnel.open_tunnel(state_dir, cluster, {PROMETHEUS: port}, answers) as wait:
         yield prometheus, wait
 
 
@@ -86,4 +87,4 @@ def grafana_lack(state_dir: StateDir, record: Record, cluster: Cluster) -> str:
     except CommandFailed as error:
         error.hint = f"{command('status', cluster.name)} shows whether the head answers"
         raise
-    return "" if answer == THERE else answer or "no deploy has installed it"
+    return "" if answer == INSTALLED else answer or "no deploy has installed it"

@@ -144,7 +144,7 @@ def _gpu(number: str, series: Sequence[Series]) -> Gpu:
 
 
 def _run(whole: Summary, series: Sequence[Series], running: bool, now: float) -> RunningRun:
-    mine = [metric for metric in series if metric.labels.get("run") == whole.run] if running else []
+    run_series = [metric for metric in series if metric.labels.get("run") == whole.run] if running else []
     return RunningRun(
         run=whole.run,
         running=running,
@@ -152,7 +152,7 @@ def _run(whole: Summary, series: Sequence[Series], running: bool, now: float) ->
         dataset=whole.dataset,
         ranks=whole.ranks,
         nodes=len(whole.nodes),
-        images_per_second=_value(mine, f"run:{PREFIX}images:rate30s"),
+        images_per_second=_value(run_series, f"run:{PREFIX}images:rate30s"),
         images_per_second_mean=whole.images_per_second,
         loss=whole.loss,
         top1=whole.top1,
@@ -160,10 +160,10 @@ def _run(whole: Summary, series: Sequence[Series], running: bool, now: float) ->
         epochs=whole.epochs,
         progress=whole.progress,
         eta_seconds=_eta(whole, now) if running else None,
-        split={part: _value(mine, f"run:{PREFIX}{part}:ratio") for part in PARTS},
+        split={part: _value(run_series, f"run:{PREFIX}{part}:ratio") for part in PARTS},
         step_seconds=whole.step_seconds,
         split_seconds=whole.split_seconds,
-        slowest=_slowest(mine),
+        slowest=_slowest(run_series),
     )
 
 
@@ -172,8 +172,8 @@ def _eta(whole: Summary, now: float) -> float | None:
     if whole.progress is None or whole.started is None:
         return None
     done = whole.progress - (whole.start_progress or 0.0)
-    left = (now - whole.started) * (1.0 - whole.progress) / done if done > 0.0 else math.nan
-    return left if 0.0 <= left <= LONGEST else None
+    remaining = (now - whole.started) * (1.0 - whole.progress) / done if done > 0.0 else math.nan
+    return remaining if 0.0 <= remaining <= LONGEST else None
 
 
 def _slowest(series: Iterable[Series]) -> Slowest | None:

@@ -148,7 +148,7 @@ def _named(panel: "Axes", title: str, unit: str) -> None:
 def _over_epochs(panel: "Axes", epochs: Sequence[Epoch]) -> None:
     from matplotlib.ticker import FixedLocator, MaxNLocator  # noqa: PLC0415
 
-    beside = 0.6 if len(epochs) > 1 else 2.0  # so that a single bar does not fill the panel
-    panel.set_xlim(epochs[0].epoch - beside, epochs[-1].epoch + beside)
+    margin = 0.6 if len(epochs) > 1 else 2.0  # so that a single bar does not fill the panel
+    panel.set_xlim(epochs[0].epoch - margin, epochs[-1].epoch + margin)
     panel.xaxis.set_major_locator(MaxNLocator(integer=True) if len(epochs) > 1 else FixedLocator([epochs[0].epoch]))
     panel.set_xlabel("epoch", size=11)

@@ -115,17 +115,17 @@ def _renamed(body: str, name: str) -> str:
     """Remove what is useless, and prefix the other ids, which are unique within a drawing only."""
     for useless in USELESS:
         body = useless.sub("", body)
-    seen: set[str] = set()
-    body = re.sub(r'(<path|<clipPath) id="([^"]+)"', lambda m: m[1] + _unique(f"{name}-{m[2]}", seen), body)
+    used_ids: set[str] = set()
+    body = re.sub(r'(<path|<clipPath) id="([^"]+)"', lambda m: m[1] + _unique(f"{name}-{m[2]}", used_ids), body)
     body = body.replace('xlink:href="#', f'href="#{name}-')
     return body.replace("url(#", f"url(#{name}-")
 
 
-def _unique(name: str, seen: set[str]) -> str:
+def _unique(name: str, used_ids: set[str]) -> str:
     """Return the attribute of an id, or nothing if it occurred: equal markers are defined again under the same id."""
-    if name in seen:
+    if name in used_ids:
         return ""
-    seen.add(name)
+    used_ids.add(name)
     return f' id="{name}"'
 
 

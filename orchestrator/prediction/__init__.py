@@ -11,7 +11,7 @@
 ``gradient_groups``  which gradients travel together, by engine
 ``step``             the timeline of a step: computing, communication, and what is exposed of it
 ``forecast``         steps on several numbers of nodes, with bands, time and price
-``backtest``         published measurements beside predictions
-``review``           earlier predictions beside what runs then measured
+``backtest``         published measurements compared with predictions
+``review``           earlier predictions compared with measurements of their runs
 ===================  ===========================================================================
 """

@@ -1,4 +1,4 @@
-"""Published measurements beside predictions: one set of constants for each kind of link, and none for a row."""
+"""Compare published measurements with predictions: one set of constants for each kind of link, and none for a row."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,7 @@ class Entry(BaseModel):
 
 @dataclass(frozen=True)
 class Tested:
-    """A published efficiency beside the predicted one, both 0 to 1; ``why`` explains a miss, and is empty without."""
+    """A published and the predicted efficiency, both 0 to 1; ``why`` explains a miss, and is empty without one."""
 
     entry: Entry
     gpus: int

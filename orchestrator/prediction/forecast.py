@@ -138,8 +138,10 @@ def best(forecasts: Sequence[Forecast], deadline: float | None, budget: float | 
 
 
 def _drawn(node: Node, connection: Connection, generator: random.Random) -> Case:
-    own, model = (math.exp(generator.gauss(0, sigma)) for sigma in (connection.doubt.step, connection.doubt.model))
-    return Case(node.scaled(own), connection.drawn(generator), model)
+    step_factor, model = (
+        math.exp(generator.gauss(0, sigma)) for sigma in (connection.doubt.step, connection.doubt.model)
+    )
+    return Case(node.scaled(step_factor), connection.drawn(generator), model)
 
 
 def _forecast(expected: Case, cases: Sequence[Case], nodes: int, options: Options) -> Forecast:

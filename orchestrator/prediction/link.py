@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 SMALL = 64 << 10  # bytes; transports send longer messages by other protocols
-# Core-seconds per byte on a CPU for what happens to a message beside its transfer: into one buffer, divided, out of it
-# again. These read or write each byte about ten times, at 10 GB/s per core.
+# Core-seconds per byte on a CPU for the steps before and after the transfer of a message: copy into a buffer, divide,
+# copy back. They read or write each byte about ten times, at 10 GB/s per core.
 COPY = 1e-9
 ROUND = 5e-10  # core-seconds per byte in float32: to 16 bits and back, on a CPU
 

@@ -30,7 +30,7 @@ class MachineType(NamedTuple):
 
 
 @cache
-def known() -> dict[str, MachineType]:
+def by_name() -> dict[str, MachineType]:
     """Return the machine types by name."""
     table = read(FILE)
     gpus = dict(_flat("", table["gpus"]))
@@ -63,9 +63,9 @@ def find(key: str, name: str, remedy: str) -> MachineType:
     Raises:
         ConfigError: The table lacks it; the message has the nearest names, else the series that the table has.
     """
-    machine_type = known().get(name)
+    machine_type = by_name().get(name)
     if machine_type is None:
-        alike = ", ".join(get_close_matches(name, known()))
+        alike = ", ".join(get_close_matches(name, by_name()))
         names = (
             f"nearest: {alike}" if alike else f"it has {', '.join(f'{series}-…' for series in read(FILE)['limits'])}"
         )
@@ -76,7 +76,7 @@ def find(key: str, name: str, remedy: str) -> MachineType:
 def _configured(config: Config) -> MachineType | None:
     """Return the machine type of the nodes with the GPUs that are added; None if the table lacks it."""
     gcp = config.gcp
-    machine_type = known().get(gcp.machine_type) if config.provider == "gcp" else None
+    machine_type = by_name().get(gcp.machine_type) if config.provider == "gcp" else None
     if machine_type and gcp.accelerator and machine_type.name.startswith(WITH_ADDED_GPUS):
         return machine_type._replace(gpus=gcp.accelerators, cpus=None)
     return machine_type

@@ -1,4 +1,4 @@
-"""Predictions beside what runs then measured."""
+"""Compare predictions with measurements of their runs."""
 
 from dataclasses import dataclass
 
@@ -43,11 +43,11 @@ def digits(value: float, count: int = 4) -> str:
 
 def images_per_second(results: Results) -> float | None:
     """Return the images/s of all ranks over the epochs of this run; None if none had steps that count."""
-    own = [epoch for epoch in results.epochs if epoch.epoch > results.epochs_before and epoch.images_per_second > 0]
-    medians = [epoch.median_step_seconds for epoch in own if epoch.median_step_seconds]
+    counted = [epoch for epoch in results.epochs if epoch.epoch > results.epochs_before and epoch.images_per_second > 0]
+    medians = [epoch.median_step_seconds for epoch in counted if epoch.median_step_seconds]
     if medians:
         return results.effective_batch_size * len(medians) / sum(medians)
-    return sum(epoch.images_per_second for epoch in own) / len(own) if own else None
+    return sum(epoch.images_per_second for epoch in counted) / len(counted) if counted else None
 
 
 def review(cluster: str, prediction: Predicted | None, results: Results | None) -> Reviewed | None:

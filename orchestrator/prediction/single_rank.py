@@ -107,7 +107,7 @@ def from_profile(profile: Profile, cores: float | None = None) -> Node:
 
 def quantile(ordered: Sequence[float], share: float) -> float:
     """Return the value of ``ordered``, ascending, below which ``share`` (0 to 1) lies, interpolated."""
-    place = share * (len(ordered) - 1)
-    low = min(int(place), len(ordered) - 2) if len(ordered) > 1 else 0
+    position = share * (len(ordered) - 1)
+    low = min(int(position), len(ordered) - 2) if len(ordered) > 1 else 0
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+    return ordered[low] + (position - low) * (ordered[high] - ordered[low])

@@ -84,9 +84,9 @@ def _timeline(node: Node, topology: Topology, options: Options) -> tuple[float, 
         if options.engine == "horovod":
             message = _fused(message, queue, (start - begin - late) / node.backward)
         seconds, load = _cost(message.bytes, topology, options, node.cores)
-        left = computed + late - start
-        if left > 0:  # computing goes on, slower by what communication takes
-            late += min(load, left * load / max(seconds - load, 1e-12))
+        remaining = computed + late - start
+        if remaining > 0:  # computing continues, slower by the cores that communication takes
+            late += min(load, remaining * load / max(seconds - load, 1e-12))
         end = start + seconds
     return late, max(0.0, end - computed - late)
 
@@ -122,7 +122,7 @@ def _by_servers(node: Node, alone: float, topology: Topology, options: Options) 
     """Return the step of a worker that waits for no other: it pulls and pushes all weights, and so do the others."""
     size = node.bytes / (1 if options.compression == "none" else 2)
     link = topology.outer
-    own = 2 * (link.alpha + size * link.beta)
+    transfer = 2 * (link.alpha + size * link.beta)
     busy = topology.ranks * size * link.beta / options.servers  # a server sends and receives at the same time
-    seconds = max(alone + own, busy)
+    seconds = max(alone + transfer, busy)
     return Step(seconds, seconds - alone)

@@ -49,9 +49,9 @@ def open_socket(argv: Sequence[str]) -> tuple[socket.socket, Callable[[], str]]:
     Returns:
         The socket, and a function that returns the program's standard error after it has ended.
     """
-    ours, theirs = socket.socketpair()
-    with theirs:
-        ends = theirs.fileno()
+    parent_end, child_end = socket.socketpair()
+    with child_end:
+        ends = child_end.fileno()
         program = subprocess.Popen(argv, stdin=ends, stdout=ends, stderr=subprocess.PIPE, start_new_session=True)
     errors: list[bytes] = []
     reader = threading.Thread(target=lambda: errors.append(program.communicate()[1]), daemon=True)
@@ -61,4 +61,4 @@ def open_socket(argv: Sequence[str]) -> tuple[socket.socket, Callable[[], str]]:
         reader.join(1.0)
         return " ".join(b"".join(errors).decode(errors="replace").split())
 
-    return ours, words
+    return parent_end, words

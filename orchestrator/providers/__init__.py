@@ -17,14 +17,14 @@ from orchestrator.state import Record, StateDir
 class Resource:
     """Resource that a provider holds for a cluster.
 
-    ``key`` is the provider's own id of it, ``known_as`` its identity in Terraform's state, if that is different.
+    ``key`` is the provider's own id of it, ``state_identity`` its identity in Terraform's state, if that is different.
     """
 
     kind: str
     name: str
     key: str
     usable: bool = True
-    known_as: str = ""
+    state_identity: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -32,7 +32,7 @@ class Resource:
     @property
     def identity(self) -> str:
         """Return the identity of the resource in Terraform's state."""
-        return self.known_as or self.key
+        return self.state_identity or self.key
 
 
 class Provider(Protocol):

@@ -32,9 +32,9 @@ def caller_addresses(targets: Iterable[str], echo: str | None = None) -> list[st
         PreflightError: The server outside did not answer with an address.
     """
     for target in targets:
-        there = _resolved(target)
-        source = _source(there) if there else None
-        if there and source and arrives(source, there):
+        address = _resolved(target)
+        source = _source(address) if address else None
+        if address and source and arrives(source, address):
             return [f"{source}/32"]
     return [f"{_echoed(echo or ECHO)}/32"]
 

@@ -38,18 +38,18 @@ def provision(
     lost = provider.to_replace(record, terraform.recorded(state_dir, name).recorded)
     try:
         return terraform.apply(state_dir, name, record.variables, lost, on_line), {}
-    except terraform.NodesNotMade as failed:
+    except terraform.NodesNotCreated as failed:
         reasons = provider.failure_reasons(record)  # before the next apply, which destroys the failed nodes
         missing = {name: reasons.get(name, reason) for name, reason in _tolerable(record, failed).items()}
         return _apply_without(state_dir, record, missing, on_line), missing
 
 
-def _tolerable(record: Record, failed: terraform.NodesNotMade) -> dict[str, str]:
+def _tolerable(record: Record, failed: terraform.NodesNotCreated) -> dict[str, str]:
     """Return the workers to leave out, with reasons, if ``min_nodes`` allows it, else raise ``failed``.
 
     If there was no room for the head, a worker is left out in its place.
     """
-    if failed.others or record.config["nodes"] - len(failed.reasons) < record.least:
+    if failed.other_problems or record.config["nodes"] - len(failed.reasons) < record.least:
         raise failed
     head = f"{record.config['name']}-head"
     workers = {name: reason for name, reason in failed.reasons.items() if name != head}
@@ -64,43 +64,43 @@ def _apply_without(state_dir: StateDir, record: Record, missing: Iterable[str], 
     name, without = record.config["provider"], {**record.variables, "without": sorted(missing)}
     try:
         return terraform.apply(state_dir, name, without, [], on_line)
-    except terraform.NodesNotMade:  # the head may have failed before the worker that gives way to it was removed
+    except terraform.NodesNotCreated:  # the head may have failed before the worker that gives way to it was removed
         return terraform.apply(state_dir, name, without, [], on_line)
 
 
-def require_same_location(config: Config, key: str, before: str | None, here: str | None) -> None:
-    """Raise PreflightError if the cluster is deployed in another place than ``key`` says now.
+def require_same_location(config: Config, key: str, before: str | None, value: str | None) -> None:
+    """Raise PreflightError if the cluster is deployed at another location than the configuration names now.
 
     Args:
         config: Configuration of the cluster.
-        key: Key of the place in the provider's section.
-        before: Place of the deployment, if there is one.
-        here: Place that is asked for.
+        key: Key of the location in the provider's section, such as "zone".
+        before: Location of the deployment, if there is one.
+        value: Location that the configuration names.
 
     Raises:
-        PreflightError: The places differ.
+        PreflightError: The locations differ.
     """
-    if before and before != here:
+    if before and before != value:
         raise PreflightError(
-            f"{config.provider}.{key}: {here} asked for, the cluster is deployed in {before}",
+            f"{config.provider}.{key}: {value} asked for, the cluster is deployed in {before}",
             f"{command('teardown', config.name)} first, or choose another name with --cluster",
         )
 
 
-def require_free_name(config: Config, where: str, others: Sequence[str]) -> None:
+def require_free_name(config: Config, where: str, resources: Sequence[str]) -> None:
     """Raise PreflightError if resources of another state directory carry the cluster's name.
 
     Args:
         config: Configuration of the cluster.
-        where: Name of the place that was searched, for the message.
-        others: Resources of another state directory with the cluster's name.
+        where: Name of the searched project or engine, for the message.
+        resources: Resources of another state directory with the cluster's name.
 
     Raises:
-        PreflightError: ``others`` is not empty.
+        PreflightError: ``resources`` is not empty.
     """
-    if others:
+    if resources:
         raise PreflightError(
-            f"{where} has a cluster {config.name!r} of another state directory: {', '.join(others)}",
+            f"{where} has a cluster {config.name!r} of another state directory: {', '.join(resources)}",
             "choose another name with --cluster; "
             f"if it is yours, {command('teardown --orphans', config.name)} removes it",
         )

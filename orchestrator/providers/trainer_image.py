@@ -31,8 +31,8 @@ def prepare(record: Record, state_dir: StateDir) -> None:
 
 
 def _pack(record: Record, state_dir: StateDir, path: Path) -> None:
-    for left in path.parent.glob(".*.tar.zst.*"):  # left by a killed command
-        left.unlink()
+    for leftover in path.parent.glob(".*.tar.zst.*"):  # left by a killed command
+        leftover.unlink()
     engine = Engine()
     tag = build.ensure(engine, IMAGE, _variant(record), state_dir.log("image"))
     with progress.step("Packing the trainer's image (once)") as step:
@@ -50,7 +50,7 @@ def trainer(record: Record) -> dict[str, Any]:
     return {
         "trainer_image": _tag(record),
         "trainer_archive": str(archive),
-        "trainer_parcel": f"{SHARED}/.orchestrator/{archive.name}",
+        "trainer_shared_archive": f"{SHARED}/.orchestrator/{archive.name}",
     }
 
 

@@ -35,13 +35,15 @@ def unmanaged(state_dir: StateDir, record: Record) -> list[Resource]:
 def _doubtful(state_dir: StateDir, record: Record, unrecorded: Sequence[Resource]) -> list[Resource]:
     """Return resources that an interrupted apply does not explain, without workers and Grafana: they are made again."""
     tainted = terraform.recorded(state_dir, record.config["provider"]).identities
-    others = [
+    candidates = [
         resource for resource in unrecorded if not _REMADE.search(resource.name) and resource.identity not in tainted
     ]
-    has_copy = terraform.kept(state_dir)
+    has_copy = terraform.saved_state(state_dir)
     if record.is_applied or has_copy is None:
-        return others
-    return [resource for resource in others if resource.identity in has_copy.identities and resource.kind != REPLACED]
+        return candidates
+    return [
+        resource for resource in candidates if resource.identity in has_copy.identities and resource.kind != REPLACED
+    ]
 
 
 def _refusal(state_dir: StateDir, record: Record, doubtful: Sequence[Resource]) -> StateError:

@@ -6,19 +6,19 @@ from typing import Any
 
 from orchestrator.config import documents
 
-HERE = Path(__file__).parent
+DIRECTORY = Path(__file__).parent
 DATASETS = "datasets"
 
 
 @cache
 def _read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = documents.read(HERE / f"{name}.yaml")
+    content: dict[str, Any] = documents.read(DIRECTORY / f"{name}.yaml")
     return content
 
 
 def models() -> list[str]:
     """Return the names of all models."""
-    return sorted(path.stem for path in HERE.glob("*.yaml") if path.stem != DATASETS)
+    return sorted(path.stem for path in DIRECTORY.glob("*.yaml") if path.stem != DATASETS)
 
 
 def card(model: str) -> dict[str, Any]:

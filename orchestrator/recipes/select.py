@@ -18,11 +18,11 @@ def require(train: Train) -> tuple[str, str]:
             is wrong or too small, or the user's recipe cannot be used.
     """
     problems = []
-    for key, value, known in (("model", train.model, models()), ("dataset", train.dataset, list(datasets()))):
+    for key, value, valid in (("model", train.model, models()), ("dataset", train.dataset, list(datasets()))):
         if value is None:
-            problems.append(f"train.{key}: missing; one of {', '.join(known)}")
-        elif value not in known:
-            problems.append(f"train.{key}: {value!r} is unknown{nearest(value, known)} (known: {', '.join(known)})")
+            problems.append(f"train.{key}: missing; one of {', '.join(valid)}")
+        elif value not in valid:
+            problems.append(f"train.{key}: {value!r} is unknown{nearest(value, valid)} (known: {', '.join(valid)})")
     try:
         problems += _misfits(train, str(train.model), str(train.dataset)) if not problems else []
     except ConfigError as error:
@@ -41,9 +41,9 @@ def _misfits(train: Train, model: str, dataset: str) -> list[str]:
     """Return why the model cannot be trained on the data set."""
     table, has = bool(card(model).get("table")), datasets()[dataset]
     if table != bool(has.get("table")):
-        others = ", ".join(name for name in models() if bool(card(name).get("table")) != table)
+        suitable = ", ".join(name for name in models() if bool(card(name).get("table")) != table)
         learns, are = ("tables", "images") if table else ("images", "a table")
-        return [f"train.model: {model} needs {learns}, {dataset} is {are}: use {others}"]
+        return [f"train.model: {model} needs {learns}, {dataset} is {are}: use {suitable}"]
     return _wrong_shape(train, has, _merged(train, model, dataset)) or _too_small(train, model, dataset)
 
 
@@ -61,17 +61,17 @@ def _wrong_shape(train: Train, has: dict[str, Any], shapes: dict[str, Any]) -> l
 
 def _too_small(train: Train, model: str, dataset: str) -> list[str]:
     size, least = train.image_size or _merged(train, model, dataset)["image_size"], card(model)["minimum_size"]
-    place = (
+    setting = (
         f"train.image_size: {size}" if train.image_size else f"train.dataset: images of {dataset} have {size} pixels"
     )
-    return [] if size >= least else [f"{place}: {model} needs at least {least}"]
+    return [] if size >= least else [f"{setting}: {model} needs at least {least}"]
 
 
 def _merged(train: Train, model: str, dataset: str) -> dict[str, Any]:
     """Merge the model's recipe for all data sets, its recipe for this one, then the user's recipe likewise."""
     sections = [card(model)["common"], card(model).get(dataset, {})]
     if train.recipe:
-        own = validate.own(train.recipe, list(datasets()))
-        sections += [own.get("common", {}), own.get(dataset, {})]
+        user_recipe = validate.user_recipe(train.recipe, list(datasets()))
+        sections += [user_recipe.get("common", {}), user_recipe.get(dataset, {})]
     shape = {key: datasets()[dataset][key] for key in ("classes", "image_size", "channels")}
     return {key: value for section in (shape, *sections) for key, value in section.items()}

@@ -54,7 +54,7 @@ class Settings(Section):
     autotune: bool = False
 
 
-def own(path: Path, datasets: list[str]) -> dict[str, dict[str, Any]]:
+def user_recipe(path: Path, datasets: list[str]) -> dict[str, dict[str, Any]]:
     """Return the sections of the recipe in the file ``path``: "common" for all data sets, and single data sets.
 
     Raises:
@@ -71,6 +71,6 @@ def own(path: Path, datasets: list[str]) -> dict[str, dict[str, Any]]:
     try:
         recipe = form.model_validate({} if values is None else values)
     except ValidationError as error:
-        known = [*sections, *(f"{section}.{key}" for section in sections for key in Settings.model_fields)]
-        raise ConfigError([explain(e, f"{path}: ", known) for e in error.errors()]) from None
+        valid_keys = [*sections, *(f"{section}.{key}" for section in sections for key in Settings.model_fields)]
+        raise ConfigError([explain(e, f"{path}: ", valid_keys) for e in error.errors()]) from None
     return dict(recipe.model_dump(exclude_unset=True))

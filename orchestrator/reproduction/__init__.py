@@ -4,7 +4,7 @@
 archive     one file with all of a run: written with equal bytes, read within limits
 gather      content of the archive · citation: how to cite the run, and how to repeat it
 redaction   what never goes into it: passwords, tokens, keys
-load        a run as its files say it, from an archive or beside its record
+load        a run read from its files, in an archive or in the state directory
 comparison  two runs: fields that differ, weights, scores
 rerun       start the run of an archive again
 ==========  =====================================================================

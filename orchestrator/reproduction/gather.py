@@ -63,7 +63,7 @@ def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequen
     run_of_files = load.load(directory)
     files |= {"README.txt": citation.readme(run_of_files).encode()}
     files |= {"CITATION.cff": citation.citation(run_of_files, authors).encode()}
-    clean, cleaned = redaction.without({**files, **code}, redaction.known(record.config if record else {}))
+    clean, cleaned = redaction.without({**files, **code}, redaction.passwords(record.config if record else {}))
     return Contents(clean, executable, cleaned)
 
 
@@ -81,7 +81,7 @@ def fetch_series(state_dir: StateDir, record: Record, cluster: Cluster, run: Run
 
 
 def _fetched(directory: Path) -> list[tuple[str, Path]]:
-    """Return the files of a run beside its record that go into the archive, by name."""
+    """Return the files in a run's directory that go into the archive, by name."""
     names = [name for name in archive.LIMITS if not name.endswith("/")]
     files = [(name, directory / name) for name in names if name not in (archive.SUMS, checksums.FILE)]
     files += [(f"{archive.SERIES}{path.name}", path) for path in sorted((directory / archive.SERIES).glob("*.csv"))]

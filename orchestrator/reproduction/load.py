@@ -1,4 +1,4 @@
-"""Read a run from its files: in an unpacked archive, or beside its record in the state directory."""
+"""Read a run from its files: in an unpacked archive, or in the state directory."""
 
 import hashlib
 from dataclasses import dataclass
@@ -79,11 +79,11 @@ def _numbers(path: Path) -> dict[str, float]:
     return dict(_leaves(bounded.read_json(path))) if path.is_file() else {}
 
 
-def _leaves(value: Any, place: str = "") -> list[tuple[str, float]]:
-    """Return the numbers in a JSON value, each with its place, as in ``epochs.0.loss``."""
+def _leaves(value: Any, path: str = "") -> list[tuple[str, float]]:
+    """Return the numbers in a JSON value, each with its path, such as ``epochs.0.loss``."""
     if isinstance(value, bool) or not isinstance(value, int | float | dict | list):
         return []
     if isinstance(value, int | float):
-        return [(place, float(value))]
+        return [(path, float(value))]
     items = value.items() if isinstance(value, dict) else enumerate(value)
-    return [leaf for key, inner in items for leaf in _leaves(inner, f"{place}.{key}".lstrip("."))]
+    return [leaf for key, inner in items for leaf in _leaves(inner, f"{path}.{key}".lstrip("."))]

@@ -20,8 +20,8 @@ QUERY = re.compile(
 )
 
 
-def known(config: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> set[str]:
-    """Return the passwords that this machine knows: of a cluster's configuration, and of environment variables."""
+def passwords(config: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> set[str]:
+    """Return the passwords in a cluster's configuration and in environment variables."""
     values = {value for name, value in environment.items() if NAMES.search(name) and not os.path.lexists(value)}
     return {value for value in values | set(_secrets(config)) if len(value) >= SHORTEST}
 
@@ -60,7 +60,7 @@ def _clean(content: bytes, pattern: "re.Pattern[bytes] | None") -> bytes:
 
 
 def _in_addresses(content: bytes) -> Iterator[bytes]:
-    """Yield passwords and tokens in the addresses of a file; a user's name beside a password is none."""
+    """Yield passwords and tokens in the addresses of a file; a user name with a password is no secret."""
     for match in USER.finditer(content):
         yield (match["user"] or match["both"]).rpartition(b":")[2]
     yield from (match["value"] for match in QUERY.finditer(content))

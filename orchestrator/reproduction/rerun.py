@@ -94,13 +94,13 @@ def run_script(
 
 
 def versions(old: Exported) -> Requirements | None:
-    """Return the very versions that the run had beside the image's.
+    """Return the exact versions of the packages that the run had in addition to the image's.
 
-    The file beside its code is not read: it may name other files of this machine, and variables with passwords.
+    The requirements file of its code is not read: it may name files of this machine, and variables with passwords.
     """
     overlay = old.packages.overlay if old.packages else {}
     lines = [f"{name}=={version}" for name, version in overlay.items() if VERSION.fullmatch(version)]
-    return Requirements("the archive", asked=lines, lines=lines) if lines else None
+    return Requirements("the archive", requested=lines, lines=lines) if lines else None
 
 
 def require_variables(old: Exported, values: Mapping[str, str]) -> None:

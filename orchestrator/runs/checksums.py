@@ -25,7 +25,7 @@ class Source(File):
 
 
 def keep(state_dir: StateDir, run: Run, data: FoundDataset) -> None:
-    """Record beside ``run`` where its data is, and the checksums unless they would take long."""
+    """Record in the directory of ``run`` where its data is, and its checksums unless they would take long."""
     directory = state_dir.runs / run.id
     source = Source(dataset=data.dataset, directory=str(data.directory.absolute()), remote=data.remote)
     state.replace(directory / SOURCE, source.model_dump_json() + "\n")

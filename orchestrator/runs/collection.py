@@ -91,8 +91,8 @@ def _recover(target: Path) -> None:
             shutil.rmtree(old, ignore_errors=True)
         else:
             old.rename(current)
-    for left in target.glob(f"{COLLECTING}*"):
-        shutil.rmtree(left, ignore_errors=True)
+    for unfinished in target.glob(f"{COLLECTING}*"):
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _settle(target: Path) -> None:
@@ -104,13 +104,13 @@ def _settle(target: Path) -> None:
 
 def _newest_and_best(head: Session, run: Run) -> Checkpoints:
     """Return the index of the newest and the best checkpoint on the cluster."""
-    index = checkpoints_there(head, run) or Checkpoints()
+    index = checkpoints_on_cluster(head, run) or Checkpoints()
     return index.model_copy(
         update={"entries": [p for p in index.entries if p in index.entries[-1:] or p.name == index.best]}
     )
 
 
-def checkpoints_there(head: Session, run: Run) -> Checkpoints | None:
+def checkpoints_on_cluster(head: Session, run: Run) -> Checkpoints | None:
     """Return the index of the checkpoints of ``run`` on the cluster; None if there is none."""
     index = head.run(["cat", f"{run.directory}/{INDEX}"])
     return parsed(Checkpoints, index.output, head, INDEX) if index.exit_code == 0 else None
@@ -134,9 +134,9 @@ def upload_checkpoint(state_dir: StateDir, head: Session, run: Run) -> None:
         CommandFailed: The head cannot store the files.
         ConfigError: A local file cannot be read.
     """
-    here = state_dir.runs / run.id
-    _settle(here)
-    points = sorted(path for path in (here / "checkpoints").glob("*/*") if path.is_file())
-    files = {str(path.relative_to(here)): path for path in [here / "config.json", *points, here / INDEX]}
+    directory = state_dir.runs / run.id
+    _settle(directory)
+    points = sorted(path for path in (directory / "checkpoints").glob("*/*") if path.is_file())
+    files = {str(path.relative_to(directory)): path for path in [directory / "config.json", *points, directory / INDEX]}
     head.must("make the run's directory", ["mkdir", "-p", run.directory])
     head.send(files, run.directory)

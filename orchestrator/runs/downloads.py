@@ -35,9 +35,9 @@ def _fetch(url: str, target: Path, checksum: str, most: int) -> None:
     """Download through a temporary file of its own, since another cluster may download the same file."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        for left in target.parent.glob(f".{target.name}.*"):  # left by a killed command
-            if time.time() - left.stat().st_mtime > STALE_SECONDS:
-                left.unlink(missing_ok=True)
+        for leftover in target.parent.glob(f".{target.name}.*"):  # left by a killed command
+            if time.time() - leftover.stat().st_mtime > STALE_SECONDS:
+                leftover.unlink(missing_ok=True)
         with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.") as partial:
             digest = _copy(url, partial, most)
             if digest != checksum:
@@ -54,11 +54,11 @@ def _fetch(url: str, target: Path, checksum: str, most: int) -> None:
 
 def _copy(url: str, target: IO[bytes], most: int) -> str:
     """Copy and return the SHA-256. Raises OSError if there are more than ``most`` bytes, or the copy takes too long."""
-    digest, left, deadline = hashlib.sha256(), most, time.monotonic() + DOWNLOAD_SECONDS
+    digest, remaining, deadline = hashlib.sha256(), most, time.monotonic() + DOWNLOAD_SECONDS
     with urllib.request.urlopen(url, timeout=TIMEOUT) as source:
         while piece := source.read1(1 << 20):
-            left -= len(piece)
-            if left < 0:
+            remaining -= len(piece)
+            if remaining < 0:
                 raise OSError(f"it has more than {most:,} bytes, which the whole data set has")
             if time.monotonic() > deadline:
                 raise OSError(f"it took more than {DOWNLOAD_SECONDS:.0f} s")

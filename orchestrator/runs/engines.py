@@ -77,7 +77,7 @@ def of_run(options: Launch) -> dict[str, Any]:
 
 
 def require(train: Train) -> None:
-    """Raise ConfigError with every setting that the engine of ``train`` cannot follow; our own can follow all."""
+    """Raise ConfigError with every setting that the engine of ``train`` does not support; engine ours supports all."""
     if train.engine == "ours":
         return
     settings = _settings(train)
@@ -91,7 +91,7 @@ def require(train: Train) -> None:
 
 
 def resolved(train: Train, config: TrainConfig) -> TrainConfig:
-    """Return ``config`` with what an engine takes for "auto"."""
+    """Return ``config`` with the values that an engine uses for "auto"."""
     automatic = train.engine != "ours" and config.compression == "auto"
     return config.model_copy(update={"compression": "none"}) if automatic else config
 
@@ -100,7 +100,7 @@ Limit = tuple[Callable[[Any], bool], str]
 
 
 def _limits(train: Train) -> Mapping[str, Limit]:
-    """Return by key which values an engine other than ours can follow, in words too."""
+    """Return the values that an engine other than ours supports, by key: as a test, and in words."""
     engine = of(train)
     compressions, models = ("auto", *engine.compressions), engine.models
     return {
@@ -125,8 +125,8 @@ def _limits(train: Train) -> Mapping[str, Limit]:
 def _settings(train: Train) -> dict[str, Any]:
     """Return the settings of a run: TrainConfig's defaults, recipes, then the user's."""
     defaults = {key: field.default for key, field in TrainConfig.model_fields.items() if not field.is_required()}
-    own = train.model_dump(exclude_none=True)
-    return {**defaults, **recipes.recipe(train), **own, **gradient_exchange.settings(train)}
+    user_settings = train.model_dump(exclude_none=True)
+    return {**defaults, **recipes.recipe(train), **user_settings, **gradient_exchange.settings(train)}
 
 
 def _shown(value: Any) -> str:

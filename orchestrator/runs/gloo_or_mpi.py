@@ -96,8 +96,8 @@ def _has_same_ranks(run: Run, cluster: Cluster, options: Launch) -> bool:
 
 def _step(state_dir: StateDir, head: Session, run: Run, cluster: Cluster) -> Step | None:
     """Return the step that ``run`` measured; None if the run was stopped, or ran on other nodes."""
-    there = head.run(["cat", f"{run.directory}/hostfile"])
-    if there.output != hostfile(cluster, run.np):
+    measured_hosts = head.run(["cat", f"{run.directory}/hostfile"])
+    if measured_hosts.output != hostfile(cluster, run.np):
         return None
     if control.get_state(state_dir, head, run).state == "failed":
         return Step(math.inf, 1.0)

@@ -70,7 +70,7 @@ def _listing(overlay: Overlay) -> str:
 def _sent_and_installed(
     head: Session, hashes: tuple[str, str], requirements: Requirements, step: progress.Step
 ) -> Overlay:
-    """Send local files to a directory of their own on the head, which goes in the end, and install."""
+    """Send local files to a temporary directory on the head, and install the packages."""
     directory = f"{DIRECTORY}/.incoming-{secrets.token_hex(8)}"
     try:
         if requirements.files:
@@ -89,7 +89,7 @@ def _request(hashes: tuple[str, str], requirements: Requirements, directory: str
         hash=hashes[0],
         base=hashes[1],
         source=requirements.source,
-        asked=requirements.asked,
+        asked=requirements.requested,
         requirements=lines,
         constraints=constraints,
         pyproject=requirements.pyproject,
@@ -128,6 +128,6 @@ def _error(problem: PackagesProblem, request: PackagesRequest, argv: Sequence[st
 
 
 def _conflict(conflict: PackageConflict) -> str:
-    asked = f"{conflict.by} needs {conflict.wanted}" if conflict.by else conflict.wanted
+    requirement = f"{conflict.by} needs {conflict.wanted}" if conflict.by else conflict.wanted
     reason = "" if conflict.needed_by == conflict.name else f", which {conflict.needed_by} needs"
-    return f"{asked}: the image has {conflict.name} {conflict.installed}{reason}"
+    return f"{requirement}: the image has {conflict.name} {conflict.installed}{reason}"

@@ -31,8 +31,8 @@ PROFILE, PREDICTION, RESULTS = "profile.json", "prediction.json", "results.json"
 Content = TypeVar("Content", bound=BaseModel)
 
 
-class Wanted(NamedTuple):
-    """What a profile must be of; None where any will do."""
+class ProfileQuery(NamedTuple):
+    """Training whose profile is searched; None matches any value."""
 
     model: str
     image_size: int | None
@@ -40,7 +40,7 @@ class Wanted(NamedTuple):
     precision: str | None = None
 
     def fits(self, profile: Profile) -> bool:
-        """Tell whether ``profile`` is of this."""
+        """Tell whether ``profile`` matches."""
         return (
             profile.model == self.model
             and self.image_size in (None, profile.image_size)
@@ -66,10 +66,10 @@ class History:
         return _read(self.state_dir.runs / run.id / name, form)
 
 
-def profile(history: History, wanted: Wanted) -> Profile | None:
-    """Return the newest profile of ``wanted`` among the runs of a cluster; None if there is none."""
+def profile(history: History, query: ProfileQuery) -> Profile | None:
+    """Return the newest profile of ``query`` among the runs of a cluster; None if there is none."""
     profiles = (history.read(run, PROFILE, Profile) for run in history.runs)
-    return next((candidate for candidate in profiles if candidate and wanted.fits(candidate)), None)
+    return next((candidate for candidate in profiles if candidate and query.fits(candidate)), None)
 
 
 def connection(history: History, slots: int, controller: str = "gloo") -> tuple[Connection, str] | None:
@@ -101,11 +101,11 @@ def _connection(run: Run, result: CheckResult, slots: int, trained: float | None
 
 
 def save_of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainConfig) -> None:
-    """Predict a training run and keep that beside its record; nothing if it has one rank, or no profile or check."""
+    """Predict a training run and save the prediction with it, unless it has one rank, or no profile or check."""
     if run.np == 1 or config.adasum:
         return
     history = History(state_dir)
-    step_profile = profile(history, Wanted(config.model, config.image_size, config.batch_size, config.precision))
+    step_profile = profile(history, ProfileQuery(config.model, config.image_size, config.batch_size, config.precision))
     measured_link = connection(history, max(each.slots for each in cluster.rank_nodes.values()), run.controller)
     if step_profile and measured_link:
         rank_step = single_rank.from_profile(step_profile, cores(cluster))

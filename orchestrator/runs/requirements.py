@@ -24,12 +24,12 @@ TABLE = re.compile(r"^\s*\[\s*(project|build-system)\s*\]", re.MULTILINE)  # Pyt
 class Requirements:
     """Packages that a script asks for, as lines of pip's files; SENT in them is the directory that gets ``files``.
 
-    ``asked`` are the lines as the user wrote them. ``pyproject`` is the text of a pyproject.toml whose dependencies are
-    asked for, if it is no package itself. ``unhashed`` are files that may change without installing again.
+    ``requested`` are the lines as the user wrote them. ``pyproject`` is the text of a pyproject.toml whose dependencies
+    are installed, if it is no package itself. ``unhashed`` are files that may change without installing again.
     """
 
     source: str
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     constraints: list[str] = field(default_factory=list)
     files: dict[str, Path] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def _read(path: Path, *secret: Path | None) -> Requirements | None:
     reader = Reader(*secret)
     if path.suffix != ".toml":
         reader.read(path)
-        return Requirements(path.name, reader.asked, reader.lines, reader.constraints, reader.files)
+        return Requirements(path.name, reader.requested, reader.lines, reader.constraints, reader.files)
     text = read_text(path)
     tables = set(TABLE.findall(text))
     if "build-system" in tables:

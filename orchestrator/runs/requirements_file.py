@@ -41,22 +41,22 @@ def read_text(path: Path) -> str:
 
 
 class Reader:
-    """Lines of requirements files, ``asked`` as the user wrote them, and the local ``files`` to send by name.
+    """Lines of requirements files, ``requested`` as the user wrote them, and the local ``files`` to send by name.
 
     Args:
         secret: Files in use that may hold passwords and are not sent.
     """
 
     def __init__(self, *secret: Path | None) -> None:
-        self._secret, self._sent, self._seen = secret, 0, set[tuple[Path, bool]]()
-        self.asked, self.lines, self.constraints = list[str](), list[str](), list[str]()
+        self._secret, self._sent, self._read_files = secret, 0, set[tuple[Path, bool]]()
+        self.requested, self.lines, self.constraints = list[str](), list[str](), list[str]()
         self.files = dict[str, Path]()
 
     def read(self, path: Path, as_constraints: bool = False) -> None:
         """Read a file and the files that it names. Raises ConfigError."""
-        if (path.resolve(), as_constraints) in self._seen:
+        if (path.resolve(), as_constraints) in self._read_files:
             return
-        self._seen.add((path.resolve(), as_constraints))
+        self._read_files.add((path.resolve(), as_constraints))
         for line in logical_lines(read_text(path)):
             option = OPTION.fullmatch(line)
             kind, value = ((option["short"] or option["long"][0]), option["value"]) if option else ("", line)
@@ -67,7 +67,7 @@ class Reader:
 
     def _add(self, kind: str, value: str, line: str, path: Path, as_constraints: bool) -> None:
         if kind == "e" or not line.startswith("-"):
-            self.asked += [] if as_constraints else [PASSWORD.sub("://****@", PER_LINE.split(line)[0])]
+            self.requested += [] if as_constraints else [PASSWORD.sub("://****@", PER_LINE.split(line)[0])]
             line = self._local(value, path) if _is_local(value, kind == "e") else value
         (self.constraints if as_constraints else self.lines).append(line)
 

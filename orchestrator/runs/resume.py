@@ -27,12 +27,12 @@ def require_training(old: Run, cluster: str) -> None:
         raise StateError(f"run {old.id} is a {kind}: only runs of `train` can be resumed", remedy)
 
 
-def ranks(old: Run, asked: int | None, cluster: Cluster) -> int:
+def ranks(old: Run, requested: int | None, cluster: Cluster) -> int:
     """Return the number of ranks to continue with.
 
     Args:
         old: Run to continue.
-        asked: Number of ranks the user asked for; None for as many as ``old`` had.
+        requested: Number of ranks the user asked for; None for as many as ``old`` had.
         cluster: Cluster to continue on.
 
     Returns:
@@ -41,10 +41,10 @@ def ranks(old: Run, asked: int | None, cluster: Cluster) -> int:
     Raises:
         StateError: The cluster has fewer slots than ``old`` had ranks, and no number was asked for.
     """
-    if asked is None and old.np > cluster.slots:
+    if requested is None and old.np > cluster.slots:
         remedy = f"{command('deploy', cluster.name)} with more nodes, or --np for fewer ranks from the end of an epoch"
         raise StateError(f"run {old.id} had {old.np} ranks, and the cluster has {cluster.slots} slots", remedy)
-    return asked or old.np
+    return requested or old.np
 
 
 def read(state_dir: StateDir, head: Session, old: Run) -> tuple[TrainConfig, Checkpoints]:
@@ -64,7 +64,7 @@ def read(state_dir: StateDir, head: Session, old: Run) -> tuple[TrainConfig, Che
     """
     if control.get_state(state_dir, head, old).state == "running":
         raise StateError(f"run {old.id} is still running", f"{command(f'stop {old.id}', state_dir.name)} stops it")
-    index = collection.checkpoints_there(head, old) or _brought_back(state_dir, head, old)
+    index = collection.checkpoints_on_cluster(head, old) or _brought_back(state_dir, head, old)
     path = f"{old.directory}/config.json"
     settings = head.must("read the run's settings", ["cat", path])
     starts = f"restore it from a copy, or {command('train', state_dir.name)} starts a new run"
@@ -76,7 +76,7 @@ def _brought_back(state_dir: StateDir, head: Session, old: Run) -> Checkpoints:
     if collection.is_resumable(state_dir, old):
         with progress.step(f"Placing the checkpoint of {old.id} on the shared storage"):
             collection.upload_checkpoint(state_dir, head, old)
-    present = collection.checkpoints_there(head, old)
+    present = collection.checkpoints_on_cluster(head, old)
     if not present or not present.entries:
         raise StateError(
             f"run {old.id} has no checkpoint", f"{command('train', state_dir.name)} with its options starts a new one"

@@ -121,7 +121,7 @@ class _Survey:
 
     def files(self, directory: Path, above: frozenset[Path]) -> Iterator[Path]:
         """Yield the files below ``directory``, never again those of a directory ``above`` it. Raises OSError."""
-        here = above | {directory.resolve()}
+        ancestors = above | {directory.resolve()}
         for entry in sorted(directory.iterdir()):
             name, is_directory = str(entry.relative_to(self.directory)), entry.is_dir()
             if _is_private(entry.name) or self.ignored.match_file(f"{name}/" if is_directory else name):
@@ -131,7 +131,7 @@ class _Survey:
             if reason := self._reason(entry):
                 self.left_out[name] = reason
             elif is_directory:
-                yield from self.files(entry, here) if entry.resolve() not in here else ()
+                yield from self.files(entry, ancestors) if entry.resolve() not in ancestors else ()
             else:
                 self._count(entry)
                 yield entry
@@ -145,7 +145,7 @@ class _Survey:
             return f"it is a link to {real}, which is not sent"
         if real in self.secret:
             return "it holds credentials: the environment, --config or --env-file names it"
-        return "" if entry.is_dir() else secret_files.found(entry) or secret_files.found(real)
+        return "" if entry.is_dir() else secret_files.reason(entry) or secret_files.reason(real)
 
     def _count(self, path: Path) -> None:
         self.size += path.stat().st_size

@@ -38,7 +38,7 @@ def named(*files: Path | None) -> set[Path]:
     return {Path(path).resolve() for path in (*paths, *files) if path}
 
 
-def found(path: Path) -> str:
+def reason(path: Path) -> str:
     """Return why the regular file ``path`` holds credentials, "" if it does not. Raises OSError."""
     name = path.name.lower()
     if SSH_KEY.fullmatch(name) or any(fnmatch(name, pattern) for pattern in NAMES):

@@ -10,8 +10,8 @@ from orchestrator.schema import MANIFEST
 from orchestrator.ssh import Session
 
 
-def place(head: Session, data: FoundDataset) -> str:
-    """Return the directory of the prepared shards of a data set, else of its files, which are copied if need be."""
+def provide(head: Session, data: FoundDataset) -> str:
+    """Return the directory of a data set's prepared shards, else of its files, which are uploaded if missing."""
     return prepared(head, data) or upload(head, data)
 
 
@@ -23,12 +23,12 @@ def upload(head: Session, data: FoundDataset) -> str:
         CommandFailed: The head cannot store the files.
     """
     with progress.step(f"Placing {data.dataset} on the shared storage") as step:
-        if not _is_there(head, data):
+        if not _is_uploaded(head, data):
             _copy(head, data, step)
     return data.remote
 
 
-def _is_there(head: Session, data: FoundDataset) -> bool:
+def _is_uploaded(head: Session, data: FoundDataset) -> bool:
     return head.run(["test", "-d", data.remote]).exit_code == 0
 
 
@@ -62,7 +62,7 @@ def all_prepared(head: Session, dataset: str | None) -> list[str]:
 def require_space_for_records(head: Session, data: FoundDataset) -> None:
     """Raise ConfigError if the parts of data set and shards that are still missing do not fit on the shared storage."""
     _clear(head, data)
-    size = 0 if _is_there(head, data) else data.size
+    size = 0 if _is_uploaded(head, data) else data.size
     if not data.shards:
         listing = head.run(["du", "--summarize", "--bytes", data.records]).output.split()
         size += max(0, data.size - int(listing[0] if listing else 0))

@@ -1,4 +1,4 @@
-"""Keep a copy of a script's code beside its run: the directory may change, and the cluster may go."""
+"""Keep a copy of a script's code with its run: the directory may change, and the cluster may be removed."""
 
 import gzip
 import io
@@ -41,7 +41,7 @@ def add(archive: tarfile.TarFile, name: str, content: bytes, executable: bool = 
 
 
 def keep(state_dir: StateDir, run: Run, content: bytes | None) -> None:
-    """Write a copy from :func:`packed` beside the record of ``run``."""
+    """Write a copy from :func:`packed` to the directory of ``run``."""
     if content is not None:
         path: Path = state_dir.runs / run.id / FILE
         with usable(path), replaced(path, 0o600) as file:

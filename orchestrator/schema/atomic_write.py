@@ -44,6 +44,6 @@ def _remove_leftovers(path: Path) -> None:
     unfinished = re.compile(rf"\.{re.escape(path.name)}\.(\d+)-[a-z0-9_]{{8}}")
     with os.scandir(path.parent) as entries:
         leftovers = [(entry.path, unfinished.fullmatch(entry.name)) for entry in entries]
-    for left, match in leftovers:
+    for leftover, match in leftovers:
         if match and not Path("/proc", match[1]).exists():
-            Path(left).unlink(missing_ok=True)
+            Path(leftover).unlink(missing_ok=True)

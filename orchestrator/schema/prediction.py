@@ -1,4 +1,4 @@
-"""Models of the inputs of a prediction, and of the prediction that is kept beside a run."""
+"""Models of the inputs of a prediction, and of the prediction that is saved with a run."""
 
 from typing import NamedTuple
 

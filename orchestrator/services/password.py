@@ -26,11 +26,11 @@ class Secret(BaseModel):
         return cls(password=password)
 
 
-Kept = TypeVar("Kept", bound=Secret)
+SecretType = TypeVar("SecretType", bound=Secret)
 
 
 @contextlib.contextmanager
-def provision_password(path: Path, kind: type[Kept], enabled: bool, password: str | None) -> Iterator[None]:
+def provision_password(path: Path, kind: type[SecretType], enabled: bool, password: str | None) -> Iterator[None]:
     """Wrap a deploy: store the password before the head needs it, and remove it after the head has lost the service.
 
     So the file exists for as long as the head has, or may have, the service.
@@ -51,14 +51,14 @@ def provision_password(path: Path, kind: type[Kept], enabled: bool, password: st
         path.unlink(missing_ok=True)
 
 
-def _keep(path: Path, kind: type[Kept], password: str | None) -> None:
+def _keep(path: Path, kind: type[SecretType], password: str | None) -> None:
     secret = read(path, kind)
     password = password or (secret.password if secret else secrets.token_urlsafe(16))
     if secret is None or secret.password != password:
         state.replace(path, kind.of(password).model_dump_json(indent=2) + "\n")
 
 
-def read(path: Path, kind: type[Kept]) -> Kept | None:
+def read(path: Path, kind: type[SecretType]) -> SecretType | None:
     """Read a password file; None if it does not exist. Raises StateError if it cannot be read."""
     try:
         return bounded.read_model(path, kind)

@@ -14,7 +14,7 @@ from orchestrator.process import background
 from orchestrator.process.background import Background
 from orchestrator.state import StateDir
 
-HERE = "127.0.0.1"  # on this machine and on the head: no other machine can connect
+LOCALHOST = "127.0.0.1"  # on this machine and on the head: no other machine can connect
 LOOK_SECONDS = 0.2
 
 
@@ -52,7 +52,7 @@ def _bound(port: int | None, usual: int) -> socket.socket:
         probe = socket.socket()
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HERE, candidate))
+            probe.bind((LOCALHOST, candidate))
             probe.listen()  # else another process could bind it too
         except OSError as error:
             probe.close()
@@ -75,7 +75,11 @@ def client_command(state_dir: StateDir, cluster: Cluster, ports: Mapping[int, in
     Returns:
         The argument list.
     """
-    forwards = [part for here, there in ports.items() for part in ("-L", f"{HERE}:{here}:{HERE}:{there}")]
+    forwards = [
+        part
+        for local_port, head_port in ports.items()
+        for part in ("-L", f"{LOCALHOST}:{local_port}:{LOCALHOST}:{head_port}")
+    ]
     options = ["-o", "ExitOnForwardFailure=yes", "-o", "BatchMode=yes", *forwards]
     return ssh.client_command(state_dir, cluster, cluster.head, ["cat"], options)
 
@@ -99,7 +103,7 @@ def open_tunnel(
         CommandFailed: The tunnel cannot be opened.
         NodesFailed: The first service does not answer in time.
     """
-    forwards = {here: service.port for service, here in ports.items()}
+    forwards = {local_port: service.port for service, local_port in ports.items()}
     try:
         with background.run("open a tunnel", client_command(state_dir, cluster, forwards)) as tunnel:
             _await_answer(cluster, *next(iter(ports.items())), tunnel, seconds)
@@ -120,7 +124,7 @@ def _await_answer(cluster: Cluster, service: Service, port: int, tunnel: Backgro
 
 
 def _answers(port: int, path: str) -> bool:
-    connection = http.client.HTTPConnection(HERE, port, timeout=5.0)
+    connection = http.client.HTTPConnection(LOCALHOST, port, timeout=5.0)
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
         connection.request("GET", path)
         return connection.getresponse().status == http.HTTPStatus.OK

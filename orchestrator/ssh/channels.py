@@ -19,7 +19,7 @@ else:
 CONNECT_SECONDS = 5.0
 ANSWER_BYTES = 64 << 20
 NO_STATUS, ENDED_SECONDS = -1, 1.0  # of a command that was killed, or whose connection broke; for the latter to show
-_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of local files, never of sockets
+_LOCAL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of local files, never of sockets
 
 
 class Unreachable(Exception):
@@ -58,7 +58,7 @@ def command(client: "paramiko.SSHClient", argv: Sequence[str], timeout: float | 
     except TimeoutError as error:
         raise Unreachable(f"`{argv[0]}` gave no answer for {timeout or 0:.0f} s") from error
     except faults() as error:
-        if isinstance(error, OSError) and (error.filename or error.errno in _OURS):
+        if isinstance(error, OSError) and (error.filename or error.errno in _LOCAL_ERRORS):
             raise ConfigError([f"{error.filename or 'this machine'}: {error.strerror}"]) from error
         raise Unreachable(f"connection broke: {error}") from error
 

@@ -54,11 +54,11 @@ def pin(state_dir: StateDir, cluster: Cluster, pinned: Mapping[str, str], deadli
 
 def _every(cluster: Cluster, names: Sequence[str], until: float, ask: Callable[[str], str]) -> dict[str, str]:
     """Call ``ask`` for each node, and retry until the time ``until``. Raises NodesFailed."""
-    given_up, began = threading.Event(), time.monotonic()
+    cancelled, began = threading.Event(), time.monotonic()
     try:
-        keys, reasons = on_every_node(cluster, lambda name: _retry(lambda: ask(name), until, given_up), names)
+        keys, reasons = on_every_node(cluster, lambda name: _retry(lambda: ask(name), until, cancelled), names)
     finally:
-        given_up.set()  # else threads would keep waiting after Ctrl-C
+        cancelled.set()  # else threads would keep waiting after Ctrl-C
     if reasons:
         remedy = f"{command('deploy', cluster.name)} tries again; a cloud lets in what --allow-from names"
         raise NodesFailed(f"no ssh within {time.monotonic() - began:.0f} s", reasons, remedy)
@@ -83,7 +83,7 @@ def _write(state_dir: StateDir, cluster: Cluster, keys: Mapping[str, str]) -> No
     state.replace(state_dir.known_hosts, "".join(f"{address} {key}\n" for address, key in entries))
 
 
-def _retry(ask: Callable[[], str], until: float, given_up: threading.Event) -> str:
+def _retry(ask: Callable[[], str], until: float, cancelled: threading.Event) -> str:
     """Call ``ask`` until it succeeds or time is up.
 
     Pauses grow, since a slow sshd accepts only a limited number of connections at once.
@@ -93,7 +93,7 @@ def _retry(ask: Callable[[], str], until: float, given_up: threading.Event) -> s
         try:
             return ask()
         except Unreachable:
-            if time.monotonic() > until or given_up.is_set():
+            if time.monotonic() > until or cancelled.is_set():
                 raise
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -31,15 +31,15 @@ class Refused(Exception):
 
 
 class _Meter(io.RawIOBase):
-    """A pipe that yields at most ``left`` bytes."""
+    """A pipe that yields at most ``remaining`` bytes."""
 
     def __init__(self, pipe: Readable) -> None:
-        self._pipe, self.left = pipe, HEADER_BYTES
+        self._pipe, self.remaining = pipe, HEADER_BYTES
 
     def read(self, size: int = -1) -> bytes:
         piece = self._pipe.read(size)
-        self.left -= len(piece)
-        if self.left < 0:
+        self.remaining -= len(piece)
+        if self.remaining < 0:
             raise Refused("headers without end")
         return piece
 
@@ -66,16 +66,16 @@ def unpack(pipe: Readable, limits: Mapping[str, int], target: Path) -> list[str]
         with tarfile.open(fileobj=meter, mode="r|", bufsize=CHUNK) as archive:
             while member := archive.next():
                 archive.members.clear()  # type: ignore[attr-defined]  # it would keep all of them
-                requested = _wanted(member, limits)
+                requested = _requested_name(member, limits)
                 used.update({requested: _size(member), "": 1})
                 if used[requested] > limits[requested] or used[""] > MOST_FILES:
                     raise Refused(f"{_shown(requested)} with more than {limits[requested]} bytes or {MOST_FILES} files")
                 if member.isreg():
-                    meter.left = member.size + HEADER_BYTES
+                    meter.remaining = member.size + HEADER_BYTES
                     _write(archive, member, target)
                 elif not member.isdir():
                     left_out.append(member.name)
-                meter.left = HEADER_BYTES
+                meter.remaining = HEADER_BYTES
     except tarfile.ReadError:
         raise
     except ODD as error:
@@ -83,7 +83,7 @@ def unpack(pipe: Readable, limits: Mapping[str, int], target: Path) -> list[str]
     return left_out
 
 
-def _wanted(member: tarfile.TarInfo, limits: Mapping[str, int]) -> str:
+def _requested_name(member: tarfile.TarInfo, limits: Mapping[str, int]) -> str:
     """Return the requested name that a member belongs to. Raises Refused."""
     name, parts = member.name, member.name.split("/")
     plain = not {"", ".", ".."} & set(parts) and "\0" not in name

@@ -28,7 +28,7 @@ class StateDir:
 
     @property
     def terraform_copy(self) -> Path:
-        """Return the path of our copy of Terraform's state after the last apply."""
+        """Return the path of the copy of Terraform's state after the last apply."""
         return self.path / "terraform.tfstate.copy"
 
     @property

@@ -91,6 +91,8 @@ def _unusable(record: Record) -> Iterator[str]:
         yield f"config.provider: {shown(record.config.get('provider'))}: expected one of {', '.join(PROVIDERS)}"
     if not isinstance(record.config.get("name", ""), str):
         yield f"config.name: {shown(record.config['name'])}: expected text"
+    if record.cluster is not None and "applied" not in record.model_fields_set:
+        yield "applied: missing: expected the variables that the cluster was created with"
     for part in ("config", "variables", "applied"):
         for key in (*PROVIDERS, "monitoring"):
             value = getattr(record, part).get(key)
@@ -102,9 +104,9 @@ def deployed(state_dir: StateDir) -> tuple[Record, Cluster]:
     """Return the record and the cluster. Raises StateError if it is not deployed, or only partly."""
     record = read(state_dir)
     if record is None:
-        others = cluster_names()
+        names = cluster_names()
         makes = f"{command('deploy', state_dir.name)} makes one"
-        remedy = f"deployed: {', '.join(others)}; choose with --cluster" if others else makes
+        remedy = f"deployed: {', '.join(names)}; choose with --cluster" if names else makes
         raise StateError(f"cluster {state_dir.name!r} is not deployed", remedy)
     if record.cluster is None:
         raise StateError(

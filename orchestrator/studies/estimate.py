@@ -51,6 +51,7 @@ class Plan:
     """What a study will do.
 
     Attributes:
+        shared: Options that all cells have in common, in words; titles of cells leave them out.
         cells: Its contestants.
         order: Launches of the next two rounds.
         deploys: Deploys that change the number of nodes, for ``launches``.
@@ -61,6 +62,7 @@ class Plan:
         cost: Cost of that time, of what has a price; None without time or prices.
     """
 
+    shared: str
     cells: list[Row]
     order: list[Step]
     deploys: int
@@ -82,6 +84,7 @@ class Status:
         complete: Whether no launch is left.
         launches: Number of launches so far.
         left: The remaining launches in words.
+        shared: Options that all cells have in common, in words; titles of cells leave them out.
         cells: What each contestant measured.
     """
 
@@ -91,12 +94,13 @@ class Status:
     complete: bool
     launches: int
     left: str
+    shared: str
     cells: list[Row]
 
 
-def title(contestant: Contestant) -> str:
-    """Return the contestant in words."""
-    return matrix.title(contestant.cell) + AGAIN * contestant.again
+def title(contestant: Contestant, study: Study) -> str:
+    """Return the contestant in words, without the options that all have in common."""
+    return matrix.title(contestant.cell, study) + AGAIN * contestant.again
 
 
 def rows(study: Study, cells: Sequence[Cell], launches: Sequence[Launch]) -> list[Row]:
@@ -120,8 +124,8 @@ def _row(study: Study, cells: Sequence[Cell], launches: Sequence[Launch], contes
     estimate = ratio(launches, contestant.key, base.key) if base else None
     interval = estimate.interval if estimate else None
     return Row(
-        cell=title(contestant),
-        base=title(base) if base else None,
+        cell=title(contestant, study),
+        base=title(base, study) if base else None,
         launches=len(images),
         images_per_second=median(images) if images else None,
         ratio=estimate.value if estimate else None,
@@ -148,7 +152,14 @@ def status(study: Study, launches: Sequence[Launch], process: str | None, queue:
     schedule = Schedule(study, cells, launches)
     complete = schedule.next() is None
     return Status(
-        study.name, process, queue, complete, len(launches), narration.remaining(schedule), rows(study, cells, launches)
+        name=study.name,
+        runner=process,
+        queue=queue,
+        complete=complete,
+        launches=len(launches),
+        left=narration.remaining(schedule),
+        shared=matrix.shared_options(study),
+        cells=rows(study, cells, launches),
     )
 
 
@@ -172,35 +183,36 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
         for contestant in everyone
         if (seconds := _seconds(config, study, contestant.cell, launches)) is not None
     ]
-    left = len(schedule.left()) + len(schedule.repeats())
+    remaining = len(schedule.remaining()) + len(schedule.repeats())
     seconds = schedule.expected() * fmean(estimates) if estimates else None
-    order = _steps(schedule.left(), nodes, deploys)
+    order = _steps(study, schedule.remaining(), nodes, deploys)
     return Plan(
+        shared=matrix.shared_options(study),
         cells=rows(study, cells, launches),
         order=[step for step in order if step.round < order[0].round + SHOWN_ROUNDS],
         deploys=sum(step.deploy is not None for step in order),
-        launches=left,
-        most=left + (repetitions.at_most - repetitions.at_least) * len(everyone),
+        launches=remaining,
+        most=remaining + (repetitions.at_most - repetitions.at_least) * len(everyone),
         seconds=seconds,
         unknown=len(everyone) - len(estimates),
         cost=_cost(config, study, seconds),
     )
 
 
-def _steps(order: Sequence[Planned], nodes: int, deploys: bool) -> list[Step]:
+def _steps(study: Study, order: Sequence[Planned], nodes: int, deploys: bool) -> list[Step]:
     """Return launches with the deploys before them."""
     changes = schedules.deploys(order, nodes) if deploys else [None] * len(order)
     return [
-        Step(planned.round + 1, title(planned.contestant), change)
+        Step(planned.round + 1, title(planned.contestant, study), change)
         for planned, change in zip(order, changes, strict=True)
     ]
 
 
 def _seconds(config: Config, study: Study, cell: Cell, launches: Sequence[Launch]) -> float | None:
     """Return the seconds of a launch: of the cell, as long as it may take, or of runs as long on this cluster."""
-    mine = [launch.seconds for launch in launches if launch.key == cell.key and not launch.problem]
-    if mine or study.until.time:
-        return median(mine) if mine else study.until.time
+    measured = [launch.seconds for launch in launches if launch.key == cell.key and not launch.problem]
+    if measured or study.until.time:
+        return median(measured) if measured else study.until.time
     state_dir, kind = state.for_cluster(config.name), f"{cell.model}-{cell.dataset}"
     like = [run for run in store.list_runs(state_dir) if run.kind == kind and run.np == cell.ranks]
     ends = [(store.status(state_dir, run), run) for run in like]

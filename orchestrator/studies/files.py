@@ -49,8 +49,8 @@ def read(path: Path) -> Study:
     try:
         return Study.model_validate(values)
     except ValidationError as error:
-        known = list(_keys(Study))
-        raise ConfigError([explain(problem, f"{path}: ", known) for problem in error.errors()], REMEDY) from None
+        valid_keys = list(_keys(Study))
+        raise ConfigError([explain(problem, f"{path}: ", valid_keys) for problem in error.errors()], REMEDY) from None
 
 
 def _keys(model: type[BaseModel], prefix: str = "") -> Any:

@@ -142,8 +142,8 @@ def opened(directory: Path) -> Iterator[Journal]:
             raise StateError(f"{directory}: this study is run by {holder}", "`orchestrator study status` follows it")
         os.ftruncate(file.fileno(), 0)
         os.write(file.fileno(), f"pid {os.getpid()}".encode())
-        for left in (directory / RUNS).glob(".copying-*"):
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in (directory / RUNS).glob(".copying-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
         yield Journal(directory)
 
 

@@ -81,14 +81,14 @@ class Launcher:
             command=settings.command(config),
         )
 
-        def begun(run: Run) -> None:
+        def record_start(run: Run) -> None:
             fields = launch.model_dump(exclude={"cell", "run"})
             begin(Started.model_validate({**fields, "cell": cell, "run": run.id}))
 
         _, self.cluster, digest = self.deployed(config)
         try:
             with progress.quiet():
-                return jobs.train(self.state_dir, self.cluster, digest, config, begun, queue=queue)
+                return jobs.train(self.state_dir, self.cluster, digest, config, record_start, queue=queue)
         except ConfigError as error:
             launch = launch.model_copy(update={"problem": error.message, "seconds": time.time() - launch.started})
             self.journal.end(launch)
@@ -110,7 +110,7 @@ class Launcher:
         with control.head_session(self.state_dir, self.cluster) as head:
             lost = control.get_state(self.state_dir, head, run).state == "lost"
             if lost:
-                control.stop(head, run)
+                control.stop(head, run, wait=False)
         return lost
 
     def _finish(self, run: Run, collected: bool = False) -> Launch:
@@ -181,7 +181,7 @@ class Launcher:
     def _busy(self, nodes: list[str]) -> float:
         """Return the share of CPU that programs use on the nodes of a launch before it starts: of the busiest one."""
         if providers.of_one_machine(self.record):
-            return cpu_usage.here()
+            return cpu_usage.measure()
 
         def ask(name: str) -> float:
             with ssh.connect(self.state_dir, self.cluster, name) as session:

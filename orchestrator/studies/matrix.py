@@ -1,7 +1,7 @@
 """Cells of a study's matrix, the base case of each, and their names."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from orchestrator.errors import ConfigError
 from orchestrator.schema.studies import Cell, Option
@@ -72,11 +72,28 @@ def _rest(cell: Cell, part: dict[str, Option]) -> dict[str, object]:
     return {key: value for key, value in values.items() if key not in without}
 
 
-def title(cell: Cell) -> str:
-    """Return the cell in words: "ours: resnet50 on mnist, batch 32, 2 ranks, precision float32"."""
+def title(cell: Cell, study: Study | None = None) -> str:
+    """Return the cell in words: "ours: resnet50 on mnist, batch 32, 2 ranks, precision float32".
+
+    Options that all cells of ``study`` share are left out; see :func:`shared_options`.
+    """
     size = _counted(cell.nodes, "node") if cell.nodes else _counted(cell.ranks, "rank")
     parts = [f"{cell.model} on {cell.dataset}", *([f"batch {cell.batch}"] if cell.batch else []), size]
-    return f"{cell.engine}: " + ", ".join(parts + [f"{key} {value}" for key, value in cell.options.items()])
+    shared = _shared(study) if study else {}
+    return f"{cell.engine}: " + ", ".join(parts + _in_words({k: v for k, v in cell.options.items() if k not in shared}))
+
+
+def shared_options(study: Study) -> str:
+    """Return the options that all cells have in common, in words."""
+    return ", ".join(_in_words(_shared(study)))
+
+
+def _shared(study: Study) -> dict[str, Option]:
+    return {key: values[0] for key, values in study.options.items() if len(values) == 1}
+
+
+def _in_words(options: Mapping[str, Option]) -> list[str]:
+    return [f"{key} {value}" for key, value in options.items()]
 
 
 def _counted(count: int, what: str) -> str:

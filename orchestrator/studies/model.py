@@ -120,7 +120,7 @@ class Study(Section):
 
     @field_validator("published", mode="before")
     @classmethod
-    def _known_keys(cls, rows: Any) -> Any:
+    def _refuse_unknown_keys(cls, rows: Any) -> Any:
         """Refuse unknown keys: the model itself ignores them, for files of newer versions."""
         for row in rows if isinstance(rows, list) else []:
             for key in row if isinstance(row, Mapping) else []:
@@ -150,9 +150,9 @@ class Study(Section):
         """Return the keys in parts of cells that no cell has."""
         parts = [("exclude", part) for part in self.exclude] + [("base", self.base)]
         parts += [("published", row.cell) for row in self.published]
-        known = [*AXES, *self.options]
-        return [f"{place}: {shown(key)}: no key of a cell{nearest(key, known)}" for place, part in parts for key in part
-                if key not in known]  # fmt: skip
+        valid = [*AXES, *self.options]
+        return [f"{name}: {shown(key)}: no key of a cell{nearest(key, valid)}" for name, part in parts for key in part
+                if key not in valid]  # fmt: skip
 
     @property
     def size(self) -> int:

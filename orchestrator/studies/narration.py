@@ -12,7 +12,7 @@ from orchestrator.studies.schedule import Planned, Schedule
 def announce(planned: Planned, schedule: Schedule) -> None:
     """Print the launch that starts, and what is left."""
     again = " (again, for the A/A pair)" if planned.contestant.again else ""
-    title = matrix.title(planned.contestant.cell)
+    title = matrix.title(planned.contestant.cell, schedule.study)
     progress.note(f"round {planned.round + 1}: {title}{again}; {remaining(schedule)}")
 
 
@@ -22,16 +22,16 @@ def tell(launch: Launch, schedule: Schedule) -> None:
     if launch.problem:
         progress.note(f"  no measurement: {launch.problem}")
         if launch.key in schedule.given_up():
-            progress.note(f"  given up: {matrix.title(launch.cell)}")
+            progress.note(f"  given up: {matrix.title(launch.cell, schedule.study)}")
     else:
         progress.note(f"  {launch.images_per_second:.4g} images/s, {launch.seconds:.1f} s{busy}")
 
 
 def remaining(schedule: Schedule) -> str:
     """Return how many launches are left and which are repeated, and about how long they take."""
-    left, repeats = len(schedule.left()), _repeated(schedule)
+    count, repeats = len(schedule.remaining()), _repeated(schedule)
     least = "" if schedule.study.repetitions.at_least == schedule.study.repetitions.at_most else "at least "
-    words = [f"{least}{left} launch{'es' * (left != 1)} left"] if left or not repeats else []
+    words = [f"{least}{count} launch{'es' * (count != 1)} left"] if count or not repeats else []
     durations = [launch.seconds for launch in schedule.launches if not launch.problem]
     about = [f"about {timedelta(seconds=round(schedule.expected() * fmean(durations)))}"] if durations else []
     return ", ".join(words + repeats + about)

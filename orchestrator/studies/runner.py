@@ -36,8 +36,8 @@ class Sitting:
     @property
     def overhead(self) -> float:
         """Return the time that the study added to its launches, as a share of theirs."""
-        own = sum(launch.seconds for launch in self.launches)
-        return self.seconds / own - 1 if own else 0.0
+        launch_seconds = sum(launch.seconds for launch in self.launches)
+        return self.seconds / launch_seconds - 1 if launch_seconds else 0.0
 
 
 def cells(config: Config, study: Study) -> list[Cell]:
@@ -60,7 +60,7 @@ def cells(config: Config, study: Study) -> list[Cell]:
             settings.of_cell(config, study, cell)
         except ConfigError as error:
             for problem in error.problems:
-                problems.setdefault(problem, f"study {study.name}: {matrix.title(cell)}: {problem}")
+                problems.setdefault(problem, f"study {study.name}: {matrix.title(cell, study)}: {problem}")
     if problems:
         raise ConfigError(list(problems.values()), "correct the study's file, or exclude these cells")
     return every
@@ -98,9 +98,9 @@ def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = Tru
     with _opened(config, directory, deployed, deploys) as (launcher, schedule):
         _collect_queued(launcher, schedule)
         started, done = time.time(), list(_measure(launcher, schedule))
-        given_up = schedule.given_up()
-        lost = {matrix.title(cell): given_up[cell.key] for cell in schedule.cells if cell.key in given_up}
-        return Sitting(done, time.time() - started, lost)
+        given_up, study = schedule.given_up(), schedule.study
+        problems = {matrix.title(cell, study): given_up[cell.key] for cell in schedule.cells if cell.key in given_up}
+        return Sitting(done, time.time() - started, problems)
 
 
 def detach(config: Config, directory: Path, deployed: Deployed, deploys: bool = True) -> Progress:
@@ -155,16 +155,15 @@ def _opened(config: Config, directory: Path, deployed: Deployed, deploys: bool) 
 
 def _collect_queued(launcher: Launcher, schedule: Schedule) -> None:
     for launch in detached.collect(launcher):
-        progress.note(f"round {launch.round + 1}: {matrix.title(launch.cell)}, launched by the head")
+        progress.note(f"round {launch.round + 1}: {matrix.title(launch.cell, schedule.study)}, launched by the head")
         narration.tell(launch, schedule)
 
 
 def _measure(launcher: Launcher, schedule: Schedule) -> Iterator[Launch]:
     collected = launcher.collect()
     if collected:
-        progress.note(
-            f"round {collected.round + 1}: {matrix.title(collected.cell)}, started before the study was ended"
-        )
+        title = matrix.title(collected.cell, schedule.study)
+        progress.note(f"round {collected.round + 1}: {title}, started before the study was ended")
         narration.tell(collected, schedule)
         yield collected
     while planned := schedule.next():
@@ -175,13 +174,13 @@ def _measure(launcher: Launcher, schedule: Schedule) -> Iterator[Launch]:
 
 
 def _require_same(current: Journal, every: Sequence[Cell]) -> None:
-    """Check that the launches so far are of cells of the study: nodes may have other slots meanwhile."""
+    """Check that all launches so far belong to cells of the study: the nodes' slots may have changed since."""
     keys = {cell.key for cell in every}
     foreign = [launch.cell for launch in current.launches if launch.key not in keys]
     if foreign:
         raise StateError(
             f"{current.directory}: {matrix.title(foreign[0])} was launched and is no cell of {journal.STUDY}",
-            "run it on a cluster with the same slots per node, or start anew with --directory",
+            "run it on a cluster with the same slots per node, or start a new study with --directory",
         )
 
 

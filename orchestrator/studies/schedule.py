@@ -1,6 +1,6 @@
-"""Order of a study's launches: rounds, each other one reversed, until every interval is narrow enough.
+"""Order of a study's launches: rounds, every second one reversed, until every interval is narrow enough.
 
-What is launched next follows from the launches so far alone, so that a killed study goes on where it was.
+The next launch follows only from the launches so far, so that a killed study continues where it stopped.
 """
 
 from collections.abc import Iterable, Sequence
@@ -56,47 +56,47 @@ class Schedule:
     def next(self) -> Planned | None:
         """Return the next launch; None if the study is complete."""
         number = max(0, len(self._rounds) - 1)  # the rounds before are complete
-        while wanted := self._wanted(number):
-            for _, alike in groupby(wanted, lambda contestant: contestant.cell.nodes):
+        while in_round := self._contestants_in(number):
+            for _, alike in groupby(in_round, lambda contestant: contestant.cell.nodes):
                 if missing := self._missing(list(alike), number):
                     return Planned(missing, number)
             number += 1
         return None
 
     def _missing(self, some: Sequence[Contestant], number: int) -> Contestant | None:
-        """Return who of ``some`` is launched next in a round, repeats last; None if all were."""
+        """Return the one of ``some`` to launch next in a round, repeats last; None if all were launched."""
         missing = [c for c in some if not self._of(c, number)] or [c for c in some if self._again(c, number)]
         return missing[0] if missing else None
 
-    def left(self) -> list[Planned]:
-        """Return the launches that are left, if intervals are narrow as soon as they can be, without repeats."""
-        lost, made, begun = self.given_up(), self._made(), self._begun()
-        to_come = range(len(begun), self.study.repetitions.at_least)
-        rounds = begun + [self._in_order(self.contestants, number) for number in to_come]
+    def remaining(self) -> list[Planned]:
+        """Return the remaining launches, without repeats, if intervals become narrow as early as possible."""
+        lost, launched, started_rounds = self.given_up(), self._launched(), self._started_rounds()
+        to_come = range(len(started_rounds), self.study.repetitions.at_least)
+        rounds = started_rounds + [self._in_order(self.contestants, number) for number in to_come]
         planned = [
             Planned(c, number) for number, members in enumerate(rounds) for c in members if c.cell.key not in lost
         ]
-        return [launch for launch in planned if (*launch.contestant.key, launch.round) not in made]
+        return [launch for launch in planned if (*launch.contestant.key, launch.round) not in launched]
 
     def repeats(self) -> list[Launch]:
         """Return the launches that will be repeated: they failed, or other programs used the machine."""
         return [self._of(planned.contestant, planned.round)[-1] for planned in self._repeated()]
 
     def certain(self) -> list[Planned]:
-        """Return the launches that are made whatever others measure: repeats that are due, and those that are left."""
-        return self._repeated() + self.left()
+        """Return the launches that do not depend on other results: due repeats, and the remaining launches."""
+        return self._repeated() + self.remaining()
 
     def _repeated(self) -> list[Planned]:
         """Return the repeats of the round of the next launch."""
-        begun, made = self._begun(), self._made()
-        number = len(begun) - 1
-        tried = [c for members in begun[-1:] for c in members if (*c.key, number) in made]
+        started_rounds, launched = self._started_rounds(), self._launched()
+        number = len(started_rounds) - 1
+        tried = [c for members in started_rounds[-1:] for c in members if (*c.key, number) in launched]
         return [Planned(c, number) for c in tried if self._again(c, number)]
 
     def expected(self) -> float:
         """Return how many launches are left with repeats, if as large a share of them is repeated as so far."""
-        tries = len(self.launches) / len(self._made()) if self.launches else 1.0
-        return len(self.left()) * tries + len(self.repeats())
+        tries = len(self.launches) / len(self._launched()) if self.launches else 1.0
+        return len(self.remaining()) * tries + len(self.repeats())
 
     def given_up(self) -> dict[str, str]:
         """Return the problems of cells that are not launched any more, by key."""
@@ -106,11 +106,11 @@ class Schedule:
             tries[:] = [*tries, launch] if launch.problem else []
         return {key: tries[-1].problem or "" for (key, *_), tries in failed.items() if len(tries) >= TRIES}
 
-    def _made(self) -> set[tuple[str, bool, int]]:
+    def _launched(self) -> set[tuple[str, bool, int]]:
         """Return contestants and rounds of the launches so far, repeated or not."""
         return {(launch.key, launch.again, launch.round) for launch in self.launches}
 
-    def _begun(self) -> list[list[Contestant]]:
+    def _started_rounds(self) -> list[list[Contestant]]:
         """Return the rounds up to that of the next launch."""
         self.next()
         return self._rounds
@@ -119,8 +119,8 @@ class Schedule:
         """Return contestants in the order of a round."""
         return some[:: -1 if number % 2 else 1]
 
-    def _wanted(self, number: int) -> list[Contestant]:
-        """Return who is launched in a round, in order; nobody after the last round."""
+    def _contestants_in(self, number: int) -> list[Contestant]:
+        """Return the contestants of a round, in order of launch; an empty list after the last round."""
         while len(self._rounds) <= number:
             lost, following = self.given_up(), len(self._rounds)
             active = [c for c in self._active(following) if c.cell.key not in lost]

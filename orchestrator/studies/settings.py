@@ -32,10 +32,10 @@ def of_cell(config: Config, study: Study, cell: Cell) -> Config:
     train = {**_what(study, cell), **_until(study), **options, "test_samples": test_samples(study, cell)}
     if study.shrunk and study.shrink.image_size and cell.dataset in ANY_SHAPE:
         train["image_size"] = study.shrink.image_size
-    own = {**config.launch.model_dump(exclude_defaults=True), **launch, "np": cell.ranks}
+    launch_options = {**config.launch.model_dump(exclude_defaults=True), **launch, "np": cell.ranks}
     try:
         what = Train.model_validate({key: value for key, value in train.items() if value is not None})
-        how = Launch.model_validate(own)
+        how = Launch.model_validate(launch_options)
     except ValidationError as error:
         raise ConfigError([explain(problem, "", [*options, *launch]) for problem in error.errors()]) from None
     recipes.require(what)

@@ -16,11 +16,11 @@ from orchestrator.errors import CommandFailed
 from orchestrator.state import StateDir
 from orchestrator.terraform import command, sources, state_file
 from orchestrator.terraform.command import check_version, program
-from orchestrator.terraform.output import Errors, NodesNotMade
+from orchestrator.terraform.output import Errors, NodesNotCreated
 from orchestrator.terraform.sources import has_root, is_current
 from orchestrator.terraform.state_file import State
 
-__all__ = ["NodesNotMade", "State", "check_version", "has_root", "is_current", "program"]
+__all__ = ["NodesNotCreated", "State", "check_version", "has_root", "is_current", "program"]
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ def apply(
         The Cluster.
 
     Raises:
-        NodesNotMade: Nodes could not be created.
+        NodesNotCreated: Nodes could not be created.
         CommandFailed: Terraform failed otherwise.
         ContractError: Terraform's output is not a valid Cluster.
     """
     sources.initialise(state_dir, provider)
-    _given(state_dir, provider, variables)
+    _write_variables(state_dir, provider, variables)
     errors = Errors(on_line)
     try:
         with _keeping_its_state(state_dir, provider):
@@ -102,7 +102,7 @@ def plan(state_dir: StateDir, provider: str, variables: Mapping[str, Any], deplo
     newest = state_file.current(command.root(deployed, provider), deployed.terraform_copy)
     if newest:
         shutil.copyfile(newest[0], command.root(state_dir, provider) / state_file.FILE)
-    _given(state_dir, provider, variables)
+    _write_variables(state_dir, provider, variables)
     command.run(state_dir, provider, "plan", input=False, out="plan")
     answer = command.answer(state_dir, provider, "show -json plan", no_color=None)  # else `show` takes it for a file
     changes = [_change(change) for change in json.loads(answer).get("resource_changes", [])]
@@ -118,7 +118,7 @@ def _change(resource: Mapping[str, Any]) -> Change | None:
     return Change("replace" if len(actions) > 1 else actions[0], resource["type"], name)
 
 
-def _given(state_dir: StateDir, provider: str, variables: Mapping[str, Any]) -> None:
+def _write_variables(state_dir: StateDir, provider: str, variables: Mapping[str, Any]) -> None:
     state.replace(command.root(state_dir, provider) / "terraform.tfvars.json", json.dumps(variables, indent=2) + "\n")
 
 
@@ -151,8 +151,8 @@ def recorded(state_dir: StateDir, provider: str) -> State:
     return current[1] if current else State(version=0)
 
 
-def kept(state_dir: StateDir) -> State | None:
-    """Return our copy of the state after the last apply; None if there is none that is usable."""
+def saved_state(state_dir: StateDir) -> State | None:
+    """Return the copy of the state after the last apply; None if no usable copy exists."""
     return state_file.load(state_dir.terraform_copy)
 
 

@@ -17,13 +17,13 @@ from orchestrator.state import StateDir
 
 PROGRAMS = ("terraform", "tofu")
 OLDEST = (1, 5)
-# User settings to keep: the sources of providers. Any other could change the meaning of our commands.
-KEPT = ("TF_CLI_CONFIG_FILE", "TF_PLUGIN_CACHE_", "TF_TOKEN_", "TF_REGISTRY_")
+# The user's settings that are passed on: the sources of providers. Any other could change the meaning of commands.
+PASSED_VARIABLES = ("TF_CLI_CONFIG_FILE", "TF_PLUGIN_CACHE_", "TF_TOKEN_", "TF_REGISTRY_")
 _QUIET = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1"}
 
 
 def program() -> str:
-    """Return the path of Terraform, else of OpenTofu, on the PATH or in the directory of our Python.
+    """Return the path of Terraform, else of OpenTofu, on the PATH or in the directory of this Python.
 
     Raises PreflightError.
     """
@@ -101,7 +101,7 @@ def _argv(state_dir: StateDir, provider: str, command: str, **options: Any) -> l
 
 
 def _environment() -> dict[str, str | None]:
-    foreign = [name for name in os.environ if name.startswith("TF_") and not name.startswith(KEPT)]
+    foreign = [name for name in os.environ if name.startswith("TF_") and not name.startswith(PASSED_VARIABLES)]
     return {**dict.fromkeys(foreign), **_QUIET}
 
 

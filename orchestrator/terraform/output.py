@@ -9,30 +9,30 @@ _DONE = re.compile(r"^(\S+): (Creation|Destruction|Modifications) complete")
 _ERROR, _OF_NODE = re.compile(r"^[│╷ ]*Error: (.+)"), re.compile(r"^[│ ]*with \w+\.node\[\"(.+)\"\],")
 
 
-class NodesNotMade(CommandFailed):
-    """An apply failed to create nodes (``reasons`` by name) and ``others`` resources that are not nodes."""
+class NodesNotCreated(CommandFailed):
+    """An apply failed to create nodes (``reasons`` by name) and ``other_problems`` resources that are not nodes."""
 
-    def __init__(self, failed: CommandFailed, reasons: dict[str, str], others: int) -> None:
+    def __init__(self, failed: CommandFailed, reasons: dict[str, str], other_problems: int) -> None:
         super().__init__(failed.step, failed.argv, "exit code 1", failed.tail, failed.log)
-        self.reasons, self.others = reasons, others
+        self.reasons, self.other_problems = reasons, other_problems
 
 
 class Errors:
     """Parser of an apply's output: finished resources go to ``on_line``, errors are sorted by node."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
-        self.on_line, self.found = on_line, list[list[str]]()
+        self.on_line, self.messages = on_line, list[list[str]]()
 
     def __call__(self, line: str) -> None:
         error, node, done = _ERROR.match(line), _OF_NODE.match(line), _DONE.match(line)
         if error:
-            self.found.append([error[1]])
-        elif node and self.found:
-            self.found[-1].append(node[1])
+            self.messages.append([error[1]])
+        elif node and self.messages:
+            self.messages[-1].append(node[1])
         elif done:
             self.on_line(done[1])
 
     def of_nodes(self, failed: CommandFailed) -> CommandFailed:
-        """Convert ``failed`` to NodesNotMade if a node is among the failed resources."""
-        reasons = {node: message for message, *nodes in self.found for node in nodes}
-        return NodesNotMade(failed, reasons, sum(len(words) == 1 for words in self.found)) if reasons else failed
+        """Convert ``failed`` to NodesNotCreated if a node is among the failed resources."""
+        reasons = {node: message for message, *nodes in self.messages for node in nodes}
+        return NodesNotCreated(failed, reasons, sum(len(words) == 1 for words in self.messages)) if reasons else failed

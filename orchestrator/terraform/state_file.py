@@ -43,14 +43,14 @@ class State(BaseModel):
 
         Tainted resources are left out: Terraform replaces or drops them at the next apply.
         """
-        return {address: identity for address, identity, tainted in self._found() if not tainted}
+        return {address: identity for address, identity, tainted in self._instances() if not tainted}
 
     @property
     def identities(self) -> set[str]:
         """Return the identities of all resources, including tainted ones."""
-        return {identity for _, identity, _ in self._found()}
+        return {identity for _, identity, _ in self._instances()}
 
-    def _found(self) -> Iterator[tuple[str, str, bool]]:
+    def _instances(self) -> Iterator[tuple[str, str, bool]]:
         for resource in self.resources:
             for instance in resource.instances if resource.mode != "data" else ():
                 identity = _identity(resource.type, instance.attributes or {})
@@ -72,9 +72,9 @@ def current(root: Path, copy: Path) -> tuple[Path, State] | None:
 
     Terraform's backup is from before the last apply, so it is read only if neither of the two is usable.
     """
-    own, saved = load(root / FILE), load(copy)
-    if own and (saved is None or own.follows(saved)):
-        return root / FILE, own
+    file_state, saved = load(root / FILE), load(copy)
+    if file_state and (saved is None or file_state.follows(saved)):
+        return root / FILE, file_state
     if saved:
         return copy, saved
     before = load(root / BACKUP)
@@ -83,21 +83,21 @@ def current(root: Path, copy: Path) -> tuple[Path, State] | None:
 
 def settle(root: Path, copy: Path) -> Path | None:
     """Put the newest state where Terraform reads it; return the file it was restored from, None if it was in place."""
-    newest, own = current(root, copy), root / FILE
-    if newest and newest[0] == own:
+    newest, file = current(root, copy), root / FILE
+    if newest and newest[0] == file:
         return None
-    if own.exists():
-        own.replace(own.with_name(f"{FILE}.broken"))
+    if file.exists():
+        file.replace(file.with_name(f"{FILE}.broken"))
     if newest:
-        state.replace(own, newest[0].read_text())
+        state.replace(file, newest[0].read_text())
     return newest[0] if newest else None
 
 
 def keep(root: Path, copy: Path) -> None:
     """Update ``copy`` from Terraform's own file."""
-    own = root / FILE
-    if load(own) and not (copy.exists() and copy.read_bytes() == own.read_bytes()):
-        state.replace(copy, own.read_text())
+    file = root / FILE
+    if load(file) and not (copy.exists() and copy.read_bytes() == file.read_bytes()):
+        state.replace(copy, file.read_text())
 
 
 def _identity(kind: str, attributes: Mapping[str, Any]) -> str | None:

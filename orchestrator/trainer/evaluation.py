@@ -30,17 +30,17 @@ def scores(trainer: Trainer, stop_control: StopControl, evaluate: TestStep, batc
     Returns:
         Means over the test split; None if a rank was asked to end before the evaluation was complete.
     """
-    sums, left, batches_at_once = tf.zeros([4]), _max_batches(trainer), 1
+    sums, remaining, batches_at_once = tf.zeros([4]), _max_batches(trainer), 1
     while True:
-        begun = time.monotonic()
+        started = time.monotonic()
         for images, labels in itertools.islice(batches, batches_at_once):
             sums += evaluate(images, labels)
         sums.numpy()  # waits for the batches
-        left -= batches_at_once
-        if left <= 0:
+        remaining -= batches_at_once
+        if remaining <= 0:
             return global_metrics.scores(trainer, sums, "test")
-        seconds_per_batch = max(time.monotonic() - begun, 1e-9) / batches_at_once
-        votes = stop_control.agree(max(1, min(left, int(POLL_SECONDS / seconds_per_batch))))
+        seconds_per_batch = max(time.monotonic() - started, 1e-9) / batches_at_once
+        votes = stop_control.agree(max(1, min(remaining, int(POLL_SECONDS / seconds_per_batch))))
         if votes.terminate and trainer.ended != "steps":  # a run ended by --steps is not resumed to make up for it
             return None
         batches_at_once = votes.steps

@@ -41,15 +41,18 @@ class Feed:
     def test(self) -> Iterator[Any]:
         """Return the batches of this rank's share of the test split."""
         trainer = self.trainer
-        mine = trainer.test_split.part(hvd.size(), hvd.rank())
-        return iter(trainer.test_split.batches(mine, trainer.images_per_pass, 0, False, self._on_skip()))
+        indices = trainer.test_split.part(hvd.size(), hvd.rank())
+        return iter(trainer.test_split.batches(indices, trainer.images_per_pass, 0, False, self._on_skip()))
 
     def _batches(self, steps: int) -> Iterator[Any]:
         """Return the remaining batches of this rank's epoch, ``steps`` at once; fewer at the end."""
         trainer, config = self.trainer, self.trainer.config
-        mine = trainer.train_split.share(config.seed, trainer.epoch, hvd.size(), hvd.rank())
+        rank_indices = trainer.train_split.share(config.seed, trainer.epoch, hvd.size(), hvd.rank())
         last = min(trainer.steps_per_epoch, trainer.epoch_step + (config.steps or sys.maxsize) - trainer.step)
-        indices, seed = mine[trainer.epoch_step * trainer.batch : last * trainer.batch], config.seed + trainer.epoch
+        indices, seed = (
+            rank_indices[trainer.epoch_step * trainer.batch : last * trainer.batch],
+            config.seed + trainer.epoch,
+        )
         batches = trainer.train_split.batches(indices, steps * trainer.batch, seed, steps == 1, self._on_skip())
         return pipeline.prefetch_to_device(batches, pipeline.accelerator())
 

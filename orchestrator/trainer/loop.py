@@ -153,13 +153,13 @@ class Training:
 
     def _finish_epoch(self, trained: Trained) -> None:
         """Evaluate and add the epoch to the results, unless the run was asked to end during the evaluation."""
-        begun = time.perf_counter()
+        started = time.perf_counter()
         with self.stop_control.measure("evaluation"):
             test = evaluation.scores(self.trainer, self.stop_control, self.evaluate, self.feed.test())
         if test is None:
             self.trainer.ended = "terminated"
             return
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - started
         self.trainer.telemetry.scores("test", test.loss, test.top1)
         digest = global_metrics.digest(self.trainer.model)
         epoch = Epoch(**trained.model_dump(), test=test, test_seconds=seconds, weights_sha256=digest)

@@ -125,7 +125,7 @@ def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
         tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
     tf.config.experimental.enable_op_determinism()
     precision = autotune_precision.choose(config.precision, config.threads)
-    cycle_time.tune(directory, config.threads)  # once no benchmark of the precision runs beside it
+    cycle_time.tune(directory, config.threads)  # after the benchmark of the precision, which would disturb it
     if precision != "float32":
         keras.mixed_precision.set_dtype_policy(f"mixed_{precision}")
     config = config.model_copy(update={"precision": precision})

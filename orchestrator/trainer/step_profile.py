@@ -14,7 +14,7 @@ from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.own_operations import clock
 
 FILE = "profile.json"
-PARTS, LEAST_BYTES = 8, 1 << 20  # parts of the gradients that are timed apart, each of at least so many bytes
+PARTS, LEAST_BYTES = 8, 1 << 20  # parts of the gradients that are timed separately, and the least bytes of each
 MOST_STEPS = 512
 
 
@@ -33,14 +33,15 @@ class StepProfile:
         parts = allreduce.pack(sizes, max(LEAST_BYTES, sum(sizes) / PARTS))
         self._tensors = len(gradients)
         self._bytes = [sum(sizes[index] for index in part) for part in parts]
-        return tf.stack([clock.read([gradients[index] for index in part]) for part in parts])
+        with tf.device("CPU:0"):
+            return tf.stack([clock.read([gradients[index] for index in part]) for part in parts])
 
     def record(self, times: np.ndarray) -> None:
         """Record what :meth:`watch` returned in the steps of a call, float64 (steps, parts)."""
         self._times += list(times[: MOST_STEPS + 1 - len(self._times)])
 
     def pause(self) -> None:
-        """Do not count the step that begins now: evaluation, a checkpoint or tracing goes on before it."""
+        """Exclude the next step: an evaluation, a checkpoint or tracing precedes it."""
         self._pauses.add(len(self._times))
 
     def result(self, config: TrainConfig) -> "Profile | None":

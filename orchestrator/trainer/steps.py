@@ -78,11 +78,13 @@ def _step(trainer: Trainer) -> Step:
 
     def step(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         before = guard.save_statistics()
-        own, own_scores = accumulation.mean_gradients(passes, trainer.passes, trainer.variables, images, labels)
-        gradients, ready = allreduce.allreduce_mean(own, config)
-        ready = ready if hvd.size() > 1 else trainer.profile.watch(own)
+        local_gradients, local_scores = accumulation.mean_gradients(
+            passes, trainer.passes, trainer.variables, images, labels
+        )
+        gradients, ready = allreduce.allreduce_mean(local_gradients, config)
+        ready = ready if hvd.size() > 1 else trainer.profile.watch(local_gradients)
         update = partial(optimizer.apply, gradients, model.trainable_variables)
-        return guard.apply(update, own_scores, gradients, before), ready
+        return guard.apply(update, local_scores, gradients, before), ready
 
     return step
 

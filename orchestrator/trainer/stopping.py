@@ -108,9 +108,9 @@ class StopControl:
     @contextmanager
     def measure(self, part: str) -> Iterator[None]:
         """Measure a checkpoint or an evaluation."""
-        begun = time.monotonic()
+        started = time.monotonic()
         yield
-        self._record_longest(part, time.monotonic() - begun)
+        self._record_longest(part, time.monotonic() - started)
         self.start_call()
 
     def start_call(self) -> None:

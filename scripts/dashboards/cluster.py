@@ -29,7 +29,7 @@ SLOW_DISK = v.Scale((0.7, 0.95), ("room", "busy", "full"))
 
 def build() -> dashboard.Dashboard:
     """Build the dashboard."""
-    says = "Who is alive, and which node has no room left."
+    says = "Nodes that are up, and nodes without free capacity."
     sections = {
         "": [*_machines(), *_training()],
         "Nodes": [_alive(), _nodes()],
@@ -117,8 +117,8 @@ def _nodes() -> Panel:
         Column("Sent", f"max by (node) ({SENT})", v.BITS_PER_SECOND),
         Column("Of the link", f"max by (node) ({NETWORK})", v.SHARE, v.UTILISATION),
     ]
-    there = "/d/orchestrator-network?var-node=${__value.raw}&${__url_time_range}"
-    rows = Rows({"node": "Node", "role": "Role"}, {"node": there})
+    link = "/d/orchestrator-network?var-node=${__value.raw}&${__url_time_range}"
+    rows = Rows({"node": "Node", "role": "Role"}, {"node": link})
     return listing("Nodes", "Each node as it is now.", rows, columns, GONE)
 
 
@@ -126,13 +126,13 @@ def _over_time() -> list[Panel]:
     both = {"{{node}} in": RECEIVED, "{{node}} out": SENT}
     disks = {"{{node}} {{device}}": f"max by (node, device) ({FULL})"}
     return [
-        lines("CPU", "Share of all cores at work.", {"{{node}}": CPU}, v.SHARE, GONE, v.CPU, width=8),
+        lines("CPU", "Share of all cores in use.", {"{{node}}": CPU}, v.SHARE, GONE, v.CPU, width=8),
         lines(
             "Load per core", "Tasks that run or wait, per core.", {"{{node}}": LOAD}, v.COUNT, GONE, CROWDED, width=8
         ),
         lines("Memory", "Share of memory in use.", {"{{node}}": MEMORY}, v.SHARE, GONE, v.MEMORY, width=8),
         lines("Disk space", "Share of each disk in use.", disks, v.SHARE, GONE, v.DISK, width=8),
-        lines("Disk busy", "Share of time in which it works.", {"{{node}}": BUSY}, v.SHARE, GONE, SLOW_DISK, width=8),
+        lines("Disk busy", "Share of time in use.", {"{{node}}": BUSY}, v.SHARE, GONE, SLOW_DISK, width=8),
         lines("Network", "Traffic of the training interface.", both, v.BITS_PER_SECOND, GONE, width=8),
     ]
 

@@ -43,7 +43,7 @@ def build() -> dashboard.Dashboard:
         Section("Against time since the start", _learning()),
         Section("Over time", _over_time()),
     ]
-    says = "Which of several runs is faster, learns better, and scales."
+    says = "Speed, learning and scaling of several runs."
     variables = [navigation.cluster(), navigation.runs()]
     return frame("orchestrator-compare", says, variables, sections, since="now-6h", refresh="1m")
 
@@ -54,8 +54,8 @@ def _verdict() -> Sequence[Panel]:
     right = " or ".join(f"max by (run) ({v.last(_split('top1_ratio', split))})" for split in ("test", "train"))
     panels = [
         tile("Fastest", "Mean images per second.", {name: f"topk(1, {PACE})"}, v.IMAGES_PER_SECOND, NONE),
-        tile("Lowest loss", "On what it trained on, latest.", {name: lowest}, v.NATS, NONE),
-        tile("Best top-1", "Share of test images put right, latest.", {name: f"topk(1, {right})"}, v.SHARE, NONE),
+        tile("Lowest loss", "Of the training data, latest value.", {name: lowest}, v.NATS, NONE),
+        tile("Best top-1", "Share of correct test images, latest.", {name: f"topk(1, {right})"}, v.SHARE, NONE),
         tile("Waits most for input", "Share of its steps.", {name: f"topk(1, {v.share('input', RUNS)})"}, v.SHARE, NONE,
              v.INPUT_WAIT),
     ]  # fmt: skip
@@ -81,9 +81,9 @@ def _runs() -> Panel:
         Column("Began", f"{BEGAN} * 1000", "dateTimeFromNow", width=130),
         Column("Took", f"{SEEN_LAST} - {BEGAN}", v.DURATION, width=95),
     ]
-    there = "/d/orchestrator-training?var-run=${__value.raw}&${__url_time_range}"
-    rows = Rows({"run": "Run", "model": "Model", "dataset": "Data"}, {"run": there}, {"run": 300, "model": 100})
-    return listing("Runs", "One row per run: means over the range, and what it ended with.", rows, columns, NONE)
+    link = "/d/orchestrator-training?var-run=${__value.raw}&${__url_time_range}"
+    rows = Rows({"run": "Run", "model": "Model", "dataset": "Data"}, {"run": link}, {"run": 300, "model": 100})
+    return listing("Runs", "One row per run: means over the range, and the last scores.", rows, columns, NONE)
 
 
 def _learning() -> list[Panel]:

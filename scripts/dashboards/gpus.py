@@ -58,10 +58,10 @@ def _number(condition: str) -> str:
 
 
 def _verdict() -> Sequence[Panel]:
-    held = _number(f"{of_gpu('THERMAL_VIOLATION', 'rate')} > 0")
-    there = {"GPUs": f"count({BUSY}) or vector(0)"}
+    throttled = _number(f"{of_gpu('THERMAL_VIOLATION', 'rate')} > 0")
+    count = {"GPUs": f"count({BUSY}) or vector(0)"}
     panels = [
-        tile("GPUs", "GPUs that answer.", there, v.COUNT, NONE, v.NO_GPUS, worded=True),
+        tile("GPUs", "GPUs that answer.", count, v.COUNT, NONE, v.NO_GPUS, worded=True),
         verdict("Utilisation", "Mean of all GPUs.", f"avg({BUSY})", v.PERCENT, v.GPU_USE, NONE),
         verdict(
             "Input wait",
@@ -74,7 +74,7 @@ def _verdict() -> Sequence[Panel]:
         ),
         verdict("Memory", "The fullest.", f"topk(1, {FULL})", v.SHARE, v.GPU_MEMORY, NONE, (GPU, "fullest")),
         verdict("Temperature", "The hottest.", f"topk(1, {HOT})", v.CELSIUS, v.TEMPERATURE, NONE, (GPU, "hottest")),
-        verdict("Held back", "GPUs that heat slows down now.", held, v.COUNT, v.THROTTLED, NONE),
+        verdict("Held back", "GPUs that heat slows down now.", throttled, v.COUNT, v.THROTTLED, NONE),
         verdict("Errors", "GPUs with an XID or ECC error.", _number(BROKEN), v.COUNT, v.BROKEN, NONE),
     ]
     return spanned(panels, (3, 3, 4, 4, 4, 3, 3))

@@ -41,7 +41,7 @@ COMMUNICATION = "run:orchestrator_training_communication:ratio"
 
 def build() -> dashboard.Dashboard:
     """Build the dashboard."""
-    says = "Whether the network is the limit, and whether it loses anything."
+    says = "Whether the network is the limit, and whether it loses packets."
     sections = {
         "": _verdict(),
         "Traffic of the training interfaces": _traffic(),
@@ -82,7 +82,7 @@ def _verdict() -> list[Panel]:
         verdict("Errors", "Packets with errors, in and out.", _worst(ERRORS), v.PACKETS, v.FAULTS, GONE, worst),
         verdict(
             "Slowest link",
-            "The speed its network card names.",
+            "The speed that its network card reports.",
             f"bottomk(1, {SPEED})",
             v.BITS_PER_SECOND,
             v.LINK,

@@ -63,12 +63,12 @@ class Query:
 
     @property
     def needs_gpu(self) -> bool:
-        """Whether it asks for data that only nodes with GPUs have."""
+        """Return whether only nodes with GPUs have its data."""
         return GPU_METRICS in self.expression
 
     @property
     def may_be_empty(self) -> str:
-        """Meaning of an empty result, see the class."""
+        """Return the meaning of an empty result, see the class."""
         state_dir = (self.dashboard, self.panel)
         return MAY_BE_EMPTY.get((*state_dir, self.kind)) or MAY_BE_EMPTY.get((*state_dir, self.name), "")
 
@@ -120,9 +120,9 @@ def _annotations(board: Board) -> Iterator[Found]:
 
 def _variables(board: Board) -> Iterator[Found]:
     for variable in board["templating"]["list"]:
-        form, _, asked = variable["query"].removesuffix(")").partition("(")
-        name, expression = variable["name"], asked
+        form, _, argument = variable["query"].removesuffix(")").partition("(")
+        name, expression = variable["name"], argument
         if form == "label_values":
-            series, name = asked.rsplit(", ", 1)
+            series, name = argument.rsplit(", ", 1)
             expression = f"group by ({name}) (last_over_time({series}[$__range]))"
         yield f"variable {variable['name']}", name, expression, "instant"

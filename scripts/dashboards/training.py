@@ -62,7 +62,7 @@ def build() -> dashboard.Dashboard:
         Section("Ranks", [_ranks()]),
         Section("Nodes of the run", _nodes()),
     ]
-    says = "Whether a run starves, waits for the network or for one slow rank, and when it will be done."
+    says = "Whether a run waits for input, for the network or for one slow rank, and when it will finish."
     return frame("orchestrator-training", says, [navigation.cluster(), navigation.run()], sections, _marks(), MARKED)
 
 
@@ -70,7 +70,7 @@ def _verdict() -> Sequence[Panel]:
     input_wait, communication = v.latest(INPUT), v.latest(COMMUNICATION)
     slowest = f"topk(1, {v.latest(STRAGGLER)})"
     pace = {"last": v.latest(IMAGES), "mean": v.pace(RUN)}
-    done = {"": f"max({v.last(PROGRESS)})"}
+    progress = {"": f"max({v.last(PROGRESS)})"}
     return [
         verdict("Input wait", "Share of a step spent waiting for images.", input_wait, v.SHARE, v.INPUT_WAIT, NONE),
         verdict("Communication", "Share of a step spent exchanging gradients.", communication, v.SHARE,
@@ -78,7 +78,7 @@ def _verdict() -> Sequence[Panel]:
         verdict("Slowest rank", "Its own time per step, against the median of all ranks.", slowest, v.TIMES,
                 v.STRAGGLER, NONE, (RANK, "the median")),
         tile("Images per second", "All ranks together.", pace, v.COUNT, NONE).decimals(0),
-        tile("Progress", "Steps done, of all planned.", done, v.SHARE, NONE, v.PROGRESS),
+        tile("Progress", "Steps done, of all planned.", progress, v.SHARE, NONE, v.PROGRESS),
         tile("Time left", "At the pace of the last ten minutes.", {"": LEFT}, v.DURATION, NONE, v.LEFT, worded=True),
     ]  # fmt: skip
 
@@ -89,14 +89,14 @@ def _state() -> Sequence[Panel]:
     checkpoint = " / ".join(f"sum({v.last(ours(f'checkpoint_seconds_{part}'))})" for part in ("sum", "count"))
     first, again = (f"max({v.last(ours(name))})" for name in ("first_step_seconds", "restarts_total"))
     panels = [
-        tile("Loss", "Mean, latest known, in nats.", {"{{split}}": loss}, v.COUNT, NONE),
-        tile("Top-1", "Share of images put right, latest known.", {"{{split}}": top1}, v.SHARE, NONE),
-        tile("Epoch", "The current one.", epochs, v.COUNT, NONE),
+        tile("Loss", "Mean, latest value, in nats.", {"{{split}}": loss}, v.COUNT, NONE),
+        tile("Top-1", "Share of correctly classified images, latest value.", {"{{split}}": top1}, v.SHARE, NONE),
+        tile("Epoch", "The current epoch.", epochs, v.COUNT, NONE),
         tile("Ranks", "World size.", {"": f"max({v.last(ours('world_size'))})"}, v.COUNT, NONE),
-        tile("Efficiency", "Images per second, of one node's best times the nodes.", {"": v.latest(EFFICIENCY)},
+        tile("Efficiency", "Images per second, against one node's best times the nodes.", {"": v.latest(EFFICIENCY)},
              v.SHARE, NO_BASELINE, v.EFFICIENCY),
         tile("Running for", "Since training began.", {"": ELAPSED}, v.DURATION, NONE),
-        tile("Restarts", "How often a rank was started anew.", {"": again}, v.COUNT, NONE, v.RESTARTS),
+        tile("Restarts", "Number of restarts of ranks.", {"": again}, v.COUNT, NONE, v.RESTARTS),
         tile("Set-up", "The first step, which traces, and a checkpoint's mean.",
              {"first step": first, "checkpoint": f"({checkpoint}) > 0"}, v.SECONDS, NONE),
     ]  # fmt: skip
@@ -110,7 +110,9 @@ def _speed() -> list[Panel]:
         lines("Images per second", "All ranks together.", {"all ranks": IMAGES}, v.IMAGES_PER_SECOND, NONE),
         stacked(split, v.PARTS),
         lines("Images per second and rank", "Each rank.", {RANK: BY_RANK}, v.IMAGES_PER_SECOND, NONE),
-        lines("Own time per step", "Input and compute: who makes the others wait.", {RANK: OWN}, v.SECONDS, NONE),
+        lines(
+            "Own time per step", "Input and compute: a slow rank makes the others wait.", {RANK: OWN}, v.SECONDS, NONE
+        ),
     ]
 
 
@@ -119,7 +121,7 @@ def _learning() -> list[Panel]:
     rate = {"learning rate": f"max({ours('learning_rate')})"}
     return [
         lines("Loss", "Mean over the ranks.", by_split["loss"], v.NATS, NONE, width=8),
-        lines("Top-1", "Share of images put right.", by_split["top1_ratio"], v.SHARE, NONE, width=8),
+        lines("Top-1", "Share of correctly classified images.", by_split["top1_ratio"], v.SHARE, NONE, width=8),
         lines("Learning rate", "Of the latest step.", rate, v.COUNT, NONE, width=8),
     ]
 
@@ -136,8 +138,8 @@ def _ranks() -> Panel:
         Column("Batch", by_rank(v.last(ours("batch_size"))), v.COUNT),
         Column("Restarts", by_rank(v.last(ours("restarts_total"))), v.COUNT, v.RESTARTS),
     ]
-    there = "/d/orchestrator-cluster?var-node=${__value.raw}&${__url_time_range}"
-    rows = Rows({"rank": "Rank", "node": "Node"}, {"node": there})
+    link = "/d/orchestrator-cluster?var-node=${__value.raw}&${__url_time_range}"
+    rows = Rows({"rank": "Rank", "node": "Node"}, {"node": link})
     return listing("Stragglers", "Slowest first.", rows, columns, NONE, sort="Against the median")
 
 
@@ -148,7 +150,7 @@ def _nodes() -> list[Panel]:
         "{{node}} out": f"({on_its_nodes('node:node_network_transmit_bytes:rate30s')}) * 8",
     }
     return [
-        lines("CPU", "Share of all cores at work.", {"{{node}}": cpu}, v.SHARE, NONE, width=8),
+        lines("CPU", "Share of all cores in use.", {"{{node}}": cpu}, v.SHARE, NONE, width=8),
         lines("GPU", "Mean utilisation of a node's GPUs.", {"{{node}}": gpu}, v.PERCENT, NO_GPUS, width=8),
         lines("Network", "Traffic of the training interface.", both, v.BITS_PER_SECOND, NONE, width=8),
     ]

@@ -1,5 +1,5 @@
 variable "nodes" {
-  description = "Every node by name. id changes when the machine is replaced; port is sshd's; cpus may be a fraction."
+  description = "Nodes by name. id changes when the machine is replaced; port is sshd's port; cpus may be fractional."
   type = map(object({
     id              = string
     role            = string
@@ -12,31 +12,31 @@ variable "nodes" {
 
   validation {
     condition     = length([for node in var.nodes : node if node.role == "head"]) == 1
-    error_message = "A cluster has exactly one head."
+    error_message = "A cluster must have exactly one head."
   }
 
   validation {
     condition     = alltrue([for node in var.nodes : contains(["head", "worker"], node.role)])
-    error_message = "A node's role is head or worker."
+    error_message = "A node's role must be head or worker."
   }
 
   validation {
     condition     = alltrue([for node in var.nodes : can(cidrnetmask("${node.private_address}/32"))])
-    error_message = "A node's private_address is an IPv4 address: Horovod's launcher takes no other."
+    error_message = "A node's private_address must be an IPv4 address, because Horovod's launcher supports no other."
   }
 
   validation {
     condition     = length(distinct([for node in var.nodes : node.private_address])) == length(var.nodes)
-    error_message = "Two nodes share one private_address."
+    error_message = "Each node must have its own private_address."
   }
 
   validation {
     condition     = alltrue([for node in var.nodes : node.port >= 1 && node.port <= 65535])
-    error_message = "A node's port is one of 1 to 65535."
+    error_message = "A node's port must be between 1 and 65535."
   }
 
   validation {
     condition     = alltrue([for node in var.nodes : node.cpus > 0 && node.gpus >= 0])
-    error_message = "A node has more than 0 cpus and at least 0 gpus."
+    error_message = "A node must have more than 0 cpus and at least 0 gpus."
   }
 }

@@ -1,5 +1,5 @@
 output "cluster" {
-  description = "What the control side reads: the cluster, with the ranks of every node."
+  description = "The cluster as the orchestrator reads it, with the number of ranks (slots) of each node."
   value = merge({ for key, way in { jump = var.jump } : key => way if way != null }, {
     name     = var.name
     ssh_user = var.ssh_user

@@ -1,4 +1,4 @@
-# The one output of every provider's root, typed and checked at plan time. A module without resources.
+# This module has no resources: it defines the only output of each provider's root module and validates it at plan time.
 
 variable "name" {
   description = "Name of the cluster."
@@ -6,40 +6,40 @@ variable "name" {
 }
 
 variable "ssh_user" {
-  description = "Account on every node that Ansible and the user log in with."
+  description = "Account on every node with which Ansible and the user log in."
   type        = string
 }
 
 variable "jump" {
-  description = "Way to every node, where there is no straight one: iap:PROJECT/ZONE, Google's Identity-Aware Proxy."
+  description = "Tunnel to the nodes, iap:PROJECT/ZONE for Google's Identity-Aware Proxy; null: no tunnel."
   type        = string
   default     = null
 }
 
 variable "slots" {
-  description = "Ranks per node; null: one per GPU, or one."
+  description = "Ranks per node; null means one per GPU, or one on nodes without GPUs."
   type        = number
   default     = null
 }
 
 variable "storage" {
-  description = "nfs: the head exports /shared to the others; mounted: every node has it already."
+  description = "nfs: the head exports /shared to the workers; mounted: every node already has /shared."
   type        = string
   default     = "mounted"
 
   validation {
     condition     = contains(["nfs", "mounted"], var.storage)
-    error_message = "storage is nfs or mounted."
+    error_message = "storage must be nfs or mounted."
   }
 }
 
 variable "trainer" {
-  description = "container: nodes are given the trainer's image; installed: the trainer is in the nodes' own image."
+  description = "container: the deploy installs the trainer image; installed: the nodes' image contains the trainer."
   type        = string
   default     = "installed"
 
   validation {
     condition     = contains(["container", "installed"], var.trainer)
-    error_message = "trainer is container or installed."
+    error_message = "trainer must be container or installed."
   }
 }

@@ -1,6 +1,6 @@
 locals {
-  # Whatever takes labels has these; all else has the tag in its description, where it is written by the same call
-  # that makes the thing: an interrupted apply leaves nothing that could not be found.
+  # Resources that support labels have these; all others have the tag in their description. Both are set by the call
+  # that creates the resource, so that resources of an interrupted apply can be found.
   labels = {
     orchestrator_cluster = var.name
     orchestrator_id      = var.id
@@ -8,10 +8,10 @@ locals {
   tag    = "orchestrator:${var.name}:${var.id}"
   prefix = "orchestrator-${var.name}-${var.id}"
 
-  # These images boot by UEFI and are signed. Of others Google takes what they are capable of.
+  # These images boot with UEFI and are signed. For other images the default of Google applies.
   signed = can(regex("/projects/(debian-cloud|ubuntu-os-cloud)/global/images/", var.gcp.image))
 
-  # The head is .10, worker n is .11 + n: addresses stay when the cluster grows or a node is replaced.
+  # The head has .10, worker n has .11 + n, so that addresses stay when the cluster grows or a node is replaced.
   names = concat(["${var.name}-head"], [for n in range(var.nodes - 1) : "${var.name}-worker-${n}"])
   nodes = {
     for n, name in local.names : name => {

@@ -11,8 +11,8 @@ resource "google_compute_subnetwork" "cluster" {
   ip_cidr_range = var.gcp.subnet
 }
 
-# A network of one's own lets nothing in but what these two rules allow. To Google, a rule without any source means
-# everywhere: where nobody may ssh there is no rule.
+# The network accepts only connections that these two rules allow. A rule without source ranges would accept all
+# addresses, so there is no rule for ssh if allow_from is empty.
 resource "google_compute_firewall" "ssh" {
   count = var.gcp.iap || length(var.allow_from) > 0 ? 1 : 0
 
@@ -40,7 +40,7 @@ resource "google_compute_firewall" "nodes" {
   }
 }
 
-# Nodes without an external address reach the package mirrors through this.
+# Nodes without an external address reach package mirrors through Cloud NAT.
 resource "google_compute_router" "cluster" {
   name        = local.prefix
   description = local.tag
@@ -59,7 +59,7 @@ resource "google_compute_router_nat" "cluster" {
   }
 }
 
-# Behind Identity-Aware Proxy nothing of the cluster has an address of its own on the Internet.
+# With Identity-Aware Proxy no node of the cluster has an external address.
 resource "google_compute_address" "head" {
   count = var.gcp.iap ? 0 : 1
 

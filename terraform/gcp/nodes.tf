@@ -1,5 +1,5 @@
-# Who the nodes are to the firewall. It has no role, and the nodes have no scope: what runs there can do nothing in
-# the project. Its id has room for 30 characters.
+# The firewall rules identify the nodes by this service account. It has no role and the nodes have no scope, so that
+# programs on the nodes have no rights in the project. Its id is limited to 30 characters.
 resource "google_service_account" "node" {
   account_id   = "orchestrator-${var.id}"
   display_name = local.tag
@@ -26,7 +26,7 @@ resource "google_compute_instance" "node" {
   machine_type      = each.value.shape.machine_type
   resource_policies = google_compute_resource_policy.cluster[*].id
 
-  # What was stopped, by Google or by hand, is started again with all that is on its disk.
+  # A node that was stopped by Google or by the user is started again with its disk.
   desired_status            = "RUNNING"
   allow_stopping_for_update = true
 
@@ -59,7 +59,7 @@ resource "google_compute_instance" "node" {
     }
   }
 
-  # NVIDIA's driver is built on the node, and secure boot refuses modules that are not signed.
+  # NVIDIA's driver is built on the node, and secure boot rejects unsigned modules.
   dynamic "shielded_instance_config" {
     for_each = local.signed ? [each.value.shape] : []
     content {
@@ -69,7 +69,7 @@ resource "google_compute_instance" "node" {
     }
   }
 
-  # Only what has neither GPUs nor close neighbours, and is not on sale, can move to another host while it runs.
+  # Google does not support live migration of nodes with GPUs, with compact placement or with the Spot model.
   scheduling {
     provisioning_model          = var.gcp.spot ? "SPOT" : "STANDARD"
     preemptible                 = var.gcp.spot
@@ -90,7 +90,7 @@ resource "google_compute_instance" "node" {
     ssh-keys               = "orchestrator:${var.ssh_public_key}"
   }
 
-  # Nodes of an older version would be stopped for it, under their runs.
+  # A change would stop nodes of an older version while runs are active.
   lifecycle {
     ignore_changes = [shielded_instance_config]
   }

@@ -20,6 +20,6 @@ module "contract" {
 }
 
 output "cluster" {
-  description = "The cluster, as terraform/contract types it."
+  description = "The cluster, in the type that terraform/contract defines."
   value       = module.contract.cluster
 }

@@ -4,12 +4,12 @@ terraform {
   required_providers {
     google = {
       source  = "hashicorp/google"
-      version = "7.46.0" # exactly: see docs/pinned-versions.md
+      version = "7.46.0" # pinned exactly: see docs/pinned-versions.md
     }
   }
 }
 
-# Credentials come from the environment alone: nothing of them stands here or in the variables.
+# Credentials come only from the environment, so that neither files nor variables contain them.
 provider "google" {
   project = var.gcp.project
   region  = var.gcp.region

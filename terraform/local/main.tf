@@ -1,6 +1,6 @@
 locals {
   labels  = "--label orchestrator.cluster=${var.name} --label orchestrator.id=${var.id}"
-  grafana = "/etc/orchestrator/grafana.d" # its files, at the same path as where the head itself has Grafana
+  grafana = "/etc/orchestrator/grafana.d" # the same path as for Grafana on the head itself
 
   confinement = join(" ", [
     "--userns host --cap-drop MKNOD --cap-drop NET_RAW",
@@ -8,15 +8,16 @@ locals {
     join(" ", formatlist("--volume %s", var.local.cgroup_volumes)),
   ])
 
-  # The head is .10, worker n is .11 + n: addresses stay when the cluster grows, or a node is replaced or left out.
+  # The head has .10, worker n has .11 + n, so that addresses stay when the cluster grows, or a node is replaced or left
+  # out.
   names = concat(["${var.name}-head"], [for n in range(var.nodes - 1) : "${var.name}-worker-${n}"])
   addresses = {
     for n, name in local.names : name => cidrhost(var.local.subnet, 10 + n) if !contains(var.without, name)
   }
 }
 
-# Every command tolerates what an interrupted one left: it removes its own leftovers by name and label, then makes.
-# Nodes that Terraform lost sight of hold the network: whoever removes it removes them first.
+# Each command removes leftovers of an interrupted apply by name and label before it creates its resource. The network's
+# commands also remove nodes, because a network with nodes that are missing in Terraform's state cannot be removed.
 
 resource "terraform_data" "network" {
   input = {
@@ -44,7 +45,7 @@ resource "terraform_data" "network" {
   }
 }
 
-# Shared storage: a volume that every node mounts where a cloud's nodes mount NFS.
+# Shared storage: each node mounts this volume at /shared, where nodes of a cloud mount NFS.
 resource "terraform_data" "shared" {
   input = {
     name   = "${var.name}-shared"
@@ -55,7 +56,8 @@ resource "terraform_data" "shared" {
     command = <<-EOT
       docker volume create ${local.labels} ${self.input.name}
       test -n "$(docker volume ls --quiet ${self.input.filter})" || {
-        echo "a volume ${self.input.name} is there already and is not of this cluster" >&2
+        echo "volume ${self.input.name} exists and does not belong to this cluster:" \
+          "choose another cluster name, or remove it with \`docker volume rm ${self.input.name}\`" >&2
         exit 1
       }
     EOT
@@ -67,10 +69,10 @@ resource "terraform_data" "shared" {
   }
 }
 
-# A node gets less than Docker grants any container: its root must have no way to this machine. systemd needs a writable
-# /run and its own control groups; without MKNOD no disk of the machine can be opened, without NET_RAW no other
-# container's address be taken. Docker's own seccomp and AppArmor profiles stay. Where the engine maps users, a mapped
-# root could not write the control groups: hence --userns.
+# A node gets fewer privileges than Docker's defaults, because its root account must have no access to this machine.
+# systemd needs a writable /run and its own control groups. Without MKNOD the node cannot open disks of the machine,
+# without NET_RAW it cannot take over the address of another container. Docker's seccomp and AppArmor profiles apply.
+# --userns host: if the engine maps user ids, a mapped root could not write the control groups.
 resource "terraform_data" "node" {
   for_each = local.addresses
 
@@ -105,9 +107,9 @@ resource "terraform_data" "node" {
   }
 }
 
-# Limits change when the machine's cores are shared among more or fewer nodes; that needs no new container.
-# One command for all nodes: the client of Docker takes as long to start as it takes to set the limits of them all.
-# The head gets more memory: Prometheus watches all nodes from there.
+# Limits are separate from the nodes because they change with the number of nodes, and that requires no new container.
+# One command sets them for all nodes, because Docker's client takes as long to start as to set all limits.
+# The head gets more memory for Prometheus, which monitors all nodes.
 resource "terraform_data" "limits" {
   triggers_replace = [
     { for name, node in terraform_data.node : name => node.id },
@@ -123,7 +125,7 @@ resource "terraform_data" "limits" {
   }
 }
 
-# Grafana's settings and database. Its user's password is in the database: another password takes another one.
+# Grafana's data and database. A new password requires a new volume, because the database contains the password.
 resource "terraform_data" "grafana_data" {
   count = var.local.grafana.image == "" ? 0 : 1
 
@@ -143,7 +145,7 @@ resource "terraform_data" "grafana_data" {
   }
 }
 
-# Grafana shares the head's network namespace: it listens on the head's loopback, and reaches Prometheus there.
+# Grafana shares the head's network namespace to listen on the head's loopback address and to reach Prometheus there.
 resource "terraform_data" "grafana" {
   count = var.local.grafana.image == "" ? 0 : 1
 

@@ -1,55 +1,56 @@
 variable "name" {
-  description = "Name of the cluster; nodes are <name>-head and <name>-worker-<n>."
+  description = "Name of the cluster; nodes are named <name>-head and <name>-worker-<n>."
   type        = string
 }
 
 variable "id" {
-  description = "Id of this deployment, which every resource carries as a label."
+  description = "Id of this deployment, which each resource has as a label."
   type        = string
 }
 
 variable "nodes" {
-  description = "Number of machines, the head among them."
+  description = "Number of nodes, including the head."
   type        = number
 
   validation {
     condition     = var.nodes >= 1 && floor(var.nodes) == var.nodes
-    error_message = "A cluster has at least one node."
+    error_message = "nodes must be an integer of at least 1."
   }
 }
 
 variable "slots" {
-  description = "Ranks per node; null: one per GPU, or one."
+  description = "Ranks per node; null means one per GPU, or one on nodes without GPUs."
   type        = number
   default     = null
 }
 
 variable "ssh_public_key" {
-  description = "Key that may log in as the ssh user, in the form of authorized_keys."
+  description = "Public key that may log in as the ssh user, in the format of authorized_keys."
   type        = string
 }
 
 variable "allow_from" {
-  description = "Networks that may ssh into the nodes. Of no effect here: only this machine reaches its containers."
+  description = "Networks that may connect by ssh. Ignored, because only this machine reaches its containers."
   type        = list(string)
   default     = []
 }
 
 variable "without" {
-  description = "Names of workers to leave out this time: those that could not be made. Addresses of the others stay."
+  description = "Names of workers to leave out because they could not be created; the other nodes keep their addresses."
   type        = list(string)
   default     = []
 
   validation {
     condition     = alltrue([for name in var.without : !endswith(name, "-head")])
-    error_message = "A cluster is never without its head."
+    error_message = "without must not contain the head."
   }
 }
 
 variable "local" {
   description = <<-EOT
-    What only containers on this machine have, per node: cpus is its share of the machine in cores, quota the cores that
-    it may use at most, memory in MiB, head_memory that of the head; and, for all nodes, the control group that they write.
+    Settings specific to containers on this machine. Per node: cpus is its share of the machine in cores, quota the
+    maximum number of cores, memory its memory in MiB, head_memory the memory of the head in MiB. For all nodes:
+    cgroup_parent is the parent of their control groups, cgroup_volumes are the mounts that they need to write these.
   EOT
   type = object({
     image          = string
@@ -62,15 +63,15 @@ variable "local" {
     cgroup_parent  = string
     cgroup_volumes = list(string)
     grafana = object({
-      image    = string # "": no Grafana
-      files    = string # archive of its files, on this machine
-      digest   = string # of these files
-      password = string # changes if the password does, and tells nothing of it
+      image    = string # "" means no Grafana
+      files    = string # archive of Grafana's files on this machine
+      digest   = string # digest of these files
+      password = string # changes with the password, but does not reveal it
     })
   })
 
   validation {
     condition     = can(cidrnetmask(var.local.subnet))
-    error_message = "local.subnet is an IPv4 network such as 10.201.0.0/24."
+    error_message = "local.subnet must be an IPv4 network such as 10.201.0.0/24."
   }
 }

@@ -1,4 +1,4 @@
-# terraform_data is built in: this root needs no provider registry, so a rehearsal works offline.
+# terraform_data is built into Terraform: this root module downloads no provider, so local clusters work offline.
 terraform {
   required_version = ">= 1.5"
 }

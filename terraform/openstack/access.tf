@@ -1,9 +1,9 @@
-# Who may connect: the networks of allow_from to sshd, and the nodes to each other.
+# The networks of allow_from may connect to sshd; the nodes may connect to each other.
 
 resource "openstack_networking_secgroup_v2" "cluster" {
   name                 = local.prefix
   description          = "ssh from the caller, everything among the nodes"
-  delete_default_rules = true # those below are all there are
+  delete_default_rules = true # only the rules below apply
   tags                 = local.tags
 }
 
@@ -25,7 +25,7 @@ resource "openstack_networking_secgroup_rule_v2" "among" {
 }
 
 resource "openstack_networking_secgroup_rule_v2" "ssh" {
-  for_each = toset([for network in var.allow_from : cidrsubnet(network, 0, 0)]) # less the host's bits
+  for_each = toset([for network in var.allow_from : cidrsubnet(network, 0, 0)]) # sets host bits to zero
 
   direction         = "ingress"
   ethertype         = strcontains(each.key, ":") ? "IPv6" : "IPv4"
@@ -42,10 +42,10 @@ resource "openstack_compute_keypair_v2" "cluster" {
 }
 
 locals {
-  # Every byte counts: a node whose user_data differs is replaced, and were it the head, what is on /shared is gone. So
-  # nothing stands here but what a node is made of. The image does because the provider would rebuild a server under its
-  # old id where only the image differs, with other host keys. A worker's flavor does because not every cloud can resize
-  # a server; the head is resized all the same, for what it holds.
+  # Do not change a byte of user_data: a node whose user_data differs is replaced, and a new head has an empty /shared.
+  # So it contains only values whose change must replace the node. The image is included because the provider otherwise
+  # rebuilds the server under its old id, with other host keys. A worker's flavor is included because not every cloud
+  # can resize servers; the head's is not, because the head is resized to keep /shared.
   user_data = {
     for role, flavor in { head = "any", worker = var.openstack.worker.flavor } :
     role => join("\n", ["#cloud-config", "# image ${var.openstack.image}, flavor ${flavor}", jsonencode(local.access), ""])

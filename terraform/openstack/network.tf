@@ -1,5 +1,5 @@
-# A network of the cluster's own, unless there is one already. No mtu is asked for: Neutron knows what its network
-# carries and tells the guests by DHCP.
+# The cluster gets its own network, unless openstack.network is set. No MTU is set, because Neutron knows the MTU of its
+# network and sends it to the nodes by DHCP.
 
 resource "openstack_networking_network_v2" "cluster" {
   count = var.openstack.network == null ? 1 : 0
@@ -18,19 +18,20 @@ resource "openstack_networking_subnet_v2" "cluster" {
   dns_nameservers = var.openstack.dns
   tags            = local.tags
 
-  # What Neutron itself needs addresses for (DHCP, metadata) must not take those of the nodes, which come after.
+  # Reserved for ports of Neutron (DHCP, metadata), so that they do not take the addresses of nodes.
   allocation_pool {
     start = cidrhost(var.openstack.subnet, 2)
     end   = cidrhost(var.openstack.subnet, 9)
   }
 
-  # Neutron gives a subnet up only after all that is in it: other addresses would take every node down half-way.
+  # Another address range would replace the subnet. Neutron does not remove a subnet in use, so the apply would fail
+  # half-way.
   lifecycle {
     ignore_changes = [cidr, allocation_pool]
 
     postcondition {
       condition     = self.cidr == var.openstack.subnet
-      error_message = "The nodes are in ${self.cidr}: tear the cluster down before openstack.subnet changes."
+      error_message = "The nodes are in ${self.cidr}: run `orchestrator teardown` before you change openstack.subnet."
     }
   }
 }
@@ -68,7 +69,7 @@ resource "openstack_networking_port_v2" "node" {
   }
 }
 
-# A floating IP has no name: its description tells whose it is before its tag does.
+# A floating IP has no name; its description identifies the cluster until the tag is set by a second call.
 resource "openstack_networking_floatingip_v2" "head" {
   count = var.openstack.floating_ip ? 1 : 0
 

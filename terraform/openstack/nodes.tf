@@ -5,7 +5,7 @@ resource "openstack_compute_servergroup_v2" "cluster" {
   policies = [var.openstack.server_group]
 }
 
-# Volumes of our own rather than of Nova's making: those would have neither name nor mark of whose they are.
+# Volumes are created here and not by Nova, whose volumes would have neither a name nor the cluster's metadata.
 resource "openstack_blockstorage_volume_v3" "node" {
   for_each = { for name, node in local.nodes : name => node if var.openstack.volume_size != null }
 
@@ -21,8 +21,8 @@ resource "openstack_blockstorage_volume_v3" "node" {
   }
 }
 
-# One per node, so that one which fails does not keep the others from being made.
-# Another flavor resizes the head where it stands, so that it keeps what is on /shared; workers are replaced.
+# One instance resource per node, so that a node that fails does not prevent the creation of the others. Another flavor
+# resizes the head in place, which keeps /shared, and replaces workers.
 resource "openstack_compute_instance_v2" "node" {
   for_each = local.nodes
 
@@ -67,9 +67,9 @@ resource "openstack_compute_instance_v2" "node" {
   }
 
   lifecycle {
-    ignore_changes = [scheduler_hints] # they matter when a server is placed; a group made anew must not cost nodes
+    ignore_changes = [scheduler_hints] # only used when a server is placed; a new group must not replace nodes
   }
 
-  # A guest asks for its settings and its packages at once: the way out is there first.
+  # The router must exist first, because a booting node immediately requests its metadata and packages.
   depends_on = [openstack_networking_router_interface_v2.cluster]
 }

@@ -1,5 +1,5 @@
 locals {
-  # What a node got in a network that was there; IPv6 may be among it.
+  # IPv4 addresses of the nodes in an existing network, which may also assign IPv6 addresses.
   given = {
     for name, port in openstack_networking_port_v2.node :
     name => [for address in port.all_fixed_ips : address if can(cidrnetmask("${address}/32"))]
@@ -27,6 +27,6 @@ module "contract" {
 }
 
 output "cluster" {
-  description = "The cluster, as terraform/contract types it."
+  description = "The cluster, in the type that terraform/contract defines."
   value       = module.contract.cluster
 }

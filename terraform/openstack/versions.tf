@@ -4,12 +4,12 @@ terraform {
   required_providers {
     openstack = {
       source  = "terraform-provider-openstack/openstack"
-      version = "3.4.0" # exactly: see docs/pinned-versions.md
+      version = "3.4.0" # pinned exactly: see docs/pinned-versions.md
     }
   }
 }
 
-# Credentials stay where they are: in the user's clouds.yaml, or in OS_* of the environment.
+# Credentials come only from the user's clouds.yaml or from OS_* variables.
 provider "openstack" {
   cloud = var.openstack.cloud
 }

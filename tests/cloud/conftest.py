@@ -1,4 +1,4 @@
-"""The cloud of scripts/e2e-openstack.sh; quotas and flavors are its administrator's (``E2E_ADMIN_CLOUD``)."""
+"""Fixtures for tests on a real OpenStack; an administrator (``E2E_ADMIN_CLOUD``) changes its quotas and flavors."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ __all__ = ["administer", "cli", "site"]
 
 @pytest.fixture(scope="session")
 def administer(missing: Missing) -> Callable[..., str]:
-    """Runs the openstack client as the cloud's administrator."""
+    """Return a function that runs the openstack client as the cloud's administrator."""
     cloud = os.environ.get("E2E_ADMIN_CLOUD")
     if not cloud:
         missing("E2E_ADMIN_CLOUD names no entry of clouds.yaml with the rights of an administrator")

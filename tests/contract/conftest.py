@@ -1,4 +1,4 @@
-"""The real tools that contracts are kept with."""
+"""Fixtures that run the real tools of the contracts."""
 
 import json
 import os
@@ -15,46 +15,46 @@ import pytest
 from orchestrator import packaged_files
 from orchestrator.docker.engine import Engine
 
-IMAGE_SECONDS = 1800  # for whatever runs inside the node image
+IMAGE_SECONDS = 1800  # limit for any program in the node image
 PYTHON = "/opt/orchestrator/bin/python"
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a program gave: its exit code and all it wrote."""
+class ProgramResult:
+    """Exit code and output of a program."""
 
     code: int
     text: str
 
 
 class Root:
-    """A Terraform root in a directory of its own, to plan and apply as often as a test likes."""
+    """A copy of a Terraform root that tests plan and apply."""
 
     def __init__(self, terraform: str, directory: Path) -> None:
         self.terraform, self.directory = terraform, directory
 
-    def run(self, *argv: str) -> Said:
+    def run(self, *argv: str) -> ProgramResult:
         finished = subprocess.run(
             [self.terraform, *argv],
             cwd=self.directory,
             env={**os.environ, "TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1"},
-            capture_output=True,  # and only standard output is read: warnings come on the other one
+            capture_output=True,  # only standard output is read: warnings go to standard error
             text=True,
             check=False,
         )
-        return Said(finished.returncode, finished.stdout)
+        return ProgramResult(finished.returncode, finished.stdout)
 
     def json(self, *argv: str) -> Any:
         result = self.run(*argv)
         assert result.code == 0, result.text
         return json.loads(result.text)
 
-    def given(self, variables: Mapping[str, Any]) -> None:
+    def write_variables(self, variables: Mapping[str, Any]) -> None:
         (self.directory / "terraform.tfvars.json").write_text(json.dumps(variables))
 
     def problems(self, variables: Mapping[str, Any]) -> list[str]:
-        """What a plan with these variables refuses, one sentence each."""
-        self.given(variables)
+        """Return the errors of a plan with these variables, one sentence each."""
+        self.write_variables(variables)
         lines = (json.loads(line) for line in self.run("plan", "-input=false", "-json").text.splitlines())
         diagnostics = [line["diagnostic"] for line in lines if line.get("type") == "diagnostic"]
         return [d["detail"].splitlines()[0] for d in diagnostics if d["severity"] == "error"]
@@ -62,7 +62,7 @@ class Root:
 
 @pytest.fixture
 def root(terraform: str, tmp_path: Path) -> Callable[[str], Root]:
-    """A copy of terraform/<name>, beside a copy of the contract, initialised."""
+    """Return a function that copies terraform/<name> with the contract and initialises it."""
 
     def make(name: str) -> Root:
         copy = tmp_path / "terraform"
@@ -78,10 +78,10 @@ def root(terraform: str, tmp_path: Path) -> Callable[[str], Root]:
 
 
 @pytest.fixture
-def ansible() -> Callable[..., Said]:
-    """Runs a program of Ansible, installed beside our Python, in the directory of the playbooks."""
+def ansible() -> Callable[..., ProgramResult]:
+    """Return a function that runs one of Ansible's programs of this environment in the playbooks' directory."""
 
-    def run(program: str, *argv: str) -> Said:
+    def run(program: str, *argv: str) -> ProgramResult:
         finished = subprocess.run(
             [Path(sys.executable).with_name(program), *argv],
             cwd=packaged_files.directory("ansible"),
@@ -91,16 +91,16 @@ def ansible() -> Callable[..., Said]:
             text=True,
             check=False,
         )
-        return Said(finished.returncode, finished.stdout)
+        return ProgramResult(finished.returncode, finished.stdout)
 
     return run
 
 
 @pytest.fixture(scope="session")
-def in_image(docker_engine: Engine, node_image: str) -> Callable[..., Said]:
-    """Runs a program inside a container of the node image, without network, and removes the container."""
+def in_image(docker_engine: Engine, node_image: str) -> Callable[..., ProgramResult]:
+    """Return a function that runs a program in a throw-away container of the node image, without network."""
 
-    def run(argv: Sequence[str], mounts: Mapping[Path, str] | None = None, **environment: str) -> Said:
+    def run(argv: Sequence[str], mounts: Mapping[Path, str] | None = None, **environment: str) -> ProgramResult:
         volumes = {str(path): {"bind": target, "mode": "ro"} for path, target in (mounts or {}).items()}
         container = docker_engine.client.containers.run(
             node_image,
@@ -109,12 +109,12 @@ def in_image(docker_engine: Engine, node_image: str) -> Callable[..., Said]:
             environment=environment,
             volumes=volumes,
             network_mode="none",
-            hostname="localhost",  # Gloo needs its own name to resolve
+            hostname="localhost",  # Gloo resolves its own host name
             detach=True,
         )
         try:
             code = container.wait(timeout=IMAGE_SECONDS)["StatusCode"]
-            return Said(code, container.logs().decode(errors="replace"))
+            return ProgramResult(code, container.logs().decode(errors="replace"))
         finally:
             container.remove(force=True)
 

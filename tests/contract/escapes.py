@@ -1,7 +1,7 @@
-"""Try the known ways from root in a container to its host, and print for each whether it was refused.
+"""Try the known ways from root in a container to its host, and print whether each was refused.
 
-Run as root in a local node: ``python3 escapes.py``. Exit code 1 if a way is open. No attempt changes a setting of the
-host: files are opened for writing and get the value they have, and mounts go with the child that made them.
+Run as root in a local node: ``python3 escapes.py``. Exit code 1 if one of them works. No attempt changes a setting of
+the host: files are opened for writing and get the value they have, and mounts end with the child that made them.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ AT_FDCWD = -100
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 1 << 17, 1 << 25, 1 << 28, 1 << 29, 1 << 30
 SIGCHLD = 17
-# Numbers of x86-64, for which local nodes are.
+# System call numbers of x86-64, the architecture of local nodes.
 CLONE, SYSLOG, IOPL, INIT_MODULE, KEXEC = 56, 103, 172, 175, 246
 PERF_EVENT, OPEN_BY_HANDLE, SETNS, FINIT_MODULE, BPF, OPEN_TREE, FSOPEN = 298, 304, 308, 313, 321, 428, 430
 CORE_PATTERN = "/proc/sys/kernel/core_pattern"
@@ -36,8 +36,8 @@ WRITTEN_BACK = ("core_pattern", "modprobe", "panic_on_oom", "release_agent")
 USUAL_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "console", "ptmx")
 
 
-def checked(result: int, name: str) -> int:
-    """The result of a system call. Raises OSError if it failed."""
+def require_success(result: int, name: str) -> int:
+    """Return the result of a system call; raise OSError if it failed."""
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, f"{name}: {os.strerror(error)}")
@@ -46,22 +46,22 @@ def checked(result: int, name: str) -> int:
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
     words = [word.encode() for word in (source, target, kind)]
-    checked(LIBC.mount(*words, ctypes.c_ulong(flags), data.encode()), f"mount {kind or source} on {target}")
+    require_success(LIBC.mount(*words, ctypes.c_ulong(flags), data.encode()), f"mount {kind or source} on {target}")
 
 
 def private_directory() -> str:
-    """An empty directory; if possible in a mount namespace of its own, so that what is mounted there goes again."""
+    """Return an empty directory; if possible in a private mount namespace, so that its mounts end with the process."""
     if LIBC.unshare(CLONE_NEWNS) == 0:
         mount("none", "/", flags=MS_REC | MS_PRIVATE)
     return tempfile.mkdtemp()
 
 
 def calls(number: int, *arguments: object) -> Attempt:
-    return lambda: f"gives {checked(LIBC.syscall(ctypes.c_long(number), *arguments), f'system call {number}')}"
+    return lambda: f"gives {require_success(LIBC.syscall(ctypes.c_long(number), *arguments), f'system call {number}')}"
 
 
 def unshares(flags: int) -> Attempt:
-    return lambda: f"gives {checked(LIBC.unshare(flags), 'unshare')}"
+    return lambda: f"gives {require_success(LIBC.unshare(flags), 'unshare')}"
 
 
 def runs(*argv: str) -> Attempt:
@@ -75,7 +75,7 @@ def runs(*argv: str) -> Attempt:
 
 
 def writes(path: str) -> Attempt:
-    """Open a file for writing, and write what it has, or nothing; in a directory, make another."""
+    """Return an attempt that opens a file and writes back its content or nothing, or makes a directory in one."""
 
     def attempt() -> str:
         if Path(path).is_dir():
@@ -109,7 +109,7 @@ def remounts(target: str, proof: str) -> Attempt:
 
 
 def any_of(attempts: Iterable[Attempt], none: str) -> str:
-    """What the first that works says. Raises OSError of the last one, or ``none`` if there are none."""
+    """Return the output of the first attempt that works; raise OSError of the last, or of ``none`` without attempts."""
     refused = OSError(none)
     for attempt in attempts:
         try:
@@ -120,13 +120,13 @@ def any_of(attempts: Iterable[Attempt], none: str) -> str:
 
 
 def release_agents() -> str:
-    """The one of every hierarchy that is mounted already."""
+    """Write to the release agent of every mounted cgroup hierarchy."""
     agents = map(str, CGROUPS.glob("*/release_agent"))
     return any_of(map(writes, agents), "no hierarchy here has a release_agent")
 
 
 def host_cgroups() -> str:
-    """Control groups outside the cluster's own, by the mounts that are there."""
+    """Write to control groups outside the cluster's, through existing mounts."""
     if any(line.endswith(":/init.scope") for line in Path("/proc/1/cgroup").read_text().splitlines()):
         raise OSError("a namespace shows the node's own control groups only")
     mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
@@ -166,7 +166,7 @@ def given_devices() -> str:
 
 
 def host_processes() -> str:
-    """Kernel threads are processes of the machine alone."""
+    """Look for kernel threads, which are processes of the machine only."""
     kernel_threads = [
         path for path in Path("/proc").glob("[0-9]*") if (path / "comm").read_text().strip() == "kthreadd"
     ]
@@ -190,13 +190,13 @@ def module_file() -> str:
 
 
 def cloned_user() -> str:
-    if checked(LIBC.syscall(CLONE, CLONE_NEWUSER | CLONE_NEWNS | SIGCHLD, 0, 0, 0, 0), "clone") == 0:
+    if require_success(LIBC.syscall(CLONE, CLONE_NEWUSER | CLONE_NEWNS | SIGCHLD, 0, 0, 0, 0), "clone") == 0:
         os._exit(0)
     return "clone makes a user namespace"
 
 
 def by_handle() -> str:
-    """Docker's first escape, of 2014: the handle of inode 2, the root of the file system that /etc/hosts lies on."""
+    """Open inode 2, the root of the file system of /etc/hosts, by its handle: Docker's first escape, of 2014."""
     handle = b"".join(number.to_bytes(4, "little") for number in (8, 1, 2, 0))
     with Path("/etc/hosts").open("rb") as file:
         return calls(OPEN_BY_HANDLE, file.fileno(), handle, 0)()
@@ -218,7 +218,7 @@ def engine_socket() -> str:
 
 
 def raw_socket() -> str:
-    """By which a container takes the address of another one."""
+    """Open a raw socket, by which a container could take another container's address."""
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP):
         return "a raw socket was opened"
 
@@ -271,8 +271,8 @@ ATTEMPTS: dict[str, Attempt] = {
 }
 
 
-def tried(attempt: Attempt) -> tuple[bool, str]:
-    """Whether it is open, and what it said; in a child, which takes its namespaces and mounts with it."""
+def run_in_child(attempt: Attempt) -> tuple[bool, str]:
+    """Run an attempt in a child, which ends with its namespaces and mounts; return whether it worked and its output."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -290,7 +290,7 @@ def tried(attempt: Attempt) -> tuple[bool, str]:
 
 
 if __name__ == "__main__":
-    answers = {name: tried(attempt) for name, attempt in ATTEMPTS.items()}
+    answers = {name: run_in_child(attempt) for name, attempt in ATTEMPTS.items()}
     for name, (is_open, text) in answers.items():
         print(f"{'OPEN   ' if is_open else 'refused'}  {name}: {text}")
     sys.exit(any(is_open for is_open, _ in answers.values()))

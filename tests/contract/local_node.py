@@ -1,4 +1,4 @@
-"""A node of the provider `local` that Terraform makes for a test: no Ansible, one user who has sudo."""
+"""A node of the provider `local` that Terraform creates for a test, with a sudo user and without Ansible."""
 
 import subprocess
 import time
@@ -11,7 +11,7 @@ from orchestrator.config import Config
 from orchestrator.providers import local
 from orchestrator.ssh import key_pair
 from orchestrator.state import Record
-from tests.contract.conftest import Root, Said
+from tests.contract.conftest import ProgramResult, Root
 from tests.contract.test_terraform_local import VARIABLES
 
 CLUSTER, NODE = "escapes", "escapes-head"
@@ -20,35 +20,35 @@ APPLY = ("apply", "-input=false", "-no-color", "-auto-approve")
 DESTROY = ("destroy", "-input=false", "-no-color", "-auto-approve")
 SSH = ("ssh", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
 
-Shell = Callable[..., Said]
+Shell = Callable[..., ProgramResult]
 
 
-def wait_until(done: Callable[[], bool], what: str) -> None:
+def wait_until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
-    while not done():
+    while not condition():
         assert time.monotonic() < deadline, f"{what}: not within {WAIT_SECONDS} seconds"
         time.sleep(0.5)
 
 
 @contextmanager
 def running_node(root: Root, key: Path, inside: Sequence[str] = (), targets: Sequence[str] = ()) -> Iterator[Shell]:
-    """Run commands in a new node, as its user, by ssh; ``given`` is their standard input.
+    """Run commands by ssh in a new node as its user; ``stdin`` is their standard input.
 
     Args:
         root: A copy of terraform/local.
-        key: Where the user's private key is made.
-        inside: A command before ssh, such as ``nsenter``.
-        targets: The only resources to make; all of them if empty.
+        Where to create the user's private key.
+        A command prefix of ssh, such as ``nsenter``.
+        The only resources to create; all of them if empty.
     """
     own = {"name": CLUSTER, "id": CLUSTER, "nodes": 1, "ssh_public_key": key_pair.public_half(key)}
     variables = local.variables(Config(name=CLUSTER, nodes=1), Record(id=CLUSTER, config={}))
     address = IPv4Network(variables["subnet"])[10]
-    root.given({**VARIABLES, **own, "local": variables})
+    root.write_variables({**VARIABLES, **own, "local": variables})
 
-    def run(*command: str, stdin: str = "") -> Said:
+    def run(*command: str, stdin: str = "") -> ProgramResult:
         argv = [*inside, *SSH, "-i", str(key), f"orchestrator@{address}", *command]
         finished = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
-        return Said(finished.returncode, finished.stdout + finished.stderr)
+        return ProgramResult(finished.returncode, finished.stdout + finished.stderr)
 
     try:
         result = root.run(*APPLY, *(f"-target={target}" for target in targets))

@@ -1,4 +1,4 @@
-"""What Terraform's roots declare, and roots whose provider has to be downloaded."""
+"""Declarations of Terraform's roots, and roots whose provider must be downloaded."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ import pytest
 from orchestrator import packaged_files
 from tests.contract.conftest import Root
 
-# Every root has these, and one object of its own name.
+# Variables of every root, which adds one object with its own name.
 COMMON = {
     "name": "string",
     "id": "string",
@@ -25,18 +25,18 @@ COMMON = {
 
 
 def roots() -> list[str]:
-    """The providers whose nodes Terraform makes."""
+    """List the providers whose nodes Terraform creates."""
     return sorted(path.name for path in packaged_files.directory("terraform").iterdir() if path.name != "contract")
 
 
 def blocks(root: str, kind: str) -> list[dict[str, Any]]:
-    """Every ``variable``, ``resource`` or other block of terraform/<root>, as python-hcl2 reads it."""
+    """Read every ``variable``, ``resource`` or other block of terraform/<root> with python-hcl2."""
     files = sorted((packaged_files.directory("terraform") / root).glob("*.tf"))
     return [_plain(block) for path in files for block in hcl2.loads(path.read_text()).get(kind, [])]
 
 
 def _plain(value: Any) -> Any:
-    """Without what one version of python-hcl2 writes and another does not: quotes, comments, marks."""
+    """Remove quotes, comments and marks, which only some versions of python-hcl2 return."""
     if isinstance(value, dict):
         return {k.strip('"'): _plain(v) for k, v in value.items() if not k.startswith("__")}
     if isinstance(value, list):
@@ -45,27 +45,27 @@ def _plain(value: Any) -> Any:
 
 
 def declared(root: str) -> dict[str, dict[str, Any]]:
-    """The variables of terraform/<root>."""
+    """Return the variables of terraform/<root>."""
     return {name: block for named in blocks(root, "variable") for name, block in named.items()}
 
 
 def attributes(root: str) -> dict[str, str]:
-    """Name and type of every attribute of the object that only this root has; a nested object's type is "object"."""
+    """Return name and type of each attribute of the root's own object; a nested object's type is "object"."""
     shape = declared(root)[root]["type"].removeprefix("${object({").removesuffix("})}")
     flat = re.sub(r"\(\{.*?\}\)", "", shape)
     return dict(attribute.split(" = ") for attribute in flat.split(", "))
 
 
 def resources(root: str) -> dict[str, dict[str, Any]]:
-    """The resources of terraform/<root> by "type.name"."""
+    """Return the resources of terraform/<root> by "type.name"."""
     pairs = [(kind, named) for block in blocks(root, "resource") for kind, named in block.items()]
     return {f"{kind}.{name}": body for kind, named in pairs for name, body in named.items()}
 
 
 def initialised(terraform: str, name: str, directory: Path) -> Root:
-    """A copy of terraform/<name> in ``directory``, with its provider; skips where Terraform finds none.
+    """Copy and initialise terraform/<name> in ``directory``; skip if Terraform cannot find its provider.
 
-    It skips in CI as well: what CI has promised is Terraform, and neither a way to a registry nor a provider mirror.
+    It skips in CI too: CI guarantees Terraform, but neither a registry nor a provider mirror.
     """
     ignored = shutil.ignore_patterns(".terraform*", "*.tfstate*", "*.tfvars*")
     shutil.copytree(packaged_files.directory("terraform"), directory / "terraform", ignore=ignored)
@@ -76,8 +76,8 @@ def initialised(terraform: str, name: str, directory: Path) -> Root:
 
 
 def planned(root: Root, variables: Mapping[str, Any]) -> Any:
-    """The output ``cluster`` as a plan knows it; what only an apply would know reads "ATTRIBUTE-of-NODE"."""
-    root.given(variables)
+    """Plan and return the output ``cluster``; values that only an apply knows read "ATTRIBUTE-of-NODE"."""
+    root.write_variables(variables)
     result = root.run("plan", "-input=false", "-no-color", "-out=plan")
     assert result.code == 0, result.text
     output = root.json("show", "-json", "plan")["output_changes"]["cluster"]
@@ -87,6 +87,6 @@ def planned(root: Root, variables: Mapping[str, Any]) -> Any:
 
 
 def planned_resources(root: Root) -> dict[str, dict[str, Any]]:
-    """What the latest plan would make: address and values of every resource."""
+    """Return values by address of the resources that the latest plan would create."""
     values = root.json("show", "-json", "plan")["planned_values"]["root_module"]["resources"]
     return {resource["address"]: resource["values"] for resource in values}

@@ -1,4 +1,4 @@
-"""Root in a local node has no way to the machine: known escapes are tried from its shell, a unit, its first process."""
+"""Root in a local node cannot escape to the machine: known escapes are tried from its shell, a unit and process 1."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.docker.engine import Engine
-from tests.contract.conftest import Root, Said
+from tests.contract.conftest import ProgramResult, Root
 from tests.contract.local_node import NODE, Shell, running_node, wait_until
 
 PROGRAM = Path(__file__).with_name("escapes.py")
@@ -19,12 +19,12 @@ exec /usr/local/sbin/node-init.real
 
 @pytest.fixture
 def shell(root: Callable[[str], Root], docker_engine: Engine, node_image: str, tmp_path: Path) -> Iterator[Shell]:
-    """Runs a command in a node."""
+    """Return a function that runs a command in a node."""
     with running_node(root("local"), tmp_path / "key") as run:
         yield run
 
 
-def refused(result: Said) -> None:
+def refused(result: ProgramResult) -> None:
     print(result.text)
     assert "refused  nsenter" in result.text, result.text
     assert "OPEN" not in result.text, result.text
@@ -38,7 +38,7 @@ def try_from_shell_and_unit(shell: Shell) -> None:
     refused(shell("cat", "/shared/said"))
 
 
-def test_no_escape_works_from_a_shell_a_unit_or_a_replaced_first_process(shell: Shell, docker_engine: Engine) -> None:
+def test_no_escape_works_from_shell_unit_or_replaced_process_1(shell: Shell, docker_engine: Engine) -> None:
     try_from_shell_and_unit(shell)
     replace = "cd /usr/local/sbin && mv node-init node-init.real && install /dev/stdin node-init"
     assert shell("sudo", "sh", "-c", f"'{replace}'", stdin=REPLACED_INIT).code == 0
@@ -47,15 +47,15 @@ def test_no_escape_works_from_a_shell_a_unit_or_a_replaced_first_process(shell: 
     refused(shell("cat", "/shared/said"))
 
 
-def test_units_with_sandboxes_start_without_the_privilege_to_make_them(shell: Shell) -> None:
+def test_sandboxed_units_start_without_the_required_privilege(shell: Shell) -> None:
     services = ("prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
     result = shell("sudo", "systemctl", "start", *services)
     assert result.code == 0, result.text
-    time.sleep(2)  # a sandbox that cannot be made ends a unit after its start
+    time.sleep(2)  # a unit whose sandbox cannot be created ends after its start
     assert shell("sudo", "systemctl", "is-active", *services).text.split() == ["active"] * len(services)
 
 
-def test_a_node_has_no_capability_that_leads_to_the_machine(shell: Shell) -> None:
+def test_node_has_no_capability_over_the_machine(shell: Shell) -> None:
     status = shell("sudo", "python3", "-c", "'print(open(\"/proc/1/status\").read())'").text
     bounding = int(next(line for line in status.splitlines() if line.startswith("CapBnd")).split()[1], 16)
     numbers = {"CAP_NET_RAW": 13, "CAP_SYS_MODULE": 16, "CAP_SYS_RAWIO": 17, "CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21,

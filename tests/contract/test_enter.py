@@ -1,6 +1,6 @@
-"""From a node into its trainer container: what is called there is the program inside, and nothing stands between.
+"""Start programs of a node's trainer container through `enter`, which keeps environment, input, exit code and signals.
 
-The node is a container of the node image, in which a mount namespace of its own stands in for the trainer's container.
+The node is a container of the node image; a mount namespace stands in for the trainer's container.
 """
 
 import json
@@ -13,7 +13,7 @@ from docker.models.containers import Container
 
 from orchestrator import packaged_files
 from orchestrator.docker.engine import Engine
-from tests.contract.conftest import Said
+from tests.contract.conftest import ProgramResult
 
 ROLE = packaged_files.directory("ansible") / "roles" / "trainer_container"
 MODULE = "ansible.builtin.blockinfile"
@@ -31,11 +31,11 @@ print(json.dumps({"files": os.listdir(), "pid": os.getpid(), "ids": os.getresuid
                   "umask": os.umask(0), "directory": os.getcwd(), "environment": dict(os.environ), "argv": sys.argv}))
 """
 
-Call = Callable[..., Said]
+Call = Callable[..., ProgramResult]
 
 
 def sudoers() -> str:
-    """What the role writes."""
+    """Return the sudoers rules that the role writes."""
     tasks = yaml.safe_load((ROLE / "tasks" / "main.yml").read_text())
     return str(next(task[MODULE]["block"] for task in tasks if "sudoers" in task.get(MODULE, {}).get("path", "")))
 
@@ -62,17 +62,17 @@ def machine(docker_engine: Engine, node_image: str) -> Iterator[Container]:
 
 @pytest.fixture
 def shell(machine: Container) -> Call:
-    """Runs a line of shell there, as the account that runs are started as."""
+    """Return a function that runs a shell line on the node as the account of runs."""
 
-    def call(line: str, stdin: str = "") -> Said:
+    def call(line: str, stdin: str = "") -> ProgramResult:
         argv = ["docker", "exec", "-i", "-u", "orchestrator", "-w", "/srv", str(machine.id), "sh", "-c", line]
         finished = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, timeout=60)
-        return Said(finished.returncode, finished.stdout + finished.stderr)
+        return ProgramResult(finished.returncode, finished.stdout + finished.stderr)
 
     return call
 
 
-def test_a_program_sees_the_files_inside_and_all_else_of_its_caller(shell: Call) -> None:
+def test_program_sees_container_files_and_caller_environment(shell: Call) -> None:
     variables = {"ODD": "a b\nc=d", "LD_LIBRARY_PATH": "/x", "TMPDIR": "/tmp", "PYTHONPATH": "/y", "PATH": "/z"}
     setting = " ".join(f"{name}='{value}'" for name, value in variables.items())
     result = shell(f"umask 027; {setting} exec /called/python -c '{TELL}' 'one word' '*'")
@@ -84,35 +84,35 @@ def test_a_program_sees_the_files_inside_and_all_else_of_its_caller(shell: Call)
     assert not {name for name in facts["environment"] if name.startswith(("SUDO_", "ORCHESTRATOR_"))}
 
 
-def test_a_program_is_the_process_that_was_started(shell: Call) -> None:
+def test_program_keeps_the_process_id(shell: Call) -> None:
     result = shell("/called/python -c 'import os; print(os.getpid())' & echo $!; wait $!")
     assert len(set(result.text.split())) == 1
 
 
-def test_its_exit_code_and_its_input_are_its_own(shell: Call) -> None:
+def test_program_keeps_exit_code_and_input(shell: Call) -> None:
     assert shell("/called/python -c 'raise SystemExit(7)'").code == 7
     assert shell("/called/python -c 'print(input())'", stdin="a line\n").text == "a line\n"
 
 
-def test_a_signal_from_its_caller_ends_it(shell: Call) -> None:
+def test_signal_of_the_caller_ends_the_program(shell: Call) -> None:
     program = 'open("/tmp/up", "w"); import time; time.sleep(50)'
     result = shell(f"/called/python -c '{program}' & until [ -e /tmp/up ]; do sleep 0.1; done; kill $! && wait $!")
     assert result.code == 128 + 15
 
 
-def test_it_ignores_no_signal_that_its_caller_does_not(shell: Call) -> None:
+def test_program_ignores_the_same_signals_as_its_caller(shell: Call) -> None:
     result = shell("grep SigIgn /proc/self/status; /called/grep SigIgn /proc/self/status")
     assert len(set(result.text.splitlines())) == 1
 
 
-def test_a_container_that_does_not_run_is_said_to(machine: Container, shell: Call) -> None:
+def test_stopped_container_is_reported(machine: Container, shell: Call) -> None:
     machine.exec_run(["mv", "/run/orchestrator/trainer.pid", "/run/trainer.pid"])
     result = shell("/called/python -c 1")
     machine.exec_run(["mv", "/run/trainer.pid", "/run/orchestrator/trainer.pid"])
     assert (result.code, "the trainer container does not run on localhost" in result.text) == (1, True)
 
 
-def test_a_directory_that_is_not_inside_is_refused(shell: Call) -> None:
+def test_directory_missing_in_the_container_is_refused(shell: Call) -> None:
     assert shell("ls").text == "outside\n"
     result = shell("cd outside && /called/python -c 1")
     assert (result.code, result.text) == (

@@ -14,9 +14,9 @@ from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 from orchestrator.runs.launchers import horovod
 from tests import builders
-from tests.contract.conftest import PYTHON, Said
+from tests.contract.conftest import PYTHON, ProgramResult
 
-InImage = Callable[..., Said]
+InImage = Callable[..., ProgramResult]
 PARSE = """
 import json
 from horovod.runner.common.util import hosts
@@ -24,7 +24,7 @@ text = hosts.parse_host_files("/given/hostfile")
 found = hosts.get_host_assignments(hosts.parse_hosts(text), {np}, {np})
 print(json.dumps([[slot.hostname, slot.rank, slot.local_rank] for slot in found]))
 """
-# What the launcher makes of our options, without launching.
+# Parse the launcher's options without a launch.
 ARGUMENTS = """
 import json, sys
 from horovod.runner import launch
@@ -42,9 +42,7 @@ print(float(hvd.allreduce(tf.constant(41.0))), hvd.size(), bool(hvd.gloo_built()
 
 
 @pytest.mark.parametrize("np", [1, 3, 6])
-def test_horovods_parser_assigns_ranks_head_first_and_fills_hosts_in_order(
-    in_image: InImage, tmp_path: Path, np: int
-) -> None:
+def test_hostfile_assigns_ranks_head_first_in_order_of_hosts(in_image: InImage, tmp_path: Path, np: int) -> None:
     (tmp_path / "hostfile").write_text(clusters.hostfile(builders.cluster(nodes=3, slots=2), np))
     result = in_image([PYTHON, "-c", PARSE.format(np=np)], mounts={tmp_path: "/given"})
     assert result.code == 0, result.text
@@ -52,7 +50,7 @@ def test_horovods_parser_assigns_ranks_head_first_and_fills_hosts_in_order(
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_horovodrun_understands_every_option_of_the_launch_command(in_image: InImage, controller: str) -> None:
+def test_horovodrun_accepts_every_option_of_the_launch_command(in_image: InImage, controller: str) -> None:
     run = builders.run(controller=controller, cycle_time=2.5, fusion_threshold=64, autotune=True)
     words = horovod.command(run)
     launcher, options = words[:3], words[3:]
@@ -82,19 +80,19 @@ def test_horovod_is_built_with_tensorflow_gloo_and_mpi(in_image: InImage) -> Non
     assert {word: built.count(word) for word in ("TensorFlow", "MPI", "Gloo")} == {"TensorFlow": 1, "MPI": 2, "Gloo": 2}
 
 
-def test_horovod_can_be_imported_and_reduces(in_image: InImage) -> None:
-    """What `--check-build` says is what was asked for (it claims PyTorch too); an import and an allreduce prove it."""
+def test_horovod_imports_and_reduces(in_image: InImage) -> None:
+    """`--check-build` prints what was requested (PyTorch too), so import Horovod and run an allreduce."""
     result = in_image([PYTHON, "-c", PROOF], HOROVOD_CONTROLLER="gloo", HOROVOD_CPU_OPERATIONS="gloo")
     assert result.code == 0, result.text
     assert result.text.splitlines()[-1] == "41.0 1 True True"
 
 
-def test_the_worker_side_in_the_image_is_the_one_here(in_image: InImage) -> None:
+def test_image_contains_the_worker_side_of_this_checkout(in_image: InImage) -> None:
     result = in_image(["/bin/cat", "/opt/orchestrator/digest"])
     assert result.text.strip() == context.digest(Variant(Local().base_image))
 
 
-def test_the_sources_in_the_image_are_byte_for_byte_those_here(in_image: InImage) -> None:
+def test_image_sources_equal_this_checkout_byte_for_byte(in_image: InImage) -> None:
     sources = {name: path for name, path in context.inputs() if name.startswith("orchestrator/")}
     result = in_image(["/usr/bin/sha256sum", *(f"/opt/orchestrator/src/{name}" for name in sources)])
     assert result.code == 0, result.text
@@ -102,8 +100,8 @@ def test_the_sources_in_the_image_are_byte_for_byte_those_here(in_image: InImage
     assert digests == [hashlib.sha256(path.read_bytes()).hexdigest() for path in sources.values()]
 
 
-def test_the_image_does_not_tell_which_package_index_it_was_built_from(docker_engine: Engine, node_image: str) -> None:
-    """Its address may hold a password, and the history of an image holds the build arguments of its stages."""
+def test_image_history_hides_the_package_index(docker_engine: Engine, node_image: str) -> None:
+    """The address of an index may contain a password, and an image's history contains build arguments."""
     history = docker_engine.client.images.get(node_image).history()
     assert any("DIGEST=" in layer["CreatedBy"] for layer in history)
     assert [layer["CreatedBy"] for layer in history if "PIP_" in layer["CreatedBy"]] == []

@@ -1,4 +1,4 @@
-"""Cluster → Prometheus and Alertmanager, by their own programs: what roles put in place is what these read."""
+"""Cluster → Prometheus and Alertmanager: their own programs accept the files of the roles."""
 
 import json
 import re
@@ -17,12 +17,12 @@ from orchestrator.ansible.inventory import targets
 from orchestrator.config import Receiver
 from orchestrator.monitoring import alertmanager
 from tests import builders
-from tests.contract.conftest import Said
+from tests.contract.conftest import ProgramResult
 from tests.contract.test_ansible import Ansible, machines, written
 
 INFRA = packaged_files.directory("infra") / "prometheus"
 ALERTS, METRICS = (packaged_files.PACKAGE.parent / "docs" / f"{name}.md" for name in ("alerts", "metrics"))
-WHOLE = """
+PLAYBOOK = """
 - hosts: demo-head
   gather_facts: false
   tasks:
@@ -35,19 +35,21 @@ WHOLE = """
         content: "{{ prometheus_config | to_nice_yaml(indent=2) }}"
 """
 
-Tool = Callable[..., Said]
+Tool = Callable[..., ProgramResult]
 
 
 @pytest.fixture
 def tool(request: pytest.FixtureRequest) -> Tool:
-    """Runs promtool or amtool on files below one directory: this machine's, or those of the node image."""
+    """Return a function that runs promtool or amtool, of this machine or the node image, on files of one directory."""
 
-    def run(program: str, *argv: str, below: Path) -> Said:
+    def run(program: str, *argv: str, below: Path) -> ProgramResult:
         if shutil.which(program):
             finished = subprocess.run([program, *argv], cwd=below, capture_output=True, text=True, check=False)
-            return Said(finished.returncode, finished.stdout + finished.stderr)
+            return ProgramResult(finished.returncode, finished.stdout + finished.stderr)
         inside = f'cd /given && exec {program} "$@"'
-        result: Said = request.getfixturevalue("in_image")(["/bin/sh", "-c", inside, program, *argv], {below: "/given"})
+        result: ProgramResult = request.getfixturevalue("in_image")(
+            ["/bin/sh", "-c", inside, program, *argv], {below: "/given"}
+        )
         return result
 
     return run
@@ -63,12 +65,12 @@ def cases() -> list[dict[str, Any]]:
     return [test for file in files for test in file["tests"]]
 
 
-def test_every_rule_is_well_formed(tool: Tool) -> None:
+def test_every_rule_is_valid(tool: Tool) -> None:
     result = tool("promtool", "check", "rules", "rules/recording.yml", "rules/alerts.yml", below=INFRA)
     assert result.code == 0, result.text
 
 
-def test_every_rule_says_what_its_test_expects(tool: Tool) -> None:
+def test_every_rule_passes_its_tests(tool: Tool) -> None:
     names = [f"tests/{path.name}" for path in sorted((INFRA / "tests").glob("*.yml"))]
     result = tool("promtool", "test", "rules", *names, below=INFRA)
     assert result.code == 0, result.text
@@ -76,78 +78,78 @@ def test_every_rule_says_what_its_test_expects(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize("alert", [rule["alert"] for rule in rules("alerts")])
-def test_every_alert_is_tested_where_it_fires_and_where_it_does_not(alert: str) -> None:
+def test_every_alert_has_tests_for_firing_and_not_firing(alert: str) -> None:
     tested = [case for test in cases() for case in test.get("alert_rule_test", []) if case["alertname"] == alert]
     assert {bool(case["exp_alerts"]) for case in tested} == {True, False}
 
 
 @pytest.mark.parametrize("record", [rule["record"] for rule in rules("recording")])
 def test_every_recording_rule_is_tested(record: str) -> None:
-    asked = [case["expr"] for test in cases() for case in test.get("promql_expr_test", []) if case["exp_samples"]]
-    assert any(record in expr for expr in asked)
+    expressions = [case["expr"] for test in cases() for case in test.get("promql_expr_test", []) if case["exp_samples"]]
+    assert any(record in expr for expr in expressions)
 
 
 @pytest.mark.parametrize("rule", rules("alerts"), ids=lambda rule: rule["alert"])
-def test_every_alert_says_what_where_and_what_to_do(rule: dict[str, Any]) -> None:
+def test_every_alert_names_problem_place_and_remedy(rule: dict[str, Any]) -> None:
     assert set(rule["annotations"]) == {"summary", "description", "runbook"}
     assert rule["labels"]["severity"] in ("critical", "warning")
     assert rule["annotations"]["runbook"] == f"docs/alerts.md#{rule['alert'].lower()}"
 
 
-def test_the_documentation_has_a_section_for_every_alert_and_no_other() -> None:
+def test_documentation_has_one_section_per_alert() -> None:
     sections = re.findall(r"^## (\w+)$", ALERTS.read_text(), re.MULTILINE)
     assert sections == [rule["alert"] for rule in rules("alerts")]
 
 
-def test_rules_ask_for_metrics_of_ours_that_there_are() -> None:
+def test_rules_use_only_metrics_that_exist() -> None:
     text = "".join(path.read_text() for path in (INFRA / "rules").glob("*.yml"))
-    asked = {re.sub(r"_(sum|count|bucket)$", "", name) for name in re.findall(r"(?<![:\w])orchestrator_\w+(?!:)", text)}
+    names = {re.sub(r"_(sum|count|bucket)$", "", name) for name in re.findall(r"(?<![:\w])orchestrator_\w+(?!:)", text)}
     described = METRICS.read_text()
-    assert len(asked) >= 5
-    assert [name for name in sorted(asked) if f"`{name}`" not in described] == []
+    assert len(names) >= 5
+    assert [name for name in sorted(names) if f"`{name}`" not in described] == []
 
 
-def test_what_follows_from_an_alert_is_an_alert() -> None:
+def test_inhibited_alerts_exist() -> None:
     alerts = {rule["alert"] for rule in rules("alerts")}
     named = {name for cause, effects in alertmanager.FOLLOWS.items() for name in (cause, *effects.split("|"))}
     assert named <= alerts
 
 
 @pytest.fixture
-def placed(ansible: Ansible, tmp_path: Path) -> Callable[..., Path]:
-    """Writes what the role prometheus puts on the head of a cluster, by Ansible, into a directory here."""
+def configuration_files(ansible: Ansible, tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes the prometheus role's files for a cluster's head into a local directory."""
 
-    def state_dir(cluster: clusters.Cluster, **settings: Any) -> Path:
-        target, playbook = tmp_path / "placed", tmp_path / "placed.yml"
+    def write(cluster: clusters.Cluster, **settings: Any) -> Path:
+        target, playbook = tmp_path / "configuration_files", tmp_path / "playbook.yml"
         shutil.copytree(INFRA / "rules", target / "rules")
-        playbook.write_text(WHOLE)
+        playbook.write_text(PLAYBOOK)
         inventory = builders.inventory(cluster, monitoring=True, monitoring_state="present", **settings)
         inventory["all"]["vars"] |= {
             "ansible_connection": "local",
             "roles": str(packaged_files.directory("ansible") / "roles"),
             "target": str(target),
         }
-        # Its files are named from the configuration's own place, wherever a program sees that.
+        # Paths are relative to the configuration, so any program can resolve them.
         result = ansible(
             "ansible-playbook", "-i", written(tmp_path, inventory), str(playbook), "-e", "prometheus_home=."
         )
         assert result.code == 0, result.text
         return target
 
-    return state_dir
+    return write
 
 
-def test_promtool_takes_the_configuration_with_targets_and_rules(tool: Tool, placed: Callable[..., Path]) -> None:
-    target = placed(machines(3))
+def test_promtool_accepts_configuration_targets_and_rules(tool: Tool, configuration_files: Callable[..., Path]) -> None:
+    target = configuration_files(machines(3))
     result = tool("promtool", "check", "config", "prometheus.yml", below=target)
     assert result.code == 0, result.text
     assert f"{len(rules('alerts'))} rules found" in result.text
     assert yaml.safe_load((target / "prometheus.yml").read_text())["global"]["external_labels"] == {"cluster": "demo"}
 
 
-def test_the_targets_that_prometheus_reads_are_those_of_the_cluster(placed: Callable[..., Path]) -> None:
+def test_prometheus_targets_are_those_of_the_cluster(configuration_files: Callable[..., Path]) -> None:
     cluster = machines(3)
-    assert yaml.safe_load((placed(cluster) / "targets.json").read_text()) == targets(cluster)
+    assert yaml.safe_load((configuration_files(cluster) / "targets.json").read_text()) == targets(cluster)
 
 
 RECEIVERS: list[Sequence[dict[str, Any]]] = [
@@ -161,7 +163,7 @@ RECEIVERS: list[Sequence[dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("receivers", RECEIVERS)
-def test_amtool_takes_alertmanagers_configuration(
+def test_amtool_accepts_alertmanagers_configuration(
     tool: Tool, tmp_path: Path, receivers: Sequence[dict[str, Any]]
 ) -> None:
     configuration = alertmanager.configuration([Receiver(**receiver) for receiver in receivers])

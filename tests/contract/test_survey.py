@@ -1,6 +1,6 @@
-"""The survey of role `machine`: whether a machine is as the last deploy left it, which lets a deploy skip it.
+"""The survey of role `machine`: a deploy skips machines that are unchanged since the last one.
 
-The role's own tasks run on this machine for made-up nodes.
+The role's own tasks run on this machine for simulated nodes.
 """
 
 import getpass
@@ -17,7 +17,7 @@ import pytest
 
 from orchestrator import packaged_files
 from tests import builders
-from tests.contract.conftest import Said
+from tests.contract.conftest import ProgramResult
 from tests.contract.test_ansible import Ansible, machines, written
 
 PLAYBOOK = """
@@ -29,11 +29,11 @@ PLAYBOOK = """
   gather_facts: false
   tasks:
     - ansible.builtin.debug: {msg: "{{ groups['configured'] | default([]) | to_json }}"}
-    - ansible.builtin.debug: {msg: "{{ hostvars['demo-head'].machine_found | to_json }}"}
+    - ansible.builtin.debug: {msg: "{{ hostvars['demo-head'].machine_facts | to_json }}"}
 - hosts: unconfigured
   gather_facts: false
   tasks:
-    - ansible.builtin.import_role: {name: machine, tasks_from: remember}
+    - ansible.builtin.import_role: {name: machine, tasks_from: record_checksums}
 """
 SAID = re.compile(r'"msg": "(.*)"')
 
@@ -42,7 +42,7 @@ Deploy = Callable[..., tuple[list[str], dict[str, Any]]]
 
 @pytest.fixture
 def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deploy:
-    """Survey made-up machines and record their state; return the unchanged ones, and the facts of the head."""
+    """Survey simulated machines and record their state; return the unchanged ones, and the facts of the head."""
     monkeypatch.setenv("ANSIBLE_ROLES_PATH", str(packaged_files.directory("ansible") / "roles"))
     (tmp_path / "roles").mkdir()
     playbook = tmp_path / "roles" / "site.yml"
@@ -59,7 +59,7 @@ def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def run(nodes: int = 2, **variables: Any) -> tuple[list[str], dict[str, Any]]:
         inventory = builders.inventory(machines(nodes), **variables)
         inventory["all"]["vars"] |= settings
-        result: Said = ansible("ansible-playbook", "-i", written(tmp_path, inventory), str(playbook))
+        result: ProgramResult = ansible("ansible-playbook", "-i", written(tmp_path, inventory), str(playbook))
         assert result.code == 0, result.text
         configured, facts = (json.loads(json.loads(f'"{text}"')) for text in SAID.findall(result.text))
         return sorted(configured), facts  # nodes join a group as they answer
@@ -72,7 +72,7 @@ def test_machine_is_unchanged_once_recorded(deploy: Deploy) -> None:
     assert configured == []
     release = platform.freedesktop_os_release()
     assert (facts["system"], facts["kernel"]) == (f"{release['ID']} {release['VERSION_ID']}", platform.release())
-    assert facts["resolves"] == (socket.gethostname() in Path("/etc/hosts").read_text().split())
+    assert facts["hostname_resolves"] == (socket.gethostname() in Path("/etc/hosts").read_text().split())
     assert (deploy()[0], deploy()[0]) == (["demo-head", "demo-worker-0"], ["demo-head", "demo-worker-0"])
 
 
@@ -82,7 +82,7 @@ def test_changed_file_is_detected(deploy: Deploy, tmp_path: Path) -> None:
     assert deploy()[0] == []
 
 
-def test_new_worker_changes_the_head_alone(deploy: Deploy) -> None:
+def test_new_worker_changes_only_the_head(deploy: Deploy) -> None:
     deploy()
     assert deploy(nodes=3)[0] == ["demo-worker-0"]
 
@@ -110,9 +110,9 @@ def test_other_license_token_changes_all(deploy: Deploy, tmp_path: Path) -> None
 
 def test_head_reports_the_shared_image_archive(deploy: Deploy, tmp_path: Path) -> None:
     parcel = tmp_path / "parcel"
-    assert deploy(trainer_parcel=str(parcel))[1]["parcel"] is False
+    assert deploy(trainer_shared_archive=str(parcel))[1]["shared_archive"] is False
     parcel.touch()
-    assert deploy(trainer_parcel=str(parcel))[1]["parcel"] is True
+    assert deploy(trainer_shared_archive=str(parcel))[1]["shared_archive"] is True
 
 
 def test_other_monitoring_rule_changes_all(deploy: Deploy, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_other_alert_receiver_changes_all(deploy: Deploy, tmp_path: Path) -> Non
     assert deploy(monitoring=True, monitoring_alertmanager=str(receivers))[0] == []
 
 
-def test_other_monitoring_target_changes_the_head_alone(deploy: Deploy) -> None:
+def test_other_monitoring_target_changes_only_the_head(deploy: Deploy) -> None:
     deploy(monitoring=True)
     assert deploy(nodes=3, monitoring=True)[0] == ["demo-worker-0"]
 
@@ -138,6 +138,6 @@ def test_other_monitoring_target_changes_the_head_alone(deploy: Deploy) -> None:
 def test_survey_reports_monitoring_services(deploy: Deploy) -> None:
     facts = deploy()[1]
     programs = [Path("/usr/bin", name) for name in ("prometheus", "prometheus-alertmanager")]
-    assert facts["exporter"] == bool(shutil.which("prometheus-node-exporter"))
+    assert facts["node_exporter"] == bool(shutil.which("prometheus-node-exporter"))
     assert facts["prometheus"] == all(path.exists() for path in programs)
-    assert facts["taken"] == ""
+    assert facts["unmanaged_units"] == ""

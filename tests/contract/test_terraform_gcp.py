@@ -1,4 +1,4 @@
-"""Config → Terraform → Google: terraform/gcp by itself, with mocked answers, and in a stand-in for Google's API."""
+"""Config → Terraform → Google: terraform/gcp with mocked answers, and on a stand-in for Google's API."""
 
 import json
 import re
@@ -66,14 +66,14 @@ TAG = "orchestrator:demo:1a2b3c4d"
 INSTANCES = f"{HERE}/zones/{ZONE}/instances"
 
 
-def test_the_provider_writes_the_attributes_that_its_variable_declares() -> None:
+def test_provider_writes_the_declared_attributes() -> None:
     assert set(VARIABLES) == set(declared("gcp"))
     assert list(keys_written_by(gcp.variables)) == [set(attributes("gcp"))] == [set(GCP)]
     assert list(keys_written_by(Site.shape)) == [set(N1)]
 
 
-def test_everything_is_marked_by_the_call_that_makes_it() -> None:
-    """A label of an address comes with a second call, which an interrupted apply may not get to."""
+def test_every_resource_is_marked_by_the_call_that_creates_it() -> None:
+    """An address gets labels by a second call, which an interrupted apply may not reach."""
     for name, body in resources("gcp").items():
         if not name.startswith("google_compute_router_nat"):  # a line in its router
             assert body["description"] == "${local.tag}", name
@@ -81,7 +81,7 @@ def test_everything_is_marked_by_the_call_that_makes_it() -> None:
     assert labelled == {"google_compute_address.head", "google_compute_instance.node"}
 
 
-def test_names_are_as_short_as_google_wants_them() -> None:
+def test_names_fit_googles_length_limit() -> None:
     longest = f"orchestrator-{'n' * 30}-1a2b3c4d-nodes"
     assert len(longest) <= 63
     names = {body["name"] for name, body in resources("gcp").items() if "name" in body and "instance" not in name}
@@ -95,19 +95,19 @@ def test_names_are_as_short_as_google_wants_them() -> None:
     assert len("orchestrator-1a2b3c4d") <= 30
 
 
-def test_no_credentials_stand_in_the_root() -> None:
+def test_root_contains_no_credentials() -> None:
     assert [set(block["google"]) for block in blocks("gcp", "provider")] == [{"project", "region", "zone"}]
 
 
 @pytest.fixture(scope="module")
 def root(terraform: str, tmp_path_factory: pytest.TempPathFactory) -> Root:
-    """A copy of terraform/gcp with the real provider; skips where there is none."""
+    """Copy terraform/gcp with the real provider; skip if it is not available."""
     return initialised(terraform, "gcp", tmp_path_factory.mktemp("gcp"))
 
 
 def mocked(root: Root, **changes: Any) -> dict[str, Any]:
-    """What `terraform test` makes of these variables where answers are mocked: values by address."""
-    root.given({**VARIABLES, **changes})
+    """Return values by address that `terraform test` plans for these variables with mocked answers."""
+    root.write_variables({**VARIABLES, **changes})
     (root.directory / "tests").mkdir(exist_ok=True)
     (root.directory / "tests" / "mocked.tftest.hcl").write_text(MOCKED)
     result = root.run("test", "-json", "-verbose")
@@ -117,28 +117,28 @@ def mocked(root: Root, **changes: Any) -> dict[str, Any]:
     return {resource["address"]: resource["values"] for resource in test_state["root_module"]["resources"]}
 
 
-def test_the_root_is_valid(root: Root) -> None:
+def test_root_is_valid(root: Root) -> None:
     assert root.json("validate", "-json")["diagnostics"] == []
 
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"nodes": 0}, "A cluster has at least one node."),
-        ({"allow_from": ["fd00::/64"]}, "allow_from has IPv4 networks such as 198.51.100.7/32."),
-        ({"gcp": {**GCP, "subnet": "everywhere"}}, "gcp.subnet is an IPv4 network such as 10.77.0.0/24."),
-        ({"gcp": {**GCP, "region": "europe-west1"}}, "gcp.zone lies in gcp.region."),
-        ({"without": ["demo-head"]}, "A cluster is never without its head."),
-        ({"gcp": {**GCP, "worker": {**T4, "cpus": 0}}}, "A node has more than 0 cpus and at least 0 gpus."),
+        ({"nodes": 0}, "nodes must be an integer of at least 1."),
+        ({"allow_from": ["fd00::/64"]}, "allow_from must contain IPv4 networks such as 198.51.100.7/32."),
+        ({"gcp": {**GCP, "subnet": "everywhere"}}, "gcp.subnet must be an IPv4 network such as 10.77.0.0/24."),
+        ({"gcp": {**GCP, "region": "europe-west1"}}, "gcp.zone must be a zone of gcp.region."),
+        ({"without": ["demo-head"]}, "without must not contain the head."),
+        ({"gcp": {**GCP, "worker": {**T4, "cpus": 0}}}, "A node must have more than 0 cpus and at least 0 gpus."),
     ],
 )
-def test_variables_that_could_not_work_are_refused_at_plan_time(
+def test_impossible_variables_are_refused_at_plan_time(
     root: Root, api: StandIn, changes: dict[str, Any], problem: str
 ) -> None:
     assert problem in root.problems({**VARIABLES, **changes})
 
 
-def test_a_plan_gives_the_golden_cluster_and_it_is_read(root: Root, api: StandIn) -> None:
+def test_plan_gives_the_golden_cluster(root: Root, api: StandIn) -> None:
     output = planned(root, VARIABLES)
     assert output == json.loads(GOLDEN.read_text())
     cluster = clusters.read(output)
@@ -147,7 +147,7 @@ def test_a_plan_gives_the_golden_cluster_and_it_is_read(root: Root, api: StandIn
     )  # fmt: skip
 
 
-def test_a_standard_cluster_lets_nobody_in_but_ssh_from_the_caller(root: Root) -> None:
+def test_default_firewall_allows_only_ssh_from_the_caller(root: Root) -> None:
     test_state = mocked(root)
     ssh, nodes = test_state["google_compute_firewall.ssh[0]"], test_state["google_compute_firewall.nodes"]
     assert (ssh["source_ranges"], ssh["allow"]) == (["192.0.2.7/32"], [{"ports": ["22"], "protocol": "tcp"}])
@@ -163,7 +163,7 @@ def of_nodes(test_state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_nodes_have_our_key_alone_and_no_rights_in_the_project(root: Root) -> None:
+def test_nodes_have_only_our_key_and_no_project_rights(root: Root) -> None:
     for node in of_nodes(mocked(root)).values():
         assert node["labels"] == node["boot_disk"][0]["initialize_params"][0]["labels"] == LABELS
         assert [account["scopes"] for account in node["service_account"]] == [[]]
@@ -175,14 +175,14 @@ def test_nodes_have_our_key_alone_and_no_rights_in_the_project(root: Root) -> No
         }
 
 
-def test_nodes_are_shielded_and_boot_signed_code_alone_unless_a_driver_is_built_there(root: Root) -> None:
+def test_nodes_boot_signed_code_unless_a_driver_is_built(root: Root) -> None:
     shielded = {name: node["shielded_instance_config"] for name, node in of_nodes(mocked(root)).items()}
     safe = {"enable_vtpm": True, "enable_integrity_monitoring": True}
     assert shielded["demo-head"] == [{"enable_secure_boot": True, **safe}]
     assert shielded["demo-worker-0"] == [{"enable_secure_boot": False, **safe}]
 
 
-def test_only_images_that_are_signed_are_shielded() -> None:
+def test_only_signed_images_are_shielded() -> None:
     text = (packaged_files.directory("terraform") / "gcp" / "main.tf").read_text()
     signed = re.search(r'signed = can\(regex\("(.*)", var.gcp.image\)\)', text)
     assert signed is not None
@@ -194,7 +194,7 @@ def test_only_images_that_are_signed_are_shielded() -> None:
     assert node["lifecycle"] == [{"ignore_changes": ["shielded_instance_config"]}]
 
 
-def test_addresses_stay_when_the_cluster_grows_or_a_node_is_left_out(root: Root) -> None:
+def test_addresses_stay_if_the_cluster_grows_or_drops_a_node(root: Root) -> None:
     small, large = of_nodes(mocked(root)), of_nodes(mocked(root, nodes=12, without=["demo-worker-0"]))
     addresses = {name: node["network_interface"][0]["network_ip"] for name, node in {**small, **large}.items()}
     assert (addresses["demo-head"], addresses["demo-worker-1"]) == ("10.77.0.10", "10.77.0.12")
@@ -210,7 +210,7 @@ def test_addresses_stay_when_the_cluster_grows_or_a_node_is_left_out(root: Root)
         ({"spot": True}, "demo-head", ("TERMINATE", False, "SPOT", True)),
     ],
 )
-def test_what_cannot_move_while_it_runs_is_stopped_and_what_is_on_sale_stays_stopped(
+def test_gpu_and_compact_nodes_stop_and_spot_nodes_stay_stopped(
     root: Root, changes: dict[str, Any], name: str, expected: tuple[Any, ...]
 ) -> None:
     test_state = mocked(root, gcp={**GCP, **changes})
@@ -220,27 +220,27 @@ def test_what_cannot_move_while_it_runs_is_stopped_and_what_is_on_sale_stays_sto
     assert ("google_compute_resource_policy.cluster[0]" in test_state) == changes.get("compact", False)
 
 
-def test_behind_identity_aware_proxy_nothing_has_an_address_outside(root: Root) -> None:
+def test_iap_gives_no_node_an_external_address(root: Root) -> None:
     test_state = mocked(root, allow_from=[], gcp={**GCP, "iap": True})
     assert test_state["google_compute_firewall.ssh[0]"]["source_ranges"] == ["35.235.240.0/20"]
     assert not any(node["network_interface"][0]["access_config"] for node in of_nodes(test_state).values())
     assert "google_compute_address.head[0]" not in test_state
 
 
-def test_where_nobody_is_named_there_is_no_rule_that_would_let_everybody_in(root: Root) -> None:
+def test_empty_allow_from_creates_no_ssh_rule(root: Root) -> None:
     assert "google_compute_firewall.ssh[0]" not in mocked(root, allow_from=[])
 
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
-    """A stand-in for Google's API, for Terraform's real provider and for our own calls."""
-    with google_stand_in.listening(StandIn(), monkeypatch) as there:
-        yield there
+    """Start a stand-in for Google's API, used by Terraform's real provider and by our own calls."""
+    with google_stand_in.listening(StandIn(), monkeypatch) as stand_in:
+        yield stand_in
 
 
 @pytest.fixture
 def state_dir(root: Root) -> StateDir:
-    """A state directory; only where the provider is."""
+    """Return a state directory, only if the provider is available."""
     return state.for_cluster("demo")
 
 
@@ -255,12 +255,12 @@ def silent(line: str) -> None:
 
 
 def provisioned(state_dir: StateDir, deployment: Record) -> tuple[Cluster, dict[str, str]]:
-    """As `deploy` has it made."""
+    """Provision nodes like `deploy`."""
     return gcp.provision(state_dir, deployment, gcp.unmanaged(state_dir, deployment), silent)
 
 
-def test_the_real_provider_and_our_own_calls_agree_on_what_there_is(api: StandIn, state_dir: StateDir) -> None:
-    """The story of a cluster: made, made again, found, stopped, robbed of a node, hurt, and taken away."""
+def test_real_provider_and_own_calls_agree_on_resources(api: StandIn, state_dir: StateDir) -> None:
+    """Create a cluster, repeat, list, stop, lose a node, damage one, and destroy it."""
     before = set(api.items)
     cluster, missing = provisioned(state_dir, record())
     assert (list(cluster.nodes), missing) == (["demo-head", "demo-worker-0", "demo-worker-1"], {})
@@ -276,20 +276,20 @@ def test_the_real_provider_and_our_own_calls_agree_on_what_there_is(api: StandIn
     assert unchanged == {"demo-head", "demo-worker-1"}
     assert f"{HERE}/zones/{ZONE}/disks/left" not in api.items
 
-    asked = len(api.asked)
+    before_second_plan = len(api.requests)
     provisioned(state_dir, record())
-    assert {line.partition(" ")[0] for line in api.asked[asked:]} == {"GET"}
+    assert {line.partition(" ")[0] for line in api.requests[before_second_plan:]} == {"GET"}
     gcp.destroy(state_dir, record(), silent)
     assert (set(api.items), api.accounts) == (before, {})
 
 
-def test_a_node_that_google_has_no_room_for_is_left_out(api: StandIn, state_dir: StateDir) -> None:
+def test_node_without_capacity_at_google_is_left_out(api: StandIn, state_dir: StateDir) -> None:
     api.failing["instances/demo-worker-1"] = "ZONE_RESOURCE_POOL_EXHAUSTED"
     deployment = record()
     deployment.config["min_nodes"] = 2
     cluster, missing = provisioned(state_dir, deployment)
     assert list(cluster.nodes) == ["demo-head", "demo-worker-0"]
     assert "ZONE_RESOURCE_POOL_EXHAUSTED" in missing["demo-worker-1"]
-    shutil.rmtree(state_dir.terraform)  # what Terraform knew is lost
+    shutil.rmtree(state_dir.terraform)  # Terraform's state is lost
     gcp.remove(Config.model_validate(deployment.config), gcp.list_resources(deployment))
     assert unrecorded_resources.find(state_dir, deployment) == []

@@ -1,4 +1,4 @@
-"""Config → Terraform: the variables of terraform/local and what the control side writes; what a plan makes of them."""
+"""Config → Terraform: terraform/local's variables, the control side's values, and their plan."""
 
 import ast
 import inspect
@@ -43,19 +43,19 @@ VARIABLES = {
 
 
 def keys_written_by(function: Callable[..., Any]) -> Iterator[set[str]]:
-    """The keys of the dictionaries that a function spells out; a key that is no literal is the provider's name."""
+    """Yield the keys of dictionary literals in a function; a key that is no literal is the provider's name."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict) and len(node.keys) > 1:
             yield {str(key.value) if isinstance(key, ast.Constant) else "local" for key in node.keys}
 
 
-def test_the_control_side_writes_the_variables_that_the_root_declares() -> None:
+def test_control_side_writes_the_declared_variables() -> None:
     assert list(keys_written_by(plan.variables)) == [set(declared("local"))]
     assert set(VARIABLES) == set(declared("local"))
 
 
-def test_the_provider_writes_the_attributes_that_its_variable_declares() -> None:
+def test_provider_writes_the_declared_attributes() -> None:
     types = attributes("local")
     assert list(keys_written_by(local.variables)) == [set(types)]
     assert types == {
@@ -69,31 +69,31 @@ def test_the_provider_writes_the_attributes_that_its_variable_declares() -> None
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"nodes": 0}, "A cluster has at least one node."),
-        ({"nodes": 1.5}, "A cluster has at least one node."),
+        ({"nodes": 0}, "nodes must be an integer of at least 1."),
+        ({"nodes": 1.5}, "nodes must be an integer of at least 1."),
         ({"nodes": "many"}, "a number is required"),
-        ({"local": {**LOCAL, "subnet": "everywhere"}}, "local.subnet is an IPv4 network"),
-        ({"local": {**LOCAL, "subnet": "fd00::/64"}}, "local.subnet is an IPv4 network"),
-        ({"without": ["demo-head"]}, "A cluster is never without its head."),
+        ({"local": {**LOCAL, "subnet": "everywhere"}}, "local.subnet must be an IPv4 network"),
+        ({"local": {**LOCAL, "subnet": "fd00::/64"}}, "local.subnet must be an IPv4 network"),
+        ({"without": ["demo-head"]}, "without must not contain the head."),
         ({"local": {"image": "node:1"}}, "attributes"),
-        ({"local": {**LOCAL, "cpus": 0}}, "A node has more than 0 cpus"),
+        ({"local": {**LOCAL, "cpus": 0}}, "A node must have more than 0 cpus"),
     ],
 )
-def test_variables_that_could_not_work_are_refused_at_plan_time(
+def test_impossible_variables_are_refused_at_plan_time(
     root: Callable[[str], Root], changes: dict[str, Any], problem: str
 ) -> None:
     problems = root("local").problems({**VARIABLES, **changes})
     assert any(problem in message for message in problems), problems
 
 
-def test_a_plan_gives_the_golden_cluster_and_it_is_read(root: Callable[[str], Root]) -> None:
+def test_plan_gives_the_golden_cluster(root: Callable[[str], Root]) -> None:
     output = planned(root("local"), {**VARIABLES, "nodes": 2})
     assert output == json.loads(GOLDEN.read_text())
     cluster = clusters.read(output)
     assert (cluster.name, cluster.head, cluster.slots, cluster.nodes["demo-head"].cpus) == ("demo", "demo-head", 2, 0.5)
 
 
-def test_addresses_stay_when_the_cluster_grows(root: Callable[[str], Root]) -> None:
+def test_addresses_stay_if_the_cluster_grows(root: Callable[[str], Root]) -> None:
     local_root = root("local")
     sizes = ({**VARIABLES, "slots": 2, "nodes": nodes} for nodes in (1, 12))
     small, large = (clusters.read(planned(local_root, variables)) for variables in sizes)
@@ -102,7 +102,7 @@ def test_addresses_stay_when_the_cluster_grows(root: Callable[[str], Root]) -> N
     assert large.slots == 24
 
 
-def test_a_node_left_out_takes_nothing_from_the_others(root: Callable[[str], Root]) -> None:
+def test_left_out_node_changes_no_other_node(root: Callable[[str], Root]) -> None:
     local_root = root("local")
     whole, degraded = (
         clusters.read(planned(local_root, {**VARIABLES, "without": names})) for names in ([], ["demo-worker-0"])
@@ -111,13 +111,13 @@ def test_a_node_left_out_takes_nothing_from_the_others(root: Callable[[str], Roo
     assert degraded.nodes["demo-worker-1"] == whole.nodes["demo-worker-1"]
 
 
-def test_the_root_needs_no_provider_that_must_be_downloaded(root: Callable[[str], Root]) -> None:
+def test_root_needs_no_downloaded_provider(root: Callable[[str], Root]) -> None:
     result = root("local").run("providers")
     assert "provider[terraform.io/builtin/terraform]" in result.text
     assert result.text.count("provider[") == result.text.count("provider[terraform.io/builtin/terraform]")
 
 
-def test_a_plan_of_the_control_side_lists_what_would_change(tmp_path: Path) -> None:
+def test_plan_of_the_control_side_lists_changes(tmp_path: Path) -> None:
     state_dir = state.StateDir(tmp_path / "demo")
     changes = terraform.plan(state_dir, "local", {**VARIABLES, "nodes": 2}, state.StateDir(tmp_path / "none"))
     actions = {(change.action, change.name) for change in changes}

@@ -1,4 +1,4 @@
-"""Providers are of one version, and what was taken first is locked: a mirror on this machine offers forged ones."""
+"""Provider versions and checksums are locked: a mirror on this machine offers forged ones."""
 
 import platform
 import shutil
@@ -16,7 +16,7 @@ SOURCE, LOCKED = "terraform-provider-openstack/openstack", "3.4.0"
 
 
 def offer(mirror: Path, version: str, content: str) -> None:
-    """A provider of OpenStack that init can install; it is no program that runs."""
+    """Add a provider for OpenStack that init can install but no program can run."""
     for registry in ("registry.terraform.io", "registry.opentofu.org"):
         directory = mirror / registry / SOURCE / version / f"linux_{ARCHITECTURE}"
         directory.mkdir(parents=True, exist_ok=True)
@@ -36,19 +36,19 @@ def mirror(terraform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def initialise() -> Path:
-    """Initialise the root as an apply does; the file that locks what it took."""
+    """Initialise the root like an apply, and return its lock file."""
     state_dir = state.for_cluster("demo")
     shutil.rmtree(state_dir.terraform / "openstack" / ".terraform", ignore_errors=True)
     sources.initialise(state_dir, "openstack")
     return state_dir.terraform / "openstack" / ".terraform.lock.hcl"
 
 
-def test_the_version_that_the_root_names_is_taken(mirror: Path) -> None:
+def test_init_takes_the_version_that_the_root_names(mirror: Path) -> None:
     offer(mirror, "3.99.0", "#!/bin/sh\n# newer\n")
     assert f'version     = "{LOCKED}"' in initialise().read_text()
 
 
-def test_other_contents_of_a_version_that_was_taken_are_refused(mirror: Path) -> None:
+def test_changed_contents_of_a_locked_version_are_refused(mirror: Path) -> None:
     before = initialise().read_text()
     offer(mirror, LOCKED, "#!/bin/sh\n# another\n")
     with pytest.raises(CommandFailed, match="terraform init") as caught:
@@ -57,7 +57,7 @@ def test_other_contents_of_a_version_that_was_taken_are_refused(mirror: Path) ->
     assert (state.for_cluster("demo").terraform / "openstack" / ".terraform.lock.hcl").read_text() == before
 
 
-def test_a_version_that_an_older_root_locked_gives_way(mirror: Path) -> None:
+def test_version_locked_by_an_older_root_is_replaced(mirror: Path) -> None:
     offer(mirror, "3.3.2", "#!/bin/sh\n# older\n")
     lock = initialise()
     lock.write_text(lock.read_text().replace(LOCKED, "3.3.2"))
@@ -65,7 +65,7 @@ def test_a_version_that_an_older_root_locked_gives_way(mirror: Path) -> None:
 
 
 @pytest.mark.parametrize("root", providers.roots())
-def test_every_root_names_one_version_of_each_provider(root: str) -> None:
+def test_every_root_names_one_version_per_provider(root: str) -> None:
     required = [
         block for settings in providers.blocks(root, "terraform") for block in settings.get("required_providers", [])
     ]

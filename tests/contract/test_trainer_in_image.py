@@ -1,4 +1,4 @@
-"""The worker side where it runs: tests/trainer without what takes minutes, inside the node image."""
+"""Run tests/trainer, without its long tests, inside the node image."""
 
 import pytest
 
@@ -6,9 +6,9 @@ from tests import worker_side
 from tests.worker_side import Passes, passes
 
 __all__ = ["passes"]
-PARTS = 8  # two at a time where there are two cores, and none so long that one of these waits for it
+PARTS = 8  # two run at a time on two cores, and none is so long that the other core waits
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_the_worker_side_passes_its_tests_where_it_runs(passes: Passes, part: int) -> None:
+def test_trainer_tests_pass_in_the_image(passes: Passes, part: int) -> None:
     passes(worker_side.files("trainer")[part::PARTS])

@@ -1,4 +1,4 @@
-"""The trainer's image on a machine: what the role's own script makes of a parcel, in this machine's Docker Engine."""
+"""The trainer's image on a machine: the role's script unpacks a parcel into this machine's Docker Engine."""
 
 import io
 import sys
@@ -12,7 +12,7 @@ import zstandard
 from orchestrator import packaged_files
 from orchestrator.docker import images
 from orchestrator.docker.engine import Engine
-from tests.contract.conftest import Said
+from tests.contract.conftest import ProgramResult
 from tests.contract.test_ansible import Ansible
 
 PLAYBOOK = """
@@ -23,7 +23,7 @@ PLAYBOOK = """
     - ansible.builtin.shell: "PATH={tools}:$PATH; {{{{ trainer_container_unpack }}}}"
       args: {{executable: /bin/bash}}
 """
-# Nodes get the program from their distribution; this one decompresses too, on machines without it.
+# Nodes install this program from their distribution; this substitute decompresses on machines without it.
 ZSTD = f"""#!{sys.executable}
 import sys, zstandard
 with open(sys.argv[-1], "rb") as parcel:
@@ -40,7 +40,7 @@ class Machine:
         self.image = f"orchestrator-trainer:{directory.name.replace('_', '-')}"
         self.files = directory / "trainer" / self.image.partition(":")[2]
 
-    def unpack(self, parcel: Path) -> Said:
+    def unpack(self, parcel: Path) -> ProgramResult:
         (self.directory / "zstd").write_text(ZSTD)
         (self.directory / "zstd").chmod(0o755)
         defaults = packaged_files.directory("ansible") / "roles/trainer_container/defaults/main.yml"
@@ -48,7 +48,7 @@ class Machine:
         playbook.write_text(PLAYBOOK.format(defaults=defaults, tools=self.directory))
         variables = {
             "trainer_image": self.image,
-            "trainer_parcel": parcel,
+            "trainer_shared_archive": parcel,
             "trainer_container_lock": self.directory / "lock",
             "trainer_container_root": self.directory / "trainer",
         }

@@ -1,4 +1,4 @@
-"""The installed package carries everything that it needs beside its modules."""
+"""The wheel contains all files that the installed package needs."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from orchestrator import __version__, packaged_files
 from orchestrator.docker import context
 from tests.conftest import Missing
 
-# What the build itself needs and pip fetches: where there is no package index, nothing can be said about the wheel.
+# Build requirements that pip downloads. Without a package index, the test is skipped.
 UNREACHABLE = ("No matching distribution found", "Could not fetch", "Connection")
 
 
@@ -22,7 +22,7 @@ def pip(*argv: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory, missing: Missing) -> Path:
-    """A directory into which a wheel built of this checkout was installed."""
+    """Build a wheel of this checkout and install it into a directory."""
     target = tmp_path_factory.mktemp("wheel")
     built = pip("wheel", "--no-deps", "--wheel-dir", str(target), str(packaged_files.PACKAGE.parent))
     if built.returncode and any(words in built.stdout for words in UNREACHABLE):
@@ -35,7 +35,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory, missing: Missing) -> Pat
 
 
 @pytest.mark.parametrize("name", ["terraform", "ansible", "infra", "docker"])
-def test_the_wheel_carries_what_other_tools_read_as_it_stands_here(installed: Path, name: str) -> None:
+def test_wheel_contains_files_for_other_tools_unchanged(installed: Path, name: str) -> None:
     source, carried = packaged_files.directory(name), installed / "orchestrator" / "assets" / name
     files = [
         path.relative_to(source) for path in source.rglob("*") if path.is_file() and ".terraform" not in path.parts
@@ -44,7 +44,7 @@ def test_the_wheel_carries_what_other_tools_read_as_it_stands_here(installed: Pa
     assert [path for path in files if (carried / path).read_bytes() != (source / path).read_bytes()] == []
 
 
-def test_the_wheel_carries_every_recipe_study_and_module(installed: Path) -> None:
+def test_wheel_contains_every_recipe_study_and_module(installed: Path) -> None:
     names = {
         path.relative_to(packaged_files.PACKAGE)
         for path in [*packaged_files.PACKAGE.rglob("*.py"), *packaged_files.PACKAGE.rglob("*.yaml")]
@@ -53,11 +53,11 @@ def test_the_wheel_carries_every_recipe_study_and_module(installed: Path) -> Non
     assert [name for name in names if not (installed / "orchestrator" / name).is_file()] == []
 
 
-def test_the_wheel_carries_no_tests(installed: Path) -> None:
+def test_wheel_contains_no_tests(installed: Path) -> None:
     assert {path.name for path in installed.iterdir() if path.suffix != ".dist-info"} == {"orchestrator", "bin"}
 
 
-def test_the_installed_package_reads_its_own_assets_and_makes_the_same_images(installed: Path, tmp_path: Path) -> None:
+def test_installed_package_reads_its_assets_and_builds_same_images(installed: Path, tmp_path: Path) -> None:
     ask = (
         "from orchestrator import packaged_files; from orchestrator.docker import context; "
         "print(packaged_files.directory('docker'), context.digest(context.Variant('x')))"
@@ -75,7 +75,7 @@ def test_the_installed_package_reads_its_own_assets_and_makes_the_same_images(in
     assert digest == context.digest(context.Variant("x"))
 
 
-def test_the_installed_command_runs(installed: Path, tmp_path: Path) -> None:
+def test_installed_command_runs(installed: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     command = [str(installed / "bin" / "orchestrator"), "--version"]
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Machines of a distribution: containers made of its own packages, with systemd, sshd and room for a Docker Engine."""
+"""Containers like a distribution's machines, of its own packages, with systemd, sshd and space for a Docker Engine."""
 
 import hashlib
 import shutil
@@ -11,18 +11,18 @@ from typing import NamedTuple
 from tests.e2e.command import docker
 
 DEBIAN, UBUNTU = "http://deb.debian.org/debian", "http://archive.ubuntu.com/ubuntu"
-# Debian carries the keys of its own releases; Ubuntu's are in this package of theirs.
+# Debian's keyring package has only Debian's keys; this package has Ubuntu's.
 KEYS = f"{UBUNTU}/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb"
 KEYS_SHA256 = "36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8"
 INCLUDED = "apt,systemd-sysv,dbus,openssh-server,sudo,python3,iproute2,ca-certificates"
-# Services of what belongs to the machine that the container runs on.
+# Services that only the container's host can run.
 MASKED = ("udevd", "modules-load", "sysctl", "networkd", "resolved", "timesyncd", "logind", "oomd")
 LAB = """
 chroot "$1" useradd --create-home --shell /bin/bash --uid 1234 lab
 echo 'lab ALL=(ALL) NOPASSWD: ALL' > "$1/etc/sudoers.d/lab"
 rm -f "$1"/etc/ssh/ssh_host_*
 """
-# Where cgroups are of version 1, each is writable only when mounted anew, and systemd 256 wants to be told.
+# With cgroup version 1, each hierarchy is writable only after a remount, and systemd 256 needs an option.
 START = """
 for group in /sys/fs/cgroup /sys/fs/cgroup/*; do mount -o remount,bind,rw $group 2> /dev/null; done
 ssh-keygen -q -A
@@ -33,7 +33,7 @@ exec env --ignore-environment SYSTEMD_PROC_CMDLINE=SYSTEMD_CGROUP_ENABLE_LEGACY_
 
 
 class Release(NamedTuple):
-    """As /etc/os-release names it, and the suite of packages that it is made of."""
+    """A release as /etc/os-release names it, and its package suite."""
 
     name: str
     suite: str
@@ -53,11 +53,11 @@ RELEASES = (
 
 
 def make(release: Release) -> None:
-    """The image of such a machine on the Docker Engine, unless it is there. Raises CalledProcessError."""
+    """Build the release's image unless the engine has it; raises CalledProcessError."""
     if not docker("image", "ls", "--quiet", release.image):
         assert shutil.which("mmdebstrap"), "mmdebstrap makes the machines: `sudo apt-get install mmdebstrap`"
         with tempfile.TemporaryDirectory() as directory:
-            Path(directory).chmod(0o755)  # apt reads keys as an account of its own
+            Path(directory).chmod(0o755)  # apt reads keys as another account
             _make(release, Path(directory))
 
 
@@ -79,12 +79,12 @@ def _hooks() -> list[str]:
 
 
 def _trust(release: Release, directory: Path) -> list[str]:
-    """What has mmdebstrap believe the release's signature. Raises AssertionError for another package of keys."""
+    """Return mmdebstrap's option that trusts the release's signature; raises AssertionError for a changed keyring."""
     if release.mirror == DEBIAN:
         return []
     with urllib.request.urlopen(KEYS) as answer:
         package = answer.read()
-    assert hashlib.sha256(package).hexdigest() == KEYS_SHA256, f"{KEYS} is not what it was"
+    assert hashlib.sha256(package).hexdigest() == KEYS_SHA256, f"{KEYS} has another checksum"
     (directory / "keys.deb").write_bytes(package)
     subprocess.run(["dpkg", "--extract", "keys.deb", "keys"], cwd=directory, check=True)
     return [f"--keyring={directory}/keys/usr/share/keyrings/ubuntu-archive-keyring.gpg"]

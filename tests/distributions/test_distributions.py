@@ -1,6 +1,6 @@
-"""A cluster of one machine of every distribution that ours may run: all is installed there by the deploy itself.
+"""A cluster with one machine of every supported distribution, where the deploy installs everything.
 
-The machines are containers, whose kernel has no NFS: that it is served and mounted is proved by e2e-openstack.
+The machines are containers, whose kernel has no NFS: e2e-openstack tests that it is served and mounted.
 """
 
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ import pytest
 
 from tests.distributions.machines import RELEASES, START, Release, make
 from tests.e2e.command import Cli, docker
-from tests.e2e.standing import Standing, someone
+from tests.e2e.existing_machines import ExistingMachines, ssh_user
 
 OWNER = "e2e-distributions"
 CLUSTER = "e2e-mixed"
 MNIST = str(Path(__file__).parents[1] / "data" / "mnist")
-# What a Docker Engine wants of the machine that it runs on; since 29 it keeps images with containerd.
+# Docker Engine needs these privileges; since version 29 it keeps images in containerd.
 WITH_DOCKER = ("--cap-add", "NET_ADMIN", "--security-opt", "seccomp=unconfined", "--security-opt",
                "systempaths=unconfined", "--volume", "/var/lib/docker", "--volume", "/var/lib/containerd")  # fmt: skip
 EVERYWHERE = ("docker", "trainer", "trainer-exporter", "prometheus-node-exporter")
@@ -29,33 +29,33 @@ def name_of(release: Release) -> str:
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    """Someone with one machine of each, all of them just installed."""
-    home, standing = tmp_path_factory.mktemp("mixed"), Standing(OWNER)
+    """Return the command of a user with one fresh machine of each release."""
+    home, existing = tmp_path_factory.mktemp("mixed"), ExistingMachines(OWNER)
     key = home / "id_ed25519"
     try:
-        standing.prepare()
+        existing.prepare()
         for release in RELEASES:
             make(release)
         words = [(name_of(release), release.image, key, WITH_DOCKER, ("sh", "-c", START)) for release in RELEASES]
-        addresses = ", ".join(f"lab@{standing.start(*word)}" for word in words)
-        cli = someone(home, key)
+        addresses = ", ".join(f"lab@{existing.start(*word)}" for word in words)
+        cli = ssh_user(home, key)
         (cli.state / "cluster.yaml").write_text(
             f"provider: hosts\njupyter: true\nhosts:\n  addresses: [{addresses}]\n  identity: {key}\n"
             "  storage: mounted\n  trainer: container\nmonitoring:\n  grafana: 'off'\n"
         )
         yield cli
     finally:
-        standing.remove()
+        existing.remove()
 
 
-def test_each_machine_is_of_its_release(user: Cli) -> None:
+def test_each_machine_has_its_release(user: Cli) -> None:
     systems = [
         docker("exec", name_of(release), "sh", "-c", ". /etc/os-release; echo $ID $VERSION_ID") for release in RELEASES
     ]
     assert systems == [[release.name] for release in RELEASES]
 
 
-def test_a_deploy_installs_all_that_they_lack(user: Cli) -> None:
+def test_deploy_installs_everything_on_fresh_machines(user: Cli) -> None:
     cluster = user.json("deploy", cluster=CLUSTER)["cluster"]
     assert list(cluster["nodes"]) == NODES
     assert cluster["trainer"] == "container"
@@ -64,11 +64,11 @@ def test_a_deploy_installs_all_that_they_lack(user: Cli) -> None:
         assert docker("exec", name_of(release), "systemctl", "is-active", *units) == ["active"] * len(units)
 
 
-def test_a_second_deploy_changes_nothing(user: Cli) -> None:
+def test_second_deploy_changes_nothing(user: Cli) -> None:
     assert user.json("deploy", cluster=CLUSTER)["changed"] == dict.fromkeys(NODES, 0)
 
 
-def test_all_are_healthy(user: Cli) -> None:
+def test_all_nodes_are_healthy(user: Cli) -> None:
     health = user.json("status", cluster=CLUSTER)["health"]
     assert {name: [check for check in checks if not check["ok"]] for name, checks in health.items()} == {
         name: [] for name in NODES
@@ -76,27 +76,27 @@ def test_all_are_healthy(user: Cli) -> None:
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_check_proves_the_allreduce_on_every_rank(user: Cli, controller: str) -> None:
+def test_check_proves_allreduce_on_every_rank(user: Cli, controller: str) -> None:
     check = user.json("check", "--controller", controller, cluster=CLUSTER)
     assert [rank["host"] for rank in check["ranks"]] == [name_of(release) for release in RELEASES]
     assert {rank["allreduce_sum"] for rank in check["ranks"]} == {10.0}
 
 
-def test_lenet_learns_digits_on_all_of_them(user: Cli) -> None:
+def test_lenet_learns_digits_on_all_nodes(user: Cli) -> None:
     results = user.json("train", "lenet", "--dataset", "mnist", "--data", MNIST, "--epochs", "2", cluster=CLUSTER)
     assert results["world"]["size"] == len(RELEASES)
     assert results["epochs"][-1]["test"]["top1"] >= 0.9
 
 
-def test_all_are_watched(user: Cli) -> None:
+def test_all_nodes_are_monitored(user: Cli) -> None:
     nodes = user.json("top", "--once", cluster=CLUSTER)["nodes"]
     assert {node["node"]: node["up"] for node in nodes} == dict.fromkeys(NODES, True)
 
 
-def test_teardown_leaves_no_service_and_no_account_of_ours(user: Cli) -> None:
+def test_teardown_removes_services_and_accounts(user: Cli) -> None:
     receipt = user.json("teardown", cluster=CLUSTER)
     assert (len(receipt["made"]), receipt["left"]) == (len(RELEASES), [])
-    ours = "ls -d /opt/orchestrator /etc/orchestrator /etc/systemd/system/trainer.service; id orchestrator; true"
+    listing = "ls -d /opt/orchestrator /etc/orchestrator /etc/systemd/system/trainer.service; id orchestrator; true"
     for release in RELEASES:
-        assert docker("exec", name_of(release), "sh", "-c", f"({ours}) 2> /dev/null") == []
+        assert docker("exec", name_of(release), "sh", "-c", f"({listing}) 2> /dev/null") == []
         assert docker("exec", name_of(release), "docker", "image", "ls", "--quiet") == []

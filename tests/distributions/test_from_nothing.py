@@ -1,6 +1,6 @@
-"""A user with sudo on a fresh machine of another distribution runs `make demo`, then the first half of the story.
+"""`make demo` and the first half of the story on a fresh machine of another distribution, by a user with sudo.
 
-The machine is a container with systemd as its first process, which runs a Docker Engine of its own.
+The machine is a container with systemd as its first process, which runs its own Docker Engine.
 """
 
 import os
@@ -16,7 +16,7 @@ from orchestrator.terraform import program
 from tests.distributions.machines import RELEASES, START, Release, make
 from tests.distributions.test_distributions import WITH_DOCKER
 from tests.e2e.command import docker
-from tests.e2e.standing import Standing
+from tests.e2e.existing_machines import ExistingMachines
 
 OWNER, HOME = "e2e-from-nothing", "/home/lab/orchestrator"
 TESTED = [release for release in RELEASES if release.name in ("debian 13", "ubuntu 24.04")]
@@ -29,7 +29,7 @@ SOURCES = Path(__file__).parents[2]
 
 
 def on_machine(name: str, command: str) -> str:
-    """Run a shell command as the user `lab` in the clone, with its output shown as it comes."""
+    """Run a shell command as the user `lab` in the clone, and print its output while it runs."""
     passed = {key: os.environ[key] for key in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL") if key in os.environ}
     words = [word for key, value in {**SETTINGS, **passed}.items() for word in ("--env", f"{key}={value}")]
     argv = ["docker", "exec", "--user", "lab", "--workdir", HOME, *words, name, "sh", "-c", command]
@@ -43,7 +43,7 @@ def on_machine(name: str, command: str) -> str:
 
 
 def fetch_clone(name: str, directory: Path) -> None:
-    """Put a clean clone of the commit, this machine's CA bundle and Terraform on the machine."""
+    """Copy a clean clone of the commit, this machine's CA bundle and Terraform to the machine."""
     subprocess.run(["git", "clone", "--quiet", "--no-local", str(SOURCES), str(directory / "clone")], check=True)
     docker("cp", str(directory / "clone"), f"{name}:{HOME}")
     docker("cp", os.environ.get("SSL_CERT_FILE", BUNDLE), f"{name}:{BUNDLE}")
@@ -55,19 +55,19 @@ def fetch_clone(name: str, directory: Path) -> None:
 
 @pytest.fixture(scope="module", params=TESTED, ids=lambda release: release.suite)
 def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The name of a machine with git, make, python3 and a clone of this commit."""
+    """Start a machine with git, make, python3 and a clone of this commit, and yield its name."""
     release: Release = request.param
-    directory, standing = tmp_path_factory.mktemp(release.suite), Standing(OWNER)
+    directory, existing = tmp_path_factory.mktemp(release.suite), ExistingMachines(OWNER)
     name, key = f"{OWNER}-{release.suite}", directory / "id_ed25519"
     try:
-        standing.prepare()
+        existing.prepare()
         make(release)
         key_pair.public_half(key)
-        standing.start(name, release.image, key, WITH_DOCKER, ("sh", "-c", START))
+        existing.start(name, release.image, key, WITH_DOCKER, ("sh", "-c", START))
         fetch_clone(name, directory)
         yield name
     finally:
-        standing.remove()
+        existing.remove()
         shutil.rmtree(directory / "clone", ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""The installed command, run as a user runs it, and what Docker itself says of the clusters it makes."""
+"""Run the installed command as a user does, and list the Docker resources of its clusters."""
 
 import json
 import os
@@ -12,24 +12,24 @@ from typing import Any
 
 COMMAND = Path(sys.executable).with_name("orchestrator")
 LABEL = "label=orchestrator.cluster"
-OURS = (
-    *("e2e", "e2e-beside", "e2e-notebook", "e2e-hosts-nodes", "e2e-watched", "e2e-grafana"),
+CLUSTERS = (
+    *("e2e", "e2e-second", "e2e-notebook", "e2e-hosts-nodes", "e2e-watched", "e2e-grafana"),
     *("e2e-copy", "e2e-data", "e2e-launchers", "e2e-packages"),
 )
-GROUPS = ("data", "packages", "study")  # commands of which each has commands of its own
+GROUPS = ("data", "packages", "study")  # commands with subcommands
 
 
 class Cli:
     """The `orchestrator` command with a state directory of its own."""
 
     def __init__(self, state: Path, inside: Sequence[str] = (), patience: float = 1.0) -> None:
-        """``inside`` is put before every command, to run it in a namespace say; ``patience`` multiplies deadlines."""
+        """Store ``inside``, a prefix of every command (e.g. of a namespace), and ``patience``, a factor of timeouts."""
         state.mkdir(exist_ok=True)
         self.state, self.inside, self.patience = state, list(inside), patience
         self.environment = {**os.environ, "XDG_STATE_HOME": str(state), "XDG_CACHE_HOME": str(state / "cache")}
 
     def __call__(self, *argv: str, code: int = 0, cluster: str = "e2e") -> "subprocess.CompletedProcess[str]":
-        """Run a command to its end; fails with all it said where it ends with another exit code than ``code``."""
+        """Run a command to its end; fail with its whole output if its exit code is not ``code``."""
         words = self._words(argv, cluster)
         options: dict[str, Any] = {"env": self.environment, "cwd": self.state, "timeout": 900 * self.patience}
         finished = subprocess.run(words, capture_output=True, text=True, check=False, **options)
@@ -42,7 +42,7 @@ class Cli:
         return json.loads(self(*argv, "--json", cluster=cluster).stdout)
 
     def start(self, *argv: str, cluster: str = "e2e") -> "subprocess.Popen[str]":
-        """Start a command and let it run."""
+        """Start a command in the background."""
         words = self._words(argv, cluster)
         return subprocess.Popen(
             words, env=self.environment, cwd=self.state, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -50,7 +50,7 @@ class Cli:
 
     @contextmanager
     def dashboard(self, cluster: str) -> "Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]":
-        """Run `orchestrator dashboard --json` as long as the context lasts.
+        """Run `orchestrator dashboard --json` within the context.
 
         Yields:
             The process, which holds the tunnel, and the object that it printed.
@@ -73,21 +73,21 @@ class Cli:
         return [*self.inside, str(COMMAND), *argv[:named], "--cluster", cluster, *argv[named:]]
 
     def processes(self, node: str) -> list[str]:
-        """What runs on ``node`` for the account that runs are started as, without our own look and the exporter."""
+        """Return the command lines of runs on ``node``, without the command that lists them and the exporter."""
         listing = self("ssh", node, "--", "ps", "-u", "orchestrator", "-o", "args=").stdout.splitlines()
         exporter = "/opt/orchestrator/bin/python -m orchestrator.trainer.telemetry.exporter"
-        standing = ("ps -u", "sshd:", "bash -c ps", exporter)
-        return [line for line in listing if not line.startswith(standing)]
+        ignored = ("ps -u", "sshd:", "bash -c ps", exporter)
+        return [line for line in listing if not line.startswith(ignored)]
 
 
 def docker(*argv: str) -> list[str]:
     return subprocess.run(["docker", *argv], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def left_on_engine() -> list[str]:
-    """Containers, networks and volumes of the story's clusters that are on the engine."""
+def resources_on_engine() -> list[str]:
+    """List containers, networks and volumes of the story's clusters on the engine."""
     listings = [("ps", "--all"), ("network", "ls"), ("volume", "ls")]
-    labels = [f"{LABEL}={name}" for name in OURS]
+    labels = [f"{LABEL}={name}" for name in CLUSTERS]
     return [line for words in listings for label in labels for line in docker(*words, "--quiet", "--filter", label)]
 
 

@@ -1,4 +1,4 @@
-"""One site and one state directory for the whole story."""
+"""The site and the state directory of the story, shared by all its tests."""
 
 import subprocess
 from collections.abc import Iterator
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e import sites
-from tests.e2e.command import COMMAND, OURS, Cli
+from tests.e2e.command import CLUSTERS, COMMAND, Cli
 from tests.e2e.sites import Site
 
 
 @pytest.fixture(scope="session")
 def site() -> Site:
-    return sites.chosen()
+    return sites.select_site()
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +21,6 @@ def cli(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     if site.settings:
         (command.state / "cluster.yaml").write_text(site.settings)
     yield command
-    for name in OURS:  # whatever the story came to, nothing of it stays
+    for name in CLUSTERS:  # remove every cluster, also after a failed test
         words = [str(COMMAND), "teardown", "--discard-runs", "--cluster", name]
         subprocess.run(words, env=command.environment, check=False)

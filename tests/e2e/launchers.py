@@ -1,4 +1,4 @@
-"""What holds for every launcher: the environment of ranks, and how a run ends that fails, is killed or is stopped."""
+"""Requirements for every launcher: the environment of ranks, and how runs fail, are killed and are stopped."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from typing import Any
 from tests.e2e.command import Cli, docker, wait_for
 
 SCRIPTS = Path(__file__).parent / "scripts"
-KILLED_SECONDS = 60.0  # within which a run whose rank was killed must have ended
+KILLED_SECONDS = 60.0  # from the kill of a rank to the end of the run
 
 
 class Nodes:
@@ -27,38 +27,38 @@ class Nodes:
         )
 
     def try_run(self, script: Path) -> "subprocess.CompletedProcess[str]":
-        """A run that may fail."""
+        """Run a script that may fail."""
         words = ("run", *self.options, "--", "python", str(script))
         with self.cli.start(*words, cluster=self.cluster) as run:
             output = run.communicate(timeout=300)[0]
         return subprocess.CompletedProcess(words, run.returncode, output, output)
 
-    def left(self) -> list[str]:
-        """Processes of runs on all nodes; those of a moment are waited for."""
+    def processes_of_runs(self) -> list[str]:
+        """List processes of runs on all nodes, after up to 5 s for those that are about to end."""
         listing = ["ps", "-u", "orchestrator", "-o", "args="]
-        standing = ("ps -u", "/opt/orchestrator/bin/python -m orchestrator.trainer.telemetry.exporter", "(sd-pam)",
+        ignored = ("ps -u", "/opt/orchestrator/bin/python -m orchestrator.trainer.telemetry.exporter", "(sd-pam)",
                     "/lib/systemd/systemd")  # fmt: skip
 
-        def found() -> list[str]:
+        def list_processes() -> list[str]:
             lines = [line for node in (self.head, self.worker) for line in docker("exec", node, "sh", "-c",
                      f"{' '.join(listing)} || true")]  # fmt: skip
-            return [line for line in lines if not line.startswith((*standing, "sshd:"))]
+            return [line for line in lines if not line.startswith((*ignored, "sshd:"))]
 
         deadline = time.monotonic() + 5
-        while found() and time.monotonic() < deadline:
+        while list_processes() and time.monotonic() < deadline:
             time.sleep(0.2)
-        return found()
+        return list_processes()
 
 
 def environments(nodes: Nodes) -> list[dict[str, str]]:
-    """The environment of every rank, as a script finds it, by rank."""
+    """Return the environment of every rank as a script sees it, in the order of ranks."""
     output = nodes.run(SCRIPTS / "environment.py").stdout
     variables = [json.loads(line[line.index("{") :]) for line in output.splitlines() if '"WORLD_SIZE"' in line]
     return sorted(variables, key=lambda environment: int(environment["RANK"]))
 
 
 def require_environment(nodes: Nodes) -> None:
-    """Every rank knows its place in the words of Horovod, PyTorch and tf.distribute."""
+    """Require that every rank has its variables for Horovod, PyTorch and tf.distribute."""
     ranks = environments(nodes)
     assert [rank["RANK"] for rank in ranks] == ["0", "1"]
     for number, rank in enumerate(ranks):
@@ -72,15 +72,15 @@ def require_environment(nodes: Nodes) -> None:
 
 
 def require_failure_named(nodes: Nodes) -> None:
-    """A rank that raises is named with its node and its last lines, and nothing is left."""
+    """Require that a rank that raises is named with its node and last lines, and that no process remains."""
     message = nodes.run(SCRIPTS / "raises.py", code=1).stderr
     assert f"rank 1 on {nodes.worker} ended with exit code 1" in message
     assert "ValueError: the moon is in the wrong house" in message
-    assert nodes.left() == []
+    assert nodes.processes_of_runs() == []
 
 
 def require_killed_rank_named(nodes: Nodes) -> None:
-    """A rank that is killed is named within a minute, and nothing is left."""
+    """Require that a killed rank is named within a minute, and that no process remains."""
     words = ("run", *nodes.options, "--", "python", str(SCRIPTS / "waits.py"))
     with nodes.cli.start(*words, cluster=nodes.cluster) as run:
         assert run.stdout
@@ -91,16 +91,16 @@ def require_killed_rank_named(nodes: Nodes) -> None:
         assert run.returncode == 1, output
         assert time.monotonic() - killed < KILLED_SECONDS
     assert f"rank 1 on {nodes.worker} ended with exit code 137" in output
-    assert nodes.left() == []
+    assert nodes.processes_of_runs() == []
 
 
 def require_stopped(nodes: Nodes) -> None:
-    """A run that is stopped leaves nothing."""
+    """Require that no process of a stopped run remains."""
     words = ("run", "--detach", *nodes.options, "--", "python", str(SCRIPTS / "waits.py"))
     name = nodes.cli(*words, cluster=nodes.cluster).stdout.strip()
     wait_for("ranks", lambda: "[rank 1] waiting" in nodes.cli("logs", name, cluster=nodes.cluster).stdout)
     assert "stopped" in nodes.cli("stop", name, cluster=nodes.cluster).stdout
-    assert nodes.left() == []
+    assert nodes.processes_of_runs() == []
 
 
-STORY = (require_environment, require_failure_named, require_killed_rank_named, require_stopped)
+REQUIREMENTS = (require_environment, require_failure_named, require_killed_rank_named, require_stopped)

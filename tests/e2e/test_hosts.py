@@ -1,6 +1,6 @@
-"""Machines that one has already: two containers that look like machines, reached as plain ssh hosts.
+"""Provider hosts: two containers that look like existing machines, reached as plain ssh hosts.
 
-The head has an account `orchestrator` of its own; the worker lets `lab` in, at another port.
+The head has an account `orchestrator`; the worker accepts `lab` at another port.
 """
 
 import re
@@ -14,14 +14,14 @@ import pytest
 from orchestrator.config import Local
 from orchestrator.docker import context
 from orchestrator.docker.context import Variant
-from tests.e2e.command import Cli, docker, left_on_engine
-from tests.e2e.standing import AS_MACHINE, START_MACHINE, Standing, someone
+from tests.e2e.command import Cli, docker, resources_on_engine
+from tests.e2e.existing_machines import MACHINE_OPTIONS, START_MACHINE, ExistingMachines, ssh_user
 
 OWNER = "e2e-hosts-nodes"
 FIRST, SECOND = f"{OWNER}-0", f"{OWNER}-1"
 HEAD, WORKER = "e2e-hosts-head", "e2e-hosts-worker-0"
 SCRIPT = Path(__file__).parent / "scripts" / "own_script.py"
-# As on somebody's own machine: an account that may sudo, sshd at a port of its choice, nothing of ours.
+# A machine before any deploy: an account with sudo, sshd at another port, and no file of the tool.
 OF_LAB = """
 useradd --create-home --shell /bin/bash --uid 1234 lab
 echo 'lab ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/lab
@@ -32,12 +32,12 @@ rm /etc/sudoers.d/orchestrator
 echo 'Port 2222' > /etc/ssh/sshd_config.d/50-port.conf
 systemctl restart ssh
 """
-# Services of theirs that are called as some of ours are, where we have none.
+# The machine's own services, with names that the tool uses for its own elsewhere.
 THEIRS = """
 cd /etc/systemd/system
 printf '[Service]\nExecStart=/bin/true\n' | tee notebook.service > dcgm-exporter.service
 """
-# All that a deploy could have changed and a teardown must restore. What runs leave in the home of an account stays.
+# Everything that a deploy may change and a teardown must restore. Files of runs in an account's home stay.
 STATE = """
 cat /etc/passwd /etc/group /etc/shadow /etc/hosts
 find /etc/orchestrator /etc/profile.d /etc/ssh /etc/sudoers.d /etc/systemd/system /home /opt/orchestrator/bin \
@@ -48,7 +48,7 @@ find /etc/profile.d /etc/ssh /etc/sudoers.d /home -name .keras -prune -o -type f
 
 @dataclass(frozen=True)
 class Machines:
-    """Containers, their addresses, what they were like at first, and the user's private key."""
+    """Containers, their addresses, their state before the first deploy, and the user's private key."""
 
     head: str
     worker: str
@@ -57,7 +57,7 @@ class Machines:
     key: Path
 
     def settings(self, *more: str, jump: str = "null") -> str:
-        """A cluster.yaml with both, and ``more`` entries."""
+        """Return a cluster.yaml with both machines and ``more`` addresses."""
         addresses = ", ".join([f"orchestrator@{self.head}", f"lab@{self.worker}:2222", *more])
         return (
             f"name: e2e-hosts\nprovider: hosts\nhosts:\n  addresses: [{addresses}]\n  identity: {self.key}\n"
@@ -65,52 +65,52 @@ class Machines:
         )
 
 
-def like(machine: str) -> set[str]:
-    """What can be seen of a machine."""
+def machine_state(machine: str) -> set[str]:
+    """Return accounts, files and their permissions on a machine."""
     return set(docker("exec", machine, "sh", "-c", STATE))
 
 
 def shared() -> set[str]:
-    """What is in the storage that the machines had already, and whose it is."""
+    """Return the files of the machines' own shared storage, with owners."""
     return set(docker("exec", FIRST, "find", "/shared", "-printf", "%M %u %p\\n"))
 
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     image, key = context.tag("node", Variant(Local().base_image)), tmp_path_factory.mktemp("user") / "id_ed25519"
-    standing = Standing(OWNER)
+    existing = ExistingMachines(OWNER)
     try:
-        standing.prepare()
-        head, worker = (standing.start(name, image, key, AS_MACHINE, START_MACHINE) for name in (FIRST, SECOND))
+        existing.prepare()
+        head, worker = (existing.start(name, image, key, MACHINE_OPTIONS, START_MACHINE) for name in (FIRST, SECOND))
         docker("exec", SECOND, "sh", "-ec", OF_LAB)
         docker("exec", FIRST, "mkdir", "-p", "/shared/data/theirs")
         for name in (FIRST, SECOND):
             docker("exec", name, "sh", "-ec", THEIRS)
-        yield Machines(head, worker, {name: like(name) for name in (FIRST, SECOND)}, shared(), key)
+        yield Machines(head, worker, {name: machine_state(name) for name in (FIRST, SECOND)}, shared(), key)
     finally:
-        standing.remove()
+        existing.remove()
 
 
 @pytest.fixture(scope="module")
 def user(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Cli:
-    """Someone who may log into both."""
-    cli = someone(tmp_path_factory.mktemp("hosts"), machines.key)
+    """Return the command of a user who can log into both machines."""
+    cli = ssh_user(tmp_path_factory.mktemp("hosts"), machines.key)
     (cli.state / "cluster.yaml").write_text(machines.settings())
     return cli
 
 
 @pytest.fixture
 def write_settings(user: Cli, machines: Machines) -> Iterator[Callable[..., None]]:
-    """Changes cluster.yaml for one test."""
+    """Return a function that changes cluster.yaml for one test."""
 
-    def say(*more: str, jump: str = "null") -> None:
+    def write(*more: str, jump: str = "null") -> None:
         (user.state / "cluster.yaml").write_text(machines.settings(*more, jump=jump))
 
-    yield say
-    say()
+    yield write
+    write()
 
 
-def test_a_deploy_makes_nodes_of_hosts_with_different_users_and_ports(user: Cli, machines: Machines) -> None:
+def test_deploy_makes_nodes_of_hosts_with_other_users_and_ports(user: Cli, machines: Machines) -> None:
     cluster = user.json("deploy", cluster="e2e-hosts")["cluster"]
     assert [(name, node["public_address"], node["port"]) for name, node in cluster["nodes"].items()] == [
         (HEAD, machines.head, 22),
@@ -119,31 +119,31 @@ def test_a_deploy_makes_nodes_of_hosts_with_different_users_and_ports(user: Cli,
     assert (cluster["ssh_user"], cluster["storage"], cluster["trainer"]) == ("orchestrator", "mounted", "installed")
 
 
-def test_a_second_deploy_changes_nothing(user: Cli) -> None:
-    before = [like(FIRST), like(SECOND)]
+def test_second_deploy_changes_nothing(user: Cli) -> None:
+    before = [machine_state(FIRST), machine_state(SECOND)]
     assert user.json("deploy", cluster="e2e-hosts")["changed"] == {HEAD: 0, WORKER: 0}
-    assert [like(FIRST), like(SECOND)] == before
+    assert [machine_state(FIRST), machine_state(SECOND)] == before
 
 
-def test_check_proves_the_allreduce_on_both(user: Cli) -> None:
+def test_check_proves_allreduce_on_both_hosts(user: Cli) -> None:
     check = user.json("check", cluster="e2e-hosts")
     assert [(rank["host"], rank["allreduce_sum"]) for rank in check["ranks"]] == [(FIRST, 3.0), (SECOND, 3.0)]
 
 
-def test_a_script_runs_on_both_over_what_is_faster_as_measured_once(user: Cli) -> None:
+def test_script_runs_over_faster_controller_measured_once(user: Cli) -> None:
     """Gloo was measured by the check before."""
     words = ("python", str(SCRIPT), "--factor", "2", "--words", "hosts")
     for measured in (["Measuring a step over mpi, once on these nodes ..."], []):
-        done = user("run", "--", *words, cluster="e2e-hosts")
-        assert "[rank 1] rank 1 of 2 greets: 6 hosts" in done.stdout
-        assert re.findall("Measuring a step over .* \\.\\.\\.", done.stderr) == measured
+        completed = user("run", "--", *words, cluster="e2e-hosts")
+        assert "[rank 1] rank 1 of 2 greets: 6 hosts" in completed.stdout
+        assert re.findall("Measuring a step over .* \\.\\.\\.", completed.stderr) == measured
     runs = user.json("runs", cluster="e2e-hosts")
     assert [run["kind"] for run in runs] == ["check", "check", "script", "script"]
     assert [run["controller"] for run in runs[:2]] == ["gloo", "mpi"]
     assert runs[2]["controller"] == runs[3]["controller"]
 
 
-def test_a_host_that_is_down_is_named_and_nothing_is_touched(
+def test_unreachable_host_is_named_and_nothing_changes(
     user: Cli, machines: Machines, write_settings: Callable[..., None]
 ) -> None:
     write_settings(down := f"guest@{machines.head}:2299")
@@ -152,7 +152,7 @@ def test_a_host_that_is_down_is_named_and_nothing_is_touched(
     assert "Connection refused" in refused
 
 
-def test_hosts_behind_the_head_are_nodes_and_one_that_is_down_is_left_out_where_the_others_are_enough(
+def test_jump_through_head_reaches_nodes_and_min_nodes_drops_one(
     user: Cli, machines: Machines, write_settings: Callable[..., None]
 ) -> None:
     write_settings(f"guest@{machines.worker}:2299", jump=f"orchestrator@{machines.head}")
@@ -163,33 +163,36 @@ def test_hosts_behind_the_head_are_nodes_and_one_that_is_down_is_left_out_where_
     assert user("ssh", WORKER, "--", "hostname", cluster="e2e-hosts").stdout.strip() == SECOND
 
 
-def test_a_host_of_another_cluster_is_refused_with_its_name(user: Cli) -> None:
+def test_host_of_another_cluster_is_refused_with_its_name(user: Cli) -> None:
     message = user("deploy", code=2, cluster="e2e-hosts-second").stderr
     assert message.count("it is a node of cluster 'e2e-hosts'") == 2
     assert "`orchestrator teardown --cluster e2e-hosts`" in message
 
 
-def test_a_host_that_is_no_longer_wanted_is_given_back_as_it_was(user: Cli, machines: Machines) -> None:
+def test_host_that_left_the_configuration_is_restored(user: Cli, machines: Machines) -> None:
     assert list(user.json("deploy", "--nodes", "1", cluster="e2e-hosts")["cluster"]["nodes"]) == [HEAD]
-    assert like(SECOND) ^ machines.before[SECOND] == set()
+    assert machine_state(SECOND) ^ machines.before[SECOND] == set()
 
 
-def test_hosts_are_given_back_where_the_state_directory_is_lost(user: Cli, machines: Machines) -> None:
+def test_lost_state_directory_teardown_restores_hosts(user: Cli, machines: Machines) -> None:
     shutil.rmtree(user.state / "orchestrator" / "e2e-hosts")
     assert "teardown --orphans" in user("deploy", code=2, cluster="e2e-hosts").stderr
     receipt = user.json("teardown", "--orphans", "--yes", cluster="e2e-hosts")
     assert [resource["name"] for resource in receipt["made"]] == [f"orchestrator@{machines.head} ({HEAD})"]
     assert receipt["left"] == []
-    assert like(FIRST) ^ machines.before[FIRST] == set()
+    assert machine_state(FIRST) ^ machines.before[FIRST] == set()
     assert shared() ^ machines.shared == set()
 
 
-def test_teardown_leaves_accounts_and_machines_as_they_were(user: Cli, machines: Machines) -> None:
+def test_teardown_restores_accounts_and_machines(user: Cli, machines: Machines) -> None:
     user("deploy", cluster="e2e-hosts")
     receipt = user.json("teardown", cluster="e2e-hosts")
     assert len(receipt["made"]) == 2
     assert receipt["left"] == []
-    assert {name: like(name) ^ machines.before[name] for name in (FIRST, SECOND)} == {FIRST: set(), SECOND: set()}
+    assert {name: machine_state(name) ^ machines.before[name] for name in (FIRST, SECOND)} == {
+        FIRST: set(),
+        SECOND: set(),
+    }
     assert shared() ^ machines.shared == set()
     assert not (user.state / "orchestrator" / "e2e-hosts" / "state.json").exists()
-    assert len(left_on_engine()) == 4, "two machines, their network and their volume"
+    assert len(resources_on_engine()) == 4, "two machines, their network and their volume"

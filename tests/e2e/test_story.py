@@ -1,6 +1,6 @@
-"""One story, in order, through the installed command: every promise of a cluster.
+"""One story, in order, through the installed command: every feature of a cluster.
 
-What is marked `everywhere` holds with any provider; the rest is about nodes that are containers on this machine.
+Tests marked `everywhere` hold with any provider; the others need nodes that are containers on this machine.
 """
 
 import math
@@ -24,15 +24,15 @@ everywhere = pytest.mark.everywhere
 
 @pytest.fixture(scope="module")
 def trained(cli: Cli, site: Site) -> Any:
-    """The results of a run that nobody disturbs."""
-    return cli.json("train", site.model, *ON_MNIST, *site.extent)
+    """Return the results of a run without interruption."""
+    return cli.json("train", site.model, *ON_MNIST, *site.train_options)
 
 
 @everywhere
-def test_deploy_makes_two_nodes_that_take_keys_only(cli: Cli, site: Site) -> None:
+def test_deploy_creates_two_nodes_that_accept_keys_only(cli: Cli, site: Site) -> None:
     deployment = cli.json("deploy", "--nodes", "2")
     assert list(deployment["cluster"]["nodes"]) == [HEAD, WORKER]
-    assert site.nodes() == [HEAD, WORKER]
+    assert site.list_nodes() == [HEAD, WORKER]
     head = deployment["cluster"]["nodes"][HEAD]
     address = head["public_address"] or head["private_address"]
     options = [f"-o{key}" for key in ("BatchMode=yes", "PubkeyAuthentication=no", "StrictHostKeyChecking=no",
@@ -43,7 +43,7 @@ def test_deploy_makes_two_nodes_that_take_keys_only(cli: Cli, site: Site) -> Non
     assert "Permission denied (publickey)" in refused.stderr
 
 
-def test_nodes_share_the_cores_and_the_memory_of_this_machine(cli: Cli) -> None:
+def test_nodes_share_cores_and_memory_of_this_machine(cli: Cli) -> None:
     for node in (HEAD, WORKER):
         limits = docker("inspect", "--format", "{{.HostConfig.NanoCpus}} {{.HostConfig.Memory}}", node)[0]
         machine = docker("info", "--format", "{{.NCPU}} {{.MemTotal}}")[0]
@@ -53,14 +53,14 @@ def test_nodes_share_the_cores_and_the_memory_of_this_machine(cli: Cli) -> None:
 
 
 @everywhere
-def test_a_second_deploy_changes_nothing(cli: Cli) -> None:
+def test_second_deploy_changes_nothing(cli: Cli) -> None:
     before = cli.json("status")["cluster"]
     second = cli.json("deploy", "--nodes", "2")
     assert second["changed"] == {HEAD: 0, WORKER: 0}
     assert second["cluster"] == before
 
 
-def test_a_deploy_at_the_same_time_is_refused_with_the_holder(cli: Cli) -> None:
+def test_concurrent_deploy_is_refused_with_the_lock_holder(cli: Cli) -> None:
     first = cli.start("deploy")
     lock = cli.state / "orchestrator" / "e2e" / "lock"
     wait_for("the lock", lambda: f"pid {first.pid} " in lock.read_text())
@@ -78,24 +78,24 @@ def test_status_shows_every_node_healthy(cli: Cli) -> None:
     assert status["cluster"]["nodes"][HEAD]["slots"] == 1
 
 
-def test_nodes_take_their_own_names_for_a_loopback_address_as_debian_does(cli: Cli) -> None:
+def test_nodes_resolve_their_own_name_to_loopback_like_debian(cli: Cli) -> None:
     for node in (HEAD, WORKER):
         docker("exec", node, "sh", "-c", f"hosts=$(cat /etc/hosts); echo '127.0.1.1 {node}\n'\"$hosts\" > /etc/hosts")
         assert docker("exec", node, "getent", "hosts", node)[0].split()[0] == "127.0.1.1"
 
 
 @everywhere
-def test_from_outside_the_nodes_network_nothing_answers_but_ssh(cli: Cli, site: Site) -> None:
-    """Of all ports at which anything on the head listens: Prometheus and Alertmanager among them."""
+def test_only_ssh_is_reachable_from_outside_the_nodes_network(cli: Cli, site: Site) -> None:
+    """Try every port at which the head listens, Prometheus and Alertmanager included."""
     head = cli.json("status")["cluster"]["nodes"][HEAD]
     listening = cli("ssh", HEAD, "--", "ss", "-ltnH").stdout.splitlines()
     ports = sorted({int(line.split()[3].rpartition(":")[2]) for line in listening})
     assert {22, 9090, 9093, 9100} <= set(ports)
-    assert site.answering(head, ports) == list(site.entrances)
+    assert site.open_ports(head, ports) == list(site.public_ports)
 
 
 @everywhere
-def test_check_proves_the_allreduce_on_every_rank(cli: Cli) -> None:
+def test_check_proves_allreduce_on_every_rank(cli: Cli) -> None:
     for controller in ("gloo", "mpi"):
         check = cli.json("check", "--controller", controller)
         assert [(r["host"], r["allreduce_sum"]) for r in check["ranks"]] == [(HEAD, 3.0), (WORKER, 3.0)]
@@ -104,36 +104,36 @@ def test_check_proves_the_allreduce_on_every_rank(cli: Cli) -> None:
 
 
 @everywhere
-def test_train_reaches_the_known_accuracy_on_two_nodes(site: Site, trained: Any) -> None:
+def test_train_reaches_known_accuracy_on_two_nodes(site: Site, trained: Any) -> None:
     results, last = trained, trained["epochs"][-1]
     assert results["world"] == {"size": 2, "hosts": [HEAD, WORKER]}
     assert last["test"]["top1"] >= site.accuracy
     assert {epoch["test"]["images"] for epoch in results["epochs"]} == {1000}
     assert last["train"]["images"] == last["steps"] // last["epoch"] * results["effective_batch_size"]
-    assert f"--{results['ended']}" == site.extent[0]
-    assert (last["epoch"] if results["ended"] == "epochs" else last["steps"]) == int(site.extent[1])
+    assert f"--{results['ended']}" == site.train_options[0]
+    assert (last["epoch"] if results["ended"] == "epochs" else last["steps"]) == int(site.train_options[1])
     assert math.isfinite(last["train"]["loss"])
     assert last["images_per_second"] == sum(last["images_per_second_per_rank"])
     assert all(re.fullmatch("[0-9a-f]{64}", epoch["weights_sha256"]) for epoch in results["epochs"])
 
 
 @everywhere
-def test_results_stay_with_their_table_and_their_checkpoint(cli: Cli, site: Site) -> None:
+def test_run_directory_has_results_table_and_checkpoint(cli: Cli, site: Site) -> None:
     run = cli.json("runs")[-1]
     assert (run["state"], run["np"]) == ("finished", 2)
     directory = cli.state / "orchestrator" / "e2e" / "runs" / run["id"]
-    epochs = int(site.extent[1]) if site.extent[0] == "--epochs" else 1
+    epochs = int(site.train_options[1]) if site.train_options[0] == "--epochs" else 1
     assert len((directory / "results.csv").read_text().splitlines()) == 1 + epochs
     assert len(list((directory / "checkpoints").glob(f"epoch-{epochs:04}*/state.index"))) == 1
     assert cli.json("results", run["id"])["run"] == run["id"]
 
 
-def test_a_run_that_is_done_is_not_resumed(cli: Cli) -> None:
-    done = cli.json("runs")[-1]["id"]
-    assert "train.epochs: 2: run" in cli("train", "--resume", done, code=2).stderr
+def test_finished_run_is_not_resumed(cli: Cli) -> None:
+    finished = cli.json("runs")[-1]["id"]
+    assert "train.epochs: 2: run" in cli("train", "--resume", finished, code=2).stderr
 
 
-def test_the_same_seed_gives_the_same_weights(cli: Cli) -> None:
+def test_same_seed_gives_same_weights(cli: Cli) -> None:
     lenet = ("train", "lenet", *ON_MNIST)
     runs = [cli.json(*lenet, "--steps", "5", "--seed", "7") for _ in range(2)]
     assert [run["epochs"][0]["weights_sha256"] for run in runs] == [runs[0]["epochs"][0]["weights_sha256"]] * 2
@@ -145,16 +145,16 @@ def test_the_same_seed_gives_the_same_weights(cli: Cli) -> None:
     [
         ("resnet50", ("--precision", "bfloat16", "--fp16-allreduce", "--image-size", "64")),
         ("lenet", ("--controller", "mpi")),
-        ("resnet20", ("--precision", "float16")),  # which a CPU computes slowly
+        ("resnet20", ("--precision", "float16")),  # slow on a CPU
     ],
 )
-def test_every_model_trains_and_so_does_every_precision(cli: Cli, model: str, options: tuple[str, ...]) -> None:
+def test_every_model_and_precision_trains(cli: Cli, model: str, options: tuple[str, ...]) -> None:
     results = cli.json("train", model, "--dataset", "synthetic", "--steps", "2", "--batch-size", "2", *options)
     assert (results["ended"], results["epochs"][-1]["steps"]) == ("steps", 2)
     assert math.isfinite(results["epochs"][-1]["train"]["loss"])
 
 
-def test_cifar10_is_read_as_it_is_published_and_behind_links(cli: Cli, tmp_path: Path) -> None:
+def test_cifar10_is_read_as_published_and_through_links(cli: Cli, tmp_path: Path) -> None:
     links = tmp_path / "links"
     links.mkdir()
     for path in [*samples.cifar(tmp_path / "cifar", train=64, test=20).iterdir()]:
@@ -163,13 +163,13 @@ def test_cifar10_is_read_as_it_is_published_and_behind_links(cli: Cli, tmp_path:
     assert [results["epochs"][0][split]["images"] for split in ("train", "test")] == [64, 20]
 
 
-def test_max_time_ends_a_run_and_keeps_what_it_gave(cli: Cli) -> None:
+def test_max_time_ends_run_and_keeps_results(cli: Cli) -> None:
     results = cli.json("train", "lenet", "--dataset", "synthetic", "--epochs", "1000", "--max-time", "20s")
     assert results["ended"] == "max-time"
     assert results["epochs"][-1]["train"]["images"] > 0
 
 
-def test_until_ends_a_run_with_the_epoch_that_reaches_the_accuracy(cli: Cli) -> None:
+def test_until_ends_run_after_epoch_that_reaches_accuracy(cli: Cli) -> None:
     results = cli.json("train", "lenet", *ON_MNIST, "--epochs", "20", "--until", "top1=0.95")
     reached = [epoch["test"]["top1"] >= 0.95 for epoch in results["epochs"]]
     assert (results["ended"], reached) == ("until", [False] * (len(reached) - 1) + [True])
@@ -182,7 +182,7 @@ def test_until_ends_a_run_with_the_epoch_that_reaches_the_accuracy(cli: Cli) -> 
 
 
 @everywhere
-def test_a_script_runs_with_the_module_beside_it_and_its_arguments_as_they_were_given(cli: Cli) -> None:
+def test_script_runs_with_its_module_and_unchanged_arguments(cli: Cli) -> None:
     words = "$HOME %h \"é\" 'a  b' \\n ;*"
     for controller in ("gloo", "mpi"):
         script = ("python", str(SCRIPTS / "own_script.py"), "--factor", "2", "--words", words)
@@ -194,13 +194,13 @@ def test_a_script_runs_with_the_module_beside_it_and_its_arguments_as_they_were_
 
 
 def _line(lines: Iterator[str], words: str) -> str:
-    """The first of ``lines`` that holds ``words``."""
+    """Return the first line that contains ``words``."""
     return next(line for line in lines if words in line)
 
 
 @everywhere
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_a_detached_run_is_followed_and_stopped_and_leaves_no_process(cli: Cli, controller: str) -> None:
+def test_detached_run_is_followed_and_stopped_without_processes(cli: Cli, controller: str) -> None:
     script = ("python", str(SCRIPTS / "waits.py"))
     run = cli("run", "--detach", "--controller", controller, "--", *script).stdout.strip()
     with cli.start("logs", "-f", run) as follower:
@@ -214,7 +214,7 @@ def test_a_detached_run_is_followed_and_stopped_and_leaves_no_process(cli: Cli, 
     assert [cli.processes(node) for node in (HEAD, WORKER)] == [[], []]
 
 
-def test_a_connection_that_breaks_is_made_anew_where_it_broke_off(cli: Cli) -> None:
+def test_broken_connection_continues_the_log_at_the_same_line(cli: Cli) -> None:
     run = cli("run", "--detach", "--", "python", str(SCRIPTS / "waits.py")).stdout.strip()
     with cli.start("logs", "-f", run) as follower:
         assert follower.stdout
@@ -229,7 +229,7 @@ def test_a_connection_that_breaks_is_made_anew_where_it_broke_off(cli: Cli) -> N
 
 
 @everywhere
-def test_a_run_whose_command_is_interrupted_goes_on(cli: Cli) -> None:
+def test_run_continues_after_its_command_is_interrupted(cli: Cli) -> None:
     with cli.start("run", "--", "python", str(SCRIPTS / "waits.py")) as command:
         assert command.stdout
         _line(command.stdout, "waiting")
@@ -243,19 +243,19 @@ def test_a_run_whose_command_is_interrupted_goes_on(cli: Cli) -> None:
 
 
 @everywhere
-def test_a_node_that_shows_another_host_key_is_refused(cli: Cli) -> None:
+def test_node_with_another_host_key_is_refused(cli: Cli) -> None:
     pinned = cli.state / "orchestrator" / "e2e" / "ssh" / "known_hosts"
-    right = pinned.read_text()
-    *heads, worker = right.splitlines()
+    correct = pinned.read_text()
+    *heads, worker = correct.splitlines()
     wrong = f"{worker.split()[0]} {heads[0].split(' ', 1)[1]}"
     pinned.write_text("\n".join([*heads, wrong, ""]))
     assert "does not match" in cli("status").stdout
     assert f"not healthy: {WORKER}" in cli(*TRAIN, code=1).stderr
-    pinned.write_text(right)
+    pinned.write_text(correct)
 
 
 @everywhere
-def test_a_rank_that_raises_is_named_with_its_node_and_its_last_lines(cli: Cli) -> None:
+def test_rank_that_raises_is_named_with_node_and_last_lines(cli: Cli) -> None:
     for controller in ("gloo", "mpi"):
         script = str(SCRIPTS / "raises_on_rank_1.py")
         message = cli("run", "--controller", controller, "--", "python", script, code=1).stderr
@@ -265,7 +265,7 @@ def test_a_rank_that_raises_is_named_with_its_node_and_its_last_lines(cli: Cli) 
 
 
 @everywhere
-def test_a_worker_killed_during_training_ends_the_run_with_its_name(cli: Cli, site: Site) -> None:
+def test_killed_worker_ends_training_with_its_name(cli: Cli, site: Site) -> None:
     assert f"node {WORKER} stopped answering" in killed_while_training(cli, site, WORKER)
     assert cli.processes(HEAD) == []
 
@@ -278,36 +278,36 @@ def test_no_run_starts_on_a_broken_cluster(cli: Cli) -> None:
 
 
 @everywhere
-def test_deploy_heals_a_killed_worker(cli: Cli) -> None:
+def test_deploy_replaces_a_killed_worker(cli: Cli) -> None:
     healed = cli.json("deploy")
     assert healed["changed"][WORKER] > 0
     assert len(cli.json("check")["ranks"]) == 2
 
 
-def test_a_second_cluster_stands_beside_the_first(cli: Cli) -> None:
-    (cli.state / "cluster.yaml").write_text("name: e2e-beside\nnodes: 1\nlocal:\n  memory: 2\n")
-    cli("deploy", cluster="e2e-beside")
-    assert list(cli.json("status", cluster="e2e-beside")["cluster"]["nodes"]) == ["e2e-beside-head"]
-    limit = docker("inspect", "--format", "{{.HostConfig.Memory}}", "e2e-beside-head")
+def test_second_cluster_runs_next_to_the_first(cli: Cli) -> None:
+    (cli.state / "cluster.yaml").write_text("name: e2e-second\nnodes: 1\nlocal:\n  memory: 2\n")
+    cli("deploy", cluster="e2e-second")
+    assert list(cli.json("status", cluster="e2e-second")["cluster"]["nodes"]) == ["e2e-second-head"]
+    limit = docker("inspect", "--format", "{{.HostConfig.Memory}}", "e2e-second-head")
     assert limit == [str(2 << 30)]
     (cli.state / "cluster.yaml").unlink()
-    assert "0 left" in cli("teardown", cluster="e2e-beside").stdout
+    assert "0 left" in cli("teardown", cluster="e2e-second").stdout
     assert list(cli.json("status")["cluster"]["nodes"]) == [HEAD, WORKER]
 
 
 @everywhere
-def test_teardown_leaves_nothing_but_the_results(cli: Cli, site: Site) -> None:
-    runs, before = cli.json("runs"), site.left()
+def test_teardown_leaves_only_results(cli: Cli, site: Site) -> None:
+    runs, before = cli.json("runs"), site.list_resources()
     receipt = cli.json("teardown")
     assert len(receipt["made"]) == len(before) > 0
     assert HEAD in [resource["name"] for resource in receipt["made"]]
     assert receipt["left"] == []
-    assert site.left() == []
+    assert site.list_resources() == []
     assert [run["id"] for run in cli.json("runs")] == [run["id"] for run in runs]
     assert cli.json("results", next(r["id"] for r in runs if r["id"].startswith(f"{site.model}-mnist")))["epochs"]
 
 
 @everywhere
-def test_a_second_teardown_finds_nothing_to_do(cli: Cli) -> None:
+def test_second_teardown_finds_nothing(cli: Cli) -> None:
     assert "0 made, 0 gone, 0 left" in cli("teardown").stdout
     assert "not deployed" in cli("status", code=1).stderr

@@ -1,4 +1,4 @@
-"""What is trained, on the nodes of the story."""
+"""Data sets and training commands of the story."""
 
 import time
 from pathlib import Path
@@ -13,12 +13,12 @@ TRAIN = ("train", "resnet20", *ON_MNIST)
 
 
 def killed_while_training(cli: Cli, site: Site, node: str) -> str:
-    """What a run says of which a node was killed."""
+    """Kill ``node`` during training and return the output of the run, which must end within a minute."""
     with cli.start(*TRAIN, "--epochs", "100") as training:
         assert training.stdout
         next(line for line in training.stdout if "training and" in line)
         time.sleep(2)
-        site.lose(node)
+        site.kill_node(node)
         lost = time.monotonic()
         output = training.communicate(timeout=60 * site.patience)[0]
         assert training.returncode == 1, output

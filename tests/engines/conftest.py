@@ -15,13 +15,13 @@ from tests.e2e.command import Cli, docker
 
 CLUSTER = "e2e-engines"
 HEAD = f"{CLUSTER}-head"
-WEIGHTS_OF_OURS = Path(__file__).parent / "scripts" / "weights_of_ours.py"
+TRAINER_WEIGHTS = Path(__file__).parent / "scripts" / "trainer_weights.py"
 Train = Callable[..., Results]
 
 
 @pytest.fixture(scope="session")
 def node_image(docker_engine: Engine, missing: Missing) -> str:
-    """Tag of the node image with both frameworks."""
+    """Return the tag of the node image with both frameworks."""
     return built("both", docker_engine, missing)
 
 
@@ -35,26 +35,26 @@ def cli(node_image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 
 @pytest.fixture(scope="session")
 def train(cli: Cli) -> Train:
-    """Train MODEL on MNIST by an engine, and return its results; the same run is not repeated."""
-    done: dict[tuple[str, ...], Results] = {}
+    """Train MODEL on MNIST with an engine, and return its results; the same run is not repeated."""
+    cached: dict[tuple[str, ...], Results] = {}
 
     def run(engine: str, model: str, *options: str) -> Results:
         words = ("train", model, "--dataset", "mnist", "--data", str(samples.MNIST), "--no-augment", *options)
         key = (engine, *words)
-        if key not in done:
+        if key not in cached:
             results = cli.json(*words, "--precision", "float32", "--engine", engine, cluster=CLUSTER)
-            done[key] = Results.model_validate(results)
-        return done[key]
+            cached[key] = Results.model_validate(results)
+        return cached[key]
 
     return run
 
 
 def weights(run: Results, directory: Path) -> dict[str, np.ndarray]:
-    """Copy the weights of a run from the head: those that an engine leaves, or of our newest checkpoint."""
+    """Copy the weights of a run from the head: the engine's file, or weights of the trainer's newest checkpoint."""
     source, target = f"/shared/runs/{run.run}", directory / f"{run.run}.npz"
     if run.engine == "ours":
-        docker("cp", "-q", str(WEIGHTS_OF_OURS), f"{HEAD}:/tmp")
-        docker("exec", HEAD, PYTHON, f"/tmp/{WEIGHTS_OF_OURS.name}", source)
+        docker("cp", "-q", str(TRAINER_WEIGHTS), f"{HEAD}:/tmp")
+        docker("exec", HEAD, PYTHON, f"/tmp/{TRAINER_WEIGHTS.name}", source)
     docker("cp", "-q", f"{HEAD}:{source}/weights.npz", str(target))
     with np.load(target) as content:
         return dict(content)

@@ -1,4 +1,4 @@
-"""Networks of the engines, inside the image that has both frameworks: tests/trainer_engines."""
+"""Run tests/trainer_engines inside the image that has both frameworks."""
 
 import pytest
 
@@ -10,5 +10,5 @@ __all__ = ["in_image", "passes"]
 
 
 @pytest.mark.parametrize("file", worker_side.files("trainer_engines"))
-def test_the_image_with_both_frameworks_passes_its_tests(passes: Passes, file: str) -> None:
+def test_trainer_engines_tests_pass_in_the_image(passes: Passes, file: str) -> None:
     passes([file])

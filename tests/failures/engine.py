@@ -1,4 +1,4 @@
-"""A Docker Engine of the test's own, beside the machine's: it can be restarted, and its disk can be filled."""
+"""A private Docker Engine next to the machine's: tests restart it and fill its disk."""
 
 import contextlib
 import os
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BRIDGE, NAMESPACE = "orch-test", "orch-test"
-MACHINE = dict(os.environ)  # reaches the machine's engine, also while DOCKER_HOST names ours
+MACHINE = dict(os.environ)  # reaches the machine's engine while DOCKER_HOST names the private one
 
 
 @dataclass
 class PrivateEngine:
     """dockerd with its own data, socket and bridge.
 
-    ``inside`` runs a command where its nodes are reachable; ``wrapper`` is a command that runs dockerd.
+    ``inside`` is a command prefix with which its nodes are reachable; ``wrapper`` is a command that runs dockerd.
     """
 
     root: Path
@@ -52,8 +52,8 @@ class PrivateEngine:
 
 
 @contextlib.contextmanager
-def apart(root: Path, wrapper: tuple[str, ...] = ()) -> Iterator[PrivateEngine]:
-    """A running engine in a network namespace of its own: a packet filter for its nodes, and no way out."""
+def isolated_engine(root: Path, wrapper: tuple[str, ...] = ()) -> Iterator[PrivateEngine]:
+    """Run an engine in its own network namespace: it may set packet filters, and its nodes reach no other network."""
     _ip("netns", "add", NAMESPACE)
     inside = ["nsenter", f"--net=/run/netns/{NAMESPACE}"]  # `ip netns exec` would hide the cgroups
     try:
@@ -65,8 +65,8 @@ def apart(root: Path, wrapper: tuple[str, ...] = ()) -> Iterator[PrivateEngine]:
 
 
 @contextlib.contextmanager
-def beside(root: Path) -> Iterator[PrivateEngine]:
-    """A running engine on the machine's network, which builds can use; it leaves the packet filter alone."""
+def engine_on_host_network(root: Path) -> Iterator[PrivateEngine]:
+    """Run an engine on the machine's network, which builds can use; it leaves packet filters unchanged."""
     _ip("link", "add", "name", BRIDGE, "type", "bridge")
     try:
         _ip("addr", "add", "10.202.0.1/24", "dev", BRIDGE)
@@ -94,14 +94,14 @@ def _ip(*words: str) -> None:
 
 @contextlib.contextmanager
 def short_directory() -> Iterator[Path]:
-    """A directory whose name leaves room for sockets in it: their path has 108 characters at most."""
+    """Make a directory with a short path: paths of sockets have at most 108 characters."""
     with tempfile.TemporaryDirectory(prefix="engine-", ignore_cleanup_errors=True) as directory:
         yield Path(directory)
 
 
 @contextlib.contextmanager
 def small_disk(directory: Path, size: str) -> Iterator[Path]:
-    """A file system of ``size`` in memory, mounted at ``directory``."""
+    """Mount a file system of ``size`` in memory at ``directory``."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)], check=True)
     try:
         yield directory
@@ -110,7 +110,7 @@ def small_disk(directory: Path, size: str) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> None:
-    """Leave 20 MiB on a :func:`small_disk`, by making it smaller: that takes no memory."""
+    """Shrink a :func:`small_disk` until 20 MiB are free, which takes no memory."""
     status = os.statvfs(disk)
     used = (status.f_blocks - status.f_bfree) * status.f_frsize
     subprocess.run(["mount", "-o", f"remount,size={used + (20 << 20)}", str(disk)], check=True)

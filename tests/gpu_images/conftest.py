@@ -1,4 +1,4 @@
-"""The trainer images for NVIDIA GPUs, which are built here if they are missing."""
+"""The trainer images for NVIDIA GPUs, which are built if they are missing."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def framework(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def node_image(framework: str, docker_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Tag of the trainer image of ``framework`` for GPUs."""
+    """Return the tag of the trainer image of ``framework`` for GPUs."""
     variant = context.variant(Config.model_validate({"framework": framework}), "gpu")
     log: Path = tmp_path_factory.mktemp("logs") / "image.log"
     return build.ensure(docker_engine, "trainer", variant, log)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from orchestrator import gpu_compatibility
-from tests.contract.conftest import PYTHON, Said
+from tests.contract.conftest import PYTHON, ProgramResult
 from tests.worker_side import Passes, passes
 
 __all__ = ["passes"]
@@ -15,23 +15,23 @@ NCCL = {
 }
 
 
-def test_horovod_was_built_with_nccl_gloo_and_mpi(framework: str, in_image: Callable[..., Said]) -> None:
+def test_horovod_was_built_with_nccl_gloo_and_mpi(framework: str, in_image: Callable[..., ProgramResult]) -> None:
     shown = in_image([PYTHON.replace("python", "horovodrun"), "--check-build"])
     assert shown.code == 0, shown.text
     for feature in (NAMES[framework], "NCCL", "Gloo", "MPI"):
         assert f"[X] {feature}" in shown.text
 
 
-def test_nccl_is_the_version_of_the_table(framework: str, in_image: Callable[..., Said]) -> None:
+def test_nccl_is_the_version_of_the_table(framework: str, in_image: Callable[..., ProgramResult]) -> None:
     major, minor, patch = map(int, gpu_compatibility._table()["images"][framework]["nccl"].split("."))
     shown = in_image([PYTHON, "-c", NCCL[framework]])
     assert shown.text.split()[-1] == str(major * 10000 + minor * 100 + patch), shown.text
 
 
-def test_two_ranks_pass_the_tests_of_horovod_on_cpus(framework: str, passes: Passes) -> None:
+def test_horovod_tests_pass_on_two_cpu_ranks(framework: str, passes: Passes) -> None:
     passes([CHECKS[framework]])
 
 
-def test_the_image_has_no_compiler(framework: str, in_image: Callable[..., Said]) -> None:
+def test_image_has_no_compiler(framework: str, in_image: Callable[..., ProgramResult]) -> None:
     shown = in_image(["/bin/sh", "-c", "! command -v g++ && ! command -v nvcc"])
     assert shown.code == 0, shown.text

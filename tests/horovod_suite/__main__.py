@@ -21,23 +21,23 @@ UPSTREAM = "https://github.com/horovod/horovod, tag v0.28.1"
 
 
 def main() -> None:
-    """Run what is asked for, and write the table of all results that are there; fail if a failure has no reason."""
-    asked = _arguments()
+    """Run the selected tests, and write the table of all results; fail if a failure has no known reason."""
+    args = _arguments()
     source = horovod_source("horovod-suite")
     runs, engine = list(plan.runs(source)), Engine()
-    chosen = [run for run in runs if asked.only in run.name and not reasons.excluded(run.file)]
-    frameworks = dict.fromkeys(run.framework for run in chosen)
-    images = {framework: asked.image or _image(engine, framework) for framework in frameworks}
-    for run in chosen:
+    selected = [run for run in runs if args.only in run.name and not reasons.excluded(run.file)]
+    frameworks = dict.fromkeys(run.framework for run in selected)
+    images = {framework: args.image or _image(engine, framework) for framework in frameworks}
+    for run in selected:
         _execute(engine, Suite(source, _packages(), images, OUTPUT), run)
-    ran = table.found(runs, OUTPUT)
-    TABLE.write_text(table.text(runs, ran))
-    unknown = sum(len(each.unknown()) for each in ran)
+    results = table.load_results(runs, OUTPUT)
+    TABLE.write_text(table.text(runs, results))
+    unknown = sum(len(each.unknown()) for each in results)
     sys.exit(f"{unknown} failures have no known reason: {TABLE}" if unknown else 0)
 
 
 def horovod_source(target: str) -> Path:
-    """Return the directory with Horovod's sources that HOROVOD_SOURCE names; exit if it has none, for a make target."""
+    """Return the directory of Horovod's sources that HOROVOD_SOURCE names; exit with make's target if it has none."""
     source = Path(os.environ.get("HOROVOD_SOURCE") or "-").resolve()
     if not (source / "test" / "parallel").is_dir():
         sys.exit(
@@ -55,14 +55,14 @@ def _arguments() -> argparse.Namespace:
 
 
 def _image(engine: Engine, framework: Framework) -> str:
-    """Return the tag of the node image, which is built if it is not there."""
+    """Return the tag of the node image, which is built if it is missing."""
     OUTPUT.mkdir(parents=True, exist_ok=True)
     variant = context.variant(Config(framework=framework))
     return build.ensure(engine, "node", variant, OUTPUT / f"image-{framework}.log")
 
 
 def _packages() -> Path:
-    """Install what the tests import, for the image's Python and not into the image."""
+    """Install the tests' imports with the image's Python, outside of the image."""
     packages = OUTPUT / "packages"
     if not packages.exists():
         options = ["--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--python-version", "3.11"]

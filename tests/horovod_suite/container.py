@@ -19,7 +19,7 @@ PYTHON = "/opt/orchestrator/bin/python"
 RANKS = 2
 SILENCE_SECONDS = 300  # a test takes seconds; one that starts elastic runs takes two minutes
 RESTARTS = 25
-# sshd and a key, for the tests that start ranks by ssh on this host; a copy of the tests, for some write beside them.
+# sshd and a key, for tests that start ranks by ssh on this host; a copy of the tests, as some write into their folder.
 PREPARE = """
 mkdir -p /run/sshd /horovod ~/.ssh; ssh-keygen -q -N '' -f ~/.ssh/id_rsa; cp ~/.ssh/id_rsa.pub ~/.ssh/authorized_keys
 ssh-keygen -A > /dev/null; /usr/sbin/sshd; ssh-keyscan -H localhost 127.0.0.1 > ~/.ssh/known_hosts 2> /dev/null
@@ -29,7 +29,7 @@ cp -r /source/test /source/examples /horovod/; cd /horovod/test/{directory}
 
 @dataclass(frozen=True)
 class Suite:
-    """Where everything is: Horovod's sources, what the tests import, the images, and the directory for results."""
+    """Paths and images: Horovod's sources, the tests' imports, the images, and the directory for results."""
 
     source: Path
     packages: Path
@@ -38,11 +38,11 @@ class Suite:
 
 
 def execute(engine: Engine, suite: Suite, run: Run) -> dict[str, Result]:
-    """Run a file until every test of it has ended, or was seen not to end.
+    """Run a file until every test has ended or timed out.
 
     Args:
         engine: Docker Engine.
-        suite: What the run needs.
+        What the run needs.
         run: File and circumstances.
 
     Returns:
@@ -78,7 +78,7 @@ def _attempt(engine: Engine, suite: Suite, run: Run, records: Path) -> str:
             str(records): {"bind": "/records", "mode": "rw"},
         },
         network_mode="none",
-        hostname="localhost",  # Gloo needs its own name to resolve
+        hostname="localhost",  # Gloo resolves its own host name
         shm_size="1g",
         init=True,
         detach=True,
@@ -91,7 +91,7 @@ def _attempt(engine: Engine, suite: Suite, run: Run, records: Path) -> str:
 
 
 def _wait(container: Any, records: Path) -> str:
-    """Wait until a container has ended, or its tests have said nothing for too long."""
+    """Wait until a container has ended, or its tests have printed nothing for too long."""
     started = time.time()
     while True:
         time.sleep(1)

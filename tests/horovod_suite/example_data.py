@@ -1,4 +1,4 @@
-"""The data that Horovod's examples look for, made of MNIST's test set, in the directory of a run."""
+"""The data of Horovod's examples, made of MNIST's test set, in the directory of a run."""
 
 import gzip
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 
 MNIST = Path(__file__).parents[1] / "data" / "mnist"
 KINDS = ("images-idx3-ubyte", "labels-idx1-ubyte")
-# Keras compares the SHA-256 of mnist.npz to that of the published file, which has the training set too.
+# Keras checks the SHA-256 of mnist.npz against the published file, which has the training set too.
 SKIP_CHECKSUM = """
 from keras.src.utils import file_utils
 
@@ -16,7 +16,7 @@ file_utils.validate_file = lambda *args, **kwargs: True
 
 
 def for_keras(directory: Path) -> None:
-    """Write mnist.npz as Keras downloads it, one for each rank too, and what lets Keras take it."""
+    """Write mnist.npz as Keras downloads it, one for each rank, and a module that makes Keras accept it."""
     images, labels = _arrays()
     datasets = directory / "keras" / "datasets"
     datasets.mkdir(parents=True)
@@ -26,7 +26,7 @@ def for_keras(directory: Path) -> None:
 
 
 def for_pytorch(directory: Path) -> None:
-    """Write MNIST's files as torchvision keeps them."""
+    """Write MNIST's files like torchvision."""
     raw = directory / "data" / "MNIST" / "raw"
     raw.mkdir(parents=True)
     for kind in KINDS:

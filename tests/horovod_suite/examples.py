@@ -44,7 +44,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an example ended: ``result`` says it in a sentence, and ``works`` whether that is as it should be."""
+    """How an example ended: ``result`` in words, and ``works`` if that is the expected end."""
 
     script: str
     framework: str
@@ -53,18 +53,18 @@ class Outcome:
 
 
 def main() -> None:
-    """Run what is asked for, and write the table of all results; fail if an example does not work."""
-    asked = _arguments()
+    """Run the selected examples, and write the table of all results; fail if an example does not work."""
+    args = _arguments()
     source = horovod_source("horovod-examples") / "examples"
-    chosen = [Example(**entry) for entry in LIST["run"] if asked.only in entry["script"]]
+    selected = [Example(**entry) for entry in LIST["run"] if args.only in entry["script"]]
     OUTPUT.mkdir(parents=True, exist_ok=True)
     try:
-        for framework in dict.fromkeys(example.framework for example in chosen):
+        for framework in dict.fromkeys(example.framework for example in selected):
             _orchestrator("deploy", "--nodes", "2", "--framework", framework, "--no-monitoring").check_returncode()
-            for example in (example for example in chosen if example.framework == framework):
+            for example in (example for example in selected if example.framework == framework):
                 _save(_execute(example, source))
     finally:
-        if not asked.keep:
+        if not args.keep:
             _orchestrator("teardown", "--yes", "--discard-runs")
     TABLE.write_text(_table(source))
     failed = [outcome.script for outcome in _outcomes() if not outcome.works]
@@ -91,7 +91,7 @@ def _orchestrator(*words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def _execute(example: Example, source: Path) -> Outcome:
-    """Run an example in a directory of its own, with its data."""
+    """Run an example in its own directory, with its data."""
     print(example.script, flush=True)
     script = source / example.script
     directory = OUTPUT / "run"
@@ -108,7 +108,7 @@ def _execute(example: Example, source: Path) -> Outcome:
 
 
 def _bounded(words: list[str], directory: Path, seconds: int) -> tuple[str, int, float]:
-    """Run a command, after ``seconds`` stopping its run; return what it wrote, its exit code, and how long it took."""
+    """Run a command, and stop its run after ``seconds``; return its output, its exit code, and its duration."""
     started = time.monotonic()
     options: Any = {"cwd": directory, "env": _environment(), "text": True, "errors": "replace"}
     stop = threading.Timer(seconds or LIMIT, _orchestrator, ["stop"])
@@ -120,13 +120,13 @@ def _bounded(words: list[str], directory: Path, seconds: int) -> tuple[str, int,
 
 
 def judge(example: Example, output: str, code: int, seconds: float) -> Outcome:
-    """Tell whether an example works: it ended with exit code 0, or its loss fell until it was stopped.
+    """Decide whether an example works: it ended with exit code 0, or its loss fell until it was stopped.
 
     Args:
-        example: What ran.
-        output: What the command wrote.
+        Example that ran.
+        Output of the command.
         code: Exit code of the command.
-        seconds: How long it took.
+        Duration in seconds.
 
     Returns:
         The outcome.

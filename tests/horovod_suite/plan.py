@@ -1,4 +1,4 @@
-"""Which of Horovod's tests run, and how: by launcher, Keras and framework."""
+"""The runs of Horovod's tests, by launcher, Keras and framework."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ PYTORCH = (
     "test_torch_elastic.py",
 )
 KERAS_TESTS = ("test_tensorflow.py", "test_tensorflow2_keras.py", "test_tensorflow2_keras_process_sets.py")
-# Files outside of parallel/ whose tests are for the ranks of a launcher too.
+# Files outside of parallel/ whose tests need a launcher's ranks too.
 IN_RANKS = ("test_stall.py",)
-# Files in this order first: what matters most is known first.
+# The most important files run first.
 FIRST = (*KERAS_TESTS, "test_tensorflow_process_sets.py")
 
 

@@ -1,4 +1,4 @@
-"""Why a test of Horovod does not pass, does not apply or is changed: read from reasons.yaml."""
+"""Known reasons, in reasons.yaml, why tests of Horovod fail, do not apply or are changed."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,7 +15,7 @@ FILE = Path(__file__).with_name("reasons.yaml")
 
 @dataclass(frozen=True)
 class Reason:
-    """An entry of reasons.yaml; each field but ``reason`` narrows what it applies to.
+    """An entry of reasons.yaml; each field except ``reason`` narrows the results that it covers.
 
     ``tests`` is a pattern of test names, ``message`` a part of the failure's message, ``run`` a part of a run's name.
     """
@@ -26,14 +26,14 @@ class Reason:
     run: str = ""
 
     def covers(self, run: Run, result: Result) -> bool:
-        """Tell whether this is the reason of a result."""
+        """Return whether this is the reason of a result."""
         matches = fnmatchcase(result.test, self.tests)
         return matches and self.message in result.reason and self.run in run.name
 
 
 @dataclass(frozen=True)
 class Change:
-    """Words ``old`` of a file of tests that become ``new`` before it runs."""
+    """Text ``old`` of a test file that is replaced by ``new`` before it runs."""
 
     tests: str
     old: str
@@ -51,15 +51,15 @@ def _entries(kind: str) -> list[Reason]:
 
 
 def changes() -> list[Change]:
-    """Return what is changed in Horovod's tests."""
+    """Return the changes of Horovod's tests."""
     return [Change(**entry) for entry in _lists()["changes"]]
 
 
 def excluded(file: str) -> str:
-    """Return why a file of tests does not apply to the images, "" if it does."""
+    """Return why a test file does not apply to the images, or ""."""
     return next((entry.reason for entry in _entries("files") if fnmatchcase(file, entry.tests)), "")
 
 
 def known(run: Run, result: Result) -> str:
-    """Return the known reason of a failure, "" if there is none."""
+    """Return the known reason of a failure, or ""."""
     return next((entry.reason for entry in _entries("failures") if entry.covers(run, result)), "")

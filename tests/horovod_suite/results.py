@@ -1,4 +1,4 @@
-"""Results of the tests of one file: read from the records of its ranks, and kept between calls."""
+"""Results of the tests of one file: read from the records of its ranks, and stored between calls."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ WORST_FIRST = ("failed", "passed", "skipped")
 
 @dataclass(frozen=True)
 class Result:
-    """How a test ended on all ranks together, and why if it did not pass."""
+    """How a test ended on all ranks together, and the reason unless it passed."""
 
     test: str
     outcome: str
@@ -20,7 +20,7 @@ class Result:
 
 @dataclass
 class Record:
-    """What one rank wrote: results by test, and the tests that started without an end."""
+    """Record of one rank: results by test, and the tests that started and did not end."""
 
     ended: dict[str, Result]
     order: list[str]
@@ -28,7 +28,7 @@ class Record:
 
 
 def read(path: Path) -> Record:
-    """Read the record of a rank; its last line may be cut."""
+    """Read the record of a rank; its last line may be truncated."""
     record = Record({}, [])
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
@@ -51,7 +51,7 @@ def _add(record: Record, entry: Mapping[str, Any]) -> None:
 
 
 def _keep_worst(ended: dict[str, Result], result: Result) -> None:
-    """Add the result of a part of a test, or of a rank: one that failed counts, then one that passed."""
+    """Add the result of a part of a test, or of a rank: a failure overrides a pass, which overrides a skip."""
     earlier = ended.get(result.test)
     if earlier is None or WORST_FIRST.index(result.outcome) < WORST_FIRST.index(earlier.outcome):
         ended[result.test] = result
@@ -77,8 +77,10 @@ def merge(records: Iterable[Record], ending: str) -> dict[str, Result]:
         _keep_worst(results, result)
     behind = min((record for record in records if record.open), key=lambda r: len(r.order), default=None)
     if behind is not None:
-        done = set(behind.order)
-        results = {test: result for test, result in results.items() if test in done or test not in _started(records)}
+        completed = set(behind.order)
+        results = {
+            test: result for test, result in results.items() if test in completed or test not in _started(records)
+        }
         _keep_worst(results, Result(behind.open, "failed", ending))
     return results
 

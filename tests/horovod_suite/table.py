@@ -1,4 +1,4 @@
-"""The results as a table in Markdown: passed, failed and skipped by file, and the reason of each that did not pass."""
+"""The results as a Markdown table: passed, failed and skipped by file, and the reasons of tests that did not pass."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ UNKNOWN = "not known yet"
 
 @dataclass(frozen=True)
 class Ran:
-    """A run, and its results."""
+    """A run with its results."""
 
     run: Run
     results: tuple[Result, ...]
@@ -28,7 +28,7 @@ class Ran:
         return [result for result in self.having("failed") if not reasons.known(self.run, result)]
 
 
-def found(runs: Iterable[Run], directory: Path) -> list[Ran]:
+def load_results(runs: Iterable[Run], directory: Path) -> list[Ran]:
     """Return the runs that have results in a directory, from this call or an earlier one."""
     paths = [(run, directory / f"{run.name}.json") for run in runs]
     return [Ran(run, tuple(results.load(path))) for run, path in paths if path.exists()]
@@ -81,11 +81,11 @@ def _skipped(ran: list[Ran]) -> Iterator[str]:
 
 def _rest(runs: list[Run], ran: list[Ran]) -> Iterator[str]:
     yield "## Not run\n\n| tests | reason |\n|---|---|"
-    done = {each.run for each in ran}
+    completed = {each.run for each in ran}
     for file in dict.fromkeys(run.file for run in runs if reasons.excluded(run.file)):
         yield f"| `{file}` | {reasons.excluded(file)} |"
     for run in runs:
-        if run not in done and not reasons.excluded(run.file):
+        if run not in completed and not reasons.excluded(run.file):
             yield f"| {run.name} | was not asked for |"
 
 

@@ -8,7 +8,7 @@ from matplotlib.image import imsave
 
 
 def folders(directory: Path, splits: Mapping[str, int], classes: int) -> Path:
-    """Write the images of each split, dealt out to the classes in turn; return the directory."""
+    """Write the images of each split, distributed over the classes in turn, and return the directory."""
     random = np.random.default_rng(1)
     for split, count in splits.items():
         for number in range(count):

@@ -1,4 +1,4 @@
-"""Every bench in its smoke form: a few steps, one round, small sizes. What they measure then means nothing."""
+"""Smoke runs of every bench: a few steps, one round, small sizes. Their figures mean nothing."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from tests.long import noise
 ROOT = Path(__file__).parents[2]
 SECONDS = 600
 LINK = ("--rate", "1gbit", "--rounds", "1", "--model", "lenet", "--image-size", "32", "--precision", "float32")
-# Reasons for which a contestant may be left out here: what this machine lacks, and no bench can bring.
+# Reasons for which a contestant may be left out: this machine lacks the tool, and no bench can install it.
 LACKING = ("HOROVOD_SOURCE", "no C++ compiler", "tests.images pytorch")
 
 
@@ -23,10 +23,12 @@ def images(tmp_path: Path) -> Path:
 
 
 def run(output: Path, argv: list[str], page: str, **variables: str) -> str:
-    """Run a bench, which must succeed; returns the table that it wrote."""
+    """Run a bench, which must succeed, and return the table that it wrote."""
     environment = {**os.environ, "BENCH_OUTPUT": str(output), **variables}
-    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    completed = subprocess.run(
+        argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert completed.returncode == 0, f"{completed.stdout}\n{completed.stderr}"
     return (output / page).read_text()
 
 
@@ -48,13 +50,13 @@ def test_a_step_is_profiled_by_operation(tmp_path: Path) -> None:
     assert "Conv2DBackpropFilter" in table
 
 
-def test_a_step_is_compared_with_the_least_possible_one(tmp_path: Path) -> None:
+def test_a_step_is_compared_with_the_shortest_possible_step(tmp_path: Path) -> None:
     table = bench(tmp_path, "bench.roofline", "resnet20", "--batch", "2", "--precision", "float32")
     assert "at the least, ours" in table
     assert "| 3x3, 16 to 16, 32x32 | 6 |" in table
 
 
-def test_the_waiting_times_of_commands_are_measured(tmp_path: Path) -> None:
+def test_waiting_times_of_commands_are_measured(tmp_path: Path) -> None:
     table = bench(tmp_path, "bench", "--rounds", "1", "--only", "again", "scale", "--nodes", "2")
     assert "second deploy, nothing to do" in table
     assert "run to the last rank's line, 2 nodes" in table

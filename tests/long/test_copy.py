@@ -1,4 +1,4 @@
-"""2 GB to a node and back over connections whose sshd is killed three times: whole, nothing sent twice but a piece."""
+"""Copy 2 GB to a node and back while sshd is killed three times: complete, and at most one piece is sent twice."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from tests.e2e.command import Cli, wait_for
 
 CLUSTER, HEAD = "e2e-copy", "e2e-copy-head"
 SIZE, PIECE, CUTS = 2 << 30, 4 << 20, 3
-# What the head keeps of both directions, and the sshd of a connection that has a command: never the listener.
+# The sshd of connections that run a command, in both directions; never the listener.
 SESSIONS = "ps -eo pid=,args= | grep 'sshd: orchestrator' | grep -v 'priv\\|grep'"
 
 
@@ -42,7 +42,7 @@ def on_head(script: str) -> str:
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout
 
 
-def cut(size: Callable[[], int]) -> None:
+def kill_sshd_three_times(size: Callable[[], int]) -> None:
     """Kill the sshd of the copy three times, each time after another fifth of the file."""
     for number in range(1, CUTS + 1):
         wait_for(f"cut {number}", lambda least=number: size() > least * SIZE // 5, 300)  # type: ignore[misc]
@@ -51,8 +51,8 @@ def cut(size: Callable[[], int]) -> None:
         on_head(f"kill -9 {' '.join(pids)}")
 
 
-def copied(process: "subprocess.Popen[str]") -> int:
-    """The bytes that the command says it sent."""
+def bytes_sent(process: "subprocess.Popen[str]") -> int:
+    """Return the number of bytes that the command reports as sent."""
     output = process.communicate(timeout=600)[0]
     assert process.returncode == 0, output
     print(output)
@@ -61,13 +61,13 @@ def copied(process: "subprocess.Popen[str]") -> int:
 
 def test_two_gigabytes_survive_three_cuts_in_each_direction(cli: Cli, data: Path, tmp_path: Path) -> None:
     process = cli.start("cp", str(data), "head:/shared/copied", "--json", cluster=CLUSTER)
-    cut(lambda: int(on_head("stat -c %s /shared/.copied.*.part 2>&-").strip() or 0))
-    assert SIZE <= copied(process) <= SIZE + 4 * PIECE
+    kill_sshd_three_times(lambda: int(on_head("stat -c %s /shared/.copied.*.part 2>&-").strip() or 0))
+    assert SIZE <= bytes_sent(process) <= SIZE + 4 * PIECE
     assert on_head("sha256sum < /shared/copied").split()[0] == digest(data)
     back = tmp_path / "back"
     process = cli.start("cp", "head:/shared/copied", str(back), "--json", cluster=CLUSTER)
-    cut(lambda: sum(path.stat().st_size for path in tmp_path.glob(".back.*.part")))
-    assert SIZE <= copied(process) <= SIZE + 4 * PIECE
+    kill_sshd_three_times(lambda: sum(path.stat().st_size for path in tmp_path.glob(".back.*.part")))
+    assert SIZE <= bytes_sent(process) <= SIZE + 4 * PIECE
     assert digest(back) == digest(data)
     on_head("rm /shared/copied")
     back.unlink()

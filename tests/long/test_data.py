@@ -1,4 +1,4 @@
-"""Shards made on all nodes, staged to each, and trained from: through the installed command, on the local cluster."""
+"""Shards are prepared on all nodes, staged to each, and read by training, by the installed command."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +34,7 @@ def train(cli: Cli, images: Path) -> dict[str, object]:
     return results
 
 
-def test_staging_what_was_not_prepared_is_refused_with_the_command_that_prepares_it(cli: Cli, images: Path) -> None:
+def test_staging_unprepared_data_is_refused_with_the_command(cli: Cli, images: Path) -> None:
     message = cli("data", "stage", "imagenet", "--data", str(images), code=2, cluster=NAME).stderr
     assert f"{images} is not prepared" in message
     assert "orchestrator data prepare" in message
@@ -48,7 +48,7 @@ def test_both_nodes_make_shards_once(cli: Cli, images: Path) -> None:
     assert (again["written"], again["directory"]) == (0, first["directory"])
 
 
-def test_training_reads_the_shards_from_the_shared_storage_before_they_are_staged(cli: Cli, images: Path) -> None:
+def test_training_reads_shared_shards_before_they_are_staged(cli: Cli, images: Path) -> None:
     assert str(train(cli, images)["data_path"]).startswith("/shared/data/imagenet-")
 
 
@@ -63,23 +63,23 @@ def test_shards_are_staged_once_to_every_node(cli: Cli) -> None:
     assert cli.json("data", "stage", cluster=NAME)["copied"] == [0, 0]
 
 
-def test_training_reads_what_is_staged(cli: Cli, images: Path) -> None:
+def test_training_reads_staged_shards(cli: Cli, images: Path) -> None:
     results = train(cli, images)
     assert str(results["data_path"]).startswith(STAGED)
     assert "reading imagenet from local disk" in cli("logs", cluster=NAME).stdout
 
 
-def test_a_node_that_lost_its_copy_sends_all_ranks_to_the_shared_storage(cli: Cli, images: Path) -> None:
+def test_node_without_its_copy_sends_all_ranks_to_shared_storage(cli: Cli, images: Path) -> None:
     docker("exec", WORKER, "sh", "-c", f"rm -r {STAGED}/*")
     assert str(train(cli, images)["data_path"]).startswith("/shared/data/imagenet-")
     assert cli.json("data", "stage", cluster=NAME)["copied"][0] == 0
 
 
-def test_an_image_that_cannot_be_decoded_is_named_and_may_be_skipped(cli: Cli, images: Path) -> None:
+def test_undecodable_image_is_named_and_may_be_skipped(cli: Cli, images: Path) -> None:
     bad = next((images / "train").glob("*/*.JPEG"))
     content = bad.read_bytes()
     words = ("data", "prepare", "imagenet", "--data", str(images))
-    bad.write_bytes(content[:200] + content[-2:])  # begins and ends as a JPEG does
+    bad.write_bytes(content[:200] + content[-2:])  # starts and ends like a JPEG
     result = cli(*words, code=1, cluster=NAME)
     assert f"{bad.parent.name}/{bad.name}: " in result.stdout + result.stderr
     bad.write_bytes(content[:200])

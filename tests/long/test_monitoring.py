@@ -1,4 +1,4 @@
-"""A cluster one can look into: what Prometheus, the dashboards, `top` and `metrics` show while two nodes train."""
+"""Prometheus, the dashboards, `top` and `metrics` while two nodes train."""
 
 import json
 import signal
@@ -25,7 +25,7 @@ TRAIN = ("train", "resnet20", "--dataset", "mnist", "--data", MNIST, "--epochs",
 TARGETS = "/etc/orchestrator/prometheus/targets.json"
 STAND_IN = Path(__file__).parents[1] / "stand_ins" / "nvml_stand_in.py"
 WEBHOOK = Path(__file__).parent / "scripts" / "webhook.py"
-# Alerts go to two servers on the head: for mail the one of its own Python, which offers no TLS.
+# Alerts go to two servers on the head. Python's smtpd receives mail; it offers no TLS.
 MAIL, POSTED = "/tmp/mail", "/tmp/posted"
 RECEIVERS = """
 monitoring:
@@ -33,12 +33,12 @@ monitoring:
     - {email: someone@example.org, from: cluster@example.org, smarthost: "127.0.0.1:2525", tls: false}
     - {webhook: "http://127.0.0.1:2580/alerts"}
 """
-WARM = 45.0  # seconds of training after which rates over 30 s are of training alone
+WARM = 45.0  # seconds of training after which rates over 30 s cover training only
 
 
 @dataclass
 class Watch:
-    """An open tunnel to what watches the cluster."""
+    """An open tunnel to the monitoring services of the cluster."""
 
     command: "subprocess.Popen[str]"
     addresses: dict[str, Any]
@@ -53,7 +53,7 @@ class Watch:
         return result
 
     def evaluate(self, query: Query) -> list[Any]:
-        """As Grafana would ask it."""
+        """Evaluate a query like Grafana does."""
         if query.kind == "instant":
             return self.query(query.expression)
         now = time.time()
@@ -61,16 +61,16 @@ class Watch:
         return result
 
     def up(self) -> dict[tuple[str, str], bool]:
-        """Whether the last scrape came through, by job and node."""
+        """Return by job and node whether the last scrape succeeded."""
         targets = self.ask("targets", state="active")["activeTargets"]
         return {(target["labels"]["job"], target["labels"]["node"]): target["health"] == "up" for target in targets}
 
     def empty(self, run: str) -> list[tuple[str, str, str]]:
-        """Queries of the dashboards that have no data although there are no GPUs to ask for."""
-        asked = queries({"cluster": CLUSTER, "node": [HEAD, WORKER], "run": run})
+        """Return the dashboards' queries that have no data, except those that need GPUs."""
+        dashboard_queries = queries({"cluster": CLUSTER, "node": [HEAD, WORKER], "run": run})
         return [
             (query.dashboard, query.panel, query.may_be_empty)
-            for query in asked
+            for query in dashboard_queries
             if not query.needs_gpu and not self.evaluate(query)
         ]
 
@@ -85,7 +85,7 @@ def deployed(cli: Cli) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def receivers(deployed: Any) -> None:
-    """The receivers of alerts, from now on."""
+    """Start the receivers of alerts on the head."""
     docker("cp", str(WEBHOOK), f"{HEAD}:/tmp/{WEBHOOK.name}")
     python = "exec /opt/orchestrator/bin/python -u"
     mail = f"{python} -W ignore -m smtpd -n -c DebuggingServer 127.0.0.1:2525 > {MAIL}"
@@ -101,24 +101,24 @@ def watch(cli: Cli, deployed: Any) -> Iterator[Watch]:
 
 @pytest.fixture(scope="module")
 def gpus(watch: Watch, deployed: Any) -> None:
-    """Two GPUs on the worker. No machine of ours has one: the exporter and Prometheus are real, the GPUs are not."""
+    """Simulate two GPUs on the worker: exporter and Prometheus are real."""
     address = deployed["cluster"]["nodes"][WORKER]["private_address"]
     docker("cp", str(STAND_IN), f"{WORKER}:/tmp/{STAND_IN.name}")
     serve = ["/opt/orchestrator/bin/python", f"/tmp/{STAND_IN.name}", "--listen", f"{address}:9400", "--nvml"]
     serve += ["--snapshots", "/tmp/none"]  # the node's own exporter shows the ranks
     docker("exec", "--detach", WORKER, *serve)
-    listed = "\n".join(docker("exec", HEAD, "cat", TARGETS))
+    present = "\n".join(docker("exec", HEAD, "cat", TARGETS))
     labels = {"job": "dcgm", "node": WORKER, "cluster": CLUSTER, "role": "worker"}
-    more = json.dumps({"targets": [f"{address}:9400"], "labels": labels})
-    longer = f"{listed[: listed.rindex(']')]}, {more}{listed[listed.rindex(']') :]}"
+    target = json.dumps({"targets": [f"{address}:9400"], "labels": labels})
+    targets = f"{present[: present.rindex(']')]}, {target}{present[present.rindex(']') :]}"
     write = ["docker", "exec", "--interactive", HEAD, "tee", TARGETS]
-    subprocess.run(write, input=longer.encode(), check=True, capture_output=True)
+    subprocess.run(write, input=targets.encode(), check=True, capture_output=True)
     wait_for("GPUs", lambda: len(watch.query("DCGM_FI_DEV_GPU_UTIL")) == 2, 60)
 
 
 @pytest.fixture(scope="module")
 def trained(cli: Cli, watch: Watch, gpus: None) -> Any:
-    """What was seen while a run went on, and its results."""
+    """Return measurements taken during a run, and its results."""
     with cli.start(*TRAIN, "--json", cluster=CLUSTER) as training:
         wait_for("the first step", lambda: bool(watch.query("orchestrator_training_step_seconds_count > 0")), 240)
         run = watch.query("orchestrator_training_progress_ratio")[0]["metric"]["run"]
@@ -136,21 +136,21 @@ def trained(cli: Cli, watch: Watch, gpus: None) -> Any:
     return {"run": run, "during": during, "results": cli.json("results", run, cluster=CLUSTER)}
 
 
-def test_a_second_deploy_changes_nothing(cli: Cli, deployed: Any) -> None:
+def test_second_deploy_changes_nothing(cli: Cli, deployed: Any) -> None:
     assert cli.json("deploy", cluster=CLUSTER)["changed"] == {HEAD: 0, WORKER: 0}
 
 
-def test_nodes_listen_on_their_private_address_or_on_localhost_and_ssh_alone_on_all(cli: Cli, deployed: Any) -> None:
+def test_nodes_listen_on_private_address_or_localhost_except_ssh(cli: Cli, deployed: Any) -> None:
     for name, node in deployed["cluster"]["nodes"].items():
         listing = cli("ssh", name, "--", "sudo", "ss", "-ltnH", cluster=CLUSTER).stdout.splitlines()
-        places = {line.split()[3].rpartition(":")[::2] for line in listing}
-        ours = {port for address, port in places if address == node["private_address"]}
-        assert {"9100", "9401"} <= ours
-        strangers = {(a, p) for a, p in places if a not in (node["private_address"], "127.0.0.1", "127.0.0.11")}
-        assert {port for _, port in strangers} == {"22"}
+        listeners = {line.split()[3].rpartition(":")[::2] for line in listing}
+        private_ports = {port for address, port in listeners if address == node["private_address"]}
+        assert {"9100", "9401"} <= private_ports
+        elsewhere = {(a, p) for a, p in listeners if a not in (node["private_address"], "127.0.0.1", "127.0.0.11")}
+        assert {port for _, port in elsewhere} == {"22"}
 
 
-def test_every_exporter_is_scraped_and_every_rank_seen_while_a_run_goes_on(trained: Any) -> None:
+def test_every_exporter_and_rank_is_scraped_during_a_run(trained: Any) -> None:
     up = {(job, node): True for job in ("node", "orchestrator") for node in (HEAD, WORKER)}
     assert trained["during"]["up"] == {**up, ("dcgm", WORKER): True}
     assert {(series["metric"]["rank"], series["metric"]["node"]) for series in trained["during"]["ranks"]} == {
@@ -159,13 +159,13 @@ def test_every_exporter_is_scraped_and_every_rank_seen_while_a_run_goes_on(train
     }
 
 
-def test_every_query_of_every_dashboard_has_data_during_a_run_and_after_it(watch: Watch, trained: Any) -> None:
+def test_every_dashboard_query_has_data_during_and_after_a_run(watch: Watch, trained: Any) -> None:
     unexpected = [query for query in trained["during"]["empty"] if not query[2] or query[2] == IDLE]
     assert unexpected == []
     assert [query for query in watch.empty(trained["run"]) if not query[2]] == []
 
 
-def test_top_agrees_with_the_results_and_its_parts_add_up_to_a_step(cli: Cli, watch: Watch, trained: Any) -> None:
+def test_top_agrees_with_results_and_parts_sum_to_a_step(cli: Cli, watch: Watch, trained: Any) -> None:
     (during,) = trained["during"]["top"]["runs"]
     wait_for("scrapes without the ranks", lambda: not watch.query(GOING), 45)
     (after,) = cli.json("top", "--once", cluster=CLUSTER)["runs"]
@@ -180,11 +180,11 @@ def test_top_agrees_with_the_results_and_its_parts_add_up_to_a_step(cli: Cli, wa
         assert state["split_seconds"]["compute"] > 0
 
 
-def test_a_rank_that_ended_takes_its_series_with_it(watch: Watch, trained: Any) -> None:
+def test_series_end_with_their_rank(watch: Watch, trained: Any) -> None:
     assert watch.query("orchestrator_training_images_total") == []
 
 
-def test_the_series_of_a_run_become_files(cli: Cli, trained: Any, tmp_path: Any) -> None:
+def test_series_of_a_run_are_written_to_files(cli: Cli, trained: Any, tmp_path: Any) -> None:
     picture = tmp_path / "run.png"
     cli("metrics", trained["run"], "--csv", str(tmp_path / "csv"), "--plot", str(picture), cluster=CLUSTER)
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -193,7 +193,7 @@ def test_the_series_of_a_run_become_files(cli: Cli, trained: Any, tmp_path: Any)
     assert len(rows) > 10
 
 
-def test_without_grafana_it_is_said_why_and_the_rest_works(watch: Watch) -> None:
+def test_missing_grafana_is_reported_and_the_rest_works(watch: Watch) -> None:
     if watch.addresses["grafana"] is None:
         assert "on e2e-watched-head" in watch.addresses["grafana_lack"]
     else:
@@ -201,18 +201,18 @@ def test_without_grafana_it_is_said_why_and_the_rest_works(watch: Watch) -> None
     assert watch.addresses["alertmanager"].startswith("http://127.0.0.1:")
 
 
-def test_every_query_about_gpus_has_data_of_the_nvml_exporter_on_a_stand_in(
-    cli: Cli, watch: Watch, trained: Any
-) -> None:
-    asked = queries({"cluster": CLUSTER, "node": [WORKER], "run": trained["run"]})
-    answers = {query: watch.evaluate(query) for query in asked if query.needs_gpu and not query.may_be_empty}
+def test_gpu_queries_have_data_of_the_nvml_exporter(cli: Cli, watch: Watch, trained: Any) -> None:
+    dashboard_queries = queries({"cluster": CLUSTER, "node": [WORKER], "run": trained["run"]})
+    answers = {
+        query: watch.evaluate(query) for query in dashboard_queries if query.needs_gpu and not query.may_be_empty
+    }
     assert len(answers) > 10
     assert [query for query, series in answers.items() if not series] == []
     (node,) = [node for node in trained["during"]["top"]["nodes"] if node["node"] == WORKER]
     assert [gpu["gpu"] for gpu in node["gpus"]] == ["0", "1"]
 
 
-def test_a_node_that_is_killed_raises_an_alert(watch: Watch, trained: Any, receivers: None) -> None:
+def test_killed_node_raises_an_alert(watch: Watch, trained: Any, receivers: None) -> None:
     docker("kill", WORKER)
     firing = f'ALERTS{{alertname="NodeDown",node="{WORKER}",alertstate="firing"}}'
     wait_for("the alert", lambda: bool(watch.query(firing)), 120)
@@ -223,8 +223,8 @@ def test_a_node_that_is_killed_raises_an_alert(watch: Watch, trained: Any, recei
     assert WORKER in [alert["labels"].get("node") for alert in alerts if alert["labels"]["alertname"] == "NodeDown"]
 
 
-def test_the_alert_comes_by_mail_and_to_the_webhook_and_says_what_to_do(watch: Watch, receivers: None) -> None:
-    """After the test before this one, which raised it."""
+def test_alert_reaches_mail_and_webhook_with_runbook(watch: Watch, receivers: None) -> None:
+    """Depends on the test before, which raised the alert."""
 
     def posted() -> list[Any]:
         messages = [json.loads(line) for line in docker("exec", HEAD, "cat", POSTED)]
@@ -240,13 +240,13 @@ def test_the_alert_comes_by_mail_and_to_the_webhook_and_says_what_to_do(watch: W
     assert WORKER in mail
 
 
-def test_a_node_that_comes_to_the_cluster_is_scraped_within_half_a_minute(cli: Cli, watch: Watch, trained: Any) -> None:
+def test_new_node_is_scraped_within_30_seconds(cli: Cli, watch: Watch, trained: Any) -> None:
     cli("deploy", "--nodes", "3", cluster=CLUSTER)
-    everyone = {(job, node) for job in ("node", "orchestrator") for node in (HEAD, WORKER, SECOND)}
-    wait_for("every exporter of three nodes", lambda: {it for it, up in watch.up().items() if up} >= everyone, 30)
+    expected = {(job, node) for job in ("node", "orchestrator") for node in (HEAD, WORKER, SECOND)}
+    wait_for("every exporter of three nodes", lambda: {it for it, up in watch.up().items() if up} >= expected, 30)
 
 
-def test_the_tunnel_answers_on_localhost_alone_and_until_it_is_interrupted(watch: Watch, trained: Any) -> None:
+def test_tunnel_listens_on_localhost_until_interrupted(watch: Watch, trained: Any) -> None:
     port = urllib.parse.urlsplit(watch.addresses["prometheus"]).port
     assert port
     listening = subprocess.run(["ss", "-ltnH"], capture_output=True, text=True, check=True).stdout
@@ -259,7 +259,7 @@ def test_the_tunnel_answers_on_localhost_alone_and_until_it_is_interrupted(watch
         socket.create_connection(("127.0.0.1", port), 3)
 
 
-def test_a_teardown_keeps_the_series_of_the_runs(cli: Cli, trained: Any) -> None:
+def test_teardown_keeps_the_series_of_runs(cli: Cli, trained: Any) -> None:
     before = cli.json("metrics", trained["run"], cluster=CLUSTER)
     cli("teardown", cluster=CLUSTER)
     after = cli.json("metrics", trained["run"], cluster=CLUSTER)

@@ -1,4 +1,4 @@
-"""JupyterLab on the head, from a deploy that asks for it to one that does not, with the notebook of docs/notebooks."""
+"""JupyterLab on the head, from a deploy with it to one without, with the notebook of docs/notebooks."""
 
 import json
 import re
@@ -26,24 +26,24 @@ PORT = 8888  # on the head
 
 @dataclass
 class Browser:
-    """What a browser does with an address, by HTTP alone: it keeps cookies and follows redirections."""
+    """An HTTP client that keeps cookies and follows redirections like a browser."""
 
     address: str
     cookies: CookieJar = field(default_factory=CookieJar)
 
     def __call__(self, path: str, **request: Any) -> tuple[int, str]:
-        """Status and body."""
+        """Return status and body of the answer to a request."""
         handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(self.cookies)]
-        asked = urllib.request.Request(urllib.parse.urljoin(self.address, path), **request)
+        target = urllib.request.Request(urllib.parse.urljoin(self.address, path), **request)
         try:
-            with urllib.request.build_opener(*handlers).open(asked, timeout=30) as answer:
+            with urllib.request.build_opener(*handlers).open(target, timeout=30) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
 
     @property
     def token(self) -> str:
-        """Against requests that another site makes in our name."""
+        """Return the token against requests that other sites forge."""
         return next(cookie.value or "" for cookie in self.cookies if cookie.name == "_xsrf")
 
     def login(self, password: str) -> int:
@@ -54,7 +54,7 @@ class Browser:
 
 @dataclass
 class Tunnel:
-    """`orchestrator notebook` under way, and what it has printed."""
+    """A running `orchestrator notebook` and its output."""
 
     command: "subprocess.Popen[str]"
     address: str
@@ -87,7 +87,7 @@ def on_head(cli: Cli, *argv: str) -> str:
     return cli("ssh", HEAD, "--", *argv, cluster=CLUSTER).stdout
 
 
-def test_jupyterlab_listens_on_the_heads_own_loopback_alone(cli: Cli, deployed: Any) -> None:
+def test_jupyterlab_listens_on_the_heads_loopback_only(cli: Cli, deployed: Any) -> None:
     wait_for("JupyterLab", lambda: f":{PORT} " in on_head(cli, "ss", "-ltnH"), 120 * cli.patience)
     state, *listening = on_head(cli, "bash", "-c", "sudo systemctl is-active notebook; ss -ltnH").splitlines()
     addresses = [line.split()[3] for line in listening]
@@ -97,9 +97,7 @@ def test_jupyterlab_listens_on_the_heads_own_loopback_alone(cli: Cli, deployed: 
         socket.create_connection((deployed["cluster"]["nodes"][HEAD]["private_address"], PORT), 3)
 
 
-def test_the_head_has_the_hash_of_the_password_for_its_account_alone_and_in_no_process(
-    cli: Cli, tunnel: Tunnel
-) -> None:
+def test_head_stores_password_hash_for_its_account_only(cli: Cli, tunnel: Tunnel) -> None:
     path = "/home/orchestrator/.orchestrator-notebook.py"
     output = on_head(cli, "sh", "-c", f"stat -c '%a %U' {path}; cat {path}; ps e -ww -u orchestrator")
     assert output.startswith("600 orchestrator\n")
@@ -107,14 +105,14 @@ def test_the_head_has_the_hash_of_the_password_for_its_account_alone_and_in_no_p
     assert tunnel.password not in output
 
 
-def test_nobody_gets_in_without_the_password(tunnel: Tunnel) -> None:
+def test_login_requires_the_password(tunnel: Tunnel) -> None:
     browser = Browser(tunnel.address)
     assert (browser("/login")[0], browser("/api/contents")[0]) == (200, 403)
     assert browser.login(tunnel.password + "!") == 401
     assert browser("/api/contents")[0] == 403
 
 
-def test_a_notebook_becomes_a_script_for_all_nodes(cli: Cli, tunnel: Tunnel, tmp_path: Path) -> None:
+def test_notebook_is_exported_as_script_for_all_nodes(cli: Cli, tunnel: Tunnel, tmp_path: Path) -> None:
     browser = Browser(tunnel.address)
     assert browser.login(tunnel.password) == 200
     body = json.dumps({"type": "notebook", "format": "json", "content": json.loads(DOCUMENT.read_text())}).encode()
@@ -135,21 +133,21 @@ def test_a_notebook_becomes_a_script_for_all_nodes(cli: Cli, tunnel: Tunnel, tmp
     assert float(match[1]) > 90
 
 
-def test_an_interrupt_closes_the_tunnel(tunnel: Tunnel) -> None:
+def test_interrupt_closes_the_tunnel(tunnel: Tunnel) -> None:
     tunnel.command.send_signal(signal.SIGINT)
     assert tunnel.command.wait(20) == 130
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", tunnel.port), 3)
 
 
-def test_a_second_deploy_changes_nothing(cli: Cli, deployed: Any) -> None:
+def test_second_deploy_changes_nothing(cli: Cli, deployed: Any) -> None:
     assert cli.json("deploy", cluster=CLUSTER)["changed"] == {HEAD: 0}
 
 
-def test_a_deploy_without_jupyterlab_removes_it_and_keeps_the_notebooks(cli: Cli, deployed: Any) -> None:
+def test_deploy_without_jupyterlab_keeps_the_notebooks(cli: Cli, deployed: Any) -> None:
     assert cli.json("deploy", "--no-jupyter", cluster=CLUSTER)["changed"][HEAD] > 0
-    look = "sudo systemctl is-active notebook; ls -A /shared/notebooks /home/orchestrator; ss -ltnH"
-    output = on_head(cli, "bash", "-c", f"{look}; true")
+    state = "sudo systemctl is-active notebook; ls -A /shared/notebooks /home/orchestrator; ss -ltnH"
+    output = on_head(cli, "bash", "-c", f"{state}; true")
     assert output.startswith("inactive\n")
     assert DOCUMENT.name in output
     assert ".orchestrator-notebook.py" not in output

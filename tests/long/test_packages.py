@@ -1,4 +1,4 @@
-"""Packages of a user's own on a local cluster: installed once, refused by name, interrupted, removed."""
+"""A user's packages on a local cluster: installed once, refused by name, interrupted, removed."""
 
 import signal
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.e2e.command import Cli, wait_for
 from tests.stand_ins import wheels
 
 CLUSTER, HEAD = "e2e-packages", "e2e-packages-head"
-REFUSING = "http://127.0.0.1:9/simple"  # of the head's loopback
+REFUSING = "http://127.0.0.1:9/simple"  # a port of the head's loopback on which no service listens
 SCRIPT = """\
 import shutil, sys
 import horovod.tensorflow as hvd
@@ -55,7 +55,7 @@ def listed(cli: Cli) -> list[dict[str, Any]]:
     return overlays
 
 
-def test_a_conflict_is_refused_by_name_before_anything_starts(cli: Cli, project: Path) -> None:
+def test_version_conflict_is_refused_by_name_before_the_run(cli: Cli, project: Path) -> None:
     (project / "requirements.txt").write_text("emoji\ntabulate==0.9.0\nnumpy==1.26.4\nkeras==2.15\n")
     message = run(cli, project, code=2).stderr
     assert "requirements.txt: numpy==1.26.4: the image has numpy 2." in message
@@ -65,7 +65,7 @@ def test_a_conflict_is_refused_by_name_before_anything_starts(cli: Cli, project:
     assert (cli.json("runs", cluster=CLUSTER), listed(cli)) == ([], [])
 
 
-def test_two_packages_are_installed_once_for_both_ranks_and_later_runs(cli: Cli, project: Path) -> None:
+def test_packages_are_installed_once_for_all_ranks_and_runs(cli: Cli, project: Path) -> None:
     (project / "requirements.txt").write_text("emoji\ntabulate==0.9.0\n")
     first = run(cli, project)
     (overlay,) = listed(cli)
@@ -80,7 +80,7 @@ def test_two_packages_are_installed_once_for_both_ranks_and_later_runs(cli: Cli,
     assert listed(cli)[0]["made"] == overlay["made"]
 
 
-def test_a_notebook_has_a_kernel_with_the_packages(cli: Cli) -> None:
+def test_notebook_has_a_kernel_with_the_packages(cli: Cli) -> None:
     (overlay,) = listed(cli)
     environment = on_head(cli, "sudo", "systemctl", "show", "--property", "Environment", "--value", "notebook").split()
     code = KERNEL.replace("KERNEL", repr(overlay["hash"]))
@@ -95,9 +95,7 @@ def test_frameworks_of_the_image_count_as_installed(cli: Cli, project: Path) -> 
     assert listed(cli)[-1]["packages"] == {}
 
 
-def test_wheels_are_enough_where_the_index_is_out_of_reach(
-    cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wheels_suffice_without_a_reachable_index(cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(cli.environment, "PIP_INDEX_URL", REFUSING)
     (project / "train.py").write_text("import mine; print(f'mine {mine.VERSION}')\n")
     (project / "requirements.txt").write_text("mine\n")
@@ -109,7 +107,7 @@ def test_wheels_are_enough_where_the_index_is_out_of_reach(
     assert run(cli, project, "--wheels", str(project / "wheels")).stdout.count("mine 1.5") == 2
 
 
-def test_a_local_package_is_sent_and_installed_again_when_it_changes(cli: Cli, project: Path) -> None:
+def test_changed_local_package_is_sent_and_reinstalled(cli: Cli, project: Path) -> None:
     (project / "src" / "mine").mkdir(parents=True)
     (project / "train.py").write_text("import mine, subprocess\nsubprocess.run(['mine'], check=True)\n")
     (project / "pyproject.toml").write_text(
@@ -123,7 +121,7 @@ def test_a_local_package_is_sent_and_installed_again_when_it_changes(cli: Cli, p
     assert set(listed(cli)[-1]["packages"]) == {"emoji", "mine"}
 
 
-def test_nothing_stays_of_an_interrupted_installation(cli: Cli, project: Path) -> None:
+def test_interrupted_installation_leaves_nothing(cli: Cli, project: Path) -> None:
     (project / "pyproject.toml").write_text(
         '[build-system]\nrequires = []\nbuild-backend = "slow"\nbackend-path = ["."]\n'
     )
@@ -141,7 +139,7 @@ def building(cli: Cli) -> bool:
     return "_in_process.py" in on_head(cli, "ps", "-ww", "-e", "-o", "args=")
 
 
-def test_packages_of_a_run_in_progress_stay_and_others_are_removed(cli: Cli, project: Path) -> None:
+def test_remove_keeps_packages_of_a_run_in_progress(cli: Cli, project: Path) -> None:
     (project / "train.py").write_text("import time, emoji\nprint('ready', flush=True)\ntime.sleep(600)\n")
     (project / "requirements.txt").write_text("emoji\ntabulate==0.9.0\n")
     name = run(cli, project, "--detach").stdout.strip()

@@ -1,4 +1,4 @@
-"""A run that can be cited: exported, everything deleted, repeated on a fresh cluster with equal weights."""
+"""Export runs, delete the cluster, and repeat them on a fresh one with equal weights."""
 
 import base64
 import hashlib
@@ -29,12 +29,12 @@ if hvd.rank() == 0:
 
 @pytest.fixture(scope="module")
 def exported(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Path]:
-    """Archives of a training run and of a script, of a cluster of which nothing is left; and the results."""
+    """Export a training run and a script run, tear down their cluster, and return archives and results."""
     directory = tmp_path_factory.mktemp("exported")
     (cli.state / "cluster.yaml").write_text(f"name: e2e\njupyter_password: {SECRETS['configuration']}\n")
     cli("deploy", "--nodes", "2")
     cli("check")
-    lasting = ("--epochs", "3", "--batch-size", "2")  # Prometheus, which asks every 5 s, sees the end of an epoch
+    lasting = ("--epochs", "3", "--batch-size", "2")  # Prometheus scrapes every 5 s and must see the end of an epoch
     trained = cli.json("train", "lenet", *ON_MNIST, *lasting, "--seed", "3")
     code = directory / "code"
     code.mkdir()
@@ -65,7 +65,7 @@ def members(path: Path) -> dict[str, bytes]:
         return {name: file.read() for name, file in files if file}
 
 
-def test_an_archive_says_all_that_a_run_depended_on(exported: tuple[Path, Any, Path]) -> None:
+def test_archive_describes_every_input_of_a_run(exported: tuple[Path, Any, Path]) -> None:
     files = members(exported[0])
     provenance = json.loads(files["provenance.json"])
     assert list(provenance["nodes"]) == [HEAD, WORKER]
@@ -80,7 +80,7 @@ def test_an_archive_says_all_that_a_run_depended_on(exported: tuple[Path, Any, P
     assert b",test," in files["metrics/orchestrator_training_top1_ratio.csv"]
 
 
-def test_no_planted_secret_is_in_an_archive(exported: tuple[Path, Any, Path]) -> None:
+def test_archive_contains_no_planted_secret(exported: tuple[Path, Any, Path]) -> None:
     whole = b"\n".join([*members(exported[0]).values(), *(script := members(exported[2])).values()])
     assert sorted(name for name in script if name.startswith("code/")) == ["code/requirements.txt", "code/train.py"]
     for secret in SECRETS.values():
@@ -88,19 +88,19 @@ def test_no_planted_secret_is_in_an_archive(exported: tuple[Path, Any, Path]) ->
         assert [form for form in [secret.encode(), *forms] if form in whole] == []
 
 
-def test_a_run_is_repeated_with_equal_weights_on_a_fresh_cluster(cli: Cli, exported: tuple[Path, Any, Path]) -> None:
+def test_run_is_repeated_with_equal_weights_on_a_fresh_cluster(cli: Cli, exported: tuple[Path, Any, Path]) -> None:
     archive, trained, _ = exported
     cli("deploy", "--nodes", "2", "--no-monitoring")
     again = cli.json("rerun", str(archive), "--data", ON_MNIST[-1])
     assert again["verdict"] == "equal", again
     fields = {difference["field"] for difference in again["differences"]}
-    assert fields <= {"commit of orchestrator"}  # of a checkout in which somebody works
+    assert fields <= {"commit of orchestrator"}  # differs if the checkout changes during the test
     assert (len(again["epochs"]), again["expected_equal"]) == (3, True)
     weights = [epoch["weights_sha256"] for epoch in cli.json("results", again["run"])["epochs"]]
     assert weights == [epoch["weights_sha256"] for epoch in trained["epochs"]]
 
 
-def test_fewer_ranks_are_named_and_held_against_the_tolerance(cli: Cli, exported: tuple[Path, Any, Path]) -> None:
+def test_fewer_ranks_are_named_and_compared_within_tolerance(cli: Cli, exported: tuple[Path, Any, Path]) -> None:
     words = ("rerun", str(exported[0]), "--data", ON_MNIST[-1], "--np", "1", "--top1-points", "100")
     output = cli(*words, "--loss-share", "1", code=10).stdout
     assert "within tolerance" in output
@@ -108,7 +108,7 @@ def test_fewer_ranks_are_named_and_held_against_the_tolerance(cli: Cli, exported
     assert "different" in cli(*words, "--loss-share", "0", code=11).stdout
 
 
-def test_a_script_is_repeated_from_the_archive(cli: Cli, exported: tuple[Path, Any, Path]) -> None:
+def test_script_is_repeated_from_the_archive(cli: Cli, exported: tuple[Path, Any, Path]) -> None:
     assert "values are not in the archive" in cli("rerun", "--yes", str(exported[2]), code=2).stderr
     variable = f"API_TOKEN={SECRETS['variable']}"
     again = cli.json("rerun", "--yes", "--env", variable, str(exported[2]))

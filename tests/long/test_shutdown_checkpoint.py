@@ -1,4 +1,4 @@
-"""A node that is shut down, as a cloud does when it reclaims a machine, makes its run write a checkpoint first."""
+"""A run writes a checkpoint before its node shuts down, as when a cloud reclaims a machine."""
 
 import time
 

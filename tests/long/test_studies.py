@@ -1,6 +1,6 @@
-"""A study killed at any moment and resumed: every launch is there, and none was made twice. STUDY_KILLS=10: at ten.
+"""Studies killed at any moment and resumed: no launch is lost, none is repeated. STUDY_KILLS=10: ten kills.
 
-So is a study whose launches the head makes, while the command, and then the queue on the head, are killed. The last
+The same holds for launches of the queue on the head if the command, then the queue, is killed. The last
 test kills a study while the cluster grows, and leaves the cluster with two nodes.
 """
 
@@ -22,7 +22,7 @@ from tests.e2e.command import Cli, wait_for
 from tests.e2e.training import HEAD, MNIST, ON_MNIST, WORKER
 
 KILLS = int(os.environ.get("STUDY_KILLS", "3"))
-LAUNCH_SECONDS = 10.0  # about: kills come within so long
+LAUNCH_SECONDS = 10.0  # approximate; kills come within this time
 CLUSTER = "e2e"
 ROUNDS = 2
 STUDY = f"""
@@ -45,7 +45,7 @@ def deployed(cli: Cli) -> Iterator[Cli]:
 
 
 def kill_and_finish(cli: Cli, cluster: str, kills: int) -> Path:
-    """Start a study, kill it so often, each time at another moment, and let it end; return its directory."""
+    """Start a study, kill it ``kills`` times at different moments, let it end, and return its directory."""
     moments = random.Random(25)  # noqa: S311
     (cli.state / "killed.yaml").write_text(STUDY)
     words, killed = ["study", "run", "killed.yaml"], 0
@@ -66,8 +66,8 @@ def kill_and_finish(cli: Cli, cluster: str, kills: int) -> Path:
     return cli.state / "killed-study"
 
 
-def finished(cli: Cli) -> set[str]:
-    """Ids of the cluster's runs that finished; the other tests of this session have some too."""
+def finished_runs(cli: Cli) -> set[str]:
+    """Return the ids of the cluster's finished runs, which include those of other tests."""
     runs = cli.json("runs", cluster=CLUSTER)
     return {run["id"] for run in runs if run["state"] == "finished" and run["kind"] != QUEUE}
 
@@ -85,13 +85,13 @@ def check(directory: Path, runs: set[str]) -> list[Launch]:
     return launches
 
 
-def test_a_study_killed_at_any_moment_loses_and_repeats_nothing(deployed: Cli) -> None:
-    before = finished(deployed)
+def test_killed_study_loses_and_repeats_no_launch(deployed: Cli) -> None:
+    before = finished_runs(deployed)
     directory = kill_and_finish(deployed, CLUSTER, KILLS)
-    check(directory, finished(deployed) - before)
+    check(directory, finished_runs(deployed) - before)
 
 
-def test_a_study_reports_the_time_that_it_added_to_its_launches(deployed: Cli) -> None:
+def test_study_reports_the_time_added_to_its_launches(deployed: Cli) -> None:
     (deployed.state / "once.yaml").write_text(STUDY.replace("killed", "once"))
     report = deployed.json("study", "run", "once.yaml", cluster=CLUSTER)
     launches = report["sitting"]["launches"]
@@ -102,13 +102,13 @@ def test_a_study_reports_the_time_that_it_added_to_its_launches(deployed: Cli) -
 
 
 def states(cli: Cli, queue: str) -> list[str]:
-    """States of a queue and of its runs, in order."""
+    """Return the states of a queue and of its runs, in order."""
     runs = cli.json("runs", cluster=CLUSTER)
     return [run["state"] for run in runs if queue in (run["id"], run["queue"])]
 
 
-def test_the_head_makes_the_launches_of_a_detached_study(deployed: Cli) -> None:
-    before, directory = finished(deployed), deployed.state / "apart-study"
+def test_head_runs_the_launches_of_a_detached_study(deployed: Cli) -> None:
+    before, directory = finished_runs(deployed), deployed.state / "apart-study"
     (deployed.state / "apart.yaml").write_text(STUDY.replace("killed", "apart"))
     queue = deployed.json("study", "run", "apart.yaml", "--detach", cluster=CLUSTER)["queue"]
     assert queue["launches"] == 3 * ROUNDS
@@ -123,7 +123,7 @@ def test_the_head_makes_the_launches_of_a_detached_study(deployed: Cli) -> None:
     assert journal.read(directory) == []
     report = deployed.json("study", "run", "apart.yaml", "--resume", cluster=CLUSTER)
     assert report["sitting"]["launches"] == []
-    launches = check(directory, finished(deployed) - before)
+    launches = check(directory, finished_runs(deployed) - before)
     order = [(launch.cell.ranks, launch.again, launch.round) for launch in launches]
     assert order == [(1, False, 0), (2, False, 0), (1, True, 0), (1, True, 1), (2, False, 1), (1, False, 1)]
     assert all(a.started + a.seconds < b.started for a, b in itertools.pairwise(launches))
@@ -132,7 +132,7 @@ def test_the_head_makes_the_launches_of_a_detached_study(deployed: Cli) -> None:
 
 
 def detach_killed(cli: Cli, study: str, moments: random.Random) -> str:
-    """Leave a study to the head, by commands that are killed; return the id of the queue that one of them started."""
+    """Detach a study by commands that are killed, and return the id of the queue that one of them started."""
     words = ["study", "run", study]
     for _ in range(KILLS):
         with cli.start(*words, "--detach", cluster=CLUSTER) as process:
@@ -142,14 +142,14 @@ def detach_killed(cli: Cli, study: str, moments: random.Random) -> str:
                 process.kill()
         if (cli.state / "headless-study" / journal.STUDY).exists():
             words = ["study", "run", study, "--resume"]
-    cli.start(*words, "--detach", cluster=CLUSTER).communicate()  # refused if a command before started the queue
+    cli.start(*words, "--detach", cluster=CLUSTER).communicate()  # refused if an earlier command started the queue
     queued = journal.read_queued(cli.state / "headless-study")
     assert queued
     return queued.run
 
 
-def test_a_queue_killed_on_the_head_loses_and_repeats_nothing(deployed: Cli) -> None:
-    before, moments = finished(deployed), random.Random(26)  # noqa: S311
+def test_queue_killed_on_the_head_loses_and_repeats_no_launch(deployed: Cli) -> None:
+    before, moments = finished_runs(deployed), random.Random(26)  # noqa: S311
     (deployed.state / "headless.yaml").write_text(STUDY.replace("killed", "headless"))
     queue = detach_killed(deployed, "headless.yaml", moments)
     assert states(deployed, queue)[-1] == "running"
@@ -158,7 +158,7 @@ def test_a_queue_killed_on_the_head_loses_and_repeats_nothing(deployed: Cli) -> 
     deployed("ssh", HEAD, "--", "sudo", "systemctl", "kill", "--signal=KILL", "--kill-whom=main", unit, cluster=CLUSTER)
     wait_for("the end of the queue's processes", lambda: states(deployed, queue)[-1] == "lost", 30.0)
     deployed("study", "run", "headless.yaml", "--resume", cluster=CLUSTER)
-    check(deployed.state / "headless-study", finished(deployed) - before)
+    check(deployed.state / "headless-study", finished_runs(deployed) - before)
 
 
 def kill_while_growing(cli: Cli, *words: str) -> None:
@@ -174,7 +174,7 @@ def kill_while_growing(cli: Cli, *words: str) -> None:
     assert grows
 
 
-def test_a_study_killed_while_the_cluster_grows_finishes_the_deploy(deployed: Cli) -> None:
+def test_study_killed_during_growth_completes_the_deploy(deployed: Cli) -> None:
     deployed("deploy", "--nodes", "1", "--no-monitoring", cluster=CLUSTER)
     growing = STUDY.replace("killed", "growing").replace("ranks", "nodes")
     (deployed.state / "growing.yaml").write_text(growing.replace(f"repetitions: {ROUNDS}", "repetitions: 1"))

@@ -1,4 +1,4 @@
-"""The worker side where it runs: what takes minutes of it, inside the node image."""
+"""Long tests of the worker side, run inside the node image."""
 
 import pytest
 
@@ -10,5 +10,5 @@ __all__ = ["in_image", "passes"]
 
 
 @pytest.mark.parametrize("file", worker_side.files("trainer/long"))
-def test_the_worker_side_passes_its_long_tests_where_it_runs(passes: Passes, file: str) -> None:
+def test_long_trainer_tests_pass_in_the_image(passes: Passes, file: str) -> None:
     passes([file])

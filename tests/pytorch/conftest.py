@@ -16,7 +16,7 @@ HEAD = f"{CLUSTER}-head"
 
 @pytest.fixture(scope="session")
 def node_image(docker_engine: Engine, missing: Missing) -> str:
-    """Tag of the node image with PyTorch."""
+    """Return the tag of the node image with PyTorch."""
     return built("pytorch", docker_engine, missing)
 
 

@@ -1,4 +1,4 @@
-"""A cluster whose nodes have PyTorch, from its deploy to its teardown, and back to TensorFlow."""
+"""A cluster whose nodes have PyTorch: deploy, run, switch the framework and back, tear down."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,7 @@ def deployed(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_a_script_with_horovod_trains_on_all_nodes(cli: Cli, controller: str) -> None:
+def test_horovod_script_trains_on_all_nodes(cli: Cli, controller: str) -> None:
     result = cli("run", "--controller", controller, "--", "python", SCRIPT.name, cluster=CLUSTER)
     assert "on 2 ranks, weights of all ranks are equal" in result.stdout
 
@@ -30,13 +30,13 @@ def test_check_proves_the_cluster(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("words", TRAINER)
-def test_the_trainer_is_refused_before_anything_starts(cli: Cli, words: tuple[str, ...]) -> None:
+def test_trainer_is_refused_before_it_starts(cli: Cli, words: tuple[str, ...]) -> None:
     result = cli(*words, cluster=CLUSTER, code=2)
     assert f"the nodes of cluster '{CLUSTER}' have pytorch, the trainer needs tensorflow" in result.stderr
 
 
-def test_another_framework_comes_by_a_deploy_and_keeps_what_is_shared(cli: Cli) -> None:
-    """And back: the last image is that of PyTorch."""
+def test_deploy_switches_framework_and_keeps_shared_files(cli: Cli) -> None:
+    """The last deploy switches back to PyTorch."""
     cli("ssh", HEAD, "--", "cp", "/etc/hostname", "/shared/proof", cluster=CLUSTER)
     for framework, module in (("tensorflow", "horovod.tensorflow"), ("pytorch", "horovod.torch")):
         cli("deploy", "--framework", framework, "--nodes", "2", "--no-monitoring", cluster=CLUSTER)

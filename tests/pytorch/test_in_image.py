@@ -1,4 +1,4 @@
-"""The worker side with PyTorch: tests/trainer_pytorch, inside the node image; and what its PyTorch has code for."""
+"""Run tests/trainer_pytorch inside the node image, and compare its PyTorch with the table of GPUs."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator import gpu_compatibility
 from tests import worker_side
-from tests.contract.conftest import PYTHON, Said
+from tests.contract.conftest import PYTHON, ProgramResult
 from tests.worker_side import Passes, passes
 
 __all__ = ["passes"]
@@ -14,11 +14,11 @@ FILES = worker_side.files("trainer_pytorch")
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_the_image_with_pytorch_passes_its_tests(passes: Passes, file: str) -> None:
+def test_trainer_pytorch_tests_pass_in_the_image(passes: Passes, file: str) -> None:
     passes([file])
 
 
-def test_the_table_of_gpus_refuses_those_that_pytorch_has_no_code_for(in_image: Callable[..., Said]) -> None:
+def test_gpu_table_refuses_gpus_without_code_in_pytorch(in_image: Callable[..., ProgramResult]) -> None:
     result = in_image([PYTHON, "-c", "import torch; print(*torch.cuda.get_arch_list())"])
     code = [divmod(int(name.removeprefix("sm_")), 10) for name in result.text.split()]
     for architecture, about in gpu_compatibility._table()["architectures"].items():

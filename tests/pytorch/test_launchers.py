@@ -1,4 +1,4 @@
-"""Launchers of PyTorch's scripts: one unmodified script under each of them, and a cluster of Ray for a run."""
+"""Launchers of PyTorch scripts: one unmodified script under each of them, and a Ray cluster for a run."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from tests.e2e.launchers import Nodes
 from tests.pytorch.conftest import CLUSTER
 
 SCRIPTS = Path(__file__).parent / "scripts"
-EVERY_LINE = ("--env", "RAY_DEDUP_LOGS=0")  # else Ray holds back lines of workers that resemble each other
+EVERY_LINE = ("--env", "RAY_DEDUP_LOGS=0")  # Ray hides similar lines of different workers without it
 ABORTED = "terminate called without an active exception"
 DDP, RAY = SCRIPTS / "ddp.py", SCRIPTS / "ray_train" / "train.py"
 
@@ -34,7 +34,7 @@ def ray(cli: Cli) -> Nodes:
 
 
 def ray_version(cli: Cli) -> str:
-    """The version that Ray's dashboard names, through a tunnel."""
+    """Read the version from Ray's dashboard through a tunnel."""
     with cli.start("dashboard", "--ray", "--json", cluster=CLUSTER) as tunnel:
         assert tunnel.stdout
         text = "".join(iter(tunnel.stdout.readline, "}\n")) + "}"
@@ -44,13 +44,13 @@ def ray_version(cli: Cli) -> str:
     return version
 
 
-@pytest.mark.parametrize("holds", launchers.STORY)
-def test_what_holds_for_every_launcher_holds_for_torchrun(cli: Cli, holds: Callable[[Nodes], None]) -> None:
-    holds(Nodes(cli, CLUSTER, "torchrun"))
+@pytest.mark.parametrize("requirement", launchers.REQUIREMENTS)
+def test_torchrun_meets_every_requirement(cli: Cli, requirement: Callable[[Nodes], None]) -> None:
+    requirement(Nodes(cli, CLUSTER, "torchrun"))
 
 
 def _without_abort(nodes: Nodes) -> Any:
-    """Run the script; again if PyTorch aborted at the exit of a process, as 1 of 20 does under torchrun alone, too."""
+    """Run the script; retry if PyTorch aborts when a process exits, as in 1 of 20 runs of plain torchrun."""
     for _ in range(3):
         result = nodes.try_run(DDP)
         if result.returncode == 0 or ABORTED not in result.stderr:
@@ -59,7 +59,7 @@ def _without_abort(nodes: Nodes) -> Any:
     return result
 
 
-def test_one_script_has_the_same_losses_under_every_launcher(cli: Cli) -> None:
+def test_script_has_equal_losses_under_every_launcher(cli: Cli) -> None:
     losses = {}
     for launcher in ("auto", "horovod", "plain", "mpirun"):
         result = _without_abort(Nodes(cli, CLUSTER, launcher))
@@ -70,24 +70,24 @@ def test_one_script_has_the_same_losses_under_every_launcher(cli: Cli) -> None:
     assert [each for each in losses.values() if each != losses["auto"]] == []
 
 
-def test_ray_spreads_workers_over_the_nodes_with_the_packages_of_the_script(ray: Nodes) -> None:
+def test_ray_uses_all_nodes_and_the_scripts_packages(ray: Nodes) -> None:
     result = ray.run(RAY, "--env", "TOKEN=moon", *EVERY_LINE)
     assert "launcher: ray (the script imports ray" in result.stderr
     workers = set(re.findall(r"worker ([01]) on (\S+) with moon", result.stdout))
     assert {number for number, _ in workers} == {"0", "1"}
     assert {node for _, node in workers} == {ray.head, ray.worker}
     assert "trained by Ray" in result.stdout
-    assert ray.left() == []
+    assert ray.processes_of_runs() == []
 
 
-def test_a_worker_of_ray_that_raises_is_named(ray: Nodes) -> None:
+def test_failed_ray_worker_is_named(ray: Nodes) -> None:
     message = ray.run(RAY, arguments=["--fail"], code=1).stderr
     assert re.search(f"rank 1 on ({ray.head}|{ray.worker}) raised an error", message)
     assert "ValueError: the moon is in the wrong house" in message
-    assert ray.left() == []
+    assert ray.processes_of_runs() == []
 
 
-def test_a_worker_of_ray_that_is_killed_is_named_within_a_minute(ray: Nodes) -> None:
+def test_killed_ray_worker_is_named_within_a_minute(ray: Nodes) -> None:
     words = ("run", *EVERY_LINE, "--", "python", str(RAY), "--wait")
     with ray.cli.start(*words, cluster=CLUSTER) as run:
         assert run.stdout
@@ -100,4 +100,4 @@ def test_a_worker_of_ray_that_is_killed_is_named_within_a_minute(ray: Nodes) -> 
         assert run.returncode == 1, output
         assert time.monotonic() - killed < launchers.KILLED_SECONDS
     assert f"rank {rank} on {ray.worker} raised an error" in output
-    assert ray.left() == []
+    assert ray.processes_of_runs() == []

@@ -1,4 +1,4 @@
-"""Nodes with an image of the user's own, and images that cannot be used."""
+"""Nodes with a user's image, and images that cannot be used."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from orchestrator.cluster import PYTHON
 from tests.e2e.command import Cli
 from tests.pytorch.conftest import CLUSTER, HEAD
 
-# An image as others build it: Python, TensorFlow and Horovod in a place of its own, and nothing of the worker side.
+# A user's image: Python, TensorFlow and Horovod in another directory, and no worker side.
 ELSEWHERE = """
 ARG BASE
 FROM ${BASE}
@@ -38,14 +38,12 @@ def deploy(cli: Cli, image: str, code: int = 0) -> str:
         ("/opt/orchestrator/lib/python3.11/site-packages/horovod", "its Python has no Horovod"),
     ],
 )
-def test_an_image_that_cannot_be_used_is_refused_with_the_reason(
-    cli: Cli, tmp_path: Path, removed: str, problem: str
-) -> None:
+def test_unusable_image_is_refused_with_the_reason(cli: Cli, tmp_path: Path, removed: str, problem: str) -> None:
     image = dockerfile(tmp_path, f"ARG BASE\nFROM ${{BASE}}\nRUN rm -r {removed}\n")
     assert f"the image cannot be used: {problem}" in deploy(cli, image, code=1)
 
 
-def test_nodes_have_the_image_of_a_dockerfile_and_the_worker_side(cli: Cli, tmp_path: Path) -> None:
+def test_nodes_have_image_of_a_dockerfile_and_worker_side(cli: Cli, tmp_path: Path) -> None:
     deploy(cli, dockerfile(tmp_path, ELSEWHERE))
     assert cli.json("check", cluster=CLUSTER)["expected_sum"] == 3.0
     result = cli("ssh", HEAD, "--", PYTHON, "-c", "import sys; print(sys.prefix)", cluster=CLUSTER)

@@ -1,4 +1,4 @@
-"""The programs of docs/examples/parallel, by the commands that docs/concepts/parallel-training.md shows."""
+"""The programs of docs/examples/parallel, run by the commands in docs/concepts/parallel-training.md."""
 
 import re
 from collections.abc import Iterator
@@ -45,8 +45,8 @@ def test_every_program_is_on_the_page() -> None:
     assert {program.split()[0] for _, program in COMMANDS} == set(EACH_SENDS)
 
 
-def test_without_a_data_set_digits_are_drawn(cli: Cli) -> None:
-    """First: the data set is there for all others."""
+def test_missing_dataset_is_replaced_by_drawn_digits(cli: Cli) -> None:
+    """Runs first: the other tests upload the data set."""
     output = run(cli, "", "data_parallel.py")
     assert "digits drawn here: test loss" in output
     assert float(TEST.findall(output)[0][2]) > 95.0
@@ -71,7 +71,7 @@ def test_program_trains_and_checks_itself(cli: Cli, options: str, program: str) 
 
 @pytest.mark.usefixtures("mnist")
 def test_synchronous_programs_end_with_the_same_loss(cli: Cli) -> None:
-    """They add the same numbers in another order."""
+    """They add the same numbers in different order."""
     programs = ("data_parallel.py", "ring.py", "parameter_server.py")
     losses = [float(TEST.findall(run(cli, "", program))[0][1]) for program in programs]
     assert losses == pytest.approx([losses[0]] * 3, rel=0.01)

@@ -1,4 +1,4 @@
-"""A stand-in for Docker Engine on loopback: answers the few calls that the tests provoke, as recorded here."""
+"""A stand-in for Docker Engine on loopback, which answers the tests' calls from recordings in this file."""
 
 import json
 import threading
@@ -9,10 +9,10 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-BREAKS_OFF = {"stand-in": "breaks off"}  # as a document: the connection ends in the middle of the answer
-STALLS = {"stand-in": "stalls"}  # as a document: nothing comes for longer than a test waits
+TRUNCATED = {"stand-in": "truncated"}  # as a document: the connection ends in the middle of the answer
+STALLS = {"stand-in": "stalls"}  # as a document: no answer for longer than a test waits
 STALL_SECONDS = 5.0
-Answers = dict[str, tuple[int, list[Any]]]  # the end of a request's path -> status, JSON documents
+Answers = dict[str, tuple[int, list[Any]]]  # end of a request's path -> status, JSON documents
 USUAL: Answers = {
     "/version": (200, [{"ApiVersion": "1.41", "Version": "20.10.0"}]),
     "/info": (200, [{"NCPU": 4, "MemTotal": 8 << 30, "DockerRootDir": "/nowhere"}]),
@@ -25,7 +25,7 @@ USUAL: Answers = {
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one connection after the other from a table."""
+    """Answer one connection after another from a table."""
 
     protocol_version = "HTTP/1.1"
 
@@ -66,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for document in documents:
-            if document is BREAKS_OFF:
+            if document is TRUNCATED:
                 self.close_connection = True
                 return
             if document is STALLS:
@@ -81,7 +81,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def listening(answers: Answers) -> Iterator[str]:
-    """The address, as DOCKER_HOST wants it, of an engine that gives ``answers`` besides the usual ones."""
+    """Yield the DOCKER_HOST of an engine that gives ``answers`` and the default ones."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, {**USUAL, **answers}))
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:

@@ -1,4 +1,4 @@
-"""A stand-in for the server that tells everybody their address."""
+"""A stand-in for the server that returns the caller's address."""
 
 import threading
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 @contextmanager
 def listening(content: str, status: int = 200) -> Iterator[str]:
-    """The address of a server that answers everybody so."""
+    """Yield the address of a server that always gives this answer."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""Strategies of damaged files: any bytes, any cut of a good file, any value at any place in it."""
+"""Strategies of damaged files: any bytes, a truncated valid file, any value at any place of a document."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 TAGS = ("!!int", "!!float", "!!bool", "!!timestamp", "!!binary", "!!set", "!x")
-# What YAML can say of one value, beside what a dump of a value gives.
+# YAML values that a dump never writes.
 WRITTEN = st.one_of(
     VALUES.map(lambda value: yaml.safe_dump(value, default_flow_style=True, width=10**9).strip().removesuffix("\n...")),
     st.tuples(st.sampled_from(["!!int", "!!float", "!!bool", "!!timestamp", "!!binary", "!!set", "!x"]), TEXT).map(
@@ -27,13 +27,13 @@ WRITTEN = st.one_of(
 
 
 def paths(value: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a document."""
+    """Return the path of every place in a document."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [above, *(path for key, part in inner for path in paths(part, (*above, key)))]
 
 
 def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    """A document with ``new`` at one place."""
+    """Return a document with ``new`` at one place."""
     if not path:
         return new
     copied = value.copy()
@@ -42,17 +42,17 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 
 def damaged(content: bytes) -> st.SearchStrategy[bytes]:
-    """Any bytes, a cut, or another byte somewhere."""
-    places = st.integers(0, len(content))
-    cut = places.map(lambda end: content[:end])
-    other = st.tuples(places, st.binary(max_size=3)).map(
+    """Generate any bytes, a truncated file, or a file with another byte."""
+    positions = st.integers(0, len(content))
+    cut = positions.map(lambda end: content[:end])
+    other = st.tuples(positions, st.binary(max_size=3)).map(
         lambda pair: content[: pair[0]] + pair[1] + content[pair[0] + 1 :]
     )
     return st.one_of(st.binary(max_size=200), cut, other)
 
 
 def damaged_json(content: bytes) -> st.SearchStrategy[bytes]:
-    """As :func:`damaged`, or any value at any place."""
+    """Generate like :func:`damaged`, or with any value at any place."""
     document = json.loads(content)
     other = st.tuples(st.sampled_from(paths(document)), VALUES).map(
         lambda pair: json.dumps(replaced(document, *pair)).encode()
@@ -62,7 +62,7 @@ def damaged_json(content: bytes) -> st.SearchStrategy[bytes]:
 
 @contextmanager
 def refused(kind: type[Exception], name: str = "", never: str = "\0", most: int = 4000) -> Iterator[None]:
-    """Around a use of a damaged file: an error may come, of one kind, with the file's name, and not too long."""
+    """Allow one kind of error within the context: it must contain the file's name and be short."""
     try:
         yield
         return

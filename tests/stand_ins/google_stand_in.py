@@ -1,6 +1,6 @@
-"""A stand-in for Google's API on loopback: keeps what is made in memory, and answers as Compute Engine and IAM do.
+"""A stand-in for Google's API on loopback: stores resources in memory, and answers like Compute Engine and IAM.
 
-Good enough for Terraform's real provider to make, read, change and destroy a cluster in it.
+Terraform's real provider can create, read, change and destroy a cluster in it.
 """
 
 import json
@@ -18,22 +18,22 @@ from tests.stand_ins.google_stand_in_memory import StandIn
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Hands requests to a StandIn, one at a time."""
+    """Pass requests to a StandIn, one at a time."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # or every answer waits 40 ms
+    disable_nagle_algorithm = True  # without it, every answer waits 40 ms
     one_at_a_time = threading.Lock()
 
-    def __init__(self, there: StandIn, *rest: Any) -> None:
-        self.there = there
+    def __init__(self, stand_in: StandIn, *rest: Any) -> None:
+        self.there = stand_in
         super().__init__(*rest)
 
     def _answer(self) -> None:
-        asked = urlsplit(self.path)
+        url = urlsplit(self.path)
         text = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        words = {key: values[0] for key, values in parse_qs(asked.query).items()}
+        words = {key: values[0] for key, values in parse_qs(url.query).items()}
         with self.one_at_a_time:
-            status, body = self.there.answer(self.command, asked.path, words, json.loads(text or b"{}"))
+            status, body = self.there.answer(self.command, url.path, words, json.loads(text or b"{}"))
             content = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -58,9 +58,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def listening(there: StandIn, patch: pytest.MonkeyPatch) -> Iterator[StandIn]:
-    """Google's API is ``there`` for whoever heeds the variables that Terraform's provider heeds."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, there))
+def listening(stand_in: StandIn, patch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    """Serve Google's API from ``stand_in``, and set the variables of Terraform's provider to its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, stand_in))
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}"
     patch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", f"{address}/compute/")
@@ -69,7 +69,7 @@ def listening(there: StandIn, patch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     patch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "a-token-of-the-stand-in")
     patch.setenv("NO_PROXY", "127.0.0.1")
     try:
-        yield there
+        yield stand_in
     finally:
         server.shutdown()
         server.server_close()

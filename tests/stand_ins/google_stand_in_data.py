@@ -1,4 +1,4 @@
-"""What the stand-in for Google's API has to begin with: one project, one zone, a few machine types, and quotas."""
+"""Initial data of the stand-in for Google's API: one project, one zone, a few machine types, and quotas."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ COLLECTIONS += ("subnetworks", "firewalls", "networks")
 
 
 def begin() -> dict[str, Item]:
-    """By path."""
+    """Return the initial items by path."""
     return {
         HERE: {"quotas": quotas(OF_THE_PROJECT)},
         f"{HERE}/regions/{REGION}": {"quotas": quotas(QUOTAS)},

@@ -1,4 +1,4 @@
-"""The memory of the stand-in for Google's API: what there is, how it is listed, made, changed and removed."""
+"""The memory of the stand-in for Google's API: lists, creates, changes and removes items."""
 
 import re
 from itertools import count
@@ -22,33 +22,33 @@ PAGE = 500  # items
 
 
 class StandIn:
-    """What Google has, by path; what it refuses and where it fails, by a part of the path."""
+    """Google's items by path, with refusals and failures by a part of the path."""
 
     def __init__(self) -> None:
-        self.numbers, self.asked = count(1000000000000000001), list[str]()
+        self.numbers, self.requests = count(1000000000000000001), list[str]()
         self.refused: dict[str, Answer] = {}
         self.failing: dict[str, str] = {}  # operations on such a path end with this error code
         self.failed: dict[str, Item] = {}
-        self.busy, self.unreachable = 0, ""  # so many answers are 503; a zone that does not say what it has
-        self.granted: list[str] | None = None  # permissions; None: whatever is asked for
+        self.busy, self.unreachable = 0, ""  # number of answers with status 503; a zone that does not list its items
+        self.permissions: list[str] | None = None  # None: every requested permission
         self.accounts: dict[str, Item] = {}
         self.items: dict[str, Item] = {}
         for path, item in begin().items():
             self.put(path, **item)
 
     def put(self, path: str, **values: Any) -> Item:
-        """Something that is there."""
+        """Add an item."""
         item = {"id": str(next(self.numbers)), "name": path.rpartition("/")[2], "selfLink": LINK + path, **values}
         self.items[path] = item
         return item
 
     def limit(self, path: str, **values: tuple[int, int]) -> None:
-        """Other quotas of the project or the region: metric=(limit, usage)."""
+        """Replace quotas of the project or the region: metric=(limit, usage)."""
         others = [q for q in self.items[path]["quotas"] if q["metric"] not in values]
         self.items[path]["quotas"] = others + quotas(values)
 
     def answer(self, method: str, path: str, words: dict[str, str], body: Item) -> Answer:
-        self.asked.append(f"{method} {path}")
+        self.requests.append(f"{method} {path}")
         if self.busy:
             self.busy -= 1
             return refusal(503, "The service is currently unavailable.", "backendError")
@@ -57,10 +57,10 @@ class StandIn:
                 return reason
         api, _, rest = path.lstrip("/").partition("/")
         if api == "cloudresourcemanager":
-            asked = body["permissions"]
+            requested = body["permissions"]
             return 200, {
                 "permissions": [
-                    permission for permission in asked if self.granted is None or permission in self.granted
+                    permission for permission in requested if self.permissions is None or permission in self.permissions
                 ]
             }
         return self.iam(method, rest, body) if api == "iam" else self.compute(method, rest, words, body)
@@ -84,7 +84,7 @@ class StandIn:
         if operation:
             return 200, self.operation(operation[1], operation[2])
         if method == "GET":
-            return self.look(path, words)
+            return self.get(path, words)
         scope = "/".join(path.split("/")[: 3 if "/global/" in path else 4])
         return self.change(method, path, scope, body)
 
@@ -95,19 +95,19 @@ class StandIn:
         target = path if method != "POST" else f"{path}/{body['name']}" if makes else above
         if target not in self.items and not makes:
             return NOT_FOUND
-        if method == "DELETE" and self.holders(path):
-            message = f"{path} is already being used by {self.holders(path)[0]}"
+        if method == "DELETE" and self.users_of(path):
+            message = f"{path} is already being used by {self.users_of(path)[0]}"
             return refusal(400, message, "resourceInUseByAnotherResource")
-        if not any(part in target for part in self.failing):  # else the operation tells
+        if not any(part in target for part in self.failing):  # otherwise the operation reports the failure
             if method == "DELETE":
-                self.drop(path)
+                self.delete(path)
             elif target in self.items:
                 self.items[target].update(changes)
             else:
-                self.make(target, body)
+                self.create(target, body)
         return 200, self.operation(scope, f"operation-{next(self.numbers)}", target, pending=True)
 
-    def make(self, path: str, body: Item) -> None:
+    def create(self, path: str, body: Item) -> None:
         item = self.put(path, **{**body, "labelFingerprint": "abc=", "fingerprint": "abc="})
         kind = path.split("/")[-2]
         if kind == "addresses":
@@ -122,35 +122,35 @@ class StandIn:
             item.update(status="RUNNING", zone=LINK + "/".join(path.split("/")[:4]), cpuPlatform="Intel")
             item["disks"] = [{**body["disks"][0], "source": LINK + disk, "deviceName": "persistent-disk-0", "index": 0}]
 
-    def holders(self, path: str) -> list[str]:
-        """What refers to it, which must go before."""
+    def users_of(self, path: str) -> list[str]:
+        """Return the items that refer to this one, which must be removed first."""
         kind = path.split("/")[-2]
         inside = {"networks": ("network",), "subnetworks": ("subnetwork",)}.get(kind, ())
         users = list(self.items[path].get("users", []))
         for other, item in self.items.items():
-            places = [item, *item.get("networkInterfaces", [])]
-            if any(str(place.get(key, "")).endswith(path) for place in places for key in inside):
+            references = [item, *item.get("networkInterfaces", [])]
+            if any(str(reference.get(key, "")).endswith(path) for reference in references for key in inside):
                 users.append(other)
         return users
 
-    def drop(self, path: str) -> None:
-        gone = self.items.pop(path)
-        for disk in gone.get("disks", []):
+    def delete(self, path: str) -> None:
+        removed = self.items.pop(path)
+        for disk in removed.get("disks", []):
             self.items.pop(disk["source"].removeprefix(LINK), None)
 
     def operation(self, scope: str, name: str, target: str = "", pending: bool = False) -> Item:
         link = f"{LINK}{scope}/operations/{name}"
         item: Item = {"kind": "compute#operation", "name": name, "selfLink": link, "targetLink": LINK + target}
         item |= {"status": "RUNNING" if pending else "DONE", "progress": 0 if pending else 100}
-        state_dir = scope.split("/")
-        if state_dir[-2] in ("zones", "regions"):
-            item[state_dir[-2][:-1]] = LINK + scope
+        parts = scope.split("/")
+        if parts[-2] in ("zones", "regions"):
+            item[parts[-2][:-1]] = LINK + scope
         code = next((code for part, code in self.failing.items() if target and part in target), None)
         if code:
             self.failed[name] = {"errors": [{"code": code, "message": f"{code} on {target}"}]}
         return item | ({"error": self.failed[name]} if name in self.failed and not pending else {})
 
-    def look(self, path: str, words: dict[str, str]) -> Answer:
+    def get(self, path: str, words: dict[str, str]) -> Answer:
         family = re.fullmatch(r"(.+/images)/family/(.+)", path)
         if family:
             images = [i for p, i in self.items.items() if p.startswith(family[1]) and i.get("family") == family[2]]
@@ -160,8 +160,8 @@ class StandIn:
         if "/aggregated/" in path:
             return 200, self.aggregated(path.rpartition("/")[2], words)
         if path.rpartition("/")[2] in COLLECTIONS:
-            there = [item for other, item in self.items.items() if other.rpartition("/")[0] == path]
-            return 200, paged([item for item in there if picked(item, words)], words)
+            items = [item for other, item in self.items.items() if other.rpartition("/")[0] == path]
+            return 200, paged([item for item in items if matches_filter(item, words)], words)
         return NOT_FOUND
 
     def aggregated(self, collection: str, words: dict[str, str]) -> Item:
@@ -170,7 +170,7 @@ class StandIn:
             scopes[f"zones/{self.unreachable}"] = {"warning": {"code": "UNREACHABLE"}}
         for path, item in self.items.items():
             parts = path.split("/")
-            if len(parts) == 6 and parts[4] == collection and picked(item, words):
+            if len(parts) == 6 and parts[4] == collection and matches_filter(item, words):
                 scopes.setdefault("/".join(parts[2:4]), {}).setdefault(collection, []).append(item)
         return {"items": scopes}
 
@@ -181,8 +181,8 @@ def paged(items: list[Item], words: dict[str, str]) -> Item:
     return {"items": items[begin : begin + PAGE], **more}
 
 
-def picked(item: Item, words: dict[str, str]) -> bool:
-    """Whether Google's filter lets it through: of its grammar, the two forms that we use."""
+def matches_filter(item: Item, words: dict[str, str]) -> bool:
+    """Return whether Google's filter accepts an item; implements two forms of its grammar."""
     label = re.fullmatch(r"labels\.(\w+)=(.+)", words.get("filter", ""))
     name = re.fullmatch(r'name eq "(.+)"', words.get("filter", ""))
     if label:

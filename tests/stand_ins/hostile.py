@@ -1,4 +1,4 @@
-"""What every refusal of bad input has in common."""
+"""Assertions for every refusal of bad input."""
 
 import subprocess
 
@@ -6,7 +6,7 @@ MOST = 2000  # characters of a message
 
 
 def assert_refused(finished: "subprocess.CompletedProcess[str]", *names: str, codes: tuple[int, ...] = (1, 2)) -> None:
-    """One error with exit code 1 or 2 that holds ``names``, and neither a traceback nor a result."""
+    """Assert one error with exit code 1 or 2 that contains ``names``, without a traceback or a result."""
     message = finished.stderr
     assert "Traceback" not in message, message
     assert "a bug" not in message, message
@@ -18,6 +18,6 @@ def assert_refused(finished: "subprocess.CompletedProcess[str]", *names: str, co
 
 
 def assert_no_bug(finished: "subprocess.CompletedProcess[str]") -> None:
-    """Whatever the command made of it, it was no bug."""
+    """Assert that the command ended without a traceback, whether it accepted the input or not."""
     assert "Traceback" not in finished.stderr, finished.stderr
     assert finished.returncode in (0, 1, 2), (finished.returncode, finished.stderr)

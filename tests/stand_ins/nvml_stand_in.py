@@ -1,6 +1,6 @@
-"""A stand-in for the module `pynvml`, for there is no NVIDIA GPU where tests run: nothing that it says was measured.
+"""A stand-in for the module `pynvml`, because test machines have no NVIDIA GPU: its values are not measured.
 
-Two GPUs with plausible values. The second is what a guest may see of a vGPU: less is supported. ``python -m
+Two GPUs with plausible values. The second behaves like a guest's vGPU, which supports less. ``python -m
 tests.stand_ins.nvml_stand_in ARGUMENTS`` runs the real exporter on it.
 """
 
@@ -41,7 +41,7 @@ starts: list[str] = []
 
 
 def _of(device: Any, whole: Any, vgpu: Any = None) -> Any:
-    """The value for this device; a vGPU has none of what is None."""
+    """Return the value for this device; a vGPU does not support values that are None."""
     if device.value in lost:
         raise NVMLError(NVML_ERROR_GPU_IS_LOST)
     value = whole if device.value == WHOLE else vgpu
@@ -131,7 +131,7 @@ def nvmlDeviceGetViolationStatus(device: Any, policy: int) -> SimpleNamespace:
 
 
 def nvmlDeviceGetMemoryInfo(device: Any, version: "int | None" = None) -> SimpleNamespace:
-    """Of a vGPU, in version 1 alone."""
+    """A vGPU supports version 1 only."""
     if version is not None:
         return SimpleNamespace(**_of(device, {"free": 30 << 30, "used": 9 << 30, "reserved": 1 << 30}))
     return SimpleNamespace(**_of(device, {}, {"free": 6 << 30, "used": 4 << 30}))
@@ -171,7 +171,7 @@ def nvmlEventSetWait_v2(events: Events, milliseconds: int) -> SimpleNamespace:
 
 
 def xid(device: int, number: int) -> None:
-    """An XID error of GPU 0 or 1 happens."""
+    """Raise an XID error of GPU 0 or 1."""
     for events in sets:
         events.put(SimpleNamespace(device=ctypes.c_void_p(DEVICES[device].value), eventData=number))
 

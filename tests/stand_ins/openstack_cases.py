@@ -1,4 +1,4 @@
-"""What tests of the provider openstack begin with: a cloud to log in to, a cluster on it, what is remembered of one."""
+"""Fixtures of the provider openstack: a cloud with credentials, a cluster's configuration, and its record."""
 
 import json
 import os
@@ -17,8 +17,8 @@ from tests.stand_ins.openstack_stand_in import PASSWORD, OpenStack, listening
 
 
 @contextmanager
-def chosen(monkeypatch: pytest.MonkeyPatch, directory: Path) -> Iterator[OpenStack]:
-    """One that a clouds.yaml in ``directory`` calls "here"; nothing else in the environment names a cloud."""
+def selected_cloud(monkeypatch: pytest.MonkeyPatch, directory: Path) -> Iterator[OpenStack]:
+    """Yield a cloud that clouds.yaml in ``directory`` names "here", in an environment that names no other cloud."""
     with listening() as openstack:
         for name in [name for name in os.environ if name.startswith("OS_")]:
             monkeypatch.delenv(name)
@@ -29,13 +29,13 @@ def chosen(monkeypatch: pytest.MonkeyPatch, directory: Path) -> Iterator[OpenSta
 
 
 def credentials(url: str) -> dict[str, str]:
-    """What logs in."""
+    """Return valid credentials."""
     names = {"user_domain_name": "Default", "project_domain_name": "Default", "project_name": "demo"}
     return {**names, "auth_url": f"{url}/identity/v3", "username": "demo", "password": PASSWORD}
 
 
 def config(name: str = "sdk", nodes: int = 2, **keys: Any) -> Config:
-    """A cluster on the cloud "here"; ``keys`` are of the section openstack."""
+    """Return a configuration for the cloud "here"; ``keys`` are of the section openstack."""
     section = {"cloud": "here", "image": "debian-12", "flavor": "m1.tiny", **keys}
     return Config.model_validate({"name": name, "provider": "openstack", "nodes": nodes, "openstack": section})
 
@@ -47,7 +47,7 @@ def record(settings: Config, deployment: str = "1a2b3c4d", **variables: Any) -> 
 
 
 def findings(settings: Config, before: Record | None = None) -> list[tuple[str, str]]:
-    """Message and remedy of everything that the pre-flight finds."""
+    """Return message and remedy of every finding of the pre-flight."""
     try:
         provider.preflight(settings, before)
     except PreflightError as error:

@@ -1,9 +1,9 @@
-"""A stand-in for a small OpenStack on loopback: answers with what a real one said, recorded in tests/data/openstack.
+"""A stand-in for a small OpenStack on loopback, which answers from a real one's recordings in tests/data/openstack.
 
-Recorded were Keystone, Nova, Neutron and Glance of a project that has the deployment 1a2b3c4d of a cluster called sdk,
-one server of it in ERROR, and look-alikes beside it. Replaced are addresses of services, keys, the token's end; left
-out are rules of security groups and what belonged to others. Nothing was recorded of Cinder: VOLUMES has what its API
-reference shows.
+The recordings are of Keystone, Nova, Neutron and Glance of a project with deployment 1a2b3c4d of cluster sdk, one of
+whose servers is in ERROR, and resources of others with similar names. Addresses of services, keys and the token's
+expiry are replaced; rules of security groups and resources of other users are removed. Cinder was not recorded:
+VOLUMES follows its API reference.
 """
 
 import copy
@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 RECORDED = Path(__file__).parents[1] / "data" / "openstack"
 SERVICES = ("identity", "compute", "network", "image")
-PLACE = "http://stand-in"  # in the recordings; gives way to where this one listens
+RECORDED_URL = "http://stand-in"  # in the recordings; replaced by this server's address
 PASSWORD = "correct horse"  # noqa: S105
 REFUSED = {"error": {"code": 401, "message": "The request you have made requires authentication."}}
 GONE = {"itemNotFound": {"code": 404, "message": "could not be found."}}
@@ -38,12 +38,12 @@ VOLUMES = {
         }
     },
 }
-# A listing whose path is not that of its things.
+# Listings whose path differs from that of their items.
 DETAILED = {"servers": "servers/detail", "flavors": "flavors/detail", "volumes": "volumes/detail"}
 
 
 class OpenStack:
-    """What the stand-in answers. Tests change ``documents`` (by path), and read ``asked`` (method and path)."""
+    """Answers of the stand-in. Tests change ``documents`` (by path), and read ``requests`` (method and path)."""
 
     def __init__(self) -> None:
         recorded = [json.loads((RECORDED / f"{service}.json").read_text()) for service in SERVICES]
@@ -51,22 +51,26 @@ class OpenStack:
         self.documents: dict[str, Any] = {path: answer["body"] for path, answer in answers.items()}
         self.statuses: dict[str, int] = {path: answer["status"] for path, answer in answers.items()}
         self.refusals: dict[str, list[int]] = {}  # method and path -> statuses to answer with before the usual one
-        self.lingering: dict[str, int] = {}  # id -> how often it is still seen, from its removal on
-        self.asked: list[str] = []
+        self.lingering: dict[str, int] = {}  # id -> how many requests still see it after its removal
+        self.requests: list[str] = []
         self.url = ""
 
     def listed(self, key: str) -> list[dict[str, Any]]:
-        """The things of a listing, such as "servers"; what a test does to them shows."""
-        things: list[dict[str, Any]] = next(
+        """Return the items of a listing, such as "servers"; changes to them affect later answers."""
+        items: list[dict[str, Any]] = next(
             d[key] for p, d in self.documents.items() if key in d and "/quotas/" not in p
         )
-        return things
+        return items
 
     def add_volumes(self) -> None:
-        """Put Cinder into the catalogue."""
+        """Add Cinder to the catalogue."""
         self.documents |= copy.deepcopy(VOLUMES)
         endpoint = {"id": "v", "interface": "public", "region": "RegionOne", "region_id": "RegionOne"}
-        service = {"id": "v", "type": "block-storage", "endpoints": [{**endpoint, "url": f"{PLACE}/volume/v3"}]}
+        service = {
+            "id": "v",
+            "type": "block-storage",
+            "endpoints": [{**endpoint, "url": f"{RECORDED_URL}/volume/v3"}],
+        }
         self.documents["/identity/v3/auth/tokens"]["token"]["catalog"].append(service)
 
     def set_extra_specs(self, name: str, specs: dict[str, str], listed: bool = True) -> str:
@@ -81,7 +85,7 @@ class OpenStack:
 
     def answer(self, method: str, target: str, body: dict[str, Any]) -> tuple[int, Any]:
         path = urlsplit(target).path.rstrip("/")
-        self.asked.append(f"{method} {path}")
+        self.requests.append(f"{method} {path}")
         if refusals := self.refusals.get(f"{method} {path}"):
             return refusals.pop(0), {"NeutronError": {"type": "InUse", "message": "it is in use", "detail": ""}}
         if path.endswith("/auth/tokens"):
@@ -96,51 +100,51 @@ class OpenStack:
         return self._thing(method, path)
 
     def _thing(self, method: str, path: str) -> tuple[int, Any]:
-        """One of a listing: shown, or deleted at once."""
-        state_dir, _, key = path.rpartition("/")
-        state_dir, _, collection = state_dir.rpartition("/")
-        listing = self.documents.get(f"{state_dir}/{collection}") or self.documents.get(
-            f"{state_dir}/{DETAILED.get(collection, '')}", {}
+        """Show or delete an item of a listing."""
+        parent, _, key = path.rpartition("/")
+        parent, _, collection = parent.rpartition("/")
+        listing = self.documents.get(f"{parent}/{collection}") or self.documents.get(
+            f"{parent}/{DETAILED.get(collection, '')}", {}
         )
-        things = next((value for value in listing.values() if isinstance(value, list)), [])
-        thing = next((thing for thing in things if key in identities(thing)), None)
-        if thing is None:
+        items = next((value for value in listing.values() if isinstance(value, list)), [])
+        item = next((item for item in items if key in identities(item)), None)
+        if item is None:
             return 404, GONE
         if self.lingering.get(key):
             self.lingering[key] -= 1
         elif method == "DELETE" or key in self.lingering:
-            things.remove(thing)
+            items.remove(item)
         if method == "DELETE":
             return 204, None
-        return 200, thing if "image" in state_dir else {collection.rstrip("s"): thing}
+        return 200, item if "image" in parent else {collection.rstrip("s"): item}
 
     def _drop(self, collection: str, key: str) -> None:
-        things = self.listed(collection)
-        things[:] = [thing for thing in things if thing["id"] != key]
+        items = self.listed(collection)
+        items[:] = [item for item in items if item["id"] != key]
 
 
-def identities(thing: dict[str, Any]) -> set[str]:
-    inner = thing.get("keypair", thing)
+def identities(item: dict[str, Any]) -> set[str]:
+    inner = item.get("keypair", item)
     return {inner["id"]} if "id" in inner else {inner["name"]}
 
 
 def filtered(document: dict[str, Any], query: dict[str, str]) -> dict[str, Any]:
-    """Of a listing what agrees with the query, as far as its things have such a key."""
+    """Keep the items of a listing that match the query, as far as they have its keys."""
 
-    def agrees(thing: Any) -> bool:
-        return all(str(thing.get(key, value)) == value for key, value in query.items())
+    def agrees(item: Any) -> bool:
+        return all(str(item.get(key, value)) == value for key, value in query.items())
 
     return {
-        key: [thing for thing in value if agrees(thing)] if isinstance(value, list) else value
+        key: [item for item in value if agrees(item)] if isinstance(value, list) else value
         for key, value in document.items()
     }
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Speaks for one OpenStack."""
+    """Answer for one OpenStack."""
 
     protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16  # an answer is one packet: two would wait for each other
+    wbufsize = 1 << 16  # send an answer as one packet: two would wait for each other
 
     def __init__(self, openstack: OpenStack, *rest: Any) -> None:
         self.openstack = openstack
@@ -149,7 +153,7 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "{}")
         status, document = self.openstack.answer(self.command, self.path, body)
-        content = b"" if document is None else json.dumps(document).replace(PLACE, self.openstack.url).encode()
+        content = b"" if document is None else json.dumps(document).replace(RECORDED_URL, self.openstack.url).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
@@ -166,7 +170,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def listening() -> Iterator[OpenStack]:
-    """An OpenStack that answers at its ``url``."""
+    """Yield an OpenStack that answers at its ``url``."""
     openstack = OpenStack()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, openstack))
     openstack.url = f"http://127.0.0.1:{server.server_port}"

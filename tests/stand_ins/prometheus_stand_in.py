@@ -1,4 +1,4 @@
-"""A stand-in for Prometheus: its HTTP API with answers that a test has laid down, and no query language behind it.
+"""A stand-in for Prometheus: its HTTP API with a test's answers, without a query language.
 
 Shapes are those of https://prometheus.io/docs/prometheus/2.45/querying/api/, compared with answers of Prometheus 2.42.
 """
@@ -14,13 +14,13 @@ from urllib.parse import parse_qs, urlsplit
 
 from orchestrator.monitoring.prometheus import NAME, Series
 
-Answers = Mapping[tuple[str, str], Any]  # what is asked of which path below /api/v1/: the `data` of the answer
-Asked = list[dict[str, str]]
+Answers = Mapping[tuple[str, str], Any]  # (path below /api/v1/, query) -> `data` of the answer
+Requests = list[dict[str, str]]
 NOW = 1_700_000_000.0  # unix seconds
 
 
 def vector(*series: Series) -> dict[str, Any]:
-    """The latest sample of each."""
+    """Return the latest sample of each series."""
     return {"resultType": "vector", "result": [{**_metric(s), "value": _sample(*s.samples[-1])} for s in series]}
 
 
@@ -45,10 +45,10 @@ def _sample(at: float, value: float) -> list[Any]:
 
 
 @contextmanager
-def listening(answers: Answers, asked: Asked | None = None, seconds: float = 0.0) -> Iterator[int]:
-    """The port of a server that gives these ``answers``, each after so many ``seconds``, and notes what was ``asked``.
+def listening(answers: Answers, requests: Requests | None = None, seconds: float = 0.0) -> Iterator[int]:
+    """Yield the port of a server that gives ``answers`` after ``seconds``, and appends its ``requests``.
 
-    Whatever else is asked is a query that cannot be parsed; ("query", "vector(time())") is NOW.
+    Every other query is refused as a parse error; ("query", "vector(time())") is NOW.
     """
     every = {("query", "vector(time())"): vector(Series("", {}, [(NOW, NOW)])), **answers}
 
@@ -60,8 +60,8 @@ def listening(answers: Answers, asked: Asked | None = None, seconds: float = 0.0
                 return self.answer(200, b"Prometheus Server is Ready.\n")
             time.sleep(seconds)
             path = address.path.removeprefix("/api/v1/")
-            if asked is not None:
-                asked.append({"path": path, **parameters})
+            if requests is not None:
+                requests.append({"path": path, **parameters})
             key = (path, parameters.get("query") or parameters.get("match[]", ""))
             if key not in every:
                 answer = {"status": "error", "errorType": "bad_data", "error": f"parse error: {key[1]}"}
@@ -87,7 +87,7 @@ def listening(answers: Answers, asked: Asked | None = None, seconds: float = 0.0
 
 
 def training(run: str = "resnet20-mnist-1", seconds: Sequence[float] = (10.0, 12.5)) -> list[Series]:
-    """What ranks say of a run after 100 steps of 32 images, rank r in ``seconds[r]``: 20 % input, 50 % compute."""
+    """Return ranks' series after 100 steps of 32 images, rank r in ``seconds[r]``: 20 % input, 50 % compute."""
     return [each for rank, whole in enumerate(seconds) for each in _rank(run, rank, whole)]
 
 
@@ -110,12 +110,12 @@ def _rank(run: str, rank: int, whole: float) -> Iterator[Series]:
 
 
 def sampled(name: str, value: float, labels: Mapping[str, str]) -> Series:
-    """A training series with two samples, five seconds apart, that rises to ``value``."""
+    """Return a training series with two samples, five seconds apart, that rises to ``value``."""
     return Series(f"orchestrator_training_{name}", dict(labels), [(NOW - 5.0, value / 2), (NOW, value)])
 
 
-def answered(series: Sequence[Series], run: str = "resnet20-mnist-1") -> Answers:
-    """What is asked where the series of a run are fetched, or looked up at a teardown."""
+def answers_for_run(series: Sequence[Series], run: str = "resnet20-mnist-1") -> Answers:
+    """Return answers to the queries that fetch the series of a run, or look them up at a teardown."""
     selector = f'{{run="{run}"}}'
     mark = "orchestrator_training_progress_ratio"
     span = Series("", {}, next(each.samples for each in series if each.name == mark))

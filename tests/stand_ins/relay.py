@@ -1,4 +1,4 @@
-"""A way to an ssh server that breaks: it closes each connection after a number of bytes."""
+"""A relay to an ssh server that closes each connection after a number of bytes."""
 
 import socket
 import threading
@@ -7,26 +7,26 @@ from contextlib import contextmanager, suppress
 
 
 class Relay:
-    """Connections to a port of this machine; ``cuts`` has the bytes after which each next one is closed."""
+    """Relay connections to a port of this machine; ``cuts`` has the number of bytes of each connection."""
 
     def __init__(self, port: int, cuts: list[int]) -> None:
-        self.port, self.cuts, self.made = port, cuts, 0
+        self.port, self.cuts, self.connections = port, cuts, 0
 
     def serve(self, listener: socket.socket) -> None:
-        with suppress(OSError):  # it is closed at the end
+        with suppress(OSError):  # closed at the end
             while True:
                 near = listener.accept()[0]
                 far = socket.create_connection(("127.0.0.1", self.port))
-                left = [self.cuts[self.made] if self.made < len(self.cuts) else 1 << 60]
-                self.made += 1
+                remaining = [self.cuts[self.connections] if self.connections < len(self.cuts) else 1 << 60]
+                self.connections += 1
                 for pair in ((near, far), (far, near)):
-                    threading.Thread(target=_pass, args=(*pair, left), daemon=True).start()
+                    threading.Thread(target=_pass, args=(*pair, remaining), daemon=True).start()
 
 
-def _pass(source: socket.socket, target: socket.socket, left: list[int]) -> None:
+def _pass(source: socket.socket, target: socket.socket, remaining: list[int]) -> None:
     with suppress(OSError):
-        while (piece := source.recv(1 << 15)) and left[0] > 0:
-            left[0] -= len(piece)
+        while (piece := source.recv(1 << 15)) and remaining[0] > 0:
+            remaining[0] -= len(piece)
             target.sendall(piece)
     for end in (source, target):
         with suppress(OSError):
@@ -34,8 +34,8 @@ def _pass(source: socket.socket, target: socket.socket, left: list[int]) -> None
 
 
 @contextmanager
-def to(port: int, cuts: list[int]) -> Iterator[tuple[int, Relay]]:
-    """The relay's own port, and the relay."""
+def relay_to(port: int, cuts: list[int]) -> Iterator[tuple[int, Relay]]:
+    """Yield the relay's own port and the relay."""
     relay = Relay(port, cuts)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=relay.serve, args=(listener,), daemon=True).start()

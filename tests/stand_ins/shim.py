@@ -1,4 +1,4 @@
-"""The shim around a rank, run as the launcher runs it: a process of its own."""
+"""Run the shim around a rank as a process, like the launcher."""
 
 import json
 import math
@@ -16,7 +16,7 @@ RANK = 3
 
 
 def directory(tmp_path: Path) -> Path:
-    """The directory of a run whose name no other test has."""
+    """Return a run's directory with a unique name."""
     run_directory = tmp_path / f"run-{os.getpid()}-{tmp_path.name}"
     (run_directory / "ranks").mkdir(parents=True)
     hosts = ["127.0.0.1"] * 8
@@ -25,14 +25,14 @@ def directory(tmp_path: Path) -> Path:
 
 
 def python(start: Start, run_directory: Path, code: str, *arguments: str, **added: str) -> "subprocess.Popen[str]":
-    """Rank 3 of a run, executing ``code``."""
+    """Start rank 3 of a run with ``code``."""
     (run_directory / "program.json").write_text(json.dumps([sys.executable, "-c", code, *arguments]))
     variables = {"ORCHESTRATOR_RUN": run_directory.name, "HOROVOD_RANK": str(RANK), **added}
     return start("-m", "orchestrator.trainer.supervision.rank_wrapper", str(run_directory), **variables)
 
 
 def finished(run_directory: Path, *program: str) -> "subprocess.CompletedProcess[str]":
-    """Rank 3 of a run, once it has executed ``program``."""
+    """Run rank 3 of a run with ``program`` to its end."""
     (run_directory / "program.json").write_text(json.dumps(program))
     environment = {**os.environ, "ORCHESTRATOR_RUN": run_directory.name, "HOROVOD_RANK": str(RANK)}
     command = [sys.executable, "-m", "orchestrator.trainer.supervision.rank_wrapper", str(run_directory)]

@@ -1,4 +1,4 @@
-"""A stand-in for a head that somebody else controls: an ssh server of this machine, which may answer what it likes."""
+"""A stand-in for a head that another person controls: an ssh server of this machine with arbitrary answers."""
 
 import socket
 import subprocess
@@ -16,7 +16,7 @@ from orchestrator.ssh import Session, key_pair
 from orchestrator.state import StateDir
 from tests import builders
 
-# What it writes instead of what a command would; None lets this machine's shell run the command.
+# Returns output in place of the command's; None lets this machine's shell run the command.
 Answer = Callable[[str], bytes | None]
 
 
@@ -26,7 +26,7 @@ def honest(_: str) -> None:
 
 @contextmanager
 def session(answer: Answer = honest) -> Iterator[Session]:
-    """A session on the head of a cluster called demo, which is this stand-in."""
+    """Open a session on the stand-in as the head of cluster demo."""
     with listening(answer) as (port, host_key):
         state_dir, cluster = deployed(port, host_key)
         with ssh.connect(state_dir, cluster, "demo-head") as opened:
@@ -34,7 +34,7 @@ def session(answer: Answer = honest) -> Iterator[Session]:
 
 
 def deployed(port: int, host_key: str) -> tuple[StateDir, Cluster]:
-    """A cluster called demo whose head answers on ``port``."""
+    """Write the state of a cluster demo whose head answers on ``port``."""
     state_dir = state.for_cluster("demo")
     key_pair.public_half(state_dir.key)
     output = builders.output(nodes=1)
@@ -45,7 +45,7 @@ def deployed(port: int, host_key: str) -> tuple[StateDir, Cluster]:
 
 @contextmanager
 def listening(answer: Answer) -> Iterator[tuple[int, str]]:
-    """Its port and its host key, as known_hosts has it."""
+    """Yield its port and its host key as in known_hosts."""
     key = paramiko.ECDSAKey.generate()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=_serve, args=(listener, key, answer), daemon=True).start()
@@ -53,17 +53,17 @@ def listening(answer: Answer) -> Iterator[tuple[int, str]]:
 
 
 def _serve(listener: socket.socket, key: paramiko.PKey, answer: Answer) -> None:
-    with suppress(OSError):  # it is closed at the end
+    with suppress(OSError):  # closed at the end
         while True:
             transport = _Transport(listener.accept()[0])
             transport.daemon = True
             transport.add_server_key(key)
-            with suppress(EOFError, paramiko.SSHException):  # a client that only looks whether it answers
+            with suppress(EOFError, paramiko.SSHException):  # a client that only checks whether it answers
                 transport.start_server(server=_Server(answer))
 
 
 class _Transport(paramiko.Transport):
-    """Begins a command once the client knows that it was accepted: it takes no end for an answer to that."""
+    """Start a command once the client knows that it was accepted; otherwise the client could miss its end."""
 
     def __init__(self, connection: socket.socket) -> None:
         super().__init__(connection)
@@ -101,7 +101,7 @@ class _Server(paramiko.ServerInterface):
 
 
 def _in_shell(channel: paramiko.Channel, command: str) -> int:
-    """Run a command with the client's input, send its output as it comes, and return its exit code."""
+    """Run a command with the client's input, send its output while it runs, and return its exit code."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(["sh", "-c", command], bufsize=0, **pipes) as child:  # type: ignore[call-overload]
         threading.Thread(target=_feed, args=(channel, child.stdin), daemon=True).start()

@@ -1,4 +1,4 @@
-"""The main process of a run's unit, as a process, with a small program in the launcher's place."""
+"""Run the main process of a run's unit, with a small program in place of the launcher."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from tests import waiting
 from tests.stand_ins import shim
 from tests.unit.conftest import Start
 
-# A stand-in for horovodrun: starts one rank inside the shim and ends as it ends.
+# A stand-in for horovodrun: starts one rank inside the shim and returns its exit code.
 LAUNCH = """
 import json, os, pathlib, subprocess, sys
 pathlib.Path(sys.argv[1], "program.json").write_text(json.dumps([sys.executable, "-c", sys.argv[2]]))
@@ -23,7 +23,7 @@ for line in rank.stdout:
     print(f"[0]<stdout>:{line}", end="", flush=True)
 sys.exit(rank.wait())
 """
-# The supervisor with less patience, so that a test need not wait for it.
+# The supervisor with shorter timeouts.
 HASTY = """
 import pathlib, sys
 from orchestrator.trainer.supervision import supervise
@@ -35,7 +35,7 @@ AS_INSTALLED, IN_HASTE = ("-m", "orchestrator.trainer.supervision.supervise"), (
 
 
 def directory(tmp_path: Path) -> Path:
-    """The directory of a run on this machine alone."""
+    """Return the directory of a run on this machine only."""
     run_directory = shim.directory(tmp_path)
     (run_directory / "hostfile").write_text("127.0.0.1 slots=1\n")
     (run_directory / "launch.json").write_text(Layout({"127.0.0.1": 1}, ["127.0.0.1"], "lo", 1, math.inf, {}).text())
@@ -46,7 +46,7 @@ def directory(tmp_path: Path) -> Path:
 def supervise(
     start: Start, run_directory: Path, *launcher: str, by: tuple[str, str] = AS_INSTALLED
 ) -> "subprocess.Popen[str]":
-    """The supervisor over a launcher that is Python with these arguments; both write to the run's log."""
+    """Start the supervisor with Python as the launcher and these arguments; both write to the run's log."""
     (run_directory / "command.json").write_text(json.dumps([sys.executable, *launcher]))
     return start(*by, str(run_directory), output=run_directory / "log", ORCHESTRATOR_RUN=run_directory.name)
 
@@ -56,7 +56,7 @@ def status(run_directory: Path) -> RunStatus:
 
 
 def pid_in_log(run_directory: Path) -> int:
-    """The process id that a rank has written."""
+    """Return the process id that a rank has written."""
     log = run_directory / "log"
     assert waiting.until(lambda: log.read_text().endswith("\n"))
     return int(log.read_text().rpartition(":")[2])

@@ -1,7 +1,7 @@
-"""A stand-in for the ssh client: it relays ports of this machine, as the real one would ports of the head, with -L.
+"""A stand-in for the ssh client: it relays ports of this machine, like ssh with -L.
 
-``python tunnel_stand_in.py '{"9090": 40001}' WORDS ARGUMENTS OF SSH``: port 9090 of the head is port 40001 here; a port
-that is not named refuses. Like `ssh HOST cat` it lasts as long as its input; without -L it says WORDS.
+``python tunnel_stand_in.py '{"9090": 40001}' WORDS ARGUMENTS OF SSH``: port 9090 of the head is port 40001 here; other
+ports are refused. It ends with its input, like `ssh HOST cat`; without -L it prints WORDS.
 """
 
 import contextlib
@@ -14,22 +14,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # as a program it is there at once
+if TYPE_CHECKING:  # a direct run as a program needs no import
     from tests.unit.conftest import StandIn
 
 
 def on_path(stand_in: "StandIn", ports: Mapping[int, int], words: str = "") -> None:
-    """Put it in place of ssh."""
-    command = [sys.executable, __file__, json.dumps({str(there): here for there, here in ports.items()}), words]
+    """Put the stand-in in place of ssh."""
+    command = [sys.executable, __file__, json.dumps({str(remote): local for remote, local in ports.items()}), words]
     stand_in("ssh", f'exec {shlex.join(command)} "$@"')
 
 
 def forwards(argv: Sequence[str]) -> Iterator[tuple[int, str]]:
     for option, value in pairwise(argv):
         if option == "-L":
-            address, here, _, there = value.split(":")
+            address, local, _, remote = value.split(":")
             assert address == "127.0.0.1"
-            yield int(here), there
+            yield int(local), remote
 
 
 def relay(listener: socket.socket, target: int | None) -> None:
@@ -53,9 +53,9 @@ def pump(source: socket.socket, sink: socket.socket) -> None:
 
 def main() -> None:
     ports, forwarded = json.loads(sys.argv[1]), list(forwards(sys.argv[3:]))
-    for here, there in forwarded:
+    for here, listening in forwarded:
         listener = socket.create_server(("127.0.0.1", here))
-        threading.Thread(target=relay, args=(listener, ports.get(there)), daemon=True).start()
+        threading.Thread(target=relay, args=(listener, ports.get(listening)), daemon=True).start()
     sys.stdin.read() if forwarded else print(sys.argv[2])
 
 

@@ -13,7 +13,7 @@ HOROVOD = ("cloudpickle", 'tensorflow ; extra == "tensorflow"')
 
 
 def wheel(directory: Path, name: str, version: str, requires: Sequence[str] = (), program: bool = False) -> Path:
-    """Write a wheel with one module, which has VERSION; with a console script of its name if ``program``."""
+    """Write a wheel with a module that has VERSION, and with a console script of its name if ``program``."""
     path = directory / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as archive:
@@ -31,7 +31,7 @@ def metadata(name: str, version: str, requires: Sequence[str] = (), extras: Sequ
 
 
 def image(directory: Path) -> Path:
-    """Make a virtual environment that claims to have TensorFlow for CPUs and Horovod; return its Python."""
+    """Create a virtual environment that claims to have TensorFlow for CPUs and Horovod; return its Python."""
     venv.EnvBuilder(with_pip=False, symlinks=True).create(directory)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(directory)}))
     (site / "ours.pth").write_text(f"{packaged_files.PACKAGE.parent}\n{sysconfig.get_path('purelib')}\n")

@@ -13,7 +13,7 @@ from tests.trainer import launcher
 
 
 def jpeg(number: int) -> bytes:
-    """An image whose grey says its number."""
+    """Return an image whose grey is its number."""
     return bytes(tf.io.encode_jpeg(np.full((24, 32, 3), 3 * number, np.uint8), quality=100).numpy())
 
 
@@ -25,7 +25,7 @@ def folders(directory: Path, train: int = 40, val: int = 9) -> Path:
 
 
 def prepare(directory: Path, source: Path, ranks: int = 2, fails: bool = False, **changes: Any) -> str:
-    """Make shards in ``directory``/records by a run in ``directory``/run; returns its log."""
+    """Write shards into ``directory``/records by a run in ``directory``/run, and return its log."""
     run = directory / "run"
     run.mkdir(parents=True, exist_ok=True)
     values = {"source": str(source), "target": str(directory / "records"), "shards": {"train": 4, "val": 2},
@@ -41,14 +41,14 @@ def prepared(directory: Path) -> Prepared:
 
 
 def unreadable(directory: Path) -> Path:
-    """Class folders with two images that begin as JPEGs do and cannot be decoded."""
+    """Write class folders with two images that start like JPEGs and cannot be decoded."""
     source = folders(directory / "folders", train=12, val=4)
     for name in ("train/n1/bad.JPEG", "train/n2/worse.JPEG"):
         (source / name).write_bytes(samples.JPEG)
     return source
 
 
-def spoil(path: Path, position: int) -> None:
+def damage(path: Path, position: int) -> None:
     content = bytearray(path.read_bytes())
     content[position] ^= 1
     path.write_bytes(bytes(content))

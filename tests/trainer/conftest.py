@@ -18,7 +18,7 @@ tf.config.threading.set_intra_op_parallelism_threads(2)
 
 @pytest.fixture(autouse=True)
 def forget_models() -> Iterator[None]:
-    """Each test with Keras' names, precision and graphs as at the start of a program."""
+    """Reset Keras' names, precision and graphs to those of a fresh process for each test."""
     yield
     keras.mixed_precision.set_dtype_policy("float32")
     keras.backend.clear_session()
@@ -26,7 +26,7 @@ def forget_models() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Class folders in ``folders``, and shards of them in ``records``, made by two ranks."""
+    """Write class folders in ``folders``, and their shards in ``records`` by two ranks."""
     directory = tmp_path_factory.mktemp("dataset")
     class_folders.prepare(directory, class_folders.folders(directory / "folders"))
     return directory

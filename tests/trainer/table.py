@@ -16,7 +16,7 @@ def normalised() -> keras.Model:
 
 
 def rows(bad: float) -> Split:
-    """Of 24 rows one has this value."""
+    """Return 24 rows, one of which has this value."""
     random = np.random.default_rng(1)
     features, labels = random.normal(size=(ROWS, 1, 1, 6)).astype(np.float32), random.integers(0, 3, ROWS)
     features[BAD, 0, 0, 2] = bad

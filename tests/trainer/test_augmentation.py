@@ -1,4 +1,4 @@
-"""Augmentation depends on the seed and the sample alone."""
+"""Augmentation depends only on the seed and the sample."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from orchestrator.trainer.data import batches as data_batches
 from orchestrator.trainer.data.batches import Split
 from tests import samples
 
-NOISE = np.random.default_rng(1).integers(1, 256, (3, 32, 32), np.uint8)  # no zero, so that padding is told from it
+NOISE = np.random.default_rng(1).integers(1, 256, (3, 32, 32), np.uint8)  # no zero, so padding is recognisable
 ORIGINAL = NOISE.transpose(1, 2, 0)
 
 
 def noise(tmp_path: Path, **changes: object) -> Split:
-    """CIFAR-10 with two hundred times the same image of noise."""
+    """Return CIFAR-10 with the same noise image two hundred times."""
     record = bytes([3]) + NOISE.tobytes()
     samples.cifar_archive(tmp_path, {"data_batch_1.bin": record * 200, "test_batch.bin": record})
     values = {"dataset": "cifar10", "data": str(tmp_path), "image_size": 32, "channels": 3, "augment": True}
@@ -32,9 +32,9 @@ def views(split: Split, indices: list[int], seed: int, batch: int = 16) -> np.nd
 
 
 def test_views_depend_on_the_seed(augmented: Split) -> None:
-    one, again, other = (views(augmented, list(range(20)), seed) for seed in (1, 1, 2))
-    assert np.array_equal(one, again)
-    assert not np.array_equal(one, other)
+    first, again, other = (views(augmented, list(range(20)), seed) for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 def test_view_is_independent_of_batch_and_rank(augmented: Split) -> None:
@@ -74,12 +74,13 @@ def test_smaller_shift_gives_fewer_views(tmp_path: Path) -> None:
 
 
 def test_mirroring_is_independent_of_the_position(augmented: Split) -> None:
-    places: dict[bool, set[int]] = {True: set(), False: set()}
-    for place, is_mirrored in seen(augmented):
-        places[is_mirrored].add(place)
-    assert all(len(group) > 35 for group in places.values())  # of 81, by a hundred views each
+    positions: dict[bool, set[int]] = {True: set(), False: set()}
+    for position, is_mirrored in seen(augmented):
+        positions[is_mirrored].add(position)
+    assert all(len(group) > 35 for group in positions.values())  # 81 positions with a hundred views each
     assert all(
-        {place % 9 for place in group} == {place // 9 for place in group} == set(range(9)) for group in places.values()
+        {position % 9 for position in group} == {position // 9 for position in group} == set(range(9))
+        for group in positions.values()
     )
 
 

@@ -13,7 +13,7 @@ from orchestrator.trainer.data.batches import Split
 from orchestrator.trainer.data.inspection import DataError
 from tests import samples
 from tests.trainer import class_folders, launcher
-from tests.trainer.class_folders import spoil
+from tests.trainer.class_folders import damage
 
 TRAIN, BAD, WORSE = 14, "train/n1/bad.JPEG", "train/n2/worse.JPEG"
 
@@ -24,14 +24,16 @@ def load(directory: Path, **changes: Any) -> tuple[Split, Split]:
 
 
 class Skipped(list[str]):
-    """The names that were told."""
+    """A callback that collects the names of skipped samples."""
 
     def __call__(self, name: str, reason: str) -> None:
         assert "JPEG" in reason or "corrupted record" in reason
         self.append(name)
 
 
-def taken(split: Split, order: np.ndarray, skipped: Skipped, whole: bool = True, batch: int = 5) -> list[np.ndarray]:
+def image_batches(
+    split: Split, order: np.ndarray, skipped: Skipped, whole: bool = True, batch: int = 5
+) -> list[np.ndarray]:
     return [images.numpy() for images, _ in split.batches(order, batch, 3, whole, skipped)]
 
 
@@ -44,24 +46,24 @@ def test_first_readable_image_of_the_batch_replaces_a_damaged_one(tmp_path: Path
     bad, worse = (numbers(split)[name] for name in (BAD, WORSE))
     good = [number for number in range(TRAIN) if number not in (bad, worse)]
     order = np.array([*good[:5], bad, *good[5:7], worse, good[7], *good[8:12], bad])
-    images = taken(split, order, skipped)
+    images = image_batches(split, order, skipped)
     assert [path.rpartition("folders/")[2] for path in skipped] == [BAD, WORSE]
     expected_order = np.array([*good[:5], good[5], *good[5:7], good[5], good[7], *good[8:12], good[8]])
-    assert np.array_equal(np.concatenate(images), np.concatenate(taken(split, expected_order, skipped)))
+    assert np.array_equal(np.concatenate(images), np.concatenate(image_batches(split, expected_order, skipped)))
 
 
 def test_damaged_image_is_reported_once(tmp_path: Path) -> None:
     split, skipped = load(class_folders.unreadable(tmp_path))[0], Skipped()
-    first, again = (taken(split, np.arange(TRAIN), skipped) for _ in range(2))
+    first, again = (image_batches(split, np.arange(TRAIN), skipped) for _ in range(2))
     assert len(skipped) == 2
     assert all(np.array_equal(one, other) for one, other in zip(first, again, strict=True))
 
 
 def test_batches_are_equal_after_resuming_within_an_epoch(tmp_path: Path) -> None:
-    """As in a run that goes on within an epoch."""
+    """As in a run that resumes within an epoch."""
     directory = class_folders.unreadable(tmp_path)
     order = np.random.default_rng(5).permutation(TRAIN)
-    whole, rest = (taken(load(directory)[0], part, Skipped(), batch=4) for part in (order, order[4:]))
+    whole, rest = (image_batches(load(directory)[0], part, Skipped(), batch=4) for part in (order, order[4:]))
     assert all(np.array_equal(one, other) for one, other in zip(whole[1:], rest, strict=True))
 
 
@@ -69,20 +71,20 @@ def test_batch_without_readable_samples_raises(tmp_path: Path) -> None:
     split = load(class_folders.unreadable(tmp_path))[0]
     bad, worse = (numbers(split)[name] for name in (BAD, WORSE))
     with pytest.raises(DataError, match=r"^2 of 2 samples cannot be read: .*bad\.JPEG.*worse\.JPEG"):
-        taken(split, np.array([bad, worse]), Skipped(), batch=2)
+        image_batches(split, np.array([bad, worse]), Skipped(), batch=2)
 
 
 def test_evaluation_leaves_damaged_samples_out(tmp_path: Path) -> None:
     split, skipped = load(class_folders.unreadable(tmp_path))[0], Skipped()
-    images = taken(split, np.arange(TRAIN), skipped, whole=False)
+    images = image_batches(split, np.arange(TRAIN), skipped, whole=False)
     assert (sum(map(len, images)), len(skipped)) == (TRAIN - 2, 2)
 
 
 def test_record_with_wrong_checksum_is_skipped(dataset_copy: Path) -> None:
     split, skipped = load(dataset_copy / "records")[0], Skipped()
     assert split.records
-    spoil(Path(split.name(17).partition(",")[0]), int(split.records.offsets[17]) + 40)
-    assert [len(images) for images in taken(split, np.arange(40), skipped)] == [5] * 8
+    damage(Path(split.name(17).partition(",")[0]), int(split.records.offsets[17]) + 40)
+    assert [len(images) for images in image_batches(split, np.arange(40), skipped)] == [5] * 8
     assert skipped == [split.name(17)]
 
 
@@ -119,8 +121,8 @@ def test_run_with_skip_reports_damaged_samples(tmp_path: Path, ranks: int) -> No
     named = [str(data / name) for name in (BAD, WORSE, "val/n0/held.JPEG")]
     assert set(images.damaged) <= set(named)
     assert named[2] in images.damaged
-    place = r"^\[\d\]<stderr>:rank (\d) after step \d \(epoch \d\): skipped (.*?): "
-    met = re.findall(place, output.stdout, re.MULTILINE)
-    assert len(met) == len(set(met))
-    assert {name for _, name in met} == set(images.damaged)
+    message = r"^\[\d\]<stderr>:rank (\d) after step \d \(epoch \d\): skipped (.*?): "
+    matches = re.findall(message, output.stdout, re.MULTILINE)
+    assert len(matches) == len(set(matches))
+    assert {name for _, name in matches} == set(images.damaged)
     assert f"skipped {len(images.damaged)} damaged sample" in output.stdout

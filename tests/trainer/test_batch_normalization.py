@@ -24,7 +24,7 @@ class Step:
 
 
 def build_layer(kind: type[keras.layers.BatchNormalization]) -> keras.layers.BatchNormalization:
-    """A layer whose weights and statistics are no longer those it starts with."""
+    """Return a layer whose weights and statistics differ from the initial ones."""
     layer = kind(**ARGUMENTS)
     layer.build(SHAPE)
     random = np.random.default_rng(7)
@@ -51,31 +51,33 @@ def both() -> tuple[keras.layers.BatchNormalization, keras.layers.BatchNormaliza
 
 
 def test_training_outputs_gradients_and_statistics_equal_keras() -> None:
-    ours, theirs = both()
+    layer, keras_layer = both()
     for seed in range(3):
-        mine, reference = step(ours, inputs(seed)), step(theirs, inputs(seed))
-        np.testing.assert_allclose(mine.outputs, reference.outputs, rtol=1e-4, atol=1e-4)
-        for gradient, expected in zip(mine.gradients, reference.gradients, strict=True):
+        actual, reference = step(layer, inputs(seed)), step(keras_layer, inputs(seed))
+        np.testing.assert_allclose(actual.outputs, reference.outputs, rtol=1e-4, atol=1e-4)
+        for gradient, expected in zip(actual.gradients, reference.gradients, strict=True):
             np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-2)
-        np.testing.assert_allclose(mine.mean, reference.mean, rtol=1e-5)
+        np.testing.assert_allclose(actual.mean, reference.mean, rtol=1e-5)
 
 
 def test_moving_variance_has_bessels_correction() -> None:
-    """The fused operation, like PyTorch, corrects the variance of n values by n / (n - 1); Keras 3 does not."""
-    ours, theirs = both()
-    before = ours.moving_variance.numpy()
-    mine, reference = step(ours, inputs()).variance, step(theirs, inputs()).variance
+    """Like PyTorch, the fused operation corrects the variance of n values by n / (n - 1); Keras 3 does not."""
+    layer, keras_layer = both()
+    before = layer.moving_variance.numpy()
+    actual, reference = step(layer, inputs()).variance, step(keras_layer, inputs()).variance
     count = np.prod(SHAPE[:-1])
     momentum = ARGUMENTS["momentum"]
     corrected = momentum * before + (reference - momentum * before) * count / (count - 1)
-    np.testing.assert_allclose(mine, corrected, rtol=1e-5)
+    np.testing.assert_allclose(actual, corrected, rtol=1e-5)
 
 
 def test_inference_equals_keras_and_keeps_statistics() -> None:
-    ours, theirs = both()
-    before = ours.get_weights()
-    np.testing.assert_allclose(ours(inputs(), training=False), theirs(inputs(), training=False), rtol=1e-4, atol=1e-5)
-    assert all(np.array_equal(a, b) for a, b in zip(before, ours.get_weights(), strict=True))
+    layer, keras_layer = both()
+    before = layer.get_weights()
+    np.testing.assert_allclose(
+        layer(inputs(), training=False), keras_layer(inputs(), training=False), rtol=1e-4, atol=1e-5
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(before, layer.get_weights(), strict=True))
 
 
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])

@@ -37,7 +37,7 @@ def test_epoch_order_depends_on_epoch_and_seed() -> None:
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("batch", [1, 3, 16, 101])
 def test_uneven_shards_give_full_batches_for_every_step(world: int, batch: int) -> None:
-    """Check the steps that `rank_setup.build` plans: with one step less, a rank would leave the others waiting."""
+    """Check the number of steps that `rank_setup.build` plans: with fewer, a rank would leave the others waiting."""
     batch = min(batch, 101 // world)
     steps = 101 // (world * batch)
     shards = [data_order.shard(np.arange(101), world, rank) for rank in range(world)]
@@ -70,12 +70,12 @@ def pixels(split: Split, order: np.ndarray, seed: int = 1) -> np.ndarray:
 
 @pytest.mark.parametrize("world", [1, 2, 3, 5, 7, 60])
 def test_evaluation_counts_every_sample_once(world: int) -> None:
-    """The way `train._evaluate` shards: the labels of all ranks together are those of the split."""
+    """Shard like `train._evaluate`: the labels of all ranks together are those of the split."""
     split = synthetic(53)
     evaluated: list[int] = []
     for rank in range(world):
-        mine = data_order.shard(np.arange(split.size), world, rank)
-        for _, labels in split.batches(mine, 8, seed=0, drop_remainder=False):
+        indices = data_order.shard(np.arange(split.size), world, rank)
+        for _, labels in split.batches(indices, 8, seed=0, drop_remainder=False):
             evaluated += labels.numpy().tolist()
     everything = next(iter(split.batches(np.arange(53), 53, seed=0, drop_remainder=True)))[1].numpy().tolist()
     assert sorted(evaluated) == sorted(everything)
@@ -87,7 +87,7 @@ def test_evaluation_counts_every_sample_once(world: int) -> None:
 def test_ranks_evaluate_the_first_samples_of_the_test_split(
     kind: str, dataset: Path, tmp_path: Path, world: int, limit: "int | None", evaluated: int
 ) -> None:
-    """Each of the nine samples of a split once, whatever the number of ranks."""
+    """Each of the nine samples of a split is evaluated once for any number of ranks."""
     whole, split = (load(kind, dataset, tmp_path, test_samples=count)[1] for count in (None, limit))
     images = pixels(whole, np.arange(whole.size))
     parts = [split.part(world, rank) for rank in range(world)]

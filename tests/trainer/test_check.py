@@ -9,8 +9,8 @@ from orchestrator.schema import CheckResult
 from orchestrator.trainer.check import measurement_size
 from tests.trainer import launcher
 
-# Rank 1 computes for 5 ms of every 100 ms, as under a CPU quota of 0.05, once its libraries are loaded: another
-# process of its own stops it and lets it go on.
+# Rank 1 computes for 5 ms of every 100 ms once its libraries are loaded, as under a CPU quota of 0.05: a helper
+# process stops and continues it.
 THROTTLE = """
 import os, signal, sys, time
 pid = int(sys.argv[1])
@@ -47,7 +47,7 @@ def test_check_prints_what_it_measures(tmp_path: Path) -> None:
 
 
 def test_slow_rank_measures_a_smaller_step(tmp_path: Path) -> None:
-    """The whole step takes this rank more than 10 s, and was run at least twice."""
+    """The whole step takes this rank more than 10 s, and runs at least twice."""
     result, output = check(tmp_path / "run", ":1")
     assert result.step_work < 1
     assert result.step_seconds > 0

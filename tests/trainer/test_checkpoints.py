@@ -25,7 +25,7 @@ SCORES = Scores(loss=1.0, top1=0.5, top5=0.9, images=8)
 
 @pytest.fixture(autouse=True)
 def termination() -> Iterator[None]:
-    """A StopControl takes SIGTERM to itself."""
+    """Restore the SIGTERM handler that StopControl replaces."""
     hvd.init()
     before = signal.getsignal(signal.SIGTERM)
     yield
@@ -33,7 +33,7 @@ def termination() -> Iterator[None]:
 
 
 def build_trainer(**changes: Any) -> Trainer:
-    """A model with all kinds of variables, and an optimizer that scales the loss."""
+    """Return a model with all kinds of variables, and an optimizer that scales the loss."""
     keras.utils.set_random_seed(1)
     inside = [keras.layers.Dense(3), keras.layers.BatchNormalization(), keras.layers.Dropout(0.5, seed=3)]
     model = keras.Sequential([keras.Input((4,)), *inside, keras.layers.Dense(2)])
@@ -60,12 +60,12 @@ def values(trainer: Trainer) -> list[np.ndarray]:
 
 def trained(trainer: Trainer) -> Trained:
     rates: dict[str, Any] = {"images_per_second": 1.0, "images_per_second_per_rank": [1.0], "seconds": 1.0}
-    where = {"epoch": trainer.epoch, "steps": trainer.step, "learning_rate": 0.1}
-    return Trained(**where, **rates, train=SCORES, peak_memory_per_rank=[1])
+    progress = {"epoch": trainer.epoch, "steps": trainer.step, "learning_rate": 0.1}
+    return Trained(**progress, **rates, train=SCORES, peak_memory_per_rank=[1])
 
 
 def epoch(manager: CheckpointManager, trainer: Trainer, top1: float) -> None:
-    """An epoch that reaches ``top1``."""
+    """Add an epoch that reaches ``top1``."""
     trainer.epoch += 1
     trainer.step = trainer.epoch * STEPS
     manager.save({}, trained(trainer))
@@ -73,14 +73,14 @@ def epoch(manager: CheckpointManager, trainer: Trainer, top1: float) -> None:
     manager.add_evaluation(Epoch(**trained(trainer).model_dump(), test=test, test_seconds=1.0, weights_sha256="00"))
 
 
-def left(manager: CheckpointManager) -> list[str]:
+def on_disk(manager: CheckpointManager) -> list[str]:
     names = sorted(path.name for path in manager.storage.directory.iterdir() if path.is_dir())
     assert names == sorted(name.name for name in manager.storage.index.entries)
     return names
 
 
 def test_restore_brings_back_all_state(tmp_path: Path) -> None:
-    """Weights, statistics, dropout's numbers, momentum, iterations, the loss's scale and its count, damaged samples."""
+    """Weights, statistics, dropout's state, momentum, iterations, loss scale with its counter, damaged samples."""
     before = build_trainer()
     before.epoch = 2
     before.step = STEPS
@@ -108,9 +108,12 @@ def test_newest_and_best_are_kept(tmp_path: Path) -> None:
     manager = build_manager(tmp_path, trainer)
     for top1 in (0.1, 0.9, 0.3, 0.2, 0.4):
         epoch(manager, trainer, top1)
-    assert (left(manager), manager.storage.index.best) == (["epoch-0002", "epoch-0004", "epoch-0005"], "epoch-0002")
+    assert (on_disk(manager), manager.storage.index.best) == (
+        ["epoch-0002", "epoch-0004", "epoch-0005"],
+        "epoch-0002",
+    )
     epoch(manager, trainer, 0.95)
-    assert (left(manager), manager.storage.index.best) == (["epoch-0005", "epoch-0006"], "epoch-0006")
+    assert (on_disk(manager), manager.storage.index.best) == (["epoch-0005", "epoch-0006"], "epoch-0006")
 
 
 def test_index_is_flushed_before_old_checkpoints_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,11 +143,11 @@ def test_resumed_run_links_its_start_and_the_best_checkpoint(tmp_path: Path) -> 
     again = build_trainer(keep_checkpoints=1, resume=str(manager.storage.directory / "epoch-0003"))
     resumed = build_manager(tmp_path / "new", again)
     resumed.restore()
-    assert (left(resumed), resumed.storage.index.best) == (["epoch-0002", "epoch-0003"], "epoch-0002")
+    assert (on_disk(resumed), resumed.storage.index.best) == (["epoch-0002", "epoch-0003"], "epoch-0002")
     assert (again.epoch, again.step, len(resumed.epochs)) == (3, 12, 3)
     epoch(resumed, again, 0.5)
-    assert left(resumed) == ["epoch-0002", "epoch-0004"]
-    assert left(manager) == ["epoch-0002", "epoch-0003"]
+    assert on_disk(resumed) == ["epoch-0002", "epoch-0004"]
+    assert on_disk(manager) == ["epoch-0002", "epoch-0003"]
 
 
 def test_best_is_kept_after_resuming_with_more_ranks(tmp_path: Path) -> None:
@@ -161,7 +164,7 @@ def test_best_is_kept_after_resuming_with_more_ranks(tmp_path: Path) -> None:
         tmp_path / "new", build_trainer(keep_checkpoints=1, resume=str(manager.storage.directory / newest.name))
     )
     resumed.restore()
-    assert (left(resumed), resumed.storage.index.best) == (["epoch-0002", "epoch-0003"], "epoch-0002")
+    assert (on_disk(resumed), resumed.storage.index.best) == (["epoch-0002", "epoch-0003"], "epoch-0002")
 
 
 def test_nonfinite_weights_are_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,7 +174,7 @@ def test_nonfinite_weights_are_not_written(tmp_path: Path, capsys: pytest.Captur
     trainer.model.trainable_variables[0].assign(np.full((4, 3), np.nan))
     trainer.epoch = 2
     manager.save({}, trained(trainer))
-    assert left(manager) == ["epoch-0001"]
+    assert on_disk(manager) == ["epoch-0001"]
     assert "no checkpoint written: some weights are not finite" in capsys.readouterr().out
 
 
@@ -197,10 +200,10 @@ def test_unfinished_checkpoint_is_not_listed(tmp_path: Path) -> None:
     trainer = build_trainer()
     manager = build_manager(tmp_path, trainer)
     (manager.storage.directory / ".unfinished").mkdir()
-    # It had its name, and the program was killed before the index had it.
+    # The checkpoint had its name when the program was killed, but the index did not list it.
     (manager.storage.directory / "epoch-0001").mkdir()
     epoch(manager, trainer, 0.5)
-    assert left(manager) == ["epoch-0001"]
+    assert on_disk(manager) == ["epoch-0001"]
     assert manager.storage.index.entries == [
         CheckpointEntry(name="epoch-0001", epoch=1, step=4, world=1, whole=True, top1=0.5)
     ]

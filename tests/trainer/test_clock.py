@@ -24,12 +24,12 @@ def times() -> tf.Tensor:
     return tf.stack([before, clock.read([tf.ones([2], tf.bfloat16), late])])
 
 
-@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("own", [True, False])  # False: the library of an older image, without a clock
 def test_clock_is_read_when_its_inputs_are_computed(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     tf.config.experimental.enable_op_determinism()
     if not own:
-        monkeypatch.setattr(library, "load", lambda: None)
-    begun = time.perf_counter()
+        monkeypatch.setattr(library, "load", object)
+    started = time.perf_counter()
     first, last = tf.function(times, autograph=False)().numpy()
-    assert begun <= first <= last - PAUSE
+    assert started <= first <= last - PAUSE
     assert last <= time.perf_counter()

@@ -31,7 +31,7 @@ LARGE: list[tuple[Size, int, int, str]] = [(3, 1, 9, "same"), (3, 1, 12, "valid"
 
 
 def gradients(kind: type[layers.Conv2D], size: Size, stride: int, pixels: int, padding: str) -> list[np.ndarray]:
-    """The outputs, and the gradients of inputs and weights, of a layer with the same weights."""
+    """Return outputs, and gradients of inputs and weights, of a layer with fixed weights."""
     random = np.random.default_rng(3)
     images = tf.constant(random.normal(size=(2, pixels, pixels, 5)), tf.float32)
     layer = kind(7, size, strides=stride, padding=padding, use_bias=False)
@@ -50,7 +50,7 @@ def gradients(kind: type[layers.Conv2D], size: Size, stride: int, pixels: int, p
 
 
 def other_ways(layer: Convolution2D, pixels: int) -> Ways:
-    """Every implementation that is not TensorFlow's kernel, where there is one."""
+    """Return every available implementation except TensorFlow's kernel."""
     geometry = layer.geometry(tf.TensorShape([2, pixels, pixels, 5]))
     kernel = tf.TensorShape([geometry.height, geometry.width, 5, 7])
     return Ways(**{name: list(by_name)[-1] for name, by_name in geometry.operations_of(kernel).items()})
@@ -63,22 +63,20 @@ def test_every_implementation_equals_keras(
 ) -> None:
     monkeypatch.setattr(matrix_products, "SHIFTS_BYTES", at_once)
     ways = other_ways(Convolution2D(7, size, strides=stride, padding=padding), pixels)
-    theirs = gradients(layers.Conv2D, size, stride, pixels, padding)
+    expected = gradients(layers.Conv2D, size, stride, pixels, padding)
     for chosen in (None, ways):
         monkeypatch.setattr(Convolution2D, "ways", chosen)
-        for mine, reference in zip(gradients(Convolution2D, size, stride, pixels, padding), theirs, strict=True):
-            np.testing.assert_allclose(mine, reference, rtol=1e-4, atol=1e-3)
+        for actual, reference in zip(gradients(Convolution2D, size, stride, pixels, padding), expected, strict=True):
+            np.testing.assert_allclose(actual, reference, rtol=1e-4, atol=1e-3)
 
 
-def test_large_images_have_shifts_and_small_ones_products() -> None:
+def test_large_images_use_shifts_and_small_images_use_products() -> None:
     small, large = (Geometry(3, 3, 1, "SAME", pixels, pixels, 8, 8) for pixels in (8, 9))
     names = [list(geometry.operations_of(tf.TensorShape([3, 3, 8, 8]))["weights"]) for geometry in (small, large)]
     assert names == [["kernel", "product"], ["kernel", "shifts"]]
 
 
-def test_choices_are_measured_once_on_a_node_and_kept_by_a_configuration(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_choices_are_measured_once_per_node_and_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     allreduce.begin()
     images = layers.Input((8, 8, 5))
@@ -99,7 +97,7 @@ def test_choices_are_measured_once_on_a_node_and_kept_by_a_configuration(
     assert json.loads(file.read_text()).keys() == stored.keys()
 
 
-def test_convolutions_that_time_does_not_allow_keep_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unmeasured_convolutions_keep_defaults_without_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(convolutions, "LIMIT", -1.0)
     allreduce.begin()
@@ -116,12 +114,12 @@ def test_outputs_and_gradients_equal_keras_in_16_bits(
     ways = other_ways(Convolution2D(7, size, strides=stride, padding=padding), pixels)
     monkeypatch.setattr(Convolution2D, "ways", ways)
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
-    for mine, reference in zip(gradients(Convolution2D, size, stride, pixels, padding), exact, strict=True):
-        np.testing.assert_allclose(mine.astype(np.float32), reference, rtol=0.03, atol=0.03 * np.abs(reference).max())
+    for actual, reference in zip(gradients(Convolution2D, size, stride, pixels, padding), exact, strict=True):
+        np.testing.assert_allclose(actual.astype(np.float32), reference, rtol=0.03, atol=0.03 * np.abs(reference).max())
 
 
-def not_numbers(kind: type[layers.Conv2D], pixels: int, padding: str) -> int:
-    """Count gradients of weights that are not numbers, with memory that was full of them before."""
+def count_nan(kind: type[layers.Conv2D], pixels: int, padding: str) -> int:
+    """Count NaN gradients of weights, in memory that was filled with NaN before."""
     layer = kind(64, 3, padding=padding, use_bias=False)
     images = tf.ones([4, pixels, pixels, 32], tf.bfloat16)
     layer.build(images.shape)
@@ -132,7 +130,7 @@ def not_numbers(kind: type[layers.Conv2D], pixels: int, padding: str) -> int:
 
 
 def fill_free_memory() -> None:
-    """Fill memory that the next allocations of this thread get with bytes that are no number in any format."""
+    """Fill the memory of this thread's next allocations with bytes that are NaN in every format."""
     libc = ctypes.CDLL(None)
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     libc.free.argtypes, libc.memset.argtypes = [ctypes.c_void_p], [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
@@ -146,14 +144,14 @@ def fill_free_memory() -> None:
 
 
 @pytest.mark.parametrize(("pixels", "padding"), [(61, "same"), (62, "same"), (64, "valid"), (128, "valid")])
-def test_gradients_of_weights_do_not_read_memory_that_was_not_written(pixels: int, padding: str) -> None:
+def test_gradients_of_weights_do_not_read_uninitialised_memory(pixels: int, padding: str) -> None:
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
-    print("Keras' layer:", not_numbers(layers.Conv2D, pixels, padding), "not numbers")  # some, on CPUs with AMX
-    assert not_numbers(Convolution2D, pixels, padding) == 0
+    print("Keras' layer:", count_nan(layers.Conv2D, pixels, padding), "not numbers")  # some, on CPUs with AMX
+    assert count_nan(Convolution2D, pixels, padding) == 0
 
 
 @pytest.mark.parametrize(("columns", "results", "width", "stride"), [(61, 61, 3, 1), (126, 63, 3, 2), (284, 284, 5, 1)])
-def test_columns_of_zeros_widen_images_that_are_read_past_their_end(
+def test_zero_columns_widen_images_that_are_read_past_their_end(
     columns: int, results: int, width: int, stride: int
 ) -> None:
     assert weight_gradient.spare_columns(columns, results, width, stride) > 0

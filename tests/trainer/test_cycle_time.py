@@ -15,17 +15,17 @@ from tests.trainer import launcher
 
 def test_cycle_time_is_measured_once_if_the_launch_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORCHESTRATOR_MEASURE_CYCLE", "1")  # as orchestrator/runs/launch.py does
-    measured = used(tmp_path / "first")
+    measured = trained_cycle_time(tmp_path / "first")
     assert cycle_time.SHORTEST <= measured <= cycle_time.LONGEST
     assert (measured * 2).is_integer()
     (path,) = tmp_path.glob(".orchestrator-cycle-time-*")
     stored = json.loads(path.read_text())
     assert stored["value"] == measured
     path.write_text(json.dumps({**stored, "value": measured + 0.25}))
-    assert used(tmp_path / "second") == measured + 0.25
+    assert trained_cycle_time(tmp_path / "second") == measured + 0.25
 
 
-def used(directory: Path) -> float:
+def trained_cycle_time(directory: Path) -> float:
     """Train one step on two ranks; return their cycle time."""
     output = launcher.train(directory, ranks=2, options=["--cycle-time-ms", "5"], epochs=1, steps=1)
     assert output.returncode == 0, output.stdout
@@ -54,15 +54,15 @@ def meeting() -> Iterator[HTTPConnection]:
 
 
 def test_rendezvous_forgets_addresses_once_all_ranks_have_left(meeting: HTTPConnection) -> None:
-    def asked(method: str, path: str, body: str | None = None) -> int:
+    def status(method: str, path: str, body: str | None = None) -> int:
         meeting.request(method, path, body)
         answer = meeting.getresponse()
         answer.read()
         return answer.status
 
-    assert asked("PUT", "/local_a/0", "an address of Horovod's first start") == 200
-    assert asked("DELETE", "/local_a/0") == 200
-    assert asked("DELETE", "/cross_0/0") == 200  # rank 0 is alone there, and done before rank 1 leaves local_a
-    assert asked("GET", "/local_a/0") == 200
-    assert asked("DELETE", "/local_a/1") == 200
-    assert asked("GET", "/local_a/0") == 404
+    assert status("PUT", "/local_a/0", "an address of Horovod's first start") == 200
+    assert status("DELETE", "/local_a/0") == 200
+    assert status("DELETE", "/cross_0/0") == 200  # rank 0 is alone there, and leaves before rank 1 leaves local_a
+    assert status("GET", "/local_a/0") == 200
+    assert status("DELETE", "/local_a/1") == 200
+    assert status("GET", "/local_a/0") == 404

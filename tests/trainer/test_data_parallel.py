@@ -15,8 +15,8 @@ from orchestrator.trainer.data import order as data_order
 from tests import samples
 from tests.trainer import launcher
 
-ALL_RANKS = 30  # samples that all ranks together train on in a step
-# A run of one step on every rank, with the model below in place of a published one: no batch normalisation in it.
+ALL_RANKS = 30  # samples of a training step on all ranks together
+# One step on every rank, with the model below in place of a published one: it has no batch normalisation.
 PROGRAM = """
 import pathlib, sys
 import horovod.tensorflow as hvd, numpy as np
@@ -38,7 +38,7 @@ rank_setup.build(samples.train_config(dataset="synthetic", image_size=8, synthet
 
 
 def small() -> keras.Model:
-    """A network of one hidden layer for the Sloan table, always with the same weights."""
+    """Return a network of one hidden layer for the Sloan table, always with the same weights."""
     keras.utils.set_random_seed(3)
     layers = [keras.Input((1, 1, 6)), keras.layers.Flatten(), keras.layers.Dense(8, "tanh"), keras.layers.Dense(3)]
     return keras.Sequential(layers)
@@ -59,7 +59,7 @@ CASES = [(1, 1, 530), (2, 1, 530), (3, 1, 530), (5, 1, 49), (1, 5, 530), (2, 3, 
 
 @pytest.fixture(scope="module", params=CASES, ids="{0[0]} ranks, {0[1]} passes".format)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Train with a number of ranks and passes on rows with a tenth held out: uneven shards, one of five empty."""
+    """Train with some ranks and passes on rows with a tenth held out: uneven shards, one of five empty."""
     ranks, passes, rows = request.param
     directory = tmp_path_factory.mktemp("run") / "one-step"
     data = samples.table(directory / "data" / "sky.csv", [samples.sky(number) for number in range(rows)])
@@ -84,8 +84,8 @@ def test_gradient_of_all_ranks_equals_that_of_the_whole_batch(run: Run) -> None:
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(labels, model(images))
         kernels = [layer.kernel for layer in model.layers if hasattr(layer, "kernel")]
         loss += run.config.weight_decay * sum(tf.nn.l2_loss(kernel) for kernel in kernels)
-    alone = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
-    for gradient, old, new in zip(alone, before, run.weights, strict=True):
+    expected = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
+    for gradient, old, new in zip(expected, before, run.weights, strict=True):
         np.testing.assert_allclose(old - new, gradient, rtol=1e-4, atol=1e-6)
 
 

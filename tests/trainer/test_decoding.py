@@ -15,7 +15,7 @@ from orchestrator.trainer.data.batches import Split
 from orchestrator.trainer.data.inspection import DataError
 from tests import samples
 
-# 40 x 40 pixels in four inks, which printed are (235, 51, 51): ImageNet has some JPEGs like that.
+# A JPEG of 40 x 40 pixels in four inks, which print as (235, 51, 51): ImageNet has some of this kind.
 CMYK = base64.b64decode(
     "/9j/7gAOQWRvYmUAZAAAAAAA/9sAQwADAgIDAgIDAwMDBAMDBAUIBQUEBAUKBwcGCAwKDAwLCgsLDQ4SEA0OEQ4LCxAWEBETFBUV"
     "FQwPFxgWFBgSFBUU/8AAFAgAKAAoBEMRAE0RAFkRAEsRAP/EABYAAQEBAAAAAAAAAAAAAAAAAAAICf/EABQQAQAAAAAAAAAAAAAA"
@@ -24,7 +24,7 @@ CMYK = base64.b64decode(
 
 
 def everything(split: Split, seed: int = 1) -> tuple[np.ndarray, list[int]]:
-    """All images and labels of a split, in its own order."""
+    """Return all images and labels of a split, in its own order."""
     images, labels = next(iter(split.batches(np.arange(split.size), split.size, seed, drop_remainder=True)))
     return images.numpy(), labels.numpy().tolist()
 
@@ -58,7 +58,7 @@ def test_imagenet_gives_views_of_the_image_size_and_labels(imagenet: Path) -> No
 
 
 def test_evaluation_view_is_the_centre(tmp_path: Path) -> None:
-    """Seven eighths of the short side: of a frame around a square, only the square is seen."""
+    """Seven eighths of the short side: of a square with a frame, only the square is visible."""
     image = np.zeros((80, 120, 3), np.uint8)
     image[5:75, 25:95] = 255
     content = bytes(tf.io.encode_jpeg(image, quality=100).numpy())
@@ -83,7 +83,7 @@ def test_cmyk_jpeg_gets_three_channels(tmp_path: Path) -> None:
 
 
 def gradient(height: int, width: int) -> np.ndarray:
-    """Red says the column, green the row."""
+    """Return an image with the column in red and the row in green."""
     rows, columns = np.indices((height, width))
     return np.stack([columns, rows, np.zeros_like(rows)], axis=2).astype(np.uint8)
 
@@ -126,7 +126,7 @@ def test_crop_and_mirroring_use_independent_seeds() -> None:
 
 
 def huge(width: int, height: int) -> dict[str, bytes]:
-    """Small images with the size in their header made larger."""
+    """Return small images whose header claims this size."""
     jpeg_file = bytearray(jpeg(RED))
     at = jpeg_file.index(b"\xff\xc0") + 5
     jpeg_file[at : at + 4] = struct.pack(">HH", height, width)

@@ -39,7 +39,7 @@ def test_ranks_start_with_different_dropout_seeds(tmp_path: Path) -> None:
 
 
 def test_ranks_with_different_masks_keep_equal_weights(tmp_path: Path) -> None:
-    """A digest of the weights is written only if both ranks have the same weights."""
+    """The trainer writes a digest of the weights only if both ranks have the same."""
     output = launcher.train(tmp_path, ranks=2, **ALEXNET)
     assert output.returncode == 0, output.stdout
     assert len(launcher.results(tmp_path).epochs) == 1

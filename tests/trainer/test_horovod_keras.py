@@ -40,8 +40,8 @@ MODELS = (
 Failures = dict[str, list[str]]
 
 
-def checked(directory: Path, module: str) -> Failures:
-    """What failed of each check on each rank."""
+def failures_of(directory: Path, module: str) -> Failures:
+    """Return the failures of each check on each rank."""
     program = [sys.executable, "-m", f"tests.trainer.horovod_checks.{module}"]
     output = launcher.launch(directory, program, options=["--stall-check-warning-time-seconds", "20"]).stdout
     print(output)
@@ -56,21 +56,21 @@ def checked(directory: Path, module: str) -> Failures:
 
 @pytest.fixture(scope="module")
 def tensors(tmp_path_factory: pytest.TempPathFactory) -> Failures:
-    return checked(tmp_path_factory.mktemp("tensors"), "tensors")
+    return failures_of(tmp_path_factory.mktemp("tensors"), "tensors")
 
 
 @pytest.fixture(scope="module", params=["Keras 3", "Keras 2"])
 def models(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Failures:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TF_USE_LEGACY_KERAS", "1" if request.param == "Keras 2" else "0")
-        return checked(tmp_path_factory.mktemp("models"), "models")
+        return failures_of(tmp_path_factory.mktemp("models"), "models")
 
 
 @pytest.mark.parametrize("check", TENSORS)
-def test_functions_for_tensorflow_take_variables_of_keras_3(tensors: Failures, check: str) -> None:
+def test_tensorflow_functions_accept_variables_of_keras_3(tensors: Failures, check: str) -> None:
     assert tensors[check] == ["", ""]
 
 
 @pytest.mark.parametrize("check", MODELS)
-def test_the_api_for_keras_works_with_keras_3_and_keras_2(models: Failures, check: str) -> None:
+def test_keras_api_works_with_keras_3_and_keras_2(models: Failures, check: str) -> None:
     assert models[check] == ["", ""]

@@ -21,7 +21,7 @@ HOSTS = Path("/etc/hosts")
 
 
 def failures(check: str, ranks: int) -> list[str]:
-    """What failed of a check of links on each rank."""
+    """Return the failures of a check of links on each rank."""
     options = ["--gloo", "-np", str(ranks), "-H", f"127.0.0.1:{ranks}", "--disable-cache"]
     program = [sys.executable, "-m", "tests.trainer.horovod_checks.links", check]
     result = subprocess.run([launcher.HOROVODRUN, *options, *program], capture_output=True, text=True, check=False)
@@ -32,7 +32,7 @@ def failures(check: str, ranks: int) -> list[str]:
 
 @pytest.fixture
 def name_at_another_address() -> Iterator[None]:
-    """Let this host's name be at 127.0.1.1, as Debian and Ubuntu have it."""
+    """Resolve this host's name to 127.0.1.1, like Debian and Ubuntu."""
     before = HOSTS.read_text()
     HOSTS.write_text("127.0.1.1 localhost\n")
     yield
@@ -48,12 +48,12 @@ def test_gloo_fills_a_link_in_both_directions_at_once() -> None:
     assert failures("both_directions_at_once", 2) == [""] * 2
 
 
-def test_the_launcher_lets_ssh_check_host_keys() -> None:
+def test_launcher_lets_ssh_check_host_keys() -> None:
     assert "StrictHostKeyChecking" not in remote.SSH_COMMAND_PREFIX
 
 
-def test_a_set_of_ranks_that_has_met_leaves_the_other_sets() -> None:
-    """The last rank of the set "local" tells the launcher that it has met the others."""
+def test_finished_rendezvous_releases_the_other_sets() -> None:
+    """The last rank of the set "local" reports to the launcher that it has met the others."""
     finished = defaultdict(list, {"global": ["0"]})
     handler = RendezvousHandler.__new__(RendezvousHandler)
     handler.path = "/local/0"
@@ -66,7 +66,7 @@ def test_a_set_of_ranks_that_has_met_leaves_the_other_sets() -> None:
     assert dict(finished) == {"global": ["0"]}
 
 
-def test_the_launcher_starts_ranks_without_tensorflow(tmp_path: Path) -> None:
+def test_launcher_starts_ranks_without_tensorflow(tmp_path: Path) -> None:
     (tmp_path / "tensorflow.py").write_text("raise SystemExit('TensorFlow was imported')")
     command = [
         str(launcher.HOROVODRUN),
@@ -84,6 +84,6 @@ def test_the_launcher_starts_ranks_without_tensorflow(tmp_path: Path) -> None:
     assert (result.returncode, "imported" in result.stdout + result.stderr) == (0, False)
 
 
-def test_the_library_has_no_debug_information() -> None:
+def test_library_has_no_debug_information() -> None:
     [library] = (Path(horovod.__file__).parent / "tensorflow").glob("mpi_lib*.so")
     assert b".debug_info" not in library.read_bytes()

@@ -1,4 +1,4 @@
-"""Pixels and labels of the data sets that are held in memory."""
+"""Pixels and labels of data sets that are read into memory."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests import samples
 
 
 def everything(split: Split, seed: int = 1) -> tuple[np.ndarray, list[int]]:
-    """All images and labels of a split, in its own order."""
+    """Return all images and labels of a split, in its own order."""
     images, labels = next(iter(split.batches(np.arange(split.size), split.size, seed, drop_remainder=True)))
     return images.numpy(), labels.numpy().tolist()
 
@@ -27,8 +27,8 @@ def test_mnist_pixels_and_labels(tmp_path: Path) -> None:
 def test_last_thousand_images_of_the_mnist_test_set_are_held_out() -> None:
     train, test = batches.load(samples.train_config(data=str(samples.MNIST)))
     assert (train.size, test.size) == (9000, 1000)
-    assert everything(train)[1][:5] == [7, 2, 1, 0, 4]  # as the published labels begin
-    assert everything(test)[1][-3:] == [4, 5, 6]  # and end
+    assert everything(train)[1][:5] == [7, 2, 1, 0, 4]  # first published labels
+    assert everything(test)[1][-3:] == [4, 5, 6]  # last published labels
 
 
 def test_cifar_10_planes_become_channels(tmp_path: Path) -> None:

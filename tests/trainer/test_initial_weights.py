@@ -11,7 +11,7 @@ from orchestrator.trainer import models
 from orchestrator.trainer.models import initializers
 from tests.trainer import launcher
 
-# More messages than one, of two types, one variable larger than a message; and who has what afterwards.
+# Several messages of two types, one variable larger than a message; then the values that each rank has.
 PROGRAM = """
 import horovod.tensorflow as hvd, tensorflow as tf
 from orchestrator.trainer.comm import compressed
@@ -33,8 +33,8 @@ print("as rank 0 has them:", hvd.rank())
 def test_weights_are_independent_of_the_number_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     many = models.build(name, 32, 3, 10, seed=1).get_weights()
     monkeypatch.setattr(initializers, "THREADS", ThreadPoolExecutor(1))
-    for one, other in zip(models.build(name, 32, 3, 10, seed=1).get_weights(), many, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for single, other in zip(models.build(name, 32, 3, 10, seed=1).get_weights(), many, strict=True):
+        np.testing.assert_array_equal(single, other)
 
 
 @pytest.mark.parametrize("name", ["resnet20", "mobilenet_v2", "lenet"])

@@ -1,4 +1,4 @@
-"""Values that ranks measure together, here a single one."""
+"""Values that ranks measure together, here with a single rank."""
 
 from pathlib import Path
 

@@ -59,7 +59,7 @@ def test_table_network_takes_rows_unscaled() -> None:
 
 
 def test_resnet20_has_the_parameters_of_its_paper() -> None:
-    """He et al. 2016, table 6: 0.27 M. Ours has 1x1 projections where the shape changes."""
+    """He et al. 2016, table 6: 0.27 M. This network has 1x1 projections where the shape changes."""
     count = trainable(models.build("resnet20", 32, 3, 10, seed=1))
     assert count == 272_474 == output("resnet20")["parameters"]
     assert round(count / 1e6, 2) == 0.27
@@ -67,7 +67,7 @@ def test_resnet20_has_the_parameters_of_its_paper() -> None:
 
 @pytest.mark.parametrize(("size", "padding"), [(28, "same"), (32, "valid")])
 def test_lenet_pads_28_pixels_to_32(size: int, padding: str) -> None:
-    """LeCun et al. 1998, section II-B, with C3 joined to all of S2: 156 + 2416 + 48120 + 10164 + 850."""
+    """LeCun et al. 1998, section II-B, with C3 connected to all of S2: 156 + 2416 + 48120 + 10164 + 850."""
     model = models.build("lenet", size, 1, 10, seed=1)
     assert trainable(model) == 61_706 == output("lenet")["parameters"]
     assert next(layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)).padding == padding
@@ -86,9 +86,9 @@ def first_weights(seed: int) -> list[np.ndarray]:
 
 
 def test_initial_weights_depend_on_the_seed() -> None:
-    one, again, other = first_weights(1), first_weights(1), first_weights(2)
-    assert all(np.array_equal(a, b) for a, b in zip(one, again, strict=True))
-    assert not all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    first, again, other = first_weights(1), first_weights(1), first_weights(2)
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
 def test_initial_weights_ignore_earlier_draws() -> None:
@@ -153,14 +153,14 @@ def test_dropout_differs_between_ranks_and_is_reproducible() -> None:
     assert not np.array_equal(masked(rank=0), masked(rank=0, seed=2))
 
 
-def test_dropout_depends_on_model_variables_alone() -> None:
+def test_dropout_depends_only_on_model_variables() -> None:
     keras.utils.set_random_seed(1)
     images = keras.Input((100,))
-    one, other = (keras.Model(images, keras.layers.Dropout(0.5)(images)) for _ in range(2))
-    one(np.ones((1, 100), np.float32), training=True)
-    for variable, value in zip(other.variables, one.variables, strict=True):
+    first, other = (keras.Model(images, keras.layers.Dropout(0.5)(images)) for _ in range(2))
+    first(np.ones((1, 100), np.float32), training=True)
+    for variable, value in zip(other.variables, first.variables, strict=True):
         variable.assign(value)
-    following = [model(np.ones((1, 100), np.float32), training=True) for model in (one, other)]
+    following = [model(np.ones((1, 100), np.float32), training=True) for model in (first, other)]
     assert np.array_equal(*following)
 
 

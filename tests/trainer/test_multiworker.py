@@ -26,15 +26,15 @@ def start(directory: Path, workers: list[str], index: int) -> "subprocess.Popen[
 
 def addresses(count: int) -> list[str]:
     sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    ports = [listener.getsockname()[1] for listener in sockets]
+    for listener in sockets:
+        listener.close()
     return [f"localhost:{port}" for port in ports]
 
 
 @pytest.mark.parametrize("limit", [1, 33])
-def test_workers_with_fewer_batches_than_others_evaluate_what_they_have(tmp_path: Path, limit: int) -> None:
-    """One worker has no test sample, or one batch where the other has two."""
+def test_workers_with_fewer_batches_evaluate_those_they_have(tmp_path: Path, limit: int) -> None:
+    """One worker has no test sample, or one batch while the other has two."""
     data = samples.mnist(tmp_path / "data", {"train": 70, "t10k": 40})
     changes = {"model": "lenet", "batch_size": 16, "epochs": 1, "engine": "tensorflow-multiworker"}
     samples.train_config(data=str(data), test_samples=limit, **changes).write(tmp_path / "config.json")

@@ -1,4 +1,4 @@
-"""The file that predictions read networks from, beside the networks."""
+"""networks.json, which predictions read, equals the networks."""
 
 import json
 from pathlib import Path
@@ -17,6 +17,6 @@ def test_file_has_every_network() -> None:
 
 
 @pytest.mark.parametrize("name", ["lenet", "resnet20", "mobilenet_v2", "dense"])
-def test_file_says_what_is_built(name: str) -> None:
-    """The command that makes the file again: python -m scripts.networks, inside the image."""
+def test_file_equals_the_built_networks(name: str) -> None:
+    """Write the file again with: python -m scripts.networks, inside the image."""
     assert json.loads(FILE.read_text())[name] == networks.network(name)

@@ -1,4 +1,4 @@
-"""Launch by agents, one per host: two hosts that are two addresses of this container."""
+"""Launch by agents, one per host: two addresses of this container act as two hosts."""
 
 import json
 import os
@@ -60,43 +60,43 @@ def launch(tmp_path: Path) -> Launch:
     return start
 
 
-def ended(launcher: "subprocess.Popen[str]") -> tuple[int, list[str]]:
+def exit_code_and_lines(launcher: "subprocess.Popen[str]") -> tuple[int, list[str]]:
     output = launcher.communicate(timeout=60)[0]
     return launcher.returncode, sorted(line for line in output.splitlines() if line.startswith("["))
 
 
 def test_lines_are_tagged_with_their_rank(launch: Launch) -> None:
-    code, lines = ended(launch("import os; print('I am', os.environ['RANK'], os.environ['LOCAL_RANK'])"))
+    code, lines = exit_code_and_lines(launch("import os; print('I am', os.environ['RANK'], os.environ['LOCAL_RANK'])"))
     assert (code, lines) == (0, [f"[{rank}]<stdout>:I am {rank} {rank % 2}" for rank in range(3)])
 
 
 def test_ranks_of_horovod_meet_without_horovodrun(launch: Launch) -> None:
-    code, lines = ended(launch(REDUCE))
+    code, lines = exit_code_and_lines(launch(REDUCE))
     printed = [line.partition("<stdout>:")[2] for line in lines if "<stdout>" in line]
     assert (code, printed) == (0, ["0/3 0/2 0/2 6.0", "1/3 1/2 0/1 6.0", "2/3 0/1 1/2 6.0"])
 
 
 @pytest.mark.parametrize(("rank", "code"), [("0", 3), ("2", 3)])
 def test_a_rank_that_fails_ends_the_others(launch: Launch, tmp_path: Path, rank: str, code: int) -> None:
-    assert ended(launch(WAIT, rank, "sys.exit(3)"))[0] == code
+    assert exit_code_and_lines(launch(WAIT, rank, "sys.exit(3)"))[0] == code
     records = {number: read(tmp_path / "ranks" / f"{number}.json") for number in range(3)}
     assert records.pop(int(rank)).exit_code == code
     assert {record.terminated for record in records.values()} == {True}
 
 
 def test_a_rank_that_is_killed_is_recorded(launch: Launch, tmp_path: Path) -> None:
-    assert ended(launch(WAIT, "1", "os.kill(os.getpid(), signal.SIGKILL)"))[0] == 137
+    assert exit_code_and_lines(launch(WAIT, "1", "os.kill(os.getpid(), signal.SIGKILL)"))[0] == 137
     assert read(tmp_path / "ranks" / "1.json").exit_code == 137
 
 
 def test_a_wrapper_that_is_killed_is_recorded(launch: Launch, tmp_path: Path) -> None:
-    assert ended(launch(WAIT, "2", "os.kill(os.getppid(), signal.SIGKILL); time.sleep(9)"))[0] == 137
+    assert exit_code_and_lines(launch(WAIT, "2", "os.kill(os.getppid(), signal.SIGKILL); time.sleep(9)"))[0] == 137
     assert read(tmp_path / "ranks" / "2.json").exit_code == 137
 
 
-def test_the_end_of_the_leader_ends_what_serves_it(launch: Launch, tmp_path: Path) -> None:
+def test_end_of_the_leader_ends_its_servers(launch: Launch, tmp_path: Path) -> None:
     began = time.monotonic()
-    code, _ = ended(launch(WAIT, "0", "sys.exit(0)", roles=["chief", "worker", "ps"]))
+    code, _ = exit_code_and_lines(launch(WAIT, "0", "sys.exit(0)", roles=["chief", "worker", "ps"]))
     assert code == 0
     assert time.monotonic() - began < 30
     assert {read(tmp_path / "ranks" / f"{rank}.json").terminated for rank in (1, 2)} == {True}

@@ -1,4 +1,4 @@
-"""Our operation for batch normalisation compared with TensorFlow's operations, one after the other."""
+"""The operation for batch normalisation compared with a sequence of TensorFlow's operations."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ print(hashlib.sha256(b"".join(result.tobytes() for result in results)).hexdigest
 
 
 def step(whole: bool, activation: str, shape: tuple[int, ...], added: int, dtype: str) -> list[np.ndarray]:
-    """Outputs, gradients of inputs, gamma and beta, and the statistics after a training step."""
+    """Return outputs, gradients of inputs, gamma and beta, and the statistics after a training step."""
     keras.mixed_precision.set_dtype_policy("float32" if dtype == "float32" else f"mixed_{dtype}")
     layer = FusedBatchNormalization(activation, momentum=0.9, epsilon=1e-5)
     layer.whole = whole
@@ -45,26 +45,26 @@ def step(whole: bool, activation: str, shape: tuple[int, ...], added: int, dtype
     return [tf.cast(result, tf.float32).numpy() for result in results]
 
 
-def test_the_image_has_the_operation() -> None:
+def test_image_has_the_operation() -> None:
     assert library.load() is not None
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("added", [0, 1])
 @pytest.mark.parametrize("activation", CEILINGS)
-def test_it_computes_what_tensorflow_computes(activation: str, added: int, shape: tuple[int, ...]) -> None:
-    ours, theirs = (step(whole, activation, shape, added, "float32") for whole in (True, False))
-    for mine, reference in zip(ours, theirs, strict=True):
+def test_results_equal_tensorflows(activation: str, added: int, shape: tuple[int, ...]) -> None:
+    outputs, expected = (step(whole, activation, shape, added, "float32") for whole in (True, False))
+    for actual, reference in zip(outputs, expected, strict=True):
         scale = max(np.abs(reference).max(), 1e-3)
-        np.testing.assert_allclose(mine, reference, rtol=2e-4, atol=2e-5 * scale)
+        np.testing.assert_allclose(actual, reference, rtol=2e-4, atol=2e-5 * scale)
 
 
 @pytest.mark.parametrize("activation", ["linear", "relu"])
-def test_in_bfloat16_it_is_as_near_to_float32_as_tensorflow(activation: str) -> None:
+def test_bfloat16_is_as_close_to_float32_as_tensorflows(activation: str) -> None:
     exact = step(False, activation, (4, 8, 8, 64), 0, "float32")
-    ours, theirs = (step(whole, activation, (4, 8, 8, 64), 0, "bfloat16") for whole in (True, False))
-    for mine, reference, precise in zip(ours, theirs, exact, strict=True):
-        errors = [np.sqrt(np.mean((rounded - precise) ** 2)) for rounded in (mine, reference)]
+    outputs, expected = (step(whole, activation, (4, 8, 8, 64), 0, "bfloat16") for whole in (True, False))
+    for actual, reference, precise in zip(outputs, expected, exact, strict=True):
+        errors = [np.sqrt(np.mean((rounded - precise) ** 2)) for rounded in (actual, reference)]
         assert errors[0] <= 1.1 * errors[1] + 1e-6
 
 
@@ -74,7 +74,7 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
-def test_what_is_not_a_number_is_not_hidden_by_relu(policy: str) -> None:
+def test_relu_does_not_hide_nan(policy: str) -> None:
     layer = FusedBatchNormalization("relu", dtype=policy)
     images = np.ones((2, 3, 3, 4), np.float32)
     images[1, 2, 0, 3] = np.nan
@@ -83,7 +83,7 @@ def test_what_is_not_a_number_is_not_hidden_by_relu(policy: str) -> None:
     assert not np.isnan(outputs[..., :3]).any()
 
 
-def test_shapes_that_do_not_agree_are_refused() -> None:
+def test_inconsistent_shapes_are_refused() -> None:
     images, numbers = tf.ones([2, 3, 3, 4]), tf.ones([4])
     for wrong in ({"gamma": tf.ones([3])}, {"side": [tf.ones([2, 3, 3, 1])]}):
         inputs = {"x": images, "gamma": numbers, "beta": numbers, "side": [images]} | wrong
@@ -97,7 +97,7 @@ def test_equal_pixels_have_no_variance() -> None:
     np.testing.assert_allclose(outputs, np.zeros((4, 8, 8, 16)), atol=1e-6)
 
 
-def test_a_network_for_xla_uses_operations_of_tensorflow() -> None:
+def test_network_for_xla_uses_operations_of_tensorflow() -> None:
     model = models.build("resnet20", 32, 3, 10, 1)
     models.forgo_own_operations(model)
     traced = tf.function(lambda: model(tf.zeros([2, 32, 32, 3], tf.uint8), training=True), autograph=False)

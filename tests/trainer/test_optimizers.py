@@ -14,7 +14,7 @@ RATE, GRADIENT = 0.1, 2.0
 
 
 def moved(steps: int = 1, shape: tuple[int, ...] = (), **changes: object) -> float:
-    """How far a weight that has the same gradient every time is moved from 1."""
+    """Return how far a weight with a constant gradient moves from 1."""
     weight = keras.Variable(np.ones(shape), dtype="float32")
     optimizer = optimizers.build(samples.train_config(**changes))
     optimizer.build([weight])
@@ -47,7 +47,7 @@ def test_gradients_are_clipped_to_the_norm(optimizer: str) -> None:
     assert moved(clip_norm=GRADIENT * 4, **settings) == pytest.approx(whole)
 
 
-def test_loss_is_scaled_for_float16_alone() -> None:
+def test_loss_is_scaled_for_float16_only() -> None:
     optimizer = optimizers.build(samples.train_config(precision="float16"))
     assert isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
 

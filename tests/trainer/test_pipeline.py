@@ -14,7 +14,7 @@ from orchestrator.trainer.data.inspection import DataError
 from tests import samples
 
 EPOCHS, WARM = 10, 10
-LEFT = 2 << 20  # bytes that one epoch leaves where its data set is made anew in Python
+LEAK = 2 << 20  # bytes that one epoch would leak if Python created its data set again
 
 
 def load(directory: Path) -> Split:
@@ -28,20 +28,20 @@ def epoch(split: Split, number: int) -> list[np.ndarray]:
 
 
 def resident() -> int:
-    """Bytes of memory that this process has."""
+    """Return the resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.mark.parametrize("kind", ["folders", "records"])
 def test_epochs_do_not_leak_memory(dataset: Path, kind: str) -> None:
-    """Threads come and go with every epoch, and with them the allocator's pools for them: these have a bound."""
+    """Threads, and the allocator's pools for them, come and go with every epoch; the pools have a limit."""
     split = load(dataset / kind)
     for number in range(WARM):
         epoch(split, number)
     before = resident()
     for number in range(EPOCHS):
         assert len(epoch(split, number)) == 5
-    assert resident() - before < EPOCHS * LEFT / 4
+    assert resident() - before < EPOCHS * LEAK / 4
 
 
 def test_pipeline_is_traced_once() -> None:
@@ -61,20 +61,22 @@ def test_pipeline_is_traced_once() -> None:
 
 def test_epochs_read_in_parallel_do_not_mix() -> None:
     split = Split(6, lambda index, seed: (index, seed), 1)
-    one, other = (iter(split.batches(np.array(order), 2, 7, False)) for order in ([0, 1, 2, 3], [5, 4]))
-    taken = [next(one)[0].numpy().tolist(), next(other)[0].numpy().tolist(), next(one)[0].numpy().tolist()]
-    assert taken == [[0, 1], [5, 4], [2, 3]]
+    first, other = (iter(split.batches(np.array(order), 2, 7, False)) for order in ([0, 1, 2, 3], [5, 4]))
+    batches = [next(first)[0].numpy().tolist(), next(other)[0].numpy().tolist(), next(first)[0].numpy().tolist()]
+    assert batches == [[0, 1], [5, 4], [2, 3]]
 
 
 def test_device_batches_are_prefetched_by_one() -> None:
-    taken = []
+    numbers = []
 
     def source() -> Iterator[tuple[tf.Tensor, int]]:
         for number in range(4):
-            taken.append(number)
+            numbers.append(number)
             yield tf.constant(number), number
 
-    taken_before = [(*map(int, batch.result()), len(taken)) for batch in pipeline.prefetch_to_device(source(), "CPU:0")]
+    taken_before = [
+        (*map(int, batch.result()), len(numbers)) for batch in pipeline.prefetch_to_device(source(), "CPU:0")
+    ]
     assert taken_before == [(0, 0, 2), (1, 1, 3), (2, 2, 4), (3, 3, 4)]
     assert list(pipeline.prefetch_to_device(iter([]), "CPU:0")) == []
     assert [batch.result() for batch in pipeline.prefetch_to_device(iter([1, 2]), None)] == [1, 2]

@@ -1,4 +1,4 @@
-"""Precision that a run chooses for "auto"."""
+"""Precision that a run with "auto" chooses."""
 
 import subprocess
 import sys
@@ -31,12 +31,10 @@ def test_auto_precision_is_recorded_and_kept_when_resumed(tmp_path: Path) -> Non
     assert checkpoint.with_resumed_choices(samples.train_config(precision="auto", resume=str(saved))).precision == used
 
 
-def test_ranks_of_a_node_follow_the_stored_gain_and_repair_a_damaged_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_follow_the_stored_gain_and_repair_a_damaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.setenv(KERNELS, "1")  # as orchestrator/trainer/train.py does
+    monkeypatch.setenv(KERNELS, "1")  # like orchestrator/trainer/train.py
     entry = bf16_probe.entry(samples.train_config().threads)
     entry.path.write_text("{")
     for name in ("measured", "opposite"):

@@ -9,9 +9,9 @@ from orchestrator.trainer.supervision.rank_record import read
 from tests.trainer import launcher
 
 WORDS = ["two words", "$HOME", "${PATH}", "it's", 'a "b"', "Grüße", "*", "", "a;b|c&d", "`id`", "\\", "--verbose", "%h"]
-# In one piece, for Open MPI's launcher mixes the pieces of lines.
+# A single write, because Open MPI's launcher mixes pieces of lines.
 SAY = "import os, sys; sys.stdout.write(f'{os.environ[\"ORCHESTRATOR_RANK\"][-1]} {sys.argv[1:]!a}\\n')"
-# Rank 1 fails once rank 0 is there.
+# Rank 1 fails once rank 0 has started.
 FAIL = """
 import os, pathlib, sys, time
 ready = pathlib.Path(sys.argv[1])
@@ -51,8 +51,8 @@ def test_failed_rank_differs_from_the_rank_ended_by_the_launcher(tmp_path: Path,
         tmp_path / "run", [sys.executable, "-c", FAIL, str(tmp_path / "ready")], controller=controller
     )
     assert output.returncode != 0
-    ended, failed = (read(tmp_path / "run" / "ranks" / f"{rank}.json") for rank in range(2))
-    assert (ended.exit_code, ended.terminated) == (143, True)
+    terminated, failed = (read(tmp_path / "run" / "ranks" / f"{rank}.json") for rank in range(2))
+    assert (terminated.exit_code, terminated.terminated) == (143, True)
     assert (failed.exit_code, failed.terminated) == (7, False)
 
 

@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 
 def test_run_of_one_rank_leaves_a_profile(tmp_path: Path) -> None:
-    """Four steps in an epoch of 70 images, of which the first of each epoch does not count."""
+    """An epoch of 70 images has four steps; the first of each epoch does not count."""
     output = launcher.train(tmp_path / "run", 1, epochs=2)
     assert output.returncode == 0, output.stdout
     profile = Profile.model_validate_json((tmp_path / "run" / "profile.json").read_text())
@@ -24,19 +24,19 @@ def test_run_of_one_rank_leaves_a_profile(tmp_path: Path) -> None:
     assert min(profile.steps) > 0
 
 
-def test_run_of_several_passes_leaves_none(tmp_path: Path) -> None:
-    """Their gradients are all ready at the end."""
+def test_run_of_several_passes_writes_no_profile(tmp_path: Path) -> None:
+    """Its gradients are all ready at the end."""
     launcher.train(tmp_path / "run", 1, backward_passes_per_step=2, batch_size=8)
     assert not (tmp_path / "run" / "profile.json").exists()
 
 
-def test_run_of_several_ranks_leaves_none(tmp_path: Path) -> None:
+def test_run_of_several_ranks_writes_no_profile(tmp_path: Path) -> None:
     launcher.train(tmp_path / "run", 2)
     assert not (tmp_path / "run" / "profile.json").exists()
 
 
-def test_parts_of_large_gradients_are_timed_apart() -> None:
-    """Three parts of gradients, the last variable's first; a pause between steps does not count as one."""
+def test_parts_of_large_gradients_are_timed_separately() -> None:
+    """Three parts of gradients, the last variable's first; a pause between steps counts for none."""
     profile = StepProfile()
     sizes = [MIB, MIB // 8, MIB // 8, MIB]
 

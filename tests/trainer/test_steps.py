@@ -19,16 +19,16 @@ LABELS = tf.constant([0, 3, 9, 3, 1, 7], tf.int64)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_loss_equals_keras(smoothing: float) -> None:
     config = samples.train_config(label_smoothing=smoothing)
-    ours = steps.cross_entropy(LABELS, LOGITS, config)
-    theirs = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing, reduction="none")
-    np.testing.assert_allclose(ours, theirs(tf.one_hot(LABELS, 10), LOGITS), rtol=1e-5)
+    loss = steps.cross_entropy(LABELS, LOGITS, config)
+    keras_loss = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing, reduction="none")
+    np.testing.assert_allclose(loss, keras_loss(tf.one_hot(LABELS, 10), LOGITS), rtol=1e-5)
 
 
 def test_scores_are_sums_over_the_batch() -> None:
     loss, top1, top5, images = steps.scores(LABELS, LOGITS).numpy().tolist()
     ranks = [int((row > row[label]).sum()) for row, label in zip(LOGITS.numpy(), LABELS.numpy(), strict=True)]
-    theirs = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
-    assert loss == pytest.approx(float(theirs(LABELS, LOGITS)))
+    keras_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
+    assert loss == pytest.approx(float(keras_loss(LABELS, LOGITS)))
     assert (top1, top5, images) == (sum(rank < 1 for rank in ranks), sum(rank < 5 for rank in ranks), 6)
 
 

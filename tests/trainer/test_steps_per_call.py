@@ -1,4 +1,4 @@
-"""Several short steps per call: the same bits as one step per call, and a possible end after each."""
+"""Several short steps per call compute the same bits as one step per call, and can stop after each step."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.trainer import launcher
 from tests.trainer.table import normalised, rows
 
 BATCHES, BATCH = 7, 4
-# A run whose calls take at most so many steps, and as many as that once two were measured.
+# A run whose calls take at most this many steps, and exactly this many after two were measured.
 PROGRAM = """
 import pathlib, sys
 from orchestrator.trainer import stopping, train
@@ -35,25 +35,25 @@ stopping.MEASURED_CALLS, stopping.CALL_SECONDS, stopping.MOST_STEPS = 2, 3600.0,
 train.main(pathlib.Path(sys.argv[1]))
 print("taken", taken)
 """
-ONE_BY_ONE = {"epoch", "steps", "learning_rate", "train", "test", "weights_sha256"}  # all but the times
+ONE_BY_ONE = {"epoch", "steps", "learning_rate", "train", "test", "weights_sha256"}  # all fields but the times
 
 
-def trained(calls: list[int], **changes: Any) -> tuple[list[np.ndarray], int]:
-    """Return weights, statistics, momenta and sums after calls of these numbers of steps, and the number of traces."""
+def trained(steps_of_calls: list[int], **changes: Any) -> tuple[list[np.ndarray], int]:
+    """Return weights, statistics, momenta and sums after calls with these numbers of steps, and the traces."""
     hvd.init()
     model, config = normalised(), samples.train_config(classes=3, **changes)
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)
     trainer = Trainer(config, model, optimizer, rows(0.0), rows(0.0), BATCH, BATCHES, 0.0)
-    random, sums, done = np.random.default_rng(1), tf.zeros([4]), 0
+    random, sums, completed = np.random.default_rng(1), tf.zeros([4]), 0
     images = random.normal(size=(BATCHES * BATCH, 1, 1, 6)).astype(np.float32)
     labels, rates = random.integers(0, 3, BATCHES * BATCH), np.linspace(0.1, 0.01, BATCHES, dtype=np.float32)
     step: Any = steps.training(trainer)
-    for count in calls:
-        part = slice(done * BATCH, (done + count) * BATCH)
+    for count in steps_of_calls:
+        part = slice(completed * BATCH, (completed + count) * BATCH)
         votes = tf.zeros([len(stopping.StopVotes._fields)], tf.int32)
-        sums, _, _ = step(images[part], labels[part], rates[done : done + count], votes, sums)
-        done += count
+        sums, _, _ = step(images[part], labels[part], rates[completed : completed + count], votes, sums)
+        completed += count
     return [v.numpy() for v in [*model.variables, *optimizer.variables]] + [sums.numpy()], (
         step.experimental_get_tracing_count()
     )

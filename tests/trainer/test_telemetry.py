@@ -47,23 +47,23 @@ print(f"rank {hvd.rank()}: {averages[0].numpy().tolist()} waited {float(reduced 
 
 @contextmanager
 def watching() -> Iterator[list[str]]:
-    """All that ranks on this machine wrote meanwhile, looked at ten times a second."""
+    """Collect all snapshots that ranks on this machine write, ten times a second."""
     texts: list[str] = []
-    ended = threading.Event()
+    stopped = threading.Event()
 
-    def look() -> None:
-        while not ended.wait(0.1):
+    def collect() -> None:
+        while not stopped.wait(0.1):
             texts.extend(content.decode() for content in snapshots.live(snapshots.DIRECTORY))
 
-    watcher = threading.Thread(target=look)
+    watcher = threading.Thread(target=collect)
     watcher.start()
     yield texts
-    ended.set()
+    stopped.set()
     watcher.join()
 
 
 def samples(text: str) -> dict[tuple[str, str, str], float]:
-    """Values by name, rank, and the label that is not the run's."""
+    """Return values by name, rank, and the label that is not the run's."""
     every = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
     return {
         (sample.name, sample.labels["rank"], sample.labels.get("part") or sample.labels.get("split", "")): sample.value
@@ -73,13 +73,13 @@ def samples(text: str) -> dict[tuple[str, str, str], float]:
 
 
 def parts(epoch: Epoch) -> "np.ndarray":
-    """Seconds by part and rank."""
+    """Return seconds by part and rank."""
     return np.array([epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds])
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[str, str, str], float]]:
-    """Two ranks, epochs of two steps; and the last that each rank wrote."""
+    """Train two ranks in epochs of two steps; return the directory and the last values of each rank."""
     directory = tmp_path_factory.mktemp("run") / "watched"
     with watching() as texts:
         output = launcher.train(directory, ranks=2, epochs=4)
@@ -114,7 +114,7 @@ def test_results_hold_mean_times_of_every_rank(trained: tuple[Path, dict[Any, fl
     epochs = launcher.results(directory).epochs
     assert all(parts(epoch).shape == (3, 2) for epoch in epochs)
     for epoch in epochs:
-        steps = 1 if epoch.epoch == 1 else 2  # the first step of all is left out
+        steps = 1 if epoch.epoch == 1 else 2  # the first step of a run is left out
         assert parts(epoch)[:, 0].sum() * steps <= epoch.seconds * 1.01  # the seconds are those of rank 0
 
 
@@ -159,7 +159,7 @@ def test_killed_rank_is_no_longer_exported(tmp_path: Path) -> None:
 
 
 def ranks_of(run: str) -> list[int]:
-    """The processes that train, and not their shims."""
+    """Return the ids of training processes, without their shims."""
     processes = (path for path in Path("/proc").iterdir() if path.name.isdigit())
     mark = "orchestrator.trainer.train\0"
     lines = {int(path.name): _command(path) for path in processes}
@@ -175,4 +175,4 @@ def _command(path: Path) -> str:
 
 def test_reduced_bytes_are_the_size_of_the_gradients() -> None:
     hvd.init()
-    assert allreduce.size([tf.TensorShape([3, 4])], train_config()) == 0  # one rank gives nothing to anybody
+    assert allreduce.size([tf.TensorShape([3, 4])], train_config()) == 0  # a single rank sends nothing

@@ -18,7 +18,7 @@ from orchestrator.trainer.data.inspection import DataError
 from orchestrator.trainer.data.tfrecord_reader import Records
 from tests import samples
 from tests.trainer import launcher
-from tests.trainer.class_folders import spoil, unreadable
+from tests.trainer.class_folders import damage, unreadable
 
 SIZES = [7, 0, 12, 1, 30]  # records of uneven shards
 
@@ -92,8 +92,8 @@ def test_shares_of_ranks_are_equal_and_cover_all_records(world: int) -> None:
 
 
 def test_rank_keeps_its_samples_in_a_new_order_each_epoch() -> None:
-    asked = ((1, 1), (1, 2), (1, 1), (2, 1))
-    first, second, again, other = (uneven().share(seed, epoch, 2, 0).tolist() for seed, epoch in asked)
+    cases = ((1, 1), (1, 2), (1, 1), (2, 1))
+    first, second, again, other = (uneven().share(seed, epoch, 2, 0).tolist() for seed, epoch in cases)
     assert first == again
     assert len({tuple(order) for order in (first, second, other)}) == 3
     assert set(first) == set(second) == set(range(25))
@@ -140,7 +140,7 @@ def test_scan_stops_once_the_label_base_is_known(tmp_path: Path) -> None:
     path = tmp_path / "train-00000-of-00001"
     shard(path, [1, 3] * manifests.SAMPLED)
     shard(tmp_path / "val-00000-of-00001", [1])
-    spoil(path, path.stat().st_size - 20)
+    damage(path, path.stat().st_size - 20)
     assert manifests.scan(tmp_path, classes=3).label_base == 1
     with pytest.raises(DataError, match=f"{path}: corrupted record"):
         manifests.scan(tmp_path, classes=4)
@@ -150,11 +150,11 @@ def test_damaged_record_raises_with_its_shard(dataset_copy: Path) -> None:
     split, _ = load(dataset_copy / "records")
     assert split.records
     number = 17
-    spoil(Path(split.name(number).partition(",")[0]), int(split.records.offsets[number]) + 40)
+    damage(Path(split.name(number).partition(",")[0]), int(split.records.offsets[number]) + 40)
     batches = iter(split.batches(np.arange(40), 8, 1, drop_remainder=True))
     assert [len(labels) for _, labels in (next(batches), next(batches))] == [8, 8]
-    place = r".*/train-0000\d-of-00004, record at byte \d+"
-    with pytest.raises(DataError, match=rf"^1 of 8 samples cannot be read: {place}: .*corrupted record"):
+    location = r".*/train-0000\d-of-00004, record at byte \d+"
+    with pytest.raises(DataError, match=rf"^1 of 8 samples cannot be read: {location}: .*corrupted record"):
         next(batches)
 
 
@@ -218,10 +218,10 @@ def test_training_names_a_short_shard_in_one_line(dataset_copy: Path) -> None:
 
 
 def test_training_names_rank_and_step_of_a_damaged_record(dataset_copy: Path) -> None:
-    spoil(dataset_copy / "records" / "train-00003-of-00004", 60)  # of the second half of the samples: rank 1's
+    damage(dataset_copy / "records" / "train-00003-of-00004", 60)  # a sample of the second half belongs to rank 1
     values: dict[str, Any] = {"dataset": "imagenet", "image_size": 32, "channels": 3, "epochs": 1, "batch_size": 4}
     output = launcher.train(dataset_copy / "training", 2, data=str(dataset_copy / "records"), **values)
     assert output.returncode != 0
-    place = "train-00003-of-00004, record at byte 0: "
-    named = rf"^\[1\]<stderr>:rank 1 after step \d \(epoch 1\): 1 of 4 samples cannot be read: .*{place}"
-    assert re.search(named, output.stdout, re.MULTILINE), output.stdout
+    location = "train-00003-of-00004, record at byte 0: "
+    message = rf"^\[1\]<stderr>:rank 1 after step \d \(epoch 1\): 1 of 4 samples cannot be read: .*{location}"
+    assert re.search(message, output.stdout, re.MULTILINE), output.stdout

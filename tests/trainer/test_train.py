@@ -19,7 +19,7 @@ from tests.trainer.launcher import results
 
 
 def train(directory: Path, ranks: int, **changes: Any) -> Path:
-    """A run that ends well; returns its directory."""
+    """Run to a successful end and return the directory."""
     output = launcher.train(directory, ranks, **changes)
     assert output.returncode == 0, output.stdout
     return directory
@@ -27,7 +27,7 @@ def train(directory: Path, ranks: int, **changes: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two epochs on two ranks."""
+    """Run two epochs on two ranks."""
     return train(tmp_path_factory.mktemp("run") / "first", ranks=2)
 
 
@@ -54,31 +54,34 @@ def test_csv_equals_results(trained: Path) -> None:
 
 
 def test_every_epoch_writes_a_checkpoint(trained: Path) -> None:
-    left = sorted(path.name for path in (trained / "checkpoints").iterdir())
-    assert left == ["epoch-0001", "epoch-0002", "index.json"]
+    files = sorted(path.name for path in (trained / "checkpoints").iterdir())
+    assert files == ["epoch-0001", "epoch-0002", "index.json"]
     names = [name for name, _ in tf.train.list_variables(str(trained / "checkpoints" / "epoch-0002" / "state"))]
     assert any(name.startswith("model/") for name in names)
     assert any(name.startswith("optimizer/") for name in names)
 
 
-def test_rank_0_alone_prints_progress(trained: Path) -> None:
+def test_only_rank_0_prints_progress(trained: Path) -> None:
     output = (trained / "log").read_text()
     assert output.count("resnet20 (") == 1
     assert "[0]<stdout>:epoch 2/2" in output
 
 
 @pytest.fixture(scope="module")
-def again(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same run, told to make three steps: one less than its two epochs have."""
+def three_steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Repeat the run with three steps, one less than its two epochs have."""
     return train(tmp_path_factory.mktemp("run") / "again", ranks=2, steps=3)
 
 
-def test_same_seed_gives_bitwise_equal_weights(trained: Path, again: Path) -> None:
-    assert results(again).epochs[0].weights_sha256 == results(trained).epochs[0].weights_sha256
+def test_same_seed_gives_bitwise_equal_weights(trained: Path, three_steps: Path) -> None:
+    assert results(three_steps).epochs[0].weights_sha256 == results(trained).epochs[0].weights_sha256
 
 
-def test_run_stops_after_steps(again: Path) -> None:
-    assert (results(again).ended, [epoch.steps for epoch in results(again).epochs]) == ("steps", [2, 3])
+def test_run_stops_after_steps(three_steps: Path) -> None:
+    assert (results(three_steps).ended, [epoch.steps for epoch in results(three_steps).epochs]) == (
+        "steps",
+        [2, 3],
+    )
 
 
 @pytest.mark.parametrize("engine", ["ours", "horovod-tensorflow"])
@@ -86,7 +89,7 @@ def test_run_stops_after_steps(again: Path) -> None:
 def test_run_ends_with_the_epoch_that_reaches_the_accuracy(
     tmp_path: Path, until: str, ended: str, epochs: int, engine: str
 ) -> None:
-    """Labels of so few images are guessed rightly now and then, never all."""
+    """A network sometimes guesses a few of these labels correctly, never all."""
     written = results(train(tmp_path / "run", ranks=2, until=until, engine=engine))
     assert (written.ended, len(written.epochs)) == (ended, epochs)
     if engine == "ours":
@@ -100,9 +103,9 @@ LIMITS = [("ours", 1, 5, 5), ("ours", 2, 5, 5), ("ours", 2, 1, 1), ("ours", 2, 6
 def test_run_evaluates_the_first_test_samples(
     tmp_path: Path, engine: str, ranks: int, limit: int, evaluated: int
 ) -> None:
-    found = results(train(tmp_path / "run", ranks=ranks, epochs=1, engine=engine, test_samples=limit))
-    assert [epoch.test.images for epoch in found.epochs] == [evaluated]
-    assert found.config.test_samples == limit
+    run = results(train(tmp_path / "run", ranks=ranks, epochs=1, engine=engine, test_samples=limit))
+    assert [epoch.test.images for epoch in run.epochs] == [evaluated]
+    assert run.config.test_samples == limit
     assert f"70 training and {evaluated} test images" in (tmp_path / "run" / "log").read_text()
 
 
@@ -155,16 +158,16 @@ def test_no_epoch_starts_once_steps_are_done(steps: int, step: int, ended: str |
 
 
 def test_nonfinite_loss_fails_and_keeps_earlier_epochs(tmp_path: Path) -> None:
-    """Each step makes every weight several times as large: too large after a few epochs of two steps."""
+    """Each step multiplies every weight: values overflow after a few epochs of two steps."""
     run = tmp_path / "run"
     output = launcher.train(run, ranks=2, epochs=20, weight_decay=300.0, milestones=[])
     before = results(run)
     assert output.returncode != 0
     assert 0 < len(before.epochs) < 20
     assert before.ended is None
-    place = rf"after step \d+ \(epoch {len(before.epochs) + 1}\): use a smaller --learning-rate in a new run, .+"
+    location = rf"after step \d+ \(epoch {len(before.epochs) + 1}\): use a smaller --learning-rate in a new run, .+"
     printed = re.findall(
-        rf"^\[(\d)\]<stderr>:(?:training|test) loss is (?:nan|inf) {place}$", output.stdout, re.MULTILINE
+        rf"^\[(\d)\]<stderr>:(?:training|test) loss is (?:nan|inf) {location}$", output.stdout, re.MULTILINE
     )
     assert sorted(printed) == ["0", "1"]
     assert not re.search(r"^\[\d\]<stderr>:Traceback", output.stdout, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The same network from the same weights in Keras' own layers, in PyTorch's modules, and as ours."""
+"""Networks of Keras layers, of PyTorch modules and of the trainer have the same outputs for the same weights."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tests import samples
 
 MODELS = tuple(torch_networks.BUILD)
 SIZES = (28, 33, 64)  # small images, an odd size, and one at which networks downsample at once
-CLOSE = 1e-3  # of float32 sums in another order, through up to a hundred layers
+CLOSE = 1e-3  # tolerance of float32 sums in another order, through up to a hundred layers
 
 
 def config(model: str, size: int) -> TrainConfig:
@@ -26,7 +26,7 @@ def ours(settings: TrainConfig) -> keras.Model:
 
 
 def random_weights(model: keras.Model) -> weights.Weights:
-    """Weights of which none is zero or one: kernels as drawn, others spread, so that each of them matters."""
+    """Return weights without zeros and ones, so that each affects the result."""
     draw = np.random.default_rng(2)
     weights_by_name = keras_network.read(model)
     return {
@@ -51,11 +51,12 @@ def test_networks_have_the_same_logits(model: str, size: int) -> None:
     scale = np.abs(expected).max()
     assert np.abs(np.asarray(plain(images, training=False)) - expected).max() < CLOSE * scale
     assert np.abs(logits - expected).max() < CLOSE * scale
-    assert np.ptp(expected, axis=1).min() > CLOSE * scale  # the logits of an image differ: weights were not all alike
+    # The logits of an image differ, so the weights are not all alike.
+    assert np.ptp(expected, axis=1).min() > CLOSE * scale
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_weights_come_back_as_they_were_given(model: str) -> None:
+def test_weights_survive_a_round_trip(model: str) -> None:
     settings = config(model, 32)
     values = random_weights(ours(settings))
     read = torch_networks.read(torch_networks.build(settings, values))
@@ -63,14 +64,14 @@ def test_weights_come_back_as_they_were_given(model: str) -> None:
     assert all(np.array_equal(read[name], values[name]) for name in values)
 
 
-def test_a_network_of_kerass_own_layers_has_none_of_ours() -> None:
+def test_keras_networks_contain_no_trainer_layers() -> None:
     plain = keras_network.build(config("mobilenet_v2", 32))
     assert {type(layer).__module__.split(".")[0] for layer in plain.layers} == {"keras"}
     decayed = [layer.kernel_regularizer for layer in plain.layers if isinstance(layer, keras.layers.Conv2D)]
     assert all(float(regularizer.l2) == pytest.approx(0.5e-4) for regularizer in decayed)
 
 
-def test_initial_weights_are_those_of_train(tmp_path: Path) -> None:
+def test_initial_weights_equal_those_of_train(tmp_path: Path) -> None:
     settings = config("resnet20", 32)
     settings.write(tmp_path / "config.json")
     draw_weights.main(tmp_path)

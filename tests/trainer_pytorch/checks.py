@@ -1,4 +1,4 @@
-"""horovod.torch: a program of two ranks."""
+"""Checks of horovod.torch, run by a program of two ranks."""
 
 import os
 from typing import Any
@@ -27,12 +27,12 @@ def network() -> torch.nn.Module:
 
 def same(tensors: Any) -> None:
     """Assert that both ranks have the same tensors."""
-    ours, theirs = hvd.allgather_object([tensor.detach() for tensor in tensors])
-    assert_close(ours, theirs, rtol=0, atol=0)
+    first, second = hvd.allgather_object([tensor.detach() for tensor in tensors])
+    assert_close(first, second, rtol=0, atol=0)
 
 
 def stepped(steps: int = 1, **options: Any) -> float:
-    """A weight that was 0, after steps of SGD by 1 with gradients 1 on rank 0 and 2 on rank 1."""
+    """Return a weight that was 0 after ``steps`` of SGD by 1 with gradients 1 on rank 0 and 2 on rank 1."""
     weight = torch.nn.Parameter(torch.zeros(1))
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("weight", weight)], **options)
     for _ in range(steps):
@@ -44,19 +44,19 @@ def stepped(steps: int = 1, **options: Any) -> float:
 
 
 def check_collectives() -> None:
-    mine = torch.tensor([hvd.rank() + 1.0])
-    assert hvd.allreduce(mine).item() == 1.5
-    assert [hvd.allreduce(mine, op=op).item() for op in (hvd.Sum, hvd.Min, hvd.Max, hvd.Product)] == [3, 1, 2, 2]
-    assert [tensor.item() for tensor in hvd.grouped_allreduce([mine, 2 * mine], op=hvd.Sum)] == [3, 6]
-    assert hvd.allgather(mine.repeat(hvd.rank() + 1)).tolist() == [1, 2, 2]
-    assert hvd.broadcast(mine, 1).item() == 2
-    assert hvd.alltoall(mine.repeat(2)).tolist() == [1, 2]
-    assert hvd.reducescatter(mine.repeat(2), op=hvd.Sum).tolist() == [3]
+    value = torch.tensor([hvd.rank() + 1.0])
+    assert hvd.allreduce(value).item() == 1.5
+    assert [hvd.allreduce(value, op=op).item() for op in (hvd.Sum, hvd.Min, hvd.Max, hvd.Product)] == [3, 1, 2, 2]
+    assert [tensor.item() for tensor in hvd.grouped_allreduce([value, 2 * value], op=hvd.Sum)] == [3, 6]
+    assert hvd.allgather(value.repeat(hvd.rank() + 1)).tolist() == [1, 2, 2]
+    assert hvd.broadcast(value, 1).item() == 2
+    assert hvd.alltoall(value.repeat(2)).tolist() == [1, 2]
+    assert hvd.reducescatter(value.repeat(2), op=hvd.Sum).tolist() == [3]
     assert hvd.broadcast_object({"rank": hvd.rank()}, 1) == {"rank": 1}
     for dtype in (torch.float16, torch.float64, torch.int32, torch.int64):
-        assert_close(hvd.allreduce(mine.to(dtype), op=hvd.Sum), torch.tensor([3], dtype=dtype))
+        assert_close(hvd.allreduce(value.to(dtype), op=hvd.Sum), torch.tensor([3], dtype=dtype))
     ones = torch.ones(2, requires_grad=True)
-    (hvd.allreduce(ones, op=hvd.Sum) * mine).sum().backward()
+    (hvd.allreduce(ones, op=hvd.Sum) * value).sum().backward()
     assert ones.grad is not None
     assert ones.grad.tolist() == [3, 3]
     hvd.barrier()
@@ -64,8 +64,8 @@ def check_collectives() -> None:
 
 def check_process_sets() -> None:
     sets = [hvd.add_process_set([rank]) for rank in range(hvd.size())]
-    alone = hvd.allreduce(torch.tensor([hvd.rank() + 1.0]), op=hvd.Sum, process_set=sets[hvd.rank()])
-    assert alone.item() == hvd.rank() + 1
+    result = hvd.allreduce(torch.tensor([hvd.rank() + 1.0]), op=hvd.Sum, process_set=sets[hvd.rank()])
+    assert result.item() == hvd.rank() + 1
     assert all(hvd.remove_process_set(process_set) for process_set in sets)
 
 
@@ -96,7 +96,7 @@ def check_clipping() -> None:
 
 
 def check_every_optimizer() -> None:
-    """Two ranks with half of a batch each train as one with the whole batch."""
+    """Two ranks with half a batch each train like one with the whole batch."""
     batch = torch.randn(8, 3, generator=torch.Generator().manual_seed(1))
     for name, options in OPTIMIZERS.items():
         models = [network(), network()]
@@ -117,7 +117,7 @@ def check_broadcast_of_the_optimizer() -> None:
     for name, options in OPTIMIZERS.items():
         model = network()
         optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.1 * (hvd.rank() + 1), **options)
-        if hvd.rank() == 0:  # only this rank has a state, as after a checkpoint was loaded
+        if hvd.rank() == 0:  # only this rank has a state, as after loading a checkpoint
             model(torch.ones(1, 3)).sum().backward()
             optimizer.step()
         hvd.broadcast_parameters(model.state_dict(), 0)
@@ -142,26 +142,26 @@ def check_learning_rate_schedule() -> None:
     assert weight.item() == -1.5
 
 
-def compare(layer: torch.nn.Module, alone: torch.nn.Module, parts: list[torch.Tensor]) -> None:
-    """Assert that ``layer`` does with one part per rank what ``alone`` does with the whole batch."""
-    mine, whole = parts[hvd.rank()].clone().requires_grad_(), torch.cat(parts).requires_grad_()
+def compare(layer: torch.nn.Module, reference: torch.nn.Module, parts: list[torch.Tensor]) -> None:
+    """Assert that ``layer`` computes with one part per rank the same as ``alone`` with the whole batch."""
+    own_part, whole = parts[hvd.rank()].clone().requires_grad_(), torch.cat(parts).requires_grad_()
     weights = torch.randn(whole.shape, generator=torch.Generator().manual_seed(2))
     first = sum(len(part) for part in parts[: hvd.rank()])
-    rows = slice(first, first + len(mine))
-    outputs, expected = layer(mine), alone(whole)
+    rows = slice(first, first + len(own_part))
+    outputs, expected = layer(own_part), reference(whole)
     (outputs * weights[rows]).sum().backward()
     (expected * weights).sum().backward()
     assert_close(outputs, expected[rows], **CLOSE)
-    assert mine.grad is not None
+    assert own_part.grad is not None
     assert whole.grad is not None
-    assert_close(mine.grad, whole.grad[rows], **CLOSE)
-    for ours, theirs in zip(layer.parameters(), alone.parameters(), strict=True):
-        assert_close(hvd.allreduce(ours.grad, op=hvd.Sum), theirs.grad, **CLOSE)
-    assert_close(list(layer.buffers()), list(alone.buffers()), **CLOSE)
+    assert_close(own_part.grad, whole.grad[rows], **CLOSE)
+    for parameter, expected_parameter in zip(layer.parameters(), reference.parameters(), strict=True):
+        assert_close(hvd.allreduce(parameter.grad, op=hvd.Sum), expected_parameter.grad, **CLOSE)
+    assert_close(list(layer.buffers()), list(reference.buffers()), **CLOSE)
 
 
 def check_sync_batch_norm() -> None:
-    """Parts of different sizes, with a mean that is large beside the deviation."""
+    """Use parts of different sizes, with a mean that is large compared to the deviation."""
     generator = torch.Generator().manual_seed(1)
     for size in ((), (5,), (4, 3)):
         parts = [100 + torch.randn(rows, 3, *size, generator=generator) for rows in (4, 6)]
@@ -172,13 +172,13 @@ def check_sync_batch_norm() -> None:
 def check_sync_batch_norm_options() -> None:
     parts = [torch.randn(rows, 3, 2, generator=torch.Generator().manual_seed(rows)) for rows in (4, 6)]
     for options in ({"momentum": None}, {"affine": False}, {"track_running_stats": False}, {"eps": 0.1}):
-        layer, alone = hvd.SyncBatchNorm(3, **options), torch.nn.BatchNorm1d(3, **options)
+        layer, reference = hvd.SyncBatchNorm(3, **options), torch.nn.BatchNorm1d(3, **options)
         for _ in range(2):
-            compare(layer, alone, parts)
+            compare(layer, reference, parts)
             layer.zero_grad()
-            alone.zero_grad()
+            reference.zero_grad()
         if layer.track_running_stats and layer.momentum is not None:
-            assert_close(layer.eval()(parts[0]), alone.eval()(parts[0]), **CLOSE)
+            assert_close(layer.eval()(parts[0]), reference.eval()(parts[0]), **CLOSE)
 
 
 def check_elastic_state() -> None:
@@ -203,8 +203,8 @@ def check_elastic_sampler() -> None:
     sampler = hvd.elastic.ElasticSampler(list(range(10)), shuffle=False)
     sampler.record_batch(0, 2)
     sampler.load_state_dict(sampler.state_dict())
-    left = hvd.allgather_object(list(sampler))
-    assert len(sampler) == len(left[0]) == len(left[1])
+    remaining = hvd.allgather_object(list(sampler))
+    assert len(sampler) == len(remaining[0]) == len(remaining[1])
 
 
 if __name__ == "__main__":

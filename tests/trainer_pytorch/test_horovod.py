@@ -28,7 +28,7 @@ Failures = dict[str, list[str]]
 
 @pytest.fixture(scope="module", params=["gloo", "mpi"])
 def failures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Failures:
-    """What failed of each check on each rank."""
+    """Return the failures of each check on each rank."""
     program = [sys.executable, "-m", "tests.trainer_pytorch.checks"]
     output = launcher.launch(tmp_path_factory.mktemp("run"), program, controller=request.param).stdout
     print(output)

@@ -1,4 +1,4 @@
-"""What the image with PyTorch has, and what it can do without what was left out of it."""
+"""Packages and abilities of the image with PyTorch."""
 
 import subprocess
 import sys
@@ -12,21 +12,21 @@ import torchvision
 
 
 @pytest.mark.parametrize("module", ["jupyterlab", "ipykernel", "prometheus_client", "pydantic", "pynvml"])
-def test_what_supervision_and_notebooks_import_is_there(module: str) -> None:
+def test_imports_of_supervision_and_notebooks_exist(module: str) -> None:
     import_module(module)
 
 
-def test_the_image_has_one_framework() -> None:
+def test_image_has_one_framework() -> None:
     assert util.find_spec("tensorflow") is None
     assert util.find_spec("keras") is None
 
 
-def test_the_versions_are_those_of_the_lock_file() -> None:
+def test_versions_equal_the_lock_file() -> None:
     assert torch.__version__.partition("+")[0] == metadata.version("torch")
     assert torchvision.__version__.partition("+")[0] == metadata.version("torchvision")
 
 
-def test_a_program_that_asks_for_gpus_learns_that_there_are_none() -> None:
+def test_query_for_gpus_finds_none() -> None:
     assert not torch.cuda.is_available()
     assert torch.cuda.device_count() == 0
     assert torch.backends.cudnn.version() > 0
@@ -34,7 +34,7 @@ def test_a_program_that_asks_for_gpus_learns_that_there_are_none() -> None:
         torch.zeros(1, device="cuda")
 
 
-def test_a_network_with_what_cuda_has_libraries_for_computes_on_the_cpu() -> None:
+def test_network_with_cuda_library_operations_runs_on_the_cpu() -> None:
     """Convolution, normalization, recurrence, attention, sparse and dense algebra, Fourier transform."""
     torch.manual_seed(1)
     model = torchvision.models.resnet18(num_classes=10)
@@ -50,7 +50,7 @@ def test_a_network_with_what_cuda_has_libraries_for_computes_on_the_cpu() -> Non
     assert torch.linalg.svdvals(matrix).min() > 0
 
 
-def test_processes_of_a_data_loader_give_batches() -> None:
+def test_data_loader_processes_return_batches() -> None:
     dataset = torch.utils.data.TensorDataset(torch.arange(8))
     loader = torch.utils.data.DataLoader(dataset, batch_size=4, num_workers=2)
     assert [batch.tolist() for (batch,) in loader] == [[0, 1, 2, 3], [4, 5, 6, 7]]
@@ -65,11 +65,11 @@ def test_torchvision_transforms_an_image() -> None:
     assert boxes.tolist() == [0]
 
 
-def test_the_library_has_no_debug_information() -> None:
+def test_library_has_no_debug_information() -> None:
     [library] = (Path(horovod.__file__).parent / "torch").glob("mpi_lib_v2*.so")
     assert b".debug_info" not in library.read_bytes()
 
 
-def test_packages_fit_together() -> None:
+def test_packages_have_no_version_conflicts() -> None:
     result = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout

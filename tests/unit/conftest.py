@@ -1,4 +1,4 @@
-"""What unit tests have: no network but this machine's own, the CLI as a program, stand-ins for foreign tools."""
+"""Fixtures of unit tests: no network but loopback, the CLI as a program, stand-ins for external tools."""
 
 import contextlib
 import importlib
@@ -25,7 +25,7 @@ Connect = Callable[..., Engine]
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 StandIn = Callable[[str, str], Path]
 Start = Callable[..., "subprocess.Popen[str]"]
-# `make test` tries the same few damaged files each time, `make fuzz` 10,000 others of each kind.
+# `make test` tries a few damaged files, always the same; `make fuzz` tries 10,000 others of each kind.
 UNHURRIED: dict[str, Any] = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
 settings.register_profile("fast", max_examples=60, derandomize=True, **UNHURRIED)
 settings.register_profile("fuzz", max_examples=10_000, print_blob=True, **UNHURRIED)
@@ -38,7 +38,7 @@ COMMAND = Path(sys.executable).with_name("orchestrator")  # as installed
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections leave this process for this machine alone."""
+    """Refuse connections to other machines."""
     connect = socket.socket.connect
 
     def connect_here(self: socket.socket, address: Any) -> None:
@@ -51,9 +51,9 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
-    """Runs `orchestrator` in a directory of its own, with additions to the environment.
+    """Return a function that runs `orchestrator` in its own directory, with additional variables.
 
-    It is a fork of this process, which has imported everything already: a tenth of the time of a new one.
+    It forks this process, which has imported everything already, and takes a tenth of the time of a new process.
     """
 
     def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -91,7 +91,7 @@ def _become_the_command(arguments: tuple[str, ...], directory: Path, out: int, e
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """Puts a shell script in place of a foreign tool, in the one directory that the PATH then holds."""
+    """Return a function that puts a shell script in place of an external tool, in the only directory of the PATH."""
     directory = tmp_path / "stand-ins"
 
     def make(name: str, script: str) -> Path:
@@ -107,7 +107,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect]:
-    """A connection to a stand-in for Docker Engine that gives these answers."""
+    """Return a function that connects to a stand-in for Docker Engine with these answers."""
     with contextlib.ExitStack() as stack:
 
         def connect(answers: docker_stand_in.Answers | None = None) -> Engine:
@@ -119,7 +119,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect]:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts Python programs, which write to a pipe or to the file ``output``; leaves nothing of them behind."""
+    """Return a function that starts Python programs, which write to a pipe or to ``output``; kill them at the end."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(*arguments: str, output: Path | None = None, **environment: str) -> "subprocess.Popen[str]":

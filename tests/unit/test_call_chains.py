@@ -22,13 +22,13 @@ def resolve(name: str) -> Any:
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         try:
-            thing: Any = importlib.import_module(".".join(["orchestrator", *parts[:length]]))
+            value: Any = importlib.import_module(".".join(["orchestrator", *parts[:length]]))
         except ModuleNotFoundError:
             continue
         for part in parts[length:]:
-            thing = getattr(thing, part)
-        if not isinstance(thing, ModuleType):
-            return thing
+            value = getattr(value, part)
+        if not isinstance(value, ModuleType):
+            return value
     raise AssertionError(f"{name}: no such function")
 
 
@@ -39,7 +39,7 @@ def mentioned(function: Any) -> set[str]:
     return attributes | {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
-def test_the_page_has_a_chain_for_each_command() -> None:
+def test_page_has_a_chain_for_each_command() -> None:
     assert {chain[0].rpartition(".")[2] for chain in CHAINS} == {"deploy", "train", "teardown"}
 
 
@@ -50,5 +50,5 @@ def test_each_function_of_a_chain_uses_the_next(chain: list[str]) -> None:
 
 
 @pytest.mark.parametrize("chain", CHAINS, ids="-".join)
-def test_a_chain_has_at_most_six_calls(chain: list[str]) -> None:
+def test_chain_has_at_most_six_calls(chain: list[str]) -> None:
     assert len(chain) - 1 <= MOST_CALLS

@@ -8,7 +8,7 @@ from orchestrator import cpu_usage
 STAT = "cpu  {user} 0 0 {idle} 0 0 0 0 0 0\ncpu0 1 2 3\n"
 
 
-def test_the_share_is_what_grew_between_two_readings() -> None:
+def test_share_is_the_growth_between_two_readings() -> None:
     assert cpu_usage.share(STAT.format(user=10, idle=100), STAT.format(user=40, idle=170)) == 0.3
 
 
@@ -16,7 +16,7 @@ def test_two_equal_readings_are_no_load() -> None:
     assert cpu_usage.share(STAT.format(user=10, idle=100), STAT.format(user=10, idle=100)) == 0
 
 
-def test_a_program_that_computes_is_seen() -> None:
+def test_computing_program_is_visible() -> None:
     def work() -> None:
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
@@ -25,7 +25,7 @@ def test_a_program_that_computes_is_seen() -> None:
     program = Process(target=work)
     program.start()
     try:
-        assert cpu_usage.here() > 0
+        assert cpu_usage.measure() > 0
     finally:
         program.kill()
         program.join()

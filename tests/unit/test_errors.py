@@ -1,4 +1,4 @@
-"""Errors are an interface: what they say, and the exit codes they end with."""
+"""Errors are an interface: their messages and exit codes."""
 
 from pathlib import Path
 
@@ -27,34 +27,34 @@ def test_each_kind_of_error_has_its_exit_code(kind: str, exit_code: int) -> None
     assert getattr(errors, kind).exit_code == exit_code
 
 
-def test_every_kind_of_error_is_drawn_in_the_tree() -> None:
+def test_every_kind_of_error_is_in_the_tree_of_the_docs() -> None:
     kinds = [name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)]
     assert len(kinds) == 9
     assert [kind for kind in kinds if kind not in str(errors.__doc__)] == []
 
 
-def test_an_error_carries_what_happened_and_what_to_do() -> None:
+def test_error_has_a_message_and_a_remedy() -> None:
     error = OrchestratorError("it rains", "take an umbrella")
     assert (str(error), error.message, error.hint) == ("it rains", "it rains", "take an umbrella")
 
 
-def test_a_config_error_lists_every_problem_on_a_line_of_its_own() -> None:
+def test_config_error_lists_each_problem_on_its_own_line() -> None:
     error = ConfigError(["nodes: 0: too few", "name: missing"])
     assert error.message.splitlines() == error.problems == ["nodes: 0: too few", "name: missing"]
 
 
-def test_a_failed_command_can_be_pasted_into_a_shell() -> None:
+def test_failed_command_can_be_pasted_into_a_shell() -> None:
     error = CommandFailed("ask", ["echo", "two words", "it's"], "exit code 1", ["a", "b"], Path("tool.log"))
     assert "`echo 'two words' 'it'\"'\"'s'` failed (exit code 1)" in error.message
     assert error.message.splitlines()[1:] == ["    a", "    b"]
     assert error.hint == "whole log: tool.log"
 
 
-def test_a_failed_command_without_a_log_names_none() -> None:
+def test_failed_command_without_a_log_names_none() -> None:
     assert CommandFailed("ask", ["x"], 1, []).hint == ""
 
 
-def test_failed_nodes_are_named_each_with_its_own_reason() -> None:
+def test_failed_nodes_are_named_with_their_reasons() -> None:
     error = NodesFailed("not healthy", {"demo-head": "no disk", "demo-worker-0": "no name"})
     assert error.message.splitlines() == [
         "not healthy: demo-head, demo-worker-0",

@@ -1,4 +1,4 @@
-"""The table of GPUs: names as clouds write them, drivers that go with them, and pairings that are refused."""
+"""The table of GPUs: names in clouds, drivers, and refused pairings."""
 
 import dataclasses
 from pathlib import Path
@@ -49,19 +49,19 @@ def resolve(
         ("Ada Lovelace", "ada"),
     ],
 )
-def test_names_of_gpus_are_known_as_clouds_write_them(name: str, architecture: str) -> None:
+def test_gpu_names_of_clouds_are_known(name: str, architecture: str) -> None:
     assert resolve(name).architecture == architecture
 
 
-def test_a_cluster_without_gpus_gets_the_image_for_cpus_and_no_driver() -> None:
+def test_cluster_without_gpus_has_the_cpu_image_and_no_driver() -> None:
     assert resolve(None) == gpu_compatibility.Pairing(accelerator="cpu", driver="none")
 
 
-def test_gpus_that_are_left_alone_are_not_looked_at() -> None:
+def test_ignored_gpus_are_not_resolved() -> None:
     assert resolve("nvidia-tesla-k80", driver="none") == resolve(None)
 
 
-def test_a_pairing_says_what_the_image_holds() -> None:
+def test_pairing_lists_the_content_of_the_image() -> None:
     pairing = resolve("nvidia-tesla-t4", "debian 12")
     assert (pairing.accelerator, pairing.framework, pairing.horovod) == ("gpu", "tensorflow 2.21.0", "0.28.1")
     assert (pairing.cuda, pairing.least_driver) == ("12.9", "525.60.13")
@@ -87,7 +87,7 @@ def test_pytorch_needs_a_newer_driver(distribution: str, driver: str) -> None:
         ("nvidia-tesla-p100", "pytorch", "tensorflow", "from turing to blackwell"),
     ],
 )
-def test_a_gpu_that_only_the_other_framework_can_use_names_that(
+def test_gpu_for_the_other_framework_only_names_it(
     name: str, framework: Framework, other: Framework, usable: str
 ) -> None:
     with pytest.raises(PreflightError) as caught:
@@ -107,13 +107,13 @@ def test_no_gpu_has_an_image_of_both_frameworks() -> None:
     assert resolve("nvidia-tesla-t4", framework="both", driver="none") == resolve(None)
 
 
-def test_a_gpu_that_no_framework_can_use_names_none() -> None:
+def test_gpu_for_no_framework_names_none() -> None:
     with pytest.raises(PreflightError, match="CUDA 13 dropped it") as caught:
         resolve("Tesla M60", framework="pytorch")
     assert "framework" not in caught.value.hint
 
 
-def test_the_distribution_brings_the_driver_where_it_is_new_enough() -> None:
+def test_driver_of_the_distribution_is_used_if_new_enough() -> None:
     pairing = resolve("nvidia-l4")
     assert pairing.driver == "distro"
     assert tuple(pairing.packages) == ALL
@@ -122,7 +122,7 @@ def test_the_distribution_brings_the_driver_where_it_is_new_enough() -> None:
     assert pairing.first == {}
 
 
-def test_gpus_before_turing_get_modules_that_know_them() -> None:
+def test_gpus_before_turing_get_proprietary_modules() -> None:
     assert resolve("v100", "ubuntu 22.04").packages["ubuntu 22.04"][0] == "nvidia-headless-580-server"
     assert "nvidia-kernel-dkms" in resolve("v100", "debian 13", driver="cuda-repository").packages["debian 13"]
 
@@ -130,27 +130,27 @@ def test_gpus_before_turing_get_modules_that_know_them() -> None:
 @pytest.mark.parametrize(
     ("distribution", "driver"), [("debian 12", "cuda-repository"), ("debian 13", "distro"), (None, "cuda-repository")]
 )
-def test_a_gpu_too_new_for_the_distribution_gets_its_driver_from_nvidia(distribution: str | None, driver: str) -> None:
+def test_gpu_too_new_for_the_distribution_uses_nvidias_driver(distribution: str | None, driver: str) -> None:
     assert resolve("nvidia-h200-141gb", distribution).driver == driver
 
 
-def test_nvidias_repository_is_held_to_a_branch_that_knows_every_gpu() -> None:
+def test_nvidias_repository_is_pinned_to_a_branch_for_every_gpu() -> None:
     pairing = resolve("p100", driver="cuda-repository")
     assert tuple(pairing.packages) == tuple(pairing.first) == ALL
     assert set(pairing.first.values()) == {("nvidia-driver-pinning-580",)}
 
 
-def test_a_driver_that_is_in_the_image_needs_no_package() -> None:
+def test_driver_in_the_image_needs_no_package() -> None:
     pairing = resolve("a100", driver="image")
     assert (pairing.driver, pairing.packages, pairing.accelerator) == ("image", {}, "gpu")
 
 
-def test_the_architecture_of_the_configuration_takes_the_place_of_the_clouds_name() -> None:
+def test_configured_architecture_overrides_the_clouds_name() -> None:
     assert resolve("gpu-large", architecture="ampere").architecture == "ampere"
     assert resolve("gpu-large", architecture="RTX A5000").gpu == "RTX A5000"
 
 
-def test_a_gpu_that_nobody_knows_asks_for_its_architecture() -> None:
+def test_unknown_gpu_requires_its_architecture() -> None:
     with pytest.raises(PreflightError, match="gpu: 'gpu-large' is not in the table") as caught:
         resolve("gpu-large")
     assert caught.value.hint == "set gpu.architecture to one of pascal, volta, turing, ampere, ada, hopper"
@@ -174,17 +174,17 @@ def test_gpus_that_tensorflow_cannot_use_are_refused(name: str, reason: str) -> 
     assert "from pascal to hopper" in caught.value.hint
 
 
-def test_the_distributions_driver_is_refused_where_it_is_too_old() -> None:
+def test_too_old_driver_of_the_distribution_is_refused() -> None:
     with pytest.raises(PreflightError, match=r"h200 needs driver 550 or newer, debian 12 has 535") as caught:
         resolve("h200", "debian 12", driver="distro")
     assert caught.value.hint == "`gpu.driver: cuda-repository`, or an image of debian 13, ubuntu 22.04, ubuntu 24.04"
 
 
-def test_the_distributions_driver_is_for_those_that_have_it_where_the_guests_are_not_known_yet() -> None:
+def test_distribution_driver_is_possible_for_unknown_guests() -> None:
     assert tuple(resolve("h200", driver="distro").packages) == ALL[1:]
 
 
-def test_a_distribution_without_a_driver_is_refused() -> None:
+def test_distribution_without_a_driver_is_refused() -> None:
     with pytest.raises(PreflightError, match="no driver is known for fedora 42") as caught:
         resolve("t4", "fedora 42")
     assert "debian 12" in caught.value.hint
@@ -193,7 +193,7 @@ def test_a_distribution_without_a_driver_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "driver"), [("nvidia-tesla-t4", "vgpu"), ("nvidia-tesla-t4-vws", "auto"), ("grid_a100-10c", "auto")]
 )
-def test_a_licensed_gpu_needs_the_users_installer_and_token(name: str, driver: str) -> None:
+def test_licensed_gpu_needs_the_users_installer_and_token(name: str, driver: str) -> None:
     with pytest.raises(PreflightError, match=r"needs gpu\.vgpu_installer and gpu\.vgpu_token") as caught:
         resolve(name, driver=driver)
     assert "licensing portal" in caught.value.hint
@@ -214,7 +214,7 @@ def test_a_licensed_gpu_needs_the_users_installer_and_token(name: str, driver: s
         ("rocky-9", None),
     ],
 )
-def test_the_distribution_is_read_from_the_name_of_an_image(image: str, distribution: str | None) -> None:
+def test_distribution_is_read_from_the_name_of_an_image(image: str, distribution: str | None) -> None:
     assert gpu_compatibility.distribution(image) == distribution
 
 
@@ -225,7 +225,7 @@ def test_the_distribution_is_read_from_the_name_of_an_image(image: str, distribu
         ("pytorch", "torch", "nvidia-cuda-runtime", "cu13"),
     ],
 )
-def test_the_table_says_what_an_image_is_built_of(framework: str, package: str, runtime: str, suffix: str) -> None:
+def test_table_has_package_and_runtime_of_each_image(framework: str, package: str, runtime: str, suffix: str) -> None:
     docker = packaged_files.directory("docker")
     wheels = (docker / f"requirements-{framework}-gpu.txt").read_text()
     holds = gpu_compatibility._table()["images"][framework]
@@ -237,7 +237,7 @@ def test_the_table_says_what_an_image_is_built_of(framework: str, package: str, 
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_every_row_of_the_table_can_be_resolved_or_says_why_not(framework: Framework) -> None:
+def test_every_row_of_the_table_resolves_or_has_a_reason(framework: Framework) -> None:
     for architecture, about in gpu_compatibility._table()["architectures"].items():
         for model in about["models"]:
             if framework in about.get("refused", {}):
@@ -247,6 +247,6 @@ def test_every_row_of_the_table_can_be_resolved_or_says_why_not(framework: Frame
                 assert resolve(model, framework=framework).architecture == architecture
 
 
-def test_a_pairing_cannot_be_changed() -> None:
+def test_pairing_is_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         resolve("t4").driver = "none"  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""How the answers of nodes are judged."""
+"""Evaluation of the nodes' facts."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from tests import builders
 
 
 def wrong(**changes: Any) -> list[tuple[str, str]]:
-    """Names and details of the checks that fail on a node with these facts."""
+    """Return names and details of the checks that fail on a node with these facts."""
     judged = health_checks.judge(builders.facts(**changes), builders.cluster(), builders.DIGEST)
     return [(check.name, check.detail) for check in judged if not check.ok]
 
 
 def health(**facts: NodeFacts) -> Health:
-    """The health of nodes by name, an underscore standing for the hyphen."""
+    """Return the health of nodes by name; an underscore stands for the hyphen."""
     named = {name.replace("_", "-"): node_facts for name, node_facts in facts.items()}
     cluster = builders.cluster()
     return Health(
@@ -26,7 +26,7 @@ def health(**facts: NodeFacts) -> Health:
     )
 
 
-def test_a_healthy_node_passes_every_check() -> None:
+def test_healthy_node_passes_every_check() -> None:
     assert wrong() == []
     assert len(health_checks.judge(builders.facts(), builders.cluster(), builders.DIGEST)) == 7
 
@@ -48,23 +48,23 @@ def test_a_healthy_node_passes_every_check() -> None:
         ({"unreachable": {"10.0.0.11": "refused"}}, "peers", "no ssh from the head to demo-worker-0: refused"),
     ],
 )
-def test_one_fault_fails_one_check_and_says_the_remedy(changes: dict[str, Any], name: str, detail: str) -> None:
+def test_single_fault_fails_one_check_with_the_remedy(changes: dict[str, Any], name: str, detail: str) -> None:
     failed = wrong(**changes)
     assert [check for check, _ in failed] == [name]
     assert detail in failed[0][1]
 
 
-def test_exactly_enough_is_enough() -> None:
+def test_exact_minimum_is_enough() -> None:
     assert wrong(shared_free=1 << 30, memory_available=400 << 20) == []
 
 
-def test_a_peer_that_is_known_to_be_gone_does_not_count_against_the_head() -> None:
+def test_lost_peer_does_not_count_against_the_head() -> None:
     facts = builders.facts(unreachable={"10.0.0.11": "timed out"})
     judged = health_checks.judge(facts, builders.cluster(), builders.DIGEST, gone={"10.0.0.11"})
     assert all(check.ok for check in judged)
 
 
-def test_a_cluster_with_a_failing_node_is_refused_with_its_name_and_every_reason() -> None:
+def test_cluster_with_a_failing_node_is_refused_with_all_reasons() -> None:
     checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts(resolves=False, digest="old"))
     with pytest.raises(NodesFailed) as caught:
         health_checks.require_healthy(checked, builders.cluster())
@@ -73,51 +73,51 @@ def test_a_cluster_with_a_failing_node_is_refused_with_its_name_and_every_reason
     assert "trainer old" in caught.value.reasons["demo-worker-0"]
 
 
-def test_a_node_that_does_not_answer_fails() -> None:
+def test_unreachable_node_fails() -> None:
     checked = Health({}, {"demo-head": [Check("ssh", False, "ssh: timed out")]})
     with pytest.raises(NodesFailed, match="demo-head: ssh: timed out"):
         health_checks.require_healthy(checked, builders.cluster())
 
 
-def test_a_healthy_cluster_may_start_a_run() -> None:
+def test_healthy_cluster_may_start_a_run() -> None:
     checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts())
     health_checks.require_healthy(checked, builders.cluster())
     health_checks.require_idle(checked, builders.cluster())
     assert checked.failed == {}
 
 
-def test_a_cluster_that_a_run_uses_is_refused_with_the_command_that_stops_it() -> None:
+def test_busy_cluster_is_refused_with_the_command_that_stops_it() -> None:
     checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts(runs=["resnet20-mnist-1"]))
     with pytest.raises(StateError, match="resnet20-mnist-1 is using the cluster") as caught:
         health_checks.require_idle(checked, builders.cluster())
     assert "orchestrator stop resnet20-mnist-1" in caught.value.hint
 
 
-def test_the_interface_that_all_nodes_have_is_taken() -> None:
+def test_common_interface_of_all_nodes_is_used() -> None:
     checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts())
     assert health_checks.common_interface(checked, None, ["demo-head", "demo-worker-0"]) == "eth0"
 
 
-def test_interfaces_of_different_names_are_refused_with_every_nodes_own() -> None:
+def test_interfaces_of_different_names_are_refused() -> None:
     checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
     with pytest.raises(StateError, match="demo-head: eth0, demo-worker-0: ens3") as caught:
         health_checks.common_interface(checked, None, ["demo-head", "demo-worker-0"])
     assert "launch.network_interface" in caught.value.hint
 
 
-def test_an_interface_of_ones_own_choice_is_taken_where_every_node_has_it() -> None:
+def test_requested_interface_is_used_if_every_node_has_it() -> None:
     both = ["eth0", "ib0"]
     checked = health(demo_head=builders.facts(interfaces=both), demo_worker_0=builders.facts(interfaces=both))
     assert health_checks.common_interface(checked, "ib0", ["demo-head", "demo-worker-0"]) == "ib0"
 
 
-def test_an_interface_that_a_node_lacks_is_refused_with_the_ones_it_has() -> None:
+def test_requested_interface_missing_on_a_node_is_refused() -> None:
     checked = health(demo_head=builders.facts(interfaces=["eth0", "ib0"]), demo_worker_0=builders.facts())
     with pytest.raises(ConfigError) as caught:
         health_checks.common_interface(checked, "ib0", ["demo-head", "demo-worker-0"])
     assert caught.value.problems == ["launch.network_interface: ib0: demo-worker-0 has only lo, eth0"]
 
 
-def test_only_the_interfaces_of_the_nodes_in_use_must_agree() -> None:
+def test_only_interfaces_of_nodes_in_use_must_agree() -> None:
     checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
     assert health_checks.common_interface(checked, None, ["demo-head"]) == "eth0"

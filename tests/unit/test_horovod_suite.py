@@ -1,4 +1,4 @@
-"""How results of Horovod's own tests and examples are read, merged and shown."""
+"""Reading, merging and showing results of Horovod's own tests and examples."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def record(directory: Path, *entries: dict[str, Any]) -> Record:
     return results.read(path)
 
 
-def ended(*pairs: tuple[str, str], waiting_in: str = "") -> Record:
+def record_of(*pairs: tuple[str, str], waiting_in: str = "") -> Record:
     order = [test for test, _ in pairs] + ([waiting_in] if waiting_in else [])
     return Record({test: Result(test, outcome) for test, outcome in pairs}, order, waiting_in)
 
@@ -40,32 +40,32 @@ def outcomes(*records: Record) -> dict[str, str]:
         (["failed", "passed"], "failed"),
     ],
 )
-def test_a_test_with_parts_ends_as_the_worst_that_was_tried(tmp_path: Path, parts: list[str], whole: str) -> None:
+def test_result_of_a_test_is_the_worst_of_its_parts(tmp_path: Path, parts: list[str], whole: str) -> None:
     entries = [{"test": "a", "outcome": outcome, "reason": ""} for outcome in ("started", *parts, "finished")]
     assert record(tmp_path, *entries).ended["a"].outcome == whole
 
 
-def test_a_rank_that_was_killed_leaves_its_test_open(tmp_path: Path) -> None:
+def test_killed_rank_leaves_its_test_open(tmp_path: Path) -> None:
     read = record(tmp_path, {"test": "a", "outcome": "started"})
     assert (read.open, read.ended) == ("a", {})
 
 
-def test_a_test_fails_if_it_fails_on_one_rank() -> None:
-    assert outcomes(ended(("a", "passed"), ("b", "skipped")), ended(("a", "failed"), ("b", "passed"))) == {
+def test_failure_on_one_rank_fails_the_test() -> None:
+    assert outcomes(record_of(("a", "passed"), ("b", "skipped")), record_of(("a", "failed"), ("b", "passed"))) == {
         "a": "failed",
         "b": "passed",
     }
 
 
-def test_the_rank_behind_says_which_test_did_not_end() -> None:
+def test_slowest_rank_decides_which_test_did_not_end() -> None:
     """Rank 0 failed in b and waits in c for rank 1, which waits in b; c is tried again."""
-    ahead = ended(("a", "passed"), ("b", "failed"), waiting_in="c")
-    behind = ended(("a", "passed"), waiting_in="b")
+    ahead = record_of(("a", "passed"), ("b", "failed"), waiting_in="c")
+    behind = record_of(("a", "passed"), waiting_in="b")
     assert outcomes(ahead, behind) == {"a": "passed", "b": "failed"}
     assert results.merge([behind], "did not end")["b"].reason == "did not end"
 
 
-def test_a_failure_without_a_known_reason_is_named() -> None:
+def test_failure_without_a_known_reason_is_named() -> None:
     failure = Result(LEGACY.test, "failed", "ImportError: `keras.optimizers.legacy` is not supported")
     other = Result(LEGACY.test, "failed", "Segmentation fault")
     assert Ran(KERAS, (failure,)).unknown() == []
@@ -73,13 +73,13 @@ def test_a_failure_without_a_known_reason_is_named() -> None:
     assert "not known yet: Segmentation fault" in table.text([KERAS], [Ran(KERAS, (other,))])
 
 
-def test_the_share_leaves_out_what_was_skipped() -> None:
+def test_share_excludes_skipped_tests() -> None:
     three = tuple(Result(outcome, outcome) for outcome in ("passed", "failed", "skipped"))
     assert table.share([Ran(KERAS, three)]) == (1, 2)
     assert "1 of 2 tests that apply passed: 50.0%" in table.text([KERAS], [Ran(KERAS, three)])
 
 
-def test_files_that_do_not_apply_stand_in_the_table_with_the_reason() -> None:
+def test_excluded_files_are_in_the_table_with_the_reason() -> None:
     xla = Run("parallel/test_xla.py", "gloo")
     assert reasons.excluded(xla.file)
     assert f"| `{xla.file}` | {reasons.excluded(xla.file)} |" in table.text([xla], [])
@@ -106,6 +106,6 @@ def test_keras_tests_run_with_both_versions_over_both_transports(tmp_path: Path)
         (120, "no such module", 1, False),
     ],
 )
-def test_an_example_works_if_it_ends_or_its_loss_falls(seconds: int, output: str, code: int, works: bool) -> None:
+def test_example_works_if_it_ends_or_its_loss_falls(seconds: int, output: str, code: int, works: bool) -> None:
     example = Example("tensorflow2/tensorflow2_mnist.py", seconds=seconds)
     assert examples.judge(example, output, code, 130.0).works == works

@@ -1,4 +1,4 @@
-"""Imports run one way: read from the source of every module, wherever in it an import stands."""
+"""Imports have one direction; read from the source of every module, including imports within functions."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ import pytest
 from orchestrator import packaged_files
 from orchestrator.docker import context
 
-# From the top down: a module imports what stands below its own line, and the modules of its own package.
+# From the top down: a module imports from lower lines, and from its own package.
 LAYERS = [
     {"cli"},
     {"studies"},
@@ -29,7 +29,7 @@ LAYERS = [
     {"errors", "packaged_files", "launch_layout", "termination", "untrusted_files"},
     {"lazy_imports"},
 ]
-# What each room of the worker side is built on; what lies beside them uses them all.
+# Packages that each package of the worker side may import; the modules outside of them may import all.
 ROOMS: dict[str, set[str]] = {
     "autotune": {"", "comm", "data", "models"},
     "check": set(),
@@ -43,7 +43,7 @@ ROOMS: dict[str, set[str]] = {
     "supervision": set(),
     "telemetry": {"supervision"},
 }
-# The one module, or package, that may import each foreign tool.
+# The only module or package that may import each external tool.
 TOOLS = {
     "docker": "docker.engine",
     "google": "providers.gcp.api",
@@ -59,7 +59,7 @@ TOOLS = {
 
 
 def modules() -> dict[str, Path]:
-    """Every module by its dotted name below `orchestrator`; the package itself is ""."""
+    """Return every module by its dotted name below `orchestrator`; the package itself is ""."""
     names = {
         path: path.relative_to(packaged_files.PACKAGE).with_suffix("").parts
         for path in packaged_files.PACKAGE.rglob("*.py")
@@ -68,7 +68,7 @@ def modules() -> dict[str, Path]:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The dotted names that a module imports; of `from package import name` both, for name may be a module."""
+    """Yield the dotted names that a module imports; for `from package import name`, also with the name."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -78,7 +78,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def ours(path: Path) -> set[str]:
-    """What a module imports of `orchestrator`, by the dotted names of :func:`modules`."""
+    """Return the imports of a module from `orchestrator`, as names of :func:`modules`."""
     every = modules()
     names = (name.split(".")[1:] for name in imports(path) if name.partition(".")[0] == "orchestrator")
     return {".".join(parts) if ".".join(parts) in every else ".".join(parts[:-1]) for parts in names}
@@ -101,25 +101,25 @@ def test_every_module_of_the_control_side_has_its_layer() -> None:
 
 
 @pytest.mark.parametrize("module", CONTROL)
-def test_a_module_imports_only_what_is_below_it(module: str) -> None:
+def test_module_imports_only_from_lower_layers(module: str) -> None:
     others = {name for name in ours(CONTROL[module]) if name and room(name) != room(module)}
     assert {name for name in others if room(name) == "trainer" or layer(name) <= layer(module)} == set()
 
 
 @pytest.mark.parametrize("module", TRAINER)
-def test_the_worker_side_imports_of_ours_itself_and_what_both_sides_share_alone(module: str) -> None:
+def test_worker_side_imports_only_itself_and_shared_modules(module: str) -> None:
     assert {room(name) for name in ours(TRAINER[module])} <= {"", "trainer", *context.SHARED}
 
 
 @pytest.mark.parametrize("module", TRAINER)
-def test_a_room_of_the_worker_side_imports_only_what_it_is_built_on(module: str) -> None:
+def test_worker_package_imports_only_its_allowed_packages(module: str) -> None:
     rooms = {".".join(name.split(".")[1:-1]) for name in ours(TRAINER[module]) if room(name) == "trainer"}
     here = module.split(".")[1] if len(module.split(".")) > 2 else ""
     assert rooms - {here} <= ROOMS.get(here, set(ROOMS))
 
 
-def test_what_both_sides_share_imports_nothing_of_ours_beside() -> None:
-    """And of others only what the trainer's image has: it brings all of these and no other module of this side."""
+def test_shared_modules_import_nothing_else_of_orchestrator() -> None:
+    """And external packages only from the trainer's image, which has no other module of the control side."""
     shared = [path for name, path in CONTROL.items() if room(name) in context.SHARED]
     assert {room(name) for path in shared for name in ours(path)} <= set(context.SHARED)
     foreign = {name.partition(".")[0] for path in shared for name in imports(path)} - sys.stdlib_module_names
@@ -127,14 +127,14 @@ def test_what_both_sides_share_imports_nothing_of_ours_beside() -> None:
 
 
 @pytest.mark.parametrize(("tool", "module"), TOOLS.items())
-def test_each_foreign_tool_has_one_module_that_imports_it(tool: str, module: str) -> None:
+def test_each_external_tool_is_imported_by_one_module(tool: str, module: str) -> None:
     importers = {name for name, path in CONTROL.items() if any(n.partition(".")[0] == tool for n in imports(path))}
     assert {name for name in importers if name != module and not name.startswith(f"{module}.")} == set()
     assert importers
 
 
-def test_every_package_that_is_imported_is_declared() -> None:
-    """Not merely installed because something else needs it: that may change with any release of the other."""
+def test_every_imported_package_is_declared() -> None:
+    """Packages that are installed only as dependencies of others may disappear with any release."""
     project = (packaged_files.PACKAGE.parent / "pyproject.toml").read_text()
     block = re.search(r"^dependencies = \[\n(.*?)^\]", project, re.DOTALL | re.MULTILINE)
     assert block is not None
@@ -156,7 +156,7 @@ def test_only_the_command_line_prints_or_exits() -> None:
 @pytest.mark.parametrize(
     "module", ["telemetry.exporter", "data.inspect_dataset", "telemetry.node_facts", "supervision.processes"]
 )
-def test_what_must_answer_at_once_imports_no_tensorflow(module: str) -> None:
+def test_fast_modules_import_no_tensorflow(module: str) -> None:
     below = {module}
     while more := {other for name in below for other in trainer_imports(name)} - below:
         below |= more
@@ -165,5 +165,5 @@ def test_what_must_answer_at_once_imports_no_tensorflow(module: str) -> None:
 
 
 def trainer_imports(module: str) -> set[str]:
-    """The modules of the worker side that one of them imports."""
+    """Return the modules of the worker side that a module imports."""
     return {name.partition(".")[2] for name in ours(TRAINER[f"trainer.{module}"]) if name.startswith("trainer.")}

@@ -1,4 +1,4 @@
-"""One process at a time works on a cluster: held by a real second process."""
+"""Only one process works on a cluster; a real second process has the lock."""
 
 import re
 import signal
@@ -18,7 +18,7 @@ with lock.held(state.for_cluster("demo")):
     print("held")
     sys.stdin.read()
 """
-# As a killed deploy leaves it: the holder is gone, its Terraform (here a sleep) still works for the cluster.
+# State after a killed deploy: the lock holder is gone, its Terraform (here a sleep) still runs.
 LEAVE_A_CHILD = """
 import sys, subprocess
 from orchestrator import lock, state
@@ -28,9 +28,9 @@ with lock.held(state.for_cluster("demo")):
 """
 
 
-def test_a_second_process_is_refused_with_the_pid_of_the_holder(start: Start) -> None:
+def test_second_process_is_refused_with_the_pid_of_the_holder(start: Start) -> None:
     holder = start("-c", HOLD)
-    assert waiting.line(holder) == "held"
+    assert waiting.read_line(holder) == "held"
     with pytest.raises(StateError) as caught, lock.held(state.for_cluster("demo")):
         pass
     assert re.search(rf"'demo' is locked by pid {holder.pid} since \d{{4}}-\d\d-\d\d", caught.value.message)
@@ -38,61 +38,59 @@ def test_a_second_process_is_refused_with_the_pid_of_the_holder(start: Start) ->
 
 def test_clusters_of_other_names_are_free(start: Start) -> None:
     holder = start("-c", HOLD)
-    assert waiting.line(holder) == "held"
+    assert waiting.read_line(holder) == "held"
     with lock.held(state.for_cluster("other")):
         assert (state.for_cluster("other").path / "lock").exists()
 
 
-def test_the_lock_is_free_again_once_its_holder_ends(start: Start) -> None:
+def test_lock_is_released_when_its_holder_ends(start: Start) -> None:
     holder = start("-c", HOLD)
-    assert waiting.line(holder) == "held"
+    assert waiting.read_line(holder) == "held"
     holder.communicate("")
     with lock.held(state.for_cluster("demo")):
         assert holder.returncode == 0
 
 
-def test_the_lock_is_free_again_once_its_holder_is_killed(start: Start) -> None:
+def test_lock_is_released_when_its_holder_is_killed(start: Start) -> None:
     holder = start("-c", HOLD)
-    assert waiting.line(holder) == "held"
+    assert waiting.read_line(holder) == "held"
     holder.kill()
     assert holder.wait() == -signal.SIGKILL
     with lock.held(state.for_cluster("demo")):
-        assert not waiting.runs(holder.pid)
+        assert not waiting.is_running(holder.pid)
 
 
-def test_what_a_killed_holder_left_running_is_ended_by_the_next(start: Start) -> None:
+def test_programs_of_a_killed_holder_are_ended_by_the_next(start: Start) -> None:
     holder = start("-c", LEAVE_A_CHILD)
-    orphan = int(waiting.line(holder))
+    orphan = int(waiting.read_line(holder))
     holder.kill()
     holder.wait()
-    assert waiting.runs(orphan)
+    assert waiting.is_running(orphan)
     with lock.held(state.for_cluster("demo")):
         assert waiting.ends(orphan)
 
 
-def test_the_lock_is_free_again_after_an_error(start: Start) -> None:
+def test_lock_is_released_after_an_error(start: Start) -> None:
     with pytest.raises(ZeroDivisionError), lock.held(state.for_cluster("demo")):
         raise ZeroDivisionError
     holder = start("-c", HOLD)
-    assert waiting.line(holder) == "held"
+    assert waiting.read_line(holder) == "held"
 
 
-def test_programs_started_under_the_lock_are_marked_as_working_for_the_cluster(tmp_path: Path) -> None:
+def test_programs_under_the_lock_are_marked_with_the_cluster(tmp_path: Path) -> None:
     with lock.held(state.for_cluster("demo")):
         result = process.run("look", ["sh", "-c", f"echo ${termination.OWNER}"])
     assert result.strip() == str(state.for_cluster("demo").path)
 
 
-def test_a_state_directory_that_cannot_be_made_is_refused_with_the_way_out(
-    own_directories: Path, tmp_path: Path
-) -> None:
-    own_directories.touch()  # a file stands where the directory of all clusters should be
+def test_state_directory_that_cannot_be_made_names_the_remedy(own_directories: Path, tmp_path: Path) -> None:
+    own_directories.touch()  # a file in place of the directory of all clusters
     with pytest.raises(ConfigError) as caught, lock.held(state.for_cluster("demo")):
         pass
     assert "XDG_STATE_HOME" in caught.value.hint
 
 
-def test_a_lock_that_is_waited_for_too_long_is_an_error_that_names_its_holder(tmp_path: Path) -> None:
+def test_timeout_of_a_lock_names_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "new" / "lock"
     with (
         lock.waited(path, "packs", 0.0),

@@ -1,4 +1,4 @@
-"""Progress on standard error: plain lines, and a live line where there is a terminal."""
+"""Progress on standard error: plain lines, and a live line on a terminal."""
 
 import os
 import re
@@ -37,12 +37,12 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("text", "shown"), HOSTILE.values(), ids=HOSTILE)
-def test_what_a_terminal_would_obey_is_stripped(text: str, shown: str) -> None:
+def test_control_sequences_for_terminals_are_stripped(text: str, shown: str) -> None:
     assert progress.plain(text) == shown
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_nothing_that_is_printed_reaches_the_terminal_raw(
+def test_printed_text_never_reaches_the_terminal_raw(
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hostile = "".join(text for text, _ in HOSTILE.values()) + "\x1b[?1049h"
@@ -64,40 +64,40 @@ def test_nothing_that_is_printed_reaches_the_terminal_raw(
     assert (left, texts) == ([], [])
 
 
-def test_an_escape_sequence_that_comes_in_pieces_is_stripped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_escape_sequence_in_pieces_is_stripped(capsys: pytest.CaptureFixture[str]) -> None:
     output.stream([b"a\x1b", b"]52;", b"c;cm0=", b"\x07b\n", b"\xc2", b"\x9b2Jc\n"])
     assert capsys.readouterr().out == "ab\nc\n"
 
 
-def test_a_step_says_when_it_begins_and_how_it_ended(capsys: pytest.CaptureFixture[str]) -> None:
+def test_step_prints_its_start_and_its_end(capsys: pytest.CaptureFixture[str]) -> None:
     with progress.step("Checking [nodes]"):
         pass
     captured = capsys.readouterr()
     assert captured.out == ""
-    begun, done = captured.err.splitlines()
-    assert begun == "Checking [nodes] ..."
-    assert re.fullmatch(r"Checking \[nodes\]: done in \d+\.\d s", done)
+    first, last = captured.err.splitlines()
+    assert first == "Checking [nodes] ..."
+    assert re.fullmatch(r"Checking \[nodes\]: done in \d+\.\d s", last)
 
 
-def test_a_step_that_fails_says_so_and_lets_the_error_through(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_step_is_printed_and_the_error_propagates(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ZeroDivisionError), progress.step("Dividing"):
         raise ZeroDivisionError
     assert "Dividing: failed in" in capsys.readouterr().err
 
 
-def test_details_that_follow_each_other_at_once_are_kept_from_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rapid_details_are_left_out_of_a_log(capsys: pytest.CaptureFixture[str]) -> None:
     with progress.step("Copying") as step:
         step.detail("1 of 2 files")
     assert "1 of 2 files" not in capsys.readouterr().err
 
 
-def test_the_seconds_of_every_step_are_known_afterwards() -> None:
+def test_seconds_of_every_step_are_recorded() -> None:
     with progress.step("Sleeping soundly"):
         pass
     assert 0.0 <= progress.seconds()["Sleeping soundly"] < 1.0
 
 
-def test_on_a_terminal_a_step_is_live_and_then_marked() -> None:
+def test_step_on_a_terminal_is_live_and_then_marked() -> None:
     code = """
 import time
 from orchestrator import progress

@@ -1,4 +1,4 @@
-"""Programs that outlived a killed command of ours."""
+"""Programs that outlived a killed command."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from orchestrator import termination
 from tests import waiting
 from tests.unit.conftest import Start
 
-# As Terraform does: it has begun something, and when it is interrupted it writes down what it made.
+# Like Terraform: it has started work, and saves its state when it is interrupted.
 TOOL = """
 import os, pathlib, sys, time
 try:
@@ -20,37 +20,37 @@ except KeyboardInterrupt:
 COMMAND = f"""
 import pathlib, sys
 from orchestrator import termination, process
-termination.own(pathlib.Path(sys.argv[1]))
+termination.mark_programs(pathlib.Path(sys.argv[1]))
 process.run("apply", [sys.executable, "-c", {TOOL!r}, sys.argv[2]], on_line=lambda line: print(line, flush=True))
 """
 
 
 def orphan(start: Start, directory: Path, saved: Path) -> int:
-    """A program that works for ``directory`` and whose parent was killed."""
+    """Start a program that works for ``directory`` and whose parent was killed."""
     command = start("-c", COMMAND, str(directory), str(saved))
-    pid = int(waiting.line(command))
+    pid = int(waiting.read_line(command))
     command.kill()
     command.wait()
-    assert waiting.runs(pid)
+    assert waiting.is_running(pid)
     return pid
 
 
-def test_an_orphan_is_interrupted_so_that_it_saves_what_it_made(start: Start, tmp_path: Path) -> None:
+def test_orphan_is_interrupted_and_saves_its_state(start: Start, tmp_path: Path) -> None:
     pid = orphan(start, tmp_path / "demo", tmp_path / "saved")
-    left = termination.orphans(tmp_path / "demo")
-    assert [process.pid for process in left] == [pid]
-    termination.end_all(left)
+    orphans = termination.orphans(tmp_path / "demo")
+    assert [process.pid for process in orphans] == [pid]
+    termination.end_all(orphans)
     assert waiting.ends(pid)
     assert (tmp_path / "saved").read_text() == "saved"
 
 
-def test_programs_that_work_for_another_cluster_are_left_alone(start: Start, tmp_path: Path) -> None:
+def test_programs_of_another_cluster_are_not_ended(start: Start, tmp_path: Path) -> None:
     pid = orphan(start, tmp_path / "other", tmp_path / "saved")
     assert termination.orphans(tmp_path / "demo") == []
-    assert waiting.runs(pid)
+    assert waiting.is_running(pid)
     os.kill(pid, signal.SIGKILL)
 
 
-def test_a_process_does_not_take_itself_for_an_orphan(tmp_path: Path) -> None:
-    termination.own(tmp_path)
+def test_process_is_not_its_own_orphan(tmp_path: Path) -> None:
+    termination.mark_programs(tmp_path)
     assert termination.orphans(tmp_path) == []

@@ -1,6 +1,6 @@
 """Parts that the programs of this directory share: network, checks, and a meter of speed, traffic and idleness.
 
-They train one network on the same images in the same order, so what differs between their outputs is the method.
+They train one network on the same images in the same order, so only the method differs between their outputs.
 """
 
 import argparse
@@ -50,12 +50,12 @@ def whole_gradients(model: nn.Module, images: Tensor, labels: Tensor) -> list[Te
     return list(torch.autograd.grad(nn.functional.cross_entropy(model(images), labels), list(model.parameters())))
 
 
-def require_equal(what: str, found: Tensor, expected: Tensor, rounding: float = 1e-5) -> None:
+def require_equal(name: str, actual: Tensor, expected: Tensor, rounding: float = 1e-5) -> None:
     """Print how far two vectors differ; end the program if that is more than rounding explains."""
-    difference = ((found - expected).abs().max() / expected.abs().max()).item()
-    print(f"check: {what}: largest difference {difference:.1e} of the largest value", flush=True)
+    difference = ((actual - expected).abs().max() / expected.abs().max()).item()
+    print(f"check: {name}: largest difference {difference:.1e} of the largest value", flush=True)
     if not difference < rounding:
-        raise SystemExit(f"check failed: {what}")
+        raise SystemExit(f"check failed: {name}")
 
 
 class Meter:

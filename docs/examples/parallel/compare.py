@@ -1,9 +1,9 @@
-"""Run the programs of this directory in turns, and print what each costs beside data parallel training.
+"""Run the programs of this directory in turns, and print the cost of each compared with data parallel training.
 
     python compare.py --rounds 5 [options of `orchestrator run`, such as --cluster NAME]
 
-In each round every program runs once, in an order that turns round after each, so that what else the machine does falls
-on all alike. A ratio compares two runs of the same round.
+In each round every program runs once, in an order that turns round after each, so that other load on the machine
+affects all alike. A ratio compares two runs of the same round.
 """
 
 import argparse
@@ -74,13 +74,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=10)
-    chosen, options = parser.parse_known_args()
+    args, options = parser.parse_known_args()
     measured: dict[str, list[Measured]] = {name: [] for name in PROGRAMS}
-    for turn in range(chosen.rounds):
+    for turn in range(args.rounds):
         for name in list(PROGRAMS)[:: -1 if turn % 2 else 1]:
-            measured[name].append(measure(name, options, chosen.epochs))
+            measured[name].append(measure(name, options, args.epochs))
             print(f"round {turn + 1}: {name}: {measured[name][-1].speed:.0f} images/s", file=sys.stderr, flush=True)
-    print(f"| program | images/s | beside {BASE} | MB per step | idle | test loss | accuracy |")
+    print(f"| program | images/s | relative to {BASE} | MB per step | idle | test loss | accuracy |")
     print("|---|---|---|---|---|---|---|")
     for name, runs in measured.items():
         print(row(name, runs, measured[BASE]))

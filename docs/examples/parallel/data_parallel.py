@@ -13,14 +13,14 @@ from torch import nn
 
 def main() -> None:
     """Train, and check that ranks together compute what one process would."""
-    chosen = options()
+    args = options()
     hvd.init()
     data, model = Digits(), network()
     # Sums gradients while backward() still computes those of earlier layers, and step() waits for the rest.
     sgd = hvd.DistributedOptimizer(optimizer(model.parameters()), named_parameters=model.named_parameters())
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 
-    for step, (images, labels) in enumerate(data.batches(chosen.epochs)):
+    for step, (images, labels) in enumerate(data.batches(args.epochs)):
         # 1. This rank's share of the batch: no image is computed twice.
         my_images, my_labels = images.chunk(hvd.size())[hvd.rank()], labels.chunk(hvd.size())[hvd.rank()]
         expected = whole_gradients(model, images, labels) if step == 0 else []
@@ -36,7 +36,7 @@ def main() -> None:
             sgd.step()
         if step == 0:
             meter = Meter()  # the first step, with its check, does not count
-    meter.report(chosen.epochs * data.steps - 1)
+    meter.report(args.epochs * data.steps - 1)
 
     weights = flat(list(model.parameters()))
     require_equal("weights of this rank = weights of rank 0", weights, hvd.broadcast(weights, root_rank=0))

@@ -20,9 +20,9 @@ class Digits:
     """MNIST if the cluster has it, else drawn digits; the last images are held out for the test."""
 
     def __init__(self) -> None:
-        found = sorted(DATA.glob("mnist*/*-images-idx3-ubyte*"))
-        self.name = str(found[-1]) if found else "digits drawn here"
-        images, labels = _mnist(found[-1]) if found else _draw(10000)
+        files = sorted(DATA.glob("mnist*/*-images-idx3-ubyte*"))
+        self.name = str(files[-1]) if files else "digits drawn here"
+        images, labels = _mnist(files[-1]) if files else _draw(10000)
         self.images, self.labels = images[:-HELD_OUT], labels[:-HELD_OUT]
         self.test_images, self.test_labels = images[-HELD_OUT:], labels[-HELD_OUT:]
         self.steps = len(self.images) // BATCH  # of an epoch
@@ -31,8 +31,8 @@ class Digits:
         """Yield the images and labels of every step, of all ranks together, shuffled alike on every rank."""
         for epoch in range(epochs):
             order = torch.randperm(len(self.images), generator=torch.Generator().manual_seed(epoch))
-            for chosen in order[: self.steps * BATCH].split(BATCH):
-                yield self.images[chosen], self.labels[chosen]
+            for indices in order[: self.steps * BATCH].split(BATCH):
+                yield self.images[indices], self.labels[indices]
 
     def show_test(self, model: nn.Module) -> None:
         """Print loss and accuracy on the images held out."""

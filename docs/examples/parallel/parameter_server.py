@@ -68,27 +68,27 @@ def push(gradients: list[Tensor], version: int) -> Future[list[Tensor]]:
 def main() -> None:
     """Train, and check that the server made the updates that it should."""
     global server  # noqa: PLW0603  the function that other ranks call needs it
-    chosen = options(("asynchronous", 0))
+    args = options(("asynchronous", 0))
     if RANK == 0:
-        server = Server(bool(chosen.asynchronous))
+        server = Server(bool(args.asynchronous))
     rpc.init_rpc(f"rank{RANK}", rank=RANK, world_size=RANKS)
     data, model, version = Digits(), network(), 0
 
-    for step, (images, labels) in enumerate(data.batches(chosen.epochs)):
+    for step, (images, labels) in enumerate(data.batches(args.epochs)):
         before = flat(list(model.parameters()))
         gradients = whole_gradients(model, images.chunk(RANKS)[RANK], labels.chunk(RANKS)[RANK])
         expected = flat(whole_gradients(model, images, labels)) if step == 0 else before
         version, weights = rpc.rpc_sync(SERVER, push, args=(gradients, version))
         for mine, new in zip(model.parameters(), weights, strict=True):
             mine.data = new
-        if step == 0 and not chosen.asynchronous:
+        if step == 0 and not args.asynchronous:
             moved = (before - flat(weights)) / LEARNING_RATE
             what = "first update of the server = gradients of the whole batch"
             require_equal(what, moved, expected, rounding=1e-4)  # a small difference of large weights
         if step == 0:
             meter = Meter()  # the first step, with its check, does not count
-    meter.report(chosen.epochs * data.steps - 1)
-    finish(chosen.epochs * data.steps * RANKS, data)
+    meter.report(args.epochs * data.steps - 1)
+    finish(args.epochs * data.steps * RANKS, data)
 
 
 def finish(pushes: int, data: Digits) -> None:

@@ -27,7 +27,7 @@ def cut(whole: nn.Sequential, parts: int) -> list[nn.Sequential]:
 
 def main() -> None:
     """Train, and check that the parts together compute what the uncut network would."""
-    chosen = options(("micro-batches", 8))
+    args = options(("micro-batches", 8))
     dist.init_process_group("gloo")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     data, whole = Digits(), network()  # a network that fits into one machine, so that it can be compared
@@ -36,9 +36,9 @@ def main() -> None:
     sgd = optimizer(mine.parameters())
     # PyTorch's GPipe: forward of all micro-batches, then backward of all. The last rank computes the loss.
     stage = PipelineStage(mine, rank, ranks, CPU)
-    schedule = ScheduleGPipe(stage, chosen.micro_batches, loss_fn=nn.functional.cross_entropy)
+    schedule = ScheduleGPipe(stage, args.micro_batches, loss_fn=nn.functional.cross_entropy)
 
-    for step, (images, labels) in enumerate(data.batches(chosen.epochs)):
+    for step, (images, labels) in enumerate(data.batches(args.epochs)):
         expected = whole_gradients(whole, images, labels) if step == 0 else []
         sgd.zero_grad()
         # The first rank feeds images in, the last one compares what comes out with the labels.
@@ -52,11 +52,11 @@ def main() -> None:
         sgd.step()
         if step == 0:
             meter = Meter()  # the first step, with its check, does not count
-    meter.report(chosen.epochs * data.steps - 1)
+    meter.report(args.epochs * data.steps - 1)
 
-    bubble = (ranks - 1) / (chosen.micro_batches + ranks - 1)
+    bubble = (ranks - 1) / (args.micro_batches + ranks - 1)
     if rank == 0:
-        print(f"{ranks} parts, micro-batches of {BATCH // chosen.micro_batches} images: "
+        print(f"{ranks} parts, micro-batches of {BATCH // args.micro_batches} images: "
               f"bubble of {bubble:.0%} if all parts take the same time", flush=True)  # fmt: skip
     # For the test, each part goes from the rank that trained it to all others.
     for owner, part in enumerate(parts):

@@ -53,13 +53,13 @@ class Ring:
 
 def main() -> None:
     """Train, and check that the ring's sum is Horovod's."""
-    chosen = options()
+    args = options()
     hvd.init()
     dist.init_process_group("gloo")
     ring, data, model = Ring(), Digits(), network()
     sgd = optimizer(model.parameters())
 
-    for step, (images, labels) in enumerate(data.batches(chosen.epochs)):
+    for step, (images, labels) in enumerate(data.batches(args.epochs)):
         my_images, my_labels = images.chunk(ring.ranks)[ring.rank], labels.chunk(ring.ranks)[ring.rank]
         sgd.zero_grad()
         nn.functional.cross_entropy(model(my_images), my_labels).backward()
@@ -75,7 +75,7 @@ def main() -> None:
         sgd.step()
         if step == 0:
             meter = Meter()  # the first step, with its check, does not count
-    steps = chosen.epochs * data.steps
+    steps = args.epochs * data.steps
     meter.report(steps - 1)
 
     expected_bytes = 2 * (ring.ranks - 1) / ring.ranks * gradients.numel() * gradients.element_size()

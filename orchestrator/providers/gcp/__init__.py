@@ -47,16 +47,16 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
     return {
         "project": site.project,
         "region": site.region,
-        "zone": site.wanted.zone,
+        "zone": site.settings.zone,
         "image": site.image["selfLink"] if site.image else site.pinned,
         "head": site.shape("head"),
         "worker": site.shape("worker"),
-        "disk_size": site.wanted.disk_size,
-        "disk_type": site.wanted.disk_type,
-        "spot": site.wanted.spot,
-        "compact": site.wanted.compact,
-        "subnet": str(site.wanted.subnet),
-        "iap": site.wanted.iap,
+        "disk_size": site.settings.disk_size,
+        "disk_type": site.settings.disk_type,
+        "spot": site.settings.spot,
+        "compact": site.settings.compact,
+        "subnet": str(site.settings.subnet),
+        "iap": site.settings.iap,
     }
 
 
@@ -69,7 +69,7 @@ def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, st
 
 def list_resources(record: Record) -> list[Resource]:
     """Return resources of this deployment, found by label, and by description if they have no labels."""
-    return [_resource(holding) for holding in _ours(record)]
+    return [_resource(holding) for holding in _deployment_resources(record)]
 
 
 def failure_reasons(record: Record) -> dict[str, str]:
@@ -90,7 +90,7 @@ def to_replace(record: Record, recorded: Mapping[str, str]) -> list[str]:
     """
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
-        instances = {h.key: h for h in _ours(record) if h.kind == "instance"}
+        instances = {h.key: h for h in _deployment_resources(record) if h.kind == "instance"}
         if time.monotonic() > deadline or not any(h.status in ON_THE_WAY for h in instances.values()):
             break
         time.sleep(LOOK_SECONDS)
@@ -119,7 +119,7 @@ def priced(config: Config) -> dict[str, int]:
     return {name: count for name, count in ({f"{n}{sale}": c for n, c in items.items()} | behind_nat).items() if count}
 
 
-def _ours(record: Record) -> list[Holding]:
+def _deployment_resources(record: Record) -> list[Holding]:
     """Return this deployment's resources: none before it has variables."""
     project = record.variables.get("gcp", {}).get("project")
     return [h for h in owned(Google(), project, record.config["name"]) if h.id == record.id] if project else []
@@ -127,4 +127,4 @@ def _ours(record: Record) -> list[Holding]:
 
 def _resource(holding: Holding) -> Resource:
     alive = holding.kind != "instance" or holding.status in ALIVE
-    return Resource(holding.kind, holding.name, holding.key, alive, holding.known_as)
+    return Resource(holding.kind, holding.name, holding.key, alive, holding.state_identity)

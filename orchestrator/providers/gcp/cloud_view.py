@@ -19,10 +19,10 @@ class Site:
 
     def __init__(self, config: Config, record: Record | None = None) -> None:
         """Connect to Google. Raise PreflightError if there are no credentials, or no project is named."""
-        self.config, self.wanted, self.record = config, config.gcp, record
+        self.config, self.settings, self.record = config, config.gcp, record
         self.google = Google()
         self.before: dict[str, Any] = record.variables.get("gcp", {}) if record else {}
-        project = self.wanted.project or self.before.get("project") or self.google.project
+        project = self.settings.project or self.before.get("project") or self.google.project
         if not project:
             raise PreflightError("gcp.project: not set, and the credentials belong to no project", "set gcp.project")
         self.project = str(project)
@@ -41,7 +41,7 @@ class Site:
             return False
 
     @property
-    def ours(self) -> list[Holding]:
+    def deployment_resources(self) -> list[Holding]:
         """Return resources of this deployment."""
         return [holding for holding in self.owned if self.record and holding.id == self.record.id]
 
@@ -54,18 +54,18 @@ class Site:
     @property
     def instances(self) -> dict[str, Holding]:
         """Return this deployment's instances in the configured zone, by name."""
-        here = f"projects/{self.project}/zones/{self.wanted.zone}/instances/"
-        return {h.name: h for h in self.ours if h.kind == "instance" and h.key.startswith(here)}
+        prefix = f"projects/{self.project}/zones/{self.settings.zone}/instances/"
+        return {h.name: h for h in self.deployment_resources if h.kind == "instance" and h.key.startswith(prefix)}
 
     @cached_property
     def zone(self) -> Document:
         """Return the zone. Raise PreflightError if it does not exist."""
-        document = self.google.find(f"projects/{self.project}/zones/{self.wanted.zone}")
+        document = self.google.find(f"projects/{self.project}/zones/{self.settings.zone}")
         if document is None:
             zones = [zone["name"] for zone in self.google.items(f"projects/{self.project}/zones")]
             raise PreflightError(
-                f"gcp.zone: there is no zone {self.wanted.zone!r}{nearest(self.wanted.zone or '', zones)}",
-                listed([zone for zone in zones if zone[:4] == (self.wanted.zone or "")[:4]] or zones),
+                f"gcp.zone: there is no zone {self.settings.zone!r}{nearest(self.settings.zone or '', zones)}",
+                listed([zone for zone in zones if zone[:4] == (self.settings.zone or "")[:4]] or zones),
             )
         return document
 
@@ -76,21 +76,21 @@ class Site:
 
     def in_zone(self, collection: str, name: str) -> Document | None:
         """Return an object of the zone, or None if it does not exist."""
-        return self.google.find(f"projects/{self.project}/zones/{self.wanted.zone}/{collection}/{name}")
+        return self.google.find(f"projects/{self.project}/zones/{self.settings.zone}/{collection}/{name}")
 
     def type_of(self, role: str) -> str:
         """Return the name of the machine type of the "head" or of a "worker"."""
-        return (self.wanted.head_machine_type if role == "head" else None) or self.wanted.machine_type
+        return (self.settings.head_machine_type if role == "head" else None) or self.settings.machine_type
 
     def machine(self, role: str) -> Document:
         """Return the machine type. Raise PreflightError if the zone does not have it."""
         name = self.type_of(role)
         machine = self._machines.get(name) or self.in_zone("machineTypes", name)
         if machine is None:
-            key = "gcp.head_machine_type" if role == "head" and self.wanted.head_machine_type else "gcp.machine_type"
+            key = "gcp.head_machine_type" if role == "head" and self.settings.head_machine_type else "gcp.machine_type"
             raise PreflightError(
-                f"{key}: zone {self.wanted.zone} has no machine type {name!r}",
-                f"`gcloud compute machine-types list --zones {self.wanted.zone}` lists those that it has",
+                f"{key}: zone {self.settings.zone} has no machine type {name!r}",
+                f"`gcloud compute machine-types list --zones {self.settings.zone}` lists those that it has",
             )
         return self._machines.setdefault(name, machine)
 
@@ -99,8 +99,8 @@ class Site:
         machine, accelerator, gpus = self.machine(role), None, 0
         for built_in in machine.get("accelerators", []):
             accelerator, gpus = built_in["guestAcceleratorType"], int(built_in["guestAcceleratorCount"])
-        if accelerator is None and self.wanted.accelerator and family(machine["name"]) == WITH_ADDED_GPUS:
-            accelerator, gpus = self.wanted.accelerator, self.wanted.accelerators
+        if accelerator is None and self.settings.accelerator and family(machine["name"]) == WITH_ADDED_GPUS:
+            accelerator, gpus = self.settings.accelerator, self.settings.accelerators
         return {
             "machine_type": machine["name"],
             "cpus": int(machine["guestCpus"]),
@@ -109,7 +109,7 @@ class Site:
         }
 
     @cached_property
-    def known(self) -> dict[str, Document]:
+    def existing_machine_types(self) -> dict[str, Document]:
         """Return the existing machine types by role."""
         by_role = {}
         for role in ("head", "worker"):
@@ -121,7 +121,7 @@ class Site:
     def pinned(self) -> str | None:
         """Return the image that the nodes were made of, if its configured name is the same."""
         image = self.record.config.get("gcp", {}).get("image") if self.record else None
-        return self.before.get("image") if image == self.wanted.image else None
+        return self.before.get("image") if image == self.settings.image else None
 
     @cached_property
     def image(self) -> Document | None:
@@ -129,7 +129,7 @@ class Site:
         pinned = self.google.find(path_of(self.pinned)) if self.pinned else None
         if pinned or (self.pinned and self.instances):
             return pinned
-        project, _, name = self.wanted.image.rpartition("/")
+        project, _, name = self.settings.image.rpartition("/")
         images = f"projects/{project or self.project}/global/images"
         document = self.google.find(f"{images}/family/{name}") or self.google.find(f"{images}/{name}")
         if document is None:

@@ -54,56 +54,58 @@ def _permissions(site: Site) -> None:
 
 def _at_times(site: Site) -> dict[str, bool]:
     return {
-        "compute.addresses.create": not site.wanted.iap,
-        "compute.resourcePolicies.create": bool(site.wanted.compact),
+        "compute.addresses.create": not site.settings.iap,
+        "compute.resourcePolicies.create": bool(site.settings.compact),
     }
 
 
 def _same_location(site: Site) -> None:
-    for key, here in (("project", site.project), ("zone", site.wanted.zone)):
-        provisioning.require_same_location(site.config, key, site.before.get(key) if site.ours else None, here)
+    for key, value in (("project", site.project), ("zone", site.settings.zone)):
+        provisioning.require_same_location(
+            site.config, key, site.before.get(key) if site.deployment_resources else None, value
+        )
 
 
 def _no_unowned_resources(site: Site) -> None:
-    others = [f"{holding.kind} {holding.name}" for holding in site.owned if holding not in site.ours]
-    provisioning.require_free_name(site.config, f"project {site.project}", others)
+    unowned = [f"{holding.kind} {holding.name}" for holding in site.owned if holding not in site.deployment_resources]
+    provisioning.require_free_name(site.config, f"project {site.project}", unowned)
 
 
 def _no_same_names(site: Site) -> None:
     """Check for other instances of the same names: a name is an instance's address in the zone and must be unique."""
-    there = site.google.items(
+    instances = site.google.items(
         f"projects/{site.project}/zones/{site.zone['name']}/instances",
         {"filter": f'name eq "{site.config.name}-(head|worker-[0-9]+)"'},
     )
-    own = {holding.name for holding in site.owned}
-    taken = [item["name"] for item in there if item["name"] in site.names and item["name"] not in own]
+    owned_names = {holding.name for holding in site.owned}
+    taken = [item["name"] for item in instances if item["name"] in site.names and item["name"] not in owned_names]
     if taken:
         raise PreflightError(
-            f"zone {site.wanted.zone} has instances of these names that are not this cluster's: {', '.join(taken)}",
+            f"zone {site.settings.zone} has instances of these names that are not this cluster's: {', '.join(taken)}",
             "choose another name with --cluster",
         )
 
 
 def _image(site: Site) -> None:
-    image, to_be_made = site.image, [name for name in site.names if name not in site.instances]
-    if image and to_be_made:
+    image, new_instances = site.image, [name for name in site.names if name not in site.instances]
+    if image and new_instances:
         gather(partial(_usable, site, image), partial(_runs, site, image))
-    elif to_be_made:
-        raise provisioning.image_gone(site.config, site.wanted.image)
+    elif new_instances:
+        raise provisioning.image_gone(site.config, site.settings.image)
 
 
 def _usable(site: Site, image: Document) -> None:
     if image.get("status", "READY") != "READY" or image.get("deprecated", {}).get("state") in ("OBSOLETE", "DELETED"):
         raise PreflightError(f"gcp.image: {image['name']} can no longer be used", "choose another image")
-    if int(image.get("diskSizeGb", 0)) > site.wanted.disk_size:
+    if int(image.get("diskSizeGb", 0)) > site.settings.disk_size:
         raise PreflightError(
-            f"gcp.disk_size: {site.wanted.disk_size} GiB, image {image['name']} needs {image['diskSizeGb']}",
+            f"gcp.disk_size: {site.settings.disk_size} GiB, image {image['name']} needs {image['diskSizeGb']}",
             f"ask for {image['diskSizeGb']} or more",
         )
 
 
 def _runs(site: Site, image: Document) -> None:
-    for machine in {machine["name"]: machine for machine in site.known.values()}.values():
+    for machine in {machine["name"]: machine for machine in site.existing_machine_types.values()}.values():
         needs, has = image.get("architecture"), machine.get("architecture")
         if needs and has and needs != has:
             raise PreflightError(
@@ -114,5 +116,5 @@ def _runs(site: Site, image: Document) -> None:
 
 def _in_zone(site: Site) -> None:
     if site.zone.get("status", "UP") != "UP":
-        raise PreflightError(f"gcp.zone: {site.wanted.zone} is {site.zone['status']} now", "choose another zone")
+        raise PreflightError(f"gcp.zone: {site.settings.zone} is {site.zone['status']} now", "choose another zone")
     gather(partial(_no_same_names, site), partial(machine_types.require, site))

@@ -67,9 +67,9 @@ def needs(site: Site, limits: Mapping[str, Quota]) -> dict[str, Need]:
     absent = [name for name in site.names if name not in site.instances]
     idle = [name for name in site.names if name in absent or site.instances[name].status != "RUNNING"]
     needed = {"INSTANCES": Need(0, [1.0] * len(absent))}
-    if site.wanted.disk_type in DISKS:
-        needed[DISKS[site.wanted.disk_type]] = Need(0, [float(site.wanted.disk_size)] * len(absent))
-    takes = [_takes(site, _role(name), limits) for name in idle if _role(name) in site.known]
+    if site.settings.disk_type in DISKS:
+        needed[DISKS[site.settings.disk_type]] = Need(0, [float(site.settings.disk_size)] * len(absent))
+    takes = [_takes(site, _role(name), limits) for name in idle if _role(name) in site.existing_machine_types]
     for metric in sorted({metric for amounts in takes if len(takes) == len(idle) for metric in amounts}):
         needed[metric] = Need(0, [float(amounts.get(metric, 0)) for amounts in takes])
     return needed | {metric: Need(once, [0.0] * len(absent)) for metric, once in _once(site)}
@@ -82,18 +82,18 @@ def _role(name: str) -> str:
 def _takes(site: Site, role: str, limits: Mapping[str, Quota]) -> dict[str, int]:
     """Return what one running node uses, by the quota's name."""
     shape: Mapping[str, Any] = site.shape(role)
-    spot = site.wanted.spot
+    spot = site.settings.spot
     cpus, gpus = cpu_metric(shape["machine_type"], spot, limits), gpu_metric(shape["accelerator"], spot, limits)
     taken = {cpus: shape["cpus"], **({gpus: shape["gpus"], "GPUS_ALL_REGIONS": shape["gpus"]} if gpus else {})}
     if cpus != "PREEMPTIBLE_CPUS":
         taken["CPUS_ALL_REGIONS"] = shape["cpus"]
-    return taken | ({"IN_USE_ADDRESSES": 1} if role == "head" and not site.wanted.iap else {})
+    return taken | ({"IN_USE_ADDRESSES": 1} if role == "head" and not site.settings.iap else {})
 
 
 def _once(site: Site) -> Iterator[tuple[str, float]]:
-    held = Counter(holding.kind for holding in site.ours)
+    held = Counter(holding.kind for holding in site.deployment_resources)
     for kind, metric in ONCE.items():
-        if not held[kind] and not (kind == "address" and site.wanted.iap):
+        if not held[kind] and not (kind == "address" and site.settings.iap):
             yield metric, 1
     yield "FIREWALLS", max(0, FIREWALLS - held["firewall"])
 
@@ -133,5 +133,5 @@ def gpu_metric(accelerator: str | None, spot: bool, limits: Mapping[str, Quota])
 
 def _spot(standard: str, preemptible: str, spot: bool, limits: Mapping[str, Quota]) -> str:
     """Return the quota of spot instances if there is one, else the standard quota."""
-    own = limits.get(preemptible)
-    return preemptible if spot and own and own.limit > 0 else standard
+    spot_quota = limits.get(preemptible)
+    return preemptible if spot and spot_quota and spot_quota.limit > 0 else standard

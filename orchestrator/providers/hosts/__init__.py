@@ -31,7 +31,7 @@ def preflight(config: Config, record: Record | None) -> None:
     by_host = [requirements.problems(host, config, record.id if record else "") for host in surveyed]
     good = [host.name for host, problems in zip(surveyed, by_host, strict=True) if not problems]
     enough = surveyed[0].name in good and len(good) >= (config.min_nodes or config.nodes)
-    problems = [] if enough else [problem for of_one in by_host for problem in of_one]
+    problems = [] if enough else [problem for host_problems in by_host for problem in host_problems]
     gather(
         *(partial(_throw, p) for p in [*requirements.conflicts(surveyed), *problems]),
         lambda: hosts_survey.account_id(surveyed),
@@ -166,11 +166,11 @@ def unowned_resources(config: Config) -> list[Resource]:
 def remove(config: Config, resources: Iterable[Resource]) -> None:
     """Give back hosts that are nodes of this cluster in another, or a lost, state directory."""
     chosen = {resource.key for resource in resources}
-    theirs = {
+    deployments = {
         machine: deployment for machine, deployment in selection.marked_hosts(config).items() if machine.id in chosen
     }
-    for deployment in sorted(set(theirs.values())):
-        machines = [machine for machine in theirs if theirs[machine] == deployment]
+    for deployment in sorted(set(deployments.values())):
+        machines = [machine for machine in deployments if deployments[machine] == deployment]
         host_set = HostSet(machines=machines, storage=config.hosts.storage, trainer=config.hosts.trainer)
         adoption.release(
             state.for_cluster(config.name), deployment, host_set, dict.fromkeys(machines, True), lambda line: None

@@ -1,6 +1,6 @@
-# Makes this machine a node of a cluster, as root. Says what it changes; done again, it changes nothing.
-# Given: cluster, id (of the deployment), node, by (who deploys), key (type and key),
-# uid and gid (of an account that is made; none: it is not made).
+# Adopts this machine as a node of a cluster. Runs as root, prints each change, and changes nothing if repeated.
+# Variables: cluster, id (of the deployment), node, by (who deploys), key (type and key),
+# uid and gid (of an account to create; if empty, the account must exist).
 set -eu
 umask 022
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -10,7 +10,7 @@ mark=/etc/orchestrator/deployment
 marked() { if [ -e $mark ]; then sed -n "s/^$1 //p" $mark; fi; }
 was() { if [ -e "$1" ]; then echo found; else echo made; fi; }
 
-# Puts standard input into file $1, whole or not at all, with mode $2 and owner $3 where there was none.
+# Writes standard input to file $1 atomically. A new file gets mode $2 and owner $3; an existing one keeps its own.
 put() {
   file=$(readlink -f "$1")
   cat > "$file.new"
@@ -31,11 +31,12 @@ put() {
 
 other=$(marked id)
 if [ -n "$other" ] && [ "$other" != "$id" ]; then
-  echo "it is a node of cluster $(marked cluster) ($other) by now" >&2
+  echo "it is already a node of cluster $(marked cluster) (deployment $other), expected deployment $id:" \
+    "\`orchestrator teardown --cluster $(marked cluster)\` releases it" >&2
   exit 1
 fi
 
-# What was here before is written down first: only then can what we make be told from it, whenever this is interrupted.
+# The original state is recorded before any change: release.sh restores it, even if this script was interrupted.
 if entry=$(getent passwd $account); then home=$(echo "$entry" | cut -d : -f 6); else home=/home/$account; fi
 had_account=$(marked account) had_home=$(marked home) had_keys=$(marked keys) had_shared=$(marked shared)
 mkdir -p /etc/orchestrator
@@ -52,7 +53,7 @@ END
 
 if [ -z "$entry" ]; then
   if [ -z "$uid" ]; then
-    echo "there is no account $account any more" >&2
+    echo "account $account does not exist, and Ansible needs it to remove the configuration" >&2
     exit 1
   fi
   getent group $account > /dev/null || groupadd --system --gid "$gid" $account
@@ -61,7 +62,7 @@ if [ -z "$entry" ]; then
 fi
 if [ "$(marked account)" = made ]; then
   grant=/etc/sudoers.d/$account-cluster
-  echo "$account ALL=(ALL) NOPASSWD: ALL" > $grant.try # names with a dot are ignored
+  echo "$account ALL=(ALL) NOPASSWD: ALL" > $grant.try # sudo ignores file names with a dot
   visudo -c -q -f $grant.try
   put $grant 0440 root:root < $grant.try
   rm $grant.try
@@ -73,12 +74,13 @@ keys=$home/.ssh/authorized_keys
 before=
 if [ -e "$keys" ]; then before=$(cat "$keys"); fi
 {
-  # grep says no where nothing is left
+  # grep exits with code 1 if no line is left
   if [ -n "$before" ]; then printf '%s\n' "$before" | grep -v " orchestrator:$cluster:$id\$" || [ $? = 1 ]; fi
   echo "$key orchestrator:$cluster:$id"
 } | put "$keys" 0600 "$owner"
 
-if ! said=$(sudo -n -u $account sudo -n true 2>&1); then
-  echo "account $account cannot sudo: $said" >&2
+if ! message=$(sudo -n -u $account sudo -n true 2>&1); then
+  echo "account $account cannot run sudo without a password ($message):" \
+    "\`echo '$account ALL=(ALL) NOPASSWD: ALL' | sudo tee /etc/sudoers.d/$account\` on this machine allows it" >&2
   exit 1
 fi

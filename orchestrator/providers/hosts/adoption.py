@@ -115,14 +115,14 @@ def adopt(name: str, deployment: str, host_set: HostSet, machines: Sequence[Mach
     Returns:
         Reasons of failures, by node.
     """
-    whom = f"{getpass.getuser()}@{socket.gethostname()}"
-    words = {"cluster": name, "id": deployment, "by": whom, "key": " ".join(key.split()[:2])}
+    caller = f"{getpass.getuser()}@{socket.gethostname()}"
+    words = {"cluster": name, "id": deployment, "by": caller, "key": " ".join(key.split()[:2])}
     ids = {"uid": host_set.uid or "", "gid": host_set.gid or ""}
     return _on_every_machine(machines, lambda m: _as_root(m, "adopt.sh", node=m.name, **words, **ids))
 
 
 def release(
-    state_dir: StateDir, deployment: str, host_set: HostSet, ours: Mapping[Machine, bool], on_line: OnLine
+    state_dir: StateDir, deployment: str, host_set: HostSet, nodes: Mapping[Machine, bool], on_line: OnLine
 ) -> None:
     """Restore nodes to their state before the deploy. Failures are printed as notes.
 
@@ -130,14 +130,14 @@ def release(
         state_dir: State directory of the cluster.
         deployment: Id of the deployment.
         host_set: Hosts as the deploy knows them.
-        ours: Nodes of the deployment, from :func:`held`.
+        nodes: Nodes of the deployment, from :func:`held`.
         on_line: Receives lines of progress.
     """
-    machines = [machine for machine, answers in ours.items() if answers]
-    reasons = {machine.name: "it does not answer" for machine, answers in ours.items() if not answers}
+    machines = [machine for machine, answers in nodes.items() if answers]
+    reasons = {machine.name: "it does not answer" for machine, answers in nodes.items() if not answers}
     if machines:
-        with log_errors("removing the configuration"), _temporary_state_dir(state_dir) as aside:
-            _unconfigure(aside, deployment, host_set, machines, on_line)
+        with log_errors("removing the configuration"), _temporary_state_dir(state_dir) as temporary:
+            _unconfigure(temporary, deployment, host_set, machines, on_line)
         reasons |= _on_every_machine(machines, lambda m: _as_root(m, "release.sh", id=deployment))
     for name, reason in reasons.items():
         progress.note(f"{name} still has what the deploy installed: {reason}")
@@ -146,13 +146,13 @@ def release(
 @contextmanager
 def _temporary_state_dir(state_dir: StateDir) -> Iterator[StateDir]:
     """Yield a state directory with a key for one removal: the cluster's own key may be lost. An error keeps the log."""
-    aside = StateDir(state_dir.path / "aside" / state_dir.name)
+    temporary = StateDir(state_dir.path / "aside" / state_dir.name)
     try:
-        yield aside
-        shutil.rmtree(aside.path.parent)
+        yield temporary
+        shutil.rmtree(temporary.path.parent)
     finally:
-        ssh_connections.forget(aside)
-        state.forget(aside)
+        ssh_connections.forget(temporary)
+        state.forget(temporary)
 
 
 def _as_root(machine: Machine, script: str, **host_set: object) -> str:
@@ -165,7 +165,7 @@ def _on_every_machine(machines: Sequence[Machine], action: Callable[[Machine], s
 
 
 def _unconfigure(
-    aside: StateDir, deployment: str, host_set: HostSet, machines: Sequence[Machine], on_line: OnLine
+    temporary: StateDir, deployment: str, host_set: HostSet, machines: Sequence[Machine], on_line: OnLine
 ) -> None:
     """Undo the work of Ansible, as far as hosts allow.
 
@@ -173,18 +173,20 @@ def _unconfigure(
         NodesFailed: Hosts refused, and stay configured.
         CommandFailed: Ansible failed.
     """
-    refused = adopt(aside.name, deployment, host_set, machines, key_pair.public_half(aside.key))
-    ours = [machine for machine in machines if machine.name not in refused]
-    headless = not any(machine.role == "head" for machine in ours)
-    if ours:
-        first, *others = sorted(ours, key=lambda machine: machine.role)
-        cluster = cluster_of(aside.name, host_set, [first.model_copy(update={"role": "head"}), *others])
-        pinned = hostkeys.pin(aside, cluster, {}, LOGIN_SECONDS)
+    refused = adopt(temporary.name, deployment, host_set, machines, key_pair.public_half(temporary.key))
+    adopted = [machine for machine in machines if machine.name not in refused]
+    headless = not any(machine.role == "head" for machine in adopted)
+    if adopted:
+        first, *others = sorted(adopted, key=lambda machine: machine.role)
+        cluster = cluster_of(temporary.name, host_set, [first.model_copy(update={"role": "head"}), *others])
+        pinned = hostkeys.pin(temporary, cluster, {}, LOGIN_SECONDS)
         # Jupyter and monitoring may be there: remove both in any case.
-        full_inventory = inventory(cluster, aside.key, aside.known_hosts, pinned, {"jupyter": True, "monitoring": True})
+        full_inventory = inventory(
+            cluster, temporary.key, temporary.known_hosts, pinned, {"jupyter": True, "monitoring": True}
+        )
         groups = full_inventory["all"]["children"]
         if headless:  # nothing that only a head has is to be removed
             groups |= {"head": {"hosts": {}}, "workers": {"hosts": {name: {} for name in cluster.nodes}}}
-        runner.remove(aside, full_inventory, on_line)
+        runner.remove(temporary, full_inventory, on_line)
     if refused:
         raise NodesFailed("their configuration stays", refused)

@@ -1,5 +1,5 @@
-# Takes away what adopt.sh put on this machine, as root. Done again, or where nothing of the kind is, it changes nothing.
-# Given: id (of the deployment).
+# Undoes adopt.sh on this machine. Runs as root, and changes nothing if repeated or if the machine was not adopted.
+# Variables: id (of the deployment).
 set -eu
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 account=orchestrator
@@ -7,8 +7,8 @@ mark=/etc/orchestrator/deployment
 
 marked() { sed -n "s/^$1 //p" $mark; }
 
-# Ends every process of the account. There may be no pkill here.
-silence() {
+# Kills all processes of user id $1. pkill may not be installed.
+kill_processes() {
   grep -ls "^Uid:[[:space:]]$1[[:space:]]" /proc/[0-9]*/status | while IFS=/ read -r _ _ process _; do
     kill -KILL "$process" 2> /dev/null || true
   done
@@ -19,13 +19,14 @@ remove_account() {
   options=
   if [ "$(marked home)" = made ]; then options=--remove; fi
   for _ in 1 2 3 4 5 6 7 8 9 10; do
-    silence "$uid"
-    # What it says of a home or a mail box that is not there is no failure: the account is gone then.
-    said=$(userdel $options $account 2>&1) || true
+    kill_processes "$uid"
+    # userdel may fail although it removed the account, for example if there is no home directory or mail spool.
+    message=$(userdel $options $account 2>&1) || true
     if ! getent passwd $account > /dev/null; then return; fi
     sleep 0.5
   done
-  echo "account $account could not be removed: $said" >&2
+  echo "account $account could not be removed ($message):" \
+    "run \`sudo userdel $options $account\` on this machine" >&2
   exit 1
 }
 
@@ -33,7 +34,7 @@ remove_key() {
   home=$(getent passwd $account | cut -d : -f 6)
   keys=$(readlink -f "$home/.ssh/authorized_keys")
   if [ -e "$keys" ]; then
-    grep -v " orchestrator:$(marked cluster):$id\$" "$keys" > "$keys.new" || [ $? = 1 ] # nothing is left
+    grep -v " orchestrator:$(marked cluster):$id\$" "$keys" > "$keys.new" || [ $? = 1 ] # code 1: no line is left
     chmod --reference="$keys" "$keys.new"
     chown --reference="$keys" "$keys.new"
     if cmp -s "$keys.new" "$keys"; then rm "$keys.new"; else mv "$keys.new" "$keys"; fi
@@ -45,7 +46,7 @@ remove_key() {
 
 restore_shared() {
   if [ -n "${2:-}" ] && [ -d /shared ]; then
-    chmod "$1" /shared && chown "$2" /shared || true # where it is another machine's, that may not let us
+    chmod "$1" /shared && chown "$2" /shared || true # the server of a mounted /shared may refuse
   fi
 }
 
@@ -58,7 +59,7 @@ if [ "$(marked account)" = made ]; then
   rm -f /etc/sudoers.d/$account-cluster /etc/sudoers.d/$account-cluster.*
   if getent group $account > /dev/null; then groupdel $account; fi
 fi
-# Only the head's has an owner of ours. A worker may share it with nodes that stay.
+# A deploy changes the owner of /shared only on the head. A worker may share it with nodes that remain.
 case $(marked node) in *-head) restore_shared $(marked shared) ;; esac
 rm -f $mark $mark.new
 for empty in /root/.ansible/tmp /root/.ansible /etc/orchestrator; do rmdir $empty 2> /dev/null || true; done

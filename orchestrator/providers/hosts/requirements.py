@@ -12,13 +12,13 @@ SYSTEMS = ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04")
 ARCHITECTURE = "x86_64"
 
 
-def problems(host: SurveyedHost, config: Config, ours: str) -> list[PreflightError]:
+def problems(host: SurveyedHost, config: Config, deployment: str) -> list[PreflightError]:
     """Return the problems of one host.
 
     Args:
         host: The host as it was seen.
         config: Configuration of the cluster.
-        ours: Id of this deployment, or "" before the first deploy.
+        deployment: Id of this deployment, or "" before the first deploy.
 
     Returns:
         One error for each problem.
@@ -29,9 +29,9 @@ def problems(host: SurveyedHost, config: Config, ours: str) -> list[PreflightErr
         *_connection(host),
         *_machine(host, host.facts, config),
         *_account(host, host.facts),
-        *_mark(host, host.facts, ours),
+        *_mark(host, host.facts, deployment),
         *_address(host, host.facts),
-        *_content(host, host.facts, config, ours),
+        *_content(host, host.facts, config, deployment),
     ]
     return [PreflightError(f"hosts.addresses: {host.login}: {problem}", remedy) for problem, remedy in findings]
 
@@ -91,8 +91,8 @@ def _account(host: SurveyedHost, facts: Facts) -> Findings:
         yield f"account {ACCOUNT} is removed at teardown", "log in with an account of your own: USER@ADDRESS"
 
 
-def _mark(host: SurveyedHost, facts: Facts, ours: str) -> Findings:
-    if facts.mark_id and facts.mark_id != ours:
+def _mark(host: SurveyedHost, facts: Facts, deployment: str) -> Findings:
+    if facts.mark_id and facts.mark_id != deployment:
         name = facts.mark_cluster
         yield (
             f"it is a node of cluster {name!r} (deployment {facts.mark_id}, by {facts.mark_by})",
@@ -109,12 +109,12 @@ def _address(host: SurveyedHost, facts: Facts) -> Findings:
         yield f"its private address {host.address!r} is no IPv4 address", remedy
         return
     if host.address not in facts.addresses:
-        others = ", ".join(address for address in facts.addresses if ":" not in address) or "none"
-        yield f"its private address {host.address} is on none of its interfaces (there are {others})", remedy
+        existing = ", ".join(address for address in facts.addresses if ":" not in address) or "none"
+        yield f"its private address {host.address} is on none of its interfaces (there are {existing})", remedy
 
 
-def _content(host: SurveyedHost, facts: Facts, config: Config, ours: str) -> Findings:
-    adopted = bool(ours) and facts.mark_id == ours
+def _content(host: SurveyedHost, facts: Facts, config: Config, deployment: str) -> Findings:
+    adopted = bool(deployment) and facts.mark_id == deployment
     if config.hosts.storage == "mounted" and facts.shared is None:
         yield "it has no /shared", "mount the same directory there on every host, or leave hosts.storage out"
     if config.hosts.storage == "nfs" and facts.shared and not adopted:

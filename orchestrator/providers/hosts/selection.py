@@ -73,9 +73,9 @@ def _machine(host: SurveyedHost) -> Machine:
     return Machine(**described)
 
 
-def _node(host: SurveyedHost, config: Config, ours: str, previous: HostSet | None) -> Machine:
-    """Return a host as node. One that cannot be a node now keeps its former description: it may hold our files."""
-    problem = "; ".join(finding.message for finding in requirements.problems(host, config, ours))
+def _node(host: SurveyedHost, config: Config, deployment: str, previous: HostSet | None) -> Machine:
+    """Return a host as node. A host with a problem keeps its former description: it may have files of the cluster."""
+    problem = "; ".join(finding.message for finding in requirements.problems(host, config, deployment))
     if not problem:
         return _machine(host)
     old = {machine.login: machine for machine in previous.machines} if previous else {}
@@ -84,9 +84,9 @@ def _node(host: SurveyedHost, config: Config, ours: str, previous: HostSet | Non
     )
 
 
-def _leaving(previous: HostSet, used: list[Machine], ours: str) -> list[Machine]:
+def _leaving(previous: HostSet, used: list[Machine], deployment: str) -> list[Machine]:
     """Return former nodes that are not nodes any more and have, or may have, something of this deployment."""
     staying = {value for machine in used for value in (machine.id, machine.login, (machine.address, machine.port))}
     former = [m.model_copy(update={"name": f"{m.name}-{m.id[:4]}", "problem": ""}) for m in previous.machines if m.id]
-    former += adoption.marked_machines(previous.leaving, ours)
+    former += adoption.marked_machines(previous.leaving, deployment)
     return [m for m in former if staying.isdisjoint((m.id, m.login, (m.address, m.port)))]

@@ -1,4 +1,4 @@
-# What a machine says of itself, one fact a line. Changes nothing; sudo is tried, and needed for nothing else.
+# Prints facts about this machine, one per line. Changes nothing, and uses sudo only to test whether it works.
 fact() { printf 'fact %s %s\n' "$1" "$2"; }
 
 gpus=0 model=
@@ -10,7 +10,7 @@ for device in /sys/bus/pci/devices/*; do
   fi
 done
 if [ $gpus != 0 ]; then
-  # By the name that its driver gives, or else the list of PCI devices.
+  # Name of the model from the driver, else from the list of PCI devices.
   named=$(sed -n 's/^Model:[[:space:]]*//p' /proc/driver/nvidia/gpus/*/information 2> /dev/null | head -n 1)
   listed=$(lspci -d 10de: 2> /dev/null | sed -n 's/.*\(VGA\|3D\|Display\).*\[\(.*\)\].*/\2/p' | head -n 1)
   model=${named:-${listed:-$model}}
@@ -27,15 +27,15 @@ fact connection "$SSH_CONNECTION"
 fact addresses "$(hostname -I)"
 fact ids "$(echo $(getent passwd | cut -d : -f 3) $(getent group | cut -d : -f 3))"
 
-if said=$(sudo -n true 2>&1); then fact sudo yes; else fact sudo "$(echo $said)"; fi
+if message=$(sudo -n true 2>&1); then fact sudo yes; else fact sudo "$(echo $message)"; fi
 if entry=$(getent passwd orchestrator); then
   fact account "$entry"
-  if said=$(sudo -n -u orchestrator sudo -n true 2>&1); then fact account_sudo yes; fi
+  if sudo -n -u orchestrator sudo -n true > /dev/null 2>&1; then fact account_sudo yes; fi
 fi
 if [ -r /etc/orchestrator/deployment ]; then sed 's/^/fact mark_/' /etc/orchestrator/deployment; fi
 
 if [ -d /shared ]; then
-  # So many things are in it, beside notebooks, which a teardown leaves there.
+  # Number of entries, without notebooks, which a teardown keeps.
   fact shared "$(ls -A /shared 2> /dev/null | grep -vcxE 'lost[+]found|notebooks')"
 fi
 if [ -x /opt/orchestrator/bin/python ]; then fact trainer yes; fi

@@ -27,14 +27,14 @@ LEAST_QUOTA = 1.0
 
 def preflight(config: Config, record: Record | None) -> None:
     """Check that Docker answers, the nodes fit on this machine, and the cluster's name and network are free."""
-    docker, ours = Engine(), record.id if record else ""
+    docker, deployment = Engine(), record.id if record else ""
     remedy = "install Docker's command line client: https://docs.docker.com/engine/install"
     gather(
         lambda: process.require("docker", remedy),
-        lambda: _require_free_name(docker, config.name, ours),
+        lambda: _require_free_name(docker, config.name, deployment),
         lambda: capacity.require_room(docker, config),
         lambda: _require_inotify(docker, config),
-        lambda: _require_free_subnet(docker, config.local.subnet, ours),
+        lambda: _require_free_subnet(docker, config.local.subnet, deployment),
     )
 
 
@@ -43,10 +43,10 @@ def default_allow_from(config: Config, record: Record | None) -> list[str]:
     return []
 
 
-def _require_free_name(docker: Engine, name: str, ours: str) -> None:
-    others = [r for r in cluster_resources.owned(docker) if r.cluster == name and r.id != ours]
-    if others:
-        listed = ", ".join(f"{resource.kind} {resource.name}" for resource in others)
+def _require_free_name(docker: Engine, name: str, deployment: str) -> None:
+    resources = [r for r in cluster_resources.owned(docker) if r.cluster == name and r.id != deployment]
+    if resources:
+        listed = ", ".join(f"{resource.kind} {resource.name}" for resource in resources)
         raise PreflightError(
             f"this Docker Engine has a cluster {name!r} of another state directory: {listed}",
             f"choose another name with --cluster; if it is yours, {command('teardown --orphans', name)} removes it",
@@ -55,18 +55,18 @@ def _require_free_name(docker: Engine, name: str, ours: str) -> None:
 
 def _require_inotify(docker: Engine, config: Config) -> None:
     """Check this machine's kernel, unless the nodes are on another machine's engine."""
-    if docker.is_here:
-        others = [
+    if docker.is_local:
+        containers = [
             r
             for r in cluster_resources.owned(docker)
             if r.kind == "container" and r.running and r.cluster != config.name
         ]
-        capacity.require_inotify(config.nodes, len(others))
+        capacity.require_inotify(config.nodes, len(containers))
 
 
-def _require_free_subnet(docker: Engine, subnet: IPv4Network | None, ours: str) -> None:
+def _require_free_subnet(docker: Engine, subnet: IPv4Network | None, deployment: str) -> None:
     for other in cluster_resources.networks(docker) if subnet else []:
-        if subnet and other.subnet.overlaps(subnet) and not (ours and other.id == ours):
+        if subnet and other.subnet.overlaps(subnet) and not (deployment and other.id == deployment):
             raise PreflightError(
                 f"local.subnet: {subnet} overlaps {other.subnet} of the Docker network {other.name}",
                 "choose another, or leave it out: then a free one is taken",
@@ -184,4 +184,4 @@ def remove(config: Config, resources: Iterable[Resource]) -> None:
 
 
 def _resource(holding: Holding) -> Resource:
-    return Resource(holding.kind, holding.name, holding.key, holding.running, known_as=holding.name)
+    return Resource(holding.kind, holding.name, holding.key, holding.running, state_identity=holding.name)

@@ -41,14 +41,14 @@ def memory(docker: Engine, config: Config) -> tuple[int, int]:
 
 def require_room(docker: Engine, config: Config) -> None:
     """Raise PreflightError if the nodes ask for more cores or memory than this machine has."""
-    cpus, asked, has = config.local.cpus, config.local.memory, docker.memory / 2**30
+    cpus, node_memory, has = config.local.cpus, config.local.memory, docker.memory / 2**30
     if cpus and cpus > docker.cpus:
         raise PreflightError(f"local.cpus: {cpus:g} asked for, this machine has {docker.cpus}", "ask for less")
-    if asked is None:
+    if node_memory is None:
         _require_share(docker, config.nodes)
-    elif config.nodes * asked > has:
+    elif config.nodes * node_memory > has:
         raise PreflightError(
-            f"local.memory: {asked:g} GiB asked for on each of {config.nodes} nodes, this machine has {has:.1f}",
+            f"local.memory: {node_memory:g} GiB asked for on each of {config.nodes} nodes, this machine has {has:.1f}",
             "ask for less, or for fewer nodes",
         )
 
@@ -62,15 +62,15 @@ def _require_share(docker: Engine, nodes: int) -> None:
         )
 
 
-def require_inotify(nodes: int, others: int) -> None:
-    """Raise PreflightError if the kernel's limits are too low for ``nodes`` in addition to ``others`` already running.
+def require_inotify(nodes: int, running: int) -> None:
+    """Raise PreflightError if the kernel's limits are too low for ``nodes`` in addition to ``running`` already running.
 
     With too low limits, systemd on the last nodes cannot start sshd: "Too many open files".
     """
     machine = {name: int((KERNEL / name.replace(".", "/")).read_text()) for name in INOTIFY}
-    low = [name for name, limit in INOTIFY.items() if machine[name] < limit.each * (nodes + others) + limit.spare]
+    low = [name for name, limit in INOTIFY.items() if machine[name] < limit.each * (nodes + running) + limit.spare]
     if low:
-        fits = min((machine[name] - INOTIFY[name].spare) // INOTIFY[name].each for name in low) - others
+        fits = min((machine[name] - INOTIFY[name].spare) // INOTIFY[name].each for name in low) - running
         settings = " ".join(f"{name}={INOTIFY[name].ample}" for name in low)
         raise PreflightError(
             f"nodes: {nodes}: this kernel watches files for {max(0, fits)} more nodes at most: "

@@ -28,7 +28,7 @@ def remove(docker: Engine, cluster: str) -> None:
     after a teardown by another user it stays until the machine reboots, and does no harm. Systemd removes its slices
     itself.
     """
-    if docker.is_here and docker.cgroup_driver != "systemd":
+    if docker.is_local and docker.cgroup_driver != "systemd":
         remove_empty(cluster, Path(ROOT))
 
 

@@ -36,7 +36,7 @@ EMPTY = ("provisioning/alerting", "provisioning/notifiers", "provisioning/plugin
 
 def variables(docker: Engine, config: Config) -> dict[str, str]:
     """Return the variables of Terraform's root `local` for the container; :data:`NONE` without an image."""
-    image = _image(docker, config.monitoring) if _wanted(config.monitoring) else None
+    image = _image(docker, config.monitoring) if _is_enabled(config.monitoring) else None
     if image is None:
         return NONE
     state_dir = state.for_cluster(config.name)
@@ -59,7 +59,7 @@ def prepare(docker: Engine, record: Record, state_dir: StateDir) -> None:
         state_dir: State directory of the cluster.
     """
     monitoring = stored(record.config).monitoring
-    if not _wanted(monitoring):
+    if not _is_enabled(monitoring):
         return
     if not _image(docker, monitoring) and (
         monitoring.grafana == "on" or _reference(monitoring) not in _lack(state_dir)
@@ -70,13 +70,13 @@ def prepare(docker: Engine, record: Record, state_dir: StateDir) -> None:
 
 
 def for_ansible(state_dir: StateDir, record: Record) -> dict[str, Any]:
-    """Return variables of the role `grafana`: the head has Grafana in a container beside it, or why it has none."""
+    """Return variables of the role `grafana`: whether Terraform creates its container, or the reason why not."""
     if record.variables.get("local", {}).get("grafana", NONE)["image"]:
-        return {"monitoring_grafana_beside": True}
-    return {"monitoring_grafana_lack": _lack(state_dir)} if _wanted(stored(record.config).monitoring) else {}
+        return {"monitoring_grafana_by_terraform": True}
+    return {"monitoring_grafana_lack": _lack(state_dir)} if _is_enabled(stored(record.config).monitoring) else {}
 
 
-def _wanted(monitoring: Monitoring) -> bool:
+def _is_enabled(monitoring: Monitoring) -> bool:
     return monitoring.enabled and monitoring.grafana != "off"
 
 

@@ -30,8 +30,8 @@ def default_allow_from(config: Config, record: Record | None) -> list[str]:
     """Return this machine's address, as seen on the way to the floating IPs or to the nodes' own network."""
     site, settings = Site(config, record), config.openstack
     near = site.external() if settings.floating_ip else site.network()
-    places = catalogue.subnets(site.cloud, near) if near else [settings.subnet]
-    return caller_addresses([*(str(place[-2]) for place in places), site.cloud.host])
+    subnets = catalogue.subnets(site.cloud, near) if near else [settings.subnet]
+    return caller_addresses([*(str(subnet[-2]) for subnet in subnets), site.cloud.host])
 
 
 def variables(config: Config, record: Record) -> dict[str, Any]:
@@ -56,8 +56,8 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
 
 def _machine(config: Config, role: str, flavor: Flavor) -> dict[str, Any]:
     """Return flavor, cores and GPUs of a node. ``openstack.gpus`` does not apply to a head with another flavor."""
-    own = role == "head" and config.openstack.head_flavor not in (None, config.openstack.flavor)
-    number = None if own else config.openstack.gpus
+    has_head_flavor = role == "head" and config.openstack.head_flavor not in (None, config.openstack.flavor)
+    number = None if has_head_flavor else config.openstack.gpus
     return {"flavor": flavor.id, "cpus": flavor.cpus, "gpus": gpus(flavor.properties) if number is None else number}
 
 

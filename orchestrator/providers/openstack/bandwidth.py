@@ -19,8 +19,8 @@ def limits(config: Config, roles: Iterable[str]) -> list[Limit]:
         CommandFailed: The cloud refused the request.
     """
     site = Site(config, seconds=ANSWER_SECONDS)
-    known = ((flavor.name, limit(flavor.properties)) for flavor in map(site.flavor, roles))
-    return [Limit(rate, f"the cloud's limit for flavor {name}") for name, rate in known if rate]
+    rates = ((flavor.name, limit(flavor.properties)) for flavor in map(site.flavor, roles))
+    return [Limit(rate, f"the cloud's limit for flavor {name}") for name, rate in rates if rate]
 
 
 def limit(properties: Mapping[str, str]) -> float | None:

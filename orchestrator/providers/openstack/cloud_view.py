@@ -34,13 +34,13 @@ class Site:
 
     def __init__(self, config: Config, record: Record | None = None, seconds: float = ANSWER_SECONDS) -> None:
         """Connect to the cloud. Raise PreflightError if there is no such cloud."""
-        self.config, self.wanted, self.record = config, config.openstack, record
-        self.cloud = Cloud(self.wanted.cloud, seconds)
+        self.config, self.settings, self.record = config, config.openstack, record
+        self.cloud = Cloud(self.settings.cloud, seconds)
         self.before: dict[str, Any] = record.variables.get("openstack", {}) if record else {}
 
     @cached_property
     def flavors(self) -> list[Flavor]:
-        return catalogue.flavors(self.cloud, (self.wanted.flavor, self.wanted.head_flavor))
+        return catalogue.flavors(self.cloud, (self.settings.flavor, self.settings.head_flavor))
 
     @cached_property
     def networks(self) -> list[Network]:
@@ -52,14 +52,14 @@ class Site:
         return [holding for holding in cluster_resources.owned(self.cloud) if holding.cluster == self.config.name]
 
     @property
-    def ours(self) -> list[Holding]:
+    def deployment_resources(self) -> list[Holding]:
         """Return resources of this deployment."""
         return [holding for holding in self.owned if self.record and holding.id == self.record.id]
 
     @property
     def servers(self) -> dict[str, Holding]:
         """Return this deployment's servers by name."""
-        return {holding.name: holding for holding in self.ours if holding.kind == "server"}
+        return {holding.name: holding for holding in self.deployment_resources if holding.kind == "server"}
 
     @property
     def missing(self) -> list[str]:
@@ -69,12 +69,12 @@ class Site:
 
     def flavor(self, role: str) -> Flavor:
         """Return the flavor of the "head" or of a "worker"."""
-        if role == "head" and self.wanted.head_flavor:
-            return find_one("openstack.head_flavor", "flavor", self.wanted.head_flavor, self.flavors)
-        return find_one("openstack.flavor", "flavor", self.wanted.flavor or "", self.flavors)
+        if role == "head" and self.settings.head_flavor:
+            return find_one("openstack.head_flavor", "flavor", self.settings.head_flavor, self.flavors)
+        return find_one("openstack.flavor", "flavor", self.settings.flavor or "", self.flavors)
 
     @cached_property
-    def known_flavors(self) -> dict[str, Flavor]:
+    def existing_flavors(self) -> dict[str, Flavor]:
         """Return the existing flavors by role."""
         by_role = {}
         for role in ("head", "worker"):
@@ -86,14 +86,14 @@ class Site:
     def pinned(self) -> str | None:
         """Return the image that the nodes were made of, if its configured name is the same."""
         image = self.record.config.get("openstack", {}).get("image") if self.record else None
-        return self.before.get("image") if image == self.wanted.image else None
+        return self.before.get("image") if image == self.settings.image else None
 
     def image(self) -> Image | None:
         """Return the pinned image, else the newest of the name; None if there are nodes and their image is gone."""
         pinned = catalogue.image(self.cloud, self.pinned) if self.pinned else None
         if pinned or (self.pinned and self.servers):
             return pinned
-        name = self.wanted.image or ""
+        name = self.settings.image or ""
         named = catalogue.images(self.cloud, name)
         if not named:
             return find_one("openstack.image", "image", name, catalogue.images(self.cloud))
@@ -101,15 +101,17 @@ class Site:
 
     def network(self) -> Network | None:
         """Return the existing network for the nodes, if one is configured."""
-        name = self.wanted.network
+        name = self.settings.network
         return find_one("openstack.network", "network", name, self.networks) if name else None
 
     def external(self) -> Network | None:
         """Return the network of floating IPs and of the new network's router; None if neither is needed."""
         candidates = [network for network in self.networks if network.external]
-        if self.wanted.external_network:
-            return find_one("openstack.external_network", "external network", self.wanted.external_network, candidates)
-        if self.wanted.network and not self.wanted.floating_ip:
+        if self.settings.external_network:
+            return find_one(
+                "openstack.external_network", "external network", self.settings.external_network, candidates
+            )
+        if self.settings.network and not self.settings.floating_ip:
             return None
         same = [network for network in candidates if network.id == self.before.get("external_network")]
         if len(same or candidates) == 1:
@@ -117,7 +119,7 @@ class Site:
         if candidates:
             names = ", ".join(sorted(network.name for network in candidates))
             raise PreflightError(f"openstack.external_network: there are several: {names}", "name one of them")
-        if self.wanted.floating_ip:
+        if self.settings.floating_ip:
             hint = "none is needed with openstack.network and openstack.floating_ip: false"
             raise PreflightError("openstack.external_network: this project has access to none", hint)
         return None

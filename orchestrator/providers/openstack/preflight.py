@@ -23,25 +23,25 @@ def require(site: Site) -> None:
 
 
 def _same_cloud(site: Site) -> None:
-    here = site.cloud.entry or "that of OS_AUTH_URL"
-    provisioning.require_same_location(site.config, "cloud", site.before.get("cloud"), here)
+    cloud = site.cloud.entry or "that of OS_AUTH_URL"
+    provisioning.require_same_location(site.config, "cloud", site.before.get("cloud"), cloud)
 
 
 def _free_name(site: Site) -> None:
-    others = [f"{holding.kind} {holding.name}" for holding in site.owned if holding not in site.ours]
-    provisioning.require_free_name(site.config, "this project", others)
+    unowned = [f"{holding.kind} {holding.name}" for holding in site.owned if holding not in site.deployment_resources]
+    provisioning.require_free_name(site.config, "this project", unowned)
 
 
 def _flavors(site: Site) -> None:
-    gather(*(partial(site.flavor, role) for role in (["worker", "head"] if site.wanted.head_flavor else ["worker"])))
+    gather(*(partial(site.flavor, role) for role in (["worker", "head"] if site.settings.head_flavor else ["worker"])))
 
 
 def _image(site: Site) -> None:
-    image, flavors = site.image(), {flavor.id: flavor for flavor in site.known_flavors.values()}.values()
+    image, flavors = site.image(), {flavor.id: flavor for flavor in site.existing_flavors.values()}.values()
     if image:
         gather(partial(_active, site, image), *(partial(_fits, site, image, flavor) for flavor in flavors))
     elif site.missing:
-        raise provisioning.image_gone(site.config, site.wanted.image)
+        raise provisioning.image_gone(site.config, site.settings.image)
 
 
 def _active(site: Site, image: Image) -> None:
@@ -50,7 +50,7 @@ def _active(site: Site, image: Image) -> None:
 
 
 def _fits(site: Site, image: Image, flavor: Flavor) -> None:
-    size, key = site.wanted.volume_size, f"flavor {flavor.name!r}"
+    size, key = site.settings.volume_size, f"flavor {flavor.name!r}"
     if not size and not flavor.disk:
         raise PreflightError(f"openstack.flavor: {key} has no disk", "set openstack.volume_size: servers boot from it")
     disk, hint = size or flavor.disk, "choose a larger one, or another image"
@@ -71,14 +71,14 @@ def _existing(site: Site) -> None:
     network = site.network()
     if network and not catalogue.subnets(site.cloud, network):
         raise PreflightError(f"openstack.network: {network.name!r} has no IPv4 subnet", "choose another network")
-    if not network or not site.wanted.floating_ip:
+    if not network or not site.settings.floating_ip:
         return
     if network.external:
         raise PreflightError(
             f"openstack.network: {network.name!r} is external: floating IPs come from it and do not lead into it",
             "set openstack.floating_ip: false",
         )
-    if network.ours and not catalogue.is_routed(site.cloud, network):
+    if network.in_project and not catalogue.is_routed(site.cloud, network):
         raise PreflightError(
             f"openstack.network: {network.name!r} has no router that a floating IP could lead through",
             "connect it to one, or set openstack.floating_ip: false",
@@ -87,23 +87,23 @@ def _existing(site: Site) -> None:
 
 def _outside(site: Site) -> None:
     """Check that floating IPs have one source, and that the nodes' subnet is unchanged and does not overlap it."""
-    before = site.before.get("subnet", str(site.wanted.subnet))
-    if before != str(site.wanted.subnet) and any(holding.kind == "subnet" for holding in site.ours):
+    before = site.before.get("subnet", str(site.settings.subnet))
+    if before != str(site.settings.subnet) and any(holding.kind == "subnet" for holding in site.deployment_resources):
         raise PreflightError(
-            f"openstack.subnet: {site.wanted.subnet} asked for, the cluster's network is made with {before}",
+            f"openstack.subnet: {site.settings.subnet} asked for, the cluster's network is made with {before}",
             f"{command('teardown', site.config.name)} first",
         )
     external = site.external()
-    for taken in catalogue.subnets(site.cloud, external) if external and not site.wanted.network else ():
-        if taken.overlaps(site.wanted.subnet):
+    for taken in catalogue.subnets(site.cloud, external) if external and not site.settings.network else ():
+        if taken.overlaps(site.settings.subnet):
             raise PreflightError(
-                f"openstack.subnet: {site.wanted.subnet} overlaps {taken} of {external.name if external else ''!r}",
+                f"openstack.subnet: {site.settings.subnet} overlaps {taken} of {external.name if external else ''!r}",
                 "choose another",
             )
 
 
 def _zone(site: Site) -> None:
-    zone = site.wanted.availability_zone
+    zone = site.settings.availability_zone
     zones = catalogue.zones(site.cloud) if zone else []
     if zone and zone not in zones:
         message = f"openstack.availability_zone: there is no zone {zone!r}{nearest(zone, zones)}"
@@ -111,7 +111,7 @@ def _zone(site: Site) -> None:
 
 
 def _volumes(site: Site) -> None:
-    size, kind = site.wanted.volume_size, site.wanted.volume_type
+    size, kind = site.settings.volume_size, site.settings.volume_type
     if kind and not size:
         raise PreflightError(f"openstack.volume_type: {kind!r} without openstack.volume_size", "set both, or neither")
     if size and not catalogue.has_volumes(site.cloud):

@@ -22,19 +22,19 @@ WITHOUT |= dict.fromkeys(("router", "subnet"), WITHOUT["network"]) | {
 
 def require(site: Site) -> None:
     """Raise PreflightError with every quota that is too small, and how many nodes fit."""
-    limits = quotas(site.cloud, volumes=bool(site.wanted.volume_size) and has_volumes(site.cloud))
+    limits = quotas(site.cloud, volumes=bool(site.settings.volume_size) and has_volumes(site.cloud))
     require_enough(limits, needs(site), site.config.nodes, partial(_refuse, site))
 
 
 def _refuse(site: Site, name: str, quota: Quota, need: Need, fewer: int) -> None:
     size, unit = UNITS.get(name, (1, ""))
     fit, nodes = need.fits(quota.free), site.config.nodes
-    limit, used, asked = (f"{number / size:.10g}" for number in (quota.limit or 0, quota.used, need.sum))
+    limit, used, total = (f"{number / size:.10g}" for number in (quota.limit or 0, quota.used, need.sum))
     remedies = ["ask the site for more quota", *([f"`--nodes {fewer}`"] if fewer else [])]
     remedies += [WITHOUT[name]] if fit is None and name in WITHOUT else []
     remedies += ["a smaller flavor"] if name in FLAVORED else []
     raise PreflightError(
-        f"{present(site) + (fit or 0)} of {nodes} nodes fit: {name} quota {limit}{unit}, in use {used}, needed {asked}",
+        f"{present(site) + (fit or 0)} of {nodes} nodes fit: {name} quota {limit}{unit}, in use {used}, needed {total}",
         ", or ".join(remedies),
     )
 
@@ -51,37 +51,37 @@ def needs(site: Site) -> dict[str, Need]:
 
 def _to_make(site: Site, kind: str) -> list[int]:
     """Return 1 for each missing node, 0 if one without a server is left over: Terraform uses it or removes it first."""
-    spare = sum(holding.kind == kind for holding in site.ours) - len(site.servers)
+    spare = sum(holding.kind == kind for holding in site.deployment_resources) - len(site.servers)
     return [int(number >= spare) for number in range(len(site.missing))]
 
 
 def _per_node(site: Site) -> Iterator[tuple[str, Need]]:
     ones = [1] * len(site.missing)
     yield "instance", Need(0, ones)
-    flavors = [site.known_flavors.get("head" if name.endswith("-head") else "worker") for name in site.missing]
+    flavors = [site.existing_flavors.get("head" if name.endswith("-head") else "worker") for name in site.missing]
     existing = [flavor for flavor in flavors if flavor]
     if len(existing) == len(flavors):
         yield "core", Need(0, [flavor.cpus for flavor in existing])
         yield "RAM", Need(0, [flavor.memory for flavor in existing])
-    if site.wanted.volume_size:
+    if site.settings.volume_size:
         volumes = _to_make(site, "volume")
         yield "volume", Need(0, volumes)
-        yield "volume storage", Need(0, [site.wanted.volume_size * count for count in volumes])
-    if site.wanted.server_group:
+        yield "volume storage", Need(0, [site.settings.volume_size * count for count in volumes])
+    if site.settings.server_group:
         yield "server group member", Need(present(site), ones)
 
 
 def _once(site: Site) -> Iterator[tuple[str, Need]]:
-    held = Counter(holding.kind for holding in site.ours)
-    makes_network = not site.wanted.network and not held["network"]
+    held = Counter(holding.kind for holding in site.deployment_resources)
+    makes_network = not site.settings.network and not held["network"]
     lacking = {
         "key pair": not held["keypair"],
         "security group": not held["security-group"],
-        "floating IP": site.wanted.floating_ip and not held["floating-ip"],
-        "server group": bool(site.wanted.server_group) and not held["server-group"],
+        "floating IP": site.settings.floating_ip and not held["floating-ip"],
+        "server group": bool(site.settings.server_group) and not held["server-group"],
         "network": makes_network,
-        "subnet": not site.wanted.network and not held["subnet"],
-        "router": not site.wanted.network and not held["router"],
+        "subnet": not site.settings.network and not held["subnet"],
+        "router": not site.settings.network and not held["router"],
     }
     yield from ((name, Need(int(needed), [])) for name, needed in lacking.items())
     rules = 0 if held["security-group"] else RULES + max(1, len(set(site.config.allow_from or ())))

@@ -12,9 +12,9 @@ from orchestrator.ssh import Session
 from orchestrator.state import StateDir
 
 
-def stop(head: Session, run: Run) -> None:
-    """Stop the run's unit, which ends its processes on every node."""
-    argv = ["sudo", "systemctl", "stop", run.unit]
+def stop(head: Session, run: Run, wait: bool = True) -> None:
+    """Stop the run's unit, which ends its processes on every node; wait for that by default."""
+    argv = ["sudo", "systemctl", "stop", *([] if wait else ["--no-block"]), run.unit]
     answer = head.run(argv, timeout=launch.STOP_SECONDS + 30.0)
     if answer.exit_code and "not loaded" not in answer.errors:
         raise CommandFailed("stop the run", argv, answer.exit_code, [answer.errors.strip()])

@@ -26,5 +26,5 @@ def _is_empty(head: Session, unit: str) -> bool:
     show = ["sudo", "systemctl", "show", "--property", "ControlGroup", "--value", unit]
     group = head.must("find the processes of the run", show).strip()
     answers = (head.run(["cat", f"{root}{group}/cgroup.procs"]) for root in CGROUPS)
-    known = next((answer for answer in answers if answer.exit_code == 0), None)
-    return not group or (known is not None and not known.output.strip())
+    processes = next((answer for answer in answers if answer.exit_code == 0), None)
+    return not group or (processes is not None and not processes.output.strip())

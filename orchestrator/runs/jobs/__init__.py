@@ -14,7 +14,7 @@ from orchestrator.runs.user_environment import UserEnvironment
 from orchestrator.schema import TrainConfig
 from orchestrator.state import StateDir
 
-SKIP = "--on-bad-sample skip goes on without what cannot be read"
+SKIP = "--on-bad-sample skip continues without the samples that cannot be read"
 
 
 def train(
@@ -116,7 +116,7 @@ def _start(
 ) -> tuple[Run, TrainConfig]:
     """Place the data set, and start the engine with the configuration that is ``resolved`` for its directory."""
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
-        settings = resolved(shared_data.place(head, data_files) if data_files else None)
+        settings = resolved(shared_data.provide(head, data_files) if data_files else None)
         run = trainer.start(state_dir, cluster, head, run, engines.program(config.train), settings, environment)
     if data_files:
         checksums.keep(state_dir, run, data_files)

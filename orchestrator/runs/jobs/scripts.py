@@ -38,7 +38,7 @@ def start(
         argv: Command, as in "python my_script.py ...".
         config_file: Configuration file in use, which may hold passwords and is not sent.
         environment: Variables for the ranks; the files that have them are not sent.
-        requirements: Packages that the command needs beside the image's.
+        requirements: Packages that the command needs in addition to the image's.
 
     Returns:
         The run, started.

@@ -67,14 +67,14 @@ def stage(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
         StateError: Another run is active or starting.
     """
     data_files = _find_dataset(config) if config.train.data else None
-    one_each, options = cluster.with_one_slot(), config.launch.model_copy(update={"np": None})
-    nodes = control.check_nodes(state_dir, one_each, digest, options)
-    run = control.plan(one_each, options, f"stage-{config.train.dataset or 'data'}", nodes)
+    one_slot_cluster, options = cluster.with_one_slot(), config.launch.model_copy(update={"np": None})
+    nodes = control.check_nodes(state_dir, one_slot_cluster, digest, options)
+    run = control.plan(one_slot_cluster, options, f"stage-{config.train.dataset or 'data'}", nodes)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         sources = _prepared(head, config, data_files)
         head_apart = cluster.storage == "nfs" and cluster.head in cluster.rank_nodes
         resolved = StageConfig(sources=sources, head_apart=head_apart, threads=run.threads)
-        return trainer.start(state_dir, one_each, head, run, "data.stage", resolved)
+        return trainer.start(state_dir, one_slot_cluster, head, run, "data.stage", resolved)
 
 
 def _prepared(head: Session, config: Config, data_files: FoundDataset | None) -> list[str]:

@@ -133,12 +133,12 @@ class _Download:
 
     def _write(self, path: str, entry: Entry, file: BinaryIO, begin: int, digest: "hashlib._Hash") -> str:
         """Write what is missing of the file; return the SHA-256 that the node gives for it."""
-        left, end = entry.size - begin, b""
-        argv = ["sh", "-c", SEND, path, str(begin), str(left)]
+        remaining, end = entry.size - begin, b""
+        argv = ["sh", "-c", SEND, path, str(begin), str(remaining)]
         try:
-            for piece in self.session.read("send a file", argv, left + DIGEST_LINE, patience(entry.size)):
-                content, end = piece[:left], end + piece[left:]
-                left -= len(content)
+            for piece in self.session.read("send a file", argv, remaining + DIGEST_LINE, patience(entry.size)):
+                content, end = piece[:remaining], end + piece[remaining:]
+                remaining -= len(content)
                 file.write(content)
                 digest.update(content)
                 self.progress.count(len(content))

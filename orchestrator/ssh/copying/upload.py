@@ -74,27 +74,27 @@ class _Upload:
         """Copy the files that are not in place yet."""
         files = {name: entry for name, entry in self.tree.files.items() if name not in self.progress.done}
         parts = {name: part_of(self.targets[name], entry) for name, entry in files.items()}
-        there = node_files.statuses(
+        statuses = node_files.statuses(
             self.session, [path for name in files for path in (self.targets[name], parts[name])]
         )
-        self._require(files, parts, there)
+        self._require(files, parts, statuses)
         parents = {posixpath.dirname(path) or "." for path in self.targets.values()}
         node_files.make_directories(self.session, sorted({*parents, *self.directories}))
         for name, entry in files.items():
-            status = there.get(self.targets[name], ABSENT)
+            status = statuses.get(self.targets[name], ABSENT)
             if status.kind and (status.size, status.modified) == (entry.size, entry.modified // SECOND):
                 self.progress.copied.same += 1
             else:
-                self._send(name, entry, parts[name], there.get(parts[name], ABSENT).size)
+                self._send(name, entry, parts[name], statuses.get(parts[name], ABSENT).size)
             self.progress.done.add(name)
         node_files.set_modes(self.session, self.directories)
 
-    def _require(self, files: Mapping[str, Entry], parts: Mapping[str, str], there: Mapping[str, Status]) -> None:
+    def _require(self, files: Mapping[str, Entry], parts: Mapping[str, str], statuses: Mapping[str, Status]) -> None:
         """Raise ConfigError if a directory is in a file's place, or there is no room."""
-        wrong = [self.targets[name] for name in files if there.get(self.targets[name], ABSENT).kind == "directory"]
+        wrong = [self.targets[name] for name in files if statuses.get(self.targets[name], ABSENT).kind == "directory"]
         if wrong:
             raise ConfigError([f"{self.session.node}:{path}: is a directory, not a file" for path in wrong[:5]])
-        missing = sum(max(0, entry.size - there.get(parts[name], ABSENT).size) for name, entry in files.items())
+        missing = sum(max(0, entry.size - statuses.get(parts[name], ABSENT).size) for name, entry in files.items())
         root = self.progress.copied.target
         require_space(f"{self.session.node}:{root}", missing, node_files.free(self.session, root))
 
@@ -117,13 +117,13 @@ class _Upload:
             argv = ["sh", "-c", script, str(begin), part, digest.hexdigest(), *words]
             self._write(path, argv, small, patience(entry.size))
 
-    def _pieces(self, file: Readable, path: Path, digest: "hashlib._Hash", left: int) -> Iterator[bytes]:
-        while left and (piece := file.read(min(PIECE, left))):
+    def _pieces(self, file: Readable, path: Path, digest: "hashlib._Hash", remaining: int) -> Iterator[bytes]:
+        while remaining and (piece := file.read(min(PIECE, remaining))):
             digest.update(piece)
-            left -= len(piece)
+            remaining -= len(piece)
             self.progress.count(len(piece))
             yield piece
-        if left:
+        if remaining:
             raise ConfigError([f"{path}: became shorter while it was copied"], "copy it again")
 
     def _write(self, path: Path, argv: list[str], pieces: Iterable[bytes], seconds: float = ANSWER_SECONDS) -> None:

@@ -1,4 +1,4 @@
-"""What each cell of a study measured: medians, ratios and their intervals, beside what was published. Pure."""
+"""Measurements of each cell of a study: medians, ratios and their intervals. Pure."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -79,7 +79,14 @@ class Summary:
     @property
     def test_samples(self) -> int | None:
         """Return how many test samples its accuracies are of; None for the whole test."""
-        return min((limit for one in self.results if (limit := one.config.test_samples)), default=None)
+        return min((limit for result in self.results if (limit := _test_limit(result))), default=None)
+
+
+def _test_limit(result: Results) -> int | None:
+    """Return the ``test_samples`` of a run; None if its test split has fewer."""
+    limit = result.config.test_samples
+    tested = result.epochs[-1].test.images if result.epochs else 0
+    return limit if limit and tested >= limit else None
 
 
 def summarise(study: StudyFiles) -> list[Summary]:
@@ -155,9 +162,9 @@ class _Matrix:
 
     def summary(self, key: str) -> Summary:
         """Return the summary of a cell."""
-        cell, mine, own = self.cells[key], self.launches[key], self.rounds[key]
+        cell, all_launches, rounds = self.cells[key], self.launches[key], self.rounds[key]
         target = self.study.about.target_top1
-        launches = [launch for launch in mine if not launch.again]
+        launches = [launch for launch in all_launches if not launch.again]
         results = self.study.results_of(launches)
         base_key, other = self.fewest[self.curve(key)], self.of_base.get(_identity(cell, *self.changed), key)
         base, base_rounds = self.cells[base_key], self.rounds[base_key] if base_key != key else {}
@@ -165,12 +172,12 @@ class _Matrix:
             cell=cell,
             series=self.name(cell),
             launches=launches,
-            again=[launch for launch in mine if launch.again],
+            again=[launch for launch in all_launches if launch.again],
             results=results,
-            images=statistics.median(list(own.values())),
-            speed_up=statistics.speed_up(own, base_rounds, base.ranks),
-            efficiency=statistics.efficiency(own, base_rounds, cell.ranks, base.ranks),
-            ratio=statistics.ratio(own, self.rounds[other]) if other != key else None,
+            images=statistics.median(list(rounds.values())),
+            speed_up=statistics.speed_up(rounds, base_rounds, base.ranks),
+            efficiency=statistics.efficiency(rounds, base_rounds, cell.ranks, base.ranks),
+            ratio=statistics.ratio(rounds, self.rounds[other]) if other != key else None,
             base=base,
             is_base=other == key and key in self.of_base.values(),
             top1=_estimate(results, lambda run: run.epochs[-1].test.top1 if run.epochs else None),

@@ -1,4 +1,4 @@
-"""Published numbers beside the measured ones, each reading of an ambiguous text apart. Pure."""
+"""Compare published numbers with the measured ones, each reading of an ambiguous text separately. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -32,7 +32,7 @@ def compare(
     samples: int | None,
     replaced: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Comparison]:
-    """Return each reading of each number beside every cell that it is for.
+    """Compare each reading of each number with every cell that it describes.
 
     Args:
         numbers: Published numbers.

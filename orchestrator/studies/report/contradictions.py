@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 
 from orchestrator.schema.studies import Published
 from orchestrator.studies.report import printed_numbers
-from orchestrator.studies.report.printed_numbers import Place, Precision, Range
+from orchestrator.studies.report.printed_numbers import Position, Precision, Range
 
 Kind = Literal["seconds", "speed-up", "efficiency", "reading", "unit", "twice"]
 ENOUGH = 3  # pairs of seconds and images/s that tell how many samples a table means
@@ -102,7 +102,7 @@ def _efficiency(table: Table) -> Iterator[Contradiction]:
         speed_ups = [
             ("printed speed-up", table.precision.range(other), other.value)
             for other in _of(table.numbers, "speed_up")
-            if printed_numbers.place(other) == printed_numbers.place(number)
+            if printed_numbers.position(other) == printed_numbers.position(number)
         ]
         for metric, derived, value in [*speed_ups, *_derived_speed_ups(table, number)]:
             per_rank = Range(derived.low / ranks, derived.high / ranks)
@@ -143,7 +143,7 @@ def _unit(table: Table) -> Iterator[Contradiction]:
 
 def _twice(table: Table) -> Iterator[Contradiction]:
     for first, second in combinations(table.numbers, 2):
-        same = (first.metric, printed_numbers.place(first)) == (second.metric, printed_numbers.place(second))
+        same = (first.metric, printed_numbers.position(first)) == (second.metric, printed_numbers.position(second))
         if same and not table.precision.range(first).meets(table.precision.range(second)):
             yield _contradiction(
                 "twice", second, f"prints {_words(second)}, but {_words(first)} stands in {first.source}"
@@ -153,9 +153,9 @@ def _twice(table: Table) -> Iterator[Contradiction]:
 def _derived_speed_ups(table: Table, number: Published) -> Iterator[tuple[str, Range, float]]:
     """Yield the speed-up of a number's cell over one rank by each metric that has it, with what it can be."""
     for other in table.numbers:
-        if other.metric not in ("seconds", "images_per_second") or printed_numbers.place(
+        if other.metric not in ("seconds", "images_per_second") or printed_numbers.position(
             other
-        ) != printed_numbers.place(number):
+        ) != printed_numbers.position(number):
             continue
         base = printed_numbers.base_of(other, table.numbers)
         if base is None or printed_numbers.ranks(base) > 1:
@@ -165,13 +165,13 @@ def _derived_speed_ups(table: Table, number: Published) -> Iterator[tuple[str, R
         yield other.metric.replace("_per_second", "/s"), derived, top.value / bottom.value
 
 
-def _pairs(numbers: Sequence[Published], one: str, other: str) -> list[tuple[Published, Published]]:
+def _pairs(numbers: Sequence[Published], first: str, second: str) -> list[tuple[Published, Published]]:
     """Return the numbers of two metrics that stand in the same cell and column, both positive."""
-    places: dict[Place, dict[str, Published]] = defaultdict(dict)
+    positions: dict[Position, dict[str, Published]] = defaultdict(dict)
     for number in numbers:
         if number.value > 0 and math.isfinite(number.value):
-            places[printed_numbers.place(number)].setdefault(number.metric, number)
-    return [(by[one], by[other]) for by in places.values() if one in by and other in by]
+            positions[printed_numbers.position(number)].setdefault(number.metric, number)
+    return [(by[first], by[second]) for by in positions.values() if first in by and second in by]
 
 
 def _of(numbers: Sequence[Published], metric: str) -> list[Published]:

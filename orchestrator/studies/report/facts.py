@@ -1,4 +1,4 @@
-"""What a reader must know beside the numbers: scaling, threads, machine, versions, and what was shrunk. Pure."""
+"""Facts that a reader of the numbers must know: scaling, threads, machine, versions, and shrunk settings. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
@@ -41,14 +41,14 @@ def facts(study: StudyFiles, summaries: Sequence[Summary]) -> dict[str, str]:
 
 
 def shrunk(study: StudyFiles) -> str:
-    """Return what was made smaller than in the study."""
+    """Return the settings that were made smaller than in the study."""
     keys = study.about.shrunk_keys
     return number_text.plain(", ".join(f"{key} {value}" for key, value in keys.items())) or "nothing"
 
 
 def test_samples(summaries: Iterable[Summary]) -> str:
     """Return how many test samples accuracies are of if they are not of the whole test, else nothing."""
-    limits = sorted({one.test_samples for one in summaries if one.test_samples})
+    limits = sorted({summary.test_samples for summary in summaries if summary.test_samples})
     return f"the first {' or '.join(f'{limit:,}' for limit in limits)}" if limits else ""
 
 
@@ -107,7 +107,7 @@ def _aa(summary: Summary) -> str:
 
 
 def cell_name(summary: Summary) -> str:
-    """Return the cell in number_text."""
+    """Return the name of a cell."""
     ranks = summary.cell.ranks
     return number_text.plain(f"{summary.group}, {summary.series}, {ranks} rank{'s' * (ranks > 1)}")
 

@@ -107,7 +107,7 @@ def _figures(drawings: Iterable[Drawing]) -> str:
 
 
 def _published(report: Report) -> str:
-    """Return published numbers beside ours, with what contradicts itself above them."""
+    """Return published and measured numbers, below the contradictions of the published ones."""
     table = tables.published(report.comparisons)
     if not table.rows:
         return ""

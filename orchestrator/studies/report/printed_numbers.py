@@ -11,7 +11,7 @@ NUMBER = re.compile(r"(?P<digits>\d[\d,]*(?:\.(?P<decimals>\d+))?|\.(?P<bare>\d+
 KERAS_TIME = re.compile(r"(?P<seconds>\d+)\s*s\s+(?P<milliseconds>\d+)\s*ms")  # "4s 9ms" of Keras' progress bar
 ACROSS = frozenset({"ranks", "nodes"})  # keys in which a cell differs from its base case
 
-Place = tuple[frozenset[tuple[str, object]], str]
+Position = tuple[frozenset[tuple[str, object]], str]
 
 
 class Range(NamedTuple):
@@ -33,7 +33,7 @@ class Range(NamedTuple):
         return Range(self.low / other.high, self.high / other.low)
 
 
-def place(number: Published, without: frozenset[str] = frozenset()) -> Place:
+def position(number: Published, without: frozenset[str] = frozenset()) -> Position:
     """Return what two numbers of the same cell and column have in common; ``without`` ignores keys of the cell."""
     return frozenset((key, value) for key, value in number.cell.items() if key not in without), number.column
 
@@ -64,7 +64,7 @@ def decimals(number: Published) -> int:
 
 
 class Precision:
-    """Decimals of a table. Tables drop zeros at the end: 3 beside 4.132 and 3.447 stands for 3.000.
+    """Decimals of a table. Tables drop zeros at the end: 3 in a column with 4.132 and 3.447 stands for 3.000.
 
     A number is therefore as exact as the metric usually is in its source, or as its own digits if those are more.
     """
@@ -93,7 +93,7 @@ def base_of(number: Published, numbers: Sequence[Published]) -> Published | None
         other
         for other in numbers
         if other.metric == number.metric
-        and place(other, ACROSS) == place(number, ACROSS)
+        and position(other, ACROSS) == position(number, ACROSS)
         and 0 < ranks(other) < ranks(number)
     ]
     return min(alike, key=ranks, default=None)

@@ -42,8 +42,8 @@ class Report:
             f"The published numbers contradict themselves: {contradiction.message}."
             for contradiction in self.contradictions
         ]
-        known = [*facts.partly_tested(self.summaries), *facts.disturbed(self.study.launches), *self.study.notes]
-        return [number_text.plain(note) for note in (facts.aa_sentence(self.summaries), *flags, *known)]
+        remarks = [*facts.partly_tested(self.summaries), *facts.disturbed(self.study.launches), *self.study.notes]
+        return [number_text.plain(note) for note in (facts.aa_sentence(self.summaries), *flags, *remarks)]
 
     @property
     def tables(self) -> list[Table]:

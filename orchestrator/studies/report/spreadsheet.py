@@ -54,8 +54,8 @@ def launches(measured: Iterable[Launch]) -> str:
         ]
         for launch in measured
     ]
-    own = ("round", "again", "run", "started", "seconds", "step_seconds", "images_per_second", "busy", "command")
-    return _written([*CELL, *own, "problem"], rows)
+    columns = ("round", "again", "run", "started", "seconds", "step_seconds", "images_per_second", "busy", "command")
+    return _written([*CELL, *columns, "problem"], rows)
 
 
 def _cell(cell: Cell) -> list[object]:

@@ -12,7 +12,7 @@ from orchestrator.studies.statistics import Estimate
 
 @dataclass(frozen=True)
 class Table:
-    """A table of plain text: the first ``labels`` columns name a row, the others hold numbers or number_text."""
+    """A table of plain text: the first ``labels`` columns name a row, the others hold numbers or words."""
 
     title: str
     headings: Sequence[str]
@@ -79,7 +79,7 @@ def time(group: Group, summaries: Sequence[Summary], target: float | None) -> Ta
 
 
 def published(comparisons: Sequence[Comparison]) -> Table:
-    """Return published numbers beside the measured ones."""
+    """Return a table of published and measured numbers."""
     rows = [
         [
             printed_numbers.cell_name(comparison.number),

@@ -52,9 +52,9 @@ def _run_trial(exchanges: dict[str, Callable[..., tf.Tensor]], gradients: list[t
     """Return the seconds of each exchange on the slowest rank."""
     seconds = {}
     for kind, exchange in exchanges.items():
-        begun = time.perf_counter()
+        started = time.perf_counter()
         exchange(*gradients).numpy()
-        seconds[kind] = allreduce.allreduce_max(time.perf_counter() - begun)
+        seconds[kind] = allreduce.allreduce_max(time.perf_counter() - started)
     return seconds
 
 

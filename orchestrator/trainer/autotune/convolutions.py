@@ -32,8 +32,8 @@ def choose(config: TrainConfig, model: keras.Model, images: int) -> dict[str, st
     choices = config.convolutions
     if choices is None:
         measurable = layers and not config.xla and not tf.config.get_visible_devices("GPU")
-        own = _measured(config, layers, images) if measurable and hvd.rank() == 0 else {}
-        choices = hvd.broadcast_object(own, root_rank=0) if hvd.size() > 1 else own
+        measured = _measured(config, layers, images) if measurable and hvd.rank() == 0 else {}
+        choices = hvd.broadcast_object(measured, root_rank=0) if hvd.size() > 1 else measured
     for layer in layers:
         if ways := choices.get(str(layer.geometry(layer.input.shape))):
             layer.ways = Ways(*ways.split())
@@ -43,12 +43,12 @@ def choose(config: TrainConfig, model: keras.Model, images: int) -> dict[str, st
 def _measured(config: TrainConfig, layers: list[Convolution2D], images: int) -> dict[str, str]:
     """Return the choices for these layers, and measure those that this node does not know: the longest first."""
     entry = measurements.Entry("convolutions", threads=config.threads, precision=config.precision, images=images)
-    choices, begun = entry.read(dict) or {}, time.perf_counter()
+    choices, started = entry.read(dict) or {}, time.perf_counter()
     counted = collections.Counter(layer.geometry(layer.input.shape) for layer in layers)
     longest = sorted(counted, key=lambda geometry: -counted[geometry] * geometry.operations)
     unknown = [geometry for geometry in longest if str(geometry) not in choices]
     for geometry in unknown:
-        late = time.perf_counter() - begun > LIMIT
+        late = time.perf_counter() - started > LIMIT
         ways = geometry.default if late else fastest(geometry, images, layers[0].compute_dtype)
         choices[str(geometry)] = " ".join(ways)
     if unknown:

@@ -18,7 +18,7 @@ from orchestrator.trainer.comm import allreduce
 
 MEASURE_VARIABLE = "ORCHESTRATOR_MEASURE_CYCLE"  # in the environment of runs whose cycle time is to be chosen
 CYCLE_VARIABLE = "HOROVOD_CYCLE_TIME"  # ms
-SHARE, SHARE_BESIDE_GPU = 0.02, 0.1  # of a core, for the background thread while there is nothing to send
+SHARE, SHARE_WITH_GPU = 0.02, 0.1  # of a core, for the background thread while there is nothing to send
 SHORTEST, LONGEST = 1.0, 25.0  # ms: Horovod's default; the longest that gained anything on CPUs
 MEASUREMENTS, IDLE = 3, 0.1  # number of measurements, and the seconds of each
 
@@ -40,7 +40,7 @@ def _measure() -> float:
     """Return the longest cycle that any rank needs."""
     hvd.allreduce(tf.zeros([]), name="cycle.begin")
     work = min(_cpu_per_cycle() for _ in range(MEASUREMENTS))  # the minimum excludes other work of this process
-    share = SHARE_BESIDE_GPU if tf.config.get_visible_devices("GPU") else SHARE
+    share = SHARE_WITH_GPU if tf.config.get_visible_devices("GPU") else SHARE
     return allreduce.allreduce_max(cycle_for(work, share))
 
 
@@ -51,7 +51,7 @@ def cycle_for(work: float, share: float) -> float:
 
 def _cpu_per_cycle() -> float:
     """Measure the CPU seconds per cycle of this rank's background thread while idle."""
-    begun, used = time.perf_counter(), time.process_time()
+    started, used = time.perf_counter(), time.process_time()
     time.sleep(IDLE)
-    cycles = (time.perf_counter() - begun) * 1e3 / max(float(os.environ[CYCLE_VARIABLE]), SHORTEST)
+    cycles = (time.perf_counter() - started) * 1e3 / max(float(os.environ[CYCLE_VARIABLE]), SHORTEST)
     return (time.process_time() - used) / cycles

@@ -64,8 +64,13 @@ def measured_together(name: str, directory: Path, threads: int, measure: Callabl
 
     from orchestrator.trainer.data import pipeline  # noqa: PLC0415  likewise
 
-    own = [os.uname().nodename, cpu.kind(), pipeline.accelerator() or threads, os.environ.get("HOROVOD_CONTROLLER")]
-    entry = Entry(name, directory, ranks=hvd.allgather_object(own))
+    hardware = [
+        os.uname().nodename,
+        cpu.kind(),
+        pipeline.accelerator() or threads,
+        os.environ.get("HOROVOD_CONTROLLER"),
+    ]
+    entry = Entry(name, directory, ranks=hvd.allgather_object(hardware))
     value = hvd.broadcast_object(entry.read(float), root_rank=0)
     if value is None:
         value = measure()

@@ -32,8 +32,8 @@ def choose(precision: Precision, threads: int) -> Precision:
     gpus = tf.config.get_visible_devices("GPU")
     measured = NO_GAIN if precision == "float32" else _node_gain(threads, not gpus)
     if precision == "auto":
-        own = _gpu_precision(gpus[0]) if gpus else "bfloat16" if measured["gain"] >= MIN_SPEEDUP else "float32"
-        precision = own if len(set(hvd.allgather_object(own))) == 1 else "float32"
+        best = _gpu_precision(gpus[0]) if gpus else "bfloat16" if measured["gain"] >= MIN_SPEEDUP else "float32"
+        precision = best if len(set(hvd.allgather_object(best))) == 1 else "float32"
     if not gpus and (precision == "float32" or measured["limited"]):
         os.environ.setdefault(ISA_VARIABLE, ISA_WITHOUT_AMX)
     return precision

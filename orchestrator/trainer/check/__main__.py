@@ -43,8 +43,8 @@ def main(run_directory: Path, max_work: float) -> None:
     framework.start()
     total = framework.allreduce(hvd.rank() + 1.0, hvd.Sum, "proof")
     print(f"rank {hvd.rank()} of {hvd.size()} on {socket.gethostname()}: allreduce gives {total:g}", flush=True)
-    mine = CheckRank(rank=hvd.rank(), host=socket.gethostname(), local_rank=hvd.local_rank(), allreduce_sum=total)
-    ranks = hvd.allgather_object(mine)
+    result = CheckRank(rank=hvd.rank(), host=socket.gethostname(), local_rank=hvd.local_rank(), allreduce_sum=total)
+    ranks = hvd.allgather_object(result)
     clock = Clock()
     sizes = _measure_messages(clock)
     side, step_seconds = _measure_step(clock, measurement_size.side(max_work))
@@ -102,9 +102,9 @@ def _seconds(work: Callable[[], None]) -> float:
 
 def _measure_step(clock: Clock, largest_side: int) -> tuple[int, float]:
     """Return side and seconds of a step on the slowest rank: the minimum of several, since background load varies."""
-    left = measurement_size.SECONDS - clock.seconds()
-    say(f"measuring a step that computes while its gradients are sent, for up to {left:.1f} s")
-    side, first = measurement_size.grow(_step_seconds, left / measurement_size.STEPS, largest_side)
+    remaining = measurement_size.SECONDS - clock.seconds()
+    say(f"measuring a step that computes while its gradients are sent, for up to {remaining:.1f} s")
+    side, first = measurement_size.grow(_step_seconds, remaining / measurement_size.STEPS, largest_side)
     say(f"{_describe_step(side)}: {first:.3f} s")
     steps = [first]
     while len(steps) <= measurement_size.REPEATS and clock.seconds() + steps[-1] < measurement_size.SECONDS:

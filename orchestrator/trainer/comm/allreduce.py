@@ -37,14 +37,15 @@ def allreduce_mean(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[lis
     """
     if hvd.size() == 1:
         return gradients, tf.zeros([0], tf.float64)
-    own = before_upcast(gradients, config)
-    ready = clock.read(own)
+    local_gradients = before_upcast(gradients, config)
+    ready = clock.read(local_gradients)
     reduced = list(gradients)
     for number, group in enumerate(groups([gradient.shape for gradient in gradients])):
-        averaged = means([own[index] for index in group], config, f"gradients.{number}")
+        averaged = means([local_gradients[index] for index in group], config, f"gradients.{number}")
         for index, mean in zip(group, averaged, strict=True):
             reduced[index] = mean
-    return reduced, tf.stack([ready, clock.read(reduced)])
+    with tf.device("CPU:0"):
+        return reduced, tf.stack([ready, clock.read(reduced)])
 
 
 def before_upcast(gradients: list[tf.Tensor], config: TrainConfig) -> list[tf.Tensor]:
@@ -150,9 +151,9 @@ def allreduce_sum(numbers: tf.Tensor) -> tf.Tensor:
         return hvd.allreduce(numbers, op=hvd.Sum, name="total") if hvd.size() > 1 else tf.identity(numbers)
 
 
-def allreduce_max(mine: float) -> float:
+def allreduce_max(value: float) -> float:
     """Return the largest number of any rank. A collective call, between two steps."""
-    return max(hvd.allgather_object(mine))
+    return max(hvd.allgather_object(value))
 
 
 def size(shapes: "list[tf.TensorShape]", config: TrainConfig) -> int:

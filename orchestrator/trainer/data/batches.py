@@ -89,7 +89,7 @@ class Split:
         """
         make_batches = self._pipeline(batch, drop_remainder, self.example)
         return Batches(
-            lambda indices_left: make_batches(indices_left, seed), indices, batch, self.checker, drop_remainder, on_skip
+            lambda remaining: make_batches(remaining, seed), indices, batch, self.checker, drop_remainder, on_skip
         )
 
     def _pipeline(self, batch: int, drop_remainder: bool, example: Make) -> Pipeline:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.trainer.data import reading
-from orchestrator.trainer.data.inspection import DataError, Found
+from orchestrator.trainer.data.inspection import DataError, DatasetFiles
 
 RECORD = 1 + 3 * 32 * 32  # bytes: a label and three planes
 MAX_BYTES = 1 << 30  # of all files together: five times the published size
@@ -17,14 +17,14 @@ def members(directory: Path) -> "Iterator[tuple[str, bytes]]":
         for name, content in reading.tar_files(archives[0], ".bin", MAX_BYTES):
             yield Path(name).name, content
         return
-    folder, left = directory / "cifar-10-batches-bin", MAX_BYTES
+    folder, remaining = directory / "cifar-10-batches-bin", MAX_BYTES
     for path in sorted((folder if folder.is_dir() else directory).glob("*.bin")):
-        content = reading.content(path, left)
-        left -= len(content)
+        content = reading.content(path, remaining)
+        remaining -= len(content)
         yield path.name, content
 
 
-def inspect(directory: Path) -> Found:
+def inspect(directory: Path) -> DatasetFiles:
     counts = {"data": 0, "test": 0}
     for name, content in members(directory):
         labels = content[::RECORD]
@@ -38,4 +38,4 @@ def inspect(directory: Path) -> Found:
     patterns = ("cifar-10-binary*.tar.gz", "cifar-10-batches-bin/*.bin", "*.bin")
     files = next(paths for paths in (sorted(directory.glob(pattern)) for pattern in patterns) if paths)
     files = files[:1] if files[0].suffix == ".gz" else files
-    return Found([str(path.relative_to(directory)) for path in files], counts["data"], counts["test"])
+    return DatasetFiles([str(path.relative_to(directory)) for path in files], counts["data"], counts["test"])

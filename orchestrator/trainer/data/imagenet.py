@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from orchestrator.trainer.data import reading, tfrecord_format
-from orchestrator.trainer.data.inspection import Damaged, DataError, Found
+from orchestrator.trainer.data.inspection import Damaged, DataError, DatasetFiles
 
 MAX_CLASSES = 1000  # that the networks are built for
 # First and last bytes of files. One published file, n02105855_2933.JPEG, is a PNG.
@@ -56,7 +56,7 @@ def _images(folder: Path) -> Iterator[str]:
                 yield entry.name
 
 
-def inspect(directory: Path) -> Found:
+def inspect(directory: Path) -> DatasetFiles:
     """Inspect the class folders or shards in ``directory``.
 
     Raises:
@@ -78,8 +78,8 @@ def inspect(directory: Path) -> Found:
     if faults:
         more = f", and {len(faults) - 1} more that cannot be read" if len(faults) > 1 else ""
         note = f"unreadable images will be skipped: {faults[0]}{more}"
-        raise Damaged(f"{faults[0]}{more}", Found(paths, len(train), len(test), note))
-    return Found(paths, len(train), len(test))
+        raise Damaged(f"{faults[0]}{more}", DatasetFiles(paths, len(train), len(test), note))
+    return DatasetFiles(paths, len(train), len(test))
 
 
 def _check_classes(directory: Path) -> None:

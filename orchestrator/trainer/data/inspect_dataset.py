@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.trainer.data import cifar10, imagenet, mnist, sdss
-from orchestrator.trainer.data.inspection import Damaged, DataError, Found
+from orchestrator.trainer.data.inspection import Damaged, DataError, DatasetFiles
 
-INSPECTORS: dict[str, Callable[[Path], Found]] = {
+INSPECTORS: dict[str, Callable[[Path], DatasetFiles]] = {
     "mnist": mnist.inspect,
     "fashion_mnist": partial(mnist.inspect, name="Fashion-MNIST"),
     "cifar10": cifar10.inspect,
@@ -25,7 +25,7 @@ INSPECTORS: dict[str, Callable[[Path], Found]] = {
 }
 
 
-def inspect(dataset: str, directory: Path) -> Found:
+def inspect(dataset: str, directory: Path) -> DatasetFiles:
     """Return the files and the size of ``dataset`` in ``directory``.
 
     Raises:
@@ -49,7 +49,7 @@ def _require_content(directory: Path) -> None:
         raise DataError(f"{directory}: empty")
 
 
-def _require_names(directory: Path, info: Found) -> None:
+def _require_names(directory: Path, info: DatasetFiles) -> None:
     """Check that names are UTF-8, since they travel in JSON and over ssh."""
     try:
         "".join(info.files).encode()
@@ -72,12 +72,12 @@ def main(dataset: str, directory: Path, skip: bool) -> None:
         print(json.dumps({"error": str(error), "damaged": isinstance(error, Damaged)}))
 
 
-def _inspected(dataset: str, directory: Path, skip: bool) -> Found:
+def _inspected(dataset: str, directory: Path, skip: bool) -> DatasetFiles:
     try:
         return inspect(dataset, directory)
     except Damaged as error:
         if skip:
-            return error.found
+            return error.dataset
         raise
 
 

@@ -8,7 +8,7 @@ class DataError(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class DatasetFiles:
     """A data set in a directory: its files, relative to the directory, and the number of samples of each split.
 
     ``shards`` is set for TFRecord shards rather than files of single images or of a whole split.
@@ -22,8 +22,8 @@ class Found:
 
 
 class Damaged(DataError):
-    """Unreadable samples in a data set that is otherwise valid and described by ``found``."""
+    """Unreadable samples in a data set that is otherwise valid and described by ``dataset``."""
 
-    def __init__(self, message: str, found: Found) -> None:
+    def __init__(self, message: str, dataset: DatasetFiles) -> None:
         super().__init__(message)
-        self.found = found
+        self.dataset = dataset

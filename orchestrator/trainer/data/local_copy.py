@@ -12,9 +12,9 @@ LOCAL = Path(LOCAL_DATA)
 
 def copy_of(directory: Path) -> "Path | None":
     """Return the node's own copy of the prepared shards in ``directory``, recognised by its equal manifest."""
-    own = LOCAL / directory.name
+    copy = LOCAL / directory.name
     try:
-        return own if (own / MANIFEST).read_bytes() == (directory / MANIFEST).read_bytes() else None
+        return copy if (copy / MANIFEST).read_bytes() == (directory / MANIFEST).read_bytes() else None
     except FileNotFoundError:
         return None
 

@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 from orchestrator.trainer.data import reading
-from orchestrator.trainer.data.inspection import DataError, Found
+from orchestrator.trainer.data.inspection import DataError, DatasetFiles
 
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
 KINDS = ("images-idx3-ubyte", "labels-idx1-ubyte")
@@ -16,13 +16,13 @@ MAX_BYTES = 512 << 20  # of pixels: eleven times the published training set
 HELD_OUT = 1000  # images of a directory with only the published test set of 10 000
 
 
-def inspect(directory: Path, name: str = "MNIST") -> Found:
+def inspect(directory: Path, name: str = "MNIST") -> DatasetFiles:
     train, test = (files(directory, split) for split in ("train", "t10k"))
     if test is None:
         raise DataError(f"{directory}: no {name} here: t10k-{KINDS[0]}.gz and its labels are missing")
     names = [path.name for path in (*(train or ()), *test)]
     if train:
-        return Found(names, _count(train), _count(test))
+        return DatasetFiles(names, _count(train), _count(test))
     count = _count(test)
     if count <= HELD_OUT:
         raise DataError(
@@ -30,7 +30,7 @@ def inspect(directory: Path, name: str = "MNIST") -> Found:
             f"add train-{KINDS[0]}.gz and its labels"
         )
     note = f"only the test set is here: its last {HELD_OUT} images are used for the test, the others for training"
-    return Found(names, count - HELD_OUT, HELD_OUT, note)
+    return DatasetFiles(names, count - HELD_OUT, HELD_OUT, note)
 
 
 def files(directory: Path, split: str) -> "tuple[Path, Path] | None":

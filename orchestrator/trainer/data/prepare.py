@@ -90,8 +90,8 @@ def _tasks(config: PrepareConfig) -> list[Task]:
 
 def _counts(config: PrepareConfig) -> dict[str, int]:
     """Return the number of shards of each split: that of an earlier, unfinished run, which may have had fewer ranks."""
-    begun = {split: next(Path(config.target).glob(f"{split}-*-of-*.json"), None) for split in config.shards}
-    return {split: int(path.stem[-5:]) if path else config.shards[split] for split, path in begun.items()}
+    earlier = {split: next(Path(config.target).glob(f"{split}-*-of-*.json"), None) for split in config.shards}
+    return {split: int(path.stem[-5:]) if path else config.shards[split] for split, path in earlier.items()}
 
 
 def _divide(split: str, samples: imagenet.Samples, count: int) -> list[Task]:
@@ -110,15 +110,17 @@ def _write_shards(config: PrepareConfig, tasks: list[Task], pool: ThreadPoolExec
         The number of shards that all ranks wrote, and the images that they could not read and may not skip: the shards
         of those images are not written.
     """
-    target, mine = Path(config.target), tasks[hvd.rank() :: hvd.size()]
-    complete = set(pool.map(lambda task: task.name if shard_writer.is_complete(target, task.name) else "", mine)) - {""}
-    for task in mine:
+    target, rank_tasks = Path(config.target), tasks[hvd.rank() :: hvd.size()]
+    complete = set(
+        pool.map(lambda task: task.name if shard_writer.is_complete(target, task.name) else "", rank_tasks)
+    ) - {""}
+    for task in rank_tasks:
         if task.name not in complete:
             (target / f"{task.name}.json").unlink(missing_ok=True)
     complete_anywhere = set().union(*hvd.allgather_object(complete))
     progress = Progress(target, {task.name for task in tasks} - complete_anywhere, len(tasks))
     unreadable: list[str] = []
-    for task in mine:
+    for task in rank_tasks:
         if task.name not in complete:
             if task.samples:
                 unreadable += shard_writer.write(config, task, pool)
@@ -137,8 +139,10 @@ def _manifest(tasks: list[Task], directory: Path, unreadable: list[str]) -> Mani
         provided = not any(task.samples for task in tasks)
         remedy = "provide these shards again" if provided else "replace or remove them, or use --skip-unreadable"
         sys.exit(f"{len(unreadable)} files cannot be read ({remedy}):\n{named}")
-    own = {task.name: shard_writer.read_description(directory, task.name) for task in tasks[hvd.rank() :: hvd.size()]}
-    described = {name: shard for part in hvd.allgather_object(own) for name, shard in part.items()}
+    descriptions = {
+        task.name: shard_writer.read_description(directory, task.name) for task in tasks[hvd.rank() :: hvd.size()]
+    }
+    described = {name: shard for part in hvd.allgather_object(descriptions) for name, shard in part.items()}
     shards: dict[str, list[Shard]] = {}
     for task in tasks:
         shards.setdefault(task.split, []).append(described[task.name])

@@ -139,11 +139,11 @@ def _header(block: bytes, path: Path) -> "tarfile.TarInfo | None":
 
 
 def _has_content(member: tarfile.TarInfo) -> bool:
-    return member.isreg() or member.type not in tarfile.SUPPORTED_TYPES or member.type in _ABOUT_OTHERS
+    return member.isreg() or member.type not in tarfile.SUPPORTED_TYPES or member.type in _EXTENDED_HEADERS
 
 
-_ABOUT_OTHERS = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE,
-                 tarfile.SOLARIS_XHDTYPE)  # fmt: skip
+_EXTENDED_HEADERS = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE,
+                     tarfile.SOLARIS_XHDTYPE)  # fmt: skip
 
 
 def _read_exactly(source: GzipReader, size: int, path: Path) -> bytes:

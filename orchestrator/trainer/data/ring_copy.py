@@ -43,8 +43,8 @@ class Group:
         if self.size == 1:
             return [memoryview(piece)]
         with tf.device("CPU:0"):
-            mine = tf.constant(np.frombuffer(piece, np.uint8))
-            joined = memoryview(hvd.allgather(mine, name="piece", process_set=self._ranks).numpy())
+            tensor = tf.constant(np.frombuffer(piece, np.uint8))
+            joined = memoryview(hvd.allgather(tensor, name="piece", process_set=self._ranks).numpy())
         ends = list(itertools.accumulate(sizes))
         return [joined[end - size : end] for end, size in zip(ends, sizes, strict=True)]
 
@@ -71,17 +71,17 @@ class Copy:
         self._unfinished.replace(self.path)
 
 
-def copy_shards(source: Path, target: Path, shards: Sequence[Shard], mine: set[str], group: Group) -> None:
+def copy_shards(source: Path, target: Path, shards: Sequence[Shard], missing: set[str], group: Group) -> None:
     """Read shards together and write those that this node lacks.
 
     Args:
         source: Directory on the shared storage.
         target: Directory on this node's disk.
         shards: Shards to read, at most one per rank.
-        mine: Names of the shards to write.
+        missing: Names of the shards to write.
         group: Ranks that read together.
     """
-    copies = [Copy(target, shard, source / shard.name) if shard.name in mine else None for shard in shards]
+    copies = [Copy(target, shard, source / shard.name) if shard.name in missing else None for shard in shards]
     for pieces in _exchange_pieces(source, shards, group):
         for copy, piece in zip(copies, pieces, strict=False):
             if copy:
@@ -93,8 +93,8 @@ def copy_shards(source: Path, target: Path, shards: Sequence[Shard], mine: set[s
 def _exchange_pieces(source: Path, shards: Sequence[Shard], group: Group) -> Iterator[list[memoryview]]:
     """Yield the pieces of these shards, one of each at a time; this rank reads the shard of its own turn."""
     most = max(PIECES // group.size, 1 << 16)
-    mine = shards[group.index] if group.index < len(shards) else None
-    reading = _pieces(source / mine.name, mine.bytes, most) if mine else iter(())
+    rank_shard = shards[group.index] if group.index < len(shards) else None
+    reading = _pieces(source / rank_shard.name, rank_shard.bytes, most) if rank_shard else iter(())
     for first in range(0, max(shard.bytes for shard in shards), most):
         sizes = [max(0, min(most, shard.bytes - first)) for shard in shards]
         yield group.exchange(next(reading, b""), [*sizes, *[0] * (group.size - len(sizes))])

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from orchestrator.trainer.data import reading
-from orchestrator.trainer.data.inspection import DataError, Found
+from orchestrator.trainer.data.inspection import DataError, DatasetFiles
 
 FEATURES = ("u", "g", "r", "i", "z", "redshift")
 CLASSES = ("STAR", "GALAXY", "QSO")
@@ -30,12 +30,14 @@ NOT_MEASURED = -9999.0  # the survey's value for a missing measurement
 Row = tuple[list[float], int]  # features in the order of FEATURES, index in CLASSES
 
 
-def inspect(directory: Path) -> Found:
+def inspect(directory: Path) -> DatasetFiles:
     train, test = read(directory)
     names = [path.name for path in _tables(directory)]
     if not test:
         raise DataError(f"{directory}: {len(train)} rows, every {HELD_OUT}th of them for the test: too few")
-    return Found(names, len(train), len(test), f"every {HELD_OUT}th row is used for the test, the others for training")
+    return DatasetFiles(
+        names, len(train), len(test), f"every {HELD_OUT}th row is used for the test, the others for training"
+    )
 
 
 def read(directory: Path) -> tuple[list[Row], list[Row]]:

@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 
 from orchestrator.trainer.data import reading
-from orchestrator.trainer.data.inspection import DataError, Found
+from orchestrator.trainer.data.inspection import DataError, DatasetFiles
 
 NAME = re.compile(r"(train|validation|val)-(\d{5})-of-(\d{5})(\.tfrecords?)?")
 SPLITS = {"train": "train", "validation": "val", "val": "val"}
@@ -62,7 +62,7 @@ def _require_all(directory: Path, shards: list[str]) -> None:
         raise DataError(f"{directory}: {first_missing} is missing, and {len(missing) - 1} more shards")
 
 
-def inspect(directory: Path) -> Found:
+def inspect(directory: Path) -> DatasetFiles:
     """Count the records. Every record's frame is checked, and the fields of the first record in each shard.
 
     Raises:
@@ -78,7 +78,7 @@ def inspect(directory: Path) -> Found:
     for split, count in counts.items():
         if not count:
             raise DataError(f"{directory}: the {split} shards hold no record")
-    return Found([*shard_names["train"], *shard_names["val"]], counts["train"], counts["val"], shards=True)
+    return DatasetFiles([*shard_names["train"], *shard_names["val"]], counts["train"], counts["val"], shards=True)
 
 
 def _count(path: Path) -> int:

@@ -54,9 +54,9 @@ def main(run_directory: Path) -> None:
     config = step_inputs.read_config(run_directory)
     hvd.init()
     keras_engine.prepare(config, hvd.local_rank())
-    mine = step_inputs.load(config, hvd.rank(), hvd.size())
+    course = step_inputs.load(config, hvd.rank(), hvd.size())
     engine = HorovodTensorflow(config, weights.initial(run_directory, hvd.rank()))
-    loop.run(run_directory, mine, engine)
+    loop.run(run_directory, course, engine)
 
 
 if __name__ == "__main__":

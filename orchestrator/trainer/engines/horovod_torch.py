@@ -39,8 +39,8 @@ def main(run_directory: Path) -> None:
     """Train as one rank of Horovod."""
     config = step_inputs.read_config(run_directory)
     hvd.init()
-    mine = step_inputs.load(config, hvd.rank(), hvd.size())
-    loop.run(run_directory, mine, HorovodTorch(config, weights.initial(run_directory, hvd.rank())))
+    course = step_inputs.load(config, hvd.rank(), hvd.size())
+    loop.run(run_directory, course, HorovodTorch(config, weights.initial(run_directory, hvd.rank())))
 
 
 if __name__ == "__main__":

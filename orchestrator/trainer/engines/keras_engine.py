@@ -83,8 +83,8 @@ class KerasEngine:
     def average_statistics(self) -> None:
         statistics = [value for name, value in keras_network.variables(self.model).items() if "/moving_" in name]
         if statistics:
-            own = np.concatenate([np.array(value, np.float64) for value in statistics])
-            means = np.split(self.sum(own) / self.world, np.cumsum([value.shape[0] for value in statistics])[:-1])
+            values = np.concatenate([np.array(value, np.float64) for value in statistics])
+            means = np.split(self.sum(values) / self.world, np.cumsum([value.shape[0] for value in statistics])[:-1])
             for value, mean in zip(statistics, means, strict=True):
                 value.assign(mean)
 

@@ -19,23 +19,26 @@ KINDS: dict[Any, str] = {
     layers.BatchNormalization: "normalization",
     layers.Dense: "dense",
 }
-OWN: dict[type, type] = {Convolution2D: layers.Conv2D, models.FusedBatchNormalization: models.Normalization}
+KERAS_LAYERS: dict[type, type] = {Convolution2D: layers.Conv2D, models.FusedBatchNormalization: models.Normalization}
 
 
 def build(config: TrainConfig) -> keras.Model:
-    """Build the network of ``train`` with layers of Keras in place of ours, and weight decay as regularizers."""
-    ours = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
-    return keras.models.clone_model(ours, clone_function=lambda layer: _own(layer, config.weight_decay))
+    """Build the network of ``train`` with Keras' layers instead of this project's, and weight decay as regularizers."""
+    model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    return keras.models.clone_model(model, clone_function=lambda layer: _keras_layer(layer, config.weight_decay))
 
 
-def _own(layer: layers.Layer, decay: float) -> layers.Layer:
-    """Return Keras' layer for one of ours: the gradient of half the squared kernel is the kernel."""
+def _keras_layer(layer: layers.Layer, decay: float) -> layers.Layer:
+    """Return the Keras layer that replaces ``layer``.
+
+    The regularizer is half the decay times the squared kernel, whose gradient is the decay times the kernel.
+    """
     settings = layer.get_config()
     for role in ("kernel", "depthwise"):
         if f"{role}_initializer" in settings:
             settings[f"{role}_initializer"] = "zeros"
             settings[f"{role}_regularizer"] = keras.regularizers.L2(decay / 2) if decay else None
-    kind: Any = OWN.get(type(layer), type(layer))
+    kind: Any = KERAS_LAYERS.get(type(layer), type(layer))
     return kind.from_config(settings)
 
 

@@ -39,9 +39,9 @@ def run(run_directory: Path, course: Course, engine: Engine) -> None:
         train = _train(course, engine, report, epoch)
         report.trained()
         engine.average_statistics()
-        begun = time.perf_counter()
+        started = time.perf_counter()
         test = _evaluate(course, engine)
-        report.add(engine.sum(train), engine.sum(test), time.perf_counter() - begun)
+        report.add(engine.sum(train), engine.sum(test), time.perf_counter() - started)
         if report.reached:
             break
     report.end()

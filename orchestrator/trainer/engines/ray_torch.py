@@ -40,8 +40,8 @@ def train(settings: dict[str, str]) -> None:
     config = step_inputs.read_config(run_directory)
     context = ray.train.get_context()
     rank, world = context.get_world_rank(), context.get_world_size()
-    mine = step_inputs.load(config, rank, world)
-    loop.run(run_directory, mine, RayTorch(config, weights.initial(run_directory, rank), rank, world))
+    course = step_inputs.load(config, rank, world)
+    loop.run(run_directory, course, RayTorch(config, weights.initial(run_directory, rank), rank, world))
 
 
 def main(run_directory: Path) -> None:

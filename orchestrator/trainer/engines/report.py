@@ -22,11 +22,11 @@ NAME_BYTES = 64  # of host names and digests that ranks tell each other
 
 
 class Reporting(Protocol):
-    """What results need of an engine.
+    """Interface of an engine that :class:`Report` uses.
 
     Attributes:
-        versions: Versions of what it is made of.
-        splits_time: Whether a step is input and computing alone, because there is nobody to communicate with.
+        versions: Versions of the engine's libraries.
+        splits_time: Whether a step consists only of input and computing, because there are no other ranks.
     """
 
     versions: dict[str, str]
@@ -73,7 +73,7 @@ class Report:
 
     def begin(self, epoch: int) -> None:
         """Start the clock of an epoch."""
-        self.epoch, self.times, self.begun = epoch, [], time.perf_counter()
+        self.epoch, self.times, self.epoch_started = epoch, [], time.perf_counter()
 
     def step(self, input_seconds: float, other_seconds: float, sums: np.ndarray) -> None:
         """Record a step, and print the progress about once a second."""
@@ -91,7 +91,7 @@ class Report:
 
     def trained(self) -> None:
         """Stop the clock of the epoch's training."""
-        self.seconds = time.perf_counter() - self.begun
+        self.seconds = time.perf_counter() - self.epoch_started
 
     def add(self, train: np.ndarray, test: np.ndarray, test_seconds: float) -> None:
         """Write the results of the epoch. A collective call.
@@ -107,8 +107,12 @@ class Report:
             raise RuntimeError(f"ranks disagree on the weights: {dict(enumerate(digests))}")
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         ranks = self._gather(np.array([self._rate, peak, *np.mean(self.times or [(0.0, 0.0)], axis=0)]))
-        rates, peaks, inputs_of, others_of = (column.tolist() for column in ranks.T)
-        split = {"input_seconds": inputs_of, "compute_seconds": others_of, "communication_seconds": [0.0] * len(rates)}
+        rates, peaks, input_seconds, compute_seconds = (column.tolist() for column in ranks.T)
+        split = {
+            "input_seconds": input_seconds,
+            "compute_seconds": compute_seconds,
+            "communication_seconds": [0.0] * len(rates),
+        }
         epoch = Epoch(
             epoch=self.epoch,
             steps=self.steps,
@@ -164,8 +168,8 @@ class Report:
 
     def _gather_texts(self, text: str) -> list[str]:
         """Return the texts of all ranks, cut to NAME_BYTES. A collective call."""
-        own = np.frombuffer(text.encode()[:NAME_BYTES].ljust(NAME_BYTES, b"\0"), np.uint8).astype(np.float64)
-        return [bytes(row.astype(np.uint8)).rstrip(b"\0").decode() for row in self._gather(own)]
+        encoded = np.frombuffer(text.encode()[:NAME_BYTES].ljust(NAME_BYTES, b"\0"), np.uint8).astype(np.float64)
+        return [bytes(row.astype(np.uint8)).rstrip(b"\0").decode() for row in self._gather(encoded)]
 
     def _say(self, line: str, end: str = "\n") -> None:
         if self.course.rank == 0:

@@ -36,8 +36,8 @@ def main(run_directory: Path) -> None:
     """Train in this process."""
     config = step_inputs.read_config(run_directory)
     keras_engine.prepare(config, 0)
-    mine = step_inputs.load(config, 0, 1)
-    loop.run(run_directory, mine, Single(config, weights.initial(run_directory, 0), 1))
+    course = step_inputs.load(config, 0, 1)
+    loop.run(run_directory, course, Single(config, weights.initial(run_directory, 0), 1))
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ class Course:
 
     def test_batches(self) -> list[np.ndarray]:
         """Return the samples that this rank evaluates, a batch each; the last may be shorter."""
-        mine = shard(np.arange(len(self.test[1])), self.world, self.rank)
-        return [mine[first : first + self.batch] for first in range(0, len(mine), self.batch)]
+        samples = shard(np.arange(len(self.test[1])), self.world, self.rank)
+        return [samples[first : first + self.batch] for first in range(0, len(samples), self.batch)]
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step of the run, from 0."""

@@ -64,8 +64,8 @@ class TensorflowMultiworker(keras_engine.KerasEngine):
 
     @tf.function(reduce_retracing=True)
     def _sum(self, numbers: tf.Tensor) -> tf.Tensor:
-        own = self.strategy.run(tf.identity, args=(numbers,))
-        return self.strategy.reduce(tf.distribute.ReduceOp.SUM, own, axis=None)
+        replicas = self.strategy.run(tf.identity, args=(numbers,))
+        return self.strategy.reduce(tf.distribute.ReduceOp.SUM, replicas, axis=None)
 
 
 def main(run_directory: Path) -> None:

@@ -27,12 +27,12 @@ from orchestrator.trainer.engines.step_inputs import Course
 class Chief(keras_engine.KerasEngine):
     """The process that schedules."""
 
-    def __init__(self, mine: Course, initial: weights.Weights, strategy: tf.distribute.Strategy) -> None:
+    def __init__(self, course: Course, initial: weights.Weights, strategy: tf.distribute.Strategy) -> None:
         with strategy.scope():
-            super().__init__(mine.config, initial, mine.world)
+            super().__init__(course.config, initial, course.world)
             self.optimizer.build(self.model.trainable_variables)
         self.strategy, self.coordinator = strategy, tf.distribute.coordinator.ClusterCoordinator(strategy)
-        self.train_split, self.test_split = (self._on_workers(split) for split in (mine.train, mine.test))
+        self.train_split, self.test_split = (self._on_workers(split) for split in (course.train, course.test))
 
     def _on_workers(self, split: Arrays) -> Any:
         """Return an iterator on every worker of the whole split, from which the numbers of a batch choose."""
@@ -85,23 +85,23 @@ def _batch(split: "tuple[tf.Tensor, tf.Tensor]", numbers: tf.Tensor) -> tuple[tf
     return tf.gather(images, numbers % tf.shape(images, tf.int64)[0]), tf.gather(labels, numbers)
 
 
-def run(run_directory: Path, mine: Course, chief: Chief, hosts: list[str]) -> None:
+def run(run_directory: Path, course: Course, chief: Chief, hosts: list[str]) -> None:
     """Train to the end of the course; the first step, in which workers compile, is waited for apart."""
-    report = Report(run_directory, mine, chief, hosts)
-    of_ranks = [replace(mine, rank=rank) for rank in range(mine.world)]
-    for epoch in mine.epochs():
+    report = Report(run_directory, course, chief, hosts)
+    of_ranks = [replace(course, rank=rank) for rank in range(course.world)]
+    for epoch in course.epochs():
         report.begin(epoch)
         sums, steps = np.zeros(4), np.stack([rank.batches(epoch) for rank in of_ranks], axis=1)
         for part in filter(len, np.split(steps, [0 if report.steps else 1])):
-            begun, rates = time.perf_counter(), [mine.rate(report.steps + step) for step in range(len(part))]
+            started, rates = time.perf_counter(), [course.rate(report.steps + step) for step in range(len(part))]
             sums += chief.schedule([*chain(*part)], [rate for rate in rates for _ in of_ranks])
-            seconds = (time.perf_counter() - begun) / len(part)
+            seconds = (time.perf_counter() - started) / len(part)
             for _ in part:
                 report.step(0.0, seconds, sums)
         report.trained()
-        begun = time.perf_counter()
+        started = time.perf_counter()
         test = chief.evaluate_all([*chain(*(rank.test_batches() for rank in of_ranks))])
-        report.add(sums, test, time.perf_counter() - begun)
+        report.add(sums, test, time.perf_counter() - started)
         if report.reached:
             break
     report.end()
@@ -118,9 +118,9 @@ def main(run_directory: Path) -> None:
         )
         server.join()
     hosts = [address.rpartition(":")[0] for address in roles["cluster"][WORKER]]
-    mine = step_inputs.load(config, 0, len(hosts), scale=1)
-    chief = Chief(mine, weights.initial(run_directory, 0), tf.distribute.ParameterServerStrategy(cluster))
-    run(run_directory, mine, chief, hosts)
+    course = step_inputs.load(config, 0, len(hosts), scale=1)
+    chief = Chief(course, weights.initial(run_directory, 0), tf.distribute.ParameterServerStrategy(cluster))
+    run(run_directory, course, chief, hosts)
 
 
 if __name__ == "__main__":

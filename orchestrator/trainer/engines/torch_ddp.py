@@ -34,8 +34,8 @@ def main(run_directory: Path) -> None:
     config = step_inputs.read_config(run_directory)
     initial = weights.initial(run_directory, int(os.environ["RANK"]))
     dist.init_process_group("gloo")
-    mine = step_inputs.load(config, dist.get_rank(), dist.get_world_size())
-    loop.run(run_directory, mine, TorchDdp(config, initial))
+    course = step_inputs.load(config, dist.get_rank(), dist.get_world_size())
+    loop.run(run_directory, course, TorchDdp(config, initial))
     dist.destroy_process_group()
 
 

@@ -74,8 +74,8 @@ class TorchEngine:
     def average_statistics(self) -> None:
         statistics = [values for values in self.network.buffers() if values.is_floating_point()]
         if statistics:
-            own = torch.cat([values.flatten() for values in statistics]).double().numpy()
-            mean = torch.from_numpy(self.sum(own) / self.world)
+            flat = torch.cat([values.flatten() for values in statistics]).double().numpy()
+            mean = torch.from_numpy(self.sum(flat) / self.world)
             parts = mean.split([values.numel() for values in statistics])
             for values, part in zip(statistics, parts, strict=True):
                 values.copy_(part.view_as(values))

@@ -1,4 +1,4 @@
-"""Convolutions with a choice of implementations for each of their three matrix_products."""
+"""Convolutions with a choice of implementations for each of their three products."""
 
 import math
 from collections.abc import Callable, Mapping

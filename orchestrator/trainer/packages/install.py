@@ -42,7 +42,7 @@ def make(overlay: Path, request: PackagesRequest) -> Overlay:
     try:
         overlays.begin(overlay, image.aliases, request.base)
         pip.install(overlay, request, image, lambda line: tell(PackagesMessage(say=line)))
-        _require_kept(overlay, image)
+        _require_unreplaced(overlay, image)
         return overlays.finish(overlay, request, image.aliases)
     except BaseException:
         overlays.remove(overlay)
@@ -63,8 +63,8 @@ def with_dependencies(request: PackagesRequest) -> PackagesRequest:
         raise pip.Failed(PackagesProblem(kind="failed", lines=[f"{request.source}: {error}"[:1000]])) from error
 
 
-def _require_kept(overlay: Path, image: protected.Protected) -> None:
-    """Check that pip installed no protected package beside the image's."""
+def _require_unreplaced(overlay: Path, image: protected.Protected) -> None:
+    """Check that pip installed no second version of a protected package of the image."""
     names = {canonicalize_name(name): version for name, version in overlays.installed(overlay).items()}
     replaced = [f"{name} {names[name]} was installed" for name in names if name in image.exact.keys() - image.aliases]
     if replaced:

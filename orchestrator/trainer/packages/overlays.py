@@ -75,9 +75,9 @@ def begin(overlay: Path, aliases: Mapping[str, str], base: str) -> None:
         base: Base of the overlay.
     """
     remove(overlay)
-    for left in overlay.parent.glob(INCOMING):
-        if time.time() - left.stat().st_mtime > STALE_SECONDS:
-            shutil.rmtree(left, ignore_errors=True)
+    for leftover in overlay.parent.glob(INCOMING):
+        if time.time() - leftover.stat().st_mtime > STALE_SECONDS:
+            shutil.rmtree(leftover, ignore_errors=True)
     same = [other.hash for other in every(overlay.parent) if other.base == base]
     if same:
         _copy(overlay.with_name(same[-1]), overlay)

@@ -70,8 +70,8 @@ def install(overlay: Path, request: PackagesRequest, image: Protected, say: Call
 def _environment(request: PackagesRequest) -> dict[str, str]:
     """Return pip's environment; it reaches pip's own helpers, which get what is needed to build packages."""
     only = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": request.wheels} if request.wheels else {}
-    own = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
-    return {"PATH": SEARCH_PATH, **own, **SETTINGS, **request.environment, **only}
+    inherited = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
+    return {"PATH": SEARCH_PATH, **inherited, **SETTINGS, **request.environment, **only}
 
 
 def _run(argv: Sequence[str], environment: dict[str, str], lines: list[str], say: Callable[[str], None]) -> int:

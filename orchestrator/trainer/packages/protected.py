@@ -60,10 +60,10 @@ def protected(site: Path) -> Protected:
 
 def _needs(root: str, installed: Mapping[str, metadata.Distribution]) -> Iterator[tuple[str, str]]:
     """Yield ``root`` and everything that it needs, each with the range of versions."""
-    visited, left = {root}, [root]
+    visited, pending = {root}, [root]
     yield root, ""
-    while left:
-        dist = installed[left.pop()]
+    while pending:
+        dist = installed[pending.pop()]
         # What is installed of a framework's extras, as the libraries of CUDA, belongs to it.
         extras = dist.metadata.get_all("Provides-Extra", []) if dist is installed[root] else []
         for text in dist.requires or []:
@@ -71,7 +71,7 @@ def _needs(root: str, installed: Mapping[str, metadata.Distribution]) -> Iterato
             name = canonicalize_name(need.name)
             if name in installed and _is_meant(need, extras):
                 yield name, str(need.specifier)
-                left += [name] if name not in visited else []
+                pending += [name] if name not in visited else []
                 visited.add(name)
 
 
@@ -86,8 +86,8 @@ def _is_compiled(dist: metadata.Distribution) -> bool:
 
 def conflicts(lines: Sequence[str], image: Protected) -> list[PackageConflict]:
     """Return the lines that ask for a package that ``image`` has in another version, or for its source."""
-    asked = [need for line in lines if (need := requirement(line)) is not None]
-    clashes = [conflict(image, need, None) for need in asked if canonicalize_name(need.name) in image.exact]
+    needs = [need for line in lines if (need := requirement(line)) is not None]
+    clashes = [conflict(image, need, None) for need in needs if canonicalize_name(need.name) in image.exact]
     return [clash for clash in clashes if clash is not None]
 
 
@@ -99,8 +99,8 @@ def conflict(image: Protected, need: Requirement, by: str | None) -> PackageConf
     installed = image.exact.get(name) or metadata.version(name)
     if need.url is None and need.specifier.contains(installed, prereleases=True):
         return None
-    asked, needed_by = str(need)[:1000], image.needed_by[name]
-    return PackageConflict(name=name, wanted=asked, by=by, installed=installed, needed_by=needed_by)
+    text, needed_by = str(need)[:1000], image.needed_by[name]
+    return PackageConflict(name=name, wanted=text, by=by, installed=installed, needed_by=needed_by)
 
 
 def requirement(line: str) -> Requirement | None:

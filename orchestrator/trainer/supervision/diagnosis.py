@@ -32,13 +32,13 @@ class LauncherEnd(NamedTuple):
         stopped: Whether the run was stopped.
         late: Ranks that had not started by the time limit, as text; empty if all had.
         left: Hosts that could not be swept.
-        gone: Hosts among ``left`` that refuse a connection.
+        gone: Hosts among ``unswept`` that refuse a connection.
     """
 
     exit_code: int
     stopped: bool
     late: str
-    left: list[str]
+    unswept: list[str]
     gone: list[str]
 
 
@@ -63,7 +63,7 @@ def write(run_directory: Path, started: float, ended: LauncherEnd) -> int:
     state: State = "stopped" if stopped else "failed" if exit_code or ended.late else "finished"
     failure = _failure(run_directory, records, ended) if state == "failed" else None
     times = {"started": started, "ended": time.time()}
-    status = RunStatus(state=state, exit_code=exit_code, failure=failure, left=ended.left, **times)
+    status = RunStatus(state=state, exit_code=exit_code, failure=failure, left=ended.unswept, **times)
     status.write(run_directory / "status.json")
     return exit_code
 
@@ -92,9 +92,11 @@ def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Seque
         return Failure(reason="host", host=gone[0])
     ended = sorted((record for record in records if record.exit_code), key=lambda record: record.ended or 0.0)
     tails = {record.rank: lines_of(log, record.rank) for record in ended}
-    own = [record for record in ended if not any(word in line for word in FOLLOWERS for line in tails[record.rank])]
-    causes = [record for record in own if not record.terminated]
-    causes += [record for record in own if record.terminated and RAISED in tails[record.rank]]
+    independent = [
+        record for record in ended if not any(word in line for word in FOLLOWERS for line in tails[record.rank])
+    ]
+    causes = [record for record in independent if not record.terminated]
+    causes += [record for record in independent if record.terminated and RAISED in tails[record.rank]]
     for record in [*causes, *(record for record in ended if not record.terminated)][:1]:
         code = None if record.terminated and record.exit_code == ENDED_BY_LAUNCHER else record.exit_code
         return Failure(reason="rank", host=record.host, rank=record.rank, exit_code=code, lines=tails[record.rank])

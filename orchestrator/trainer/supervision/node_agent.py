@@ -45,9 +45,9 @@ class Agent:
         users = user_environment.read(self.directory)  # a rank's wrapper reads them, Ray's daemon passes them on
         for process in self.layout.processes.get(self.host, []):
             argv = [word.replace(launch_layout.PORT, environment[FIRST_PORT]) for word in process.argv]
-            own = users if process.rank is None else {"RANK": str(process.rank)}
+            variables = users if process.rank is None else {"RANK": str(process.rank)}
             try:
-                self.running[self._started(process, argv, {**environment, **own})] = process
+                self.running[self._started(process, argv, {**environment, **variables})] = process
             except OSError as error:
                 print(f"{argv[0]}: {error.strerror} on {socket.gethostname()}", file=sys.stderr, flush=True)
                 return False
@@ -115,7 +115,7 @@ def main(run_directory: Path, host: str) -> int:
         processes.wait_for_all(agent.running, FOLLOW_SECONDS)
     agent.end()
     # Descendants without a mark, too: Ray's helpers overwrite their environment with a title.
-    processes.end(f"{AGENT}={host}", own=True)
+    processes.end(f"{AGENT}={host}", with_descendants=True)
     shutil.rmtree(launch_layout.scratch(os.environ[processes.RUN]), ignore_errors=True)
     return code
 

@@ -85,29 +85,29 @@ def active_runs() -> list[str]:
     return sorted({value[len(prefix) :].decode() for value in values if value.startswith(prefix)})
 
 
-def end(mark: str, grace: float = 5.0, own: bool = False) -> int:
+def end(mark: str, grace: float = 5.0, with_descendants: bool = False) -> int:
     """Terminate marked processes, and kill those that are left after a grace period.
 
     Args:
         mark: As in :func:`marked`.
         grace: Seconds between SIGTERM and SIGKILL.
-        own: Also end this process's descendants.
+        with_descendants: Also end this process's descendants.
 
     Returns:
         The number of processes found at first.
     """
 
-    def left() -> set[int]:
-        return marked(mark) | (descendants(os.getpid()) if own else set())
+    def remaining() -> set[int]:
+        return marked(mark) | (descendants(os.getpid()) if with_descendants else set())
 
-    pids = left()
+    pids = remaining()
     _signal(pids, signal.SIGTERM)
     deadline = time.monotonic() + grace
-    while left() and time.monotonic() < deadline:
+    while remaining() and time.monotonic() < deadline:
         time.sleep(0.05)
     for _ in range(10):  # a process that forks meanwhile is found in the next round
-        _signal(left(), signal.SIGKILL)
-        if not left():
+        _signal(remaining(), signal.SIGKILL)
+        if not remaining():
             break
         time.sleep(0.05)
     return len(pids)

@@ -1,6 +1,6 @@
-"""Variables that every rank finds, whatever its launcher: those of Horovod, PyTorch and tf.distribute.
+"""Variables that every rank gets under any launcher: those of Horovod, PyTorch and tf.distribute.
 
-So a script for one of them runs under any launcher. What the launcher itself has set stays. Sources: Horovod's
+So a script for one of them runs under any launcher. Variables that the launcher set are kept. Sources: Horovod's
 ``gloo_run.py`` (``create_slot_env_vars``, ``create_run_env_vars``), PyTorch's page on torchrun, TensorFlow's guide to
 distributed training (``TF_CONFIG``).
 """
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from orchestrator.launch_layout import FIRST_PORT, Layout
 
 OPEN_MPI = "OMPI_COMM_WORLD_RANK"
-RANK_VARIABLES = ("HOROVOD_RANK", OPEN_MPI, "RANK")  # horovodrun, mpirun, torchrun and our own agent
+RANK_VARIABLES = ("HOROVOD_RANK", OPEN_MPI, "RANK")  # horovodrun, mpirun, torchrun and the node agent
 DEFAULT_PORT = "29500"  # PyTorch's own, for ranks without a supervisor
 RENDEZVOUS_PORT = "ORCHESTRATOR_RENDEZVOUS_PORT"  # of the server at which Horovod's ranks meet over Gloo
 RENDEZVOUS_HOST = "ORCHESTRATOR_RENDEZVOUS_HOST"
@@ -61,7 +61,7 @@ def _tensorflow(layout: Layout, rank: int, port: int) -> dict[str, str]:
 def _horovod(layout: Layout, rank: int, environment: Mapping[str, str]) -> dict[str, str]:
     host = layout.ranks[rank]
     cross = layout.cross_ranks(rank)
-    place = {
+    rank_variables = {
         "HOROVOD_HOSTNAME": host,
         "HOROVOD_RANK": str(rank),
         "HOROVOD_SIZE": str(len(layout.ranks)),
@@ -71,11 +71,11 @@ def _horovod(layout: Layout, rank: int, environment: Mapping[str, str]) -> dict[
         "HOROVOD_CROSS_SIZE": str(len(cross)),
     }
     if OPEN_MPI in environment:
-        return {**place, "HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
+        return {**rank_variables, "HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
     if RENDEZVOUS_PORT not in environment:
-        return place
+        return rank_variables
     return {
-        **place,
+        **rank_variables,
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": environment[RENDEZVOUS_HOST],

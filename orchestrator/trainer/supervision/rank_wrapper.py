@@ -50,13 +50,13 @@ def main(run_directory: Path) -> int:
     record = RankRecord(rank, socket.gethostname(), os.getpid(), started=time.time())
     path = run_directory / "ranks" / f"{rank}.json"
     record.write(path)
-    relay = Relay(rank if layout.processes else None)  # launchers without our agents tag lines themselves
+    relay = Relay(rank if layout.processes else None)  # launchers without node agents tag lines themselves
     program = json.loads((run_directory / "program.json").read_text())
     environment = rank_environment.complete(layout, os.environ) | user_environment.read(run_directory)
     environment[processes.RANK] = mark
     code, terminated = _run(program, environment, relay, signals, partial(_end_grace, run_directory))
     record._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)
-    processes.end(f"{processes.RANK}={mark}", GRACE[variable], own=True)
+    processes.end(f"{processes.RANK}={mark}", GRACE[variable], with_descendants=True)
     relay.drain()
     return code
 
@@ -96,19 +96,19 @@ def _run_is_ending(run_directory: Path) -> bool:
 
 
 def _wait(child: "subprocess.Popen[bytes]", signals: Signals, end_grace: Callable[[], float]) -> tuple[int, bool]:
-    """Return the exit code, and whether the rank was asked to end, for which SIGTERM allows ``patience()`` seconds."""
+    """Return the exit code, and whether the rank was asked to end, for which SIGTERM allows ``end_grace()`` seconds."""
     poll = select.poll()
     poll.register(signals.descriptor, select.POLLIN)
     poll.register(sys.stdout.fileno(), 0)  # no events requested: only errors and hang-up are reported
     deadline = math.inf
     while True:
-        left = deadline - time.monotonic()
-        gone = sys.stdout.fileno() in [descriptor for descriptor, _ in poll.poll(_milliseconds(left))]
-        asked = signals.received()  # before reap: otherwise the signal of the child's end could be lost
+        remaining = deadline - time.monotonic()
+        gone = sys.stdout.fileno() in [descriptor for descriptor, _ in poll.poll(_milliseconds(remaining))]
+        received = signals.received()  # before reap: otherwise the signal of the child's end could be lost
         code = processes.reap(child)
-        asked |= signals.received() if code is not None else set()
-        if asked & ENDING and deadline == math.inf:
-            grace = end_grace() if asked & ENDING == {signal.SIGTERM} else 0.0
+        received |= signals.received() if code is not None else set()
+        if received & ENDING and deadline == math.inf:
+            grace = end_grace() if received & ENDING == {signal.SIGTERM} else 0.0
             deadline = time.monotonic() + grace
             if grace:
                 child.terminate()

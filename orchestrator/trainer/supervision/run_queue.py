@@ -68,19 +68,19 @@ def _run(run: QueuedRun, turn: Turn, signals: Signals) -> tuple[bool, RunStatus]
             stopped = True
             supervisor.terminate()
     if not (directory / "status.json").exists():  # the supervisor was killed
-        left, gone = sweep((directory / "hostfile").read_text(), directory.name)
-        diagnosis.write(directory, turn.started, diagnosis.LauncherEnd(code, stopped, "", left, gone))
+        unswept, gone = sweep((directory / "hostfile").read_text(), directory.name)
+        diagnosis.write(directory, turn.started, diagnosis.LauncherEnd(code, stopped, "", unswept, gone))
     shutil.rmtree(directory / "checkpoints", ignore_errors=True)  # those of many runs would fill the storage
     return stopped, bounded.read_model(directory / "status.json", RunStatus)
 
 
 def _start(run: QueuedRun, directory: Path) -> "subprocess.Popen[bytes]":
-    own = {name: value for name, value in os.environ.items() if not name.startswith("ORCHESTRATOR_")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("ORCHESTRATOR_")}
     with (directory / "log").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "orchestrator.trainer.supervision.supervise", run.directory],
             cwd=run.workdir,
-            env={**own, **run.environment},
+            env={**inherited, **run.environment},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -91,7 +91,7 @@ def _start(run: QueuedRun, directory: Path) -> "subprocess.Popen[bytes]":
 def _busy(hosts: Sequence[str]) -> float:
     """Return the share of CPU that programs use on the busiest of ``hosts``, on this one if there are none."""
     if not hosts:
-        return cpu_usage.here()
+        return cpu_usage.measure()
     with ThreadPoolExecutor(max_workers=len(hosts)) as pool:
         return max(pool.map(_busy_of, hosts))
 
@@ -99,7 +99,7 @@ def _busy(hosts: Sequence[str]) -> float:
 def _busy_of(host: str) -> float:
     """Return the share of CPU that programs use on a host; 0 if it does not answer: the run itself will say so."""
     if is_local(host):
-        return cpu_usage.here()
+        return cpu_usage.measure()
     try:
         answer = subprocess.run(
             [*SSH, host, cpu_usage.READINGS],

@@ -30,25 +30,25 @@ class Start:
         if self._complete:
             return []
         started = {record.rank for record in rank_record.read_all(self.directory)}
-        left = [rank for rank in range(len(self.hosts)) if rank not in started]
-        self._complete = not left
-        return left
+        not_started = [rank for rank in range(len(self.hosts)) if rank not in started]
+        self._complete = not not_started
+        return not_started
 
     def report_progress(self) -> None:
         """Print the progress if it is due, and record whether the time limit has passed."""
         passed = time.monotonic() - self.began
-        left = self.missing() if min(self._next, self.seconds) <= passed else []
-        if left and passed >= self._next:
+        not_started = self.missing() if min(self._next, self.seconds) <= passed else []
+        if not_started and passed >= self._next:
             self._next = passed + REPORT_INTERVAL_SECONDS
-            print(self.describe(left, passed), flush=True)
-        if left and passed >= self.seconds:
-            self.late = self.late or self.describe(left, passed)
+            print(self.describe(not_started, passed), flush=True)
+        if not_started and passed >= self.seconds:
+            self.late = self.late or self.describe(not_started, passed)
 
-    def describe(self, left: list[int], passed: float) -> str:
+    def describe(self, not_started: list[int], passed: float) -> str:
         """Describe how many ranks have started, and which have not."""
         count = len(self.hosts)
-        named = [f"rank {rank} on {self.hosts[rank]}" for rank in left[:MAX_NAMED]]
-        more = [f"{len(left) - MAX_NAMED} more"] if len(left) > MAX_NAMED else []
-        return f"{count - len(left)} of {count} ranks have started after {passed:.0f} s; not yet: " + ", ".join(
+        named = [f"rank {rank} on {self.hosts[rank]}" for rank in not_started[:MAX_NAMED]]
+        more = [f"{len(not_started) - MAX_NAMED} more"] if len(not_started) > MAX_NAMED else []
+        return f"{count - len(not_started)} of {count} ranks have started after {passed:.0f} s; not yet: " + ", ".join(
             [*named, *more]
         )

@@ -52,8 +52,8 @@ def main(run_directory: Path) -> int:
         code, stopped = _launch(run_directory, command, signals, start)
     finally:
         user_environment.remove(run_directory)
-    left, gone = sweep((run_directory / "hostfile").read_text(), os.environ[processes.RUN])
-    return diagnosis.write(run_directory, started, diagnosis.LauncherEnd(code, stopped, start.late, left, gone))
+    unswept, gone = sweep((run_directory / "hostfile").read_text(), os.environ[processes.RUN])
+    return diagnosis.write(run_directory, started, diagnosis.LauncherEnd(code, stopped, start.late, unswept, gone))
 
 
 def _addresses(layout: Layout) -> dict[str, str]:
@@ -122,13 +122,15 @@ def sweep(hostfile: str, run: str) -> tuple[list[str], list[str]]:
     Returns:
         Hosts that were not swept in time, and those of them that are gone: they refuse a connection.
     """
-    processes.end(f"{processes.RUN}={run}", own=True)
-    others = [host for host in (line.split()[0] for line in hostfile.splitlines()) if not is_local(host)]
-    seconds = SWEEP_SECONDS + SWEEP_SECONDS_EACH * len(others)
-    with ThreadPoolExecutor(max_workers=len(others) or 1) as pool:
-        codes = dict(zip(others, pool.map(lambda host: _sweep_host(host, run, seconds), others), strict=True))
-    left = [host for host, code in codes.items() if code in (None, SSH_FAILED)]
-    return left, [host for host in left if codes[host] == SSH_FAILED]
+    processes.end(f"{processes.RUN}={run}", with_descendants=True)
+    remote_hosts = [host for host in (line.split()[0] for line in hostfile.splitlines()) if not is_local(host)]
+    seconds = SWEEP_SECONDS + SWEEP_SECONDS_EACH * len(remote_hosts)
+    with ThreadPoolExecutor(max_workers=len(remote_hosts) or 1) as pool:
+        codes = dict(
+            zip(remote_hosts, pool.map(lambda host: _sweep_host(host, run, seconds), remote_hosts), strict=True)
+        )
+    unswept = [host for host, code in codes.items() if code in (None, SSH_FAILED)]
+    return unswept, [host for host in unswept if codes[host] == SSH_FAILED]
 
 
 def _sweep_host(host: str, run: str, seconds: float) -> "int | None":

@@ -34,11 +34,11 @@ def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
     Returns:
         Facts by name. Sizes are in bytes; ``interface`` is the one that carries ``address``, None if none does.
     """
-    own, memory = interface(address), _memory()
+    interface_name, memory = interface(address), _memory()
     return {
         "hostname": socket.gethostname(),
         "resolves": _resolves(socket.gethostname()),
-        "interface": own,
+        "interface": interface_name,
         "interfaces": [name for _, name in socket.if_nameindex()],
         "digest": DIGEST.read_text().strip() if DIGEST.exists() else None,
         "shared_writable": _writable(shared),
@@ -48,7 +48,7 @@ def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
         "load": os.getloadavg()[0],
         "runs": processes.active_runs(),
         "unreachable": _unreachable(peers),
-        "hardware": hardware.report(own, memory),
+        "hardware": hardware.report(interface_name, memory),
     }
 
 
@@ -103,13 +103,13 @@ def _meminfo(key: str) -> int:
 
 def _limited() -> "list[tuple[Path, str, str]]":
     """Return folder, limit and use of the node's own cgroup, if it has a limit; by the kernel's version 2 or 1."""
-    version_2 = (_own_cgroup(), "memory.max", "memory.current")
+    version_2 = (_node_cgroup(), "memory.max", "memory.current")
     version_1 = (CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
     existing = [files for files in (version_2, version_1) if (files[0] / files[1]).exists()][:1]
     return [files for files in existing if (files[0] / files[1]).read_text().strip() != "max"]
 
 
-def _own_cgroup() -> Path:
+def _node_cgroup() -> Path:
     """Return the node's cgroup (version 2): the one in which its first process, systemd, has created its own."""
     lines = FIRST_PROCESS_CGROUP.read_text().splitlines()
     path = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/")

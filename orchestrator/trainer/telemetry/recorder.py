@@ -111,9 +111,9 @@ class Recorder:
     @contextmanager
     def measure_agreement(self) -> Iterator[None]:
         """Measure communication of ranks between two steps."""
-        begun = time.perf_counter()
+        started = time.perf_counter()
         yield
-        self._agreement_seconds = time.perf_counter() - begun
+        self._agreement_seconds = time.perf_counter() - started
 
     def step(self, done: int, learning_rate: float, reducing: float, steps: int = 1) -> None:
         """Record the end of one call.

@@ -1,4 +1,4 @@
-"""Prints what a rank finds in its environment."""
+"""Print the variables that a launcher sets for a rank, as JSON."""
 
 import json
 import os

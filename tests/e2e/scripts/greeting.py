@@ -1,4 +1,4 @@
-"""A module beside the user's script."""
+"""A module next to the user's script."""
 
 
 def greet(rank: int, size: int) -> str:

@@ -1,4 +1,4 @@
-"""Training by MultiWorkerMirroredStrategy, written as TensorFlow's tutorial on custom training loops has it."""
+"""Train by MultiWorkerMirroredStrategy, written like TensorFlow's tutorial on custom training loops."""
 
 import json
 import os

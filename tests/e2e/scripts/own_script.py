@@ -1,4 +1,4 @@
-"""A Horovod script as a user has it: with arguments, a module of its own beside it, and a file that it leaves."""
+"""A user's Horovod script with arguments, a module in the same directory, and an output file."""
 
 import argparse
 import os

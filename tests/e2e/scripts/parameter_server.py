@@ -1,4 +1,4 @@
-"""Training by ParameterServerStrategy, written as TensorFlow's tutorial on parameter server training has it."""
+"""Train by ParameterServerStrategy, written like TensorFlow's tutorial on parameter server training."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Never ends by itself, nor does the helper that it starts in a session of its own; counts the seconds meanwhile."""
+"""Count seconds for an hour, with a helper process in a session of its own."""
 
 import subprocess
 import time

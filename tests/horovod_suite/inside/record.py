@@ -1,6 +1,6 @@
-"""Plugin of pytest, inside the image: write down each test as it starts and as it ends, a JSON line each.
+"""Plugin of pytest inside the image: write a JSON line when a test starts and when it ends.
 
-A file of lines outlives a rank that is killed, crashes or waits for another rank without end.
+A file of lines survives a rank that is killed, crashes or waits for another rank forever.
 """
 
 import json
@@ -22,10 +22,10 @@ def write(**entry: Any) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out the tests that have a result already."""
+    """Deselect the tests that have a result already."""
     with open(f"{RECORD}/known.json", encoding="utf-8") as file:  # noqa: PTH123
-        done = set(json.load(file))
-    items[:] = [item for item in items if item.nodeid not in done]
+        completed = set(json.load(file))
+    items[:] = [item for item in items if item.nodeid not in completed]
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
@@ -34,7 +34,7 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Write how a test, or a part of it, ended; a test with parts ends as they do."""
+    """Write how a test, or a part of it, ended; a test with parts ends like its worst part."""
     if isinstance(report, pytest.SubtestReport):
         with_subtests.add(report.nodeid)
     elif report.passed and report.nodeid in with_subtests:

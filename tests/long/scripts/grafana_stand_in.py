@@ -1,6 +1,6 @@
-"""Not Grafana: it reads the same settings and answers the few requests that tests of its container make.
+"""Stand in for Grafana: read its settings and answer the few requests that tests of its container send.
 
-As Grafana does, it takes the password from its settings when it makes its database, and from the database after that.
+Like Grafana, it reads the password from its settings when it creates its database, and from the database afterwards.
 """
 
 import base64
@@ -18,17 +18,17 @@ PROVISIONING = Path(os.environ["GF_PATHS_PROVISIONING"])
 DATABASE = Path(os.environ["GF_PATHS_DATA"]) / "grafana.db"
 
 
-def remembered_password() -> str:
+def stored_password() -> str:
     if not DATABASE.exists():
         DATABASE.write_text(Path(SETTINGS["security"]["admin_password"][len("$__file{") : -1]).read_text())
     return DATABASE.read_text()
 
 
-LOGIN = "Basic " + base64.b64encode(f"{SETTINGS['security']['admin_user']}:{remembered_password()}".encode()).decode()
+LOGIN = "Basic " + base64.b64encode(f"{SETTINGS['security']['admin_user']}:{stored_password()}".encode()).decode()
 
 
 def setting(kind: str, key: str) -> str:
-    """A value out of the one file that provisions ``kind``."""
+    """Read a value from the only file that provisions ``kind``."""
     (file,) = (PROVISIONING / kind).glob("*.yml")
     match = re.search(rf"^ +{key}: (\S+)$", file.read_text(), re.MULTILINE)
     assert match
@@ -36,7 +36,7 @@ def setting(kind: str, key: str) -> str:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Health for everybody; who logs in sees the dashboards, and is passed on to the source of data."""
+    """Answer health checks; with a login, list the dashboards and forward queries to Prometheus."""
 
     def do_GET(self) -> None:
         if self.path == "/api/health":

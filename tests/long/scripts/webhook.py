@@ -1,4 +1,4 @@
-"""Takes what is posted to it on localhost and writes it to its output, a line each: what alerts are sent to."""
+"""Receive alerts: print each request that is posted to a port of localhost as a line."""
 
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer

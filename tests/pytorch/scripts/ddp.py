@@ -1,4 +1,4 @@
-"""Data parallel training, written as PyTorch's tutorials on DDP have it: rank 0 prints the mean loss of every step."""
+"""Data parallel training like PyTorch's tutorials on DDP: rank 0 prints the mean loss of every step."""
 
 import torch
 import torch.distributed as dist

@@ -1,4 +1,4 @@
-"""Train a network on random images by Horovod, and print how fast: what users bring, and written as they do."""
+"""Train a network on random images with Horovod, written like a user's script, and print its speed."""
 
 import argparse
 import timeit

@@ -1,4 +1,4 @@
-"""Programs for two ranks, started by tests: they write a line for each check."""
+"""Programs for two ranks, started by tests: they print a line for each check."""
 
 import json
 import os
@@ -11,7 +11,7 @@ PREFIX = "CHECK "
 
 
 def execute(checks: dict[str, Callable[[], None]]) -> None:
-    """Execute checks in turn; each line names the check, the rank, and what failed ("" if nothing did)."""
+    """Execute checks in turn; each line has the check, the rank, and the failure ("" for none)."""
     os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"  # some checks add sets
     hvd.init()
     for name, check in checks.items():
@@ -21,7 +21,7 @@ def execute(checks: dict[str, Callable[[], None]]) -> None:
         except BaseException:  # reported by the test of this check
             failure = traceback.format_exc()
         line = PREFIX + json.dumps({"check": name, "rank": hvd.rank(), "failure": failure}) + "\n"
-        os.write(1, line.encode())  # in one piece
+        os.write(1, line.encode())  # a single write is not mixed with other ranks' lines
 
 
 def named(scope: dict[str, object]) -> dict[str, Callable[[], None]]:

@@ -1,4 +1,4 @@
-"""What Gloo does on the network, seen from its own sockets; the argument names the check to execute."""
+"""Gloo's use of the network, seen from its sockets; the argument names the check to execute."""
 
 import os
 import socket
@@ -16,21 +16,21 @@ import tensorflow as tf
 from tests.trainer.horovod_checks import execute, named
 
 MEBIBYTES, ROUNDS = 64, 15
-BYTES_ACKED = 120  # place in struct tcp_info of Linux; the bytes received follow
+BYTES_ACKED = 120  # offset in struct tcp_info of Linux; the received bytes follow
 
 
 def check_interface_of_process_sets() -> None:
-    """Ranks 0 and 1 of 3 form a set of their own."""
+    """Ranks 0 and 1 of 3 form their own set."""
     members = hvd.add_process_set(hvd.ProcessSet([0, 1]))
     if members.included():
         hvd.allreduce(tf.ones(8), process_set=members)
     addresses = {connection.laddr.ip for connection in psutil.Process().net_connections("tcp4")}
-    hvd.allreduce(tf.ones(1))  # no rank ends before the others have looked
+    hvd.allreduce(tf.ones(1))  # keep every rank alive until the others have finished
     assert addresses == {"127.0.0.1"}, addresses
 
 
 def check_both_directions_at_once() -> None:
-    """Half-way through an exchange a rank has received about as much as it has sent."""
+    """Half-way through an exchange, a rank has received about as much as it has sent."""
     data = tf.zeros([hvd.size(), MEBIBYTES * 2**18])
     shares = sorted(_share(data) for _ in range(ROUNDS))
     assert statistics.median(shares) > 0.25, shares
@@ -38,8 +38,8 @@ def check_both_directions_at_once() -> None:
 
 def _share(data: tf.Tensor) -> float:
     """Exchange data; return the smaller direction's bytes over the larger's when half of both has moved."""
-    trace, over = [_moved()], threading.Event()
-    watching = threading.Thread(target=lambda: trace.extend(iter(_watched(over))))
+    trace, over = [_traffic()], threading.Event()
+    watching = threading.Thread(target=lambda: trace.extend(iter(_sampled_traffic(over))))
     watching.start()
     hvd.alltoall(data)
     over.set()
@@ -51,14 +51,14 @@ def _share(data: tf.Tensor) -> float:
     return min(sent, received) / max(sent, received)
 
 
-def _watched(over: threading.Event) -> Iterator[tuple[int, int]]:
+def _sampled_traffic(over: threading.Event) -> Iterator[tuple[int, int]]:
     while not over.wait(0.0005):
-        yield _moved()
-    yield _moved()
+        yield _traffic()
+    yield _traffic()
 
 
-def _moved() -> tuple[int, int]:
-    """Bytes sent and received by all TCP sockets of this process."""
+def _traffic() -> tuple[int, int]:
+    """Return the bytes sent and received by all TCP sockets of this process."""
     counts = [_counts(int(path.name)) for path in Path("/proc/self/fd").iterdir() if _is_socket(path)]
     return sum(sent for sent, _ in counts), sum(received for _, received in counts)
 

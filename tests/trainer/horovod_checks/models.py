@@ -20,7 +20,7 @@ X = np.random.default_rng(hvt.rank() if hvt.is_initialized() else 0).normal(size
 
 
 def network(*extra: Any) -> Any:
-    """Two layers whose weights differ between ranks."""
+    """Return two layers whose weights differ between ranks."""
     start = keras.initializers.Constant(0.1 * (hvd.rank() + 1))
     dense = [keras.layers.Dense(2, kernel_initializer=start), keras.layers.Dense(1, kernel_initializer=start)]
     return keras.Sequential([keras.Input((3,)), dense[0], *extra, dense[1]])
@@ -39,13 +39,13 @@ def fit(model: Any, *callbacks: Any, epochs: int = 2) -> Any:
 def same(model: Any) -> None:
     """Assert that all ranks have the same weights."""
     everywhere = hvt.allgather_object([np.asarray(weight) for weight in model.get_weights()])
-    for ours, theirs in zip(*everywhere, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    for first, second in zip(*everywhere, strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 def apply(optimizer: Any, weights: Any) -> None:
     """Apply gradients that are 1 on rank 0 and 2 on rank 1."""
-    if KERAS_2:  # reduces where Keras' fit computes gradients
+    if KERAS_2:  # Keras' fit reduces while it computes gradients
         loss = lambda: sum(tf.reduce_sum(weight) for weight in weights) * (hvd.rank() + 1.0)  # noqa: E731
         optimizer.apply_gradients(optimizer.compute_gradients(loss, weights))
     else:
@@ -54,7 +54,7 @@ def apply(optimizer: Any, weights: Any) -> None:
 
 
 def stepped(steps: int = 1, module: Any = hvd, **options: Any) -> float:
-    """A weight that was 0, after steps of SGD by 1 with gradients 1 on rank 0 and 2 on rank 1."""
+    """Return a weight that was 0 after steps of SGD by 1 with gradients 1 on rank 0 and 2 on rank 1."""
     optimizer = module.DistributedOptimizer(keras.optimizers.SGD(1.0), **options)
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")])
     step = tf.function(lambda: apply(optimizer, model.trainable_variables))
@@ -95,9 +95,9 @@ def check_optimizer_options() -> None:
     assert stepped(gradient_predivide_factor=2.0) == -1.5
     assert stepped(compression=hvd.Compression.fp16) == -1.5
     assert stepped(groups=1) == -1.5
-    alone = hvt.add_process_set([0])
-    assert stepped(process_set=alone, op=hvd.Sum) == (-1.0 if hvd.rank() == 0 else -2.0)
-    hvt.remove_process_set(alone)
+    single_rank = hvt.add_process_set([0])
+    assert stepped(process_set=single_rank, op=hvd.Sum) == (-1.0 if hvd.rank() == 0 else -2.0)
+    hvt.remove_process_set(single_rank)
 
 
 def check_backward_passes() -> None:
@@ -107,7 +107,7 @@ def check_backward_passes() -> None:
 
 
 def check_sparse_gradients() -> None:
-    words = np.array([[0, 1], [1, 2]], "int32") + hvd.rank()  # word 3 has gradients on rank 1 alone
+    words = np.array([[0, 1], [1, 2]], "int32") + hvd.rank()  # word 3 has gradients on rank 1 only
     for options in ({}, {"sparse_as_dense": True}, {"sparse_as_dense": True, "backward_passes_per_step": 2}):
         layers = [keras.Input((2,), dtype="int32"), keras.layers.Embedding(5, 2), keras.layers.Flatten()]
         model = keras.Sequential([*layers, keras.layers.Dense(1)])
@@ -179,8 +179,8 @@ def check_load_model() -> None:
     loaded, plain = hvd.load_model(str(path)), keras.models.load_model(str(path))
     assert type(plain.optimizer) is keras.optimizers.Adam
     assert int(np.asarray(loaded.optimizer.iterations)) == 8
-    for ours, theirs in zip(loaded.optimizer.variables, plain.optimizer.variables, strict=True):
-        np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs))
+    for actual, expected in zip(loaded.optimizer.variables, plain.optimizer.variables, strict=True):
+        np.testing.assert_allclose(np.asarray(actual), np.asarray(expected))
     fit(loaded)
     same(loaded)
 

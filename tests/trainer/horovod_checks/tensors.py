@@ -11,19 +11,19 @@ from tests.trainer.horovod_checks import execute, named
 
 
 def variable(values: list[float]) -> keras.Variable:
-    """A variable that is named like every other one."""
+    """Return a variable with the same name as every other one."""
     return keras.Variable(np.array(values, "float32"), name="kernel")
 
 
 def mine() -> keras.Variable:
-    """(1, 1) on rank 0, (2, 2) on rank 1."""
+    """Return (1, 1) on rank 0, (2, 2) on rank 1."""
     return variable([hvd.rank() + 1.0] * 2)
 
 
 def check_collectives() -> None:
     np.testing.assert_allclose(hvd.allreduce(mine()), [1.5, 1.5])
     np.testing.assert_allclose(hvd.allreduce(mine(), op=hvd.Sum, compression=hvd.Compression.fp16), [3, 3])
-    if hvd.mpi_enabled():  # Horovod has Adasum over MPI alone
+    if hvd.mpi_enabled():  # Horovod has Adasum over MPI only
         np.testing.assert_allclose(hvd.allreduce(mine(), op=hvd.Adasum), [1.5, 1.5])
     np.testing.assert_allclose(hvd.grouped_allreduce([mine(), mine()]), [[1.5, 1.5]] * 2)
     np.testing.assert_allclose(hvd.allgather(mine()), [1, 1, 2, 2])
@@ -42,7 +42,7 @@ def check_broadcast_variables() -> None:
 
 
 def gradients(weights: list[keras.Variable], **options: Any) -> Any:
-    """Gradients of the sum of weights times (rank + 1)."""
+    """Return gradients of the sum of weights times (rank + 1)."""
     with tf.GradientTape() as tape:
         loss = sum(tf.reduce_sum(weight * (hvd.rank() + 1.0)) for weight in weights)
     return hvd.DistributedGradientTape(tape, **options).gradient(loss, weights)
@@ -60,9 +60,9 @@ def check_local_sources() -> None:
         loss = tf.reduce_sum(shared * local)
     distributed = hvd.DistributedGradientTape(tape)
     distributed.register_local_source(local)
-    ours, all_of_them = distributed.get_local_and_global_gradients(loss, [shared, local])
-    assert [source is local for source, _ in ours] == [True]
-    np.testing.assert_allclose(ours[0][1], [(hvd.rank() + 1) / 2] * 2)
+    local_gradients, all_of_them = distributed.get_local_and_global_gradients(loss, [shared, local])
+    assert [source is local for source, _ in local_gradients] == [True]
+    np.testing.assert_allclose(local_gradients[0][1], [(hvd.rank() + 1) / 2] * 2)
     np.testing.assert_allclose(all_of_them[0][1], [1.5, 1.5])
 
 
@@ -74,12 +74,12 @@ def check_groups_of_variables_with_one_name() -> None:
 
 def check_batch_normalization() -> None:
     whole = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
-    ours, theirs = hvd.SyncBatchNormalization(), keras.layers.BatchNormalization()
+    synchronised, reference = hvd.SyncBatchNormalization(), keras.layers.BatchNormalization()
     part = whole[hvd.rank() * 4 :][:4]
-    normalized = ours(part, training=True).numpy()
-    expected = theirs(whole, training=True).numpy()[hvd.rank() * 4 :][:4]
+    normalized = synchronised(part, training=True).numpy()
+    expected = reference(whole, training=True).numpy()[hvd.rank() * 4 :][:4]
     np.testing.assert_allclose(normalized, expected, atol=1e-5)
-    np.testing.assert_allclose(ours.moving_variance, theirs.moving_variance, rtol=1e-5)
+    np.testing.assert_allclose(synchronised.moving_variance, reference.moving_variance, rtol=1e-5)
 
 
 def check_elastic_state_of_variables() -> None:

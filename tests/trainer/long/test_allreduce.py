@@ -9,7 +9,7 @@ import tensorflow as tf
 from orchestrator.trainer.comm import allreduce
 from tests.trainer import launcher
 
-# Every rank knows everybody's gradients, so it knows the mean. Groups are small, so that there are several.
+# Every rank can compute all ranks' gradients, so it knows the mean. Groups are small, so that there are several.
 EVERY_WAY = """
 import hashlib, sys
 import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
@@ -42,8 +42,8 @@ for compression, unit in UNIT.items():
         assert len(set(digests)) == 1, (compression, digests)
         print(f"rank {hvd.rank()}: {compression} by {allreduce.route(config)}")
 """
-# What a layer computed in bfloat16 and TensorFlow widened for its variable travels as it was computed: the same bits as
-# those of a gradient that was computed in float32, rounded before the sum and after it.
+# A gradient that a layer computed in bfloat16 and TensorFlow widened for its variable is sent in bfloat16: the result
+# equals that of a float32 gradient rounded before and after the sum.
 WIDENED = """
 import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
 from orchestrator.trainer.comm import allreduce
@@ -69,7 +69,7 @@ for number, (one, other) in enumerate(zip(widened, in_32_bits, strict=True)):
     np.testing.assert_array_equal(one, tf.cast(tf.cast(whole, tf.bfloat16), tf.float32))
 print(f"rank {hvd.rank()}: the same bits")
 """
-# Of seven gradients each comes at a time of its own on each rank, which is another in every step.
+# The seven gradients of each rank become ready at different times, which change with every step.
 JITTER = """
 import hashlib, sys, time
 import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
@@ -111,7 +111,7 @@ assert (allreduce.route(config), allreduce.scale(config)) == ("adasum", 1)
 """
 
 
-def says(directory: Path, program: str, ranks: int, *words: str, controller: str = "gloo") -> set[str]:
+def printed_lines(directory: Path, program: str, ranks: int, *words: str, controller: str = "gloo") -> set[str]:
     """Return the output of ranks that all succeed."""
     path = directory / "program.py"
     path.write_text(program)
@@ -123,25 +123,25 @@ def says(directory: Path, program: str, ranks: int, *words: str, controller: str
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_means_are_exact_to_half_a_bit_and_equal_on_all_ranks(tmp_path: Path, ranks: int) -> None:
     routes = {"none": "allreduce", "fp16": "exchange", "bf16": "exchange"}
-    lines = says(tmp_path, EVERY_WAY, ranks)
+    lines = printed_lines(tmp_path, EVERY_WAY, ranks)
     assert lines == {f"rank {rank}: {kind} by {way}" for rank in range(ranks) for kind, way in routes.items()}
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_bfloat16_gradients_travel_without_upcast(tmp_path: Path, ranks: int) -> None:
     output = {f"rank {rank}: {word}" for rank in range(ranks) for word in ("bfloat16", "float32", "the same bits")}
-    assert says(tmp_path, WIDENED, ranks) == output
+    assert printed_lines(tmp_path, WIDENED, ranks) == output
 
 
 @pytest.mark.parametrize("compression", ["none", "bf16"])
 def test_sum_of_three_ranks_is_independent_of_timing(tmp_path: Path, compression: str) -> None:
-    lines = says(tmp_path, JITTER, 3, compression)
+    lines = printed_lines(tmp_path, JITTER, 3, compression)
     assert lines == {f"rank {rank}: 1 different results of 40" for rank in range(3)}
 
 
 def test_adasum_equals_the_paper(tmp_path: Path) -> None:
-    """Maleki et al. 2020, section 3.1: the sum of what is orthogonal, the mean of what is parallel."""
-    says(tmp_path, ADASUM, 2, controller="mpi")
+    """Maleki et al. 2020, section 3.1: orthogonal vectors are added, parallel vectors are averaged."""
+    printed_lines(tmp_path, ADASUM, 2, controller="mpi")
 
 
 def test_groups_are_filled_from_the_last_gradient(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,14 @@ from tests.trainer import launcher
 
 
 def trained(directory: Path, **changes: Any) -> Any:
-    """Results of one step on two ranks."""
+    """Return results of one step on two ranks."""
     output = launcher.train(directory, ranks=2, epochs=1, steps=1, **changes)
     assert output.returncode == 0, output.stdout
     return launcher.results(directory)
 
 
-def stored_file(place: Path) -> Path:
-    return next(place.glob(".orchestrator-compression-*.json"))
+def stored_file(directory: Path) -> Path:
+    return next(directory.glob(".orchestrator-compression-*.json"))
 
 
 def test_auto_compression_follows_the_measured_speedup(

@@ -1,4 +1,4 @@
-"""Steps whose loss is not a number: with skip, they change nothing on any rank."""
+"""Steps with a nonfinite loss: with skip, they change nothing on any rank."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ from tests import samples
 from tests.trainer import launcher
 from tests.trainer.table import BAD, ROWS, normalised, rows
 
-# A run on rows of which one is not a number.
+# A run on rows of which one contains NaN.
 PROGRAM = """
 import pathlib, sys
 from orchestrator.trainer import models, train
@@ -40,7 +40,7 @@ def build_trainer(optimizer: keras.optimizers.Optimizer) -> Trainer:
 
 
 def stepped(step: Any, images: tf.Tensor) -> float:
-    """How many images count after a step on these."""
+    """Return the number of images that count after a step on these."""
     labels, wishes = tf.constant([0, 1, 2, 0], tf.int64), tf.zeros([4], tf.int32)
     return float(step(images, labels, [0.1], wishes, tf.zeros([4]))[0][3])
 
@@ -87,14 +87,14 @@ def test_run_with_skip_counts_nonfinite_steps(tmp_path: Path, ranks: int) -> Non
     assert all(np.isfinite([epoch.train.loss, epoch.test.loss]).all() for epoch in results.epochs)
     assert "skipped 2 steps whose loss was not a number" in output
     named = re.findall(r"<stderr>:rank (\d), step (\d): loss is not a number: .*\((\d) skipped so far\)", output)
-    first, second = met(1, ranks), met(2, ranks)
+    first, second = rank_and_step_of_bad_row(1, ranks), rank_and_step_of_bad_row(2, ranks)
     assert named == [(str(first[0]), str(first[1]), "1"), (str(second[0]), str(second[1] + 3), "2")]
 
 
-def met(epoch: int, ranks: int) -> tuple[int, int]:
-    """The rank that the bad row goes to, and in which of the epoch's steps."""
-    place = epoch_order(ROWS, samples.train_config().seed, epoch).tolist().index(BAD)
-    return place % ranks, place // 8 + 1
+def rank_and_step_of_bad_row(epoch: int, ranks: int) -> tuple[int, int]:
+    """Return the rank that gets the bad row, and the epoch's step in which it does."""
+    position = epoch_order(ROWS, samples.train_config().seed, epoch).tolist().index(BAD)
+    return position % ranks, position // 8 + 1
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_epoch_may_begin_with_skipped_steps(tmp_path: Path, changes: dict[str, f
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_nonfinite_step_ends_the_run_and_names_its_rank(tmp_path: Path, ranks: int) -> None:
     output = run(tmp_path / "run", ranks)
-    rank, step = met(1, ranks)
-    place = f"after step 3 (epoch 1), first on rank {rank}, step {step}"
-    assert f"training loss is nan {place}: use a smaller --learning-rate in a new run" in output
+    rank, step = rank_and_step_of_bad_row(1, ranks)
+    location = f"after step 3 (epoch 1), first on rank {rank}, step {step}"
+    assert f"training loss is nan {location}: use a smaller --learning-rate in a new run" in output
 
 
 def test_too_many_skipped_steps_in_a_row_end_the_run() -> None:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from orchestrator.schema import Manifest, PrepareConfig
 from orchestrator.trainer.data import manifests, tfrecord_format
 from tests.trainer import launcher
-from tests.trainer.class_folders import folders, jpeg, prepare, prepared, spoil, unreadable
+from tests.trainer.class_folders import damage, folders, jpeg, prepare, prepared, unreadable
 
 KILLED_AFTER_A_SHARD = """
 import os, pathlib
@@ -70,7 +70,7 @@ def test_complete_shards_are_not_written_again(dataset_copy: Path) -> None:
     times = {path.name: path.stat().st_mtime_ns for path in records.iterdir()}
     output = prepare(
         dataset_copy, dataset_copy / "folders", ranks=1, shards={"train": 1, "val": 1}
-    )  # fewer ranks would make fewer
+    )  # fewer ranks would write fewer
     assert "shards 6/6, " in output
     assert prepared(dataset_copy).written == 2
     assert (records / "manifest.json").read_bytes() == before
@@ -80,7 +80,7 @@ def test_complete_shards_are_not_written_again(dataset_copy: Path) -> None:
 
 
 def test_killed_preparation_is_continued(tmp_path: Path) -> None:
-    """It is killed as soon as its first shard is done."""
+    """The kill comes as soon as the first shard is complete."""
     source = folders(tmp_path / "folders")
     program = KILLED_AFTER_A_SHARD.format(str(tmp_path / "run"))
     (tmp_path / "run").mkdir()
@@ -110,7 +110,7 @@ def test_provided_shards_are_described_and_checked(dataset_copy: Path) -> None:
     prepare(dataset_copy, records, ranks=1)
     assert (prepared(dataset_copy).written, prepared(dataset_copy).images) == (6, {"train": 40, "val": 9})
     assert len(list(records.glob("*.json"))) == 7
-    spoil(records / "train-00000-of-00004", 60)
+    damage(records / "train-00000-of-00004", 60)
     output = prepare(dataset_copy, records, ranks=1, fails=True)
     assert "1 files cannot be read (provide these shards again)" in output
     assert f"damaged: {records}/train-00000-of-00004: " in output

@@ -1,4 +1,4 @@
-"""Staging by ranks that stand for nodes, each with its own directory for the disk of a node."""
+"""Staging by ranks that simulate nodes, each with its own directory as a node's disk."""
 
 import re
 import sys
@@ -9,9 +9,9 @@ import pytest
 from orchestrator.schema import MANIFEST, StageConfig, Staged
 from tests import samples
 from tests.trainer import launcher
-from tests.trainer.class_folders import spoil
+from tests.trainer.class_folders import damage
 
-# Begins a program whose rank N has DIRECTORY/nodeN for its disk.
+# Start a program whose rank N uses DIRECTORY/nodeN as its disk.
 ON_A_NODE = """
 import os, pathlib, sys
 from orchestrator.trainer.data import ring_copy, local_copy, stage
@@ -43,20 +43,20 @@ def staged(directory: Path) -> Staged:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """Of the shards and the manifest."""
+    """Return the contents of the shards and of the manifest."""
     names = [path for path in directory.iterdir() if not path.name.endswith(".json") or path.name == "manifest.json"]
     return {path.name: path.read_bytes() for path in names}
 
 
 @pytest.mark.parametrize(("ranks", "head_apart"), [(2, False), (3, True)])
 def test_every_node_gets_every_shard(dataset_copy: Path, ranks: int, head_apart: bool) -> None:
-    """In pieces smaller than a shard, and by fewer ranks at a time than there are shards."""
+    """Copy in pieces smaller than a shard, and by fewer ranks at a time than there are shards."""
     output = stage(dataset_copy, ranks, head_apart=head_apart, before="ring_copy.PIECES = 1000\n")
     for rank in range(ranks):
         assert contents(dataset_copy / f"node{rank}" / "records") == contents(dataset_copy / "records")
     result = staged(dataset_copy)
     assert (result.shards, result.copied) == (6, [result.bytes] * ranks)
-    assert sum(result.read[head_apart:]) == result.bytes  # every byte crossed the way from the shared storage once
+    assert sum(result.read[head_apart:]) == result.bytes  # every byte was read from the shared storage once
     assert result.read[0] == result.bytes if head_apart else 0 < result.read[0] < result.bytes
     assert re.search(r"shards 6/6, \d+ MB, \d+ MB/s", output)
 
@@ -65,7 +65,7 @@ def test_only_missing_and_damaged_shards_are_copied(dataset_copy: Path) -> None:
     stage(dataset_copy, 1)
     untouched, damaged = (dataset_copy / "node0" / "records" / f"train-0000{number}-of-00004" for number in (0, 1))
     before = untouched.stat().st_mtime_ns
-    spoil(damaged, 70)
+    damage(damaged, 70)
     stage(dataset_copy, 2)
     assert (
         contents(dataset_copy / "node0" / "records")
@@ -77,7 +77,7 @@ def test_only_missing_and_damaged_shards_are_copied(dataset_copy: Path) -> None:
 
 
 def test_damaged_source_shard_is_named_and_leaves_no_manifest(dataset_copy: Path) -> None:
-    spoil(dataset_copy / "records" / "val-00000-of-00002", 70)
+    damage(dataset_copy / "records" / "val-00000-of-00002", 70)
     output = stage(dataset_copy, 2, fails=True)
     assert f"{dataset_copy}/records/val-00000-of-00002: damaged: its SHA-256 is not that of its manifest" in output
     assert not (dataset_copy / "node0" / "records" / MANIFEST).exists()
@@ -104,7 +104,7 @@ def train(directory: Path, name: str) -> str:
 
 def test_training_reads_staged_data_once_every_rank_has_it(dataset_copy: Path) -> None:
     stage(dataset_copy, 1)
-    from_shared = train(dataset_copy, "first")  # rank 0 alone has a dataset_copy
+    from_shared = train(dataset_copy, "first")  # only rank 0 has a dataset_copy
     assert launcher.results(dataset_copy / "first").data_path == str(dataset_copy / "records")
     assert (
         f"reading imagenet from shared storage: {dataset_copy}/records" in (dataset_copy / "first" / "log").read_text()

@@ -1,4 +1,4 @@
-"""What Ansible and Prometheus are told of a Cluster."""
+"""The inventory of a cluster, and Prometheus' targets."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from orchestrator.cluster import Cluster
 from tests import builders
 
 
-def test_the_inventory_has_the_groups_that_switch_features() -> None:
+def test_inventory_has_a_group_for_each_feature() -> None:
     children = builders.inventory(builders.cluster(nodes=3))["all"]["children"]
     members = {group: list(content["hosts"]) for group, content in children.items()}
     assert members == {
@@ -23,15 +23,15 @@ def with_gpus(trainer: str = "container") -> Cluster:
     return builders.cluster(gpus=1).model_copy(update={"trainer": trainer})
 
 
-def test_a_watched_cluster_has_every_node_monitored_from_the_head() -> None:
+def test_monitoring_runs_on_the_head_for_every_node() -> None:
     everything = builders.inventory(builders.cluster(), monitoring=True)["all"]
     members = {group: list(content["hosts"]) for group, content in everything["children"].items()}
     assert (members["monitored"], members["monitoring"]) == (["demo-head", "demo-worker-0"], ["demo-head"])
     with_targets = [name for name, host in everything["hosts"].items() if "monitoring_targets" in host]
-    assert with_targets == ["demo-head"]  # what a node is told and does not need would unsettle it as the cluster grows
+    assert with_targets == ["demo-head"]  # targets on a worker would change it as the cluster grows
 
 
-def test_targets_are_the_exporters_of_every_node_with_its_name_and_role() -> None:
+def test_targets_are_exporters_of_every_node_with_name_and_role() -> None:
     labels = {"cluster": "demo", "node": "demo-worker-0", "role": "worker"}
     targets = inventory.targets(builders.cluster())
     assert [entry for entry in targets if entry["labels"]["role"] == "worker"] == [
@@ -54,7 +54,7 @@ def test_targets_are_the_exporters_of_every_node_with_its_name_and_role() -> Non
         ("installed", "image", 0),
     ],
 )
-def test_gpus_are_watched_by_nvidias_exporter_where_it_can(trainer: str, driver: str | None, watched: int) -> None:
+def test_nvidias_exporter_runs_where_driver_and_trainer_allow(trainer: str, driver: str | None, watched: int) -> None:
     cluster = with_gpus(trainer)
     jobs = [entry["labels"]["job"] for entry in inventory.targets(cluster, driver)]
     assert jobs.count("dcgm") == watched
@@ -67,7 +67,7 @@ def test_nodes_with_gpus_are_in_the_group_gpu() -> None:
     assert list(children["gpu"]["hosts"]) == ["demo-head", "demo-worker-0"]
 
 
-def test_the_inventory_pins_every_host_key_and_checks_it() -> None:
+def test_inventory_pins_and_checks_every_host_key() -> None:
     cluster = builders.cluster()
     everything = inventory.inventory(cluster, Path("k"), Path("known"), builders.host_keys(cluster), {})["all"]
     assert everything["hosts"]["demo-worker-0"] == {

@@ -1,4 +1,4 @@
-"""The whole playbook by way of ansible-runner, against addresses on loopback that no node is at."""
+"""Run the whole playbook by ansible-runner, against addresses on loopback without a node."""
 
 import json
 import os
@@ -44,19 +44,19 @@ def closed_port() -> Iterator[int]:
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """Connections are accepted there and never answered."""
+    """Listen on a port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
-def test_nodes_that_do_not_answer_are_named_each_with_its_reason(closed_port: int) -> None:
+def test_unreachable_nodes_are_named_with_their_reasons(closed_port: int) -> None:
     tasks: list[str] = []
     with pytest.raises(NodesFailed) as caught:
         runner.configure(state.for_cluster("demo"), inventory_at(closed_port), tasks.append)
     assert list(caught.value.reasons) == ["demo-head", "demo-worker-0"]
     assert all("Connection refused" in reason for reason in caught.value.reasons.values())
     assert "`orchestrator deploy --cluster demo` tries again" in caught.value.hint
-    assert "One head, every node with an address" in tasks[0]
+    assert "Check that the inventory has one head" in tasks[0]
     assert "UNREACHABLE" in state.for_cluster("demo").log("ansible").read_text()
 
 
@@ -76,7 +76,7 @@ NOTES = """
 """
 
 
-def test_what_roles_note_is_handed_on_a_line_each(tmp_path: Path) -> None:
+def test_notes_of_roles_are_returned_one_per_line(tmp_path: Path) -> None:
     (tmp_path / "notes.yml").write_text(NOTES)
     inventory = builders.inventory(builders.cluster())
     inventory["all"]["vars"]["ansible_connection"] = "local"
@@ -88,7 +88,7 @@ def test_what_roles_note_is_handed_on_a_line_each(tmp_path: Path) -> None:
 def test_settings_of_the_users_own_ansible_change_nothing(
     closed_port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Each of these alone would end the playbook otherwise, or take it elsewhere."""
+    """Each of these settings would break or redirect the playbook."""
     (tmp_path / "ansible.cfg").write_text("[defaults]\ninventory = /dev/null\nstrategy = no_such_strategy\n")
     monkeypatch.chdir(tmp_path)
     settings = {"ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_STRATEGY": "no_such_strategy", "ANSIBLE_FORKS": "many"}
@@ -101,25 +101,25 @@ def test_settings_of_the_users_own_ansible_change_nothing(
 
 
 def works_for(state_dir: Path) -> list[str]:
-    """Names of the programs that work for a cluster."""
+    """Return names of the programs that work for a cluster."""
     names = []
     for process in psutil.process_iter():
-        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+        with suppress(psutil.NoSuchProcess):  # it has ended
             names += [process.name()] if termination._works_for(process, state_dir) else []
     return names
 
 
-def begun(start: Start, port: int) -> "tuple[subprocess.Popen[str], Path]":
-    """A configuration that is in the middle of reaching its nodes, and the directory for its connections."""
+def started_configuration(start: Start, port: int) -> "tuple[subprocess.Popen[str], Path]":
+    """Start a configuration; return it once it connects to nodes, with the directory of its connections."""
     command = start("-c", CONFIGURE, json.dumps(inventory_at(port)))
-    waiting.line(command)  # the check of the inventory
-    waiting.line(command)  # the first task on the nodes
+    waiting.read_line(command)  # the check of the inventory
+    waiting.read_line(command)  # the first task on the nodes
     assert waiting.until(lambda: "ssh" in works_for(state.for_cluster("demo").path))
     return command, ssh_connections.link(state.for_cluster("demo")).readlink()
 
 
-def test_an_interrupt_ends_the_configuration_and_every_process_of_it(silent_port: int, start: Start) -> None:
-    command, sockets = begun(start, silent_port)
+def test_interrupt_ends_the_configuration_with_all_processes(silent_port: int, start: Start) -> None:
+    command, sockets = started_configuration(start, silent_port)
     assert sockets.is_dir()
     command.send_signal(signal.SIGINT)
     assert command.wait(90) == -signal.SIGINT
@@ -127,13 +127,13 @@ def test_an_interrupt_ends_the_configuration_and_every_process_of_it(silent_port
     assert not sockets.exists()
 
 
-def test_a_killed_configuration_leaves_no_secret_of_the_environment(
+def test_killed_configuration_leaves_no_secret_of_environment(
     silent_port: int, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = "a password of the cloud"  # noqa: S105
     for name in ("OS_PASSWORD", "GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN", "MY_TOKEN"):
         monkeypatch.setenv(name, secret)
-    command, _ = begun(start, silent_port)
+    command, _ = started_configuration(start, silent_port)
     state_dir = state.for_cluster("demo")
     assert list(state_dir.ansible.glob("artifacts/*/command"))
     command.kill()
@@ -142,10 +142,8 @@ def test_a_killed_configuration_leaves_no_secret_of_the_environment(
     assert [path for path in files if secret in path.read_text(errors="replace")] == []
 
 
-def test_what_a_killed_configuration_left_is_gone_after_the_next(
-    silent_port: int, closed_port: int, start: Start
-) -> None:
-    command, sockets = begun(start, silent_port)
+def test_files_of_a_killed_configuration_are_removed_later(silent_port: int, closed_port: int, start: Start) -> None:
+    command, sockets = started_configuration(start, silent_port)
     command.kill()
     command.wait()
     (sockets / "left").touch()

@@ -1,4 +1,4 @@
-"""The directory for the sockets of shared ssh connections: where it is, and what becomes of it."""
+"""The directory for sockets of shared ssh connections: location, permissions and removal."""
 
 import stat
 import tempfile
@@ -10,7 +10,7 @@ from orchestrator import state
 from orchestrator.ansible import ssh_connections
 
 
-def test_the_directory_for_sockets_has_another_name_each_time_and_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_socket_directory_is_private_with_a_new_name_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     state_dir = state.for_cluster("demo")
     state_dir.ansible.mkdir(parents=True)
     names = []
@@ -22,9 +22,7 @@ def test_the_directory_for_sockets_has_another_name_each_time_and_is_private(mon
     assert not any(path.exists() for path in (*names, ssh_connections.link(state_dir)))
 
 
-def test_only_a_private_directory_of_the_user_takes_the_place_of_tmp(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_only_a_private_directory_of_the_user_replaces_tmp(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/tmp")
     with tempfile.TemporaryDirectory(dir="/tmp") as short:
         for mode, expected in ((0o700, Path(short)), (0o755, Path("/tmp"))):
@@ -39,9 +37,7 @@ def test_only_a_private_directory_of_the_user_takes_the_place_of_tmp(
         assert ssh_connections._runtime() == Path("/tmp")
 
 
-def test_a_directory_for_temporary_files_with_a_long_path_is_not_used(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_long_path_of_temporary_directory_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     long = tmp_path / ("x" * ssh_connections.LONGEST_RUNTIME)
     long.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
@@ -49,7 +45,7 @@ def test_a_directory_for_temporary_files_with_a_long_path_is_not_used(
     assert ssh_connections._runtime() == Path("/tmp")
 
 
-def test_only_a_directory_of_ours_is_removed_by_way_of_the_link(tmp_path: Path) -> None:
+def test_only_own_directories_are_removed_through_the_link(tmp_path: Path) -> None:
     state_dir = state.for_cluster("demo")
     state_dir.ansible.mkdir(parents=True)
     other = tmp_path / "documents"

@@ -1,4 +1,4 @@
-"""What no one foresaw: a bug, an interrupt, a reader that goes away."""
+"""Unforeseen ends of a command: a bug, an interrupt, a closed pipe."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ from orchestrator import __version__
 from tests import builders
 from tests.unit.conftest import COMMAND, Cli
 
-# The command line with one more command, which does what `{action}` says: no command of ours is known to have a bug.
+# The command line with an additional command that executes `{action}`, because no command has a known bug.
 WITH_ONE_MORE = """
 import os, signal, sys, time
 from orchestrator.cli import app, main
@@ -29,7 +29,7 @@ def surprise(action: str, directory: Path) -> "subprocess.CompletedProcess[str]"
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
 
 
-def test_a_bug_ends_with_3_and_one_line_that_names_a_crash_log(tmp_path: Path, own_directories: Path) -> None:
+def test_bug_ends_with_3_and_one_line_that_names_a_crash_log(tmp_path: Path, own_directories: Path) -> None:
     finished = surprise("1 / 0", tmp_path)
     assert (finished.returncode, finished.stdout) == (3, "")
     logs = list(own_directories.glob("crash-*.log"))
@@ -40,9 +40,7 @@ def test_a_bug_ends_with_3_and_one_line_that_names_a_crash_log(tmp_path: Path, o
     ]
 
 
-def test_the_crash_log_holds_traceback_versions_and_command_for_its_owner_alone(
-    tmp_path: Path, own_directories: Path
-) -> None:
+def test_crash_log_has_traceback_versions_and_private_mode(tmp_path: Path, own_directories: Path) -> None:
     surprise("1 / 0", tmp_path)
     log = next(own_directories.glob("crash-*.log"))
     text = log.read_text()
@@ -52,34 +50,34 @@ def test_the_crash_log_holds_traceback_versions_and_command_for_its_owner_alone(
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
-def test_the_crash_log_holds_no_value_of_a_variable(tmp_path: Path, own_directories: Path) -> None:
+def test_crash_log_contains_no_value_of_a_variable(tmp_path: Path, own_directories: Path) -> None:
     surprise("sys.argv[1:] = ['run', '--env', 'TOKEN=sec=ret', '--', 'x=y']; 1 / 0", tmp_path)
     text = next(own_directories.glob("crash-*.log")).read_text()
     assert "'run', '--env', 'TOKEN=…', '--', 'x=y'" in text
     assert "sec" not in text.splitlines()[1]
 
 
-def test_a_bug_is_reported_even_where_no_crash_log_can_be_written(tmp_path: Path, own_directories: Path) -> None:
-    own_directories.touch()  # a file stands where the directory of the log should be
+def test_bug_is_reported_without_a_writable_crash_log(tmp_path: Path, own_directories: Path) -> None:
+    own_directories.touch()  # a file in place of the directory for logs
     finished = surprise("1 / 0", tmp_path)
     assert finished.returncode == 3
     assert "a bug: ZeroDivisionError" in finished.stderr
 
 
-def test_an_interrupt_ends_with_130(tmp_path: Path) -> None:
+def test_interrupt_ends_with_130(tmp_path: Path) -> None:
     finished = surprise("os.kill(os.getpid(), signal.SIGINT); time.sleep(10)", tmp_path)
     assert finished.returncode == 130
     assert "Traceback" not in finished.stderr
 
 
-def test_a_no_to_a_question_ends_with_130_and_is_no_bug(tmp_path: Path) -> None:
+def test_declined_question_ends_with_130_and_is_no_bug(tmp_path: Path) -> None:
     finished = surprise("import typer; typer.confirm('remove?', abort=True)", tmp_path)
     assert finished.returncode == 130
     assert "a bug" not in finished.stderr
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
-    """As in `orchestrator inventory | head -1`: more is written than a pipe holds, to a reader that is gone."""
+def test_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    """As in `orchestrator inventory | head -1`: more output than a pipe holds, to a closed reader."""
     builders.deployed(nodes=100)
     reading, writing = os.pipe()
     with subprocess.Popen(
@@ -91,7 +89,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
         assert child.returncode == 0
 
 
-def test_the_installed_command_says_its_version(tmp_path: Path) -> None:
+def test_installed_command_prints_its_version(tmp_path: Path) -> None:
     finished = subprocess.run([COMMAND, "--version"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, f"orchestrator {__version__}\n", "")
 

@@ -1,4 +1,4 @@
-"""`orchestrator data`: what is refused before a node is asked, and what a run of it is told."""
+"""`orchestrator data`: input that is refused before a node is contacted, and the runs that it starts."""
 
 import json
 import re
@@ -38,9 +38,7 @@ def folders(tmp_path: Path) -> Path:
     ],
 )
 @pytest.mark.usefixtures("folders")
-def test_input_that_cannot_be_used_ends_with_2_before_a_node_is_asked(
-    cli: Cli, arguments: list[str], problem: str
-) -> None:
+def test_unusable_input_ends_with_2_before_contacting_a_node(cli: Cli, arguments: list[str], problem: str) -> None:
     builders.deployed(nodes=2)
     finished = cli("data", *arguments)
     assert (finished.returncode, finished.stdout) == (2, "")
@@ -49,7 +47,7 @@ def test_input_that_cannot_be_used_ends_with_2_before_a_node_is_asked(
 
 @pytest.mark.parametrize("words", [["prepare", "imagenet", "--data", "images"], ["stage"]])
 @pytest.mark.usefixtures("folders")
-def test_without_a_cluster_it_ends_with_1(cli: Cli, words: list[str]) -> None:
+def test_missing_cluster_ends_with_1(cli: Cli, words: list[str]) -> None:
     finished = cli("data", *words)
     assert finished.returncode == 1
     assert "error: cluster 'default' is not deployed" in finished.stderr
@@ -60,9 +58,9 @@ def test_without_a_cluster_it_ends_with_1(cli: Cli, words: list[str]) -> None:
     [["train", "lenet", "--dataset", "mnist"], ["data", "prepare", "imagenet", "--data", "images"], ["data", "stage"]],
 )
 @pytest.mark.usefixtures("folders")
-def test_the_trainer_is_refused_on_nodes_with_another_framework(cli: Cli, words: list[str]) -> None:
+def test_trainer_is_refused_on_nodes_with_another_framework(cli: Cli, words: list[str]) -> None:
     state_dir = builders.deployed(nodes=2)
-    record = builders.recorded(state_dir)
+    record = builders.read_record(state_dir)
     state.write(state_dir, record.model_copy(update={"config": {**record.config, "framework": "pytorch"}}))
     finished = cli(*words)
     assert (finished.returncode, finished.stdout) == (2, "")
@@ -71,8 +69,8 @@ def test_the_trainer_is_refused_on_nodes_with_another_framework(cli: Cli, words:
 
 
 @pytest.mark.usefixtures("folders")
-def test_an_engine_is_refused_on_nodes_that_lack_its_framework(cli: Cli) -> None:
-    builders.recorded(builders.deployed(nodes=2))
+def test_engine_is_refused_on_nodes_without_its_framework(cli: Cli) -> None:
+    builders.read_record(builders.deployed(nodes=2))
     words = ("train", "lenet", "--dataset", "mnist", "--no-augment", "--engine")
     finished = cli(*words, "torch-ddp")
     assert (finished.returncode, finished.stdout) == (2, "")
@@ -81,16 +79,14 @@ def test_an_engine_is_refused_on_nodes_that_lack_its_framework(cli: Cli) -> None
     assert "needs both" not in cli(*words, "single").stderr
 
 
-def found(directory: Path) -> FoundDataset:
+def dataset_at(directory: Path) -> FoundDataset:
     dataset = datasets.find("imagenet", directory, lambda text: None)
     assert dataset
     return dataset
 
 
-def test_shards_are_made_beside_the_images_and_shards_that_were_brought_stay_where_they_are(
-    folders: Path, tmp_path: Path
-) -> None:
-    images, brought = found(folders), found(write(tmp_path / "shards", WHOLE))
+def test_shards_go_next_to_images_and_existing_shards_stay(folders: Path, tmp_path: Path) -> None:
+    images, brought = dataset_at(folders), dataset_at(write(tmp_path / "shards", WHOLE))
     assert images.records == f"{images.remote}-records"
     assert brought.records == brought.remote
 
@@ -103,26 +99,26 @@ def test_shards_are_made_beside_the_images_and_shards_that_were_brought_stay_whe
         (100, 3, 0.01, 8, {"train": 8, "val": 3}),
     ],
 )
-def test_shards_are_of_128_mib_and_one_for_every_rank_at_least(
+def test_shards_have_128_mib_and_at_least_one_per_rank(
     train: int, val: int, gib: float, ranks: int, counts: dict[str, int]
 ) -> None:
     dataset = FoundDataset("imagenet", Path(), [], train, val, "")
-    dataset.__dict__["size"] = int(gib * 2**30)  # as it would be found
+    dataset.__dict__["size"] = int(gib * 2**30)  # as if the inspection had found it
     assert dataset.shard_counts(ranks) == counts
 
 
-def test_a_run_per_node_has_one_slot_on_each() -> None:
+def test_data_run_has_one_slot_per_node() -> None:
     cluster = builders.cluster(nodes=3, slots=4).with_one_slot()
     assert [node.slots for node in cluster.nodes.values()] == [1, 1, 1]
 
 
-def test_a_directory_of_shards_with_one_missing_is_refused(tmp_path: Path) -> None:
+def test_missing_shard_in_a_directory_is_refused(tmp_path: Path) -> None:
     (write(tmp_path / "shards", WHOLE) / "train-00000-of-00002").unlink()
     with pytest.raises(ConfigError, match="train-00000-of-00002 is missing"):
-        found(tmp_path / "shards")
+        dataset_at(tmp_path / "shards")
 
 
-def test_what_was_made_and_what_was_left_out_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_shows_written_and_skipped_images(capsys: pytest.CaptureFixture[str]) -> None:
     values: dict[str, Any] = {
         "directory": "/shared/data/x-records",
         "images": {"train": 1234, "val": 20},
@@ -136,7 +132,7 @@ def test_what_was_made_and_what_was_left_out_is_shown(capsys: pytest.CaptureFixt
     assert "left out: a.JPEG: no image" in output
 
 
-def test_what_every_node_has_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_shows_data_of_every_node(capsys: pytest.CaptureFixture[str]) -> None:
     values = {
         "directories": ["/d"],
         "hosts": ["a", "b"],

@@ -31,7 +31,7 @@ TRAIN = ("train", "resnet20", "--dataset", "mnist")
         (["deploy", "--config", "missing.yaml"], "missing.yaml: No such file or directory"),
     ],
 )
-def test_input_that_cannot_be_used_ends_with_2(cli: Cli, arguments: list[str], problem: str) -> None:
+def test_unusable_input_ends_with_2(cli: Cli, arguments: list[str], problem: str) -> None:
     finished = cli(*arguments)
     assert (finished.returncode, finished.stdout) == (2, "")
     assert problem in finished.stderr
@@ -47,14 +47,14 @@ def test_input_that_cannot_be_used_ends_with_2(cli: Cli, arguments: list[str], p
         (["run"], "Missing"),
     ],
 )
-def test_words_that_are_no_command_end_with_2_and_are_no_bug(cli: Cli, arguments: list[str], problem: str) -> None:
+def test_unknown_command_ends_with_2_and_is_no_bug(cli: Cli, arguments: list[str], problem: str) -> None:
     finished = cli(*arguments)
     assert problem in finished.stderr
     assert "a bug" not in finished.stderr
     assert finished.returncode == 2
 
 
-def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_key(cli: Cli, tmp_path: Path) -> None:
+def test_unknown_key_is_refused_with_place_and_nearest_key(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("nodse: 3\nlocal: {cpu: 1}\n")
     finished = cli("deploy")
     assert finished.returncode == 2
@@ -65,13 +65,13 @@ def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_key(cli: Cli, 
 @pytest.mark.parametrize(
     "arguments", [["status"], ["hostfile"], ["inventory"], ["stop"], ["ssh"], ["check"], TRAIN, ["run", "sh", "-m"]]
 )
-def test_a_command_about_a_cluster_that_is_not_deployed_ends_with_1(cli: Cli, arguments: list[str]) -> None:
+def test_command_on_an_undeployed_cluster_ends_with_1(cli: Cli, arguments: list[str]) -> None:
     finished = cli(*arguments)
     assert (finished.returncode, finished.stdout) == (1, "")
     assert "error: cluster 'default' is not deployed\n`orchestrator deploy` makes one" in finished.stderr
 
 
-def test_tearing_down_what_is_not_there_is_done_already(cli: Cli) -> None:
+def test_teardown_of_an_undeployed_cluster_succeeds(cli: Cli) -> None:
     finished = cli("teardown")
     assert (finished.returncode, finished.stdout) == (0, "cluster default: 0 made, 0 gone, 0 left\n")
 
@@ -80,28 +80,28 @@ def test_tearing_down_what_is_not_there_is_done_already(cli: Cli) -> None:
     ("data", "problem"),
     [("missing", "no such directory"), (".", "empty"), (str(samples.MNIST.parent), "no MNIST here")],
 )
-def test_a_directory_without_the_data_ends_with_2_before_a_node_is_asked(cli: Cli, data: str, problem: str) -> None:
+def test_missing_data_ends_with_2_before_contacting_a_node(cli: Cli, data: str, problem: str) -> None:
     builders.deployed()
     finished = cli(*TRAIN, "--data", data)
     assert finished.returncode == 2
     assert f"train.data: {data}: {problem}" in finished.stderr
 
 
-def test_more_ranks_than_slots_end_with_2_before_a_node_is_asked(cli: Cli) -> None:
+def test_more_ranks_than_slots_end_with_2_before_any_contact(cli: Cli) -> None:
     builders.deployed(nodes=2)
     finished = cli("train", "resnet20", "--dataset", "synthetic", "--np", "3")
     assert finished.returncode == 2
     assert "launch.np: 3 ranks asked for, the cluster has 1 to 2 slots" in finished.stderr
 
 
-def test_a_node_that_does_not_exist_is_refused_with_the_nearest(cli: Cli) -> None:
+def test_unknown_node_is_refused_with_the_nearest_name(cli: Cli) -> None:
     builders.deployed()
     finished = cli("ssh", "demo-worker-7")
     assert finished.returncode == 2
     assert "no node 'demo-worker-7', did you mean demo-worker-0?" in finished.stderr
 
 
-def test_a_state_of_a_newer_version_ends_with_1_and_the_remedy(cli: Cli) -> None:
+def test_state_of_a_newer_version_ends_with_1_and_remedy(cli: Cli) -> None:
     state_dir = builders.deployed()
     state.replace(state_dir.record, json.dumps({**json.loads(state_dir.record.read_text()), "version": 99}))
     finished = cli("status")
@@ -109,8 +109,8 @@ def test_a_state_of_a_newer_version_ends_with_1_and_the_remedy(cli: Cli) -> None
     assert "was written by a newer orchestrator (format 99, this one knows 1)\nupgrade orchestrator" in finished.stderr
 
 
-def test_without_terraform_a_deploy_ends_with_2(tmp_path: Path) -> None:
-    """By a Python that has no Terraform beside it, on an empty PATH."""
+def test_deploy_without_terraform_ends_with_2(tmp_path: Path) -> None:
+    """Run a Python without Terraform next to it, on an empty PATH."""
     (tmp_path / "python").symlink_to(sys.executable)
     environment = {**os.environ, "PATH": "", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [str(tmp_path / "python"), "-c", "from orchestrator.cli import main; main()", "deploy"]
@@ -119,11 +119,11 @@ def test_without_terraform_a_deploy_ends_with_2(tmp_path: Path) -> None:
     assert "error: neither terraform nor tofu is on the PATH\n    install one: https://" in finished.stderr
 
 
-def test_without_docker_a_deploy_ends_with_2_and_touches_nothing(
+def test_deploy_without_docker_ends_with_2_and_changes_nothing(
     cli: Cli, stand_in: StandIn, tmp_path: Path, own_directories: Path
 ) -> None:
     stand_in("terraform", """echo '{"terraform_version": "1.11.4"}'""")
-    with socket.socket(socket.AF_UNIX) as server:  # leaves the file of a socket that no one listens at
+    with socket.socket(socket.AF_UNIX) as server:  # leaves the file of a socket on which no process listens
         server.bind(str(tmp_path / "dead"))
     finished = cli("deploy", DOCKER_HOST=f"unix://{tmp_path / 'dead'}")
     assert finished.returncode == 2
@@ -132,7 +132,7 @@ def test_without_docker_a_deploy_ends_with_2_and_touches_nothing(
     assert not own_directories.exists()
 
 
-def test_init_writes_a_file_that_deploy_reads_and_refuses_to_overwrite_it(cli: Cli, tmp_path: Path) -> None:
+def test_init_writes_a_valid_file_and_does_not_overwrite_it(cli: Cli, tmp_path: Path) -> None:
     assert cli("init").returncode == 0
     (tmp_path / "cluster.yaml").write_text("name: mine\n")
     finished = cli("init")
@@ -143,7 +143,7 @@ def test_init_writes_a_file_that_deploy_reads_and_refuses_to_overwrite_it(cli: C
     assert (tmp_path / "cluster.yaml").read_text() != "name: mine\n"
 
 
-def test_what_init_writes_is_for_its_owner_alone(cli: Cli, tmp_path: Path) -> None:
+def test_init_writes_a_file_with_private_mode(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").touch(mode=0o644)
     assert cli("init", "--force").returncode == cli("init", "mine.yaml").returncode == 0
     assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("cluster.yaml", "mine.yaml")] == [0o600, 0o600]

@@ -1,4 +1,4 @@
-"""`orchestrator cp`: which side is a node, and what is refused before anything is sent."""
+"""`orchestrator cp`: which side is a node, and refusals before data is sent."""
 
 from pathlib import Path
 
@@ -27,14 +27,14 @@ def cluster() -> None:
         (("/a:b", "head:b"), "/a:b: No such file or directory", ""),
     ],
 )
-def test_sides_that_cannot_be_copied_are_refused(cli: Cli, sides: tuple[str, str], problem: str, remedy: str) -> None:
+def test_impossible_sides_are_refused(cli: Cli, sides: tuple[str, str], problem: str, remedy: str) -> None:
     finished = cli("cp", *sides)
     assert finished.returncode == 2
     assert problem in finished.stderr
     assert remedy in finished.stderr
 
 
-def test_a_file_here_that_looks_like_a_node_is_explained(cli: Cli, tmp_path: Path) -> None:
+def test_local_file_named_like_a_node_is_explained(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "data:1").touch()
     finished = cli("cp", "data:1", "head:b")
     assert finished.returncode == 2

@@ -1,4 +1,4 @@
-"""Bad cluster.yaml, recipes and files that they name, through the command itself: one error that says file and key."""
+"""Bad cluster.yaml, recipes and files that they name, through the command itself: one error with file and key."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ NO_NUMBERS = (*("2026-13-45", "!!int abc", "!!float abc", "!!timestamp abc"), "!
 ANY = ("nodes", "name", "provider", "prices", "local", "train", "monitoring.receivers", "hosts.addresses")
 NOTHING = (*("!!binary x", "[[[[]]]]", "-1", "1e400", "yes"), "{a: {b: {c: d}}}", "[" * 3000, "'" + "x" * 9999 + "'")
 NO_NETWORKS = ("0.0.0.0/0", "127.0.0.0/8", "224.0.0.0/4", "169.254.0.0/16", "240.0.0.0/4", "10.0.0.0/30", "::/0", "x")
-# (cluster.yaml, what the error says beside the file's name)
+# (cluster.yaml, the error without the file's name)
 BAD = [
     *[(f"{key}: {value}", key) for key in NUMBERS for value in NO_NUMBERS],
     *[(f"{key}: {value}", key) for key in ANY for value in NOTHING],
@@ -52,7 +52,7 @@ monitoring:
 
 
 @pytest.mark.parametrize(("text", "reason"), BAD, ids=[shown(text)[:40] for text, _ in BAD])
-def test_a_bad_cluster_yaml_is_refused_with_its_name_and_key(cli: Cli, tmp_path: Path, text: str, reason: str) -> None:
+def test_bad_cluster_yaml_is_refused_with_file_and_key(cli: Cli, tmp_path: Path, text: str, reason: str) -> None:
     section, _, rest = text.partition(".")
     nested = section.isidentifier() and "\n" not in text and rest.partition(":")[0].isidentifier()
     (tmp_path / "cluster.yaml").write_text(f"{section}:\n  {rest}" if nested else text)
@@ -61,7 +61,7 @@ def test_a_bad_cluster_yaml_is_refused_with_its_name_and_key(cli: Cli, tmp_path:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"\x80", b"name: caf\xe9"])
-def test_a_cluster_yaml_that_is_no_text_is_refused(cli: Cli, tmp_path: Path, content: bytes) -> None:
+def test_cluster_yaml_that_is_not_text_is_refused(cli: Cli, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "cluster.yaml").write_bytes(content)
     assert_refused(cli("plan"), "cluster.yaml: ", "not UTF-8 text", codes=(2,))
 
@@ -70,14 +70,12 @@ def test_a_cluster_yaml_that_is_no_text_is_refused(cli: Cli, tmp_path: Path, con
 @pytest.mark.parametrize(
     "name", ["''", "'../up'", "5", "[a]", "{a: b}", "Ä", "a b", "'" + "a" * 31 + "'", "true", "-a"]
 )
-def test_a_bad_name_is_refused_with_its_file_by_every_command(
-    cli: Cli, tmp_path: Path, name: str, command: str
-) -> None:
+def test_bad_name_is_refused_with_its_file_by_every_command(cli: Cli, tmp_path: Path, name: str, command: str) -> None:
     (tmp_path / "cluster.yaml").write_text(f"name: {name}\n")
     assert_refused(cli(command), "cluster.yaml: ", "name", codes=(2,))
 
 
-def test_a_key_that_fails_later_is_named_with_its_file_unless_a_flag_gave_it(cli: Cli, tmp_path: Path) -> None:
+def test_key_that_fails_later_is_named_unless_a_flag_gave_it(cli: Cli, tmp_path: Path) -> None:
     builders.deployed()
     (tmp_path / "cluster.yaml").write_text("launch: {np: 99}\ntrain: {data: nowhere, dataset: mnist, model: lenet}\n")
     assert_refused(cli("train", "--np", "1"), "error: cluster.yaml: train.data: ", "nowhere: no such", codes=(2,))
@@ -105,13 +103,13 @@ def test_a_key_that_fails_later_is_named_with_its_file_unless_a_flag_gave_it(cli
         ("\x00", "unacceptable character"),
     ],
 )
-def test_a_bad_recipe_is_refused_with_its_name_and_key(cli: Cli, tmp_path: Path, text: str, reason: str) -> None:
+def test_bad_recipe_is_refused_with_file_and_key(cli: Cli, tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "mine.yaml").write_text(text)
     finished = cli("train", "lenet", "--dataset", "mnist", "--recipe", "mine.yaml")
     assert_refused(finished, "mine.yaml: ", reason, codes=(2,))
 
 
 @pytest.mark.parametrize(("path", "reason"), [("/dev/zero", "device"), (".", "directory"), ("none", "No such")])
-def test_a_recipe_that_is_no_file_is_refused(cli: Cli, path: str, reason: str) -> None:
+def test_recipe_that_is_not_a_file_is_refused(cli: Cli, path: str, reason: str) -> None:
     finished = cli("train", "lenet", "--dataset", "mnist", "--recipe", path)
     assert_refused(finished, f"train.recipe: {path}: ", reason, codes=(2,))

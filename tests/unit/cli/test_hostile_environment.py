@@ -1,4 +1,4 @@
-"""Streams, locales, widths and directories as no one expects them: never a traceback, never exit code 3 or 120."""
+"""Unusual streams, locales, widths and directories: never a traceback, never exit code 3 or 120."""
 
 import os
 import shlex
@@ -23,7 +23,7 @@ orchestrator.cli.main()
 
 
 def shell(line: str, directory: Path, **environment: str | None) -> "subprocess.CompletedProcess[str]":
-    """Run a line of bash in which `orchestrator` is the installed command; None takes a variable away."""
+    """Run a line of bash in which `orchestrator` is the installed command; None unsets a variable."""
     whole = {**os.environ, "PATH": f"{COMMAND.parent}:{os.environ['PATH']}", **environment}
     return subprocess.run(
         ["bash", "-c", f"set -o pipefail; {line}"],
@@ -50,7 +50,7 @@ def shell(line: str, directory: Path, **environment: str | None) -> "subprocess.
         ("rmdir $PWD; orchestrator runs", "the working directory: No such file"),
     ],
 )
-def test_what_cannot_be_written_or_read_is_one_error(tmp_path: Path, line: str, reason: str) -> None:
+def test_unwritable_or_unreadable_file_is_one_error(tmp_path: Path, line: str, reason: str) -> None:
     builders.deployed()
     state_dir = tmp_path / "here"
     state_dir.mkdir()
@@ -82,14 +82,14 @@ def test_what_cannot_be_written_or_read_is_one_error(tmp_path: Path, line: str, 
         (["deploy", "--grafana-password-file", "/dev/zero"], "/dev/zero: is a device"),
     ],
 )
-def test_arguments_that_cannot_be_used_are_refused(cli: Cli, tmp_path: Path, arguments: list[str], reason: str) -> None:
+def test_unusable_arguments_are_refused(cli: Cli, tmp_path: Path, arguments: list[str], reason: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "dangling").symlink_to("nowhere")
     builders.deployed()
     assert_refused(cli(*arguments), reason)
 
 
-def test_a_cluster_yaml_that_is_a_link_to_nowhere_is_not_passed_over(cli: Cli, tmp_path: Path) -> None:
+def test_dangling_link_of_cluster_yaml_is_not_ignored(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").symlink_to("nowhere")
     for command in ("runs", "plan", "teardown"):
         assert_refused(cli(command), "cluster.yaml: No such file or directory")
@@ -107,14 +107,14 @@ def test_a_cluster_yaml_that_is_a_link_to_nowhere_is_not_passed_over(cli: Cli, t
         "orchestrator models <&- 2>&-",
     ],
 )
-def test_a_reader_that_is_gone_and_a_lost_standard_error_end_nothing(tmp_path: Path, line: str) -> None:
+def test_closed_reader_or_standard_error_does_not_end_a_command(tmp_path: Path, line: str) -> None:
     builders.deployed(nodes=100)
     finished = shell(line, tmp_path)
     assert (finished.returncode, finished.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("line", ["orchestrator colour 2> /dev/full", "orchestrator logs 2>&-"])
-def test_the_exit_code_holds_although_the_error_cannot_be_said(tmp_path: Path, line: str) -> None:
+def test_exit_code_is_kept_if_the_error_cannot_be_printed(tmp_path: Path, line: str) -> None:
     finished = shell(line, tmp_path)
     assert finished.returncode in (1, 2)
 
@@ -138,12 +138,12 @@ def test_help_and_results_are_printed_in_any_locale_and_width(
     assert finished.stdout
 
 
-def test_a_user_without_home_or_name_is_told_what_to_set(tmp_path: Path) -> None:
-    gone = {"HOME": None, "XDG_STATE_HOME": None, "XDG_CACHE_HOME": None}
+def test_user_without_home_or_name_is_told_which_variable_to_set(tmp_path: Path) -> None:
+    unset = {"HOME": None, "XDG_STATE_HOME": None, "XDG_CACHE_HOME": None}
     if os.getuid():
         pytest.skip("only root can become a user without an entry in /etc/passwd")
     tmp_path.chmod(0o777)
-    finished = shell(f"exec {shlex.quote(sys.executable)} -c {shlex.quote(AS_NOBODY)}", Path("/"), **gone)
+    finished = shell(f"exec {shlex.quote(sys.executable)} -c {shlex.quote(AS_NOBODY)}", Path("/"), **unset)
     assert_refused(finished, "no home directory", "set HOME, or XDG_STATE_HOME")
 
 
@@ -158,15 +158,13 @@ def test_a_user_without_home_or_name_is_told_what_to_set(tmp_path: Path) -> None
         ({"DOCKER_CONFIG": "damaged"}, "config.json"),
     ],
 )
-def test_settings_of_docker_that_cannot_be_used_are_named(
-    cli: Cli, tmp_path: Path, environment: dict[str, str], reason: str
-) -> None:
+def test_unusable_docker_settings_are_named(cli: Cli, tmp_path: Path, environment: dict[str, str], reason: str) -> None:
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "config.json").write_text("[]")
     assert_refused(cli("plan", **{"DOCKER_HOST": "", **environment}), reason)
 
 
-def test_ssh_without_an_ssh_client_names_the_package(tmp_path: Path) -> None:
+def test_missing_ssh_client_is_reported_with_its_package(tmp_path: Path) -> None:
     builders.deployed()
     finished = shell(f"PATH= exec {shlex.quote(str(COMMAND))} ssh", tmp_path)
     assert_refused(finished, "ssh is not on the PATH", "openssh-client")

@@ -1,4 +1,4 @@
-"""Damaged files of the state directory: every command that meets one says which, and no run hides another."""
+"""Damaged files of the state directory: commands name the file, and a damaged run hides no other."""
 
 import json
 from collections.abc import Callable
@@ -44,13 +44,13 @@ def damage(path: Path, kind: Any) -> None:
 
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_a_damaged_state_is_named_with_its_remedy(cli: Cli, kind: str, command: str) -> None:
+def test_damaged_state_is_named_with_its_remedy(cli: Cli, kind: str, command: str) -> None:
     state_dir = builders.deployed()
     damage(state_dir.record, DAMAGE[kind])
     assert_refused(cli(command), str(state_dir.record), "restore it from a copy", "teardown --orphans", codes=(1,))
 
 
-def test_a_state_that_is_a_directory_is_named(cli: Cli) -> None:
+def test_state_that_is_a_directory_is_named(cli: Cli) -> None:
     state_dir = builders.deployed()
     state_dir.record.unlink()
     state_dir.record.mkdir()
@@ -67,7 +67,7 @@ HOSTS: list[Any] = [
 
 
 @pytest.mark.parametrize("value", HOSTS, ids=repr)
-def test_damaged_hosts_of_a_state_are_named_at_a_teardown(cli: Cli, value: Any) -> None:
+def test_damaged_hosts_of_a_state_are_named_by_teardown(cli: Cli, value: Any) -> None:
     state_dir = builders.deployed()
     content = json.loads(state_dir.record.read_text())
     changes = {"config": {**content["config"], "provider": "hosts"}, "variables": {"hosts": value}}
@@ -95,7 +95,7 @@ def finished_run(state_dir: StateDir, name: str) -> Path:
         lambda content: content.replace(b'"np":2', b'"np":[]'),
     ],
 )
-def test_a_damaged_record_of_a_run_hides_no_other(cli: Cli, kind: Any) -> None:
+def test_damaged_record_of_a_run_hides_no_other_run(cli: Cli, kind: Any) -> None:
     state_dir = builders.deployed()
     finished_run(state_dir, "a")
     damaged = finished_run(state_dir, "b") / "run.json"
@@ -112,7 +112,7 @@ def test_a_damaged_record_of_a_run_hides_no_other(cli: Cli, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["empty", "binary", "deep", "cut", "five", "null", "list", "digits", "nan"])
-def test_a_damaged_status_of_a_run_hides_no_run(cli: Cli, name: str) -> None:
+def test_damaged_status_of_a_run_hides_no_run(cli: Cli, name: str) -> None:
     state_dir = state.for_cluster("default")
     finished_run(state_dir, "a")
     damage(finished_run(state_dir, "b") / "status.json", DAMAGE[name])
@@ -132,7 +132,7 @@ def test_damaged_results_are_named(cli: Cli, name: str) -> None:
         assert_refused(cli(*arguments), str(directory / "results.json"), codes=(1,))
 
 
-def test_a_log_that_is_missing_or_a_directory_is_named(cli: Cli) -> None:
+def test_log_that_is_missing_or_a_directory_is_named(cli: Cli) -> None:
     log = finished_run(state.for_cluster("default"), "a") / "log"
     log.unlink()
     assert_refused(cli("logs"), f"{log} cannot be read: No such file", codes=(1,))
@@ -144,7 +144,7 @@ def test_a_log_that_is_missing_or_a_directory_is_named(cli: Cli) -> None:
     "content", [b"", b"\xff\x00" * 50, b"garbage\n" * 5, b"[x]:y ssh-rsa !!!\n", b"demo ssh-rsa AAAA\n"]
 )
 @pytest.mark.parametrize("file", [lambda state_dir: state_dir.known_hosts, lambda state_dir: state_dir.key])
-def test_a_damaged_key_or_known_hosts_ends_no_command_badly(
+def test_damaged_key_or_known_hosts_causes_no_traceback(
     cli: Cli, file: Callable[[StateDir], Path], content: bytes
 ) -> None:
     state_dir = builders.deployed()
@@ -156,14 +156,14 @@ def test_a_damaged_key_or_known_hosts_ends_no_command_badly(
 
 
 @pytest.mark.parametrize("name", ["lock", "starting"])
-def test_a_lock_file_that_is_damaged_holds_nothing_up(name: str) -> None:
+def test_damaged_lock_file_blocks_no_command(name: str) -> None:
     state_dir = builders.deployed()
     (state_dir.path / name).write_bytes(b"\xff\x00" * 1000)
     with lock.held(state_dir):
         pass
 
 
-def test_a_damaged_lock_file_that_is_held_is_shown_in_part(cli: Cli) -> None:
+def test_damaged_lock_file_in_use_is_shown_in_part(cli: Cli) -> None:
     state_dir = builders.deployed()
     with lock.held(state_dir):
         (state_dir.path / "lock").write_bytes(b"\xff" * 100_000)
@@ -171,17 +171,17 @@ def test_a_damaged_lock_file_that_is_held_is_shown_in_part(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"{", b"5", b'{"password": 5}', b"[" * 100_000])
-def test_a_damaged_password_is_named_and_not_shown(cli: Cli, content: bytes) -> None:
+def test_damaged_password_is_named_and_not_shown(cli: Cli, content: bytes) -> None:
     state_dir = builders.deployed()
     for path in (state_dir.notebook, state_dir.monitoring):
         damage(path, content or b" ")
-    record = builders.recorded(state_dir)
+    record = builders.read_record(state_dir)
     state.write(state_dir, record.model_copy(update={"config": {**record.config, "jupyter": True}}))
     assert_refused(cli("notebook"), str(state_dir.notebook), "holds no password", codes=(1,))
 
 
 @pytest.mark.parametrize("base", ["/proc/x", "/dev/null/x", "/dev/full"])
-def test_a_state_directory_that_cannot_be_made_is_named(monkeypatch: pytest.MonkeyPatch, base: str) -> None:
+def test_state_directory_that_cannot_be_created_is_named(monkeypatch: pytest.MonkeyPatch, base: str) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", base)
     state_dir = state.for_cluster("demo")
     uses: list[Callable[[], Any]] = [
@@ -195,7 +195,7 @@ def test_a_state_directory_that_cannot_be_made_is_named(monkeypatch: pytest.Monk
         assert "XDG_STATE_HOME" in caught.value.hint
 
 
-def test_a_write_that_fails_leaves_nothing_beside_the_file(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_temporary_file(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
         state.replace(tmp_path / "file", "\ud800")
     assert list(tmp_path.iterdir()) == []

@@ -16,7 +16,7 @@ def printed(*words: str) -> str:
 
 
 def rows(command: str) -> dict[str, str]:
-    """What stands behind the first word of every line but the heading."""
+    """Return the rest of every line, by its first word, without the heading."""
     return {line.split()[0]: line for line in printed(command).splitlines()[1:]}
 
 
@@ -29,7 +29,7 @@ def rows(command: str) -> dict[str, str]:
         ("dense", ["4,803", "6 features", " - ", "98.9 %", "sdss"]),
     ],
 )
-def test_a_model_is_listed_with_its_size_and_with_who_reached_what(model: str, expected: list[str]) -> None:
+def test_model_is_listed_with_size_and_published_results(model: str, expected: list[str]) -> None:
     listed = rows("models")
     assert set(listed) == set(recipes.models())
     assert [part for part in expected if part not in listed[model]] == []
@@ -44,13 +44,13 @@ def test_a_model_is_listed_with_its_size_and_with_who_reached_what(model: str, e
         ("synthetic", ["noise", "made up"]),
     ],
 )
-def test_a_data_set_is_listed_with_what_is_in_it_and_where_it_comes_from(dataset: str, expected: list[str]) -> None:
+def test_dataset_is_listed_with_content_and_source(dataset: str, expected: list[str]) -> None:
     listed = rows("datasets")
     assert set(listed) == set(recipes.datasets())
     assert [part for part in expected if part not in listed[dataset]] == []
 
 
-def test_programs_get_the_same_as_json() -> None:
+def test_json_has_the_same_content() -> None:
     models = {entry["model"]: entry for entry in json.loads(printed("models", "--json"))}
     assert models["resnet50"]["parameters"] == 25_557_032
     assert models["resnet50"]["expected"]["imagenet"]["top1"] == 76.4

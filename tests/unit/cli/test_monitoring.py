@@ -1,4 +1,4 @@
-"""The commands that look into a cluster, through a tunnel: at Prometheus while it is there, at what was kept after."""
+"""Commands that show monitoring data: from Prometheus through a tunnel, or from stored files after a teardown."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ PASSWORD = "correct horse battery"  # noqa: S105
 TRAINED = prometheus_stand_in.training()
 PROGRESS = "orchestrator_training_progress_ratio"
 ANSWERS = {
-    **prometheus_stand_in.answered(TRAINED),
+    **prometheus_stand_in.answers_for_run(TRAINED),
     ("query", NODES): vector(),
     ("query", RUNS): vector(),
     ("query", TRAINING % "1m"): vector(*TRAINED),
@@ -37,7 +37,7 @@ ANSWERS = {
 
 @pytest.fixture
 def state_dir() -> StateDir:
-    """A cluster with a run that trained and one that did not."""
+    """Write the state of a cluster with a training run and another one."""
     state_dir = builders.deployed()
     state.replace(state_dir.monitoring, json.dumps({"password": PASSWORD}))
     for name, started in (("a-script", NOW - 500.0), ("resnet20-mnist-1", NOW - 60.0)):
@@ -51,7 +51,7 @@ def state_dir() -> StateDir:
 
 @pytest.fixture
 def head(stand_in: StandIn) -> Iterator[ExitStack]:
-    """A head on which Prometheus answers and nothing else."""
+    """Simulate a head with Prometheus as its only service."""
     with ExitStack() as stack:
         port = stack.enter_context(prometheus_stand_in.listening(ANSWERS))
         tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port}, "no package source has it")
@@ -64,14 +64,14 @@ def as_json(cli: Cli, *arguments: str) -> Any:
     return json.loads(finished.stdout)
 
 
-def recorded(state_dir: StateDir, **changes: Any) -> None:
+def update_record(state_dir: StateDir, **changes: Any) -> None:
     record = state.read(state_dir)
     assert record is not None
     state.write(state_dir, record.model_copy(update=changes))
 
 
 @pytest.mark.usefixtures("state_dir", "head")
-def test_top_shows_nodes_and_runs_once_and_for_machines(cli: Cli) -> None:
+def test_top_shows_nodes_and_runs_as_table_and_json(cli: Cli) -> None:
     for finished in (cli("top", "--once"), cli("top")):  # a pipe gets one table
         assert (finished.returncode, finished.stderr) == (0, "")
         lines = [line.split() for line in finished.stdout.splitlines()]
@@ -86,7 +86,7 @@ def test_top_shows_nodes_and_runs_once_and_for_machines(cli: Cli) -> None:
 
 @pytest.mark.usefixtures("state_dir", "head")
 @pytest.mark.parametrize("text", ["soon", "0s", "-1"])
-def test_an_interval_that_is_none_is_refused(cli: Cli, text: str) -> None:
+def test_invalid_interval_is_refused(cli: Cli, text: str) -> None:
     finished = cli("top", f"--interval={text}")
     assert (finished.returncode, f"error: --interval: {text!r}: write it like 2s or 1m" in finished.stderr) == (2, True)
 
@@ -95,10 +95,10 @@ def test_an_interval_that_is_none_is_refused(cli: Cli, text: str) -> None:
     "config", [Config(monitoring=Monitoring(enabled=False)).model_dump(mode="json"), {"provider": "local"}]
 )
 @pytest.mark.parametrize("command", ["top", "dashboard", "metrics"])
-def test_a_cluster_without_monitoring_says_how_to_get_it(
+def test_cluster_without_monitoring_names_the_option(
     cli: Cli, state_dir: StateDir, command: str, config: dict[str, Any]
 ) -> None:
-    recorded(state_dir, config=config)
+    update_record(state_dir, config=config)
     finished = cli(command)
     assert (finished.returncode, finished.stdout) == (1, "")
     remedy = "`orchestrator deploy --monitoring` starts it"
@@ -106,7 +106,7 @@ def test_a_cluster_without_monitoring_says_how_to_get_it(
 
 
 @pytest.mark.usefixtures("state_dir", "head")
-def test_a_run_is_told_in_short(cli: Cli) -> None:
+def test_metrics_summarises_a_run(cli: Cli) -> None:
     lines = cli("metrics").stdout.splitlines()
     assert lines[0] == "run resnet20-mnist-1: resnet20 on mnist, 2 ranks on 2 nodes"
     assert ["images/s", "576"] in [line.split() for line in lines]
@@ -122,14 +122,14 @@ def test_a_run_is_told_in_short(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("state_dir", "head")
-def test_series_that_cannot_be_written_are_said_with_the_path_that_was_given(cli: Cli, tmp_path: Path) -> None:
+def test_unwritable_path_for_series_is_named(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     finished = cli("metrics", "--csv", "file")
     assert (finished.returncode, finished.stderr) == (2, "error: --csv: file: File exists\nname a directory\n")
 
 
 @pytest.mark.usefixtures("state_dir", "head")
-def test_the_series_of_a_run_become_csv_files_and_a_picture(cli: Cli, tmp_path: Path) -> None:
+def test_series_of_a_run_become_csv_files_and_a_picture(cli: Cli, tmp_path: Path) -> None:
     finished = cli("metrics", "--csv", "series", "--plot", "run.png")
     assert finished.stderr == "wrote 17 files to series\nwrote run.png\n"
     rows = list(csv.DictReader((tmp_path / "series" / "orchestrator_training_images_total.csv").open()))
@@ -142,12 +142,12 @@ def test_the_series_of_a_run_become_csv_files_and_a_picture(cli: Cli, tmp_path: 
 
 
 @pytest.mark.usefixtures("state_dir", "head")
-def test_a_run_that_is_no_training_has_no_series(cli: Cli) -> None:
+def test_script_run_has_no_series(cli: Cli) -> None:
     finished = cli("metrics", "a-script")
     assert (finished.returncode, finished.stdout) == (1, "")
 
 
-def test_a_prometheus_that_does_not_answer_is_named(cli: Cli, state_dir: StateDir, stand_in: StandIn) -> None:
+def test_unreachable_prometheus_is_named(cli: Cli, state_dir: StateDir, stand_in: StandIn) -> None:
     stand_in("ssh", "echo no route to it >&2; exit 255")
     finished = cli("top", "--once")
     assert finished.returncode == 1
@@ -157,7 +157,7 @@ def test_a_prometheus_that_does_not_answer_is_named(cli: Cli, state_dir: StateDi
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn) -> Iterator[None]:
-    """Docker without containers, and a Terraform that agrees to everything."""
+    """Simulate a Docker Engine without containers, and a Terraform that accepts everything."""
     stand_in("terraform", "exit 0")
     with docker_stand_in.listening({"/containers/json": (200, [[]])}) as address:
         monkeypatch.setenv("DOCKER_HOST", address)
@@ -165,7 +165,7 @@ def engine(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn) -> Iterator[None]
 
 
 @pytest.mark.usefixtures("head", "engine")
-def test_a_teardown_keeps_the_series_of_runs_that_have_some_and_metrics_tells_them_after_it(
+def test_teardown_keeps_series_and_metrics_reads_them_after_it(
     cli: Cli, state_dir: StateDir, capfd: pytest.CaptureFixture[str]
 ) -> None:
     teardown.teardown("default")
@@ -175,25 +175,25 @@ def test_a_teardown_keeps_the_series_of_runs_that_have_some_and_metrics_tells_th
     assert with_series == {"resnet20-mnist-1"}
     assert round(as_json(cli, "metrics")["images_per_second"]) == 576
     assert cli("metrics", "--csv", "series").stderr == "wrote 17 files to series\n"
-    gone = cli("metrics", "a-script")
-    assert (gone.returncode, "no series of run a-script were kept" in gone.stderr) == (1, True)
+    completed = cli("metrics", "a-script")
+    assert (completed.returncode, "no series of run a-script were kept" in completed.stderr) == (1, True)
 
 
 @pytest.mark.usefixtures("head", "engine")
-def test_a_teardown_keeps_none_where_it_is_told_so(cli: Cli, state_dir: StateDir) -> None:
+def test_teardown_keeps_no_series_if_disabled(cli: Cli, state_dir: StateDir) -> None:
     assert cli("teardown", "--discard-metrics").returncode == 0
     assert list(state_dir.runs.glob("*/metrics")) == []
 
 
 @pytest.mark.usefixtures("head", "engine")
-def test_what_was_kept_is_not_asked_for_again(state_dir: StateDir) -> None:
+def test_stored_series_are_not_fetched_again(state_dir: StateDir) -> None:
     series.write(TRAINED[:1], state_dir.runs / "resnet20-mnist-1" / "metrics")
     teardown.teardown("default")
     assert len(list(state_dir.runs.glob("*/metrics/*.csv"))) == 1
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_prometheus_that_is_gone_holds_no_teardown_up(
+def test_missing_prometheus_does_not_delay_a_teardown(
     state_dir: StateDir, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(archive, "ANSWER_SECONDS", 0.5)
@@ -204,7 +204,7 @@ def test_a_prometheus_that_is_gone_holds_no_teardown_up(
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_prometheus_that_is_slow_is_waited_for_so_long_and_no_longer(
+def test_teardown_waits_for_slow_prometheus_until_a_limit(
     state_dir: StateDir, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(archive, "SERIES_SECONDS", 2.0)
@@ -216,48 +216,48 @@ def test_a_prometheus_that_is_slow_is_waited_for_so_long_and_no_longer(
     assert list(state_dir.runs.glob("*/metrics")) == []
 
 
-def opened(start: Start, *arguments: str, lines: int) -> tuple[Any, list[str]]:
-    """`orchestrator dashboard` under way, and what it printed."""
+def open_dashboard(start: Start, *arguments: str, lines: int) -> tuple[Any, list[str]]:
+    """Start `orchestrator dashboard` and return it with its first lines."""
     command = start(str(COMMAND), "dashboard", *arguments)
-    return command, [waiting.line(command) for _ in range(lines)]
+    return command, [waiting.read_line(command) for _ in range(lines)]
 
 
-def closed(address: str) -> bool:
+def is_closed(address: str) -> bool:
     host, _, port = address.removeprefix("http://").partition(":")
     with socket.socket() as probe:
         return probe.connect_ex((host, int(port))) != 0
 
 
-def test_a_dashboard_is_where_grafana_is_until_it_is_interrupted(
+def test_dashboard_forwards_grafana_until_interrupted(
     start: Start, state_dir: StateDir, head: ExitStack, stand_in: StandIn
 ) -> None:
     grafana = int(head.enter_context(echo_stand_in.listening("{}")).rpartition(":")[2])
-    tunnel_stand_in.on_path(stand_in, {connection.GRAFANA.port: grafana}, connection.THERE)
-    command, output = opened(start, lines=5)
+    tunnel_stand_in.on_path(stand_in, {connection.GRAFANA.port: grafana}, connection.INSTALLED)
+    command, output = open_dashboard(start, lines=5)
     names, values = zip(*(line.split(": ", 1) for line in output), strict=True)
     assert names == ("Grafana", "user", "password", "Prometheus", "Alertmanager")
     assert values[1:3] == ("admin", f"{PASSWORD} (kept in {state_dir.monitoring})")
-    assert not any(closed(values[number]) for number in (0, 3, 4))
+    assert not any(is_closed(values[number]) for number in (0, 3, 4))
     command.send_signal(signal.SIGINT)
     assert command.wait(waiting.DEADLINE) == 130
-    assert all(closed(values[number]) for number in (0, 3, 4))
+    assert all(is_closed(values[number]) for number in (0, 3, 4))
 
 
 @pytest.mark.usefixtures("state_dir", "head")
-def test_without_grafana_a_dashboard_says_why_in_one_line_and_where_prometheus_is(start: Start) -> None:
-    _, output = opened(start, lines=3)
+def test_missing_grafana_is_explained_in_one_line(start: Start) -> None:
+    _, output = open_dashboard(start, lines=3)
     assert output[0] == "Grafana: none: no package source has it"
     assert output[1].startswith("Prometheus: http://127.0.0.1:")
-    assert not closed(output[1].partition(": ")[2])
+    assert not is_closed(output[1].partition(": ")[2])
 
 
 @pytest.mark.usefixtures("head")
-def test_a_dashboard_for_machines_names_the_file_of_the_password_and_not_the_password(
+def test_dashboard_json_has_the_password_file_not_the_password(
     start: Start, state_dir: StateDir, head: ExitStack, stand_in: StandIn
 ) -> None:
     grafana = int(head.enter_context(echo_stand_in.listening("{}")).rpartition(":")[2])
-    tunnel_stand_in.on_path(stand_in, {connection.GRAFANA.port: grafana}, connection.THERE)
-    _, output = opened(start, "--json", lines=7)
+    tunnel_stand_in.on_path(stand_in, {connection.GRAFANA.port: grafana}, connection.INSTALLED)
+    _, output = open_dashboard(start, "--json", lines=7)
     answer = json.loads("".join(output))
     assert (answer["user"], answer["password_file"]) == ("admin", str(state_dir.monitoring))
     assert answer["grafana"].startswith("http://127.0.0.1:")

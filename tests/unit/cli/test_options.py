@@ -1,4 +1,4 @@
-"""Flags and keys of cluster.yaml are two spellings of one configuration."""
+"""Flags and keys of cluster.yaml are two forms of one configuration."""
 
 import os
 import re
@@ -11,20 +11,20 @@ from orchestrator import config
 from orchestrator.cli import app
 from tests.unit.conftest import COMMAND
 
-# Options that are no part of a cluster's or a run's configuration, and those whose keys have another form.
+# Options outside the configuration of clusters and runs, and options whose keys have another form.
 NOT_CONFIG = {"json", "config_file", "detach", "help", "resume", "grafana_password_file", "env", "env_file"}
 SPELLED_OTHERWISE = {"name": "name", "model": "train.model", "grafana_password": "monitoring_password"}
 
 
 def parameters(command: str) -> dict[str, str]:
-    """The parameters of a command with their help."""
+    """Return the help of a command's parameters by name."""
     group = typer.main.get_command(app)
     options = group.commands[command].params  # type: ignore[attr-defined]
     return {p.name: getattr(p, "help", None) or "" for p in options if p.name not in NOT_CONFIG}
 
 
 def key_of(parameter: str, help_text: str) -> str | None:
-    """The key whose name and meaning an option has."""
+    """Return the key with an option's name and help."""
     for path, meaning, _ in config.every_key():
         if path.rpartition(".")[2] == parameter and help_text.startswith(f"{meaning[0].upper()}{meaning[1:]}"):
             return path
@@ -47,12 +47,12 @@ def test_every_option_has_its_key_in_the_file(command: str) -> None:
 )
 def test_every_key_of_a_commands_sections_has_its_option(command: str, keys: str) -> None:
     options = {key_of(name, help_text) for name, help_text in parameters(command).items()}
-    asked = {path for path, _, _ in config.every_key() if re.fullmatch(keys, path)}
-    assert len(asked) >= 7
-    assert asked - options == set()
+    keys_of_sections = {path for path, _, _ in config.every_key() if re.fullmatch(keys, path)}
+    assert len(keys_of_sections) >= 7
+    assert keys_of_sections - options == set()
 
 
-def test_every_command_says_what_it_does() -> None:
+def test_every_command_has_a_description() -> None:
     group = typer.main.get_command(app)
     commands = group.commands  # type: ignore[attr-defined]
     assert {"init", "deploy", "status", "train", "run", "check", "logs", "stop", "results", "teardown"} <= set(commands)
@@ -69,8 +69,8 @@ def test_help_shows_the_default(command: str, help_text: str) -> None:
 @pytest.mark.parametrize(
     ("words", "offered"), [("train resn", {"resnet20", "resnet50", "resnet101"}), ("tear", {"teardown"})]
 )
-def test_the_shell_completes_commands_and_models(words: str, offered: set[str]) -> None:
-    asked = {"COMP_WORDS": f"orchestrator {words}", "COMP_CWORD": str(len(words.split()))}
-    environment = {**os.environ, "_ORCHESTRATOR_COMPLETE": "complete_bash", **asked}
+def test_shell_completes_commands_and_models(words: str, offered: set[str]) -> None:
+    completion = {"COMP_WORDS": f"orchestrator {words}", "COMP_CWORD": str(len(words.split()))}
+    environment = {**os.environ, "_ORCHESTRATOR_COMPLETE": "complete_bash", **completion}
     output = subprocess.run([COMMAND], env=environment, capture_output=True, text=True, check=True).stdout
     assert set(output.split()) == offered

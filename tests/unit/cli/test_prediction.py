@@ -1,4 +1,4 @@
-"""`orchestrator predict`, as a user sees it."""
+"""`orchestrator predict` through the command line."""
 
 import json
 from pathlib import Path
@@ -104,7 +104,7 @@ def test_options_that_cannot_be_read_are_named(words: tuple[str, ...], message: 
     assert message in refused(*LINKED, *words).message
 
 
-def test_missing_profile_and_link_name_the_command_that_measures_them() -> None:
+def test_missing_profile_and_link_name_the_measuring_command() -> None:
     profile = refused("predict", "resnet50", "--dataset", "imagenet", "--batch-size", "16")
     assert "`orchestrator train resnet50 --dataset imagenet --batch-size 16 --np 1 --steps 60`" in profile.hint
     link = refused(*GIVEN)
@@ -113,7 +113,7 @@ def test_missing_profile_and_link_name_the_command_that_measures_them() -> None:
 
 
 def on_google(directory: Path, **changes: str) -> tuple[str, ...]:
-    """Return the words of a prediction for a cluster of Google's that was never deployed."""
+    """Return the arguments of a prediction for a Google cluster that was never deployed."""
     gcp = {"zone": "us-central1-a", "machine_type": "n1-standard-8", "iap": True, **changes}
     values = {"provider": "gcp", "gcp": gcp, "prices": {"n1-standard-8": 0.38, "n1-standard-2": 0.1, "Cloud NAT": 0.0}}
     (directory / "cluster.yaml").write_text(json.dumps(values))
@@ -122,7 +122,7 @@ def on_google(directory: Path, **changes: str) -> tuple[str, ...]:
 
 def test_link_without_a_check_is_the_limit_of_the_machine_type(tmp_path: Path) -> None:
     answer = predicted(*on_google(tmp_path))
-    assert answer["link"] == "up to 16 Gbit/s, Google's limit for n1-standard-8; not measured, hence the wide bands"
+    assert answer["link"] == "up to 16 Gbit/s, Google's limit for n1-standard-8; not measured, so the bands are wide"
     named = predicted(*on_google(tmp_path), "--link", "16gbit-cloud")["forecasts"][0]
     forecast = answer["forecasts"][0]
     assert forecast["step_seconds"][0] == named["step_seconds"][0]
@@ -130,7 +130,7 @@ def test_link_without_a_check_is_the_limit_of_the_machine_type(tmp_path: Path) -
     assert forecast["exposed_seconds"][2] > named["exposed_seconds"][2]
 
 
-def test_machine_type_is_compared_with_others_by_link_cores_and_price(tmp_path: Path) -> None:
+def test_machine_types_are_compared_by_link_cores_and_price(tmp_path: Path) -> None:
     own, other = (predicted(*on_google(tmp_path), *words) for words in ((), ("--machine-type", "n1-standard-2")))
     assert "up to 10 Gbit/s, Google's limit for n1-standard-2" in other["link"]
     own, other = own["forecasts"][0], other["forecasts"][0]
@@ -139,7 +139,7 @@ def test_machine_type_is_compared_with_others_by_link_cores_and_price(tmp_path: 
     assert other["price"][0] == pytest.approx(4 * 0.10 * other["hours"][0])
 
 
-def test_machine_type_needs_no_cluster_yaml_and_has_a_rank_for_each_gpu() -> None:
+def test_machine_type_option_has_a_rank_for_each_gpu() -> None:
     (forecast,) = predicted(*ON_CPUS, "--machine-type", "a2-highgpu-4g")["forecasts"]
     assert forecast["ranks"] == 16
     assert predicted(*ON_CPUS, "--machine-type", "a2-highgpu-4g", "--slots", "2")["forecasts"][0]["ranks"] == 8
@@ -147,7 +147,7 @@ def test_machine_type_needs_no_cluster_yaml_and_has_a_rank_for_each_gpu() -> Non
     assert slow["exposed_seconds"][0] > forecast["exposed_seconds"][0]
 
 
-def test_slower_head_limits_a_ring_of_cpus_alone(tmp_path: Path) -> None:
+def test_slower_head_limits_only_a_ring_of_cpus(tmp_path: Path) -> None:
     on_cpus = predicted(*on_google(tmp_path, head_machine_type="e2-standard-2"))
     on_gpus = predicted(*on_google(tmp_path, head_machine_type="e2-standard-2", accelerator="nvidia-tesla-t4"))
     assert "up to 4 Gbit/s, Google's limit for e2-standard-2" in on_cpus["link"]
@@ -165,7 +165,7 @@ def checked(state_dir: StateDir) -> Run:
     return run
 
 
-def test_check_of_the_cluster_is_preferred_to_its_machine_type(tmp_path: Path) -> None:
+def test_check_of_the_cluster_takes_precedence_over_its_type(tmp_path: Path) -> None:
     run = checked(builders.deployed(provider="gcp"))
     assert predicted(*on_google(tmp_path))["link"] == f"run {run.id}: check of 2 ranks"
     assert (
@@ -173,7 +173,7 @@ def test_check_of_the_cluster_is_preferred_to_its_machine_type(tmp_path: Path) -
     )
 
 
-def test_profile_of_other_machines_is_named_as_such() -> None:
+def test_profile_of_other_machines_is_reported() -> None:
     run, state_dir = builders.run(), builders.deployed()
     store.save(state_dir, run)
     builders.profile(run=run.id).write(state_dir.runs / run.id / "profile.json")
@@ -181,7 +181,7 @@ def test_profile_of_other_machines_is_named_as_such() -> None:
     assert predicted(*words)["node"].endswith(", not measured on n1-standard-2")
 
 
-def test_machine_types_that_are_not_in_the_table_are_refused(tmp_path: Path) -> None:
+def test_unknown_machine_types_are_refused(tmp_path: Path) -> None:
     configured = refused(*on_google(tmp_path, machine_type="c4-standard-8"))
     assert "gcp.machine_type: 'c4-standard-8' is not in the table" in configured.message
     assert "--link 10gbit --latency 50us" in configured.hint
@@ -189,36 +189,41 @@ def test_machine_types_that_are_not_in_the_table_are_refused(tmp_path: Path) -> 
 
 
 def on_openstack(directory: Path, **keys: Any) -> tuple[str, ...]:
-    """Return the words of a prediction for a cluster on the cloud "here" that was never deployed."""
-    wanted = openstack_cases.config(**keys).model_dump(mode="json", exclude_unset=True)
-    (directory / "cluster.yaml").write_text(json.dumps(wanted))
+    """Return the arguments of a prediction for a cluster on the cloud "here" that was never deployed."""
+    settings = openstack_cases.config(**keys).model_dump(mode="json", exclude_unset=True)
+    (directory / "cluster.yaml").write_text(json.dumps(settings))
     return (*ON_CPUS, "--config", str(directory / "cluster.yaml"))
 
 
 def test_link_without_a_check_is_the_limit_of_the_flavor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with openstack_cases.chosen(monkeypatch, tmp_path) as cloud:
+    with openstack_cases.selected_cloud(monkeypatch, tmp_path) as cloud:
         cloud.set_extra_specs("m1.tiny", {"quota:vif_outbound_average": "1250000"})
         cloud.set_extra_specs("m1.small", {"quota:vif_inbound_average": "125000"})
-        found = predicted(*on_openstack(tmp_path))
+        prediction = predicted(*on_openstack(tmp_path))
+        slow = predicted(*on_openstack(tmp_path), "--latency", "5ms")
         of_cpus = predicted(*on_openstack(tmp_path, head_flavor="m1.small"), "--cores", "8")
         of_gpus = predicted(*on_openstack(tmp_path, head_flavor="m1.small"))
-    assert found["link"] == "up to 10 Gbit/s, the cloud's limit for flavor m1.tiny; not measured, hence the wide bands"
+    assert slow["forecasts"][0]["step_seconds"][0] > prediction["forecasts"][0]["step_seconds"][0]
+    assert (
+        prediction["link"]
+        == "up to 10 Gbit/s, the cloud's limit for flavor m1.tiny; not measured, so the bands are wide"
+    )
     assert "up to 1 Gbit/s, the cloud's limit for flavor m1.small" in of_cpus["link"]
-    assert of_gpus["link"] == found["link"]
+    assert of_gpus["link"] == prediction["link"]
     named = predicted(*on_openstack(tmp_path), "--link", "10gbit-cloud")["forecasts"][0]
-    assert found["forecasts"][0]["exposed_seconds"][0] == named["exposed_seconds"][0]
-    assert found["forecasts"][0]["exposed_seconds"][2] > named["exposed_seconds"][2]
+    assert prediction["forecasts"][0]["exposed_seconds"][0] == named["exposed_seconds"][0]
+    assert prediction["forecasts"][0]["exposed_seconds"][2] > named["exposed_seconds"][2]
 
 
 def test_flavor_without_a_limit_needs_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with openstack_cases.chosen(monkeypatch, tmp_path):
+    with openstack_cases.selected_cloud(monkeypatch, tmp_path):
         missing, reason = refused(*on_openstack(tmp_path)).message.splitlines()
     assert missing.startswith("--link: missing, and no check of cluster 'sdk'")
     assert reason == "openstack.flavor: m1.tiny has no bandwidth limit, or none that this account can see"
 
 
-def test_cloud_that_cannot_be_asked_for_a_limit_is_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with openstack_cases.chosen(monkeypatch, tmp_path):
+def test_unreachable_cloud_is_the_reason_for_a_missing_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with openstack_cases.selected_cloud(monkeypatch, tmp_path):
         words = on_openstack(tmp_path)
     missing, reason = refused(*words).message.splitlines()
     assert missing.startswith("--link: missing")
@@ -227,15 +232,15 @@ def test_cloud_that_cannot_be_asked_for_a_limit_is_the_reason(tmp_path: Path, mo
     assert "its limit is not known: openstack.cloud: there is no clouds.yaml" in refused(*words).message
 
 
-def test_cloud_is_not_asked_if_the_link_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with openstack_cases.chosen(monkeypatch, tmp_path) as cloud:
+def test_known_link_needs_no_request_to_the_cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with openstack_cases.selected_cloud(monkeypatch, tmp_path) as cloud:
         predicted(*on_openstack(tmp_path), "--link", "10gbit")
         checked(builders.deployed(name="sdk", provider="openstack"))
         assert "check of 2 ranks" in predicted(*on_openstack(tmp_path))["link"]
-        assert cloud.asked == []
+        assert cloud.requests == []
 
 
-def test_backtest_shows_published_beside_predicted_and_why_rows_miss() -> None:
+def test_backtest_shows_published_and_predicted_values_and_reasons() -> None:
     lines = printed("predict", "--backtest").splitlines()
     assert any("within 10 points" in line for line in lines)
     misses = [line for line in lines if line.rstrip().endswith("miss")]
@@ -244,19 +249,19 @@ def test_backtest_shows_published_beside_predicted_and_why_rows_miss() -> None:
     assert backtest["near"] <= backtest["counted"] <= len(backtest["rows"])
 
 
-def test_large_numbers_have_no_exponent_and_short_times_are_minutes() -> None:
+def test_large_numbers_are_plain_and_short_times_are_minutes() -> None:
     fast = ("predict", "resnet50", "--dataset", "mnist", "--images-per-second", "90000", "--link", "100gbit-ib")
     row = printed(*fast, "--nodes", "1").splitlines()[3]
     assert "90000 (" in row
     assert " min (" in row
 
 
-def test_review_without_runs_says_what_makes_a_prediction() -> None:
+def test_review_without_runs_explains_how_to_make_a_prediction() -> None:
     assert printed("predict", "--review").startswith("no run has both a prediction and results yet: `train` on several")
     assert json.loads(printed("predict", "--review", "--json"))["runs"] == []
 
 
-def test_review_shows_predicted_images_per_second_beside_the_measured_ones() -> None:
+def test_review_shows_predicted_and_measured_images_per_second() -> None:
     run, state_dir = builders.run(), builders.deployed()
     store.save(state_dir, run)
     content = {"efficiency": 0.9, "ranks": 2, "made": 1.0, "profile": "run-1", "link": "run-2"}

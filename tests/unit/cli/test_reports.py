@@ -1,4 +1,4 @@
-"""Commands that need the state directory alone: results on standard output, for people and for machines."""
+"""Commands that need only the state directory: results on standard output, as text and as JSON."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ RESULTS = builders.results([builders.epoch(1)])
 
 @pytest.fixture
 def state_dir() -> StateDir:
-    """A cluster with one run that has ended and was collected."""
+    """Write the state of a cluster with one finished and collected run."""
     state_dir = builders.deployed()
     run = builders.run()
     state.replace(state_dir.runs / run.id / "run.json", run.model_dump_json())
@@ -36,25 +36,25 @@ def as_json(cli: Cli, *arguments: str) -> Any:
 
 
 @pytest.mark.usefixtures("state_dir")
-def test_the_hostfile_is_printed_as_it_is(cli: Cli) -> None:
+def test_hostfile_is_printed_unchanged(cli: Cli) -> None:
     assert cli("hostfile").stdout == "10.0.0.10 slots=1\n10.0.0.11 slots=1\n"
 
 
-def test_the_inventory_is_printed_as_json(cli: Cli, state_dir: StateDir) -> None:
+def test_inventory_is_printed_as_json(cli: Cli, state_dir: StateDir) -> None:
     inventory = json.loads(cli("inventory").stdout)["all"]
     assert list(inventory["hosts"]) == ["demo-head", "demo-worker-0"]
     assert inventory["vars"]["ansible_ssh_private_key_file"] == str(state_dir.key)
 
 
 @pytest.mark.usefixtures("state_dir")
-def test_a_runs_results_are_shown_in_words_and_in_json(cli: Cli) -> None:
+def test_results_of_a_run_are_shown_as_text_and_json(cli: Cli) -> None:
     lines = cli("results").stdout.splitlines()
     assert lines[0] == "run resnet20-mnist-1: resnet20 on mnist, 2 ranks on 2 nodes"
     assert lines[-1].split() == ["1", "0.2500", "90.00%", "0.2500", "90.00%", "100.00%", "400", "3.0"]
     assert Results.model_validate(as_json(cli, "results")) == RESULTS
 
 
-def test_a_runs_results_say_when_an_accuracy_was_reached(cli: Cli, state_dir: StateDir) -> None:
+def test_results_show_when_an_accuracy_was_reached(cli: Cli, state_dir: StateDir) -> None:
     reached = builders.results([builders.epoch(1), builders.epoch(2)], until="top1=0.9")
     reached.write(state_dir.runs / "resnet20-mnist-1" / "results.json")
     assert "top-1 90.00%: reached after 4.0 s, in epoch 1\n" in cli("results").stdout
@@ -66,7 +66,7 @@ def test_a_runs_results_say_when_an_accuracy_was_reached(cli: Cli, state_dir: St
     assert "--until: '75': must be top1= and a share" in refused.stderr
 
 
-def test_a_runs_results_end_with_what_held_it_up(cli: Cli, state_dir: StateDir) -> None:
+def test_results_end_with_the_bottleneck(cli: Cli, state_dir: StateDir) -> None:
     builders.results([builders.epoch(1, **SPLIT)]).write(state_dir.runs / "resnet20-mnist-1" / "results.json")
     [sentence] = [line for line in cli("results").stdout.splitlines() if "-bound" in line]
     assert cli("results").stdout.endswith(f"{sentence}\n")
@@ -81,20 +81,20 @@ def test_results_without_a_split_have_no_explanation(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("state_dir")
-def test_a_runs_epochs_are_drawn_beside_what_is_shown(cli: Cli, tmp_path: Path) -> None:
+def test_plot_draws_epochs_and_results_are_still_shown(cli: Cli, tmp_path: Path) -> None:
     drawn = cli("results", "--plot", "run.png")
     assert (drawn.returncode, drawn.stdout) == (0, cli("results").stdout)
     assert "wrote run.png" in drawn.stderr
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_picture_of_another_kind_is_refused_before_anything_is_looked_at(cli: Cli) -> None:
+def test_unknown_picture_format_is_refused_first(cli: Cli) -> None:
     finished = cli("results", "--plot", "run.txt")
     assert (finished.returncode, finished.stdout) == (2, "")
     assert "error: --plot: run.txt: a picture ends with .png, .svg, .pdf, .html" in finished.stderr
 
 
-def test_what_a_script_left_cannot_be_drawn(cli: Cli, state_dir: StateDir, tmp_path: Path) -> None:
+def test_results_of_a_script_cannot_be_drawn(cli: Cli, state_dir: StateDir, tmp_path: Path) -> None:
     (state_dir.runs / "resnet20-mnist-1" / "results.json").unlink()
     finished = cli("results", "--plot", "run.png")
     assert finished.returncode == 1
@@ -103,11 +103,11 @@ def test_what_a_script_left_cannot_be_drawn(cli: Cli, state_dir: StateDir, tmp_p
 
 
 @pytest.mark.usefixtures("state_dir")
-def test_a_runs_log_is_shown_as_a_person_reads_it(cli: Cli) -> None:
+def test_log_of_a_run_is_shown_for_people(cli: Cli) -> None:
     assert cli("logs").stdout == "epoch 1/1\n[rank 1] hello\n"
 
 
-def test_runs_are_listed_also_after_the_cluster_is_gone(cli: Cli, state_dir: StateDir) -> None:
+def test_runs_are_listed_after_the_teardown(cli: Cli, state_dir: StateDir) -> None:
     state.forget(state_dir)
     assert "resnet20-mnist-1" in cli("runs").stdout
     assert [(run["id"], run["state"]) for run in as_json(cli, "runs")] == [("resnet20-mnist-1", "finished")]
@@ -115,15 +115,13 @@ def test_runs_are_listed_also_after_the_cluster_is_gone(cli: Cli, state_dir: Sta
 
 
 @pytest.mark.usefixtures("state_dir")
-def test_a_run_that_does_not_exist_is_refused_with_the_nearest(cli: Cli) -> None:
+def test_unknown_run_is_refused_with_the_nearest_name(cli: Cli) -> None:
     finished = cli("logs", "resnet20-mnist")
     assert finished.returncode == 1
     assert "no run 'resnet20-mnist', did you mean resnet20-mnist-1?" in finished.stderr
 
 
-def test_a_run_without_training_results_says_how_it_ended_and_where_its_files_are(
-    cli: Cli, state_dir: StateDir
-) -> None:
+def test_run_without_training_results_shows_end_and_files(cli: Cli, state_dir: StateDir) -> None:
     (state_dir.runs / "resnet20-mnist-1" / "results.json").unlink()
     lines = cli("results").stdout.splitlines()
     assert lines[0] == "run resnet20-mnist-1 finished: python train.py on 2 ranks"
@@ -131,7 +129,7 @@ def test_a_run_without_training_results_says_how_it_ended_and_where_its_files_ar
     assert as_json(cli, "results")["status"]["exit_code"] == 0
 
 
-def test_a_run_of_which_nothing_was_fetched_says_so(cli: Cli, state_dir: StateDir) -> None:
+def test_run_without_fetched_files_says_so(cli: Cli, state_dir: StateDir) -> None:
     for name in ("log", "status.json", "results.json"):
         (state_dir.runs / "resnet20-mnist-1" / name).unlink()
     state_dir.record.unlink()
@@ -140,17 +138,17 @@ def test_a_run_of_which_nothing_was_fetched_says_so(cli: Cli, state_dir: StateDi
     assert "run resnet20-mnist-1 left no files that could be fetched" in finished.stderr
 
 
-def test_a_run_on_a_head_that_does_not_answer_is_listed_as_unknown(cli: Cli, state_dir: StateDir) -> None:
+def test_run_on_an_unreachable_head_is_listed_as_unknown(cli: Cli, state_dir: StateDir) -> None:
     (state_dir.runs / "resnet20-mnist-1" / "status.json").unlink()
     assert [run["state"] for run in as_json(cli, "runs")] == ["unknown"]
 
 
-def test_a_cluster_that_never_had_runs_lists_none(cli: Cli) -> None:
+def test_cluster_without_runs_lists_none(cli: Cli) -> None:
     assert cli("runs").stdout == "cluster default: no runs yet\n"
     assert as_json(cli, "runs") == []
 
 
-def test_a_teardown_needs_no_cluster_yaml_that_can_be_read(cli: Cli, tmp_path: Path) -> None:
+def test_teardown_needs_no_readable_cluster_yaml(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("name: mine\nnodes: many\n")
     finished = cli("teardown")
     assert (finished.returncode, "0 made, 0 gone, 0 left" in finished.stdout) == (0, True)

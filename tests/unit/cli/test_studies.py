@@ -1,4 +1,4 @@
-"""The commands of studies that start nothing: what they show, write and refuse."""
+"""Commands of studies that start no run: their output, files and refusals."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def tiny(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("words", [("study",), ("study", "run")])
-def test_a_dry_run_shows_cells_order_and_time(cli: Cli, tiny: Path, words: tuple[str, ...]) -> None:
+def test_dry_run_shows_cells_order_and_time(cli: Cli, tiny: Path, words: tuple[str, ...]) -> None:
     finished = cli(*words, tiny.name, "--dry-run", "--json")
     planned = json.loads(finished.stdout)
     assert [row["cell"] for row in planned["cells"]] == [
@@ -34,20 +34,22 @@ def test_a_dry_run_shows_cells_order_and_time(cli: Cli, tiny: Path, words: tuple
         "ours: lenet on mnist, 2 ranks",
         "ours: lenet on mnist, 1 rank (again)",
     ]
-    there, back = ([step["cell"] for step in planned["order"] if step["round"] == number] for number in (1, 2))
-    assert back == there[::-1]
+    first_round, second_round = (
+        [step["cell"] for step in planned["order"] if step["round"] == number] for number in (1, 2)
+    )
+    assert second_round == first_round[::-1]
     assert {step["deploy"] for step in planned["order"]} == {None}
     assert (planned["launches"], planned["seconds"]) == (18, 18 * 60)
     assert list(tiny.parent.glob("tiny-study")) == []
 
 
-def test_a_dry_run_names_the_deploys_that_change_the_nodes(cli: Cli, tiny: Path) -> None:
+def test_dry_run_names_deploys_that_change_the_nodes(cli: Cli, tiny: Path) -> None:
     tiny.write_text(FILE.replace("ranks", "nodes") + "repetitions: 2\n")
     (tiny.parent / "cluster.yaml").write_text("nodes: 2\n")
     lines = cli("study", tiny.name, "--dry-run").stdout.splitlines()
-    one, two = "ours: lenet on mnist, 1 node", "ours: lenet on mnist, 2 nodes"
-    first = [two, "deploy 1 node", one, f"{one} (again)"]
-    second = [f"{one} (again)", one, "deploy 2 nodes", two]
+    one_node, two_nodes = "ours: lenet on mnist, 1 node", "ours: lenet on mnist, 2 nodes"
+    first = [two_nodes, "deploy 1 node", one_node, f"{one_node} (again)"]
+    second = [f"{one_node} (again)", one_node, "deploy 2 nodes", two_nodes]
     start = lines.index("order:") + 1
     assert lines[start:] == [
         *(f"  round 1: {line}" for line in first),
@@ -59,7 +61,7 @@ def test_a_dry_run_names_the_deploys_that_change_the_nodes(cli: Cli, tiny: Path)
     assert fixed["deploys"] == 0
 
 
-def test_a_dry_run_knows_the_cost_of_what_has_a_price(cli: Cli, tiny: Path) -> None:
+def test_dry_run_shows_the_cost_of_priced_resources(cli: Cli, tiny: Path) -> None:
     (tiny.parent / "cluster.yaml").write_text(
         "provider: openstack\nnodes: 2\nopenstack: {image: ubuntu, flavor: large}\nprices: {large: 30}\n"
     )
@@ -67,7 +69,7 @@ def test_a_dry_run_knows_the_cost_of_what_has_a_price(cli: Cli, tiny: Path) -> N
     assert planned["cost"] == pytest.approx(2 * 30 * 18 / 60)
 
 
-def test_options_may_stand_before_the_study(cli: Cli) -> None:
+def test_options_may_precede_the_study(cli: Cli) -> None:
     finished = cli("study", "--dry-run", "--rounds", "1", "--shrink", "ghimire")
     assert finished.returncode == 0, finished.stderr
     assert "3 launches" in finished.stdout
@@ -79,15 +81,15 @@ def test_init_writes_an_example_that_is_valid(cli: Cli, tmp_path: Path) -> None:
     assert cli("study", "init", "mine.yaml").returncode == 2
 
 
-def test_list_names_every_study_that_ships(cli: Cli) -> None:
+def test_list_names_every_packaged_study(cli: Cli) -> None:
     assert [listed["name"] for listed in json.loads(cli("study", "list", "--json").stdout)] == files.names()
 
 
-def test_the_schema_has_every_key(cli: Cli) -> None:
+def test_schema_has_every_key(cli: Cli) -> None:
     assert set(json.loads(cli("study", "schema").stdout)["properties"]) == set(type(study()).model_fields)
 
 
-def test_status_shows_what_was_measured_and_what_is_left(cli: Cli, tmp_path: Path) -> None:
+def test_status_shows_measured_and_remaining_launches(cli: Cli, tmp_path: Path) -> None:
     journal.create(tmp_path / "tiny-study", study(repetitions=2))
     planned = Schedule(study(), cells(study()), []).next()
     assert planned
@@ -110,13 +112,13 @@ def test_status_shows_what_was_measured_and_what_is_left(cli: Cli, tmp_path: Pat
         (("sztaki-2022", "--dry-run"), "did you mean sztaki-2023?"),
     ],
 )
-def test_a_wrong_command_names_its_remedy(cli: Cli, tiny: Path, words: tuple[str, ...], reason: str) -> None:
+def test_wrong_command_names_its_remedy(cli: Cli, tiny: Path, words: tuple[str, ...], reason: str) -> None:
     finished = cli("study", *words)
     assert finished.returncode == 2
     assert reason in finished.stderr
 
 
-def test_the_head_takes_no_study_that_needs_deploys(cli: Cli, tiny: Path) -> None:
+def test_head_refuses_a_study_that_needs_deploys(cli: Cli, tiny: Path) -> None:
     tiny.write_text(FILE.replace("ranks", "nodes"))
     finished = cli("study", tiny.name, "--detach")
     assert finished.returncode == 2
@@ -125,7 +127,7 @@ def test_the_head_takes_no_study_that_needs_deploys(cli: Cli, tiny: Path) -> Non
     assert not (tiny.parent / "tiny-study").exists()
 
 
-def test_status_shows_how_far_the_head_is(cli: Cli, tmp_path: Path) -> None:
+def test_status_shows_the_progress_of_the_head(cli: Cli, tmp_path: Path) -> None:
     state_dir, directory = builders.deployed(), tmp_path / "tiny-study"
     journal.create(directory, study(repetitions=2))
     order = Schedule(study(), cells(study()), []).certain()[:3]
@@ -145,7 +147,7 @@ def test_status_shows_how_far_the_head_is(cli: Cli, tmp_path: Path) -> None:
     assert "queue-1 on the head: stopped, 1 of 3 launches ended" in cli("study", "status").stdout
 
 
-def test_a_study_needs_a_deployed_cluster(cli: Cli, tiny: Path) -> None:
+def test_study_needs_a_deployed_cluster(cli: Cli, tiny: Path) -> None:
     finished = cli("study", tiny.name)
     assert finished.returncode == 1
     assert "cluster 'default' is not deployed" in finished.stderr

@@ -1,4 +1,4 @@
-"""`study report`: formats, where they go, and what is refused."""
+"""`study report`: formats, output files, and refusals."""
 
 from pathlib import Path
 
@@ -35,12 +35,12 @@ def test_output_names_the_file(study: Path, tmp_path: Path) -> None:
     assert "booktabs" in path.read_text()
 
 
-def test_a_file_that_cannot_be_written_is_an_error(study: Path, tmp_path: Path) -> None:
+def test_unwritable_file_is_an_error(study: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["study", "report", str(study), "--output", str(tmp_path / "no" / "page.html")])
     assert result.exit_code != 0
     assert "No such file" in str(result.exception)
 
 
-def test_a_directory_without_a_study_is_an_error(tmp_path: Path) -> None:
+def test_directory_without_a_study_is_an_error(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["study", "report", str(tmp_path)])
     assert "holds no study" in str(result.exception)

@@ -1,4 +1,4 @@
-"""YAML that someone else wrote: everything that PyYAML takes badly is refused with the line and the key."""
+"""YAML of other people: constructs that PyYAML misreads are refused with line and key."""
 
 import itertools
 import time
@@ -44,7 +44,7 @@ CHAIN = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1,
         (b"name: caf\xe9", "line 1: not UTF-8 text (byte 0xe9)"),
     ],
 )
-def test_yaml_that_cannot_be_used_is_refused_with_its_place(text: str | bytes, reason: str) -> None:
+def test_unusable_yaml_is_refused_with_its_place(text: str | bytes, reason: str) -> None:
     began = time.monotonic()
     with pytest.raises(Unreadable) as caught:
         documents.load(text, "cluster.yaml")
@@ -54,21 +54,21 @@ def test_yaml_that_cannot_be_used_is_refused_with_its_place(text: str | bytes, r
     assert time.monotonic() - began < 10
 
 
-def test_the_value_of_a_secret_is_not_shown() -> None:
+def test_value_of_a_secret_is_not_shown() -> None:
     with pytest.raises(Unreadable) as caught:
         documents.load("jupyter_password: !!int hunter2", "cluster.yaml")
     assert str(caught.value) == "cluster.yaml: line 1: jupyter_password: not of the type int"
 
 
-def test_a_date_is_text() -> None:
+def test_date_is_read_as_text() -> None:
     assert documents.load("nodes: 2026-13-45", "cluster.yaml") == {"nodes": "2026-13-45"}
 
 
-def test_a_merged_key_may_be_overridden() -> None:
+def test_merged_key_may_be_overridden() -> None:
     text = "x: {y: &a {<<: &c {k: 1}, k: 2}}\nb: {<<: *a, m: 3}"
     assert documents.load(text, "cluster.yaml") == {"x": {"y": {"k": 2}}, "b": {"k": 2, "m": 3}}
 
 
-def test_a_file_is_read_as_utf_8_in_any_locale(tmp_path: Path) -> None:
+def test_file_is_read_as_utf_8_in_any_locale(tmp_path: Path) -> None:
     (tmp_path / "some.yaml").write_bytes("name: café\n".encode())
     assert documents.read(tmp_path / "some.yaml") == {"name": "café"}

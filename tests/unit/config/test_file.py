@@ -1,4 +1,4 @@
-"""The file cluster.yaml itself: read, refused, written by `init`."""
+"""The file cluster.yaml: read, refused, and written by `init`."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests import builders
 from tests.unit.conftest import Cli
 
 
-def test_a_file_that_is_not_there_is_named_with_the_command_that_writes_one(tmp_path: Path) -> None:
+def test_missing_file_is_named_with_the_command_that_writes_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file") as caught:
         config.load(tmp_path / "cluster.yaml", {})
     assert "orchestrator init" in caught.value.hint
@@ -27,33 +27,33 @@ def test_a_file_that_is_not_there_is_named_with_the_command_that_writes_one(tmp_
         (b"just words", "expected keys and values, found str"),
     ],
 )
-def test_a_file_that_holds_no_keys_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
+def test_file_without_keys_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=problem):
         config.load(path, {})
 
 
-def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
+def test_empty_file_means_the_defaults(tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.touch()
     assert config.load(path, {}) == Config()
 
 
-def test_the_name_is_read_from_a_file_that_is_wrong_otherwise(tmp_path: Path) -> None:
+def test_name_is_read_from_an_otherwise_invalid_file(tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text("name: demo\nnodes: none at all\n")
     assert config.name_in(path) == "demo"
 
 
-def test_a_file_without_a_name_names_nothing(tmp_path: Path) -> None:
+def test_file_without_a_name_names_no_cluster(tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text("nodes: 2\n")
     assert config.name_in(path) is None
 
 
 @pytest.mark.parametrize("name", ['""', "", "~", "null"])
-def test_an_empty_name_is_refused_by_whatever_reads_it(tmp_path: Path, name: str, cli: Cli) -> None:
+def test_empty_name_is_refused_by_every_reader(tmp_path: Path, name: str, cli: Cli) -> None:
     builders.deployed("default")
     (tmp_path / "cluster.yaml").write_text(f"name: {name}\nnodes: 2\n")
     for command in ("deploy", "status", "teardown", "runs"):
@@ -64,7 +64,7 @@ def test_an_empty_name_is_refused_by_whatever_reads_it(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("command", ["plan", "deploy", "status", "teardown", "runs", "logs", "stop", "check", "ssh"])
-def test_an_empty_cluster_is_not_the_default_one(command: str, cli: Cli) -> None:
+def test_empty_cluster_option_is_not_the_default_cluster(command: str, cli: Cli) -> None:
     builders.deployed("default")
     finished = cli(command, "--cluster", "")
     assert finished.returncode == 2, finished.stderr
@@ -72,27 +72,27 @@ def test_an_empty_cluster_is_not_the_default_one(command: str, cli: Cli) -> None
     assert state.cluster_names() == ["default"]
 
 
-def test_an_empty_node_is_not_the_head(cli: Cli) -> None:
+def test_empty_node_argument_is_not_the_head(cli: Cli) -> None:
     builders.deployed("default")
     finished = cli("ssh", "", "--", "true")
     assert finished.returncode == 2
     assert "no node ''" in finished.stderr
 
 
-def test_the_template_loads_to_the_defaults(tmp_path: Path) -> None:
+def test_template_loads_to_the_defaults(tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(config.template())
     assert config.load(path, {}) == Config()
 
 
-def test_a_template_that_is_filled_in_for_hosts_uses_all_of_them(tmp_path: Path) -> None:
+def test_template_for_hosts_uses_all_listed_hosts(tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     values = yaml.safe_load(config.template())
     path.write_text(yaml.safe_dump({**values, "provider": "hosts", "hosts": {"addresses": ["a", "b", "c", "d"]}}))
     assert config.load(path, {}).nodes == 4
 
 
-def test_the_template_mentions_every_key_with_its_meaning() -> None:
+def test_template_has_every_key_with_its_meaning() -> None:
     lines = config.template().splitlines()
     for path, meaning, _ in config.every_key():
         name, indent = path.rpartition(".")[2], "  " * path.count(".")
@@ -101,7 +101,7 @@ def test_the_template_mentions_every_key_with_its_meaning() -> None:
         assert any(meaning in lines[number] or meaning in lines[number - 1] for number in numbers), path
 
 
-def test_every_line_of_the_template_that_is_commented_out_is_a_key_when_it_is_not() -> None:
+def test_every_commented_line_of_the_template_is_a_valid_key() -> None:
     uncommented = [line.replace("# ", "", 1) if line.lstrip().startswith("# ") else line for line in _keys()]
     values = yaml.safe_load("\n".join(uncommented))
     paths = {f"{key}.{inner}" for key, value in values.items() if isinstance(value, dict) for inner in value}
@@ -115,6 +115,6 @@ def _keys() -> list[str]:
 
 
 @pytest.mark.parametrize("path", [path for path, _, _ in config.every_key()])
-def test_every_key_says_what_it_means(path: str) -> None:
+def test_every_key_has_a_description(path: str) -> None:
     meanings = {key: meaning for key, meaning, _ in config.every_key()}
     assert len(meanings[path].split()) >= 3

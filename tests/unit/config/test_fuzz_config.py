@@ -1,4 +1,4 @@
-"""Any value at any key of what a user writes: an error with the file's name and of bounded length, or a Config."""
+"""Any value of any key in users' files gives a Config, or a short error with the file's name."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ KEY = {
 
 
 def nested(key: str, value: str) -> str:
-    """A document with one key, whose value stands there as it is written."""
+    """Return a document with one key and this literal value."""
     *sections, last = key.split(".")
     return (
         "".join(f"{'  ' * n}{name}:\n" for n, name in enumerate(sections)) + f"{'  ' * len(sections)}{last}: {value}\n"
@@ -66,7 +66,7 @@ def test_any_text_is_yaml_or_unreadable(content: str | bytes) -> None:
 
 
 @given(key=st.sampled_from(KEYS), value=fuzz.WRITTEN)
-def test_any_value_of_any_key_makes_a_config_or_is_refused(tmp_path: Path, key: str, value: str) -> None:
+def test_any_value_of_any_key_is_a_config_or_refused(tmp_path: Path, key: str, value: str) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(nested(key, value), encoding="utf-8", errors="surrogatepass")
     with fuzz.refused(ConfigError, f"{path}: "):
@@ -74,15 +74,15 @@ def test_any_value_of_any_key_makes_a_config_or_is_refused(tmp_path: Path, key: 
 
 
 @given(key=st.sampled_from([f"common.{key}" for key in validate.Settings.model_fields]), value=fuzz.WRITTEN)
-def test_any_value_of_any_key_makes_a_recipe_or_is_refused(tmp_path: Path, key: str, value: str) -> None:
+def test_any_value_of_any_key_is_a_recipe_or_refused(tmp_path: Path, key: str, value: str) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(nested(key, value), encoding="utf-8", errors="surrogatepass")
     with fuzz.refused(ConfigError, f"{path}: "):
-        validate.own(path, list(recipes.datasets()))
+        validate.user_recipe(path, list(recipes.datasets()))
 
 
 @given(state_dir=st.sampled_from(fuzz.paths(CLOUD)), value=fuzz.VALUES)
-def test_any_value_in_clouds_yaml_makes_a_connection_or_is_refused(
+def test_any_value_in_clouds_yaml_connects_or_is_refused(
     tmp_path: Path, state_dir: tuple[Any, ...], value: Any
 ) -> None:
     path = tmp_path / "clouds.yaml"
@@ -93,7 +93,7 @@ def test_any_value_in_clouds_yaml_makes_a_connection_or_is_refused(
 
 
 @given(content=fuzz.damaged_json(json.dumps(KEY).encode()))
-def test_any_key_file_of_google_makes_credentials_or_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_any_google_key_file_is_credentials_or_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "key.json").write_bytes(content)
     with pytest.MonkeyPatch.context() as patch, fuzz.refused(PreflightError):
         patch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))

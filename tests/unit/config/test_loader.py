@@ -1,4 +1,4 @@
-"""cluster.yaml and flags."""
+"""cluster.yaml combined with flags."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def written(directory: Path, text: str) -> Path:
     return path
 
 
-def test_without_file_and_flags_everything_has_its_default() -> None:
+def test_defaults_apply_without_file_and_flags() -> None:
     assert config.load(None, {}) == Config()
     assert (Config().name, Config().nodes, Config().train.precision) == ("default", 2, None)
 
@@ -25,13 +25,13 @@ def test_dev_null_is_an_empty_file() -> None:
     assert config.load(Path("/dev/null"), {}) == Config()
 
 
-def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
+def test_flags_override_the_file_and_the_file_the_defaults(tmp_path: Path) -> None:
     path = written(tmp_path, "nodes: 3\nlocal: {cpus: 1.5, memory: 2}\n")
     loaded = config.load(path, {"nodes": 5, "local.cpus": 0.5, "slots": None})
     assert (loaded.nodes, loaded.local.cpus, loaded.local.memory, loaded.slots) == (5, 0.5, 2.0, None)
 
 
-def test_what_was_deployed_is_the_base_only_where_there_is_no_file(tmp_path: Path) -> None:
+def test_deployed_configuration_is_the_base_without_a_file(tmp_path: Path) -> None:
     base = {"nodes": 7, "local": {"cpus": 0.5}}
     assert config.load(None, {"local.memory": 1.0}, base).local == config.Local(cpus=0.5, memory=1.0)
     assert config.load(written(tmp_path, "name: demo\n"), {}, base).nodes == 2
@@ -61,7 +61,7 @@ def test_every_problem_is_reported_at_once_with_its_place(tmp_path: Path) -> Non
         ("zzzz: 3", "zzzz: unknown key"),
     ],
 )
-def test_an_unknown_key_is_refused_with_the_nearest_known_one(tmp_path: Path, text: str, problem: str) -> None:
+def test_unknown_key_is_refused_with_the_nearest_known_one(tmp_path: Path, text: str, problem: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
         config.load(path, {})
@@ -69,7 +69,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one(tmp_path: Path, te
 
 
 @pytest.mark.parametrize("section", ["local:", "launch:", "train:"])
-def test_an_empty_section_holds_the_defaults(tmp_path: Path, section: str) -> None:
+def test_empty_section_has_the_defaults(tmp_path: Path, section: str) -> None:
     assert config.load(written(tmp_path, section), {}) == Config()
 
 
@@ -121,7 +121,7 @@ def test_an_empty_section_holds_the_defaults(tmp_path: Path, section: str) -> No
         ("monitoring_password: short", "monitoring_password: String should have at least 8 characters"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused_with_what_it_must_be(tmp_path: Path, text: str, problem: str) -> None:
+def test_invalid_value_is_refused_with_the_valid_values(tmp_path: Path, text: str, problem: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
         config.load(path, {})
@@ -130,20 +130,18 @@ def test_a_value_that_cannot_be_is_refused_with_what_it_must_be(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(("written_as", "grafana"), [("on", "on"), ("off", "off"), ("auto", "auto"), ("yes", "on")])
-def test_grafana_is_on_or_off_although_yaml_takes_these_for_true_and_false(
-    tmp_path: Path, written_as: str, grafana: str
-) -> None:
+def test_grafana_on_and_off_are_no_booleans_of_yaml(tmp_path: Path, written_as: str, grafana: str) -> None:
     assert config.load(written(tmp_path, f"monitoring: {{grafana: {written_as}}}"), {}).monitoring.grafana == grafana
 
 
-def test_a_receiver_is_the_same_after_it_was_stored(tmp_path: Path) -> None:
+def test_receiver_is_unchanged_after_it_was_stored(tmp_path: Path) -> None:
     receivers = "[{email: a@b, from: c@d, smarthost: 'e:25', username: f, password_file: g}, {webhook: 'http://h/i'}]"
     loaded = config.load(written(tmp_path, f"monitoring: {{receivers: {receivers}}}"), {})
     assert [receiver.sender for receiver in loaded.monitoring.receivers] == ["c@d", None]
     assert config.stored(loaded.model_dump(mode="json")) == loaded
 
 
-def test_a_password_is_not_shown_where_it_is_refused_and_not_stored_where_it_is_taken(tmp_path: Path) -> None:
+def test_password_is_neither_shown_in_errors_nor_stored(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         config.load(written(tmp_path, "monitoring_password: s3cret"), {})
     assert "s3cret" not in str(caught.value)
@@ -151,12 +149,12 @@ def test_a_password_is_not_shown_where_it_is_refused_and_not_stored_where_it_is_
 
 
 @pytest.mark.parametrize("name", ["a", "demo", "lab-2", "a" * 30])
-def test_a_name_that_can_be_a_host_name_is_taken(name: str) -> None:
+def test_valid_host_name_is_accepted(name: str) -> None:
     assert config.load(None, {"name": name}).name == name
 
 
 @pytest.mark.parametrize("name", ["", "2nd", "-a", "a-", "Demo", "a_b", "a.b", "a b", "a" * 31, "../up", "a\n"])
-def test_a_name_that_cannot_be_a_host_name_is_refused_with_the_rule(name: str) -> None:
+def test_invalid_host_name_is_refused_with_the_rule(name: str) -> None:
     with pytest.raises(ConfigError, match="1 to 30 of a-z"):
         config.load(None, {"name": name})
 
@@ -164,18 +162,18 @@ def test_a_name_that_cannot_be_a_host_name_is_refused_with_the_rule(name: str) -
 @pytest.mark.parametrize(
     ("written_as", "seconds"), [("90", 90), ("90s", 90), ("15m", 900), ("2h", 7200), ("1.5 h", 5400), (45, 45)]
 )
-def test_a_duration_is_read_with_its_unit(written_as: object, seconds: float) -> None:
+def test_duration_is_read_with_its_unit(written_as: object, seconds: float) -> None:
     assert config.load(None, {"train.max_time": written_as}).train.max_time == seconds
 
 
 @pytest.mark.parametrize("written_as", ["soon", "-5s", "0", "5 days", "1h30m"])
-def test_a_duration_that_is_none_is_refused(written_as: str) -> None:
+def test_invalid_duration_is_refused(written_as: str) -> None:
     with pytest.raises(ConfigError, match=r"train\.max_time"):
         config.load(None, {"train.max_time": written_as})
 
 
 @pytest.mark.parametrize(("written_as", "top1"), [("top1=0.75", 0.75), ("top1=.9", 0.9), ("top1=1", 1.0)])
-def test_an_accuracy_to_reach_is_read(written_as: str, top1: float) -> None:
+def test_target_accuracy_is_read(written_as: str, top1: float) -> None:
     assert config.load(None, {"train.until": written_as}).train.until == written_as
     assert samples.train_config(until=written_as).until_top1 == top1
 
@@ -183,17 +181,17 @@ def test_an_accuracy_to_reach_is_read(written_as: str, top1: float) -> None:
 @pytest.mark.parametrize(
     "written_as", ["75", 75, 0.75, True, "top1=75", "top1=0", "top1=1.5", "top1 = 0.7", "top5=0.9", ""]
 )
-def test_an_accuracy_that_cannot_be_reached_is_refused_with_the_form(written_as: object) -> None:
+def test_invalid_target_accuracy_is_refused_with_the_form(written_as: object) -> None:
     with pytest.raises(ConfigError, match=r"train\.until: .*(top1=0\.75|neither a number nor a name)"):
         config.load(None, {"train.until": written_as})
 
 
-def test_what_a_state_file_holds_is_read_without_the_keys_of_another_version() -> None:
-    held = {**Config(nodes=3).model_dump(mode="json"), "colour": "blue"}
-    held["local"]["gadget"] = 1
-    assert config.stored(held) == Config(nodes=3)
+def test_state_file_is_read_without_keys_of_other_versions() -> None:
+    stored = {**Config(nodes=3).model_dump(mode="json"), "colour": "blue"}
+    stored["local"]["gadget"] = 1
+    assert config.stored(stored) == Config(nodes=3)
 
 
-def test_a_state_file_whose_values_cannot_be_used_says_which() -> None:
+def test_invalid_value_in_a_state_file_is_named() -> None:
     with pytest.raises(StateError, match="nodes: 0: must be greater"):
         config.stored({"nodes": 0})

@@ -1,4 +1,4 @@
-"""Paths that the user writes with a ~."""
+"""Paths in users' files that start with ~."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +15,12 @@ from orchestrator.recipes import validate
 from orchestrator.runs import datasets
 from tests.unit.conftest import StandIn
 
-NOBODY = Path("~nosuchuser/x")
-MAIL = Receiver(email="a@b.c", smarthost="mail:25", username="a", password_file=NOBODY)
-HOSTS = Config.model_validate({"provider": "hosts", "hosts": {"addresses": ["node1"], "identity": NOBODY}})
+UNKNOWN_HOME = Path("~nosuchuser/x")
+MAIL = Receiver(email="a@b.c", smarthost="mail:25", username="a", password_file=UNKNOWN_HOME)
+HOSTS = Config.model_validate({"provider": "hosts", "hosts": {"addresses": ["node1"], "identity": UNKNOWN_HOME}})
 
 
-def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert config.expanded("train.data", Path("~/data")) == tmp_path / "data"
 
@@ -28,14 +28,16 @@ def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path
 @pytest.mark.parametrize(
     ("key", "use"),
     [
-        ("train.recipe", lambda: validate.own(NOBODY, [])),
-        ("train.data", lambda: datasets.require("mnist", NOBODY, print)),
+        ("train.recipe", lambda: validate.user_recipe(UNKNOWN_HOME, [])),
+        ("train.data", lambda: datasets.require("mnist", UNKNOWN_HOME, print)),
         ("monitoring.receivers.0.password_file", lambda: alertmanager.configuration([MAIL])),
         ("hosts.identity", lambda: hosts.preflight(HOSTS, None)),
         ("hosts.identity", lambda: login.of(HOSTS, HOSTS.hosts.addresses[0])),
     ],
 )
-def test_the_home_of_nobody_is_refused_with_its_key(stand_in: StandIn, key: str, use: Callable[[], object]) -> None:
+def test_tilde_of_an_unknown_user_is_refused_with_its_key(
+    stand_in: StandIn, key: str, use: Callable[[], object]
+) -> None:
     stand_in("ssh", "exit 1")
     with pytest.raises(ConfigError) as caught:
         use()

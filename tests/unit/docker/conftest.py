@@ -1,4 +1,4 @@
-"""Image builds on an engine that a stand-in simulates."""
+"""Image builds on a simulated engine."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ Ensure = Callable[..., str]
 
 @pytest.fixture
 def ensure(engine: Connect, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ensure:
-    """Ensures the node image at an engine with these answers, by default without any image; hides mmdebstrap."""
+    """Return a function that builds the node image on an engine with these answers; mmdebstrap is hidden."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
     def at_engine(answers: Answers, variant: Variant = Variant(BASE)) -> str:
@@ -27,12 +27,12 @@ def ensure(engine: Connect, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def listing(tag: str) -> Answers:
-    """An engine that has one image."""
+    """Return the answers of an engine that has one image."""
     return {f"/images/{tag}/json": (200, [{"Id": "sha256:1", "RepoTags": [tag]}])}
 
 
 def building(*messages: dict[str, Any]) -> Answers:
-    """An engine whose registry has the base image, and whose builds say this."""
+    """Return the answers of an engine whose registry has the base image, and whose builds print these messages."""
     pulled = {"Id": "sha256:1", "RepoTags": [BASE]}
     return {
         "/images/create": (200, [{"status": "Pulling"}]),

@@ -11,15 +11,15 @@ from orchestrator.errors import PreflightError
 from tests.unit.docker.conftest import BASE, Ensure, listing
 
 
-def test_an_image_that_is_there_is_not_built_again(ensure: Ensure, tmp_path: Path) -> None:
+def test_existing_image_is_not_built_again(ensure: Ensure, tmp_path: Path) -> None:
     tag = context.tag("node", Variant(BASE))
     assert ensure(listing(tag)) == tag
     assert not (tmp_path / "log").exists()
 
 
-def test_an_image_of_the_users_own_that_is_nowhere_is_named(ensure: Ensure) -> None:
+def test_missing_user_image_is_named(ensure: Ensure) -> None:
     with pytest.raises(PreflightError, match="image: this Docker Engine has no my/trainer:2, and no registry has it"):
-        ensure({}, Variant(BASE, own="my/trainer:2"))
+        ensure({}, Variant(BASE, user_image="my/trainer:2"))
 
 
 @pytest.mark.parametrize(
@@ -35,15 +35,13 @@ def test_an_image_of_the_users_own_that_is_nowhere_is_named(ensure: Ensure) -> N
 def test_too_little_space_is_found_before_the_build(
     ensure: Ensure, framework: Framework, accelerator: str, needed: int
 ) -> None:
-    info = {"NCPU": 1, "MemTotal": 1, "DockerRootDir": "/proc"}  # a file system that never has any space
+    info = {"NCPU": 1, "MemTotal": 1, "DockerRootDir": "/proc"}  # a file system without free space
     with pytest.raises(PreflightError, match=rf"0\.0 GiB free, the images need {needed}") as caught:
         ensure({"/info": (200, [info])}, Variant(BASE, framework, accelerator))
     assert "docker system prune" in caught.value.hint
 
 
-def test_certificates_that_are_missing_are_said_before_anything_is_pulled(
-    ensure: Ensure, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_certificates_are_reported_before_a_pull(ensure: Ensure, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "/no/such/company.pem")
     with pytest.raises(PreflightError, match="SSL_CERT_FILE: /no/such/company"):
         ensure({})

@@ -1,4 +1,4 @@
-"""The output of image builds: its log, its last lines, and the errors that follow from it."""
+"""The output of image builds: its log, its last lines, and errors found in it."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.stand_ins import docker_stand_in
 from tests.unit.docker.conftest import BASE, Ensure, building
 
 
-def test_a_build_keeps_its_lines_in_the_log_without_colours(ensure: Ensure, tmp_path: Path) -> None:
+def test_build_log_has_all_lines_without_colours(ensure: Ensure, tmp_path: Path) -> None:
     coloured = {"stream": "\x1b[32mdone\x1b[0m\n"}
     assert ensure(building({"stream": "Step 1/2 : FROM debian\n"}, {"aux": {"ID": "x"}}, coloured)) == context.tag(
         "node", Variant(BASE)
@@ -19,22 +19,22 @@ def test_a_build_keeps_its_lines_in_the_log_without_colours(ensure: Ensure, tmp_
     assert (tmp_path / "log").read_text() == "Step 1/2 : FROM debian\ndone\n"
 
 
-def test_a_build_that_fails_shows_its_last_lines(ensure: Ensure, tmp_path: Path) -> None:
+def test_failed_build_shows_its_last_lines(ensure: Ensure, tmp_path: Path) -> None:
     with pytest.raises(CommandFailed) as caught:
         ensure(building({"stream": "E: no such package\n"}, {"error": "a non-zero code: 100"}))
     assert caught.value.tail == ["E: no such package", "a non-zero code: 100"]
     assert str(tmp_path / "log") in caught.value.hint
 
 
-def test_a_build_that_fills_the_disk_is_told_from_one_that_fails(ensure: Ensure) -> None:
+def test_full_disk_differs_from_a_failed_build(ensure: Ensure) -> None:
     messages = [{"stream": "tar: write error: No space left on device\n"}, {"error": "a non-zero code: 2"}]
     with pytest.raises(PreflightError, match="is full") as caught:
         ensure(building(*messages))
     assert "docker system df" in caught.value.hint
 
 
-def test_an_engine_that_goes_away_during_a_build_is_an_error_with_the_log(ensure: Ensure, tmp_path: Path) -> None:
+def test_engine_lost_during_a_build_is_an_error_with_the_log(ensure: Ensure, tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="build an image") as caught:
-        ensure(building({"stream": "Step 1/2 : FROM debian\n"}, docker_stand_in.BREAKS_OFF))
+        ensure(building({"stream": "Step 1/2 : FROM debian\n"}, docker_stand_in.TRUNCATED))
     assert caught.value.hint == f"whole log: {tmp_path / 'log'}"
     assert (tmp_path / "log").read_text() == "Step 1/2 : FROM debian\n"

@@ -1,4 +1,4 @@
-"""Containers, networks and volumes with the project's labels, and the networks of others."""
+"""Containers, networks and volumes with the project's labels, and networks of others."""
 
 from ipaddress import IPv4Network
 
@@ -10,11 +10,11 @@ from tests.stand_ins import docker_stand_in
 from tests.unit.conftest import Connect
 
 
-def test_an_engine_without_anything_of_ours_owns_nothing(engine: Connect) -> None:
+def test_engine_without_labelled_resources_owns_nothing(engine: Connect) -> None:
     assert cluster_resources.owned(engine()) == []
 
 
-def test_everything_that_carries_our_labels_is_found(engine: Connect) -> None:
+def test_every_labelled_resource_is_found(engine: Connect) -> None:
     labels = {"orchestrator.cluster": "demo", "orchestrator.id": "1a2b"}
     containers = [
         {"Id": "c1", "Names": ["/demo-head"], "Labels": labels, "State": "running"},
@@ -35,7 +35,7 @@ def test_everything_that_carries_our_labels_is_found(engine: Connect) -> None:
     ]
 
 
-def test_ipv4_networks_are_known_with_their_owner_and_others_read_over(engine: Connect) -> None:
+def test_ipv4_networks_have_an_owner_and_others_are_ignored(engine: Connect) -> None:
     configs = [[{"Subnet": "10.201.0.0/24"}], [{"Subnet": "fd00::/64"}, {"Subnet": "172.17.0.0/16"}], None]
     labels = [{"orchestrator.id": "1a2b"}, {}, None]
     networks = [
@@ -51,8 +51,8 @@ def test_ipv4_networks_are_known_with_their_owner_and_others_read_over(engine: C
 @pytest.mark.parametrize(
     ("head", "usable"), [("2026-11-23T20:00:00Z", True), ("2026-11-23T21:00:00.12Z", False), (None, False)]
 )
-def test_a_head_that_was_restarted_has_left_grafana_behind(engine: Connect, head: str | None, usable: bool) -> None:
-    """It listens in the network namespace that the head had before."""
+def test_restarted_head_makes_grafana_unusable(engine: Connect, head: str | None, usable: bool) -> None:
+    """Grafana listens in the head's former network namespace."""
     labels = {"orchestrator.cluster": "demo", "orchestrator.id": "1"}
     running = {"Labels": labels, "State": "running"}
     listed = [
@@ -62,7 +62,7 @@ def test_a_head_that_was_restarted_has_left_grafana_behind(engine: Connect, head
     started: docker_stand_in.Answers = {
         "/containers/g/json": (200, [{"State": {"StartedAt": "2026-11-23T21:00:00.1Z"}}])
     }
-    gone = (404, [{"message": "no such container"}])
-    started["/containers/h/json"] = (200, [{"State": {"StartedAt": head}}]) if head else gone
+    not_found = (404, [{"message": "no such container"}])
+    started["/containers/h/json"] = (200, [{"State": {"StartedAt": head}}]) if head else not_found
     owned = cluster_resources.owned(engine({"/containers/json": (200, [listed]), **started}))
     assert {holding.name: holding.running for holding in owned} == {"demo-head": True, "demo-grafana": usable}

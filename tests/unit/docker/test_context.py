@@ -1,4 +1,4 @@
-"""What the images are made of: when it is something else, and what goes into a build beside it."""
+"""The images' inputs: which files change their digest, and which files go into a build."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ from orchestrator.errors import PreflightError
 from tests.conftest import Missing
 
 BASE = Variant("debian:12-slim")
-# Prints the digest of a checkout, then again after a change to each of the files it is given.
+# Prints the digest of a checkout, then again after a change of each given file.
 DIGESTS = """
 import pathlib, sys
 from orchestrator.docker import context
@@ -32,7 +32,7 @@ for name in sys.argv[1:]:
 
 
 def digests_of_a_copy(directory: Path, *changed: str) -> list[str]:
-    """The digests of a copy of this checkout: as it is, then after each change."""
+    """Return the digests of a copy of this checkout: unchanged, then after each change."""
     for folder in (packaged_files.PACKAGE, packaged_files.directory("docker")):
         shutil.copytree(folder, directory / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
     (directory / "docker" / "node-init").chmod(0o644)
@@ -43,13 +43,13 @@ def digests_of_a_copy(directory: Path, *changed: str) -> list[str]:
     ).stdout.split()
 
 
-def test_an_image_has_every_module_of_the_worker_side() -> None:
+def test_image_has_every_module_of_the_worker_side() -> None:
     inside = {path for name, path in context.inputs() if name.startswith("orchestrator/trainer/")}
     assert inside == set((packaged_files.PACKAGE / "trainer").rglob("*.py"))
     assert any(path.parent.name == "models" for path in inside)
 
 
-def test_the_digest_follows_what_the_images_are_made_of_and_nothing_else(tmp_path: Path) -> None:
+def test_digest_follows_exactly_the_inputs_of_the_images(tmp_path: Path) -> None:
     shared = ("orchestrator/bottleneck.py", "orchestrator/schema/results.py")
     made_of = ("docker/Dockerfile", "docker/node-init", "orchestrator/trainer/supervision/rank_wrapper.py", *shared)
     digests = digests_of_a_copy(tmp_path, *made_of, "orchestrator/cluster.py", "orchestrator/recipes/resnet50.yaml")
@@ -58,30 +58,30 @@ def test_the_digest_follows_what_the_images_are_made_of_and_nothing_else(tmp_pat
     assert set(digests[of_ours:]) == {digests[of_ours - 1]}
 
 
-def test_another_base_image_is_another_digest() -> None:
+def test_other_base_image_has_another_digest() -> None:
     assert context.digest(BASE) != context.digest(Variant("debian:12"))
     assert context.tag("node", BASE) == f"orchestrator-node:{context.digest(BASE)}"
 
 
-def test_the_image_for_gpus_is_another_one() -> None:
+def test_gpu_image_has_another_digest() -> None:
     gpu = Variant("debian:12-slim", accelerator="gpu")
     assert context.digest(BASE) != context.digest(gpu)
     assert context.tag("trainer", gpu) == f"orchestrator-trainer:{context.digest(gpu)}"
 
 
-def test_the_image_of_another_framework_is_another_one() -> None:
+def test_other_framework_has_another_digest() -> None:
     config = Config.model_validate({"framework": "pytorch", "local": {"base_image": "debian:12-slim"}})
     assert context.variant(config, "gpu") == Variant("debian:12-slim", "pytorch", "gpu")
     assert context.digest(BASE) != context.digest(context.variant(config))
 
 
-def test_an_image_of_the_users_own_is_another_one() -> None:
+def test_user_image_has_another_digest() -> None:
     own = context.variant(Config.model_validate({"image": "my/trainer:2", "local": {"base_image": "debian:12-slim"}}))
     assert own.dockerfile is None
-    assert len({context.digest(variant) for variant in (BASE, own, replace(own, own="my/trainer:3"))}) == 3
+    assert len({context.digest(variant) for variant in (BASE, own, replace(own, user_image="my/trainer:3"))}) == 3
 
 
-def test_a_dockerfile_of_the_users_own_is_another_image_with_every_file_beside_it(tmp_path: Path) -> None:
+def test_dockerfile_digest_covers_every_file_of_its_directory(tmp_path: Path) -> None:
     dockerfile = tmp_path / "Dockerfile"
     dockerfile.write_text("ARG BASE\nFROM ${BASE}\n")
     own = context.variant(Config(image=str(dockerfile)))
@@ -95,20 +95,20 @@ def test_a_dockerfile_of_the_users_own_is_another_image_with_every_file_beside_i
         assert archive.getnames() == ["Dockerfile", "requirements.txt"]
 
 
-def test_a_dockerfile_that_is_gone_is_named(tmp_path: Path) -> None:
-    gone = Variant("debian:12-slim", own=str(tmp_path / "Dockerfile"))
+def test_missing_dockerfile_is_named(tmp_path: Path) -> None:
+    missing_file = Variant("debian:12-slim", user_image=str(tmp_path / "Dockerfile"))
     with pytest.raises(PreflightError, match=f"image: {tmp_path}/Dockerfile: no such file"):
-        context.digest(gone)
+        context.digest(missing_file)
 
 
-def test_the_path_of_a_dockerfile_holds_in_every_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dockerfile_path_is_independent_of_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Dockerfile").touch()
     assert Config(image="Dockerfile").image == str(tmp_path / "Dockerfile")
     assert Config(image="my/trainer:2").image == "my/trainer:2"
 
 
-def test_proxy_and_certificates_of_this_machine_are_no_part_of_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_and_certificates_do_not_change_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     before = context.digest(BASE)
     for variable in ("HTTPS_PROXY", "https_proxy", "PIP_INDEX_URL", "SSL_CERT_FILE"):
         monkeypatch.setenv(variable, "changed")
@@ -126,8 +126,8 @@ except PreflightError as error:
 """
 
 
-def test_a_machine_without_ca_certificates_is_told_to_install_them(missing: Missing) -> None:
-    """Run where /etc/ssl and /usr/lib/ssl are empty: in a mount namespace of its own."""
+def test_machine_without_ca_certificates_is_told_to_install_them(missing: Missing) -> None:
+    """Run with empty /etc/ssl and /usr/lib/ssl, in a private mount namespace."""
     hide = "for at in /etc/ssl /usr/lib/ssl; do test ! -d $at || mount -t tmpfs none $at; done"
     argv = ["unshare", "--map-root-user", "--mount", "sh", "-ec", f'{hide}; exec "$@"', "sh", sys.executable, "-c"]
     if shutil.which("unshare") is None or subprocess.run([*argv, "pass"], capture_output=True, check=False).returncode:
@@ -138,7 +138,7 @@ def test_a_machine_without_ca_certificates_is_told_to_install_them(missing: Miss
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
-def test_certificates_that_are_not_where_the_environment_says_are_named(
+def test_missing_certificates_of_the_environment_are_named(
     variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(variable, str(tmp_path / "missing.pem"))
@@ -149,7 +149,7 @@ def test_certificates_that_are_not_where_the_environment_says_are_named(
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
-def test_the_certificates_that_this_machine_trusts_go_into_the_build_with_everything_else(
+def test_trusted_certificates_are_part_of_the_build(
     variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "company.pem").write_text("a certificate")
@@ -162,7 +162,7 @@ def test_the_certificates_that_this_machine_trusts_go_into_the_build_with_everyt
         assert bundle.read() == b"a certificate"
 
 
-def test_the_proxy_of_this_machine_is_passed_on_in_both_spellings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_is_passed_on_in_both_spellings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (*context.PASSED_ON, *context.PASSED_ON_AS_IS):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
@@ -176,9 +176,7 @@ def test_the_proxy_of_this_machine_is_passed_on_in_both_spellings(monkeypatch: p
     }
 
 
-def test_everyone_can_read_what_is_built_whatever_the_umask_here_was(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_built_files_are_readable_for_all_whatever_the_umask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, mode in (("private.py", 0o600), ("program", 0o700)):
         (tmp_path / name).touch(mode)
     monkeypatch.setattr(context, "inputs", lambda: iter((path.name, path) for path in sorted(tmp_path.iterdir())))

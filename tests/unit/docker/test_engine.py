@@ -1,4 +1,4 @@
-"""Docker Engine: gone, forbidden, chosen by a context, and its errors (by a stand-in that listens on loopback)."""
+"""Docker Engine: unreachable, forbidden, chosen by a context, and its errors (from a stand-in on loopback)."""
 
 import hashlib
 import io
@@ -16,9 +16,9 @@ from tests.stand_ins import docker_stand_in
 from tests.unit.conftest import Connect
 
 
-def test_docker_that_does_not_run_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_stopped_docker_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     dead = tmp_path / "docker.sock"
-    with socket.socket(socket.AF_UNIX) as server:  # leaves the file of a socket that no one listens at
+    with socket.socket(socket.AF_UNIX) as server:  # leaves the file of a socket on which no process listens
         server.bind(str(dead))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{dead}")
     with pytest.raises(PreflightError, match=f"does not answer at unix://{dead}") as caught:
@@ -27,7 +27,7 @@ def test_docker_that_does_not_run_is_refused_with_the_remedy(monkeypatch: pytest
     assert "systemctl start docker" in caught.value.hint
 
 
-def test_an_engine_at_a_port_that_no_one_listens_at_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_at_a_closed_port_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
@@ -38,7 +38,7 @@ def test_an_engine_at_a_port_that_no_one_listens_at_is_refused(monkeypatch: pyte
 
 @pytest.fixture
 def docker_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The configuration of a ``docker`` whose current context, made and removed later, is called gone."""
+    """Write the configuration of a ``docker`` whose current context "gone" has been removed."""
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     (tmp_path / "config.json").write_text('{"currentContext": "gone"}')
@@ -46,22 +46,20 @@ def docker_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "lack", "remedy"),
+    ("chosen", "missing_context", "remedy"),
     [("", "'gone'", "`docker context use default`"), ("typo", "'typo'", "`unset DOCKER_CONTEXT`")],
 )
 @pytest.mark.usefixtures("docker_settings")
-def test_a_context_that_is_not_there_is_refused_with_the_remedy(
-    monkeypatch: pytest.MonkeyPatch, chosen: str, lack: str, remedy: str
+def test_missing_context_is_refused_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, chosen: str, missing_context: str, remedy: str
 ) -> None:
     monkeypatch.setenv("DOCKER_CONTEXT", chosen)
-    with pytest.raises(PreflightError, match=f"Docker has no context {lack}") as caught:
+    with pytest.raises(PreflightError, match=f"Docker has no context {missing_context}") as caught:
         Engine()
     assert caught.value.hint == remedy
 
 
-def test_the_engine_of_the_context_in_the_environment_is_asked(
-    monkeypatch: pytest.MonkeyPatch, docker_settings: Path
-) -> None:
+def test_engine_of_the_environments_context_is_used(monkeypatch: pytest.MonkeyPatch, docker_settings: Path) -> None:
     with docker_stand_in.listening({}) as address:
         meta = docker_settings / "contexts" / "meta" / hashlib.sha256(b"lab").hexdigest() / "meta.json"
         meta.parent.mkdir(parents=True)
@@ -70,9 +68,9 @@ def test_the_engine_of_the_context_in_the_environment_is_asked(
         assert Engine().host == address
 
 
-def test_an_engine_says_what_it_has(engine: Connect) -> None:
-    answered = engine()
-    assert (answered.cpus, answered.memory, answered.data_root) == (4, 8 << 30, Path("/nowhere"))
+def test_engine_reports_its_resources(engine: Connect) -> None:
+    connected = engine()
+    assert (connected.cpus, connected.memory, connected.data_root) == (4, 8 << 30, Path("/nowhere"))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +84,7 @@ def test_an_engine_says_what_it_has(engine: Connect) -> None:
         (lambda engine: list(images.build(engine, io.BytesIO(b""), "node:1", "node", {})), "docker build --tag node:1"),
     ],
 )
-def test_what_the_engine_objects_is_said_with_the_command_it_objects_to(
+def test_engine_error_is_reported_with_the_command(
     monkeypatch: pytest.MonkeyPatch, ask: Callable[[Engine], object], command: str
 ) -> None:
     objects = (500, [{"message": "the disk is upside down"}])

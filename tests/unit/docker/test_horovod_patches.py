@@ -25,7 +25,7 @@ Upstream: none
 
 
 def apply(directory: Path, source: str) -> "subprocess.CompletedProcess[str]":
-    """Apply ONE, beside a copy of apply.sh, to a directory with this answer.py."""
+    """Apply ONE, with a copy of apply.sh, to a directory with this answer.py."""
     patches, sources = directory / "patches", directory / "sources"
     for folder in (patches, sources):
         folder.mkdir()
@@ -49,35 +49,35 @@ def test_no_two_patches_have_the_same_number() -> None:
 
 
 @pytest.mark.parametrize("path", PATCHES, ids=lambda path: str(path.stem))
-def test_the_page_of_changes_has_a_row_for_a_patch(path: Path) -> None:
+def test_page_of_changes_has_a_row_for_each_patch(path: Path) -> None:
     page = packaged_files.PACKAGE.parent / "docs" / "horovod.md"
     assert f"| `{path.stem}` |" in page.read_text()
 
 
 @pytest.mark.parametrize("path", PATCHES, ids=lambda path: str(path.stem))
-def test_a_patch_says_what_why_and_where_it_was_reported(path: Path) -> None:
+def test_patch_header_has_change_reason_and_report(path: Path) -> None:
     assert HEADER.match(path.read_text())
 
 
 @pytest.mark.parametrize("path", PATCHES, ids=lambda path: str(path.stem))
-def test_a_patch_names_a_line_that_it_keeps_only_as_place_for_new_ones(path: Path) -> None:
+def test_patch_keeps_only_lines_that_locate_new_ones(path: Path) -> None:
     for hunk in re.split(r"^@@.*\n|^--- .*\n\+\+\+ .*\n", path.read_text(), flags=re.MULTILINE)[1:]:
         lines = hunk.splitlines()
         context = [line for line in lines if not line.startswith(("+", "-"))]
         assert len(context) <= (0 if any(line.startswith("-") for line in lines) else 1)
 
 
-def test_a_patch_that_fits_changes_the_sources(tmp_path: Path) -> None:
+def test_fitting_patch_changes_the_sources(tmp_path: Path) -> None:
     result = apply(tmp_path, "maybe\nno\n")
     assert (result.returncode, (tmp_path / "sources" / "answer.py").read_text()) == (0, "maybe\nyes\n")
 
 
-def test_a_patch_that_does_not_fit_ends_the_build_and_is_named(tmp_path: Path) -> None:
+def test_patch_that_does_not_fit_ends_the_build(tmp_path: Path) -> None:
     result = apply(tmp_path, "maybe\nnot\n")
     assert result.returncode == 1
     assert "0001-one.patch does not apply" in result.stderr
 
 
-def test_a_patch_that_was_applied_before_ends_the_build(tmp_path: Path) -> None:
+def test_patch_that_is_applied_twice_ends_the_build(tmp_path: Path) -> None:
     result = apply(tmp_path, "maybe\nyes\n")
     assert result.returncode == 1

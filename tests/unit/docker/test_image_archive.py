@@ -22,7 +22,7 @@ Saving = Callable[..., Engine]
 
 @pytest.fixture
 def saving(engine: Connect) -> Saving:
-    """An engine that exports an image as these JSON documents."""
+    """Return a function that simulates an engine that exports an image as these JSON documents."""
 
     def at_engine(*documents: Any) -> Engine:
         answers: Answers = {
@@ -35,7 +35,7 @@ def saving(engine: Connect) -> Saving:
     return at_engine
 
 
-def test_an_archive_holds_the_whole_image_compressed_and_for_its_owner_alone(saving: Saving, tmp_path: Path) -> None:
+def test_archive_is_complete_compressed_and_private(saving: Saving, tmp_path: Path) -> None:
     documents = [f"{number}" * 1000 for number in range(200)]
     path, counts = tmp_path / "new" / "trainer.tar.zst", list[int]()
     image_archive.write(saving(*documents), TAG, path, counts.append)
@@ -47,18 +47,18 @@ def test_an_archive_holds_the_whole_image_compressed_and_for_its_owner_alone(sav
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_an_image_that_breaks_off_leaves_no_archive(saving: Saving, tmp_path: Path) -> None:
+def test_truncated_image_leaves_no_archive(saving: Saving, tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="export an image"):
-        image_archive.write(saving("half", docker_stand_in.BREAKS_OFF), TAG, tmp_path / "archives" / "trainer.tar.zst")
+        image_archive.write(saving("half", docker_stand_in.TRUNCATED), TAG, tmp_path / "archives" / "trainer.tar.zst")
     assert list((tmp_path / "archives").iterdir()) == []
 
 
-def test_an_image_that_the_engine_does_not_have_is_named(saving: Saving, tmp_path: Path) -> None:
+def test_missing_image_is_named(saving: Saving, tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match=f"docker create {TAG}.*No such image"):
         image_archive.write(saving(), TAG, tmp_path / "trainer.tar.zst")
 
 
-def test_an_archive_that_cannot_be_written_is_said_with_its_place(saving: Saving, tmp_path: Path) -> None:
+def test_unwritable_archive_is_named_with_its_place(saving: Saving, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PreflightError, match="file") as caught:
         image_archive.write(saving("whole"), TAG, tmp_path / "file" / "trainer.tar.zst")

@@ -1,4 +1,4 @@
-"""Items that come from elsewhere, watched for silence."""
+"""Iterate over items of another source and report its silence."""
 
 import threading
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ def never_silent(seconds: float) -> None:
     pytest.fail(f"silent for {seconds} s")
 
 
-def test_items_come_through_in_order_and_no_one_is_told_of_silence() -> None:
+def test_items_keep_their_order_and_no_silence_is_reported() -> None:
     assert list(stall.with_silence_timeout(range(5), 60.0, never_silent)) == [0, 1, 2, 3, 4]
 
 
-def test_silence_is_told_with_its_length_until_the_next_item_comes() -> None:
-    heard: list[float] = []
+def test_silence_is_reported_with_its_length_until_the_next_item() -> None:
+    silences: list[float] = []
     goes_on = threading.Event()
 
     def items() -> Iterator[str]:
@@ -26,16 +26,16 @@ def test_silence_is_told_with_its_length_until_the_next_item_comes() -> None:
         yield "last"
 
     def on_silence(seconds: float) -> None:
-        heard.append(seconds)
-        if len(heard) == 3:
+        silences.append(seconds)
+        if len(silences) == 3:
             goes_on.set()
 
     assert list(stall.with_silence_timeout(items(), 0.02, on_silence)) == ["first", "last"]
-    assert heard[:3] == sorted(heard[:3])
-    assert heard[0] >= 0.02
+    assert silences[:3] == sorted(silences[:3])
+    assert silences[0] >= 0.02
 
 
-def test_whoever_has_waited_long_enough_may_end_the_wait() -> None:
+def test_callback_may_end_the_wait() -> None:
     never = threading.Event()
 
     def items() -> Iterator[str]:
@@ -50,7 +50,7 @@ def test_whoever_has_waited_long_enough_may_end_the_wait() -> None:
     never.set()
 
 
-def test_an_error_on_the_way_is_raised_where_the_items_are_used() -> None:
+def test_error_of_the_source_is_raised_at_the_consumer() -> None:
     def items() -> Iterator[int]:
         yield 1
         raise ZeroDivisionError

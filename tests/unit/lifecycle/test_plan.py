@@ -1,4 +1,4 @@
-"""All findings at once, and what things cost."""
+"""All findings at once, and costs."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_one_finding_is_an_error_with_its_remedy() -> None:
     assert (caught.value.message, caught.value.hint) == ("no image 'x'", "choose another")
 
 
-def test_several_findings_are_one_error_with_all_remedies_however_they_are_nested() -> None:
+def test_nested_findings_are_one_error_with_all_remedies() -> None:
     def nested() -> None:
         gather(lambda: refuse("b", "do b"), lambda: refuse("c", "do c"))
 
@@ -29,18 +29,18 @@ def test_several_findings_are_one_error_with_all_remedies_however_they_are_neste
     assert caught.value.exit_code == 2
 
 
-def test_nothing_found_is_no_error() -> None:
+def test_no_finding_is_no_error() -> None:
     gather(lambda: None)
 
 
-def test_a_bill_has_every_thing_that_has_a_price_and_names_those_without() -> None:
+def test_bill_has_priced_resources_and_names_the_others() -> None:
     items = prices.bill({"gpu.a100": 7, "cpu.small": 1}, {"gpu.a100": 1.5})
     assert [(item.name, item.sum) for item in items] == [("gpu.a100", 10.5), ("cpu.small", None)]
     assert prices.total(items, "EUR") == "10.50 EUR per hour, plus resources without a price in `prices`: cpu.small"
     assert prices.total(items[:1], "EUR") == "10.50 EUR per hour"
 
 
-def test_a_deploy_says_first_what_is_asked_for_and_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_deploy_prints_request_and_cost_first(capsys: pytest.CaptureFixture[str]) -> None:
     servers = OpenStack(image="debian-12", flavor="gpu.a100", head_flavor="cpu.small")
     settings = Config(provider="openstack", nodes=3, openstack=servers, prices={"gpu.a100": 1.5, "cpu.small": 0.1})
     deploy._print_costs(settings, providers.get("openstack"))
@@ -66,17 +66,17 @@ def test_a_deploy_says_first_what_is_asked_for_and_what_it_costs(capsys: pytest.
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(flags: dict[str, object], problems: list[str]) -> None:
+def test_conflicting_settings_are_refused(flags: dict[str, object], problems: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
         config.load(None, flags)
     assert caught.value.problems == problems
 
 
-def test_a_teardown_of_orphans_needs_no_more_than_the_provider() -> None:
+def test_teardown_of_orphans_needs_only_the_provider() -> None:
     assert config.load(None, {"provider": "openstack"}, whole=False).provider == "openstack"
 
 
-def test_hosts_are_as_many_nodes_as_are_listed() -> None:
+def test_hosts_default_to_as_many_nodes_as_listed() -> None:
     listed = ["a@192.0.2.1:2222", "192.0.2.2", {"address": "192.0.2.3", "user": "b"}]
     loaded = config.load(None, {"provider": "hosts", "hosts.addresses": listed})
     assert loaded.nodes == 3
@@ -87,13 +87,13 @@ def test_hosts_are_as_many_nodes_as_are_listed() -> None:
     ]
 
 
-def test_the_password_of_the_notebook_is_in_no_dump() -> None:
+def test_password_of_the_notebook_is_in_no_dump() -> None:
     word = "long enough"
     loaded = config.load(None, {"jupyter_password": word})
     assert loaded.jupyter_password == word
     assert word not in loaded.model_dump_json()
 
 
-def test_of_a_configuration_that_cannot_be_used_the_rest_is_used() -> None:
+def test_valid_parts_of_an_invalid_configuration_are_used() -> None:
     loaded = config.usable({"provider": "openstack", "nodes": "many", "openstack": {"cloud": "mine", "colour": "blue"}})
     assert (loaded.provider, loaded.openstack.cloud, loaded.nodes) == ("openstack", "mine", 2)

@@ -1,4 +1,4 @@
-"""A deploy that is content with fewer nodes than were asked for."""
+"""A deploy with min_nodes, which continues with fewer nodes than requested."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ NETWORK = "│ Error: Quota exceeded for resources: ['network'].\n│\n│   wit
 FAILED = CommandFailed("terraform apply", ["terraform", "apply"], "exit code 1", [])
 
 
-def effort(nodes: int, least: int) -> Rollout:
+def rollout_of(nodes: int, least: int) -> Rollout:
     state_dir = builders.deployed("demo", nodes=nodes)
     record = state.read(state_dir)
     assert record is not None
@@ -36,7 +36,7 @@ def effort(nodes: int, least: int) -> Rollout:
 
 
 def failing(*names: str) -> Callable[[Cluster], None]:
-    """A step that fails as long as one of these nodes is among those it is taken with."""
+    """Return a step that fails while one of these nodes is in the cluster."""
 
     def step(cluster: Cluster) -> None:
         reasons = {name: "no answer" for name in names if name in cluster.nodes}
@@ -46,8 +46,8 @@ def failing(*names: str) -> Callable[[Cluster], None]:
     return step
 
 
-def test_as_many_nodes_as_are_enough_go_on_and_the_others_are_recorded_with_their_reasons() -> None:
-    trying = effort(nodes=4, least=3)
+def test_deploy_continues_with_enough_nodes_and_records_the_others() -> None:
+    trying = rollout_of(nodes=4, least=3)
     cluster = trying.run_on_available_nodes(builders.cluster(nodes=4), failing("demo-worker-1"))
     trying.save(cluster)
     assert list(cluster.nodes) == ["demo-head", "demo-worker-0", "demo-worker-2"]
@@ -59,20 +59,20 @@ def test_as_many_nodes_as_are_enough_go_on_and_the_others_are_recorded_with_thei
 @pytest.mark.parametrize(
     ("least", "broken"), [(4, ["demo-worker-0"]), (3, ["demo-worker-0", "demo-worker-1"]), (1, ["demo-head"])]
 )
-def test_too_few_nodes_or_no_head_end_the_deploy(least: int, broken: list[str]) -> None:
+def test_too_few_nodes_or_a_failed_head_end_the_deploy(least: int, broken: list[str]) -> None:
     with pytest.raises(NodesFailed):
-        effort(nodes=4, least=least).run_on_available_nodes(builders.cluster(nodes=4), failing(*broken))
+        rollout_of(nodes=4, least=least).run_on_available_nodes(builders.cluster(nodes=4), failing(*broken))
 
 
-def test_what_fails_outside_the_cluster_ends_the_deploy() -> None:
+def test_failure_outside_the_cluster_ends_the_deploy() -> None:
     def step(cluster: Cluster) -> None:
         raise NodesFailed("no ssh", {"the jump host": "no answer"})
 
     with pytest.raises(NodesFailed, match="the jump host"):
-        effort(nodes=4, least=3).run_on_available_nodes(builders.cluster(nodes=4), step)
+        rollout_of(nodes=4, least=3).run_on_available_nodes(builders.cluster(nodes=4), step)
 
 
-def heard(*texts: str) -> CommandFailed:
+def terraform_failure(*texts: str) -> CommandFailed:
     errors = Errors(lambda line: None)
     for text in texts:
         for line in text.splitlines():
@@ -80,41 +80,41 @@ def heard(*texts: str) -> CommandFailed:
     return errors.of_nodes(FAILED)
 
 
-def test_what_terraform_could_not_make_is_sorted_by_node() -> None:
-    failed = heard(APPLY)
-    assert isinstance(failed, terraform.NodesNotMade)
+def test_terraform_failures_are_sorted_by_node() -> None:
+    failed = terraform_failure(APPLY)
+    assert isinstance(failed, terraform.NodesNotCreated)
     assert list(failed.reasons) == ["demo-worker-1"]
     assert "unexpected state 'ERROR'" in failed.reasons["demo-worker-1"]
-    assert failed.others == 0
+    assert failed.other_problems == 0
 
 
-def test_an_error_that_is_of_no_node_is_no_missing_node() -> None:
-    assert heard(NETWORK) is FAILED
-    both = heard(APPLY, NETWORK)
-    assert isinstance(both, terraform.NodesNotMade)
-    assert both.others == 1
+def test_error_without_a_node_is_no_missing_node() -> None:
+    assert terraform_failure(NETWORK) is FAILED
+    both = terraform_failure(APPLY, NETWORK)
+    assert isinstance(both, terraform.NodesNotCreated)
+    assert both.other_problems == 1
 
 
-def asked_for(nodes: int, least: int | None) -> Record:
+def requested(nodes: int, least: int | None) -> Record:
     return state.new_record({"name": "demo", "provider": "local", "nodes": nodes, "min_nodes": least})
 
 
-def test_a_node_that_was_not_made_is_tolerated_only_where_that_was_asked_for() -> None:
-    failed = terraform.NodesNotMade(FAILED, {"demo-worker-1": "ERROR"}, 0)
-    assert provisioning._tolerable(asked_for(3, 2), failed) == {"demo-worker-1": "ERROR"}
-    for record in (asked_for(3, None), asked_for(3, 3)):
-        with pytest.raises(terraform.NodesNotMade):
+def test_node_that_could_not_be_created_needs_min_nodes() -> None:
+    failed = terraform.NodesNotCreated(FAILED, {"demo-worker-1": "ERROR"}, 0)
+    assert provisioning._tolerable(requested(3, 2), failed) == {"demo-worker-1": "ERROR"}
+    for record in (requested(3, None), requested(3, 3)):
+        with pytest.raises(terraform.NodesNotCreated):
             provisioning._tolerable(record, failed)
 
 
-def test_where_the_head_could_not_be_made_the_last_worker_that_was_gives_way() -> None:
-    failed = terraform.NodesNotMade(FAILED, {"demo-head": "no room", "demo-worker-2": "ERROR"}, 0)
+def test_failed_head_takes_the_place_of_the_last_worker() -> None:
+    failed = terraform.NodesNotCreated(FAILED, {"demo-head": "no room", "demo-worker-2": "ERROR"}, 0)
     reasons = {"demo-worker-2": "ERROR", "demo-worker-1": "given up for the head: no room"}
-    assert provisioning._tolerable(asked_for(4, 2), failed) == reasons
-    with pytest.raises(terraform.NodesNotMade):
-        provisioning._tolerable(asked_for(4, 3), failed)
+    assert provisioning._tolerable(requested(4, 2), failed) == reasons
+    with pytest.raises(terraform.NodesNotCreated):
+        provisioning._tolerable(requested(4, 3), failed)
 
 
-def test_where_a_network_could_not_be_made_nothing_is_tolerated() -> None:
-    with pytest.raises(terraform.NodesNotMade):
-        provisioning._tolerable(asked_for(3, 1), terraform.NodesNotMade(FAILED, {"demo-worker-1": "ERROR"}, 1))
+def test_failed_network_ends_the_deploy() -> None:
+    with pytest.raises(terraform.NodesNotCreated):
+        provisioning._tolerable(requested(3, 1), terraform.NodesNotCreated(FAILED, {"demo-worker-1": "ERROR"}, 1))

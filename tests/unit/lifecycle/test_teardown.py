@@ -1,4 +1,4 @@
-"""Teardown where something is in its way, in front of a stand-in for Docker Engine."""
+"""Teardowns with obstacles, with a stand-in for Docker Engine."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -29,7 +29,7 @@ OnEngine = Callable[..., None]
 
 @pytest.fixture
 def on_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[OnEngine]:
-    """Puts containers of the cluster demo, by deployment, on an engine that refuses to remove them."""
+    """Return a function that puts containers of cluster demo, by deployment, on an engine that cannot remove them."""
     with ExitStack() as stack:
 
         def put(**containers: str) -> None:
@@ -50,7 +50,7 @@ def on_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[OnEngine]:
 
 
 def applied(**changes: Any) -> StateDir:
-    """A cluster whose state says that Terraform has made something of it."""
+    """Write the state of a cluster with resources of Terraform."""
     state_dir = builders.deployed("demo")
     record = state.read(state_dir)
     assert record is not None
@@ -60,7 +60,7 @@ def applied(**changes: Any) -> StateDir:
 
 
 @pytest.mark.usefixtures("on_engine")
-def test_without_terraform_what_carries_the_label_is_removed(
+def test_labelled_resources_are_removed_without_terraform(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     applied()
@@ -74,7 +74,7 @@ def test_without_terraform_what_carries_the_label_is_removed(
 
 @pytest.mark.usefixtures("on_engine")
 @pytest.mark.parametrize("damaged", ["", "5", '{"resources": 5}', "[" * 100_000])
-def test_a_damaged_terraform_state_is_no_obstacle(stand_in: StandIn, damaged: str) -> None:
+def test_damaged_terraform_state_is_no_obstacle(stand_in: StandIn, damaged: str) -> None:
     stand_in("terraform", "exit 1")
     state.replace(applied().terraform / "local" / terraform.state_file.FILE, damaged)
     assert teardown.teardown("demo") == teardown.Receipt("demo", [], [])
@@ -82,7 +82,7 @@ def test_a_damaged_terraform_state_is_no_obstacle(stand_in: StandIn, damaged: st
 
 
 @pytest.mark.usefixtures("on_engine")
-def test_a_configuration_of_an_older_version_is_no_obstacle(stand_in: StandIn) -> None:
+def test_configuration_of_an_older_version_is_no_obstacle(stand_in: StandIn) -> None:
     stand_in("terraform", "exit 0")
     applied(config={"provider": "local", "nodes": "many", "colour": "blue"})
     teardown.teardown("demo")
@@ -90,12 +90,12 @@ def test_a_configuration_of_an_older_version_is_no_obstacle(stand_in: StandIn) -
 
 
 def with_a_run(monkeypatch: pytest.MonkeyPatch) -> StateDir:
-    """A cluster whose head does not answer and has the only copy of three runs; two have a damaged record."""
+    """Write the state of a cluster with an unreachable head with the only copy of three runs, two of them damaged."""
     monkeypatch.setattr(archive, "HEAD_SECONDS", 0.2)
     monkeypatch.setattr(archive, "PAUSE_SECONDS", 0.05)
     output = builders.output()
     for number, node in enumerate(output["nodes"].values()):
-        node["private_address"] = f"127.0.99.{number}"  # no node is there
+        node["private_address"] = f"127.0.99.{number}"  # no node has this address
     state_dir = applied(cluster=clusters.read(output))
     state.replace(state_dir.known_hosts, "")
     state.replace(state_dir.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
@@ -104,7 +104,7 @@ def with_a_run(monkeypatch: pytest.MonkeyPatch) -> StateDir:
     return state_dir
 
 
-def test_a_teardown_that_would_lose_a_run_is_refused_and_names_it(
+def test_teardown_that_would_lose_a_run_is_refused_and_names_it(
     on_engine: OnEngine, stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in("terraform", f"echo ran >> {tmp_path}/terraform-ran")
@@ -120,13 +120,13 @@ def test_a_teardown_that_would_lose_a_run_is_refused_and_names_it(
     assert state.cluster_names() == ["demo"]
 
 
-def test_a_teardown_that_discards_runs_goes_on_and_names_them(
+def test_teardown_that_discards_runs_continues_and_names_them(
     on_engine: OnEngine, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stand_in("terraform", "exit 0")
     on_engine(**{"demo-head": "1a2b3c4d"})
     with_a_run(monkeypatch)
-    receipt = teardown.teardown("demo", discard_runs=True)  # the engine of this test lets nothing go
+    receipt = teardown.teardown("demo", discard_runs=True)  # the engine of this test refuses every removal
     assert [resource.name for resource in receipt.left] == ["demo-head"]
     messages = capsys.readouterr().err
     assert "run a is discarded: the head does not answer" in messages
@@ -134,16 +134,14 @@ def test_a_teardown_that_discards_runs_goes_on_and_names_them(
 
 
 @pytest.mark.usefixtures("on_engine")
-def test_runs_of_a_cluster_that_is_gone_already_are_no_obstacle(
-    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_of_a_removed_cluster_are_no_obstacle(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in("terraform", "exit 0")
     with_a_run(monkeypatch)
     teardown.teardown("demo")
     assert state.cluster_names() == []
 
 
-def test_what_the_engine_does_not_let_go_stands_in_the_receipt(
+def test_resources_that_the_engine_keeps_are_in_the_receipt(
     on_engine: OnEngine, stand_in: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stand_in("terraform", "exit 0")
@@ -155,22 +153,22 @@ def test_what_the_engine_does_not_let_go_stands_in_the_receipt(
     assert "`docker container rm id-of-demo-head` failed" in " ".join(capsys.readouterr().err.split())
 
 
-def test_orphans_are_what_carries_the_name_and_is_of_no_deployment_here(on_engine: OnEngine) -> None:
+def test_orphans_have_the_name_and_no_deployment_here(on_engine: OnEngine) -> None:
     applied()
     on_engine(**{"demo-head": "1a2b3c4d", "demo-worker-0": "another"})
     assert [orphan.name for orphan in teardown.orphans(Config(name="demo"))] == ["demo-worker-0"]
 
 
-def test_orphans_that_are_gone_in_the_meantime_are_left_alone(on_engine: OnEngine) -> None:
+def test_orphans_that_disappear_meanwhile_are_ignored(on_engine: OnEngine) -> None:
     on_engine(**{"demo-worker-0": "another"})
     resources = teardown.orphans(Config(name="demo"))
     on_engine()
     assert teardown.remove_orphans(Config(name="demo"), resources).gone == resources
 
 
-def test_orphans_are_not_removed_while_another_command_works_on_the_cluster(on_engine: OnEngine, start: Start) -> None:
+def test_orphans_are_kept_while_another_command_holds_the_lock(on_engine: OnEngine, start: Start) -> None:
     on_engine(**{"demo-worker-0": "another"})
     resources = teardown.orphans(Config(name="demo"))
-    assert waiting.line(start("-c", HOLD)) == "held"
+    assert waiting.read_line(start("-c", HOLD)) == "held"
     with pytest.raises(StateError, match="is locked by pid"):
         teardown.remove_orphans(Config(name="demo"), resources)

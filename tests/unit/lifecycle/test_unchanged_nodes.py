@@ -1,4 +1,4 @@
-"""A deploy with nothing to configure: what it compares, and what nodes must confirm."""
+"""Deploys without changes: the compared inputs, and the notes that nodes confirm."""
 
 import subprocess
 from pathlib import Path
@@ -11,23 +11,23 @@ from orchestrator import packaged_files, state
 from orchestrator.lifecycle import unchanged_nodes
 from tests import builders
 
-SCRIPT = packaged_files.directory("ansible") / "roles/machine/files/is_unchanged.sh"
+SCRIPT = packaged_files.directory("ansible") / "roles/machine/files/verify_checksums.sh"
 
 
 def inventory(**settings: Any) -> dict[str, Any]:
     return builders.inventory(builders.cluster(), **settings)
 
 
-def test_the_same_inventory_has_the_same_fingerprint() -> None:
+def test_same_inventory_has_the_same_fingerprint() -> None:
     assert unchanged_nodes.fingerprint(inventory()) == unchanged_nodes.fingerprint(inventory())
 
 
 @pytest.mark.parametrize("changes", [{"monitoring": True}, {"trainer_image": "orchestrator-trainer:2"}])
-def test_another_setting_has_another_fingerprint(changes: dict[str, Any]) -> None:
+def test_other_setting_has_another_fingerprint(changes: dict[str, Any]) -> None:
     assert unchanged_nodes.fingerprint(inventory()) != unchanged_nodes.fingerprint(inventory(**changes))
 
 
-def test_another_password_in_a_file_has_another_fingerprint(tmp_path: Path) -> None:
+def test_other_password_in_a_file_has_another_fingerprint(tmp_path: Path) -> None:
     secret = tmp_path / "monitoring.json"
     marks = set()
     for password in ("one", "two"):
@@ -36,14 +36,14 @@ def test_another_password_in_a_file_has_another_fingerprint(tmp_path: Path) -> N
     assert len(marks) == 2
 
 
-def test_a_long_sentence_with_a_slash_is_no_file() -> None:
-    lack = f"no image of grafana: {'x' * 300} at https://registry.example.org"
-    assert unchanged_nodes.fingerprint(inventory(monitoring_grafana_lack=lack))
+def test_long_text_with_a_slash_is_not_read_as_a_file() -> None:
+    reason = f"no image of grafana: {'x' * 300} at https://registry.example.org"
+    assert unchanged_nodes.fingerprint(inventory(monitoring_grafana_lack=reason))
 
 
-def test_another_role_has_another_fingerprint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_other_role_has_another_fingerprint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(packaged_files, "directory", lambda name: tmp_path / name)
-    role = tmp_path / "ansible" / "roles" / "ssh.yml"
+    role = tmp_path / "ansible" / "roles" / "node.yml"
     role.parent.mkdir(parents=True)
     marks = set()
     for text in ("one", "two"):
@@ -52,18 +52,18 @@ def test_another_role_has_another_fingerprint(monkeypatch: pytest.MonkeyPatch, t
     assert len(marks) == 2
 
 
-def test_nodes_that_do_not_answer_are_not_as_they_were_left() -> None:
+def test_unreachable_nodes_are_not_unchanged() -> None:
     state_dir = builders.deployed("demo")
     assert not unchanged_nodes.are_nodes_unchanged(state.StateDir(state_dir.path), builders.cluster())
 
 
-def test_the_note_is_the_one_that_the_role_writes() -> None:
+def test_note_has_the_path_that_the_role_writes() -> None:
     defaults = yaml.safe_load((packaged_files.directory("ansible") / "roles/machine/defaults/main.yml").read_text())
     assert defaults["machine_state"] == unchanged_nodes.NOTE
 
 
 def is_unchanged(note: Path) -> bool:
-    return subprocess.run(["sh", "-c", f"{SCRIPT.read_text()}\nis_unchanged {note}"], check=False).returncode == 0
+    return subprocess.run(["sh", "-c", f"{SCRIPT.read_text()}\nverify_checksums {note}"], check=False).returncode == 0
 
 
 @pytest.fixture
@@ -75,19 +75,19 @@ def note(tmp_path: Path) -> Path:
     return written
 
 
-def test_a_node_with_its_files_is_unchanged(note: Path) -> None:
+def test_node_with_its_files_is_unchanged(note: Path) -> None:
     assert is_unchanged(note)
 
 
-def test_a_node_without_a_note_is_changed(tmp_path: Path) -> None:
+def test_node_without_a_note_is_changed(tmp_path: Path) -> None:
     assert not is_unchanged(tmp_path / "none")
 
 
-def test_a_changed_file_is_changed(note: Path, tmp_path: Path) -> None:
+def test_changed_file_is_detected(note: Path, tmp_path: Path) -> None:
     (tmp_path / "promised").write_text("as someone left it")
     assert not is_unchanged(note)
 
 
-def test_a_unit_that_does_not_run_is_changed(note: Path) -> None:
+def test_stopped_unit_is_detected(note: Path) -> None:
     note.write_text(note.read_text() + "# unit no-such-unit-here.service\n")
     assert not is_unchanged(note)

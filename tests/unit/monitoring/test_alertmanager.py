@@ -1,4 +1,4 @@
-"""Who is told of alerts, and that passwords go nowhere else."""
+"""Receivers of alerts, and the places where their passwords are not."""
 
 import json
 import stat
@@ -17,36 +17,36 @@ from tests import builders
 MAIL = {"email": "someone@example.org", "smarthost": "mail.example.org:587"}
 
 
-def configured(*receivers: dict[str, Any]) -> dict[str, Any]:
-    """The one receiver of Alertmanager's configuration."""
+def receiver_of(*receivers: dict[str, Any]) -> dict[str, Any]:
+    """Return the only receiver of Alertmanager's configuration."""
     configuration = alertmanager.configuration([Receiver(**values) for values in receivers])
     [receiver] = configuration["receivers"]
     return receiver  # type: ignore[no-any-return]
 
 
-def test_without_receivers_alerts_are_shown_and_sent_to_nobody() -> None:
-    assert configured() == {"name": "everyone", "email_configs": [], "webhook_configs": []}
+def test_alerts_without_receivers_are_only_shown() -> None:
+    assert receiver_of() == {"name": "everyone", "email_configs": [], "webhook_configs": []}
 
 
-def test_mail_comes_from_the_address_that_it_goes_to_unless_another_is_given() -> None:
-    senders = [entry["from"] for entry in configured(MAIL, {**MAIL, "from": "cluster@example.org"})["email_configs"]]
+def test_mail_comes_from_its_recipient_unless_configured() -> None:
+    senders = [entry["from"] for entry in receiver_of(MAIL, {**MAIL, "from": "cluster@example.org"})["email_configs"]]
     assert senders == ["someone@example.org", "cluster@example.org"]
 
 
-def test_mail_waits_for_tls_unless_the_server_offers_none() -> None:
-    entries = configured(MAIL, {**MAIL, "tls": False})["email_configs"]
+def test_mail_requires_tls_unless_disabled() -> None:
+    entries = receiver_of(MAIL, {**MAIL, "tls": False})["email_configs"]
     assert [entry["require_tls"] for entry in entries] == [True, False]
 
 
-def test_a_webhook_is_told_at_its_address() -> None:
-    assert configured({"webhook": "https://example.org/alerts"})["webhook_configs"] == [
+def test_webhook_is_called_at_its_address() -> None:
+    assert receiver_of({"webhook": "https://example.org/alerts"})["webhook_configs"] == [
         {"url": "https://example.org/alerts"}
     ]
 
 
-def test_a_password_is_read_from_its_file_without_the_end_of_the_line(tmp_path: Path) -> None:
+def test_password_is_read_from_its_file_without_line_end(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("s3cret\n")
-    (entry,) = configured({**MAIL, "username": "someone", "password_file": tmp_path / "password"})["email_configs"]
+    (entry,) = receiver_of({**MAIL, "username": "someone", "password_file": tmp_path / "password"})["email_configs"]
     assert (entry["auth_username"], entry["auth_password"]) == ("someone", "s3cret")
 
 
@@ -54,18 +54,16 @@ def test_a_password_is_read_from_its_file_without_the_end_of_the_line(tmp_path: 
     ("content", "reason"),
     [(None, "No such file"), (b"", "expected one line"), (b"a\nb", "one line"), (b"\xff", "text")],
 )
-def test_a_password_that_cannot_be_read_is_named_with_its_key(
-    tmp_path: Path, content: bytes | None, reason: str
-) -> None:
+def test_unreadable_password_is_named_with_its_key(tmp_path: Path, content: bytes | None, reason: str) -> None:
     path = tmp_path / "password"
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=reason) as caught:
-        configured({"webhook": "https://a/b"}, {**MAIL, "username": "someone", "password_file": path})
+        receiver_of({"webhook": "https://a/b"}, {**MAIL, "username": "someone", "password_file": path})
     assert caught.value.problems[0].startswith(f"monitoring.receivers.1.password_file: {path}: ")
 
 
-def test_what_ansible_is_told_has_no_password_in_it_and_the_file_is_the_owners_alone(tmp_path: Path) -> None:
+def test_ansible_variables_have_no_password_and_file_is_private(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("s3cret")
     receiver = {**MAIL, "username": "someone", "password_file": str(tmp_path / "password")}
     config = Config.model_validate({"name": "demo", "monitoring": {"receivers": [receiver], "retention_time": "8w"}})
@@ -84,7 +82,7 @@ def test_what_ansible_is_told_has_no_password_in_it_and_the_file_is_the_owners_a
     }  # fmt: skip
 
 
-def test_a_cluster_that_is_not_watched_any_more_is_rid_of_it_and_one_that_never_was_costs_no_task() -> None:
+def test_alertmanager_is_removed_only_from_monitored_clusters() -> None:
     state_dir, cluster = builders.deployed("demo"), builders.cluster()
     config = Config.model_validate({"name": "demo", "monitoring": {"enabled": False}})
     record = state.Record(id="1a2b3c4d", config=config.model_dump(mode="json"), cluster=cluster)

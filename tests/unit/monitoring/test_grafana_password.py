@@ -1,4 +1,4 @@
-"""Grafana's password on this side: where it comes from, and where it is not."""
+"""Grafana's password on this machine: its source, and the places where it is not."""
 
 from pathlib import Path
 
@@ -12,37 +12,39 @@ from tests.unit.conftest import Cli
 GIVEN, TOO_SHORT = "correct horse battery", "s3cret"
 
 
-def deploy(state_dir: StateDir, enabled: bool = True, given: str | None = None) -> None:
-    """What a deploy does about the password."""
-    settings = Config(name=state_dir.name, monitoring=Monitoring(enabled=enabled), monitoring_password=given)
-    state.write(state_dir, builders.recorded(state_dir).model_copy(update={"config": settings.model_dump(mode="json")}))
+def deploy(state_dir: StateDir, enabled: bool = True, password: str | None = None) -> None:
+    """Provision the password like a deploy."""
+    settings = Config(name=state_dir.name, monitoring=Monitoring(enabled=enabled), monitoring_password=password)
+    state.write(
+        state_dir, builders.read_record(state_dir).model_copy(update={"config": settings.model_dump(mode="json")})
+    )
     with grafana_password.provision_password(state_dir, settings):
         pass
 
 
-def test_the_password_of_the_config_is_taken_and_is_in_no_other_file() -> None:
+def test_configured_password_is_used_and_in_no_other_file() -> None:
     state_dir = builders.deployed()
-    deploy(state_dir, given=GIVEN)
+    deploy(state_dir, password=GIVEN)
     holders = [path for path in state_dir.path.rglob("*") if path.is_file() and GIVEN in path.read_text()]
     assert holders == [state_dir.monitoring]
     assert grafana_password.read(state_dir) == GIVEN
 
 
-def test_without_monitoring_there_is_none() -> None:
+def test_no_password_without_monitoring() -> None:
     state_dir = builders.deployed()
     deploy(state_dir)
     deploy(state_dir, enabled=False)
     assert grafana_password.read(state_dir) is None
 
 
-def test_a_teardown_forgets_the_password() -> None:
+def test_teardown_deletes_the_password() -> None:
     state_dir = builders.deployed()
     deploy(state_dir)
     state.forget(state_dir)
     assert not state_dir.monitoring.exists()
 
 
-def test_a_deploy_takes_it_from_a_file_or_the_variable_and_prints_it_nowhere(cli: Cli, tmp_path: Path) -> None:
+def test_deploy_reads_file_or_variable_and_prints_no_password(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(f"{TOO_SHORT}\nand a second line\n")
     from_file = cli("deploy", "--grafana-password-file", "secret")
     from_variable = cli("deploy", ORCHESTRATOR_MONITORING_PASSWORD=TOO_SHORT)
@@ -53,12 +55,12 @@ def test_a_deploy_takes_it_from_a_file_or_the_variable_and_prints_it_nowhere(cli
         assert TOO_SHORT not in finished.stderr
 
 
-def test_a_file_that_is_not_there_is_refused(cli: Cli) -> None:
+def test_missing_file_is_refused(cli: Cli) -> None:
     finished = cli("deploy", "--grafana-password-file", "nowhere")
     assert finished.returncode == 2
     assert "error: --grafana-password-file: nowhere: No such file or directory" in finished.stderr
 
 
-def test_a_password_on_the_command_line_is_refused(cli: Cli) -> None:
+def test_password_on_the_command_line_is_refused(cli: Cli) -> None:
     assert cli("deploy", "--grafana-password", GIVEN).returncode == 2
     assert cli("deploy", f"--grafana-password={GIVEN}").returncode == 2

@@ -1,4 +1,4 @@
-"""Numbers and times of a Prometheus that someone else controls: shown or refused, never a traceback."""
+"""Numbers and times of a Prometheus that another person controls: shown or refused, never a traceback."""
 
 import json
 import math
@@ -23,27 +23,27 @@ TIMES = [1e30, -1.0, 1e12, "1e30", None, [], 10**400]
 CLOCK = ("query", "vector(time())")
 
 
-def show(spoilt: list[Series]) -> None:
+def show(shown: list[Series]) -> None:
     """Print `top`, `top --json`, `metrics` and `metrics --json` of these series."""
-    answers = {**test_top.answers(spoilt, spoilt, going=True), ("query", top.NODES): vector(*spoilt)}
-    answers |= {("query", top.RUNS): vector(*spoilt)}
+    answers = {**test_top.answers(shown, shown, running=True), ("query", top.NODES): vector(*shown)}
+    answers |= {("query", top.RUNS): vector(*shown)}
     with prometheus_stand_in.listening(answers) as port, Prometheus(f"http://127.0.0.1:{port}") as prometheus:
         result = top.query_top(prometheus, ["demo-head", "demo-worker-0"])
     output.console.print(monitoring_view.tables("demo", result))
     output.as_json(result)
-    for training in summary.by_run(spoilt).values():
+    for training in summary.by_run(shown).values():
         monitoring_view.run(training)
         output.as_json(training)
 
 
 def everything(values: list[float]) -> list[Series]:
-    """Series that `top` and `metrics` know, with these values in turn."""
+    """Return series that `top` and `metrics` read, with these values in turn."""
     every = [*test_top.NODES, *test_top.RUNS, *prometheus_stand_in.training()]
     return [Series(each.name, each.labels, [(NOW, values[n % len(values)])]) for n, each in enumerate(every)]
 
 
 @pytest.mark.parametrize("value", NUMBERS)
-def test_a_number_that_no_cluster_has_is_shown_or_left_out(value: float, capsys: pytest.CaptureFixture[str]) -> None:
+def test_impossible_number_is_shown_or_left_out(value: float, capsys: pytest.CaptureFixture[str]) -> None:
     show(everything([value]))
     shown = capsys.readouterr().out
     assert "nan" not in shown.lower()
@@ -58,8 +58,8 @@ def test_any_numbers_are_shown(values: list[float]) -> None:
 
 
 def refused(answers: Answers) -> str:
-    """The message of `series.fetch`, which has to refuse these answers."""
-    every = {**prometheus_stand_in.answered(prometheus_stand_in.training()), **answers}
+    """Return the message with which `series.fetch` refuses these answers."""
+    every = {**prometheus_stand_in.answers_for_run(prometheus_stand_in.training()), **answers}
     with (
         prometheus_stand_in.listening(every) as port,
         Prometheus(f"http://127.0.0.1:{port}") as prometheus,
@@ -75,23 +75,23 @@ def sample(value: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("value", ["1e30", "NaN", "+Inf", "-1", "x", 5, None, [], 10**400])
-def test_a_clock_that_is_no_time_is_refused(value: Any) -> None:
+def test_invalid_clock_is_refused(value: Any) -> None:
     refused({CLOCK: sample([NOW, value])})
 
 
-def test_a_clock_that_is_missing_is_refused() -> None:
+def test_missing_clock_is_refused() -> None:
     refused({CLOCK: {"resultType": "vector", "result": []}})
 
 
 @pytest.mark.parametrize("time", TIMES)
-def test_a_sample_at_no_time_is_refused(time: Any) -> None:
+def test_sample_with_an_invalid_time_is_refused(time: Any) -> None:
     name = f'count({series.MARK}{{run="{RUN.id}"}})'
     values = [[time, "1"]] * 1000
     message = refused({("query_range", name): {"resultType": "matrix", "result": [{"metric": {}, "values": values}]}})
     assert "result.0.values.0" in message
 
 
-def test_a_series_without_a_sample_is_refused() -> None:
+def test_series_without_a_sample_is_refused() -> None:
     name = f'count({series.MARK}{{run="{RUN.id}"}})'
     message = refused({("query_range", name): json.loads('{"result": [{"metric": {}}]}')})
     assert "without a sample" in message

@@ -1,4 +1,4 @@
-"""All series of a run: fetched out of Prometheus, written as CSV, read back, drawn."""
+"""All series of a run: fetched from Prometheus, written as CSV, read, drawn."""
 
 import csv
 import math
@@ -15,7 +15,7 @@ from orchestrator.monitoring.prometheus import Prometheus, Series
 from orchestrator.plot import timeline
 from tests import builders
 from tests.stand_ins import prometheus_stand_in
-from tests.stand_ins.prometheus_stand_in import NOW, Answers, Asked
+from tests.stand_ins.prometheus_stand_in import NOW, Answers, Requests
 
 RUN = builders.run(started=NOW - 60.0)
 SELECTOR = f'{{run="{RUN.id}"}}'
@@ -31,9 +31,9 @@ EVERYTHING = [*prometheus_stand_in.training(), *RECORDED]
 
 
 @contextmanager
-def prometheus(asked: Asked | None = None, changes: Answers | None = None) -> Iterator[Prometheus]:
-    answers = {**prometheus_stand_in.answered(EVERYTHING), **(changes or {})}
-    with prometheus_stand_in.listening(answers, asked) as port, Prometheus(f"http://127.0.0.1:{port}") as client:
+def prometheus(requests: Requests | None = None, changes: Answers | None = None) -> Iterator[Prometheus]:
+    answers = {**prometheus_stand_in.answers_for_run(EVERYTHING), **(changes or {})}
+    with prometheus_stand_in.listening(answers, requests) as port, Prometheus(f"http://127.0.0.1:{port}") as client:
         yield client
 
 
@@ -41,28 +41,28 @@ def by_identity(every: list[Series]) -> list[tuple[str, list[tuple[str, str]], l
     return sorted((s.name, sorted(s.labels.items()), s.samples) for s in every)
 
 
-def test_every_series_of_a_run_is_fetched_over_its_span_by_the_servers_own_clock() -> None:
-    asked = Asked()
-    with prometheus(asked) as client:
+def test_series_are_fetched_over_the_runs_span_by_server_time() -> None:
+    requests = Requests()
+    with prometheus(requests) as client:
         fetched = series.fetch(client, RUN, None)
     assert by_identity(fetched) == by_identity(EVERYTHING)
-    spans = {(float(a["start"]), float(a["end"]), float(a["step"])) for a in asked if "step" in a}
+    spans = {(float(a["start"]), float(a["end"]), float(a["step"])) for a in requests if "step" in a}
     assert (NOW - 10.0, NOW + 5.0, 5.0) in spans
-    assert len(spans) == 2  # the other is the look for the run's first and last sample
+    assert len(spans) == 2  # the other query finds the run's first and last sample
     assert min(start for start, _, _ in spans) == RUN.started - series.AROUND_SECONDS
 
 
-def test_of_a_long_run_with_many_ranks_not_every_scrape_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_run_with_many_ranks_is_fetched_with_larger_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series, "MOST_ROWS", 4)
-    asked = Asked()
-    with prometheus(asked) as client:
+    requests = Requests()
+    with prometheus(requests) as client:
         series.fetch(client, RUN, NOW)
-    steps = {a["query"].partition("{")[0]: float(a["step"]) for a in asked if "step" in a}
+    steps = {a["query"].partition("{")[0]: float(a["step"]) for a in requests if "step" in a}
     assert steps["run:orchestrator_training_images:rate30s"] == 5.0
     assert steps["orchestrator_training_step_part_seconds_sum"] == 23.0  # six series of 15 s, in four rows
 
 
-def test_a_run_without_training_series_is_refused() -> None:
+def test_run_without_training_series_is_refused() -> None:
     nothing = {("query_range", f"count({series.MARK}{SELECTOR})"): prometheus_stand_in.matrix()}
     with (
         prometheus(changes=nothing) as client,
@@ -71,14 +71,14 @@ def test_a_run_without_training_series_is_refused() -> None:
         series.fetch(client, RUN, None)
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_written_series_are_read_back(tmp_path: Path) -> None:
     odd = Series("odd", {"what": 'a "quoted", one'}, [(NOW, math.inf), (NOW + 0.123, 1e-9)])
     some = Series("odd", {"other": "x"}, [(NOW, 2.0)])
     assert series.write([*EVERYTHING, odd, some], tmp_path / "new" / "csv") == len({s.name for s in EVERYTHING}) + 1
     assert by_identity(series.read(tmp_path / "new" / "csv")) == by_identity([*EVERYTHING, odd, some])
 
 
-def test_a_file_has_a_column_per_label_between_time_and_value(tmp_path: Path) -> None:
+def test_file_has_a_column_per_label_between_time_and_value(tmp_path: Path) -> None:
     series.write(EVERYTHING, tmp_path)
     rows = list(csv.reader((tmp_path / "orchestrator_training_loss.csv").read_text().splitlines()))
     assert rows[0] == ["time", "dataset", "model", "node", "rank", "run", "split", "value"]
@@ -88,13 +88,13 @@ def test_a_file_has_a_column_per_label_between_time_and_value(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("text", ["", "time,value\nnow,1\n", "time,rank,value\n1\n"])
-def test_a_file_that_is_no_series_is_named(tmp_path: Path, text: str) -> None:
+def test_file_without_a_series_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "up.csv").write_text(text)
     with pytest.raises(StateError, match=r"up\.csv cannot be read"):
         series.read(tmp_path)
 
 
-def test_series_are_kept_all_or_none() -> None:
+def test_series_are_stored_all_or_none() -> None:
     state_dir = builders.deployed()
     (state_dir.runs / RUN.id).mkdir(parents=True)
     broken = {("query_range", f"orchestrator_training_loss{SELECTOR}"): {"result": [{"metric": 1}]}}
@@ -108,31 +108,31 @@ def test_series_are_kept_all_or_none() -> None:
 
 
 @pytest.mark.parametrize("name", ["../../stolen", "/tmp/stolen", "", ".hidden", "a/b", "a" * 300, "a\n", "\x1b[2J"])
-def test_a_metric_whose_name_is_none_is_refused_by_name(tmp_path: Path, name: str) -> None:
+def test_invalid_metric_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ContractError) as caught:
         series.write([Series(name, {}, [(NOW, 1.0)])], tmp_path / "csv")
     assert repr(name[:200]) in caught.value.message
     hostile = [{"__name__": name, "run": RUN.id}]
-    asked = ("series", SELECTOR)
-    with prometheus(changes={asked: hostile}) as client, pytest.raises(ContractError, match="has a metric called"):
+    key = ("series", SELECTOR)
+    with prometheus(changes={key: hostile}) as client, pytest.raises(ContractError, match="has a metric called"):
         series.fetch(client, RUN, None)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_more_metrics_than_a_run_can_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_metrics_than_a_run_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series, "MOST_METRICS", 2)
     with prometheus() as client, pytest.raises(ContractError, match="at most 2 are kept"):
         series.fetch(client, RUN, None)
 
 
-def test_an_answer_without_end_is_not_read_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_answer_is_not_read_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.monitoring.prometheus.ANSWER_BYTES", 1 << 20)
     endless = {("query", "up"): {"result": [], "junk": "x" * (2 << 20)}}
     with prometheus(changes=endless) as client, pytest.raises(ContractError, match="more than 1 MiB"):
         client.query("up")
 
 
-def test_a_picture_shows_speed_loss_and_where_the_time_goes_over_minutes() -> None:
+def test_picture_shows_speed_loss_and_parts_over_minutes() -> None:
     panels: list[Any] = timeline.picture(EVERYTHING, RUN.id).axes
     images, loss, split = panels
     [line] = images.get_lines()
@@ -144,7 +144,7 @@ def test_a_picture_shows_speed_loss_and_where_the_time_goes_over_minutes() -> No
     assert tops == pytest.approx([0.2, 0.7, 1.0])
 
 
-def test_a_picture_is_written_in_the_format_of_its_name(tmp_path: Path) -> None:
+def test_picture_has_the_format_of_its_name(tmp_path: Path) -> None:
     timeline.draw(EVERYTHING, RUN.id, tmp_path / "run.png")
     timeline.draw([], RUN.id, tmp_path / "empty.svg")
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG\r\n")
@@ -156,7 +156,7 @@ def test_a_picture_is_written_in_the_format_of_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rank", ["", "x", "-1", "1.5", "9" * 5000, "\x1b[2J"])
-def test_a_rank_that_is_no_number_is_an_error_that_names_it(rank: str) -> None:
+def test_rank_that_is_no_number_is_named(rank: str) -> None:
     hostile = [
         Series(each.name, {**each.labels, "rank": rank}, each.samples) for each in prometheus_stand_in.training()
     ]

@@ -1,4 +1,4 @@
-"""What `orchestrator top` makes of Prometheus' answers: rows of nodes and runs, as numbers."""
+"""Rows of nodes and runs that `orchestrator top` computes from Prometheus' answers."""
 
 import math
 from collections.abc import Sequence
@@ -45,37 +45,37 @@ RUNS = [
 ]
 
 
-def answers(minute: Sequence[Series], hour: Sequence[Series], going: bool) -> Answers:
+def answers(minute: Sequence[Series], hour: Sequence[Series], running: bool) -> Answers:
     return {
         ("query", top.NODES): vector(*NODES),
         ("query", top.RUNS): vector(*RUNS),
         ("query", top.TRAINING % top.RUNNING): vector(*minute),
         ("query", top.TRAINING % top.RECENT): vector(*hour),
-        ("query", top.GOING): vector(*(s for s in minute if s.name == PROGRESS and going)),
+        ("query", top.GOING): vector(*(s for s in minute if s.name == PROGRESS and running)),
     }
 
 
-def look(minute: Sequence[Series] = (), hour: Sequence[Series] = (), going: bool = True) -> Top:
-    every = answers(minute, hour, going)
+def top_of(minute: Sequence[Series] = (), hour: Sequence[Series] = (), running: bool = True) -> Top:
+    every = answers(minute, hour, running)
     with prometheus_stand_in.listening(every) as port, Prometheus(f"http://127.0.0.1:{port}") as prometheus:
         return top.query_top(prometheus, ["demo-head", "demo-worker-0"])
 
 
-def test_every_node_has_a_row_and_one_that_is_down_says_so() -> None:
-    head, worker = look().nodes
+def test_every_node_has_a_row_that_shows_if_it_is_down() -> None:
+    head, worker = top_of().nodes
     assert (head.node, head.up, head.cpu, head.memory) == ("demo-head", True, 0.75, 0.5)
     assert (head.receive_bytes_per_second, head.transmit_bytes_per_second, head.network) == (2e6, 1e6, None)
     assert (worker.node, worker.up, worker.cpu, worker.gpus) == ("demo-worker-0", False, None, [])
 
 
-def test_gpus_are_in_the_order_of_their_numbers_and_in_plain_units() -> None:
-    first, second, third = look().nodes[0].gpus
+def test_gpus_are_in_numerical_order_and_in_plain_units() -> None:
+    first, second, third = top_of().nodes[0].gpus
     assert first == Gpu("0", "NVIDIA A100", 0.9, float(1 << 30), float(4 << 30), 250.0, None)
     assert [(gpu.gpu, gpu.utilisation) for gpu in (second, third)] == [("2", 0.2), ("10", 0.1)]
 
 
-def test_a_run_that_goes_on_has_its_speed_now_and_so_far_and_what_is_left_of_it() -> None:
-    [run] = look(prometheus_stand_in.training()).runs
+def test_running_run_has_current_and_mean_speed_and_time_left() -> None:
+    [run] = top_of(prometheus_stand_in.training()).runs
     assert (run.run, run.running, run.ranks, run.nodes) == ("resnet20-mnist-1", True, 2, 2)
     assert run.images_per_second == 570.0
     assert run.images_per_second_mean == pytest.approx(32 / 0.1 + 32 / 0.125)
@@ -86,49 +86,49 @@ def test_a_run_that_goes_on_has_its_speed_now_and_so_far_and_what_is_left_of_it(
     assert run.slowest == Slowest(1, "demo-worker-0", 1.1)
 
 
-def test_of_a_run_that_continues_another_only_its_own_steps_count_for_what_is_left() -> None:
+def test_time_left_of_a_resumed_run_counts_only_its_own_steps() -> None:
     before = sample("orchestrator_training_start_progress_ratio", 0.15, **RUN, rank="0", node="demo-head")
-    [run] = look([*prometheus_stand_in.training(), before]).runs
+    [run] = top_of([*prometheus_stand_in.training(), before]).runs
     assert run.eta_seconds == pytest.approx(450.0)  # a tenth took a minute
     at_first = Series(before.name, before.labels, [(NOW, 0.25)])
-    [run] = look([*prometheus_stand_in.training(), at_first]).runs
+    [run] = top_of([*prometheus_stand_in.training(), at_first]).runs
     assert run.eta_seconds is None
 
 
-def test_the_parts_of_a_step_add_up_to_it() -> None:
-    [run] = look(prometheus_stand_in.training()).runs
+def test_parts_of_a_step_sum_to_it() -> None:
+    [run] = top_of(prometheus_stand_in.training()).runs
     assert run.step_seconds == pytest.approx(0.1125)
     assert sum(part or 0.0 for part in run.split_seconds.values()) == pytest.approx(run.step_seconds)
     assert summary.shares(run.split_seconds)["compute"] == pytest.approx(0.5)
 
 
-def test_a_run_that_has_ended_keeps_its_mean_and_has_nothing_of_now() -> None:
-    [run] = look(hour=prometheus_stand_in.training(), going=False).runs
+def test_ended_run_has_its_mean_and_no_current_values() -> None:
+    [run] = top_of(hour=prometheus_stand_in.training(), running=False).runs
     assert (run.running, run.images_per_second, run.eta_seconds, run.slowest) == (False, None, None, None)
     assert run.images_per_second_mean == pytest.approx(576.0)
     assert set(run.split.values()) == {None}
 
 
-def test_of_the_runs_that_ended_the_newest_is_shown() -> None:
+def test_newest_of_ended_runs_is_shown() -> None:
     older = [s for s in prometheus_stand_in.training("z-older") if "start_time" not in s.name]
-    shown = look(hour=[*prometheus_stand_in.training(), *older])
+    shown = top_of(hour=[*prometheus_stand_in.training(), *older])
     assert [run.run for run in shown.runs] == ["resnet20-mnist-1"]
 
 
-def test_a_cluster_that_trains_nothing_has_no_runs() -> None:
-    assert look().runs == []
+def test_idle_cluster_has_no_runs() -> None:
+    assert top_of().runs == []
 
 
-def test_a_run_of_one_step_and_one_whose_loss_is_no_number_have_gaps_and_no_error() -> None:
+def test_run_of_one_step_or_with_nan_loss_has_gaps() -> None:
     labels = {**RUN, "rank": "0", "node": "demo-head"}
     series = [sample("orchestrator_training_loss", math.nan, **labels, split="train"), sample(PROGRESS, 0.0, **labels)]
     series += [sample(f"orchestrator_training_step_seconds_{name}", 0.0, **labels) for name in ("count", "sum")]
-    [run] = look(series).runs
+    [run] = top_of(series).runs
     assert (run.images_per_second_mean, run.step_seconds, run.eta_seconds) == (None, None, None)
     assert run.loss == {"train": None, "test": None}
 
 
-def test_a_rank_that_went_on_elsewhere_is_one_rank() -> None:
+def test_rank_that_moved_to_another_node_counts_once() -> None:
     moved = [Series(s.name, {**s.labels, "node": "demo-worker-0"}, s.samples) for s in _of_rank_0()]
     whole = summary.by_run([*prometheus_stand_in.training(), *moved])["resnet20-mnist-1"]
     assert [rank.rank for rank in whole.per_rank] == [0, 1]

@@ -1,4 +1,4 @@
-"""A training run as a picture over its epochs: drawn from numbers that two ranks of resnet20 gave on MNIST."""
+"""Plots of a training run over its epochs, with numbers of two ranks of resnet20 on MNIST."""
 
 import re
 from html.parser import HTMLParser
@@ -40,7 +40,7 @@ FIRST = RUN.model_copy(update={"epochs": RUN.epochs[:1]})
 
 
 def panels(results: Results, top1: float | None = None) -> list[Any]:
-    """The panels over epochs, then the one over time."""
+    """Return the panels over epochs, then the panel over time."""
     loss, accuracy, over_time, speed, split = epochs.picture(results, top1).axes
     return [loss, accuracy, speed, split, over_time]
 
@@ -49,7 +49,7 @@ def points(line: Any) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]
 
 
-def test_loss_accuracy_and_speed_are_drawn_over_epochs_with_their_units() -> None:
+def test_loss_accuracy_and_speed_are_drawn_with_units() -> None:
     loss, top1, speed, *_ = panels(RUN)
     train, test = loss.get_lines()
     assert points(train) == [(number, row[0]) for number, row in enumerate(MEASURED, start=1)]
@@ -60,7 +60,7 @@ def test_loss_accuracy_and_speed_are_drawn_over_epochs_with_their_units() -> Non
     assert {panel.get_xlabel() for panel in (loss, top1, speed)} == {"epoch"}
 
 
-def test_legends_say_what_people_read_off() -> None:
+def test_legends_show_the_values_that_people_look_for() -> None:
     labels = [panel.get_legend_handles_labels()[1] for panel in panels(RUN)]
     assert labels[0] == ["train: 0.0148 at the end", "test: 0.0346 at the end"]
     assert labels[1] == ["train: 99.7 % at best", "test: 98.9 % at best"]
@@ -68,7 +68,7 @@ def test_legends_say_what_people_read_off() -> None:
     assert labels[3] == ["input 1 %", "compute 90 %", "communication 9 %"]
 
 
-def test_accuracy_is_drawn_over_the_time_of_training_and_tests_with_a_mark() -> None:
+def test_accuracy_over_time_has_a_mark_where_it_is_reached() -> None:
     *_, over_time = panels(RUN, top1=0.96)
     test, level, moment = over_time.get_lines()
     assert points(test) == [(4.0 * number, row[3] * 100) for number, row in enumerate(MEASURED, start=1)]
@@ -80,32 +80,32 @@ def test_accuracy_is_drawn_over_the_time_of_training_and_tests_with_a_mark() -> 
 @pytest.mark.parametrize(
     ("seconds", "unit", "last"), [(24.0, "s", 144.0), (60.0, "min", 6.0), (3600.0, "h", 6.0), (0.0, "s", 0.0)]
 )
-def test_time_is_drawn_in_a_unit_that_fits(seconds: float, unit: str, last: float) -> None:
+def test_time_has_a_fitting_unit(seconds: float, unit: str, last: float) -> None:
     slow = [each.model_copy(update={"seconds": seconds, "test_seconds": 0.0}) for each in RUN.epochs]
     *_, over_time = panels(RUN.model_copy(update={"epochs": slow}))
     assert over_time.get_xlabel().endswith(f", {unit}")
     assert points(over_time.get_lines()[0])[-1][0] == pytest.approx(last)
 
 
-def test_an_accuracy_that_was_not_reached_is_drawn_as_such() -> None:
+def test_missed_accuracy_is_drawn_as_missed() -> None:
     *_, over_time = panels(RUN, top1=0.999)
     assert over_time.get_legend_handles_labels()[1] == ["test", "99.9 % not reached"]
     assert len(over_time.get_lines()) == 2
 
 
-def test_each_epoch_has_a_bar_of_the_parts_of_a_step_in_milliseconds() -> None:
+def test_each_epoch_has_a_bar_of_step_parts_in_milliseconds() -> None:
     *_, split, _ = panels(RUN)
     tops = [bar.get_y() + bar.get_height() for bar in split.patches[-6:]]
     assert tops == pytest.approx([sum(map(sum, row[5:])) / 2 for row in MEASURED])
     assert split.get_ylabel() == "ms, mean over ranks"
 
 
-def test_axes_begin_at_zero_where_a_part_of_the_whole_is_read() -> None:
+def test_axes_of_parts_of_a_whole_start_at_zero() -> None:
     loss, _, speed, split, _ = panels(RUN)
     assert [panel.get_ylim()[0] for panel in (loss, speed, split)] == [0.0, 0.0, 0.0]
 
 
-def test_a_run_of_one_epoch_is_points_at_a_whole_number() -> None:
+def test_run_of_one_epoch_is_points_at_a_whole_number() -> None:
     loss, top1, *_ = drawn = panels(FIRST)
     assert [line.get_marker() for panel in (loss, top1) for line in panel.get_lines()] == ["o"] * 4
     assert {tuple(panel.get_xticks()) for panel in drawn[:4]} == {(1,)}
@@ -113,7 +113,7 @@ def test_a_run_of_one_epoch_is_points_at_a_whole_number() -> None:
     assert loss.get_ylim()[1] > MEASURED[0][0]
 
 
-def test_below_it_stands_what_held_the_run_up() -> None:
+def test_bottleneck_is_printed_below() -> None:
     caption = epochs.picture(RUN).get_supxlabel()
     assert "2 ranks on 2 nodes, 32 images per rank and step, float32" in caption
     assert caption.endswith("compute-bound: 90 % of the step is spent computing, the best case")
@@ -126,7 +126,7 @@ def test_results_without_a_split_have_no_bars_and_say_so() -> None:
 
 
 class Page(HTMLParser):
-    """What a page holds: opened and closed elements, addresses, text."""
+    """Parsed page: open and closed elements, addresses, text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ class Page(HTMLParser):
         self.said += data
 
 
-def test_a_page_holds_its_picture_and_the_facts_and_needs_nothing_else(tmp_path: Path) -> None:
+def test_page_contains_picture_and_facts_and_loads_nothing(tmp_path: Path) -> None:
     run = builders.results(RUN.epochs, run="<b>&run", until="top1=0.96")
     epochs.draw(run, tmp_path / "run.html")
     text = (tmp_path / "run.html").read_text()
@@ -168,18 +168,18 @@ def test_a_page_holds_its_picture_and_the_facts_and_needs_nothing_else(tmp_path:
 
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG\r\n"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF"),
                                               ("a.html", b"<!doctype html>")])  # fmt: skip
-def test_a_picture_has_the_format_of_its_name(tmp_path: Path, name: str, begins: bytes) -> None:
+def test_picture_has_the_format_of_its_name(tmp_path: Path, name: str, begins: bytes) -> None:
     epochs.draw(FIRST, tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(begins)
 
 
-def test_the_same_results_are_the_same_picture(tmp_path: Path) -> None:
+def test_same_results_give_the_same_picture(tmp_path: Path) -> None:
     for name in ("one.svg", "two.svg"):
         epochs.draw(FIRST, tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
-def test_what_cannot_be_drawn_or_written_is_refused(tmp_path: Path) -> None:
+def test_impossible_or_unwritable_plot_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"run\.gif: a picture ends with \.png, \.svg, \.pdf, \.html"):
         epochs.draw(RUN, tmp_path / "run.gif")
     with pytest.raises(ConfigError, match="No such file or directory"):

@@ -1,11 +1,11 @@
-"""Published measurements beside predictions."""
+"""Published measurements compared with predictions."""
 
 from orchestrator import recipes
 from orchestrator.prediction import backtest
 
 
-def test_most_published_rows_are_met() -> None:
-    """At least 12 rows that no constant comes from, and of them at least three quarters within 10 points."""
+def test_most_published_rows_are_predicted() -> None:
+    """At least 12 rows without a fitted constant, of which at least three quarters are within 10 points."""
     counted = [test for test in backtest.test() if not test.calibrates]
     assert len(counted) >= 12
     assert sum(test.near for test in counted) >= max(9, 0.75 * len(counted))
@@ -25,4 +25,4 @@ def test_rows_have_a_source_a_known_model_and_one_number() -> None:
 
 def test_published_images_become_efficiency() -> None:
     row = next(test for test in backtest.test() if test.entry.name == "horovod #416" and test.gpus == 16)
-    assert round(row.published, 4) == 0.7334  # as the issue prints it
+    assert round(row.published, 4) == 0.7334  # as printed in the issue

@@ -16,7 +16,7 @@ CYCLE = 5e-3
 
 
 def points(link: Link, *ranks: int, noise: float = 0.0) -> list[Point]:
-    """Return what a check over ``link`` would measure."""
+    """Return the measurements of a check over ``link``."""
     generator = random.Random(1)  # noqa: S311
     return [
         Point(n, size, (CYCLE + link.allreduce(size, n)) * (1 + noise * generator.uniform(-1, 1)))

@@ -48,11 +48,11 @@ def test_predictions_are_the_same_every_time() -> None:
 
 
 def test_hours_and_price_follow_the_images_of_the_recipe() -> None:
-    alone = forecasts()[0]
-    assert alone.hours is not None
-    assert alone.hours.value == pytest.approx(1.0)
-    assert alone.price is not None
-    assert alone.price.value == pytest.approx(2.0)
+    forecast_of_one_node = forecasts()[0]
+    assert forecast_of_one_node.hours is not None
+    assert forecast_of_one_node.hours.value == pytest.approx(1.0)
+    assert forecast_of_one_node.price is not None
+    assert forecast_of_one_node.price.value == pytest.approx(2.0)
 
 
 def test_test_images_cost_a_forward_pass_each() -> None:

@@ -11,7 +11,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.prediction import machine_types
 from orchestrator.prediction.machine_types import MachineType
 
-NAMES = machine_types.known()
+NAMES = machine_types.by_name()
 
 
 def config(name: str = "n1-standard-8", slots: int | None = None, **gcp: Any) -> Config:
@@ -33,21 +33,21 @@ def test_names_have_the_limits_gpus_and_vcpus_of_googles_pages(known: MachineTyp
     assert NAMES[known.name] == known
 
 
-def test_every_type_has_vcpus_or_gpus_and_a_limit_that_one_network_card_can_have() -> None:
+def test_every_type_has_vcpus_or_gpus_and_a_possible_limit() -> None:
     assert all(
         (machine_type.cpus is None) == (machine_type.gpus > 0) and 1 < machine_type.gbit <= 100
         for machine_type in NAMES.values()
     )
 
 
-def test_default_type_and_all_with_an_example_price_are_in_the_table() -> None:
+def test_default_type_and_types_with_a_price_are_in_the_table() -> None:
     example = documents.read(packaged_files.PACKAGE.parent / "docs" / "examples" / "gcp-prices.yaml")
     priced = {name.removesuffix(" spot") for name in example["prices"] if name[:2] in ("n1", "a2", "a3")}
     assert {Gcp().machine_type, *priced} <= set(NAMES)
 
 
 @pytest.mark.parametrize(
-    ("asked", "cores", "ranks"),
+    ("configuration", "cores", "ranks"),
     [
         (config(), 8, 1),
         (config(slots=4), 2, 1),
@@ -58,8 +58,8 @@ def test_default_type_and_all_with_an_example_price_are_in_the_table() -> None:
         (Config(), None, 1),
     ],
 )
-def test_machine_type_tells_the_ranks_of_a_node_and_their_cores(asked: Config, cores: float | None, ranks: int) -> None:
-    assert (machine_types.cores(asked), machine_types.ranks(asked)) == (cores, ranks)
+def test_machine_type_sets_ranks_and_cores_of_a_node(configuration: Config, cores: float | None, ranks: int) -> None:
+    assert (machine_types.cores(configuration), machine_types.ranks(configuration)) == (cores, ranks)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_machine_type_tells_the_ranks_of_a_node_and_their_cores(asked: Config, c
         ("m1.large", "it has n1-…, n2-…"),
     ],
 )
-def test_unknown_name_is_refused_with_the_nearest_names_and_the_remedy(name: str, names: str) -> None:
+def test_unknown_name_is_refused_with_nearest_names_and_remedy(name: str, names: str) -> None:
     with pytest.raises(ConfigError) as refused:
         machine_types.find("gcp.machine_type", name, "measure it")
     assert f"gcp.machine_type: {name!r} is not in the table of Google's bandwidth limits ({names}" in str(refused.value)

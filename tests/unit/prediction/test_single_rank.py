@@ -1,4 +1,4 @@
-"""One rank's step, from a profile or from its time alone."""
+"""One rank's step, from a profile or only from its time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Properties that a predicted step has, whatever node and link."""
+"""Properties of a predicted step for any node and link."""
 
 from dataclasses import replace
 
@@ -43,45 +43,49 @@ options = st.builds(
 )
 
 
-def seconds(one: Node, ranks: int, link: Link, how: Options) -> float:
-    return step.predict(one, Topology(ranks, 1, link, link), how).seconds
+def seconds(node: Node, ranks: int, link: Link, options: Options) -> float:
+    return step.predict(node, Topology(ranks, 1, link, link), options).seconds
 
 
 @given(nodes(), links(), options, st.integers(2, 512))
-def test_step_of_several_ranks_takes_at_least_as_long_as_one(one: Node, link: Link, how: Options, ranks: int) -> None:
-    assert seconds(one, ranks, link, how) >= seconds(one, 1, link, how) * (1 - 1e-9)
+def test_step_of_several_ranks_takes_at_least_as_long_as_one(
+    node: Node, link: Link, options: Options, ranks: int
+) -> None:
+    assert seconds(node, ranks, link, options) >= seconds(node, 1, link, options) * (1 - 1e-9)
 
 
 @given(nodes(), links(), options, st.integers(1, 64), st.integers(1, 64))
-def test_more_nodes_are_never_more_efficient(one: Node, link: Link, how: Options, ranks: int, more: int) -> None:
-    assert seconds(one, ranks + more, link, how) >= seconds(one, ranks, link, how) * (1 - 1e-9)
+def test_more_nodes_are_never_more_efficient(node: Node, link: Link, options: Options, ranks: int, more: int) -> None:
+    assert seconds(node, ranks + more, link, options) >= seconds(node, ranks, link, options) * (1 - 1e-9)
 
 
 @given(nodes(), links(), options, st.integers(2, 64), st.floats(1, 100))
-def test_faster_link_never_makes_a_step_longer(one: Node, link: Link, how: Options, ranks: int, factor: float) -> None:
+def test_faster_link_never_makes_a_step_longer(
+    node: Node, link: Link, options: Options, ranks: int, factor: float
+) -> None:
     faster = replace(link, beta=link.beta / factor, beta_small=link.beta_small / factor)
-    assert seconds(one, ranks, faster, how) <= seconds(one, ranks, link, how) * (1 + 1e-9)
+    assert seconds(node, ranks, faster, options) <= seconds(node, ranks, link, options) * (1 + 1e-9)
 
 
 @given(nodes(), st.sampled_from(RING), st.integers(2, 512))
-def test_infinite_link_costs_only_the_wait_for_the_slowest(one: Node, engine: Engine, ranks: int) -> None:
-    expected = one.seconds + one.waiting(ranks)
-    assert seconds(replace(one, cores=None), ranks, INSTANT, Options(engine=engine)) == pytest.approx(expected)
+def test_infinite_link_costs_only_the_wait_for_the_slowest(node: Node, engine: Engine, ranks: int) -> None:
+    expected = node.seconds + node.waiting(ranks)
+    assert seconds(replace(node, cores=None), ranks, INSTANT, Options(engine=engine)) == pytest.approx(expected)
 
 
 @given(nodes(), links(), options)
-def test_one_rank_communicates_nothing(one: Node, link: Link, how: Options) -> None:
-    predicted = step.predict(one, Topology(1, 1, link, link), how)
+def test_one_rank_communicates_nothing(node: Node, link: Link, options: Options) -> None:
+    predicted = step.predict(node, Topology(1, 1, link, link), options)
     assert predicted.exposed == 0
-    assert predicted.seconds == pytest.approx(one.seconds + (how.passes - 1) * (one.forward + one.backward))
+    assert predicted.seconds == pytest.approx(node.seconds + (options.passes - 1) * (node.forward + node.backward))
 
 
 @given(nodes(), links(), st.integers(2, 64))
-def test_gradients_that_all_come_last_hide_nothing(one: Node, link: Link, ranks: int) -> None:
-    whole = replace(one, gradients=(Gradient(one.bytes, 1.0),), cores=None)
+def test_gradients_that_all_come_last_hide_nothing(node: Node, link: Link, ranks: int) -> None:
+    whole = replace(node, gradients=(Gradient(node.bytes, 1.0),), cores=None)
     link = replace(link, cycle=0.0)
     predicted = step.predict(whole, Topology(ranks, 1, link, link), Options())
-    assert predicted.exposed == pytest.approx(link.allreduce(one.bytes, ranks), abs=1e-9)
+    assert predicted.exposed == pytest.approx(link.allreduce(node.bytes, ranks), abs=1e-9)
 
 
 def test_first_bucket_of_ddp_is_small_and_the_others_25_mib() -> None:
@@ -98,7 +102,7 @@ def test_hierarchical_ring_has_fewer_latencies_between_nodes() -> None:
 
 
 def test_cores_that_communicate_do_not_compute_meanwhile() -> None:
-    """One core sends for 1 ns a byte, 50 MB while it computes: on a GPU nothing of that counts."""
+    """One core sends for 1 ns a byte, 50 MB while it computes: on a GPU this costs no computation."""
     halves = (Gradient(50e6, 0.5), Gradient(50e6, 1.0))
     rank_step = single_rank.from_step(32, 1.0, halves, cores=1.0)
     link = Link(0.0, 2e-9, 2e-9, load=1e-9)

@@ -1,4 +1,4 @@
-"""Programs that run while a context lasts: tunnels."""
+"""Programs that run during a context, such as tunnels."""
 
 import signal
 from pathlib import Path
@@ -12,16 +12,16 @@ from tests import waiting
 from tests.unit.conftest import Start
 
 
-def test_a_program_beside_us_and_what_it_started_end_with_its_context() -> None:
+def test_background_program_and_its_children_end_with_context() -> None:
     with background.run("wait", ["sh", "-c", "echo $$ >&2; cat; sleep 60"]) as wait:
         assert waiting.until(lambda: wait(0.1))
         pid = int(wait(0.0)[0])
         started = psutil.Process(pid).children()
-    assert not waiting.runs(pid)
+    assert not waiting.is_running(pid)
     assert all(waiting.ends(child.pid) for child in started)
 
 
-def test_a_program_beside_us_that_ends_by_itself_is_heard() -> None:
+def test_end_of_a_background_program_is_noticed() -> None:
     with (
         pytest.raises(CommandFailed, match="exit code 3\\):\n    that was it"),
         background.run("wait", ["sh", "-c", "echo that was it >&2; exit 3"]) as wait,
@@ -29,7 +29,7 @@ def test_a_program_beside_us_that_ends_by_itself_is_heard() -> None:
         wait(None)
 
 
-def test_a_program_beside_us_does_not_outlive_us(start: Start, tmp_path: Path) -> None:
+def test_background_program_does_not_outlive_its_parent(start: Start, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     code = f"""
 from orchestrator.process import background

@@ -1,4 +1,4 @@
-"""Ctrl-C, once and again, and SIGKILL: what becomes of the programs that were under way."""
+"""Ctrl-C, once and again, and SIGKILL: their effect on running programs."""
 
 import signal
 import subprocess
@@ -10,20 +10,20 @@ from orchestrator import termination
 from tests import waiting
 from tests.unit.conftest import Start
 
-# Runs the program that it is given with a log, and says every line of it.
+# Runs the given program with a log, and prints every line of it.
 COMMAND = """
 import pathlib, sys
 from orchestrator import process
 process.run("wait", [sys.executable, "-u", "-c", sys.argv[1]], pathlib.Path(sys.argv[2]), on_line=print)
 """
-# Notes the first interrupt and goes on; has started a program of its own.
+# Records the first interrupt and continues; has started a child.
 BUSY = """
 import os, signal, subprocess, time
 signal.signal(signal.SIGINT, lambda number, frame: print("SIGINT"))
 print(os.getpid(), subprocess.Popen(["sleep", "60"]).pid)
 while True: time.sleep(1)
 """
-# Writes far more than a pipe holds once its parent is gone, and then writes down what it made.
+# Writes more than a pipe holds after its parent has ended, then saves its state.
 WRITES_ON = """
 import os, pathlib, time
 print(os.getpid())
@@ -34,50 +34,50 @@ print("saved my state")
 """
 
 
-def test_a_second_interrupt_does_not_wait_for_the_first(start: Start, tmp_path: Path) -> None:
+def test_second_interrupt_does_not_wait_for_the_first(start: Start, tmp_path: Path) -> None:
     command = start("-c", COMMAND, BUSY, str(tmp_path / "log"))
-    child, grandchild = map(int, waiting.line(command).split())
+    child, grandchild = map(int, waiting.read_line(command).split())
     command.send_signal(signal.SIGINT)
     assert waiting.until(lambda: "\nSIGINT\n" in (tmp_path / "log").read_text())
-    assert waiting.runs(child)
+    assert waiting.is_running(child)
     command.send_signal(signal.SIGINT)
     assert waiting.ends(child)
     assert waiting.ends(grandchild)
     assert command.wait(10) == -signal.SIGINT
 
 
-def test_a_program_whose_command_is_killed_writes_on_and_saves_its_state(start: Start, tmp_path: Path) -> None:
+def test_program_of_a_killed_command_completes_and_saves_state(start: Start, tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = start("-c", COMMAND, WRITES_ON, str(log))
-    child = int(waiting.line(command))
+    child = int(waiting.read_line(command))
     command.kill()
     assert waiting.ends(child)
     assert log.read_text().splitlines()[-2:] == ["line 19999", "saved my state"]
 
 
-def test_programs_that_a_library_starts_end_with_it(start: Start) -> None:
+def test_programs_of_a_library_end_with_it(start: Start) -> None:
     def library() -> None:
         started.append(start("-c", "print('ready'); import time; time.sleep(60)"))
-        assert waiting.line(started[0]) == "ready"
+        assert waiting.read_line(started[0]) == "ready"
         raise ZeroDivisionError
 
     started: list[subprocess.Popen[str]] = []
     with pytest.raises(ZeroDivisionError), termination.ending_children():
         library()
-    assert not waiting.runs(started[0].pid)
+    assert not waiting.is_running(started[0].pid)
 
 
-def test_programs_that_a_library_starts_go_on_where_it_ends_well(start: Start) -> None:
+def test_programs_of_a_library_continue_after_success(start: Start) -> None:
     with termination.ending_children():
         child = start("-c", "print('ready'); import time; time.sleep(60)")
-        assert waiting.line(child) == "ready"
-    assert waiting.runs(child.pid)
+        assert waiting.read_line(child) == "ready"
+    assert waiting.is_running(child.pid)
 
 
-def test_what_is_started_in_the_background_of_a_script_can_be_interrupted_all_the_same(start: Start) -> None:
+def test_background_programs_of_a_script_can_be_interrupted(start: Start) -> None:
     background = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
     keep = "from orchestrator import termination; termination.keep_programs_interruptible()"
     child = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     begin = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    assert waiting.line(start("-c", f"{background}\n{begin}")) == "False"
-    assert waiting.line(start("-c", f"{background}\n{keep}\n{begin}")) == "True"
+    assert waiting.read_line(start("-c", f"{background}\n{begin}")) == "False"
+    assert waiting.read_line(start("-c", f"{background}\n{keep}\n{begin}")) == "True"

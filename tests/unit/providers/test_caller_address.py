@@ -1,4 +1,4 @@
-"""Which address may ssh into a cloud's nodes, where the user does not say."""
+"""The address that may ssh into a cloud's nodes by default."""
 
 import socket
 from ipaddress import IPv4Address
@@ -21,30 +21,28 @@ from tests.stand_ins import echo_stand_in
         ("127.0.0.1", "127.0.0.1", False),
     ],
 )
-def test_an_address_arrives_as_it_was_sent_unless_it_is_private_and_leaves_for_the_world(
-    source: str, target: str, arrives: bool
-) -> None:
+def test_local_address_is_used_unless_private_on_a_public_route(source: str, target: str, arrives: bool) -> None:
     assert caller_address.arrives(IPv4Address(source), IPv4Address(target)) is arrives
 
 
-def test_on_the_way_to_this_machine_itself_the_world_outside_is_asked() -> None:
+def test_route_through_this_machine_needs_an_external_service() -> None:
     with echo_stand_in.listening("203.0.113.7\n") as address:
         assert caller_address.caller_addresses(["127.0.0.1"], address) == ["203.0.113.7/32"]
 
 
-def test_a_name_that_nobody_knows_is_no_obstacle() -> None:
+def test_unknown_host_name_is_no_obstacle() -> None:
     with echo_stand_in.listening("203.0.113.7") as address:
         assert caller_address.caller_addresses(["no-such.invalid"], address) == ["203.0.113.7/32"]
 
 
-def test_a_proxy_is_not_asked_since_ssh_does_not_go_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_is_not_used_because_ssh_does_not_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     with echo_stand_in.listening("203.0.113.7") as address:
         assert caller_address.caller_addresses([], address) == ["203.0.113.7/32"]
 
 
 @pytest.mark.parametrize(("content", "status"), [("<html>", 200), ("2001:db8::7", 200), ("203.0.113.7", 503)])
-def test_where_it_cannot_be_found_out_the_flag_is_named(content: str, status: int) -> None:
+def test_undetectable_address_names_the_flag(content: str, status: int) -> None:
     with (
         echo_stand_in.listening(content, status) as address,
         pytest.raises(PreflightError, match="allow_from: this machine") as caught,
@@ -53,8 +51,8 @@ def test_where_it_cannot_be_found_out_the_flag_is_named(content: str, status: in
     assert caught.value.hint == "`--allow-from CIDR`"
 
 
-def test_where_nobody_answers_the_flag_is_named_too() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def test_unreachable_service_names_the_flag() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     with pytest.raises(PreflightError, match="could not be found out"):
         caller_address.caller_addresses([], f"http://127.0.0.1:{port}")

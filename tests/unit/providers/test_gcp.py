@@ -1,4 +1,4 @@
-"""The provider `gcp` against a stand-in for Google's API: what it resolves, finds, restarts, removes and counts."""
+"""The provider `gcp` on a stand-in for Google's API: it resolves, lists, restarts, removes and counts resources."""
 
 import time
 from collections.abc import Iterator
@@ -27,47 +27,47 @@ def config(nodes: int = 2, **changes: Any) -> Config:
 
 
 def record(**changes: Any) -> Record:
-    """A deployment that was told where to make things."""
+    """Return the record of a deployment with a project and a zone."""
     values = {"project": PROJECT, "zone": ZONE, "image": LINK + IMAGE}
     return Record(id=ID, config=config(**changes).model_dump(mode="json"), variables={"gcp": values})
 
 
 def marked(cluster: str = "demo", deployment: str = ID) -> dict[str, Any]:
-    """What things with labels carry."""
+    """Return the labels of a resource."""
     return {"labels": {"orchestrator_cluster": cluster, "orchestrator_id": deployment}}
 
 
-def node(there: StandIn, name: str, status: str = "RUNNING", **mark: Any) -> None:
-    """An instance with its boot disk."""
+def node(cloud: StandIn, name: str, status: str = "RUNNING", **mark: Any) -> None:
+    """Add an instance with its boot disk."""
     disk, instance = f"{DISKS}/{name}", f"{INSTANCES}/{name}"
-    there.put(disk, users=[LINK + instance], **(mark or marked()))
+    cloud.put(disk, users=[LINK + instance], **(mark or marked()))
     disks = [{"boot": True, "autoDelete": True, "source": LINK + disk}]
-    there.put(instance, status=status, disks=disks, **(mark or marked()))
+    cloud.put(instance, status=status, disks=disks, **(mark or marked()))
 
 
-def deployed(there: StandIn) -> None:
-    """A cluster of two nodes as an apply would leave it."""
+def deployed(cloud: StandIn) -> None:
+    """Add a cluster of two nodes as an apply leaves it."""
     tag, name = f"orchestrator:demo:{ID}", f"orchestrator-demo-{ID}"
-    node(there, "demo-head")
-    node(there, "demo-worker-0")
-    there.put(f"{HERE}/global/networks/{name}", description=tag)
-    there.put(f"{HERE}/global/firewalls/{name}-ssh", description=tag, network=f"{LINK}{HERE}/global/networks/{name}")
+    node(cloud, "demo-head")
+    node(cloud, "demo-worker-0")
+    cloud.put(f"{HERE}/global/networks/{name}", description=tag)
+    cloud.put(f"{HERE}/global/firewalls/{name}-ssh", description=tag, network=f"{LINK}{HERE}/global/networks/{name}")
     subnet = f"{HERE}/regions/{REGION}/subnetworks/{name}"
-    there.put(subnet, description=tag, network=f"{LINK}{HERE}/global/networks/{name}")
-    there.put(ROUTER, description=tag, network=f"{LINK}{HERE}/global/networks/{name}", nats=[{"name": name}])
-    there.put(f"{HERE}/regions/{REGION}/addresses/{name}-head", description=tag)  # before its labels came
+    cloud.put(subnet, description=tag, network=f"{LINK}{HERE}/global/networks/{name}")
+    cloud.put(ROUTER, description=tag, network=f"{LINK}{HERE}/global/networks/{name}", nats=[{"name": name}])
+    cloud.put(f"{HERE}/regions/{REGION}/addresses/{name}-head", description=tag)  # before it gets labels
     account = f"{HERE}/serviceAccounts/orchestrator-{ID}@{PROJECT}.iam.gserviceaccount.com"
-    there.accounts[account] = {"name": account, "email": account.rpartition("/")[2], "displayName": tag}
+    cloud.accounts[account] = {"name": account, "email": account.rpartition("/")[2], "displayName": tag}
 
 
 @pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     monkeypatch.setattr(client, "LOOK_SECONDS", 0.0)
     with google_stand_in.listening(StandIn(), monkeypatch) as stand_in:
         yield stand_in
 
 
-def test_names_become_links_and_machine_types_become_cores_and_gpus(there: StandIn) -> None:
+def test_names_become_links_and_types_become_cores_and_gpus(cloud: StandIn) -> None:
     variables = gcp.variables(config(accelerator="nvidia-tesla-t4", accelerators=2), Record(id=ID, config={}))
     shape = {"machine_type": "n1-standard-8", "cpus": 8, "gpus": 2, "accelerator": "nvidia-tesla-t4"}
     assert (variables["image"], variables["region"], variables["head"], variables["worker"]) == (
@@ -78,7 +78,7 @@ def test_names_become_links_and_machine_types_become_cores_and_gpus(there: Stand
     )
 
 
-def test_gpus_that_are_built_in_count_and_a_head_of_another_type_has_its_own(there: StandIn) -> None:
+def test_built_in_gpus_count_and_head_type_has_its_own(cloud: StandIn) -> None:
     settings = config(machine_type="g2-standard-8", head_machine_type="e2-standard-4")
     variables = gcp.variables(settings, Record(id=ID, config={}))
     assert (variables["worker"]["accelerator"], variables["worker"]["gpus"]) == ("nvidia-l4", 1)
@@ -94,26 +94,26 @@ def test_gpus_that_are_built_in_count_and_a_head_of_another_type_has_its_own(the
         ({"machine_type": "e2-standard-4", "head_machine_type": "g2-standard-8"}, "nvidia-l4"),
     ],
 )
-def test_what_gpus_there_are_is_said(there: StandIn, changes: dict[str, Any], model: str | None) -> None:
+def test_gpu_model_of_a_configuration_is_known(cloud: StandIn, changes: dict[str, Any], model: str | None) -> None:
     assert gcp.gpu_and_image(config(**changes), None) == (model, "debian-cloud/debian-12")
 
 
 @pytest.mark.parametrize("changes", [{"machine_type": "n9-huge"}, {"zone": "nowhere"}])
-def test_what_cannot_be_looked_up_is_not_taken_for_no_gpu(there: StandIn, changes: dict[str, Any]) -> None:
+def test_failed_lookup_does_not_mean_no_gpu(cloud: StandIn, changes: dict[str, Any]) -> None:
     with pytest.raises(PreflightError):
         gcp.gpu_and_image(config(**changes), None)
 
 
-def test_the_image_stays_until_another_family_is_asked_for(there: StandIn) -> None:
-    newer = there.put(IMAGE.replace("v20261010", "v20261111"), family="debian-12", diskSizeGb="10")
+def test_image_stays_until_another_family_is_requested(cloud: StandIn) -> None:
+    newer = cloud.put(IMAGE.replace("v20261010", "v20261111"), family="debian-12", diskSizeGb="10")
     assert gcp.variables(config(), Record(id=ID, config={}))["image"] == newer["selfLink"]
     assert gcp.variables(config(), record())["image"] == LINK + IMAGE
     assert gcp.variables(config(), record(image="debian-cloud/debian-11"))["image"] == newer["selfLink"]
 
 
-def test_a_survey_finds_everything_of_this_deployment_by_label_or_description(there: StandIn) -> None:
-    deployed(there)
-    node(there, "other-head", **marked("other", "99999999"))
+def test_survey_finds_resources_by_label_or_description(cloud: StandIn) -> None:
+    deployed(cloud)
+    node(cloud, "other-head", **marked("other", "99999999"))
     resources = gcp.list_resources(record())
     assert sorted(resource.kind for resource in resources) == sorted(
         ["instance"] * 2 + ["disk"] * 2 + ["network", "firewall", "subnet", "router", "nat", "address"]
@@ -122,18 +122,18 @@ def test_a_survey_finds_everything_of_this_deployment_by_label_or_description(th
     assert gcp.list_resources(Record(id=ID, config=record().config)) == []
 
 
-def test_terraform_knows_a_boot_disk_as_its_instance_and_a_nat_by_its_own_words(there: StandIn) -> None:
-    deployed(there)
+def test_boot_disks_and_nats_have_the_identity_of_terraform(cloud: StandIn) -> None:
+    deployed(cloud)
     identities = {resource.kind: resource.identity for resource in gcp.list_resources(record())}
     assert identities["disk"] == identities["instance"] == f"{INSTANCES}/demo-worker-0"
     assert identities["nat"] == f"{PROJECT}/{REGION}/orchestrator-demo-{ID}/orchestrator-demo-{ID}"
-    there.items[f"{DISKS}/demo-worker-0"]["users"] = []
+    cloud.items[f"{DISKS}/demo-worker-0"]["users"] = []
     assert {r.identity for r in gcp.list_resources(record()) if r.kind == "disk"} >= {f"{DISKS}/demo-worker-0"}
 
 
-def test_what_stands_still_is_not_usable_and_terraform_starts_it(there: StandIn) -> None:
-    deployed(there)
-    there.items[f"{INSTANCES}/demo-worker-0"]["status"] = "TERMINATED"
+def test_stopped_instance_is_unusable_and_started_by_terraform(cloud: StandIn) -> None:
+    deployed(cloud)
+    cloud.items[f"{INSTANCES}/demo-worker-0"]["status"] = "TERMINATED"
     assert {r.name: r.usable for r in gcp.list_resources(record()) if r.kind == "instance"} == {
         "demo-head": True,
         "demo-worker-0": False,
@@ -142,60 +142,60 @@ def test_what_stands_still_is_not_usable_and_terraform_starts_it(there: StandIn)
     assert gcp.to_replace(record(), recorded) == []
 
 
-def test_an_instance_without_a_disk_to_start_from_is_lost(there: StandIn) -> None:
-    deployed(there)
-    there.items[f"{INSTANCES}/demo-worker-0"].update(status="TERMINATED", disks=[])
+def test_instance_without_a_boot_disk_is_lost(cloud: StandIn) -> None:
+    deployed(cloud)
+    cloud.items[f"{INSTANCES}/demo-worker-0"].update(status="TERMINATED", disks=[])
     recorded = {"head": f"{INSTANCES}/demo-head", "worker": f"{INSTANCES}/demo-worker-0"}
     assert gcp.to_replace(record(), recorded) == ["worker"]
 
 
-def test_an_instance_that_is_being_stopped_is_waited_for(there: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    deployed(there)
-    there.items[f"{INSTANCES}/demo-worker-0"]["status"] = "STOPPING"
+def test_stopping_instance_is_waited_for(cloud: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    deployed(cloud)
+    cloud.items[f"{INSTANCES}/demo-worker-0"]["status"] = "STOPPING"
 
     def stopped(seconds: float) -> None:
-        there.items[f"{INSTANCES}/demo-worker-0"].update(status="TERMINATED")
+        cloud.items[f"{INSTANCES}/demo-worker-0"].update(status="TERMINATED")
 
     monkeypatch.setattr(time, "sleep", stopped)
     assert gcp.to_replace(record(), {"worker": f"{INSTANCES}/demo-worker-0"}) == []
-    assert there.items[f"{INSTANCES}/demo-worker-0"]["status"] == "TERMINATED"
+    assert cloud.items[f"{INSTANCES}/demo-worker-0"]["status"] == "TERMINATED"
 
 
-def test_everything_of_ours_is_removed_in_an_order_that_works_and_look_alikes_stay(there: StandIn) -> None:
-    before = set(there.items)
-    deployed(there)
-    node(there, "demo-worker-9", **marked("demo-2"))
-    there.put(f"{HERE}/global/networks/orchestrator-demo-99999999", description="somebody else's")
-    there.put(f"{HERE}/global/networks/orchestrator-demo-2-{ID}", description=f"orchestrator:demo-2:{ID}")
+def test_own_resources_are_removed_in_order_and_others_stay(cloud: StandIn) -> None:
+    before = set(cloud.items)
+    deployed(cloud)
+    node(cloud, "demo-worker-9", **marked("demo-2"))
+    cloud.put(f"{HERE}/global/networks/orchestrator-demo-99999999", description="somebody else's")
+    cloud.put(f"{HERE}/global/networks/orchestrator-demo-2-{ID}", description=f"orchestrator:demo-2:{ID}")
     gcp.remove(config(), gcp.list_resources(record()))
     assert gcp.list_resources(record()) == []
-    assert there.accounts == {}
-    assert {path.rpartition("/")[2] for path in set(there.items) - before} == {
+    assert cloud.accounts == {}
+    assert {path.rpartition("/")[2] for path in set(cloud.items) - before} == {
         "demo-worker-9",
         "orchestrator-demo-99999999",
         f"orchestrator-demo-2-{ID}",
     }
 
 
-def test_a_nat_alone_is_taken_out_of_its_router_and_gone_already_is_fine(there: StandIn) -> None:
-    deployed(there)
-    there.items[ROUTER]["nats"].append({"name": "of-somebody-else"})
+def test_nat_is_removed_from_its_router_or_already_gone(cloud: StandIn) -> None:
+    deployed(cloud)
+    cloud.items[ROUTER]["nats"].append({"name": "of-somebody-else"})
     [nat] = [
         resource
         for resource in gcp.list_resources(record())
         if resource.name == f"orchestrator-demo-{ID}" and resource.kind == "nat"
     ]
     gcp.remove(config(), [nat])
-    assert there.items[ROUTER]["nats"] == [{"name": "of-somebody-else"}]
+    assert cloud.items[ROUTER]["nats"] == [{"name": "of-somebody-else"}]
     everything = gcp.list_resources(record())
     gcp.remove(config(), everything)
     gcp.remove(config(), everything)
 
 
-def test_what_cannot_be_removed_does_not_keep_the_rest(there: StandIn) -> None:
-    deployed(there)
-    there.failing["instances/demo-head"] = "RESOURCE_OPERATION_RATE_EXCEEDED"
-    there.put(
+def test_failed_removal_does_not_stop_the_others(cloud: StandIn) -> None:
+    deployed(cloud)
+    cloud.failing["instances/demo-head"] = "RESOURCE_OPERATION_RATE_EXCEEDED"
+    cloud.put(
         f"{INSTANCES}/guest",
         networkInterfaces=[{"subnetwork": f"{HERE}/regions/{REGION}/subnetworks/orchestrator-demo-{ID}"}],
     )
@@ -204,10 +204,10 @@ def test_what_cannot_be_removed_does_not_keep_the_rest(there: StandIn) -> None:
     assert {r.kind for r in gcp.list_resources(record())} == {"instance", "disk", "subnet", "network"}
 
 
-def test_strangers_are_all_of_the_name_whoever_deployed_them(there: StandIn) -> None:
-    deployed(there)
-    there.put(f"{HERE}/global/networks/n", description="orchestrator:demo:99999999")
-    node(there, "demo-b-head", **marked("demo-b"))
+def test_unowned_resources_are_those_with_the_clusters_name(cloud: StandIn) -> None:
+    deployed(cloud)
+    cloud.put(f"{HERE}/global/networks/n", description="orchestrator:demo:99999999")
+    node(cloud, "demo-b-head", **marked("demo-b"))
     names = {(resource.kind, resource.name) for resource in gcp.unowned_resources(config())}
     assert ("network", "n") in names
     assert ("instance", "demo-head") in names
@@ -231,13 +231,11 @@ def test_strangers_are_all_of_the_name_whoever_deployed_them(there: StandIn) -> 
         ),
     ],
 )
-def test_what_has_a_price_is_counted_by_the_names_of_the_price_list(
-    changes: dict[str, Any], priced: dict[str, int]
-) -> None:
+def test_priced_resources_are_counted_by_names_of_the_list(changes: dict[str, Any], priced: dict[str, int]) -> None:
     assert gcp.priced(config(nodes=4, **changes)) == priced
 
 
-def test_the_example_of_a_price_list_is_a_configuration_and_has_names_that_are_counted() -> None:
+def test_price_list_example_is_valid_and_has_counted_names() -> None:
     example = packaged_files.PACKAGE.parent / "docs" / "examples" / "gcp-prices.yaml"
     values = {"machine_type": "a2-highgpu-1g", "zone": "us-central1-a", "spot": True}
     settings = load(example, {"provider": "gcp", **{f"gcp.{key}": value for key, value in values.items()}})
@@ -245,5 +243,5 @@ def test_the_example_of_a_price_list_is_a_configuration_and_has_names_that_are_c
     assert settings.currency == "USD"
 
 
-def test_behind_identity_aware_proxy_no_caller_s_address_matters() -> None:
+def test_iap_needs_no_callers_address() -> None:
     assert gcp.default_allow_from(config(iap=True), None) == []

@@ -1,4 +1,4 @@
-"""The client of Google's API: who asks, where, and what becomes of every kind of answer."""
+"""The client of Google's API: credentials, addresses, and every kind of answer."""
 
 import json
 from collections.abc import Iterator
@@ -16,19 +16,19 @@ from tests.stand_ins.google_stand_in_memory import StandIn
 
 
 @pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     monkeypatch.setattr(client, "LOOK_SECONDS", 0.0)
     with google_stand_in.listening(StandIn(), monkeypatch) as stand_in:
         yield stand_in
 
 
-def test_what_is_not_there_is_none(there: StandIn) -> None:
+def test_missing_resource_is_none(cloud: StandIn) -> None:
     google = Google()
     assert google.find(f"{HERE}/zones/nowhere") is None
     assert (google.find(f"{HERE}/zones/{ZONE}") or {})["name"] == ZONE
 
 
-def test_a_link_and_its_path_are_the_same_thing() -> None:
+def test_link_and_path_are_equal() -> None:
     assert path_of(f"{LINK}{HERE}/global/networks/n") == path_of(f"{HERE}/global/networks/n")
 
 
@@ -43,53 +43,51 @@ def test_a_link_and_its_path_are_the_same_thing() -> None:
         ((400, {"error": "invalid_request"}), CommandFailed, "invalid_request", ""),
     ],
 )
-def test_a_refusal_is_an_error_with_google_s_words_and_a_remedy(
-    there: StandIn, answer: Any, kind: type[OrchestratorError], message: str, hint: str
+def test_refusal_is_an_error_with_googles_words_and_a_remedy(
+    cloud: StandIn, answer: Any, kind: type[OrchestratorError], message: str, hint: str
 ) -> None:
-    there.refused["zones"] = answer
+    cloud.refused["zones"] = answer
     with pytest.raises(kind, match=message) as caught:
         Google().find(f"{HERE}/zones/{ZONE}")
     assert hint in caught.value.hint.replace("project's", "the")
 
 
-def test_a_busy_google_is_asked_again(there: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_service_is_retried(cloud: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "BACKOFF", 0.0)
-    there.busy = 2
+    cloud.busy = 2
     assert Google().find(HERE)
-    assert there.asked == [f"GET /compute/{HERE}"] * 3
+    assert cloud.requests == [f"GET /compute/{HERE}"] * 3
 
 
-def test_every_page_of_a_list_is_read(there: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_page_of_a_list_is_read(cloud: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.stand_ins.google_stand_in_memory.PAGE", 1)
     for name in "abc":
-        there.put(f"{HERE}/global/networks/{name}")
+        cloud.put(f"{HERE}/global/networks/{name}")
     assert [item["name"] for item in Google().items(f"{HERE}/global/networks")] == ["a", "b", "c"]
 
 
-def test_a_list_is_not_taken_for_whole_where_a_zone_does_not_answer(there: StandIn) -> None:
-    there.unreachable = "us-west1-b"
+def test_list_without_an_answer_of_a_zone_is_an_error(cloud: StandIn) -> None:
+    cloud.unreachable = "us-west1-b"
     with pytest.raises(CommandFailed, match="us-west1-b"):
         Google().everywhere(PROJECT, "instances")
 
 
-def test_an_operation_is_waited_for_and_its_error_is_ours(there: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operation_is_awaited_and_its_error_is_raised(cloud: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     google = Google()
     operation = google.call("POST", f"{HERE}/global/networks", body={"name": "n"})
     assert operation
     assert operation["status"] == "RUNNING"
     google.finish(operation, "make a network")
-    there.failing["networks/n"] = "QUOTA_EXCEEDED"
-    gone = google.call("DELETE", f"{HERE}/global/networks/n")
+    cloud.failing["networks/n"] = "QUOTA_EXCEEDED"
+    removal = google.call("DELETE", f"{HERE}/global/networks/n")
     with pytest.raises(CommandFailed, match=r"remove a network: .*QUOTA_EXCEEDED"):
-        google.finish(gone or {}, "remove a network")
+        google.finish(removal or {}, "remove a network")
     monkeypatch.setattr(client, "OPERATION_SECONDS", -1.0)
     with pytest.raises(CommandFailed, match="no end within"):
         google.finish(operation, "make a network")
 
 
-def test_where_nothing_listens_the_variable_that_leads_there_is_named(
-    there: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_endpoint_is_named_with_its_variable(cloud: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "http://127.0.0.1:9/compute")
     monkeypatch.setattr(client, "BACKOFF", 0.0)
     with pytest.raises(PreflightError, match="does not answer") as caught:
@@ -98,8 +96,8 @@ def test_where_nothing_listens_the_variable_that_leads_there_is_named(
 
 
 @pytest.fixture
-def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No credentials, and no machine of Google's own to ask for some."""
+def no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove all credentials, and Google's metadata server."""
     for name in (
         "GOOGLE_OAUTH_ACCESS_TOKEN",
         "GOOGLE_CREDENTIALS",
@@ -110,18 +108,18 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_GCE_CHECK", "true")
-    monkeypatch.setenv("PATH", "/nowhere")  # no gcloud that could know a project
+    monkeypatch.setenv("PATH", "/nowhere")  # no gcloud that could name a project
 
 
-def test_without_credentials_the_command_that_gives_some_is_named(nobody: None) -> None:
+def test_missing_credentials_name_the_command_that_creates_them(no_credentials: None) -> None:
     with pytest.raises(PreflightError, match="no usable Google credentials") as caught:
         Google()
     assert "gcloud auth application-default login" in caught.value.hint
 
 
 @pytest.mark.parametrize("inline", [True, False])
-def test_google_credentials_is_a_path_or_what_stands_there_as_for_terraform(
-    nobody: None, inline: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_google_credentials_is_a_path_or_content_as_in_terraform(
+    no_credentials: None, inline: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     credentials = {"type": "authorized_user", "client_id": "i", "client_secret": "s", "refresh_token": "t"}
     (tmp_path / "key.json").write_text(json.dumps(credentials))
@@ -133,8 +131,8 @@ def test_google_credentials_is_a_path_or_what_stands_there_as_for_terraform(
 
 
 @pytest.mark.parametrize("content", ["{broken", "/nowhere/key.json", '{"type": "unheard-of"}'])
-def test_credentials_that_cannot_be_read_are_refused(
-    nobody: None, content: str, monkeypatch: pytest.MonkeyPatch
+def test_unreadable_credentials_are_refused(
+    no_credentials: None, content: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_CREDENTIALS", content)
     with pytest.raises(PreflightError, match="no usable Google credentials"):

@@ -1,4 +1,4 @@
-"""What the preflight of provider `gcp` finds, in a stand-in for Google's API: all at once, each with its remedy."""
+"""Findings of the preflight of provider `gcp`, on a stand-in for Google's API: all at once, each with its remedy."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ PLACE, T4 = f"{HERE}/regions/{REGION}", "nvidia-tesla-t4"
 
 
 @pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     with google_stand_in.listening(StandIn(), monkeypatch) as stand_in:
         yield stand_in
 
@@ -34,11 +34,11 @@ def findings(record: Record | None = None, nodes: int = 2, **changes: Any) -> li
     return []
 
 
-def test_what_google_has_is_granted(there: StandIn) -> None:
+def test_possible_cluster_has_no_findings(cloud: StandIn) -> None:
     assert findings(accelerator=T4) == []
     assert findings(machine_type="g2-standard-8", compact=True) == []
     assert findings(machine_type="g2-standard-8", accelerator="nvidia-l4", spot=True) == []
-    deployed(there)
+    deployed(cloud)
     assert findings(record()) == []
 
 
@@ -99,20 +99,20 @@ def test_what_google_has_is_granted(there: StandIn) -> None:
         ({"compact": True}, "gcp.compact: n1-standard-8 cannot be placed compactly", "gcp.compact: false"),
     ],
 )
-def test_what_google_does_not_have_is_refused_with_the_key_the_value_and_a_remedy(
-    there: StandIn, changes: dict[str, Any], message: str, hint: str
+def test_unknown_names_are_refused_with_key_value_and_remedy(
+    cloud: StandIn, changes: dict[str, Any], message: str, hint: str
 ) -> None:
     listed = findings(**changes)
     hints = {finding.message: finding.hint for finding in listed}
     assert hint in hints[message]
-    assert len(listed) == len(hints)  # nothing is said twice
+    assert len(listed) == len(hints)  # no finding is listed twice
 
 
-def test_all_that_is_wrong_is_found_at_once(there: StandIn) -> None:
-    there.granted = ["compute.instances.create"]
-    there.limit(PLACE, CPUS=(8, 0))
-    there.items[IMAGE]["diskSizeGb"] = "200"
-    node(there, "demo-worker-0", **marked("other"))
+def test_all_problems_are_found_at_once(cloud: StandIn) -> None:
+    cloud.permissions = ["compute.instances.create"]
+    cloud.limit(PLACE, CPUS=(8, 0))
+    cloud.items[IMAGE]["diskSizeGb"] = "200"
+    node(cloud, "demo-worker-0", **marked("other"))
     keys = [finding.message.partition(":")[0] for finding in findings(accelerator="nvidia-x", compact=True)]
     assert keys == [
         "gcp.project",
@@ -178,55 +178,55 @@ def test_all_that_is_wrong_is_found_at_once(there: StandIn) -> None:
         ),
     ],
 )
-def test_a_quota_that_is_too_small_is_refused_with_how_many_nodes_fit(
-    there: StandIn, nodes: int, changes: dict[str, Any], quotas: dict[str, tuple[int, int]], message: str
+def test_too_small_quota_is_refused_with_nodes_that_fit(
+    cloud: StandIn, nodes: int, changes: dict[str, Any], quotas: dict[str, tuple[int, int]], message: str
 ) -> None:
-    there.limit(PLACE, **quotas)
-    there.limit(HERE, GPUS_ALL_REGIONS=(100, 0))
+    cloud.limit(PLACE, **quotas)
+    cloud.limit(HERE, GPUS_ALL_REGIONS=(100, 0))
     [finding] = findings(nodes=nodes, **changes)
     assert finding.message == message
     assert "iam-admin/quotas?project=demo-project" in finding.hint
 
 
-def test_quotas_of_the_whole_project_count_too(there: StandIn) -> None:
-    there.limit(HERE, NETWORKS=(5, 5), CPUS_ALL_REGIONS=(20, 8))
+def test_quotas_of_the_project_count_too(cloud: StandIn) -> None:
+    cloud.limit(HERE, NETWORKS=(5, 5), CPUS_ALL_REGIONS=(20, 8))
     assert [finding.message for finding in findings()] == [
         "1 of 2 nodes fit: CPUS_ALL_REGIONS quota of project demo-project 20, in use 8, needed 16",
         "0 of 2 nodes fit: NETWORKS quota of project demo-project 5, in use 5, needed 1",
     ]
-    there.limit(HERE, NETWORKS=(5, 4))
+    cloud.limit(HERE, NETWORKS=(5, 4))
     assert "`--nodes 1`" in findings()[0].hint
 
 
-def test_what_is_there_already_needs_no_quota_and_what_stands_still_needs_its_cores(there: StandIn) -> None:
-    deployed(there)
-    there.limit(PLACE, CPUS=(16, 16), INSTANCES=(2, 2), IN_USE_ADDRESSES=(1, 1), STATIC_ADDRESSES=(1, 1))
-    there.limit(HERE, NETWORKS=(1, 1), FIREWALLS=(2, 1))
+def test_existing_nodes_need_no_quota_and_stopped_ones_only_cores(cloud: StandIn) -> None:
+    deployed(cloud)
+    cloud.limit(PLACE, CPUS=(16, 16), INSTANCES=(2, 2), IN_USE_ADDRESSES=(1, 1), STATIC_ADDRESSES=(1, 1))
+    cloud.limit(HERE, NETWORKS=(1, 1), FIREWALLS=(2, 1))
     assert findings(record()) == []
-    there.items[f"{INSTANCES}/demo-worker-0"]["status"] = "TERMINATED"
+    cloud.items[f"{INSTANCES}/demo-worker-0"]["status"] = "TERMINATED"
     assert [f.message for f in findings(record())] == [
         "1 of 2 nodes fit: CPUS quota of europe-west4 16, in use 16, needed 8"
     ]
 
 
-def test_a_cluster_of_the_name_that_another_state_directory_has_is_refused(there: StandIn) -> None:
-    deployed(there)
+def test_cluster_name_of_another_state_directory_is_refused(cloud: StandIn) -> None:
+    deployed(cloud)
     [finding] = findings()
     assert "instance demo-head" in finding.message
     assert "teardown --orphans --cluster demo" in finding.hint
 
 
-def test_another_zone_than_the_deployed_one_is_refused(there: StandIn) -> None:
-    deployed(there)
-    there.put(f"{HERE}/zones/europe-west4-b", region=there.items[f"{HERE}/zones/{ZONE}"]["region"])
-    there.put(f"{HERE}/zones/europe-west4-b/machineTypes/n1-standard-8", guestCpus=8)
+def test_other_zone_than_the_deployed_one_is_refused(cloud: StandIn) -> None:
+    deployed(cloud)
+    cloud.put(f"{HERE}/zones/europe-west4-b", region=cloud.items[f"{HERE}/zones/{ZONE}"]["region"])
+    cloud.put(f"{HERE}/zones/europe-west4-b/machineTypes/n1-standard-8", guestCpus=8)
     messages = [finding.message for finding in findings(record(), zone="europe-west4-b")]
     assert messages == ["gcp.zone: europe-west4-b asked for, the cluster is deployed in europe-west4-a"]
 
 
-def test_the_gone_image_of_standing_nodes_matters_only_where_nodes_are_to_be_made(there: StandIn) -> None:
-    deployed(there)
-    del there.items[IMAGE]
+def test_removed_image_matters_only_for_new_nodes(cloud: StandIn) -> None:
+    deployed(cloud)
+    del cloud.items[IMAGE]
     assert findings(record()) == []
     assert gcp.variables(config(), record())["image"].endswith(IMAGE)
     [finding] = findings(record(), nodes=3)
@@ -236,22 +236,22 @@ def test_the_gone_image_of_standing_nodes_matters_only_where_nodes_are_to_be_mad
 @pytest.mark.parametrize(
     ("state", "problem"), [({"status": "FAILED"}, "no longer"), ({"deprecated": {"state": "OBSOLETE"}}, "no longer")]
 )
-def test_an_image_that_cannot_be_used_is_refused(there: StandIn, state: dict[str, Any], problem: str) -> None:
-    there.items[IMAGE].update(state)
+def test_unusable_image_is_refused(cloud: StandIn, state: dict[str, Any], problem: str) -> None:
+    cloud.items[IMAGE].update(state)
     assert problem in findings()[0].message
 
 
-def test_missing_permissions_are_named_and_where_they_cannot_be_asked_for_nothing_is_said(there: StandIn) -> None:
-    there.granted = []
+def test_missing_permissions_are_named_if_they_can_be_tested(cloud: StandIn) -> None:
+    cloud.permissions = []
     [finding] = findings()
     assert "iam.serviceAccounts.create" in finding.message
     assert "roles/compute.admin" in finding.hint
-    there.refused["testIamPermissions"] = refusal(403, "API has not been used", "accessNotConfigured")
+    cloud.refused["testIamPermissions"] = refusal(403, "API has not been used", "accessNotConfigured")
     assert findings() == []
 
 
-def test_no_permission_is_asked_for_that_the_deploy_does_not_use(there: StandIn) -> None:
-    there.granted = [permission for permission in NEEDED if permission != "compute.disks.create"]
+def test_only_permissions_that_the_deploy_uses_are_required(cloud: StandIn) -> None:
+    cloud.permissions = [permission for permission in NEEDED if permission != "compute.disks.create"]
     assert (
         "you lack permissions in demo-project: compute.addresses.create, compute.disks.create" in findings()[0].message
     )
@@ -259,24 +259,24 @@ def test_no_permission_is_asked_for_that_the_deploy_does_not_use(there: StandIn)
     assert behind.endswith("compute.disks.create, compute.resourcePolicies.create")
 
 
-def test_what_this_user_may_not_list_is_said_once(there: StandIn) -> None:
-    there.refused["serviceAccounts"] = refusal(403, "Permission iam.serviceAccounts.list denied", "forbidden")
-    there.granted = []
+def test_forbidden_listing_is_reported_once(cloud: StandIn) -> None:
+    cloud.refused["serviceAccounts"] = refusal(403, "Permission iam.serviceAccounts.list denied", "forbidden")
+    cloud.permissions = []
     messages = [finding.message for finding in findings(record(), machine_type="n9-huge")]
     assert [message.partition(":")[0] for message in messages] == ["gcp.project", "Google refuses permission"]
 
 
-def test_a_zone_that_is_down_is_refused(there: StandIn) -> None:
-    there.items[f"{HERE}/zones/{ZONE}"]["status"] = "DOWN"
+def test_zone_that_is_down_is_refused(cloud: StandIn) -> None:
+    cloud.items[f"{HERE}/zones/{ZONE}"]["status"] = "DOWN"
     assert [finding.message for finding in findings()] == ["gcp.zone: europe-west4-a is DOWN now"]
 
 
-def test_the_files_of_a_licence_are_looked_for_before_money_is_spent(there: StandIn, tmp_path: Path) -> None:
+def test_missing_licence_files_are_found_before_costs_arise(cloud: StandIn, tmp_path: Path) -> None:
     token = tmp_path / "client.tok"
     token.touch()
     licence = {"vgpu_installer": "guest.run", "vgpu_token": str(token)}
-    asked = config(accelerator="nvidia-tesla-t4-vws").model_copy(update={"gpu": Gpu.model_validate(licence)})
+    settings = config(accelerator="nvidia-tesla-t4-vws").model_copy(update={"gpu": Gpu.model_validate(licence)})
     with pytest.raises(PreflightError) as caught:
-        plan.preflight(asked)
+        plan.preflight(settings)
     messages = [finding.message for finding in caught.value.findings if finding.message.startswith("gpu.")]
     assert messages == ["gpu.vgpu_installer: guest.run: no such file"]

@@ -1,4 +1,4 @@
-"""Credentials of clouds in any shape: one error that names the file or the variable, never a bug, never a secret."""
+"""Malformed credentials of clouds: one error that names the file or variable, never a traceback or a secret."""
 
 import json
 from pathlib import Path
@@ -55,7 +55,7 @@ def no_terraform(stand_in: StandIn) -> None:
         "",
     ],
 )
-def test_a_clouds_yaml_of_another_shape_is_refused(cli: Cli, tmp_path: Path, text: str) -> None:
+def test_malformed_clouds_yaml_is_refused(cli: Cli, tmp_path: Path, text: str) -> None:
     (tmp_path / "clouds.yaml").write_text(text)
     (tmp_path / "cluster.yaml").write_text(OPENSTACK)
     finished = cli("plan", OS_CLIENT_CONFIG_FILE=str(tmp_path / "clouds.yaml"))
@@ -64,7 +64,7 @@ def test_a_clouds_yaml_of_another_shape_is_refused(cli: Cli, tmp_path: Path, tex
     assert "hunter2" not in finished.stderr
 
 
-def test_a_clouds_yaml_that_is_binary_or_a_pipe_is_named(cli: Cli, tmp_path: Path) -> None:
+def test_binary_or_pipe_clouds_yaml_is_named(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\x00")
     (tmp_path / "cluster.yaml").write_text(OPENSTACK)
     finished = cli("plan", OS_CLIENT_CONFIG_FILE=str(tmp_path / "binary"))
@@ -82,9 +82,7 @@ def test_a_clouds_yaml_that_is_binary_or_a_pipe_is_named(cli: Cli, tmp_path: Pat
         {"OS_CLOUD": "missing"},
     ],
 )
-def test_an_environment_for_openstack_that_makes_no_login_is_refused(
-    cli: Cli, tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_incomplete_environment_for_openstack_is_refused(cli: Cli, tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "cluster.yaml").write_text(OPENSTACK.replace("cloud: mysite, ", ""))
     assert_refused(cli("plan", **environment), codes=(2,))
 
@@ -104,7 +102,7 @@ KEY = {"type": "service_account", "client_email": "a@b", "token_uri": "http://12
     ],
 )
 @pytest.mark.parametrize("variable", ["GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CREDENTIALS"])
-def test_google_credentials_of_another_shape_are_refused(cli: Cli, tmp_path: Path, text: str, variable: str) -> None:
+def test_malformed_google_credentials_are_refused(cli: Cli, tmp_path: Path, text: str, variable: str) -> None:
     (tmp_path / "key.json").write_text(text)
     (tmp_path / "cluster.yaml").write_text(GCP)
     finished = cli("plan", **{variable: str(tmp_path / "key.json")})
@@ -113,6 +111,6 @@ def test_google_credentials_of_another_shape_are_refused(cli: Cli, tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", ['{"type": 5}', "{", '{"a": ' * 3000, '{"a": 1, "a": 2}'])
-def test_google_credentials_in_the_variable_itself_are_refused(cli: Cli, tmp_path: Path, text: str) -> None:
+def test_malformed_google_credentials_in_variable_are_refused(cli: Cli, tmp_path: Path, text: str) -> None:
     (tmp_path / "cluster.yaml").write_text(GCP)
     assert_refused(cli("plan", GOOGLE_CREDENTIALS=text), "credentials", codes=(2,))

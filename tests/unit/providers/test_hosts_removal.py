@@ -1,4 +1,4 @@
-"""Hosts that are to be given back and cannot be: what is said of them, and what of ours goes all the same."""
+"""Hosts that cannot be restored: messages, and the local files that are removed anyway."""
 
 import socket
 from pathlib import Path
@@ -23,7 +23,7 @@ MACHINES = [
 GIVEN = HostSet(machines=MACHINES, storage="mounted", trainer="installed", uid=700, gid=700)
 
 
-def test_hosts_whose_configuration_cannot_be_undone_are_named_each_with_its_reason() -> None:
+def test_hosts_that_cannot_be_restored_are_named_with_reasons() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         inventory = builders.inventory(builders.cluster())
@@ -35,7 +35,7 @@ def test_hosts_whose_configuration_cannot_be_undone_are_named_each_with_its_reas
     assert "`orchestrator teardown --cluster demo` tries again" in caught.value.hint
 
 
-def test_hosts_that_refuse_or_do_not_answer_keep_what_is_there_and_are_named(
+def test_unreachable_hosts_keep_their_files_and_are_named(
     stand_in: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stand_in("ssh", "echo no, never >&2; exit 1")
@@ -45,16 +45,14 @@ def test_hosts_that_refuse_or_do_not_answer_keep_what_is_there_and_are_named(
     assert "removing the configuration: their configuration stays: demo-head" in messages
     assert "demo-head still has what the deploy installed: no, never" in messages
     assert "demo-worker-0 still has what the deploy installed: it does not answer" in messages
-    assert not list(Path(state_dir.path).rglob("id_ed25519")), "the key of a removal goes with it"
+    assert not list(Path(state_dir.path).rglob("id_ed25519")), "the key of a removal is deleted with it"
 
 
-def test_where_hosts_do_not_answer_a_teardown_says_that_they_are_left(
-    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_teardown_reports_unreachable_hosts_as_left(stand_in: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     stand_in("ssh", "exit 255")
     deployed = Record(id="1a2b3c4d", config={}, variables={"hosts": GIVEN.model_dump(mode="json")})
     hosts.destroy(state.for_cluster("demo"), deployed, lambda line: None)
-    assert [(str(left), left.usable) for left in hosts.list_resources(deployed)] == [
+    assert [(str(resource), resource.usable) for resource in hosts.list_resources(deployed)] == [
         ("host 10.0.0.10 (demo-head)", False),
         ("host 10.0.0.11 (demo-worker-0)", False),
     ]

@@ -1,4 +1,4 @@
-"""What of a host stands against its being a node, and what would put it right."""
+"""Requirements on a host of the provider `hosts`, and the remedies for a host that lacks one."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def config(**hosts: Any) -> Config:
 
 
 def facts(**changes: Any) -> Facts:
-    """Those of a fresh Debian that a cluster can be made of."""
+    """Return the facts of a fresh Debian that can be a node."""
     values = {
         "system": "debian 12",
         "architecture": "x86_64",
@@ -45,7 +45,7 @@ def problems_of(surveyed: SurveyedHost, settings: Config | None = None) -> list[
     return [finding.message for finding in requirements.problems(surveyed, settings or config(), OURS)]
 
 
-def test_nothing_stands_against_a_fresh_host() -> None:
+def test_fresh_host_meets_the_requirements() -> None:
     assert problems_of(host()) == []
     assert problems_of(host(private_address="192.168.7.10")) == []
     assert host().address == "10.0.0.10"
@@ -79,7 +79,7 @@ def test_nothing_stands_against_a_fresh_host() -> None:
         ({"shared": 3}, "its /shared is not empty", "hosts.storage: mounted"),
     ],
 )
-def test_what_stands_against_a_host_is_said_with_its_remedy(changes: dict[str, Any], problem: str, remedy: str) -> None:
+def test_unmet_requirement_is_reported_with_its_remedy(changes: dict[str, Any], problem: str, remedy: str) -> None:
     [finding] = requirements.problems(host(**changes), config(), OURS)
     assert finding.message.startswith("hosts.addresses: lab@10.0.0.10: ")
     assert problem in finding.message
@@ -94,11 +94,11 @@ def test_what_stands_against_a_host_is_said_with_its_remedy(changes: dict[str, A
         {"shared": 0},
     ],
 )
-def test_what_is_ours_or_of_use_is_welcome(changes: dict[str, Any]) -> None:
+def test_own_files_and_useful_programs_are_accepted(changes: dict[str, Any]) -> None:
     assert problems_of(host(**changes)) == []
 
 
-def test_a_host_that_has_its_storage_and_trainer_may_be_of_any_system_but_must_have_them() -> None:
+def test_mounted_storage_and_trainer_allow_any_system() -> None:
     prepared = config(storage="mounted", trainer="installed")
     assert problems_of(host(system="fedora 43", shared=3, trainer="yes"), prepared) == []
     assert [text.split(": ")[-1] for text in problems_of(host(system="fedora 43"), prepared)] == [
@@ -107,17 +107,17 @@ def test_a_host_that_has_its_storage_and_trainer_may_be_of_any_system_but_must_h
     ]
 
 
-def test_an_account_that_goes_at_teardown_is_not_one_to_log_in_with() -> None:
+def test_account_of_the_tool_cannot_be_the_login() -> None:
     account = {"account": "orchestrator:x:700:700::/home/o:/bin/bash", "account_sudo": "yes"}
     adopted = host(**account, mark_id=OURS, mark_account="made")
-    ours = SurveyedHost(
+    own_account = SurveyedHost(
         adopted.name, adopted.login, None, Resolved(hostname="10.0.0.10", user="orchestrator", port=22), adopted.facts
     )
-    assert "account orchestrator is removed at teardown" in problems_of(ours)[0]
+    assert "account orchestrator is removed at teardown" in problems_of(own_account)[0]
     assert problems_of(adopted) == []
 
 
-def test_a_way_that_only_the_users_ssh_knows_is_no_way_for_nodes() -> None:
+def test_route_known_only_to_the_users_ssh_is_refused() -> None:
     resolved = Resolved(hostname="10.0.0.10", user="lab", port=22, proxy="gateway")
     [finding] = requirements.problems(
         SurveyedHost("demo-head", Login(address="inner"), None, resolved, facts()), config(), OURS
@@ -133,27 +133,27 @@ def test_a_way_that_only_the_users_ssh_knows_is_no_way_for_nodes() -> None:
         ("Host key verification failed.", "typed in a terminal, shows its host key"),
     ],
 )
-def test_a_host_that_does_not_let_us_in_is_named_with_what_to_try(reason: str, remedy: str) -> None:
+def test_refused_login_is_named_with_remedies(reason: str, remedy: str) -> None:
     login = Login(address="10.0.0.10", user="lab", port=2222)
     [finding] = requirements.problems(SurveyedHost("demo-head", login, None, reason=reason), config(), OURS)
     assert finding.message == f"hosts.addresses: lab@10.0.0.10:2222 cannot be reached: {reason}"
     assert remedy in finding.hint
 
 
-def test_one_machine_under_two_names_and_two_machines_with_one_address_are_found() -> None:
+def test_duplicate_machines_and_addresses_are_found() -> None:
     same = requirements.conflicts([host(), host("demo-worker-0")])
     assert ["are the same machine" in finding.message for finding in same] == [True]
     clones = requirements.conflicts([host(), host("demo-worker-0", boot="second")])
     assert ["have the same private address 10.0.0.10" in finding.message for finding in clones] == [True]
-    apart = host("demo-worker-0", private_address="192.168.7.10", id="id-of-11")
-    assert requirements.conflicts([host(), apart]) == []
+    other_host = host("demo-worker-0", private_address="192.168.7.10", id="id-of-11")
+    assert requirements.conflicts([host(), other_host]) == []
 
 
 def account(number: int) -> str:
     return f"orchestrator:x:{number}:{number}::/home/orchestrator:/bin/bash"
 
 
-def test_our_account_has_one_number_on_all_hosts() -> None:
+def test_account_has_one_uid_on_all_hosts() -> None:
     assert hosts_survey.account_id([host(), host("demo-worker-0")]) == (700, 700)
     assert hosts_survey.account_id([host(ids="700 701"), host("demo-worker-0", ids="702")]) == (703, 703)
     assert hosts_survey.account_id([host(account=account(1000), ids="1000"), host("demo-worker-0", ids="0")]) == (
@@ -162,7 +162,7 @@ def test_our_account_has_one_number_on_all_hosts() -> None:
     )
 
 
-def test_hosts_that_cannot_agree_on_the_number_of_our_account_are_named() -> None:
+def test_hosts_without_a_common_uid_are_named() -> None:
     with pytest.raises(PreflightError, match="1000:1000 on demo-head, 1001:1001 on demo-worker-0"):
         hosts_survey.account_id([host(account=account(1000)), host("demo-worker-0", account=account(1001))])
     with pytest.raises(PreflightError, match="1000:1000 is account orchestrator on demo-head and another on demo-wor"):
@@ -176,7 +176,7 @@ def test_hosts_that_cannot_agree_on_the_number_of_our_account_are_named() -> Non
         {"addresses": "10.0.0.1 {{lookup('pipe','id')}}"},
     ],
 )
-def test_a_host_that_gives_a_template_for_an_address_gives_no_facts(answer: dict[str, str]) -> None:
+def test_template_in_an_address_gives_no_facts(answer: dict[str, str]) -> None:
     """Ansible would evaluate it on this machine."""
     with pytest.raises(ValidationError, match="pattern"):
         facts(**answer)

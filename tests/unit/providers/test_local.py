@@ -1,4 +1,4 @@
-"""The provider `local`: what of it needs no engine, and what its preflight refuses."""
+"""The provider `local`: its logic without an engine, and findings of its preflight."""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network
@@ -31,7 +31,7 @@ def network(name: str, subnet: str, deployment: str) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def engine(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn) -> Iterator[None]:
-    """An engine with 4 cores and 8 GiB, and with two deployments called demo, one of them half down."""
+    """Simulate an engine with 4 cores and 8 GiB, and with two deployments called demo, one of them half down."""
     containers = [
         container("demo-head", "demo", "1a2b3c4d"),
         container("demo-worker-0", "demo", "1a2b3c4d", running="exited"),
@@ -49,45 +49,43 @@ def record(name: str = "demo") -> Record:
     return deployed
 
 
-def test_networks_are_free_in_turn_from_a_place_that_the_name_gives() -> None:
+def test_free_networks_are_tried_in_an_order_given_by_the_name() -> None:
     first = local.free_subnet("demo", [])
     assert first.subnet_of(IPv4Network("10.201.0.0/16"))
     assert local.free_subnet("demo", []) == first
     assert local.free_subnet("demo", [first]) != first
 
 
-def test_a_network_that_overlaps_a_taken_one_is_not_free() -> None:
+def test_overlapping_network_is_not_free() -> None:
     first = local.free_subnet("demo", [])
     assert not local.free_subnet("demo", [first.supernet(new_prefix=20)]).overlaps(first.supernet(new_prefix=20))
 
 
-def test_where_every_network_is_taken_the_key_that_names_another_is_said() -> None:
+def test_no_free_network_names_the_key() -> None:
     with pytest.raises(PreflightError) as caught:
         local.free_subnet("demo", [IPv4Network("10.201.0.0/16")])
     assert "local.subnet" in caught.value.hint
 
 
 @pytest.mark.parametrize(
-    ("asked", "problem"),
+    ("settings", "problem"),
     [
         ({"cpus": 5}, "local.cpus: 5 asked for, this machine has 4"),
         ({"memory": 9}, "local.memory: 9 GiB asked for on each of 2 nodes, this machine has 8.0"),
         ({"memory": 4.5}, "local.memory: 4.5 GiB asked for on each of 2 nodes, this machine has 8.0"),
     ],
 )
-def test_what_this_machine_cannot_give_is_refused_with_the_key_and_the_value(
-    asked: dict[str, Any], problem: str
-) -> None:
+def test_too_large_request_is_refused_with_key_and_value(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(PreflightError, match=problem):
-        local.preflight(Config.model_validate({"name": "free", "local": asked}), None)
+        local.preflight(Config.model_validate({"name": "free", "local": settings}), None)
 
 
-def test_exactly_what_the_machine_has_is_granted() -> None:
+def test_request_for_the_whole_machine_is_accepted() -> None:
     local.preflight(Config.model_validate({"name": "free", "local": {"cpus": 4, "memory": 4}}), None)
 
 
 @pytest.mark.parametrize(("owner", "kept"), [("1a2b3c4d", True), ("another", False), ("", False)])
-def test_a_subnet_of_before_is_kept_until_another_network_has_it(
+def test_earlier_subnet_is_kept_until_another_network_uses_it(
     monkeypatch: pytest.MonkeyPatch, owner: str, kept: bool
 ) -> None:
     before = record().model_copy(update={"variables": {"local": {"subnet": "10.201.7.0/24"}}})
@@ -97,7 +95,7 @@ def test_a_subnet_of_before_is_kept_until_another_network_has_it(
     assert (subnet == "10.201.7.0/24") == kept
 
 
-def test_a_subnet_that_another_network_has_is_refused_and_one_s_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subnet_of_another_network_is_refused_and_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     networks = [network("office", "172.17.0.0/16", "another"), network("mine", "10.201.7.0/24", record().id)]
     with docker_stand_in.listening({"/networks": (200, [networks])}) as address:
         monkeypatch.setenv("DOCKER_HOST", address)
@@ -108,36 +106,36 @@ def test_a_subnet_that_another_network_has_is_refused_and_one_s_own_is_kept(monk
             local.preflight(Config.model_validate({"local": {"subnet": "10.201.7.0/24"}}), None)
 
 
-def test_without_dockers_command_line_client_nothing_is_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_docker_client_is_reported_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PreflightError, match="docker is not on the PATH"):
         local.preflight(Config(name="free"), None)
 
 
-def test_a_name_that_another_deployment_has_on_the_engine_is_refused_with_what_it_has() -> None:
+def test_name_of_another_deployment_is_refused_with_its_resources() -> None:
     with pytest.raises(PreflightError, match="container demo-worker-1") as caught:
         local.preflight(Config(name="demo"), record())
     assert "container demo-head" not in caught.value.message
     assert "teardown --orphans --cluster demo" in caught.value.hint
 
 
-def test_a_survey_lists_this_deployment_alone() -> None:
+def test_survey_lists_only_this_deployment() -> None:
     resources = [(str(resource), resource.usable) for resource in local.list_resources(record())]
     assert resources == [("container demo-head", True), ("container demo-worker-0", False)]
 
 
-def test_what_is_gone_or_stands_still_is_lost() -> None:
+def test_missing_or_stopped_nodes_are_lost() -> None:
     recorded = {"node[head]": "demo-head", "node[w0]": "demo-worker-0", "network": "demo-network"}
     assert local.to_replace(record(), recorded) == ["node[w0]", "network"]
 
 
-def test_strangers_are_all_that_carry_the_name() -> None:
+def test_unowned_resources_have_the_clusters_name() -> None:
     resources = local.unowned_resources(Config(name="demo"))
     assert [resource.name for resource in resources] == ["demo-head", "demo-worker-0", "demo-worker-1"]
     assert local.unowned_resources(Config(name="other")) == []
 
 
-def test_more_nodes_than_the_memory_of_this_machine_carries_are_refused_with_how_many_fit() -> None:
+def test_too_many_nodes_for_the_memory_are_refused_with_the_limit() -> None:
     local.preflight(Config(name="free", nodes=24), None)
     with pytest.raises(PreflightError, match=r"nodes: 25: each would have 0\.29 of this machine's 8\.0 GiB") as caught:
         local.preflight(Config(name="free", nodes=25), None)
@@ -145,7 +143,7 @@ def test_more_nodes_than_the_memory_of_this_machine_carries_are_refused_with_how
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("settings", "expected"),
     [
         ({"nodes": 2}, (2.0, 2.0)),
         ({"nodes": 4}, (1.0, 1.0)),
@@ -153,10 +151,10 @@ def test_more_nodes_than_the_memory_of_this_machine_carries_are_refused_with_how
         ({"nodes": 8, "local": {"cpus": 0.25}}, (0.25, 0.25)),
     ],
 )
-def test_a_share_below_one_core_is_no_limit_unless_it_was_asked_for(
-    asked: dict[str, Any], expected: tuple[float, float]
+def test_share_below_one_core_is_a_limit_only_if_requested(
+    settings: dict[str, Any], expected: tuple[float, float]
 ) -> None:
-    variables = local.variables(Config.model_validate({"name": "demo", **asked}), record())
+    variables = local.variables(Config.model_validate({"name": "demo", **settings}), record())
     assert (variables["cpus"], variables["quota"]) == expected
 
 
@@ -199,12 +197,12 @@ def test_only_an_empty_control_group_of_the_cluster_is_removed(tmp_path: Path) -
     ):
         (root / path).mkdir(parents=True)
     cgroups.remove_empty("demo", root)
-    left = {str(path.relative_to(root)) for path in root.rglob("*") if not any(path.iterdir())}
-    assert left == {"cpu/orchestrator/demo/node", "pids/orchestrator/other"}
+    empty = {str(path.relative_to(root)) for path in root.rglob("*") if not any(path.iterdir())}
+    assert empty == {"cpu/orchestrator/demo/node", "pids/orchestrator/other"}
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("settings", "expected"),
     [
         ({"nodes": 2}, (3686, 3686)),
         ({"nodes": 8}, (921, 1331)),
@@ -212,8 +210,6 @@ def test_only_an_empty_control_group_of_the_cluster_is_removed(tmp_path: Path) -
         ({"nodes": 8, "local": {"memory": 0.5}}, (512, 512)),
     ],
 )
-def test_a_head_with_a_small_share_gets_more_memory_unless_it_is_set(
-    asked: dict[str, Any], expected: tuple[int, int]
-) -> None:
-    variables = local.variables(Config.model_validate({"name": "demo", **asked}), record())
+def test_small_head_gets_more_memory_unless_configured(settings: dict[str, Any], expected: tuple[int, int]) -> None:
+    variables = local.variables(Config.model_validate({"name": "demo", **settings}), record())
     assert (variables["memory"], variables["head_memory"]) == expected

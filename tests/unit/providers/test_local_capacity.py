@@ -1,4 +1,4 @@
-"""What local nodes take of this machine's kernel."""
+"""Kernel limits of this machine that local nodes use."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from orchestrator.providers.local import capacity
 
 @pytest.fixture(autouse=True)
 def usual_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The limits of a kernel that nobody has configured."""
+    """Simulate a kernel with default limits."""
     limits = tmp_path / "fs" / "inotify"
     limits.mkdir(parents=True)
     (limits / "max_user_instances").write_text("128\n")
@@ -19,7 +19,7 @@ def usual_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return limits
 
 
-def test_32_nodes_fit_in_the_usual_limits() -> None:
+def test_32_nodes_fit_in_the_default_limits() -> None:
     capacity.require_inotify(32, 0)
 
 
@@ -31,7 +31,7 @@ def test_too_few_instances_are_refused_with_the_setting(nodes: int, others: int)
     assert "`sudo sysctl -w fs.inotify.max_user_instances=8192`" in caught.value.hint
 
 
-def test_what_the_remedy_sets_is_enough(usual_kernel: Path) -> None:
+def test_setting_of_the_remedy_is_sufficient(usual_kernel: Path) -> None:
     for name, limit in capacity.INOTIFY.items():
         (usual_kernel / name.rpartition(".")[2]).write_text(str(limit.ample))
     capacity.require_inotify(100, 100)

@@ -1,4 +1,4 @@
-"""Grafana beside local nodes: where its image comes from, what its files are, and what is said if there is none."""
+"""Grafana on the machine of local nodes: the source of its image, its files, and the message without an image."""
 
 import os
 import stat
@@ -27,7 +27,7 @@ def config(**monitoring: Any) -> Config:
 
 
 def prepared(docker: Engine, settings: Config) -> tuple[StateDir, Record]:
-    """The cluster's state directory and record as a deploy that got as far as to Terraform has them."""
+    """Return state directory and record of a deploy just before Terraform."""
     state_dir = state.for_cluster("demo")
     with grafana_password.provision_password(state_dir, settings):
         record = state.new_record(settings.model_dump(mode="json"))
@@ -37,34 +37,34 @@ def prepared(docker: Engine, settings: Config) -> tuple[StateDir, Record]:
 
 
 def variables_of(state_dir: StateDir, record: Record) -> dict[str, Any]:
-    """What Ansible is told of it."""
+    """Return Ansible's variables."""
     variables = host_vars.for_ansible(state_dir, record, builders.cluster())
     return {key: value for key, value in variables.items() if key.startswith("monitoring_grafana_")}
 
 
-def test_an_image_loaded_by_hand_is_used_by_its_id(engine: Connect) -> None:
+def test_image_loaded_by_hand_is_used_by_its_id(engine: Connect) -> None:
     state_dir, record = prepared(engine(IMAGE), config())
     assert record.variables["local"]["grafana"]["image"] == "sha256:1234"
-    assert variables_of(state_dir, record) == {"monitoring_grafana_beside": True}
+    assert variables_of(state_dir, record) == {"monitoring_grafana_by_terraform": True}
 
 
-def test_an_image_loaded_by_hand_has_no_digest_of_a_registry(engine: Connect) -> None:
+def test_image_loaded_by_hand_has_no_digest_of_a_registry(engine: Connect) -> None:
     pinned = f"{BY_HAND}@sha256:{'0' * 64}"
     _, record = prepared(engine(IMAGE), config(grafana_image=pinned))
     assert record.variables["local"]["grafana"]["image"] == "sha256:1234"
 
 
-def test_without_an_image_one_line_names_it_the_reason_and_the_remedy(engine: Connect) -> None:
+def test_missing_image_is_reported_in_one_line_with_remedy(engine: Connect) -> None:
     state_dir, record = prepared(engine(), config())
     assert record.variables["local"]["grafana"] == grafana.NONE
-    (lack,) = variables_of(state_dir, record).values()
-    assert f"no image {BY_HAND} and cannot pull it (manifest unknown)" in lack
-    assert "docker load" in lack
-    assert "monitoring.grafana_image" in lack
-    assert "\n" not in lack
+    (message,) = variables_of(state_dir, record).values()
+    assert f"no image {BY_HAND} and cannot pull it (manifest unknown)" in message
+    assert "docker load" in message
+    assert "monitoring.grafana_image" in message
+    assert "\n" not in message
 
 
-def test_a_pull_that_failed_is_repeated_only_if_asked_for(engine: Connect) -> None:
+def test_failed_pull_is_repeated_only_on_request(engine: Connect) -> None:
     prepared(engine(), config())
     busy = {"/images/create": (500, [{"message": "busy"}])}
     assert "manifest unknown" in str(variables_of(*prepared(engine(busy), config())))
@@ -73,15 +73,15 @@ def test_a_pull_that_failed_is_repeated_only_if_asked_for(engine: Connect) -> No
     assert "no image another:2" in str(variables_of(*prepared(engine(busy), other)))
 
 
-def test_words_of_a_registry_are_no_template_and_no_json(engine: Connect) -> None:
+def test_message_of_a_registry_is_no_template_and_no_json(engine: Connect) -> None:
     hostile = {"/images/create": (500, [{"message": 'x {{ lookup("pipe", "id") }}\n"\\ {% y %}' + "z" * 1000}])}
-    (lack,) = variables_of(*prepared(engine(hostile), config())).values()
-    assert not set('{}%"\\\n') & set(lack)
-    assert len(lack) < 500
+    (message,) = variables_of(*prepared(engine(hostile), config())).values()
+    assert not set('{}%"\\\n') & set(message)
+    assert len(message) < 500
 
 
 @pytest.mark.parametrize("monitoring", [{"enabled": False}, {"grafana": "off"}])
-def test_without_monitoring_or_grafana_nothing_is_asked(engine: Connect, monitoring: dict[str, Any]) -> None:
+def test_disabled_monitoring_or_grafana_needs_no_engine(engine: Connect, monitoring: dict[str, Any]) -> None:
     state_dir, record = prepared(engine(IMAGE), config(**monitoring))
     assert record.variables["local"]["grafana"] == grafana.NONE
     assert variables_of(state_dir, record) == {}
@@ -92,7 +92,7 @@ def members(path: Path) -> dict[str, tuple[int, int]]:
         return {member.name: (member.uid, member.mode) for member in archive}
 
 
-def test_its_files_are_for_their_owner_alone(engine: Connect) -> None:
+def test_files_have_private_mode(engine: Connect) -> None:
     state_dir, record = prepared(engine(IMAGE), config())
     path = Path(record.variables["local"]["grafana"]["files"])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -109,7 +109,7 @@ def test_its_files_are_for_their_owner_alone(engine: Connect) -> None:
     assert secret not in record.model_dump_json()
 
 
-def test_another_password_makes_another_container(engine: Connect) -> None:
+def test_other_password_makes_another_container(engine: Connect) -> None:
     docker = engine(IMAGE)
     state_dir, record = prepared(docker, config())
     assert prepared(docker, config())[1].variables == record.variables

@@ -1,4 +1,4 @@
-"""The provider `openstack`: what it tells Terraform, against recorded answers."""
+"""The provider `openstack`: Terraform's variables, from recorded answers."""
 
 import copy
 from collections.abc import Iterator
@@ -19,18 +19,18 @@ DEBIAN, PUBLIC = "3f331077-e114-4d9b-b2ab-abb4c690c2ca", "c7f46cf1-eefc-447b-9aa
 
 
 @pytest.fixture(autouse=True)
-def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack]:
-    with openstack_cases.chosen(monkeypatch, tmp_path) as openstack:
+def cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack]:
+    with openstack_cases.selected_cloud(monkeypatch, tmp_path) as openstack:
         yield openstack
 
 
-def newer(there: OpenStack, **changes: Any) -> None:
-    """A second image of the same name."""
-    images = there.listed("images")
+def add_newer_image(cloud: OpenStack, **changes: Any) -> None:
+    """Add a second image of the same name."""
+    images = cloud.listed("images")
     images.append({**copy.deepcopy(images[0]), "id": "newer", "created_at": "2999-01-01T00:00:00Z", **changes})
 
 
-def test_names_become_ids_and_flavors_what_they_have() -> None:
+def test_names_become_ids_and_flavors_their_resources() -> None:
     settings = config(head_flavor="m1.small", volume_type=None, dns=["9.9.9.9"])
     assert provider.variables(settings, record(settings)) == {
         "cloud": "here",
@@ -51,47 +51,47 @@ def test_names_become_ids_and_flavors_what_they_have() -> None:
     }
 
 
-def test_an_existing_network_is_given_by_its_id_and_needs_no_way_out_without_floating_ip() -> None:
+def test_existing_network_needs_no_router_without_floating_ip() -> None:
     settings = config(network="private", floating_ip=False)
     variables = provider.variables(settings, record(settings))
     assert (variables["network"], variables["external_network"]) == ("af9a253b-c810-421c-98d5-0e8dee717b1c", None)
 
 
-def test_the_newest_image_of_a_name_is_taken_if_it_can_be_used(there: OpenStack) -> None:
+def test_newest_usable_image_of_a_name_is_used(cloud: OpenStack) -> None:
     settings = config()
-    newer(there)
+    add_newer_image(cloud)
     assert provider.variables(settings, record(settings))["image"] == "newer"
-    there.listed("images")[1]["status"] = "deactivated"
+    cloud.listed("images")[1]["status"] = "deactivated"
     assert provider.variables(settings, record(settings))["image"] == DEBIAN
 
 
-def test_a_newer_image_of_the_same_name_does_not_replace_nodes_that_are_there(there: OpenStack) -> None:
+def test_newer_image_of_a_name_does_not_replace_nodes(cloud: OpenStack) -> None:
     settings = config()
-    newer(there)
+    add_newer_image(cloud)
     assert provider.variables(settings, record(settings, image=DEBIAN))["image"] == DEBIAN
-    there.listed("images")[0]["name"] = "debian-12-old"  # as sites rename them
+    cloud.listed("images")[0]["name"] = "debian-12-old"  # some sites rename old images
     assert provider.variables(settings, record(settings, image=DEBIAN))["image"] == DEBIAN
 
 
-def test_another_name_of_the_image_is_another_image(there: OpenStack) -> None:
-    newer(there, name="debian-13")
+def test_other_image_name_is_another_image(cloud: OpenStack) -> None:
+    add_newer_image(cloud, name="debian-13")
     assert provider.variables(config(image="debian-13"), record(config(), image=DEBIAN))["image"] == "newer"
 
 
-def test_nodes_stay_as_they_are_when_the_image_they_were_made_of_is_gone(there: OpenStack) -> None:
+def test_nodes_stay_if_their_image_was_removed(cloud: OpenStack) -> None:
     settings = config()
     assert provider.variables(settings, record(settings, image="deleted"))["image"] == "deleted"
-    there.listed("servers").clear()
+    cloud.listed("servers").clear()
     assert provider.variables(settings, record(settings, image="deleted"))["image"] == DEBIAN
 
 
-def test_an_image_may_be_given_by_its_id() -> None:
+def test_image_may_be_given_by_its_id() -> None:
     settings = config(image=DEBIAN)
     assert provider.variables(settings, record(settings))["image"] == DEBIAN
 
 
-def test_the_external_network_of_before_stays_when_a_second_one_appears(there: OpenStack) -> None:
-    settings, networks = config(), there.listed("networks")
+def test_external_network_stays_if_a_second_one_appears(cloud: OpenStack) -> None:
+    settings, networks = config(), cloud.listed("networks")
     public = next(network for network in networks if network["id"] == PUBLIC)
     networks.append({**public, "id": "second", "name": "second"})
     assert provider.variables(settings, record(settings, external_network=PUBLIC))["external_network"] == PUBLIC
@@ -116,7 +116,7 @@ def test_gpus_are_counted_from_the_properties_of_a_flavor(properties: dict[str, 
     assert gpus(properties) == count
 
 
-def test_gpus_that_the_user_tells_are_those_of_the_flavor_and_not_of_another_one_of_the_head() -> None:
+def test_configured_gpus_apply_to_the_flavor_not_the_heads() -> None:
     settings = config(gpus=4, head_flavor="m1.small")
     variables = provider.variables(settings, record(settings))
     assert (variables["head"]["gpus"], variables["worker"]["gpus"]) == (0, 4)
@@ -124,17 +124,15 @@ def test_gpus_that_the_user_tells_are_those_of_the_flavor_and_not_of_another_one
     assert (both["head"]["gpus"], both["worker"]["gpus"]) == (4, 4)
 
 
-def test_what_has_a_price_is_counted_by_flavor() -> None:
+def test_priced_resources_are_counted_by_flavor() -> None:
     assert provider.priced(config(nodes=4)) == {"m1.tiny": 4}
     assert provider.priced(config(nodes=4, head_flavor="m1.small")) == {"m1.small": 1, "m1.tiny": 3}
     assert provider.priced(config(nodes=1, head_flavor="m1.small")) == {"m1.small": 1}
 
 
-def test_the_caller_s_address_is_looked_for_on_the_way_to_the_nodes(
-    there: OpenStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both are this machine here, so that the world outside is asked."""
-    for subnet in there.listed("subnets"):
+def test_callers_address_is_found_on_the_route_to_the_nodes(cloud: OpenStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both addresses are of this machine, so the external service is used."""
+    for subnet in cloud.listed("subnets"):
         subnet["cidr"] = "127.0.1.0/24"
     with echo_stand_in.listening("203.0.113.7") as address:
         monkeypatch.setattr(caller_address, "ECHO", address)

@@ -1,4 +1,4 @@
-"""Logging in to an OpenStack: every way in which that fails is one sentence with its remedy."""
+"""Logging in to an OpenStack: every failure is one sentence with its remedy."""
 
 import json
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from tests.stand_ins.openstack_stand_in import OpenStack
 
 
 @pytest.fixture(autouse=True)
-def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack]:
-    with openstack_cases.chosen(monkeypatch, tmp_path) as openstack:
+def cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack]:
+    with openstack_cases.selected_cloud(monkeypatch, tmp_path) as openstack:
         yield openstack
 
 
 def set_credentials(monkeypatch: pytest.MonkeyPatch, url: str, **changes: str | None) -> None:
-    """In the environment instead of clouds.yaml."""
+    """Set credentials in the environment instead of clouds.yaml."""
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", "/nowhere/clouds.yaml")
     for key, value in {**openstack_cases.credentials(url), **changes}.items():
         if value is not None:
@@ -33,26 +33,27 @@ def refusal(entry: str | None = None) -> PreflightError:
     return caught.value
 
 
-def test_an_entry_of_clouds_yaml_logs_in(there: OpenStack) -> None:
-    cloud = Cloud("here")
-    assert (cloud.entry, cloud.host, cloud.endpoint("network")) == ("here", "127.0.0.1", f"{there.url}/network")
+def test_entry_of_clouds_yaml_logs_in(cloud: OpenStack) -> None:
+    connection = Cloud("here")
+    connected = (connection.entry, connection.host, connection.endpoint("network"))
+    assert connected == ("here", "127.0.0.1", f"{cloud.url}/network")
 
 
-def test_the_only_entry_need_not_be_named() -> None:
+def test_only_entry_need_not_be_named() -> None:
     assert Cloud(None).entry == "here"
 
 
-def test_an_entry_that_the_environment_names_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_named_by_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OS_CLOUD", "here")
     assert Cloud(None).entry == "here"
 
 
-def test_the_environment_alone_logs_in(there: OpenStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_credentials(monkeypatch, there.url)
+def test_environment_alone_logs_in(cloud: OpenStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_credentials(monkeypatch, cloud.url)
     assert Cloud(None).entry is None
 
 
-def test_without_any_credentials_it_is_said_where_they_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_name_the_searched_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", "/nowhere/clouds.yaml")
     error = refusal()
     assert error.message.startswith("OpenStack's credentials are incomplete: ")
@@ -60,57 +61,55 @@ def test_without_any_credentials_it_is_said_where_they_are_looked_for(monkeypatc
     assert "~/.config/openstack/clouds.yaml" in error.hint
 
 
-def test_a_cloud_that_clouds_yaml_does_not_have_is_named_with_those_that_it_has(tmp_path: Path) -> None:
+def test_unknown_cloud_is_named_with_the_known_ones(tmp_path: Path) -> None:
     error = refusal("hree")
     assert error.message == f"openstack.cloud: 'hree' is not in {tmp_path}/clouds.yaml, did you mean here?"
     assert error.hint == "it has here"
 
 
-def test_a_cloud_of_the_environment_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_cloud_of_the_environment_is_named_by_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OS_CLOUD", "elsewhere")
     assert refusal().message.startswith("OS_CLOUD: 'elsewhere' is not in ")
 
 
 @pytest.mark.parametrize("content", [None, "clouds: [", "- a list", "clouds:\n- a list"])
-def test_a_clouds_yaml_that_is_missing_or_none_is_no_bug(tmp_path: Path, content: str | None) -> None:
+def test_missing_or_invalid_clouds_yaml_is_no_bug(tmp_path: Path, content: str | None) -> None:
     (tmp_path / "clouds.yaml").unlink()
     if content:
         (tmp_path / "clouds.yaml").write_text(content)
     assert "clouds.yaml" in refusal("here").message
 
 
-def test_credentials_that_keystone_refuses_are_said_to_be_the_fault(
-    there: OpenStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_credentials(monkeypatch, there.url, username="someone")
+def test_refused_credentials_are_reported(cloud: OpenStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_credentials(monkeypatch, cloud.url, username="someone")
     error = refusal()
     assert error.message.startswith("the cloud of OS_AUTH_URL refuses the credentials: ")
     assert "password" in error.hint
 
 
-def test_a_password_that_was_not_given_is_missed(there: OpenStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_credentials(monkeypatch, there.url, password=None)
+def test_missing_password_is_reported(cloud: OpenStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_credentials(monkeypatch, cloud.url, password=None)
     assert "the credentials are incomplete: password" in refusal().message
 
 
-def test_where_nobody_listens_the_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     set_credentials(monkeypatch, "http://127.0.0.1:9")
     error = refusal()
     assert error.message == "OpenStack does not answer: http://127.0.0.1:9/identity/v3"
     assert "VPN" in error.hint
 
 
-def test_an_address_that_is_none_is_said_to_be_the_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_address_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     set_credentials(monkeypatch, "127.0.0.1:9")
     assert refusal().hint == "check auth_url"
 
 
-def test_credentials_for_no_project_are_refused(there: OpenStack) -> None:
-    del there.documents["/identity/v3/auth/tokens"]["token"]["project"]
+def test_credentials_without_a_project_are_refused(cloud: OpenStack) -> None:
+    del cloud.documents["/identity/v3/auth/tokens"]["token"]["project"]
     assert refusal("here").message == "cloud 'here': the credentials are for no project"
 
 
-def test_a_region_without_the_service_is_named(tmp_path: Path) -> None:
+def test_region_without_the_service_is_named(tmp_path: Path) -> None:
     clouds = json.loads((tmp_path / "clouds.yaml").read_text())
     clouds["clouds"]["here"]["region_name"] = "Mars"
     (tmp_path / "clouds.yaml").write_text(json.dumps(clouds))
@@ -118,8 +117,8 @@ def test_a_region_without_the_service_is_named(tmp_path: Path) -> None:
         Cloud("here").require("compute")
 
 
-def test_a_service_that_does_not_answer_is_named(there: OpenStack) -> None:
-    catalog = there.documents["/identity/v3/auth/tokens"]["token"]["catalog"]
+def test_unreachable_service_is_named(cloud: OpenStack) -> None:
+    catalog = cloud.documents["/identity/v3/auth/tokens"]["token"]["catalog"]
     compute = next(service for service in catalog if service["type"] == "compute")
     for endpoint in compute["endpoints"]:
         endpoint["url"] = "http://127.0.0.1:9/compute"
@@ -127,14 +126,14 @@ def test_a_service_that_does_not_answer_is_named(there: OpenStack) -> None:
         Cloud("here").require("compute")
 
 
-def test_what_a_service_objects_names_the_step_and_the_command_of_the_openstack_client(there: OpenStack) -> None:
-    there.refusals["GET /compute/v2.1/flavors/detail"] = [500]
+def test_error_of_a_service_has_the_step_and_a_command(cloud: OpenStack) -> None:
+    cloud.refusals["GET /compute/v2.1/flavors/detail"] = [500]
     with pytest.raises(CommandFailed) as caught:
         catalogue.flavors(Cloud("here"))
     assert caught.value.message.startswith("list flavors: `openstack flavor list` failed (HTTP 500):")
 
 
-def test_the_file_that_terraform_must_read_too_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_for_terraform_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert credentials.clouds_file() == tmp_path / "clouds.yaml"
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", "/nowhere/clouds.yaml")
     assert credentials.clouds_file() is None

@@ -1,4 +1,4 @@
-"""Bandwidth limits of flavors: their unit, where they are read, and what happens without the right to read them."""
+"""Bandwidth limits of flavors: their unit, their source, and the behaviour without the right to read them."""
 
 import socket
 import time
@@ -19,8 +19,8 @@ WORKER = ("worker",)
 
 
 @pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack]:
-    with openstack_cases.chosen(monkeypatch, tmp_path) as openstack:
+def cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack]:
+    with openstack_cases.selected_cloud(monkeypatch, tmp_path) as openstack:
         yield openstack
 
 
@@ -43,39 +43,39 @@ def test_limit_is_the_smaller_average_of_both_directions(properties: dict[str, s
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_limits_are_those_of_the_flavors_of_the_roles(there: OpenStack, listed: bool) -> None:
-    there.set_extra_specs("m1.tiny", {OUTBOUND: "1250000"}, listed)
-    there.set_extra_specs("m1.small", {INBOUND: "125000"}, listed)
+def test_limits_are_those_of_the_flavors_of_the_roles(cloud: OpenStack, listed: bool) -> None:
+    cloud.set_extra_specs("m1.tiny", {OUTBOUND: "1250000"}, listed)
+    cloud.set_extra_specs("m1.small", {INBOUND: "125000"}, listed)
     tiny = Limit(10e9, "the cloud's limit for flavor m1.tiny")
     small = Limit(1e9, "the cloud's limit for flavor m1.small")
     assert limits(config(), WORKER) == [tiny]
     assert limits(config(head_flavor="m1.small"), ("worker", "head")) == [tiny, small]
 
 
-def test_extra_specs_are_asked_for_only_of_the_flavors_of_the_nodes(there: OpenStack) -> None:
-    tiny, _ = (there.set_extra_specs(name, {}, listed=False) for name in ("m1.tiny", "m1.small"))
+def test_extra_specs_are_requested_only_for_flavors_of_nodes(cloud: OpenStack) -> None:
+    tiny, _ = (cloud.set_extra_specs(name, {}, listed=False) for name in ("m1.tiny", "m1.small"))
     assert limits(config(), WORKER) == []
-    assert [asked for asked in there.asked if "os-extra_specs" in asked] == [f"GET {tiny}"]
+    assert [request for request in cloud.requests if "os-extra_specs" in request] == [f"GET {tiny}"]
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_account_that_may_not_read_extra_specs_knows_no_limit(there: OpenStack, status: int) -> None:
-    path = there.set_extra_specs("m1.tiny", {OUTBOUND: "1250000"}, listed=False)
-    there.refusals[f"GET {path}"] = [status]
+def test_account_without_access_to_extra_specs_has_no_limit(cloud: OpenStack, status: int) -> None:
+    path = cloud.set_extra_specs("m1.tiny", {OUTBOUND: "1250000"}, listed=False)
+    cloud.refusals[f"GET {path}"] = [status]
     assert limits(config(), WORKER) == []
 
 
-def test_failing_compute_service_is_no_missing_limit(there: OpenStack) -> None:
-    there.refusals["GET /compute/v2.1/flavors/detail"] = [500]
+def test_failing_compute_service_is_an_error(cloud: OpenStack) -> None:
+    cloud.refusals["GET /compute/v2.1/flavors/detail"] = [500]
     with pytest.raises(CommandFailed, match="list flavors"):
         limits(config(), WORKER)
 
 
-def test_silent_cloud_is_waited_for_a_few_seconds(there: OpenStack, tmp_path: Path) -> None:
-    clouds, begun = tmp_path / "clouds.yaml", time.monotonic()
+def test_silent_cloud_is_awaited_for_a_few_seconds(cloud: OpenStack, tmp_path: Path) -> None:
+    clouds, started = tmp_path / "clouds.yaml", time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections and never reads
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        clouds.write_text(clouds.read_text().replace(there.url, address))
+        clouds.write_text(clouds.read_text().replace(cloud.url, address))
         with pytest.raises(PreflightError, match="does not answer"):
             limits(config(), WORKER)
-    assert time.monotonic() - begun < 3 * ANSWER_SECONDS
+    assert time.monotonic() - started < 3 * ANSWER_SECONDS

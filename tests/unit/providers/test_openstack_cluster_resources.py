@@ -1,4 +1,4 @@
-"""What the provider openstack knows as its own in a project that has look-alikes beside it."""
+"""Resources that the provider openstack owns, in a project with similar resources of others."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,22 +16,22 @@ OURS = "orchestrator-sdk-1a2b3c4d"
 
 
 @pytest.fixture(autouse=True)
-def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack]:
-    with openstack_cases.chosen(monkeypatch, tmp_path) as openstack:
+def cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack]:
+    with openstack_cases.selected_cloud(monkeypatch, tmp_path) as openstack:
         yield openstack
 
 
-def test_a_survey_lists_what_has_the_tag_the_metadata_or_a_name_of_this_deployment_and_no_look_alike() -> None:
+def test_survey_finds_tag_metadata_or_name_of_this_deployment() -> None:
     resources = [(str(resource), resource.usable) for resource in provider.list_resources(record(config()))]
     assert sorted(resources) == [
         ("floating-ip 172.24.4.145", True),
         (f"keypair {OURS}", True),
         (f"network {OURS}", True),
-        (f"network {OURS}-late", True),  # its tag was not set yet
+        (f"network {OURS}-late", True),  # without its tag yet
         (f"port {OURS}-head", True),
         (f"port {OURS}-worker-0", True),
         (f"router {OURS}", True),
-        (f"router-interface {OURS}", True),  # it has no name, nor a tag: it is the router's
+        (f"router-interface {OURS}", True),  # without name and tag, known by its router
         (f"security-group {OURS}", True),
         ("server sdk-head", True),
         ("server sdk-worker-0", False),
@@ -40,21 +40,21 @@ def test_a_survey_lists_what_has_the_tag_the_metadata_or_a_name_of_this_deployme
     ]
 
 
-def test_volumes_are_known_where_the_cloud_has_such(there: OpenStack) -> None:
-    there.add_volumes()
-    there.listed("volumes").append({"id": "v1", "name": f"{OURS}-head", "metadata": {}})
-    there.listed("volumes").append({"id": "v2", "name": "", "metadata": {"orchestrator": "sdk:1a2b3c4d"}})
-    there.listed("volumes").append({"id": "v3", "name": "sdk-head", "metadata": {"orchestrator": "sdk-two:1a2b3c4d"}})
+def test_volumes_are_listed_if_the_cloud_has_them(cloud: OpenStack) -> None:
+    cloud.add_volumes()
+    cloud.listed("volumes").append({"id": "v1", "name": f"{OURS}-head", "metadata": {}})
+    cloud.listed("volumes").append({"id": "v2", "name": "", "metadata": {"orchestrator": "sdk:1a2b3c4d"}})
+    cloud.listed("volumes").append({"id": "v3", "name": "sdk-head", "metadata": {"orchestrator": "sdk-two:1a2b3c4d"}})
     assert [r.key for r in provider.list_resources(record(config())) if r.kind == "volume"] == ["v1", "v2"]
 
 
-def test_what_other_projects_have_is_not_ours_though_an_administrator_sees_it(there: OpenStack) -> None:
-    for network in there.listed("networks"):
+def test_resources_of_other_projects_are_ignored(cloud: OpenStack) -> None:
+    for network in cloud.listed("networks"):
         network["project_id"] = network["tenant_id"] = "of another"
     assert [r for r in provider.list_resources(record(config())) if r.kind == "network"] == []
 
 
-def test_strangers_are_those_of_any_deployment_of_the_name() -> None:
+def test_unowned_resources_are_of_any_deployment_of_the_name() -> None:
     keys = {resource.key for resource in provider.list_resources(record(config()))}
     others = [str(resource) for resource in provider.unowned_resources(config()) if resource.key not in keys]
     assert sorted(others) == ["keypair orchestrator-sdk-0badcafe", "network orchestrator-sdk-0badcafe"]
@@ -79,14 +79,12 @@ def test_strangers_are_those_of_any_deployment_of_the_name() -> None:
         ("", [], None),
     ],
 )
-def test_whose_something_is_stands_in_its_tag_or_else_in_its_name(
-    name: str, tags: list[str], whose: tuple[str, str] | None
-) -> None:
+def test_owner_is_read_from_the_tag_or_the_name(name: str, tags: list[str], whose: tuple[str, str] | None) -> None:
     assert owner(name, tags) == whose
 
 
-def test_servers_in_error_are_lost_and_those_that_are_shut_off_are_not(there: OpenStack) -> None:
-    there.listed("servers")[-1]["status"] = "SHUTOFF"
+def test_servers_in_error_are_lost_and_shut_off_ones_are_not(cloud: OpenStack) -> None:
+    cloud.listed("servers")[-1]["status"] = "SHUTOFF"
     identities = {resource.name: resource.identity for resource in provider.list_resources(record(config()))}
     recorded = {
         "server[head]": identities["sdk-head"],
@@ -96,9 +94,7 @@ def test_servers_in_error_are_lost_and_those_that_are_shut_off_are_not(there: Op
     assert provider.to_replace(record(config()), recorded) == ["server[0]"]
 
 
-def test_a_deployment_is_looked_for_on_the_cloud_that_it_was_made_on(
-    monkeypatch: pytest.MonkeyPatch, there: OpenStack
-) -> None:
+def test_deployment_is_searched_on_its_own_cloud(monkeypatch: pytest.MonkeyPatch, cloud: OpenStack) -> None:
     monkeypatch.setenv("OS_CLOUD", "elsewhere")
     assert provider.list_resources(record(config(cloud=None), cloud="here")) != []
 
@@ -106,7 +102,7 @@ def test_a_deployment_is_looked_for_on_the_cloud_that_it_was_made_on(
 @pytest.mark.parametrize(
     ("listing", "status"), [("network/v2.0/routers", 500), ("network/v2.0/networks", 403), ("network/v2.0/ports", 404)]
 )
-def test_a_listing_that_fails_is_an_error_and_not_an_empty_survey(there: OpenStack, listing: str, status: int) -> None:
-    there.refusals[f"GET /{listing}"] = [status] * 2  # ports are listed twice, at the same time
+def test_failed_listing_is_an_error_and_no_empty_survey(cloud: OpenStack, listing: str, status: int) -> None:
+    cloud.refusals[f"GET /{listing}"] = [status] * 2  # ports are listed twice at the same time
     with pytest.raises(CommandFailed, match="list resources of this project"):
         provider.list_resources(record(config()))

@@ -1,4 +1,4 @@
-"""The pre-flight of the provider openstack: everything that is amiss at once, each with its remedy."""
+"""The pre-flight of the provider openstack: all findings at once, each with its remedy."""
 
 import re
 from collections.abc import Iterator
@@ -13,29 +13,29 @@ from tests.stand_ins.openstack_stand_in import OpenStack
 
 
 @pytest.fixture(autouse=True)
-def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack]:
-    with openstack_cases.chosen(monkeypatch, tmp_path) as openstack:
+def cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack]:
+    with openstack_cases.selected_cloud(monkeypatch, tmp_path) as openstack:
         yield openstack
 
 
-def asked(**keys: Any) -> list[tuple[str, str]]:
-    """What is found where a cluster of a name that is free is asked for."""
+def preflight(**keys: Any) -> list[tuple[str, str]]:
+    """Return the findings for a cluster with a free name."""
     return findings(config("free", **keys))
 
 
-def test_a_cluster_that_the_cloud_can_make_is_granted() -> None:
-    assert asked() == []
-    assert asked(network="private", floating_ip=False, availability_zone="nova", head_flavor="m1.large") == []
+def test_possible_cluster_has_no_findings() -> None:
+    assert preflight() == []
+    assert preflight(network="private", floating_ip=False, availability_zone="nova", head_flavor="m1.large") == []
 
 
-def test_extra_specs_that_the_account_may_not_read_are_not_needed(there: OpenStack) -> None:
-    path = there.set_extra_specs("m1.tiny", {}, listed=False)
-    there.refusals[f"GET {path}"] = [403]
-    assert asked() == []
+def test_unreadable_extra_specs_are_not_needed(cloud: OpenStack) -> None:
+    path = cloud.set_extra_specs("m1.tiny", {}, listed=False)
+    cloud.refusals[f"GET {path}"] = [403]
+    assert preflight() == []
 
 
-def test_all_that_is_amiss_is_found_at_once_with_what_there_is_instead() -> None:
-    problems = asked(
+def test_all_problems_are_found_at_once_with_alternatives() -> None:
+    problems = preflight(
         image="debina-12",
         flavor="m1.tyny",
         head_flavor="m2.small",
@@ -62,15 +62,15 @@ def test_all_that_is_amiss_is_found_at_once_with_what_there_is_instead() -> None
     ]
 
 
-def test_of_many_names_a_line_carries_some(there: OpenStack) -> None:
-    flavors = there.listed("flavors")
+def test_list_of_alternatives_is_shortened(cloud: OpenStack) -> None:
+    flavors = cloud.listed("flavors")
     flavors += [{**flavors[0], "id": f"id-{number}", "name": f"g{number:02}"} for number in range(20)]
-    ((_, hint),) = asked(flavor="none such")
+    ((_, hint),) = preflight(flavor="none such")
     assert hint.startswith("there are g00, g01, ")
     assert hint.endswith(" and 12 more")
 
 
-def test_a_cluster_of_this_name_of_another_state_directory_is_left_alone() -> None:
+def test_cluster_name_of_another_state_directory_is_refused() -> None:
     ((message, hint),) = findings(config("sdk"), record(config("sdk")))
     assert message.endswith(
         "of another state directory: network orchestrator-sdk-0badcafe, keypair orchestrator-sdk-0badcafe"
@@ -87,78 +87,78 @@ def test_a_cluster_of_this_name_of_another_state_directory_is_left_alone() -> No
         ({"min_ram": 512}, "openstack.flavor: flavor 'm1.tiny' has 384 MiB of memory, image 'debian-12' needs 512"),
     ],
 )
-def test_an_image_must_be_usable_and_fit_the_flavor(there: OpenStack, changes: dict[str, Any], problem: str) -> None:
-    there.listed("images")[0].update(changes)
-    ((message, _),) = asked()
+def test_image_must_be_usable_and_fit_the_flavor(cloud: OpenStack, changes: dict[str, Any], problem: str) -> None:
+    cloud.listed("images")[0].update(changes)
+    ((message, _),) = preflight()
     assert re.fullmatch(problem, message)
 
 
-def test_a_flavor_without_disk_needs_a_volume_to_boot_from(there: OpenStack) -> None:
-    next(flavor for flavor in there.listed("flavors") if flavor["name"] == "m1.tiny")["disk"] = 0
+def test_flavor_without_disk_needs_a_volume_to_boot_from(cloud: OpenStack) -> None:
+    next(flavor for flavor in cloud.listed("flavors") if flavor["name"] == "m1.tiny")["disk"] = 0
     message, hint = "openstack.flavor: flavor 'm1.tiny' has no disk", "openstack.volume_size"
-    assert [(text, hint in remedy) for text, remedy in asked()] == [(message, True)]
-    there.add_volumes()
-    assert asked(volume_size=20) == []
+    assert [(text, hint in remedy) for text, remedy in preflight()] == [(message, True)]
+    cloud.add_volumes()
+    assert preflight(volume_size=20) == []
 
 
-def test_a_volume_must_hold_the_image_and_be_of_a_type_that_there_is(there: OpenStack) -> None:
-    there.add_volumes()
-    there.listed("images")[0]["min_disk"] = 30
-    assert asked(volume_size=20, volume_type="ssdd") == [
+def test_volume_must_hold_the_image_and_have_an_existing_type(cloud: OpenStack) -> None:
+    cloud.add_volumes()
+    cloud.listed("images")[0]["min_disk"] = 30
+    assert preflight(volume_size=20, volume_type="ssdd") == [
         ("openstack.volume_size: 20 GiB, image 'debian-12' needs 30", "choose a larger one, or another image"),
         ("openstack.volume_type: there is no type 'ssdd', did you mean ssd?", "there are hdd, ssd"),
     ]
 
 
-def test_a_type_without_a_size_would_not_count() -> None:
-    ((message, _),) = asked(volume_type="ssd")
+def test_volume_type_without_a_size_is_refused() -> None:
+    ((message, _),) = preflight(volume_type="ssd")
     assert message == "openstack.volume_type: 'ssd' without openstack.volume_size"
 
 
-def test_two_things_of_one_name_are_told_apart_by_their_ids(there: OpenStack) -> None:
-    networks = there.listed("networks")
+def test_duplicate_names_are_refused_with_their_ids(cloud: OpenStack) -> None:
+    networks = cloud.listed("networks")
     private = next(network for network in networks if network["name"] == "private")
     networks.append({**private, "id": "second"})
-    ((message, hint),) = asked(network="private")
+    ((message, hint),) = preflight(network="private")
     assert message == "openstack.network: there are 2 networks 'private'"
     assert hint == f"name one by its id: {private['id']}, second"
-    assert asked(network=private["id"]) == []
+    assert preflight(network=private["id"]) == []
 
 
-def test_of_several_external_networks_one_must_be_named(there: OpenStack) -> None:
-    networks = there.listed("networks")
+def test_one_of_several_external_networks_must_be_named(cloud: OpenStack) -> None:
+    networks = cloud.listed("networks")
     public = next(network for network in networks if network["name"] == "public")
     networks.append({**public, "id": "second", "name": "intern"})
     expected = ("openstack.external_network: there are several: intern, public", "name one of them")
-    assert asked() == [expected]
-    assert asked(external_network="intern") == []
-    assert asked(network="private", floating_ip=False) == []
+    assert preflight() == [expected]
+    assert preflight(external_network="intern") == []
+    assert preflight(network="private", floating_ip=False) == []
 
 
-def test_without_any_external_network_there_is_no_floating_ip(there: OpenStack) -> None:
-    networks = there.listed("networks")
+def test_floating_ip_needs_an_external_network(cloud: OpenStack) -> None:
+    networks = cloud.listed("networks")
     networks[:] = [network for network in networks if network["name"] != "public"]
-    ((message, hint),) = asked()
+    ((message, hint),) = preflight()
     assert message == "openstack.external_network: this project has access to none"
     assert "openstack.floating_ip: false" in hint
-    assert asked(network="private", floating_ip=False) == []
+    assert preflight(network="private", floating_ip=False) == []
 
 
-def test_an_existing_network_must_have_addresses_and_a_way_for_floating_ips(there: OpenStack) -> None:
-    there.listed("ports").clear()
-    ((message, hint),) = asked(network="private")
+def test_existing_network_needs_addresses_and_a_router(cloud: OpenStack) -> None:
+    cloud.listed("ports").clear()
+    ((message, hint),) = preflight(network="private")
     assert message == "openstack.network: 'private' has no router that a floating IP could lead through"
     assert "floating_ip: false" in hint
-    there.listed("subnets").clear()
-    assert asked(network="private")[0][0] == "openstack.network: 'private' has no IPv4 subnet"
+    cloud.listed("subnets").clear()
+    assert preflight(network="private")[0][0] == "openstack.network: 'private' has no IPv4 subnet"
 
 
-def test_an_external_network_takes_nodes_but_no_floating_ips() -> None:
-    ((message, _),) = asked(network="public")
+def test_external_network_accepts_nodes_without_floating_ips() -> None:
+    ((message, _),) = preflight(network="public")
     assert message.startswith("openstack.network: 'public' is external")
-    assert asked(network="public", floating_ip=False) == []
+    assert preflight(network="public", floating_ip=False) == []
 
 
-def test_the_nodes_addresses_must_not_be_those_outside() -> None:
-    ((message, _),) = asked(subnet="172.24.4.0/24")
+def test_subnet_must_not_overlap_the_external_network() -> None:
+    ((message, _),) = preflight(subnet="172.24.4.0/24")
     assert message == "openstack.subnet: 172.24.4.0/24 overlaps 172.24.4.0/24 of 'public'"

@@ -13,16 +13,16 @@ class Quota:
     free: float
 
 
-def test_nodes_fit_in_their_order_so_a_large_head_leaves_less_for_the_others() -> None:
+def test_large_head_leaves_quota_for_fewer_workers() -> None:
     assert Need(0, [512, 1, 1]).fits(513) == 2
 
 
 @pytest.mark.parametrize(("free", "nodes"), [(1, 0), (2, 2), (4, 4), (9, 5)])
-def test_existing_nodes_count_unless_the_cluster_itself_does_not_fit(free: float, nodes: int) -> None:
+def test_existing_nodes_count_unless_the_cluster_does_not_fit(free: float, nodes: int) -> None:
     assert Need(2, [1, 1, 1]).fitting(free, 5) == nodes
 
 
-def test_each_quota_that_is_too_small_is_refused_with_the_number_that_all_allow() -> None:
+def test_each_too_small_quota_is_refused_with_the_common_number() -> None:
     refused: list[tuple[str, int]] = []
 
     def refuse(name: str, quota: Quota, need: Need, fewest: int) -> None:

@@ -24,12 +24,10 @@ NO_ENGINE = "unix:///nowhere/docker.sock"
 
 @pytest.fixture
 def record() -> Record:
-    return builders.recorded(builders.deployed("demo"))
+    return builders.read_record(builders.deployed("demo"))
 
 
-def test_a_second_deploy_waits_for_the_image_that_the_first_one_packs(
-    record: Record, start: Start, tmp_path: Path
-) -> None:
+def test_second_deploy_waits_for_the_image_of_the_first(record: Record, start: Start, tmp_path: Path) -> None:
     path, note = trainer_image._archive(record), tmp_path / "said"
     path.parent.mkdir(parents=True)
     with path.with_name("lock").open("w") as file:
@@ -41,12 +39,12 @@ def test_a_second_deploy_waits_for_the_image_that_the_first_one_packs(
     assert note.read_text().endswith("done\n")
 
 
-def test_what_a_killed_deploy_left_of_an_image_is_removed(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_files_of_a_killed_deploy_are_removed(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     path = trainer_image._archive(record)
     path.parent.mkdir(parents=True)
-    left = path.with_name(f".{path.name}.abc")
-    left.touch()
+    leftover = path.with_name(f".{path.name}.abc")
+    leftover.touch()
     monkeypatch.setenv("DOCKER_HOST", NO_ENGINE)
     with pytest.raises(PreflightError):
         trainer_image.prepare(record, state.for_cluster("demo"))
-    assert not left.exists()
+    assert not leftover.exists()

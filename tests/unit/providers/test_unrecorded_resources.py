@@ -1,4 +1,4 @@
-"""A deploy whose Terraform state does not know the cluster: on OpenStack, GCP and Docker, in front of stand-ins."""
+"""A deploy whose Terraform state does not record the cluster: on OpenStack, GCP and Docker, with stand-ins."""
 
 import json
 from collections.abc import Iterator
@@ -38,20 +38,20 @@ ON_ENGINE: docker_stand_in.Answers = {
 
 def drafts(name: str) -> Record:
     if name == "local":
-        return builders.recorded(builders.deployed("demo"))
+        return builders.read_record(builders.deployed("demo"))
     return openstack_cases.record(openstack_cases.config()) if name == "openstack" else test_gcp.record()
 
 
 @pytest.fixture(params=PROVIDERS)
 def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    """A provider that holds a cluster of a head and a worker."""
+    """Yield the name of a provider that has a cluster of a head and a worker."""
     if request.param == "openstack":
-        with openstack_cases.chosen(monkeypatch, tmp_path):
+        with openstack_cases.selected_cloud(monkeypatch, tmp_path):
             yield request.param
     elif request.param == "gcp":
         monkeypatch.setattr(client, "LOOK_SECONDS", 0.0)
-        with google_stand_in.listening(there := StandIn(), monkeypatch):
-            test_gcp.deployed(there)
+        with google_stand_in.listening(cloud := StandIn(), monkeypatch):
+            test_gcp.deployed(cloud)
             yield request.param
     else:
         with docker_stand_in.listening(ON_ENGINE) as address:
@@ -66,7 +66,7 @@ def provider(name: str) -> ModuleType:
 
 @pytest.fixture
 def record(name: str) -> Record:
-    """A cluster whose head was configured by the last deploy."""
+    """Return the record of a cluster whose head was configured by the last deploy."""
     cluster, drafted = builders.cluster(), drafts(name)
     update = {"cluster": cluster, "host_keys": builders.host_keys(cluster), "applied": drafted.variables}
     return drafted.model_copy(update=update)
@@ -78,7 +78,7 @@ def state_dir(record: Record) -> StateDir:
 
 
 def write_state(path: Path, identities: list[str], serial: int) -> None:
-    """As Terraform would have it after an apply that made resources of these identities."""
+    """Write a state as after an apply that created resources with these identities."""
     resources = [
         {"type": "any", "name": f"thing{number}", "instances": [{"attributes": {"id": identity}}]}
         for number, identity in enumerate(identities)
@@ -91,7 +91,7 @@ def own(state_dir: StateDir, name: str) -> Path:
 
 
 @pytest.mark.parametrize("damage", [None, "", "5", '{"resources": 5}', '{"version": 4, "resources": []}'])
-def test_a_cluster_that_no_state_records_is_not_touched(
+def test_cluster_without_a_recording_state_is_not_changed(
     provider: ModuleType, name: str, record: Record, state_dir: StateDir, damage: str | None
 ) -> None:
     if damage is not None:
@@ -103,21 +103,17 @@ def test_a_cluster_that_no_state_records_is_not_touched(
     assert str(own(state_dir, name)) in caught.value.hint
 
 
-def test_a_head_that_was_never_configured_is_made_again(
-    provider: ModuleType, record: Record, state_dir: StateDir
-) -> None:
+def test_unconfigured_head_is_replaced(provider: ModuleType, record: Record, state_dir: StateDir) -> None:
     half = record.model_copy(update={"host_keys": {}})
     assert provider.unmanaged(state_dir, half) == provider.list_resources(half) != []
 
 
-def test_the_copy_of_a_lost_state_records_the_cluster(
-    provider: ModuleType, record: Record, state_dir: StateDir
-) -> None:
+def test_copy_of_a_lost_state_records_the_cluster(provider: ModuleType, record: Record, state_dir: StateDir) -> None:
     write_state(state_dir.terraform_copy, [resource.identity for resource in provider.list_resources(record)], serial=7)
     assert provider.unmanaged(state_dir, record) == []
 
 
-def test_a_state_older_than_the_copy_hides_nothing(
+def test_state_older_than_the_copy_hides_no_resource(
     provider: ModuleType, name: str, record: Record, state_dir: StateDir
 ) -> None:
     write_state(state_dir.terraform_copy, [resource.identity for resource in provider.list_resources(record)], serial=7)
@@ -130,23 +126,25 @@ def is_of_worker(resource: Any) -> bool:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_worker_that_an_interrupted_apply_left_is_a_stray(
+def test_worker_of_an_interrupted_apply_is_unrecorded(
     provider: ModuleType, name: str, record: Record, state_dir: StateDir, kept: bool
 ) -> None:
-    there = provider.list_resources(record)
-    rest = [resource.identity for resource in there if not is_of_worker(resource)]
+    resources = provider.list_resources(record)
+    rest = [resource.identity for resource in resources if not is_of_worker(resource)]
     write_state(own(state_dir, name), rest, serial=8)
     if kept:
         write_state(state_dir.terraform_copy, rest, serial=7)
     assert (
-        provider.unmanaged(state_dir, record) == [resource for resource in there if resource.identity not in rest] != []
+        provider.unmanaged(state_dir, record)
+        == [resource for resource in resources if resource.identity not in rest]
+        != []
     )
 
 
-def test_a_new_head_that_an_interrupted_change_left_is_a_stray(
+def test_new_head_of_an_interrupted_change_is_unrecorded(
     provider: ModuleType, name: str, record: Record, state_dir: StateDir
 ) -> None:
-    """Its predecessor is gone, and what it held was fetched first."""
+    """The former head is gone, and its runs were fetched first."""
     changing = record.model_copy(update={"variables": {**record.variables, "nodes": 3}})
     kinds = ("server", "instance", "container")
     head = next(r for r in provider.list_resources(record) if r.kind in kinds and r.name.endswith("-head"))
@@ -155,11 +153,11 @@ def test_a_new_head_that_an_interrupted_change_left_is_a_stray(
     write_state(state_dir.terraform_copy, [*rest, before], serial=7)
     write_state(own(state_dir, name), rest, serial=9)
     assert head in provider.unmanaged(state_dir, changing)
-    with pytest.raises(StateError):  # nothing was changed, so nothing explains it
+    with pytest.raises(StateError):  # without a change, no difference is explained
         provider.unmanaged(state_dir, record)
 
 
-def test_a_head_that_the_copy_knows_stays_even_in_a_change(
+def test_head_in_the_copy_stays_even_in_a_change(
     provider: ModuleType, name: str, record: Record, state_dir: StateDir
 ) -> None:
     changing = record.model_copy(update={"variables": {**record.variables, "nodes": 3}})

@@ -1,4 +1,4 @@
-"""How gradients are to travel: by flags and recipes, and what is refused before anything is started."""
+"""Settings of the gradient exchange: flags, recipes, and refusals before a run starts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -39,7 +39,7 @@ def own(tmp_path: Path) -> Making:
         ("common: {gradient_predivide_factor: 2}", {}, {"gradient_predivide_factor": 2.0}),
     ],
 )
-def test_flags_win_over_recipes_and_these_over_the_default(
+def test_flags_override_recipes_and_recipes_the_defaults(
     own: Making, recipe: str, flags: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     train = own(recipe, **flags)
@@ -48,14 +48,14 @@ def test_flags_win_over_recipes_and_these_over_the_default(
     assert resolved.model_dump(include=set(PLAIN)) == {**PLAIN, **expected}
 
 
-def test_two_names_of_one_setting_may_not_disagree(tmp_path: Path) -> None:
+def test_contradicting_names_of_one_setting_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="fp16_allreduce is compression fp16, and compression is bf16: give one"):
         load(None, {"train.fp16_allreduce": True, "train.compression": "bf16"})
     assert load(None, {"train.fp16_allreduce": True, "train.compression": "fp16"}).train.compression == "fp16"
 
 
 @pytest.mark.parametrize("key", ["adasum", "backward_passes_per_step"])
-def test_yes_is_no_number_and_no_number_a_yes(tmp_path: Path, key: str) -> None:
+def test_booleans_and_numbers_are_not_interchangeable(tmp_path: Path, key: str) -> None:
     (tmp_path / "cluster.yaml").write_text(f"train: {{{key}: yes}}\nlaunch: {{autotune: yes}}\n")
     if key == "adasum":
         assert load(tmp_path / "cluster.yaml", {}).train.adasum is True
@@ -64,7 +64,7 @@ def test_yes_is_no_number_and_no_number_a_yes(tmp_path: Path, key: str) -> None:
             load(tmp_path / "cluster.yaml", {})
 
 
-def test_a_step_takes_all_passes_out_of_a_ranks_share(own: Making) -> None:
+def test_step_takes_all_passes_out_of_a_ranks_share(own: Making) -> None:
     four = own(backward_passes_per_step=4)
     assert recipes.batch_size(four, images=80, world=2, memory=None) == 10
     with pytest.raises(ConfigError, match="batch_size: 11: each of 2 ranks x 4 backward passes has only 10 images"):
@@ -73,7 +73,7 @@ def test_a_step_takes_all_passes_out_of_a_ranks_share(own: Making) -> None:
         recipes.batch_size(four, images=7, world=2, memory=None)
 
 
-def test_steps_are_updates_where_there_are_to_be_as_many_epochs_as_they_need(own: Making) -> None:
+def test_steps_are_updates_and_set_the_number_of_epochs(own: Making) -> None:
     train = own("common: {epochs: 1}", steps=100, backward_passes_per_step=4)
     assert recipes.resolve(train, "run-1", "/d", images=640, world=2, threads=1, batch=8).epochs == 10
 
@@ -88,7 +88,7 @@ def test_steps_are_updates_where_there_are_to_be_as_many_epochs_as_they_need(own
         ({"gradient_predivide_factor": 2.0}, "mpi", 2, None, "train.gradient_predivide_factor: 2: not with Adasum"),
     ],
 )
-def test_what_adasum_cannot_do_is_refused(
+def test_unsupported_settings_of_adasum_are_refused(
     settings: dict[str, Any], controller: str, ranks: int, nodes: int | None, problem: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -99,25 +99,25 @@ def test_what_adasum_cannot_do_is_refused(
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(1, None), (2, None), (64, None), (6, 2)])
-def test_adasum_takes_powers_of_two(ranks: int, nodes: int | None) -> None:
+def test_adasum_accepts_powers_of_two(ranks: int, nodes: int | None) -> None:
     gradient_exchange.require({**PLAIN, "adasum": True, "compression": "fp16"}, "mpi", ranks, nodes)
 
 
-def test_everything_that_adasum_cannot_do_is_said_at_once() -> None:
+def test_all_problems_of_adasum_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         gradient_exchange.require({**PLAIN, "adasum": True, "compression": "bf16"}, "gloo", 6, None)
     assert len(caught.value.problems) == 3
     assert caught.value.hint == "--no-adasum, or --controller mpi on 4 ranks without the others"
 
 
-def test_a_run_with_adasum_on_three_ranks_is_refused_before_a_node_is_asked(home: StateDir) -> None:
-    """There is no node behind this cluster: what asked one would fail otherwise."""
+def test_adasum_on_three_ranks_is_refused_before_any_contact(state_dir: StateDir) -> None:
+    """The cluster has no node, so contacting one would fail."""
     train = Train(model="resnet20", dataset="synthetic", adasum=True)
     config = Config(train=train, launch={"controller": "mpi"})
     with pytest.raises(ConfigError, match=r"train\.adasum: 3 ranks"):
-        jobs.train(home, builders.cluster(nodes=3), builders.DIGEST, config)
+        jobs.train(state_dir, builders.cluster(nodes=3), builders.DIGEST, config)
 
 
 @pytest.fixture
-def home() -> StateDir:
+def state_dir() -> StateDir:
     return builders.deployed(nodes=3)

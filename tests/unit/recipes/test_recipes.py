@@ -21,14 +21,14 @@ OF_ANY_SIZE = ("synthetic", "imagenet")
 FOR_LARGE_IMAGES = ("alexnet", "googlenet", "inception_v3")
 
 
-def go_together(model: str, dataset: str) -> bool:
+def is_compatible(model: str, dataset: str) -> bool:
     if model == "dense" or dataset in TABLES:
         return model == "dense" and dataset in TABLES
     return dataset in OF_ANY_SIZE or model not in FOR_LARGE_IMAGES
 
 
 EVERY_PAIR = [(model, dataset) for model in recipes.models() for dataset in recipes.datasets()]
-PAIRS = [pair for pair in EVERY_PAIR if go_together(*pair)]
+PAIRS = [pair for pair in EVERY_PAIR if is_compatible(*pair)]
 
 
 def resolve(train: Train, world: int = 2, batch: int | None = None, images: int = 10_000) -> TrainConfig:
@@ -37,14 +37,14 @@ def resolve(train: Train, world: int = 2, batch: int | None = None, images: int 
     return recipes.resolve(train, run="run-1", data=data, images=images, world=world, threads=3, batch=size)
 
 
-def test_the_models_and_data_sets_of_the_papers_are_known() -> None:
+def test_models_and_data_sets_of_the_papers_are_known() -> None:
     networks = {"lenet", "alexnet", "googlenet", "vgg16", "inception_v3", "resnet20", "resnet50", "resnet101"}
     assert set(recipes.models()) == networks | {"mobilenet_v2", "dense"}
     assert list(recipes.datasets()) == ["synthetic", "mnist", "fashion_mnist", "cifar10", "sdss", "imagenet"]
 
 
 @pytest.mark.parametrize(("model", "dataset"), PAIRS)
-def test_every_model_resolves_on_every_data_set_that_suits_it(model: str, dataset: str) -> None:
+def test_every_model_resolves_on_every_compatible_data_set(model: str, dataset: str) -> None:
     resolved = resolve(Train(model=model, dataset=dataset))
     data = None if dataset == "synthetic" else "/shared/data/x"
     assert (resolved.model, resolved.dataset, resolved.data) == (model, dataset, data)
@@ -53,7 +53,7 @@ def test_every_model_resolves_on_every_data_set_that_suits_it(model: str, datase
 
 
 @pytest.mark.parametrize(("model", "dataset"), sorted({*EVERY_PAIR} - {*PAIRS}))
-def test_what_does_not_go_together_is_refused_by_one_error_that_names_both(model: str, dataset: str) -> None:
+def test_incompatible_model_and_data_set_are_both_named(model: str, dataset: str) -> None:
     with pytest.raises(ConfigError) as caught:
         recipes.require(Train(model=model, dataset=dataset))
     [problem] = caught.value.problems
@@ -69,27 +69,25 @@ def test_what_does_not_go_together_is_refused_by_one_error_that_names_both(model
         ("resnet20", "sdss", None, "train.model: resnet20 needs images, sdss is a table: use dense"),
     ],
 )
-def test_the_error_says_what_is_needed(model: str, dataset: str, size: int | None, problem: str) -> None:
+def test_error_names_the_requirement(model: str, dataset: str, size: int | None, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         recipes.require(Train(model=model, dataset=dataset, image_size=size))
     assert caught.value.problems == [problem]
 
 
 @pytest.mark.parametrize("model", recipes.models())
-def test_a_recipe_of_ours_says_what_one_of_a_users_own_may_say_and_how_the_network_is(
-    model: str, tmp_path: Path
-) -> None:
+def test_packaged_recipes_are_valid_and_describe_the_network(model: str, tmp_path: Path) -> None:
     facts = {"input", "parameters", "minimum_size", "expected", "memory", "small_memory", "table"}
     card = recipes.card(model)
     sections = {key: value for key, value in card.items() if key not in facts}
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(sections))
-    assert validate.own(tmp_path / "recipe.yaml", list(recipes.datasets())) == sections
+    assert validate.user_recipe(tmp_path / "recipe.yaml", list(recipes.datasets())) == sections
     assert facts - {"table", "small_memory"} <= set(card)
     assert set(card["expected"]) <= set(recipes.datasets())
     assert all(0 < figures["top1"] < 100 and figures["source"] for figures in card["expected"].values())
 
 
-def test_a_recipe_says_nothing_that_a_training_run_or_its_launch_does_not_know() -> None:
+def test_recipe_keys_are_keys_of_train_and_launch() -> None:
     of_launch = set(recipes.gradient_exchange.OF_LAUNCH)
     assert of_launch <= set(Launch.model_fields) - set(TrainConfig.model_fields)
     assert set(validate.Settings.model_fields) <= set(TrainConfig.model_fields) | of_launch
@@ -104,7 +102,7 @@ def own(tmp_path: Path) -> Callable[[str], Train]:
     return train
 
 
-def test_a_recipe_of_ones_own_wins_over_the_models_and_its_data_set_over_what_is_common(
+def test_own_recipe_overrides_model_and_data_set_defaults(
     own: Callable[[str], Train],
 ) -> None:
     resolved = resolve(own("common: {epochs: 3, optimizer: adam, rho: 0.999}\ncifar10: {epochs: 4, shift: 2}\n"))
@@ -112,14 +110,14 @@ def test_a_recipe_of_ones_own_wins_over_the_models_and_its_data_set_over_what_is
     assert resolved.weight_decay == resolve(Train(model="resnet20", dataset="cifar10")).weight_decay
 
 
-def test_flags_win_over_a_recipe_of_ones_own(own: Callable[[str], Train]) -> None:
+def test_flags_override_an_own_recipe(own: Callable[[str], Train]) -> None:
     train = own("common: {epochs: 3, batch_size: 16, learning_rate: 0.1}")
     assert resolve(train.model_copy(update={"epochs": 5})).epochs == 5
     assert recipes.batch_size(train, images=1000, world=2, memory=None) == 16
     assert resolve(train, batch=8).learning_rate == pytest.approx(0.05)
 
 
-def test_a_recipe_of_ones_own_says_how_horovod_sends_unless_flags_do(own: Callable[[str], Train]) -> None:
+def test_own_recipe_sets_horovods_exchange_unless_flags_do(own: Callable[[str], Train]) -> None:
     train = own("common: {cycle_time: 25, fusion_threshold: 64, autotune: true, adasum: true}")
     options = recipes.gradient_exchange.launch_options(train, Launch(cycle_time=2, autotune=False))
     assert (options.cycle_time, options.fusion_threshold, options.autotune, options.controller) == (2, 64, False, "mpi")
@@ -127,11 +125,11 @@ def test_a_recipe_of_ones_own_says_how_horovod_sends_unless_flags_do(own: Callab
     assert resolve(train).adasum
 
 
-def test_an_empty_recipe_changes_nothing(own: Callable[[str], Train]) -> None:
+def test_empty_recipe_changes_nothing(own: Callable[[str], Train]) -> None:
     assert resolve(own("")) == resolve(Train(model="resnet20", dataset="cifar10"))
 
 
-def test_everything_wrong_with_a_recipe_is_reported_at_once(own: Callable[[str], Train]) -> None:
+def test_all_problems_of_a_recipe_are_reported_at_once(own: Callable[[str], Train]) -> None:
     wrong = ["common: {epoch: 3, learning_rate: fast, augment: 7, clip_norm: true}", "cifar: {epochs: 1}"]
     train = own("\n".join([*wrong, "mnist: {epochs: null}"]))
     with pytest.raises(ConfigError) as caught:
@@ -144,17 +142,17 @@ def test_everything_wrong_with_a_recipe_is_reported_at_once(own: Callable[[str],
 
 
 @pytest.mark.parametrize(("text", "problem"), [("a: [", "not YAML"), ("- 1", "valid dictionary"), ("3", "dictionary")])
-def test_a_file_that_is_no_recipe_is_refused(own: Callable[[str], Train], text: str, problem: str) -> None:
+def test_file_that_is_not_a_recipe_is_refused(own: Callable[[str], Train], text: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         recipes.require(own(text))
 
 
-def test_a_recipe_that_is_not_there_is_refused_by_its_name() -> None:
+def test_missing_recipe_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"train\.recipe: no\.yaml: No such file"):
         recipes.require(Train(model="lenet", dataset="mnist", recipe=Path("no.yaml")))
 
 
-def test_a_recipe_cannot_give_a_data_set_another_size_or_other_classes(own: Callable[[str], Train]) -> None:
+def test_recipe_cannot_change_size_or_classes_of_a_data_set(own: Callable[[str], Train]) -> None:
     with pytest.raises(ConfigError) as caught:
         recipes.require(own("common: {image_size: 64, classes: 7}"))
     assert [problem.partition(": ")[2] for problem in caught.value.problems] == [
@@ -167,14 +165,14 @@ IMAGE_MODELS = [model for model in recipes.models() if model != "dense"]
 
 
 @pytest.mark.parametrize("model", IMAGE_MODELS)
-def test_only_a_synthetic_run_makes_images_and_as_many_per_rank(model: str) -> None:
+def test_only_synthetic_runs_create_images_for_each_rank(model: str) -> None:
     images = recipes.training_images("synthetic", None, world=3)
     assert images == 3 * 512
     assert resolve(Train(model=model, dataset="synthetic"), world=3, images=images).synthetic_images == images
     assert resolve(Train(model=model, dataset="imagenet"), world=3).synthetic_images == 0
 
 
-def test_flags_win_over_the_recipe() -> None:
+def test_flags_override_the_recipe() -> None:
     flags = {
         "epochs": 7,
         "steps": 9,
@@ -189,17 +187,17 @@ def test_flags_win_over_the_recipe() -> None:
     assert resolved.precision == "bfloat16"
 
 
-def test_the_recipes_learning_rate_follows_the_batch_size_in_proportion() -> None:
+def test_learning_rate_of_a_recipe_scales_with_the_batch_size() -> None:
     train = Train(model="resnet50", dataset="imagenet")
     assert resolve(train, batch=32).learning_rate == pytest.approx(0.0125)
     assert resolve(train, batch=8).learning_rate == pytest.approx(0.0125 / 4)
 
 
-def test_a_learning_rate_of_ones_own_follows_nothing() -> None:
+def test_own_learning_rate_is_not_scaled() -> None:
     assert resolve(Train(model="resnet50", dataset="imagenet", learning_rate=0.2), batch=8).learning_rate == 0.2
 
 
-def test_steps_that_need_more_epochs_than_the_recipe_has_get_them() -> None:
+def test_steps_beyond_the_recipes_epochs_add_epochs() -> None:
     train = Train(model="resnet20", dataset="mnist", steps=1000)
     assert resolve(train, batch=32, world=2, images=640).epochs == 100
     assert resolve(train.model_copy(update={"steps": 12}), batch=32, world=2, images=640).epochs == 5
@@ -207,11 +205,11 @@ def test_steps_that_need_more_epochs_than_the_recipe_has_get_them() -> None:
 
 
 @pytest.mark.parametrize(("images", "world", "batch"), [(10_000, 2, 32), (90, 8, 11), (8, 8, 1)])
-def test_a_batch_is_no_larger_than_a_ranks_share_of_the_images(images: int, world: int, batch: int) -> None:
+def test_batch_is_at_most_a_ranks_share_of_the_images(images: int, world: int, batch: int) -> None:
     assert recipes.batch_size(RESNET101, images, world, memory=None) == batch
 
 
-def test_a_batch_of_ones_own_is_taken_or_refused_never_changed() -> None:
+def test_own_batch_size_is_used_or_refused_and_never_changed() -> None:
     own = RESNET101.model_copy(update={"batch_size": 64})
     assert recipes.batch_size(own, images=128, world=2, memory=1 << 20) == 64
     with pytest.raises(ConfigError, match=r"train\.batch_size: 64: each of 2 ranks has only 50 images"):
@@ -223,45 +221,45 @@ def test_more_ranks_than_images_are_refused() -> None:
         recipes.batch_size(RESNET101, images=8, world=9, memory=None)
 
 
-def test_a_size_that_the_images_do_not_have_is_refused() -> None:
+def test_image_size_that_a_data_set_lacks_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"train\.image_size: 64: images of mnist have 28 pixels"):
         recipes.require(Train(model="resnet20", dataset="mnist", image_size=64))
 
 
-def test_a_table_has_no_size_in_pixels_and_rows_for_images() -> None:
+def test_table_has_no_pixels_and_rows_in_place_of_images() -> None:
     with pytest.raises(ConfigError, match=r"train\.image_size: 64: sdss is a table"):
         recipes.require(Train(model="dense", dataset="sdss", image_size=64))
     with pytest.raises(ConfigError, match="9 ranks asked for, sdss has only 8 training rows"):
         recipes.batch_size(Train(model="dense", dataset="sdss"), images=8, world=9, memory=None)
 
 
-def test_a_table_is_as_wide_as_the_features_that_are_read_of_it() -> None:
+def test_table_is_as_wide_as_its_features() -> None:
     dataset = recipes.datasets()["sdss"]
     assert (dataset["channels"], dataset["classes"]) == (len(sdss.FEATURES), len(sdss.CLASSES))
 
 
-def test_resolving_twice_gives_the_same() -> None:
+def test_resolving_twice_gives_the_same_result() -> None:
     train = Train(model="resnet20", dataset="cifar10")
     assert resolve(train, batch=16) == resolve(train, batch=16)
 
 
 @pytest.mark.parametrize(("mebibytes", "batch"), [(1 << 20, 32), (4096, 13), (2212, 1)])
-def test_the_batch_shrinks_until_it_fits_the_memory_of_a_rank(mebibytes: int, batch: int) -> None:
+def test_batch_shrinks_until_it_fits_a_ranks_memory(mebibytes: int, batch: int) -> None:
     assert recipes.batch_size(RESNET101, images=10_000, world=1, memory=mebibytes << 20) == batch
 
 
-def test_smaller_images_leave_room_for_more_of_them() -> None:
+def test_smaller_images_allow_larger_batches() -> None:
     small = RESNET101.model_copy(update={"image_size": 112})
     assert recipes.fitting_batch(small, 3 << 30) > recipes.fitting_batch(RESNET101, 3 << 30)
 
 
-def test_images_that_a_network_reduces_less_take_more_memory_than_their_pixels_say() -> None:
+def test_less_downsampling_needs_more_memory_than_the_pixels() -> None:
     train = Train(model="resnet50", dataset="cifar10")
     assert recipes.fitting_batch(train, 3 << 30) == int((3072 * 0.9 - 1250) / 30)
 
 
 @pytest.mark.parametrize("mebibytes", [0, 1024, 2210])
-def test_a_rank_in_which_not_one_image_fits_is_refused_with_what_it_needs_and_has(mebibytes: int) -> None:
+def test_too_little_memory_for_one_image_is_refused(mebibytes: int) -> None:
     problem = f"resnet101 at 224 pixels needs 2211 MiB, and has {mebibytes} MiB"
     with pytest.raises(ConfigError, match=problem) as caught:
         recipes.fitting_batch(RESNET101, mebibytes << 20)
@@ -279,29 +277,29 @@ def test_a_rank_in_which_not_one_image_fits_is_refused_with_what_it_needs_and_ha
         ("datasets", "mnist", "train.model: 'datasets' is unknown"),
     ],
 )
-def test_a_name_that_is_not_known_is_refused_with_the_nearest(model: str | None, dataset: str, problem: str) -> None:
+def test_unknown_name_is_refused_with_the_nearest_name(model: str | None, dataset: str, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         recipes.require(Train(model=model, dataset=dataset))
     assert len(caught.value.problems) == 1
     assert caught.value.problems[0].startswith(problem)
 
 
-def test_an_unknown_model_and_an_unknown_data_set_are_reported_together() -> None:
+def test_unknown_model_and_data_set_are_reported_together() -> None:
     with pytest.raises(ConfigError) as caught:
         recipes.require(Train(model="x", dataset=None))
     assert [problem.split(":")[0] for problem in caught.value.problems] == ["train.model", "train.dataset"]
 
 
 @pytest.mark.parametrize("model", recipes.models())
-def test_every_recipe_cites_the_paper_its_numbers_come_from(model: str) -> None:
-    text = (recipes.HERE / f"{model}.yaml").read_text()
+def test_every_recipe_cites_the_paper_of_its_numbers(model: str) -> None:
+    text = (recipes.DIRECTORY / f"{model}.yaml").read_text()
     head = text[: text.index("common:")]
     assert re.search(r"^# \w+ (et al\.|and \w+) \d{4}, \".+\"", head)
     assert re.search(r"section \d", head)
     assert "measured with TensorFlow" in head
 
 
-def test_the_whole_test_split_is_evaluated_unless_fewer_samples_are_asked_for() -> None:
+def test_whole_test_split_is_evaluated_by_default() -> None:
     assert resolve(Train(model="resnet20", dataset="mnist")).test_samples is None
     assert resolve(Train(model="resnet20", dataset="mnist", test_samples=64)).test_samples == 64
     with pytest.raises(ValueError, match="test_samples"):

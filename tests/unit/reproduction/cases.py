@@ -1,4 +1,4 @@
-"""A run that has ended, with all that its export needs, as the functions of a launch leave it."""
+"""A finished run with the files that its export needs, written by the functions of a launch."""
 
 import gzip
 import io
@@ -36,7 +36,7 @@ def hardware(**changes: Any) -> Hardware:
 
 
 def trained(name: str = "default", **changes: Any) -> tuple[StateDir, Run]:
-    """A training run of a cluster; ``changes`` are fields of its record."""
+    """Return a training run of a cluster; ``changes`` are fields of its record."""
     state_dir = builders.deployed(name)
     run = builders.run(hardware={"demo-head": hardware(), "demo-worker-0": hardware()}, **changes)
     directory = _launched(state_dir, run)
@@ -50,7 +50,7 @@ def trained(name: str = "default", **changes: Any) -> tuple[StateDir, Run]:
 
 
 def scripted(directory: Path, *argv: str, variables: Iterable[str] = (), exit_code: int = 0) -> tuple[StateDir, Run]:
-    """A run of the script in ``directory``."""
+    """Return a run of the script in ``directory``."""
     state_dir = builders.deployed()
     source = script.gather(argv)
     run = builders.run(id="script-1", kind="script", command=source.command)
@@ -75,13 +75,13 @@ def _launched(
 
 
 def loaded(**changes: Any) -> Exported:
-    """The files of a training run, some of which ``changes`` replace."""
+    """Return the files of a training run, some of which ``changes`` replace."""
     state_dir, run = trained()
     return Exported(**{**vars(load.load(state_dir.runs / run.id)), **changes})
 
 
 def packed(members: Iterable[tuple[str, bytes]], kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
-    """An archive with these members in the place where those of an exported run are."""
+    """Return an archive with these members in the folder of an exported run."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as written:
         for name, data in members:

@@ -1,4 +1,4 @@
-"""The archive of a run: equal bytes for equal files, and nothing but an exported run is read."""
+"""Archives of runs: equal bytes for equal files, and refusal of other archives."""
 
 import gzip
 import os
@@ -14,7 +14,7 @@ from tests.unit.reproduction import cases
 FILES = {"run.json": b"{}", "code/train.py": b"print()\n", "log": b"line\n"}
 
 
-def test_equal_files_give_equal_bytes_and_are_read_as_they_were(tmp_path: Path) -> None:
+def test_equal_files_give_equal_bytes_and_are_read_unchanged(tmp_path: Path) -> None:
     for name in ("one", "two"):
         archive.write(dict(reversed(FILES.items())) if name == "two" else FILES, tmp_path / name, 7, frozenset(FILES))
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
@@ -31,7 +31,7 @@ def test_other_tools_read_it(tmp_path: Path) -> None:
         assert (member.mode, member.mtime, member.uid) == (0o755, 7, 0)
 
 
-def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+def test_unwritable_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--output: .+No such file or directory"):
         archive.write(FILES, tmp_path / "nowhere" / "run.tar.gz", 7)
 
@@ -61,23 +61,23 @@ def refused(path: Path) -> str:
         (cases.packed([("log", bytes(100_000))])[:60], "is no exported run"),
         (cases.packed([("code/link", b"")], tarfile.SYMTYPE, "/etc/passwd"), "SHA256SUMS"),
     ],
-    # Compressed bytes contain the time, and all processes of a test run must agree on the names of tests.
+    # Compressed bytes contain the time, but all processes of a test run must agree on the names of tests.
     ids=lambda value: value if isinstance(value, str) else "archive",
 )
-def test_what_is_no_exported_run_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes, problem: str) -> None:
+def test_other_archives_are_refused_and_leave_no_file(tmp_path: Path, content: bytes, problem: str) -> None:
     (tmp_path / "run.tar.gz").write_bytes(content)
     assert problem in refused(tmp_path / "run.tar.gz")
     assert [path.name for path in tmp_path.iterdir()] == ["run.tar.gz"]
 
 
-def test_a_bomb_is_refused_before_it_is_on_the_disk(tmp_path: Path) -> None:
+def test_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
     small = cases.packed([(f"code/{number}", bytes(1 << 20)) for number in range(140)])
     assert len(small) < 1 << 20
     (tmp_path / "run.tar.gz").write_bytes(small)
     assert "'orchestrator-run/code/' with more than" in refused(tmp_path / "run.tar.gz")
 
 
-def test_neither_a_pipe_nor_a_directory_nor_nothing_is_waited_for(tmp_path: Path) -> None:
+def test_pipe_directory_or_missing_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert "is a pipe, not a file" in refused(tmp_path / "pipe")
     assert "is a directory, not a file" in refused(tmp_path)

@@ -1,4 +1,4 @@
-"""Two runs side by side: equal weights, scores within a tolerance, and the fields that differ by name."""
+"""Comparison of two runs: equal weights, scores within a tolerance, and the names of different fields."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ OTHER = "b2"
 
 
 def again(top1: float = 0.9, loss: float = 0.25, weights: str = OTHER, **changes: Any) -> Results:
-    """The same run, whose last epoch gave these scores and weights."""
+    """Return the results of the same run with these scores and weights in its last epoch."""
     test = Scores(loss=loss, top1=top1, top5=1.0, images=1000)
     last = builders.epoch(2, weights_sha256=weights, test=test)
     return cases.TRAINED.model_copy(update={"epochs": [cases.TRAINED.epochs[0], last], **changes})
@@ -25,13 +25,13 @@ def compared(**changes: Any) -> Comparison:
     return compare(old, cases.loaded(**changes), Tolerance())
 
 
-def test_a_run_that_is_the_same_is_equal() -> None:
+def test_identical_run_is_equal() -> None:
     comparison = compared()
     assert (comparison.verdict, comparison.differences, comparison.expected_equal) == ("equal", [], True)
     assert [row[:2] for row in comparison.epochs] == [(1, True), (2, True)]
 
 
-def test_equal_weights_are_equal_whatever_else_differs() -> None:
+def test_equal_weights_are_equal_despite_other_differences() -> None:
     comparison = compared(run=builders.run(threads=4, hardware={}))
     assert (comparison.verdict, comparison.expected_equal) == ("equal", False)
     assert [(d.field, d.was, d.now, d.decisive) for d in comparison.differences] == [("threads", 2, 4, True)]
@@ -48,7 +48,7 @@ def test_other_weights_of_the_same_machine_are_different() -> None:
     [({}, "within tolerance"), ({"top1": 0.891}, "within tolerance"), ({"top1": 0.88}, "different"),
      ({"loss": 0.27}, "within tolerance"), ({"loss": 0.3}, "different")],
 )  # fmt: skip
-def test_scores_are_held_against_the_tolerance_where_weights_may_differ(scores: Any, verdict: str) -> None:
+def test_scores_are_compared_within_tolerance_on_other_machines(scores: Any, verdict: str) -> None:
     comparison = compared(results=again(**scores), run=builders.run(threads=4))
     assert comparison.verdict == verdict
     assert "tolerance: test top-1 within 1 points, test loss within 10%" in comparison.reason
@@ -59,7 +59,7 @@ def test_fewer_epochs_are_different() -> None:
     assert (comparison.verdict, comparison.reason) == ("different", "1 of 2 epochs were made")
 
 
-def test_every_field_that_differs_is_named() -> None:
+def test_every_different_field_is_named() -> None:
     old = cases.loaded()
     nodes = {
         name: node.model_copy(update={"hardware": cases.hardware(cpu_model="EPYC", cpu_flags=["avx"], kernel="6.8")})
@@ -85,7 +85,7 @@ def test_every_field_that_differs_is_named() -> None:
     assert next((d.was, d.now) for d in comparison.differences if d.field == "CPU") == (["Xeon"], ["EPYC"])
 
 
-def test_of_many_flags_only_those_that_differ_are_shown() -> None:
+def test_only_different_flags_are_shown() -> None:
     old = cases.loaded()
     flags = [f"f{number}" for number in range(100)]
     runs = []

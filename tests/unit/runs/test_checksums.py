@@ -1,4 +1,4 @@
-"""Checksums of a run's data: computed once, kept beside the run."""
+"""Checksums of a run's data: computed once, stored with the run."""
 
 import hashlib
 from pathlib import Path
@@ -19,19 +19,19 @@ def line(name: str, text: str) -> str:
     return f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n"
 
 
-def test_the_list_is_that_of_sha256sum(tmp_path: Path) -> None:
+def test_list_has_the_format_of_sha256sum(tmp_path: Path) -> None:
     assert checksums.of(dataset(tmp_path, b="two", a="one")) == line("a", "one") + line("b", "two")
 
 
-def test_files_that_stay_the_same_are_read_once(tmp_path: Path) -> None:
+def test_unchanged_files_are_read_once(tmp_path: Path) -> None:
     data = dataset(tmp_path, a="one")
     before = checksums.of(data)
     (tmp_path / "a").unlink()
-    assert checksums.of(data) == before  # its name on the nodes was derived while the file was there
+    assert checksums.of(data) == before  # its name on the nodes was derived while the file existed
     assert checksums.of(dataset(tmp_path, a="other")) == line("a", "other")
 
 
-def test_a_run_that_continues_another_has_its_checksums(tmp_path: Path) -> None:
+def test_resumed_run_has_the_checksums_of_the_first(tmp_path: Path) -> None:
     state_dir, old, run = state.for_cluster("demo"), builders.run(id="old"), builders.run(id="new")
     checksums.keep(state_dir, old, dataset(tmp_path, a="one"))
     checksums.keep_same(state_dir, old, run)

@@ -1,4 +1,4 @@
-"""Fetching a run: by one command at a time, only what was asked for, never at the cost of an older copy."""
+"""Fetching a run: by one command at a time, only requested files, and never at the cost of an older copy."""
 
 import io
 import signal
@@ -25,7 +25,7 @@ from orchestrator import state
 with collection._fetching(state.for_cluster("demo").runs / "a", 60):
     print("fetching")
 """
-# Replaces what is kept of run a by what is in .collecting-new, and is killed before the system call number argv[1].
+# Replaces the local copy of run a by .collecting-new, and is killed before the system call number argv[1].
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -49,8 +49,8 @@ STATUS = RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0)
 
 
 @pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of run a on a head whose shared storage is a directory here, as a run leaves it."""
+def run_on_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write the directory of run a on a head whose shared storage is a local directory."""
     monkeypatch.setattr(launch, "SHARED", str(tmp_path / "shared"))
     directory = tmp_path / "shared" / "runs" / "a"
     write(directory, {"log": "a line\n", "hostfile": "x slots=1\n", "output/deep/file": "result", "src/x.py": "pass"})
@@ -74,12 +74,12 @@ def collect(answer: Answer = ssh_stand_in.honest) -> Path:
 
 
 def tree(directory: Path) -> dict[str, str]:
-    """Every file below, but for the lock."""
+    """Return every file of a directory, except the lock."""
     files = (path for path in directory.rglob("*") if path.is_file() and path.name != ".lock")
     return {str(path.relative_to(directory)): path.read_text() for path in files}
 
 
-def test_a_run_is_fetched_with_its_newest_checkpoint_and_its_best(there: Path) -> None:
+def test_run_is_fetched_with_its_newest_and_best_checkpoint(run_on_head: Path) -> None:
     files = tree(collect())
     names = {"log", "hostfile", "status.json", "output/deep/file", "checkpoints/index.json"}
     assert set(files) == {*names, "checkpoints/epoch-0001/state", "checkpoints/epoch-0003/state"}
@@ -88,42 +88,42 @@ def test_a_run_is_fetched_with_its_newest_checkpoint_and_its_best(there: Path) -
     assert files["output/deep/file"] == "result"
 
 
-def test_a_run_that_is_fetched_again_is_replaced(there: Path) -> None:
+def test_second_fetch_replaces_the_first(run_on_head: Path) -> None:
     collect()
-    (there / "output" / "deep" / "file").unlink()
-    write(there, {"log": "two\nlines\n", "output/other": "new"})
+    (run_on_head / "output" / "deep" / "file").unlink()
+    write(run_on_head, {"log": "two\nlines\n", "output/other": "new"})
     files = tree(collect())
     assert files["log"] == "two\nlines\n"
     assert {name for name in files if name.startswith(("output", "."))} == {"output/other"}
 
 
-def test_a_run_that_the_cluster_does_not_have_leaves_what_is_here(there: Path) -> None:
+def test_run_missing_on_the_cluster_keeps_the_local_copy(run_on_head: Path) -> None:
     before = tree(collect())
     with ssh_stand_in.session() as head:
         collection.collect(state.for_cluster("demo"), head, builders.run(id="b"))
-    there.rename(there.with_name("gone"))
+    run_on_head.rename(run_on_head.with_name("gone"))
     assert tree(collect()) == before
 
 
-def test_of_a_log_that_is_long_the_end_is_fetched(
-    there: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_end_of_a_long_log_is_fetched(
+    run_on_head: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(fetch, "LOG_BYTES", 1 << 20)
-    (there / "log").write_text("first\n" + "x" * (3 << 20) + "\nlast\n")
+    (run_on_head / "log").write_text("first\n" + "x" * (3 << 20) + "\nlast\n")
     log = tree(collect())["log"]
     assert (len(log), log[-6:]) == (1 << 20, "\nlast\n")
     assert "the last 1 of 3 MiB were fetched" in capsys.readouterr().err
 
 
-def test_links_of_a_run_are_said_not_to_be_fetched(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (there / "output" / "latest").symlink_to("deep")
-    (there / "output" / "twin").hardlink_to(there / "output" / "deep" / "file")
+def test_links_of_a_run_are_reported_as_not_fetched(run_on_head: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run_on_head / "output" / "latest").symlink_to("deep")
+    (run_on_head / "output" / "twin").hardlink_to(run_on_head / "output" / "deep" / "file")
     files = tree(collect())
     assert (files["output/twin"], files["output/deep/file"]) == ("result", "result")
     assert "1 links or special files were not fetched: output/latest" in capsys.readouterr().err
 
 
-def test_a_run_that_does_not_fit_on_this_machine_is_not_begun(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_larger_than_the_local_disk_is_not_fetched(run_on_head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tree(collect())
     monkeypatch.setattr(fetch, "FREE_BYTES", 1 << 62)
     with pytest.raises(StateError, match=r"run a left 0.0 GiB, and .* GiB free"):
@@ -146,9 +146,7 @@ def hostile(word: str, output: bytes) -> Answer:
 
 
 @pytest.mark.parametrize("name", ["../../../stolen", "/tmp/stolen", "run.json", "checkpoints/epoch-0002/x", ".saved"])
-def test_a_head_that_sends_a_name_that_was_not_requested_changes_nothing(
-    there: Path, name: str, tmp_path: Path
-) -> None:
+def test_name_that_was_not_requested_changes_nothing(run_on_head: Path, name: str, tmp_path: Path) -> None:
     before = tree(collect())
     with pytest.raises(ContractError) as caught:
         collect(hostile("tar", archived("log", name)))
@@ -168,31 +166,31 @@ def test_a_head_that_sends_a_name_that_was_not_requested_changes_nothing(
         "{",
     ],
 )
-def test_an_index_with_a_checkpoint_that_is_none_is_refused(there: Path, index: str) -> None:
-    (there / "checkpoints" / "index.json").write_text(index)
+def test_index_with_an_invalid_checkpoint_is_refused(run_on_head: Path, index: str) -> None:
+    (run_on_head / "checkpoints" / "index.json").write_text(index)
     with pytest.raises(ContractError, match=r"demo-head: checkpoints/index.json: "):
         collect()
 
 
-def test_a_listing_with_other_names_is_refused(there: Path) -> None:
+def test_listing_with_other_names_is_refused(run_on_head: Path) -> None:
     with pytest.raises(ContractError, match="lists files of run a that were not requested"):
         collect(hostile("find", b"5 /etc/passwd\n"))
 
 
-def test_a_file_that_is_larger_than_a_result_can_be_is_refused(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_larger_than_any_result_is_refused(run_on_head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "FILE_BYTES", 1000)
     with pytest.raises(ContractError, match="'hostfile' with more than 1000 bytes"):
         collect(hostile("tar", archived("hostfile", size=2000)))
 
 
-def test_an_answer_without_end_is_not_read_into_memory(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_answer_is_not_read_into_memory(run_on_head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.ssh.channels.ANSWER_BYTES", 1000)
     with pytest.raises(ContractError, match="demo-head sends more than"):
         collect(hostile("find", bytes(2000)))
 
 
 @pytest.mark.parametrize("name", ["../../../../home/user/.ssh", "/etc", "a/b", "..", ".ssh", "", "-rf", "a\n", "é"])
-def test_a_run_has_no_other_name_than_one_that_is_a_directory_of_its_own(name: str) -> None:
+def test_run_id_must_be_a_plain_directory_name(name: str) -> None:
     with pytest.raises(ValidationError, match="id"):
         builders.run(id=name)
     text = builders.run(id="a").model_dump_json().replace('"id":"a"', f'"id":{name!r}'.replace("'", '"'))
@@ -200,24 +198,24 @@ def test_a_run_has_no_other_name_than_one_that_is_a_directory_of_its_own(name: s
         Run.model_validate_json(text)
 
 
-def test_units_with_names_that_no_run_has_are_refused() -> None:
+def test_units_with_impossible_names_are_refused() -> None:
     with ssh_stand_in.session() as head, pytest.raises(ContractError, match="no run has"):
         fetch.run_ids(["a", "../b"], head)
 
 
-def test_a_second_command_waits_for_the_one_that_fetches_the_run(start: Start) -> None:
+def test_second_command_waits_for_the_one_that_fetches_the_run(start: Start) -> None:
     target = state.for_cluster("demo").runs / "a"
     with collection._fetching(target, 60) as temporary:
         assert temporary.parent == target
-        note = target / "said"
-        second = start("-c", FETCH, output=note)
-        assert waiting.until(lambda: "Waiting for another command that fetches this run" in note.read_text())
-        assert "fetching\n" not in note.read_text()
+        output = target / "said"
+        second = start("-c", FETCH, output=output)
+        assert waiting.until(lambda: "Waiting for another command that fetches this run" in output.read_text())
+        assert "fetching\n" not in output.read_text()
     assert second.wait() == 0
-    assert note.read_text().endswith("fetching\n")
+    assert output.read_text().endswith("fetching\n")
 
 
-def test_what_a_killed_command_had_fetched_of_a_run_is_removed() -> None:
+def test_files_of_a_killed_fetch_are_removed() -> None:
     target = state.for_cluster("demo").runs / "a"
     (target / ".collecting-abc" / "checkpoints").mkdir(parents=True)
     with collection._fetching(target, 60):
@@ -226,13 +224,13 @@ def test_what_a_killed_command_had_fetched_of_a_run_is_removed() -> None:
 
 
 def generation(number: int) -> dict[str, str]:
-    """Files of a run as they were fetched the first time, or the second."""
+    """Return the files of a run as of the first or the second fetch."""
     name = f"epoch-000{number}"
     return {f"checkpoints/{name}/state": name, "checkpoints/index.json": name, "log": name}
 
 
 def kills(start: Start) -> Iterator[int]:
-    """Exit codes of a command that replaces the first generation by the second, killed one system call later each."""
+    """Yield exit codes of a command that replaces the first generation, killed one system call later each time."""
     target = state.for_cluster("demo").runs / "a"
     for number in range(100):
         new = target / ".collecting-new"
@@ -244,12 +242,12 @@ def kills(start: Start) -> Iterator[int]:
             return
 
 
-def test_a_kill_at_any_step_leaves_the_old_copy_or_the_new_one(start: Start) -> None:
+def test_kill_at_any_step_leaves_the_old_or_the_new_copy(start: Start) -> None:
     target, state_dir = state.for_cluster("demo").runs / "a", state.for_cluster("demo")
     ends = []
     for code in kills(start):
         assert collection.is_resumable(state_dir, builders.run(id="a"))
-        with collection._fetching(target, 60):  # as the next command does
+        with collection._fetching(target, 60):  # like the next command
             files = tree(target)
         old, new = generation(1), generation(2)
         assert {n: t for n, t in files.items() if n != "log"} in [
@@ -263,7 +261,7 @@ def test_a_kill_at_any_step_leaves_the_old_copy_or_the_new_one(start: Start) -> 
     assert len(ends) > 5
 
 
-def test_an_interrupt_between_two_steps_puts_the_old_copy_back(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_between_two_steps_restores_the_old_copy(run_on_head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tree(collect())
     replace = Path.replace
 
@@ -273,7 +271,7 @@ def test_an_interrupt_between_two_steps_puts_the_old_copy_back(there: Path, monk
         return replace(path, target)
 
     monkeypatch.setattr(Path, "replace", interrupted)
-    write(there, {"checkpoints/epoch-0003/state": "other", "output/deep/file": "other"})
+    write(run_on_head, {"checkpoints/epoch-0003/state": "other", "output/deep/file": "other"})
     with pytest.raises(KeyboardInterrupt):
         collect()
     assert tree(state.for_cluster("demo").runs / "a") == before

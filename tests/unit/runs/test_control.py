@@ -1,4 +1,4 @@
-"""Runs as this side remembers them."""
+"""Runs as recorded on this machine."""
 
 from pathlib import Path
 
@@ -12,42 +12,42 @@ from tests import builders
 from tests.stand_ins import ssh_stand_in
 
 
-def remember(run_id: str, started: float, status: RunStatus | None = None) -> None:
+def record_run(run_id: str, started: float, status: RunStatus | None = None) -> None:
     state_dir = state.for_cluster("demo")
     state.replace(state_dir.runs / run_id / "run.json", builders.run(id=run_id, started=started).model_dump_json())
     if status:
         status.write(state_dir.runs / run_id / "status.json")
 
 
-def test_runs_are_remembered_oldest_first() -> None:
-    remember("b", started=1.0)
-    remember("a", started=2.0)
+def test_runs_are_listed_oldest_first() -> None:
+    record_run("b", started=1.0)
+    record_run("a", started=2.0)
     assert [run.id for run in store.list_runs(state.for_cluster("demo"))] == ["b", "a"]
 
 
-def test_the_newest_run_is_meant_where_none_is_named() -> None:
-    remember("old", started=1.0)
-    remember("new", started=2.0)
+def test_newest_run_is_the_default() -> None:
+    record_run("old", started=1.0)
+    record_run("new", started=2.0)
     assert store.get(state.for_cluster("demo"), None).id == "new"
     assert store.get(state.for_cluster("demo"), "old").id == "old"
 
 
-def test_a_run_that_is_not_known_is_refused_with_the_nearest() -> None:
-    remember("resnet20-mnist-1", started=1.0)
+def test_unknown_run_is_refused_with_the_nearest_name() -> None:
+    record_run("resnet20-mnist-1", started=1.0)
     with pytest.raises(StateError, match="no run 'resnet20-minst-1', did you mean resnet20-mnist-1"):
         store.get(state.for_cluster("demo"), "resnet20-minst-1")
 
 
-def test_a_cluster_without_runs_says_how_to_make_one() -> None:
+def test_cluster_without_runs_names_the_commands_that_start_one() -> None:
     with pytest.raises(StateError, match="has no runs yet") as caught:
         store.get(state.for_cluster("demo"), None)
     assert "orchestrator train" in caught.value.hint
 
 
-def test_a_run_whose_status_was_fetched_has_ended_for_ever() -> None:
-    ended = RunStatus(state="stopped", exit_code=143, started=1.0, ended=2.0)
-    remember("a", started=1.0, status=ended)
-    remember("b", started=2.0)
+def test_fetched_status_of_a_run_is_final() -> None:
+    status = RunStatus(state="stopped", exit_code=143, started=1.0, ended=2.0)
+    record_run("a", started=1.0, status=status)
+    record_run("b", started=2.0)
     assert [run_state.state for run_state in control.overview(state.for_cluster("demo"), None)] == ["stopped", "lost"]
     assert store.is_collected(state.for_cluster("demo"), builders.run(id="a"))
     assert not store.is_collected(state.for_cluster("demo"), builders.run(id="b"))
@@ -75,12 +75,12 @@ def test_a_run_whose_status_was_fetched_has_ended_for_ever() -> None:
         ),
     ],
 )
-def test_the_cause_of_a_failed_run_is_told_in_words(failure: Failure, words: str) -> None:
+def test_cause_of_a_failed_run_is_explained(failure: Failure, words: str) -> None:
     assert control.describe(failure, builders.cluster()) == words
 
 
-def test_a_status_that_was_cut_short_is_fetched_again_and_a_record_that_was_is_none() -> None:
-    remember("a", started=1.0)
+def test_truncated_status_is_refetched_and_record_is_ignored() -> None:
+    record_run("a", started=1.0)
     directory = state.for_cluster("demo").runs
     (directory / "a" / "status.json").write_text('{"state": "fini')
     assert not store.is_collected(state.for_cluster("demo"), builders.run(id="a"))
@@ -88,15 +88,13 @@ def test_a_status_that_was_cut_short_is_fetched_again_and_a_record_that_was_is_n
     assert store.list_runs(state.for_cluster("demo")) == []
 
 
-def test_the_directory_of_runs_holds_nothing_else_by_mistake(tmp_path: Path) -> None:
-    remember("a", started=1.0)
+def test_directory_of_runs_ignores_other_entries(tmp_path: Path) -> None:
+    record_run("a", started=1.0)
     (state.for_cluster("demo").runs / "left over").mkdir()
     assert [run.id for run in store.list_runs(state.for_cluster("demo"))] == ["a"]
 
 
-def test_a_run_of_a_queue_is_queued_then_runs_and_is_lost_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_of_a_queue_is_queued_runs_and_is_lost_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "SHARED", str(tmp_path))
     run, unit = builders.run(id="a", queue="queue-1"), b"orchestrator-queue-1.service loaded active running -\n"
     Path(run.directory).mkdir(parents=True)

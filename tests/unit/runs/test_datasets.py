@@ -1,4 +1,4 @@
-"""Data sets on the control side: found where they are, refused where they are not whole."""
+"""Data sets on the control side: found in their directory, refused if incomplete."""
 
 import os
 import shutil
@@ -20,20 +20,18 @@ def nothing(text: str) -> None:
 
 @pytest.fixture
 def mnist(tmp_path: Path) -> Path:
-    """A copy of the published test set that a test may spoil."""
+    """Copy the published test set, for tests that damage it."""
     return Path(shutil.copytree(samples.MNIST, tmp_path / "mnist"))
 
 
-def test_the_published_test_set_is_split_and_the_user_is_told() -> None:
+def test_published_test_set_is_split_and_the_user_is_told() -> None:
     dataset = datasets.find("mnist", samples.MNIST, nothing)
     assert dataset is not None
     assert (dataset.train, dataset.test, dataset.files) == (9000, 1000, [IMAGES, LABELS])
     assert "its last 1000 images are used for the test" in dataset.note
 
 
-def test_nothing_is_imported_from_the_directory_that_the_user_stands_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mnist: Path
-) -> None:
+def test_working_directory_is_not_imported_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mnist: Path) -> None:
     for name in ("tarfile", "csv", "gzip", "json", "struct", "orchestrator/__init__"):
         (tmp_path / f"{name}.py").parent.mkdir(exist_ok=True)
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write({name!r})\n")
@@ -47,7 +45,7 @@ def test_synthetic_data_needs_no_files() -> None:
     assert datasets.find("synthetic", None, nothing) is None
 
 
-def test_a_directory_below_the_home_directory_is_found(monkeypatch: pytest.MonkeyPatch, mnist: Path) -> None:
+def test_directory_in_the_home_directory_is_found(monkeypatch: pytest.MonkeyPatch, mnist: Path) -> None:
     monkeypatch.setenv("HOME", str(mnist.parent))
     dataset = datasets.find("mnist", Path("~/mnist"), nothing)
     assert dataset is not None
@@ -70,7 +68,7 @@ def swap(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "problem"),
+    ("damage", "problem"),
     [
         (shutil.rmtree, "no such directory"),
         (lambda directory: [path.unlink() for path in directory.iterdir()], "empty"),
@@ -79,10 +77,8 @@ def swap(directory: Path) -> None:
         (swap, "not an idx file of images"),
     ],
 )
-def test_a_directory_that_does_not_hold_the_data_set_is_refused(
-    mnist: Path, spoil: Callable[[Path], object], problem: str
-) -> None:
-    spoil(mnist)
+def test_directory_without_the_data_set_is_refused(mnist: Path, damage: Callable[[Path], object], problem: str) -> None:
+    damage(mnist)
     with pytest.raises(ConfigError) as caught:
         datasets.find("mnist", mnist, nothing)
     assert caught.value.message.startswith(f"train.data: {mnist}")
@@ -93,7 +89,7 @@ def test_a_directory_that_does_not_hold_the_data_set_is_refused(
     ("dataset", "problem"),
     [("cifar10", "no CIFAR-10 here"), ("sdss", "no SDSS table here"), ("imagenet", "no ImageNet here: folder train/")],
 )
-def test_another_data_set_in_the_directory_is_refused(dataset: str, problem: str) -> None:
+def test_directory_with_another_data_set_is_refused(dataset: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         datasets.find(dataset, samples.MNIST, nothing)
 
@@ -104,7 +100,7 @@ def remote(directory: Path) -> str:
     return dataset.remote
 
 
-def test_the_place_on_the_nodes_has_a_name_that_changes_with_the_files(mnist: Path) -> None:
+def test_directory_on_the_nodes_changes_with_the_files(mnist: Path) -> None:
     before = remote(mnist)
     assert before.startswith("/shared/data/mnist-")
     assert remote(mnist) == before
@@ -113,7 +109,7 @@ def test_the_place_on_the_nodes_has_a_name_that_changes_with_the_files(mnist: Pa
     assert remote(mnist) != before
 
 
-def test_the_place_on_the_nodes_does_not_depend_on_the_place_here(mnist: Path) -> None:
+def test_directory_on_the_nodes_does_not_depend_on_the_local_one(mnist: Path) -> None:
     before = remote(mnist)
     moved = mnist.rename(mnist.with_name("elsewhere"))
     assert remote(moved) == before

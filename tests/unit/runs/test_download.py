@@ -20,7 +20,7 @@ CONTENT = {"images": b"pixels" * 1000, "labels": b"digits"}
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files; "/cut" announces a chunk and closes the connection in the middle of it, as a dying proxy does."""
+    """Serve files; "/cut" announces a chunk and closes the connection in the middle of it, like a failing proxy."""
 
     protocol_version = "HTTP/1.1"
 
@@ -39,7 +39,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[str]:
-    """The address of a web server that has the files of CONTENT."""
+    """Yield the address of a web server with the files of CONTENT."""
     for name, content in CONTENT.items():
         (tmp_path / name).write_bytes(content)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
@@ -51,7 +51,7 @@ def site(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def entry(site: str) -> Iterator[dict[str, Any]]:
-    """A data set "tiny" among the known ones while a test lasts, published at that server."""
+    """Yield a temporary data set "tiny", published at that server."""
     checksums = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
     described = recipes.datasets()["tiny"] = {
         "site": site,
@@ -70,7 +70,7 @@ def cached() -> list[str]:
     return sorted(path.name for path in (state.cache() / "datasets" / "tiny").iterdir())
 
 
-def test_the_published_files_are_downloaded_into_the_cache(entry: dict[str, Any]) -> None:
+def test_published_files_are_downloaded_into_the_cache(entry: dict[str, Any]) -> None:
     lines: list[str] = []
     directory = downloads.download("tiny", lines.append)
     assert directory == state.cache() / "datasets" / "tiny"
@@ -78,14 +78,14 @@ def test_the_published_files_are_downloaded_into_the_cache(entry: dict[str, Any]
     assert lines == ["downloading images", "downloading labels"]
 
 
-def test_what_is_in_the_cache_is_not_downloaded_again(entry: dict[str, Any]) -> None:
+def test_cached_files_are_not_downloaded_again(entry: dict[str, Any]) -> None:
     download()
-    entry["site"] = "http://127.0.0.1:1"  # no one listens there
+    entry["site"] = "http://127.0.0.1:1"  # no server listens there
     assert cached() == ["images", "labels"]
     assert download() == state.cache() / "datasets" / "tiny"
 
 
-def test_a_file_with_another_checksum_is_refused_and_not_kept(entry: dict[str, Any]) -> None:
+def test_file_with_another_checksum_is_refused_and_deleted(entry: dict[str, Any]) -> None:
     entry["files"]["labels"] = "0" * 64
     with pytest.raises(PreflightError, match=r"/labels has SHA-256 .*, expected 0000") as caught:
         download()
@@ -93,13 +93,13 @@ def test_a_file_with_another_checksum_is_refused_and_not_kept(entry: dict[str, A
     assert "--data DIR" in caught.value.hint
 
 
-def test_a_file_that_the_site_does_not_have_is_named(entry: dict[str, Any]) -> None:
+def test_file_missing_on_the_site_is_named(entry: dict[str, Any]) -> None:
     entry["files"]["missing"] = "0" * 64
     with pytest.raises(PreflightError, match="/missing cannot be downloaded: File not found"):
         download()
 
 
-def test_a_site_that_does_not_answer_is_named_with_the_way_without_it(entry: dict[str, Any]) -> None:
+def test_unreachable_site_is_named_with_the_manual_way(entry: dict[str, Any]) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         entry["site"] = f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -108,13 +108,13 @@ def test_a_site_that_does_not_answer_is_named_with_the_way_without_it(entry: dic
     assert (caught.value.exit_code, "--data DIR" in caught.value.hint) == (2, True)
 
 
-def test_a_connection_that_breaks_in_the_middle_is_no_bug_of_ours(entry: dict[str, Any]) -> None:
+def test_broken_connection_is_an_error_and_no_bug(entry: dict[str, Any]) -> None:
     entry["files"]["cut"] = "0" * 64
     with pytest.raises(PreflightError, match="/cut cannot be downloaded"):
         download()
 
 
-def test_a_download_that_was_cut_off_is_begun_anew(entry: dict[str, Any]) -> None:
+def test_interrupted_download_starts_over(entry: dict[str, Any]) -> None:
     directory = state.cache() / "datasets" / "tiny"
     directory.mkdir(parents=True)
     (directory / ".images.half").write_bytes(b"half of it")
@@ -128,14 +128,14 @@ def test_imagenet_is_not_downloadable_and_must_be_named() -> None:
         downloads.download("imagenet", lambda text: None)
 
 
-def test_every_downloadable_data_set_has_a_checksum_for_each_file() -> None:
+def test_downloadable_data_sets_have_checksums_of_all_files() -> None:
     downloadable = [dataset for dataset in recipes.datasets().values() if "site" in dataset]
     checksums = [checksum for dataset in downloadable for checksum in dataset["files"].values()]
     assert len(checksums) == 9
     assert all(len(bytes.fromhex(checksum)) == 32 for checksum in checksums)
 
 
-def test_the_published_test_set_that_we_carry_has_the_published_checksums() -> None:
+def test_packaged_test_set_has_the_published_checksums() -> None:
     published = recipes.datasets()["mnist"]["files"]
     carried = Path(__file__).parents[2] / "data" / "mnist"
     digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in carried.glob("*.gz")}
@@ -143,7 +143,7 @@ def test_the_published_test_set_that_we_carry_has_the_published_checksums() -> N
     assert digests.items() <= published.items()
 
 
-def test_a_file_without_an_end_is_not_taken(entry: dict[str, Any]) -> None:
+def test_endless_file_is_refused(entry: dict[str, Any]) -> None:
     entry["bytes"] = 5000
     with pytest.raises(PreflightError, match=r"/images cannot be downloaded: it has more than 5,000 bytes"):
         download()

@@ -16,7 +16,7 @@ OTHERS = [name for name in engines.ENGINES if name != "ours"]
 FOLLOWED: dict[str, Any] = {"model": "lenet", "dataset": "mnist", "augment": False, "precision": "float32"}
 REFUSED: list[dict[str, Any]] = [
     {"augment": True},
-    {"augment": None},  # the recipe's: yes
+    {"augment": None},  # the recipe's value is true
     {"precision": "float16"},
     {"precision": "auto"},
     {"compression": "bf16"},
@@ -32,20 +32,20 @@ REFUSED: list[dict[str, Any]] = [
 ]
 
 
-def test_every_engine_of_the_key_has_a_launcher_and_a_program() -> None:
+def test_every_engine_has_a_launcher_and_a_program() -> None:
     assert tuple(engines.ENGINES) == get_args(Engine)
     assert {engine.launcher for engine in engines.ENGINES.values()} <= set(LAUNCHERS)
     assert all(find_spec(f"orchestrator.trainer.{engines.program(Train(engine=name))}") for name in get_args(Engine))
 
 
 @pytest.mark.parametrize("engine", OTHERS)
-def test_an_engine_follows_what_all_of_them_can(engine: Engine) -> None:
+def test_engine_accepts_settings_common_to_all(engine: Engine) -> None:
     engines.require(Train(engine=engine, **FOLLOWED))
     engines.require(Train(engine=engine, **{**FOLLOWED, "precision": "bfloat16", "steps": 3, "seed": 7}))
 
 
 @pytest.mark.parametrize("setting", REFUSED, ids=str)
-def test_a_setting_that_an_engine_cannot_follow_is_named(setting: dict[str, Any]) -> None:
+def test_unsupported_setting_of_an_engine_is_named(setting: dict[str, Any]) -> None:
     values = {**FOLLOWED, **setting}
     key = next(iter(setting))
     with pytest.raises(ConfigError, match=f"train.{key}: .*: engine torch-ddp takes") as caught:
@@ -72,25 +72,25 @@ def test_only_engines_of_horovod_send_fp16() -> None:
 
 
 def test_engines_of_pytorch_need_both_frameworks() -> None:
-    alone = {name for name, engine in engines.ENGINES.items() if "tensorflow" not in engine.frameworks}
-    assert alone == {"horovod-torch", "torch-ddp", "ray-torch"}
+    without_tensorflow = {name for name, engine in engines.ENGINES.items() if "tensorflow" not in engine.frameworks}
+    assert without_tensorflow == {"horovod-torch", "torch-ddp", "ray-torch"}
     assert all("both" in engine.frameworks for engine in engines.ENGINES.values())
 
 
-def test_a_single_process_is_one_rank() -> None:
+def test_single_process_engine_has_one_rank() -> None:
     assert engines.launch_options(Train(engine="single"), Launch()).np == 1
     with pytest.raises(ConfigError, match=r"launch\.np: 2: engine single is one process"):
         engines.launch_options(Train(engine="single"), Launch(np=2))
 
 
-def test_parameter_servers_are_those_of_their_engine_alone() -> None:
+def test_only_their_engine_has_parameter_servers() -> None:
     options = Launch(parameter_servers=2)
     counts = {name: engines.launch_options(Train(engine=name), options).parameter_servers for name in get_args(Engine)}
     assert counts == {name: 2 if name == "tensorflow-parameter-server" else None for name in counts}
     assert engines.launch_options(Train(engine="tensorflow-parameter-server"), Launch()).parameter_servers == 1
 
 
-def test_an_engine_sends_float32_where_the_recipe_lets_ours_choose() -> None:
+def test_other_engines_send_float32_if_the_recipe_has_auto() -> None:
     automatic = samples.train_config(compression="auto")
     assert engines.resolved(Train(engine="torch-ddp"), automatic).compression == "none"
     assert engines.resolved(Train(), automatic).compression == "auto"

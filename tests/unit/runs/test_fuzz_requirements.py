@@ -1,4 +1,4 @@
-"""Any text in a requirements file or a pyproject.toml: requirements, or an error that names the file or the line."""
+"""Any text in a requirements file or pyproject.toml gives requirements, or an error with the file or line."""
 
 from pathlib import Path
 
@@ -33,10 +33,10 @@ def test_any_text_is_requirements_or_refused(project: Path, name: str, text: str
     path.write_bytes(text.encode(errors="replace"))
     try:
         with fuzz.refused(ConfigError, "run: "):
-            asked = requirements.find(["python", str(project / "train.py")], path)
-            assert asked is not None
-            assert all("\0" not in line for several in asked.sent_to("/there") for line in several)
-            assert len(asked.digest("image")) == 12
-            protected.conflicts(asked.lines, protected.Protected({"six": "1"}, {}, {"six": "six"}, {}))
+            requested = requirements.find(["python", str(project / "train.py")], path)
+            assert requested is not None
+            assert all("\0" not in line for several in requested.sent_to("/there") for line in several)
+            assert len(requested.digest("image")) == 12
+            protected.conflicts(requested.lines, protected.Protected({"six": "1"}, {}, {"six": "six"}, {}))
     finally:
         path.unlink()

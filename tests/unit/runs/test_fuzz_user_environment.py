@@ -1,4 +1,4 @@
-"""Any file of variables: settings, or one error with the file's name and no text of it."""
+"""Any file of variables gives settings, or one error with the file's name and none of its text."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ LINES = st.lists(st.text("AB_1=#'\"\\ $\t\r\0xporte", max_size=30), max_size=8).
 
 
 @given(content=fuzz.damaged(GOOD) | LINES.map(lambda text: text.encode()))
-def test_a_damaged_file_of_variables_is_refused_without_its_text(content: bytes, tmp_path: Path) -> None:
+def test_damaged_file_of_variables_is_refused_without_its_text(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "settings").write_bytes(content)
     with fuzz.refused(ConfigError, name="settings", never=VALUE):
         values = user_environment.read([], [tmp_path / "settings"]).values

@@ -1,4 +1,4 @@
-"""Which controller a run is launched with, where nobody said."""
+"""The default controller of a run."""
 
 import math
 from typing import Any
@@ -17,19 +17,19 @@ from tests import builders
     [
         ({}, "gloo"),
         ({"gloo": 1.0}, "gloo"),
-        ({"mpi": 0.1}, "gloo"),  # beside nothing
+        ({"mpi": 0.1}, "gloo"),  # without a measurement of gloo
         ({"gloo": 1.0, "mpi": 0.95}, "gloo"),
         ({"gloo": 1.0, "mpi": 0.9}, "mpi"),
         ({"gloo": 1.0, "mpi": math.inf}, "gloo"),
         ({"gloo": math.inf, "mpi": math.inf}, "gloo"),
     ],
 )
-def test_mpi_is_chosen_where_steps_were_a_tenth_faster_by_it(seconds: dict[str, float], chosen: str) -> None:
+def test_mpi_is_chosen_if_its_steps_are_a_tenth_faster(seconds: dict[str, float], chosen: str) -> None:
     assert gloo_or_mpi.faster(seconds) == chosen
 
 
 def test_steps_of_different_work_are_compared_per_work() -> None:
-    """A slow node ran a tenth of the step."""
+    """A slow node measured a tenth of the step."""
     measured: dict[str, Any] = {"size": 2, "expected_sum": 3.0, "ranks": [], "sizes": []}
     tenth = CheckResult(**measured, step_seconds=1.0, step_work=0.1)
     whole = CheckResult(**measured, step_seconds=9.5, step_work=1.0)
@@ -37,17 +37,17 @@ def test_steps_of_different_work_are_compared_per_work() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "adasum", "controller"),
+    ("requested", "adasum", "controller"),
     [("auto", False, "auto"), ("auto", True, "mpi"), ("gloo", True, "gloo"), ("mpi", False, "mpi")],
 )
-def test_adasum_brings_mpi_where_nothing_else_was_said(asked: Any, adasum: bool, controller: str) -> None:
+def test_adasum_selects_mpi_by_default(requested: Any, adasum: bool, controller: str) -> None:
     train = Train(model="resnet20", dataset="synthetic", adasum=adasum)
-    assert gradient_exchange.launch_options(train, Launch(controller=asked)).controller == controller
+    assert gradient_exchange.launch_options(train, Launch(controller=requested)).controller == controller
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_what_was_asked_for_is_not_measured(controller: Any) -> None:
-    """There is no node behind this cluster: what asked one would fail."""
+def test_requested_controller_needs_no_measurement(controller: Any) -> None:
+    """The cluster has no node, so contacting one would fail."""
     options = Launch(controller=controller)
     assert gloo_or_mpi.choose(builders.deployed(), builders.cluster(), builders.DIGEST, options) == options
 
@@ -56,15 +56,15 @@ def test_what_was_asked_for_is_not_measured(controller: Any) -> None:
     ("provider", "nodes", "gpus", "np"),
     [("local", 2, 0, None), ("gcp", 2, 1, None), ("gcp", 1, 0, None), ("gcp", 2, 0, 1)],
 )
-def test_gloo_is_not_measured_where_it_does_not_count(provider: str, nodes: int, gpus: int, np: int | None) -> None:
-    """On one machine, between GPUs, with one rank. Again there is nobody to ask."""
+def test_gloo_is_not_measured_if_it_cannot_matter(provider: str, nodes: int, gpus: int, np: int | None) -> None:
+    """On one machine, between GPUs, or with one rank. The cluster has no node to contact."""
     state_dir = builders.deployed(provider=provider)
     cluster = builders.cluster(nodes=nodes, gpus=gpus)
     assert gloo_or_mpi.choose(state_dir, cluster, builders.DIGEST, Launch(np=np)).controller == "gloo"
 
 
-def test_what_other_ranks_or_other_programs_measured_does_not_count() -> None:
-    """Nobody is asked: there is nothing that could count."""
+def test_measurements_of_other_ranks_or_programs_are_ignored() -> None:
+    """The cluster has no node, so a new measurement would fail."""
     state_dir, cluster = builders.deployed(), builders.cluster()
     alike: dict[str, Any] = {"kind": check.KIND, "np": cluster.slots, "threads": launch.threads(cluster)}
     for key, other in {"kind": "script", "np": 1, "threads": 7}.items():

@@ -1,4 +1,4 @@
-"""How a run is started: argument lists, compared whole."""
+"""Argument lists that start a run, compared as a whole."""
 
 import json
 from typing import Any
@@ -44,7 +44,7 @@ ENVIRONMENT = {
 }
 
 
-def test_packages_of_the_user_come_before_those_of_the_image() -> None:
+def test_packages_of_the_user_precede_those_of_the_image() -> None:
     path = launch.environment(builders.run(packages="/shared/packages/0123456789ab"))["PATH"]
     assert path == f"/shared/packages/0123456789ab/bin:{ENVIRONMENT['PATH']}"
 
@@ -59,7 +59,7 @@ def test_horovodrun_is_launched_over_mpi() -> None:
     assert horovod.command(builders.run(controller="mpi")) == expected
 
 
-def test_a_fraction_of_a_millisecond_is_a_cycle_time() -> None:
+def test_cycle_time_may_be_a_fraction_of_a_millisecond() -> None:
     command = horovod.command(builders.run(cycle_time=0.5))
     assert command[command.index("--cycle-time-ms") + 1] == "0.5"
 
@@ -79,29 +79,27 @@ LOG = "/shared/runs/resnet20-mnist-1/autotune.csv"
         ),
     ],
 )
-def test_horovod_is_told_what_is_set_and_tunes_the_rest_into_a_log_of_the_run(
-    changes: dict[str, Any], words: list[str]
-) -> None:
+def test_horovod_gets_set_values_and_tunes_the_rest_into_a_log(changes: dict[str, Any], words: list[str]) -> None:
     at = HOROVODRUN.index("--cycle-time-ms")
     assert horovod.command(builders.run(**changes)) == [*HOROVODRUN[:at], *words, *HOROVODRUN[at + 2 :]]
 
 
 @pytest.mark.parametrize(
-    ("asked", "autotune", "measured"),
+    ("requested", "autotune", "measured"),
     [(None, False, True), (None, True, False), (25.0, False, False), (25.0, True, False), (0.0, False, False)],
 )
-def test_a_cycle_time_that_is_neither_set_nor_tuned_is_ours_until_ranks_have_measured(
-    asked: float | None, autotune: bool, measured: bool
+def test_default_cycle_time_is_used_until_ranks_measured_it(
+    requested: float | None, autotune: bool, measured: bool
 ) -> None:
-    run = builders.run(cycle_time=asked, autotune=autotune)
+    run = builders.run(cycle_time=requested, autotune=autotune)
     assert ("ORCHESTRATOR_MEASURE_CYCLE" in launch.environment(run)) == measured
     command = horovod.command(run)
     cycle = command[command.index("--cycle-time-ms") + 1] if "--cycle-time-ms" in command else None
-    assert cycle == ("5" if measured else None if asked is None else f"{asked:g}")
+    assert cycle == ("5" if measured else None if requested is None else f"{requested:g}")
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_the_unit_on_the_head_outlives_the_connection_and_supervises_the_launcher(controller: str) -> None:
+def test_unit_outlives_the_connection_and_supervises_launcher(controller: str) -> None:
     run = builders.run(controller=controller)
     log = "append:/shared/runs/resnet20-mnist-1/log"
     assert launch.unit_command(builders.cluster(), run) == [
@@ -120,7 +118,7 @@ def test_the_unit_on_the_head_outlives_the_connection_and_supervises_the_launche
     ]
 
 
-def test_what_is_launched_stands_in_files_that_no_shell_and_no_systemd_expands() -> None:
+def test_program_is_in_files_that_no_shell_or_systemd_expands() -> None:
     words = ["python", "train.py", "--price", "$5 %h 'é'"]
     files = launchers.files(builders.cluster(), builders.run(command=words))
     assert json.loads(files["command.json"]) == HOROVODRUN
@@ -128,11 +126,11 @@ def test_what_is_launched_stands_in_files_that_no_shell_and_no_systemd_expands()
     assert files["hostfile"] == "10.0.0.10 slots=1\n10.0.0.11 slots=1\n"
 
 
-def test_the_environment_of_ranks_holds_these_names_and_no_other() -> None:
+def test_environment_of_ranks_has_exactly_these_names() -> None:
     assert launch.environment(builders.run()) == ENVIRONMENT
 
 
-def test_nothing_of_our_own_environment_reaches_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_environment_does_not_reach_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OS_PASSWORD", "hunter2")
     words = launch.unit_command(builders.cluster(), builders.run())
     assert not any("hunter2" in word or "OS_PASSWORD" in word for word in words)
@@ -141,17 +139,17 @@ def test_nothing_of_our_own_environment_reaches_a_rank(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("cpus", "slots", "threads"), [(8.0, 2, 4), (2.0, 1, 2), (1.0, 4, 1), (0.5, 1, 1), (7.9, 2, 3)]
 )
-def test_ranks_share_the_cores_of_their_node_and_have_one_at_least(cpus: float, slots: int, threads: int) -> None:
+def test_ranks_share_the_cores_of_their_node_and_have_at_least_one(cpus: float, slots: int, threads: int) -> None:
     assert launch.threads(builders.cluster(slots=slots, cpus=cpus)) == threads
 
 
-def test_the_poorest_node_says_how_many_threads_a_rank_has() -> None:
+def test_node_with_the_fewest_cores_sets_the_threads_of_a_rank() -> None:
     cluster = builders.cluster(cpus=8.0)
     poor = cluster.nodes["demo-worker-0"].model_copy(update={"cpus": 3.0})
     assert launch.threads(cluster.model_copy(update={"nodes": {**cluster.nodes, "demo-worker-0": poor}})) == 3
 
 
-def test_a_run_of_a_queue_has_the_unit_of_the_queue() -> None:
+def test_run_of_a_queue_has_the_unit_of_the_queue() -> None:
     queue = builders.run(id="queue-1", kind=launch.QUEUE)
     assert builders.run(queue=queue.id).unit == queue.unit == "orchestrator-queue-1"
     words = launch.unit_command(builders.cluster(), queue)

@@ -1,4 +1,4 @@
-"""A run's log as a person sees it."""
+"""A run's log as people read it."""
 
 import pytest
 
@@ -22,24 +22,24 @@ def shown(*pieces: bytes) -> list[str]:
         (b"[2024] not a tag\n", "[2024] not a tag"),
     ],
 )
-def test_rank_0_speaks_plainly_and_the_others_behind_their_number(written: bytes, text: str) -> None:
+def test_rank_0_has_no_prefix_and_others_have_their_number(written: bytes, text: str) -> None:
     assert shown(written) == [text]
 
 
-def test_a_letter_that_is_split_across_pieces_stays_whole() -> None:
+def test_letter_split_across_pieces_stays_whole() -> None:
     written = "Größe: 3 µs ✓\n".encode()
     assert shown(*(bytes([byte]) for byte in written)) == ["Größe: 3 µs ✓"]
 
 
-def test_a_tag_that_is_split_across_pieces_is_still_a_tag() -> None:
+def test_tag_split_across_pieces_is_recognised() -> None:
     assert shown(b"[1", b"]<std", b"out>:hel", b"lo\n") == ["[rank 1] hello"]
 
 
-def test_bytes_that_are_no_text_are_replaced() -> None:
+def test_invalid_utf_8_is_replaced() -> None:
     assert shown(b"broken \xff\xfe\n") == ["broken ��"]
 
 
-def test_a_carriage_return_ends_a_line_that_does_not_last() -> None:
+def test_carriage_return_ends_a_transient_line() -> None:
     assert list(runs_log.lines([b"step 1\rstep 2\repoch 1\n"])) == [
         Line("step 1", lasting=False),
         Line("step 2", lasting=False),
@@ -47,7 +47,7 @@ def test_a_carriage_return_ends_a_line_that_does_not_last() -> None:
     ]
 
 
-def test_the_last_line_is_shown_without_its_end() -> None:
+def test_last_line_is_shown_without_its_end() -> None:
     assert list(runs_log.lines([b"first\nlast"])) == [Line("first", lasting=True), Line("last", lasting=True)]
 
 
@@ -64,12 +64,12 @@ def test_empty_lines_are_left_out() -> None:
         b"[1,0]<stderr>:To enable the following instructions: AVX2, in other operations, rebuild TensorFlow",
     ],
 )
-def test_what_tensorflow_says_at_every_start_is_hidden(chatter: bytes) -> None:
+def test_tensorflows_start_messages_are_hidden(chatter: bytes) -> None:
     assert shown(chatter + b"\nepoch 1\n") == ["epoch 1"]
     assert runs_log.without_chatter([chatter.decode().partition(">:")[2] or chatter.decode(), "epoch 1"]) == ["epoch 1"]
 
 
-def test_the_launchers_own_traceback_is_hidden_up_to_the_next_word_of_a_rank() -> None:
+def test_traceback_of_the_launcher_is_hidden_until_a_ranks_line() -> None:
     log = (
         b"[1]<stderr>:Traceback (most recent call last):\n"
         b"[1]<stderr>:ValueError: the cause\n"
@@ -81,6 +81,6 @@ def test_the_launchers_own_traceback_is_hidden_up_to_the_next_word_of_a_rank() -
     assert shown(log) == ["[rank 1] Traceback (most recent call last):", "[rank 1] ValueError: the cause", "ended"]
 
 
-def test_a_line_without_end_is_shown_in_parts() -> None:
+def test_line_without_end_is_shown_in_parts() -> None:
     long = b"x" * (runs_log.LONGEST + 1)
     assert shown(long, long, b"end\n") == [long.decode(), long.decode(), "end"]

@@ -1,4 +1,4 @@
-"""Packages as the control side sees them: answers of the head, messages for the user, what is removed and what not."""
+"""Packages on the control side: the head's answers, messages for the user, and removal."""
 
 from collections.abc import Iterator
 
@@ -36,14 +36,14 @@ def overlay(name: str = HASH) -> Overlay:
     )
 
 
-def answering(*messages: PackagesMessage | str) -> ssh_stand_in.Answer:
-    """A head whose installing program writes these lines."""
+def answer_with(*messages: PackagesMessage | str) -> ssh_stand_in.Answer:
+    """Return the answer of a head whose installer prints these lines."""
     lines = [m if isinstance(m, str) else m.model_dump_json(exclude_none=True) for m in messages]
     return lambda command: "".join(f"{line}\n" for line in lines).encode() if packages.PROGRAM in command else None
 
 
 def install(*messages: PackagesMessage | str) -> Overlay:
-    with ssh_stand_in.session(answering(*messages)) as head:
+    with ssh_stand_in.session(answer_with(*messages)) as head:
         request = packages._request((HASH, HASH), ASKED, "/shared/packages/.incoming-1")
         return packages._install(head, request, Step("Installing"))
 
@@ -54,11 +54,11 @@ def problem(**values: object) -> OrchestratorError:
     return caught.value
 
 
-def test_the_overlay_follows_any_progress() -> None:
+def test_overlay_follows_any_progress() -> None:
     assert install(PackagesMessage(say="Collecting"), PackagesMessage(overlay=overlay())) == overlay()
 
 
-def test_a_conflict_names_both_versions_and_the_remedy() -> None:
+def test_conflict_names_both_versions_and_the_remedy() -> None:
     needs = {"installed": "2.4.6", "needed_by": "tensorflow", "name": "numpy"}
     conflicts = [PackageConflict(wanted="numpy==1.26.4", **needs), PackageConflict(wanted="numpy<2", by="a 1", **needs)]
     error = problem(kind="conflict", conflicts=conflicts)
@@ -70,14 +70,14 @@ def test_a_conflict_names_both_versions_and_the_remedy() -> None:
     assert "--no-packages" in error.hint
 
 
-def test_an_index_out_of_reach_names_the_option_for_clusters_without_internet() -> None:
+def test_unreachable_index_names_the_option_for_offline_clusters() -> None:
     error = problem(kind="offline", lines=["no route"])
     assert isinstance(error, PreflightError)
     assert "--wheels DIR" in error.hint
     assert "no route" in error.message
 
 
-def test_a_missing_package_is_named_and_another_failure_has_the_words_of_pip() -> None:
+def test_missing_package_is_named_and_other_failures_quote_pip() -> None:
     assert "emoji" in problem(kind="missing", package="emoji").message
     failed = problem(kind="failed", lines=["gcc: not found"])
     assert isinstance(failed, CommandFailed)
@@ -85,17 +85,17 @@ def test_a_missing_package_is_named_and_another_failure_has_the_words_of_pip() -
 
 
 @pytest.mark.parametrize("line", ["nonsense", '{"overlay": {"hash": "../../etc"}}', '{"say": 1}', "x" * (2 << 20)])
-def test_a_head_that_answers_something_else_is_refused(line: str) -> None:
+def test_unexpected_answer_of_the_head_is_refused(line: str) -> None:
     with pytest.raises(ContractError):
         install(line)
 
 
-def test_a_head_that_says_nothing_is_refused() -> None:
+def test_empty_answer_of_the_head_is_refused() -> None:
     with pytest.raises(ContractError, match="does not report"):
         install()
 
 
-def test_passwords_of_the_index_travel_on_standard_input_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_passwords_are_sent_on_standard_input_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "https://user:secret@index.example/simple")
     commands = list[str]()
 
@@ -110,7 +110,7 @@ def test_passwords_of_the_index_travel_on_standard_input_alone(monkeypatch: pyte
     assert "secret" not in str(commands)
 
 
-def test_wheels_are_installed_without_any_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wheels_are_installed_without_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "https://index.example/simple")
     request = packages._request((HASH, HASH), Requirements("requirements.txt", wheels=True), "/there")
     assert (request.wheels, request.environment) == ("/there/wheels", {})
@@ -118,7 +118,7 @@ def test_wheels_are_installed_without_any_index(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def head() -> Iterator[tuple[Session, list[str]]]:
-    """A head with two overlays, and the commands that it gets; ``active`` is the run in progress."""
+    """Return a head with two overlays, and the commands that it gets; ``active`` is the run in progress."""
     commands = list[str]()
 
     def answer(command: str) -> bytes:
@@ -146,7 +146,7 @@ def test_overlays_are_removed_by_hash_or_all(
 
 
 @pytest.mark.parametrize("name", ["0123456789", "fff", ""])
-def test_a_hash_that_names_no_overlay_or_several_is_refused(head: tuple[Session, list[str]], name: str) -> None:
+def test_unknown_or_ambiguous_hash_is_refused(head: tuple[Session, list[str]], name: str) -> None:
     with pytest.raises(ConfigError, match="packages: "):
         overlays.remove(state.for_cluster("demo"), head[0], name)
     assert removals(head[1]) == []
@@ -162,7 +162,7 @@ def test_overlays_of_a_run_in_progress_are_not_removed(head: tuple[Session, list
     assert removals(head[1]) == []
 
 
-def test_the_last_use_is_the_newest_run_with_the_overlay() -> None:
+def test_last_use_is_the_newest_run_with_the_overlay() -> None:
     state_dir = state.for_cluster("demo")
     assert overlays.last_used(store.list_runs(state_dir), overlay()) is None
     for number, name in enumerate((HASH, HASH, OTHER)):

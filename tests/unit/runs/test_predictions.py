@@ -1,11 +1,11 @@
-"""Predictions from the fetched files of a cluster's runs, and what became of them."""
+"""Predictions from the fetched files of a cluster's runs, and their comparison with results."""
 
 from typing import Any
 
 import pytest
 
 from orchestrator.runs import predictions, store
-from orchestrator.runs.predictions import History, Wanted
+from orchestrator.runs.predictions import History, ProfileQuery
 from orchestrator.schema import CheckMessage, CheckResult, World
 from orchestrator.schema.file import File
 from orchestrator.state import StateDir
@@ -18,7 +18,7 @@ CHECK = CheckResult(size=2, expected_sum=3.0, ranks=[], sizes=MESSAGES, step_sec
 
 
 def fetched(state_dir: StateDir, started: float, name: str, content: File, **run: Any) -> None:
-    """Record a run that left the file ``name``."""
+    """Record a run with the file ``name``."""
     recorded = builders.run(id=f"run-{started:g}", started=started, **run)
     store.save(state_dir, recorded)
     content.write(state_dir.runs / recorded.id / name)
@@ -35,22 +35,22 @@ def state_dir() -> StateDir:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "run"),
+    ("query", "run"),
     [
-        (Wanted("resnet20", 28), "run-2"),
-        (Wanted("resnet20", None, 32), "run-1"),
-        (Wanted("resnet20", 28, 32, "auto"), "run-1"),
-        (Wanted("resnet20", 28, 32, "bfloat16"), None),
-        (Wanted("resnet20", 32), None),
-        (Wanted("lenet", 28), None),
+        (ProfileQuery("resnet20", 28), "run-2"),
+        (ProfileQuery("resnet20", None, 32), "run-1"),
+        (ProfileQuery("resnet20", 28, 32, "auto"), "run-1"),
+        (ProfileQuery("resnet20", 28, 32, "bfloat16"), None),
+        (ProfileQuery("resnet20", 32), None),
+        (ProfileQuery("lenet", 28), None),
     ],
 )
-def test_newest_profile_that_fits_is_taken(state_dir: StateDir, wanted: Wanted, run: str | None) -> None:
-    profile = predictions.profile(History(state_dir), wanted)
+def test_newest_matching_profile_is_used(state_dir: StateDir, query: ProfileQuery, run: str | None) -> None:
+    profile = predictions.profile(History(state_dir), query)
     assert (profile and profile.run) == run
 
 
-def test_newest_check_of_the_controller_is_taken(state_dir: StateDir) -> None:
+def test_newest_check_of_the_controller_is_used(state_dir: StateDir) -> None:
     fetched(state_dir, 4, "check.json", CHECK.model_copy(update={"size": 4}), kind="check", controller="mpi")
     over_gloo, over_any = (
         predictions.connection(History(state_dir), 1, "gloo"),
@@ -63,7 +63,7 @@ def test_newest_check_of_the_controller_is_taken(state_dir: StateDir) -> None:
 
 def test_runs_are_listed_once(state_dir: StateDir) -> None:
     history = History(state_dir)
-    assert predictions.profile(history, Wanted("resnet20", 28)) is not None
+    assert predictions.profile(history, ProfileQuery("resnet20", 28)) is not None
     for record in state_dir.runs.glob("*/run.json"):
         record.unlink()
     assert predictions.connection(history, 1) is not None
@@ -90,7 +90,7 @@ def predicted(state_dir: StateDir, **changes: Any) -> None:
     predictions.save_of_run(state_dir, builders.cluster(), run, config)
 
 
-def test_prediction_is_kept_and_reviewed_beside_the_results(state_dir: StateDir) -> None:
+def test_prediction_is_stored_and_compared_with_the_results(state_dir: StateDir) -> None:
     predicted(state_dir)
     assert predictions.review() == []
     epoch = builders.epoch(1, images_per_second=50.0)
@@ -103,7 +103,7 @@ def test_prediction_is_kept_and_reviewed_beside_the_results(state_dir: StateDir)
 
 
 @pytest.mark.parametrize("changes", [{"np": 1}, {"controller": "mpi"}])
-def test_run_without_others_or_without_a_check_has_no_prediction(state_dir: StateDir, changes: dict[str, Any]) -> None:
+def test_prediction_needs_a_profile_and_a_check(state_dir: StateDir, changes: dict[str, Any]) -> None:
     predicted(state_dir, **changes)
     assert not (state_dir.runs / "run-9" / "prediction.json").exists()
 
@@ -117,12 +117,12 @@ def test_results_of_other_ranks_are_not_compared(state_dir: StateDir) -> None:
 
 @pytest.mark.parametrize("name", ["profile.json", "check.json", "results.json", "prediction.json"])
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"steps": 1}', b"\xff\xfe"])
-def test_damaged_files_are_passed_over(state_dir: StateDir, name: str, content: bytes) -> None:
+def test_damaged_files_are_ignored(state_dir: StateDir, name: str, content: bytes) -> None:
     predicted(state_dir)
     run = builders.run(id="run-8", started=8.0, kind="check")
     store.save(state_dir, run)
     for directory in ("run-8", "run-9"):
         (state_dir.runs / directory / name).write_bytes(content)
-    assert predictions.profile(History(state_dir), Wanted("resnet20", 28)) is not None
+    assert predictions.profile(History(state_dir), ProfileQuery("resnet20", 28)) is not None
     assert predictions.connection(History(state_dir), 1) is not None
     assert predictions.review() == []

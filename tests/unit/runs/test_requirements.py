@@ -1,4 +1,4 @@
-"""Packages that a script asks for: which file is read, how its lines are read, and when they are others."""
+"""Packages that a script needs: the file, its lines, and changes of them."""
 
 import json
 from pathlib import Path
@@ -26,31 +26,31 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def found(file: Path | None = None, wheels: Path | None = None) -> Requirements:
+def find_requirements(file: Path | None = None, wheels: Path | None = None) -> Requirements:
     result = requirements.find(ARGV, file, wheels)
     assert result is not None
     return result
 
 
-def test_a_script_without_such_files_asks_for_nothing() -> None:
+def test_script_without_such_files_needs_no_packages() -> None:
     assert requirements.find(ARGV) is None
 
 
-def test_lines_are_read_as_pip_reads_them() -> None:
+def test_lines_are_read_like_pip() -> None:
     text = "# all\n\nnumpy>=1 # new\r\ntorch \\\n  ==2.1\n  pandas ; python_version > '3'\na@https://x/#egg=a\n"
     expected = ["numpy>=1", "torch   ==2.1", "pandas ; python_version > '3'", "a@https://x/#egg=a"]
     assert list(logical_lines(text)) == expected
 
 
-def test_requirements_txt_is_read_with_the_files_that_it_names(project: Path) -> None:
+def test_requirements_txt_is_read_with_included_files(project: Path) -> None:
     (project / "requirements.txt").write_text("-r more/base.txt\n-c limits.txt\nemoji\n--pre\n--index-url https://x\n")
     (project / "more").mkdir()
-    (project / "more" / "base.txt").write_text("numpy\n--requirement=../requirements.txt\n")  # a circle ends
+    (project / "more" / "base.txt").write_text("numpy\n--requirement=../requirements.txt\n")  # the circle ends
     (project / "limits.txt").write_text("six<2\n")
-    asked = found()
-    assert (asked.source, asked.asked) == ("requirements.txt", ["numpy", "emoji"])
-    assert asked.lines == ["numpy", "emoji", "--pre", "--index-url https://x"]
-    assert asked.constraints == ["six<2"]
+    requested = find_requirements()
+    assert (requested.source, requested.requested) == ("requirements.txt", ["numpy", "emoji"])
+    assert requested.lines == ["numpy", "emoji", "--pre", "--index-url https://x"]
+    assert requested.constraints == ["six<2"]
 
 
 @pytest.mark.parametrize(
@@ -63,29 +63,29 @@ def test_requirements_txt_is_read_with_the_files_that_it_names(project: Path) ->
         ("../project ; python_version > '3'", "\0local/1 ; python_version > '3'"),
     ],
 )
-def test_a_local_package_is_sent_with_its_files(project: Path, line: str, sent: str) -> None:
+def test_local_package_is_sent_with_its_files(project: Path, line: str, sent: str) -> None:
     (project / "pyproject.toml").write_text(BUILT)
     (project / "secret.pem").write_text("x")
     (project / "requirements.txt").write_text(f"{line}\n")
-    asked = found()
-    assert asked.lines == [sent]
-    assert asked.asked == [line]
+    requested = find_requirements()
+    assert requested.lines == [sent]
+    assert requested.requested == [line]
     names = ["pyproject.toml", "requirements.txt", "src/mine/__init__.py", "train.py"]
-    assert sorted(asked.files) == [f"local/1/{name}" for name in names]
-    assert asked.sent_to("/there")[0] == [sent.replace("\0", "/there/")]
+    assert sorted(requested.files) == [f"local/1/{name}" for name in names]
+    assert requested.sent_to("/there")[0] == [sent.replace("\0", "/there/")]
 
 
-def test_a_local_wheel_is_sent(project: Path) -> None:
+def test_local_wheel_is_sent(project: Path) -> None:
     (project / "mine-1-py3-none-any.whl").touch()
     (project / "requirements.txt").write_text("./mine-1-py3-none-any.whl\n")
-    assert found().lines == ["\0local/1/mine-1-py3-none-any.whl"]
-    assert list(found().files) == ["local/1/mine-1-py3-none-any.whl"]
+    assert find_requirements().lines == ["\0local/1/mine-1-py3-none-any.whl"]
+    assert list(find_requirements().files) == ["local/1/mine-1-py3-none-any.whl"]
 
 
 @pytest.mark.parametrize("line", ["numpy", "mine @ https://x/mine.whl", "git+https://x/mine.git", "a[b]>=1; c"])
-def test_what_is_no_path_is_not_sent(project: Path, line: str) -> None:
+def test_line_that_is_no_path_is_not_sent(project: Path, line: str) -> None:
     (project / "requirements.txt").write_text(f"{line}\n")
-    assert (found().lines, found().files) == ([line], {})
+    assert (find_requirements().lines, find_requirements().files) == ([line], {})
 
 
 @pytest.mark.parametrize(
@@ -99,34 +99,34 @@ def test_what_is_no_path_is_not_sent(project: Path, line: str) -> None:
         (b"numpy\0\n", "is not text"),
     ],
 )
-def test_what_cannot_be_sent_or_read_is_refused_by_name(project: Path, text: bytes, problem: str) -> None:
+def test_unreadable_or_unsendable_line_is_refused(project: Path, text: bytes, problem: str) -> None:
     (project / "requirements.txt").write_bytes(text)
     with pytest.raises(ConfigError, match=problem):
-        found()
+        find_requirements()
 
 
-def test_a_pyproject_toml_with_a_build_system_is_a_local_package(project: Path) -> None:
+def test_pyproject_with_a_build_system_is_a_local_package(project: Path) -> None:
     (project / "pyproject.toml").write_text(BUILT)
-    assert (found().lines, found().pyproject) == (["\0local/1"], None)
+    assert (find_requirements().lines, find_requirements().pyproject) == (["\0local/1"], None)
 
 
-def test_a_pyproject_toml_without_a_build_system_gives_its_dependencies(project: Path) -> None:
+def test_pyproject_without_a_build_system_gives_dependencies(project: Path) -> None:
     (project / "pyproject.toml").write_text('[project]\ndependencies = ["emoji"]\n')
-    assert (found().lines, found().files) == ([], {})
-    assert found().pyproject == '[project]\ndependencies = ["emoji"]\n'
+    assert (find_requirements().lines, find_requirements().files) == ([], {})
+    assert find_requirements().pyproject == '[project]\ndependencies = ["emoji"]\n'
 
 
-def test_a_pyproject_toml_of_tools_alone_asks_for_nothing(project: Path) -> None:
+def test_pyproject_with_only_tools_needs_no_packages(project: Path) -> None:
     (project / "pyproject.toml").write_text("[tool.ruff]\nline-length = 1\n")
     assert requirements.find(ARGV) is None
 
 
-def test_requirements_txt_comes_before_pyproject_toml_and_a_named_file_before_both(project: Path) -> None:
+def test_named_file_precedes_requirements_txt_and_pyproject(project: Path) -> None:
     (project / "pyproject.toml").write_text(BUILT)
     (project / "requirements.txt").write_text("emoji\n")
     (project / "other.txt").write_text("six\n")
-    assert found().lines == ["emoji"]
-    assert found(Path("other.txt")).lines == ["six"]
+    assert find_requirements().lines == ["emoji"]
+    assert find_requirements(Path("other.txt")).lines == ["six"]
 
 
 def test_wheels_are_sent_and_no_index_is_used(project: Path, tmp_path: Path) -> None:
@@ -134,73 +134,75 @@ def test_wheels_are_sent_and_no_index_is_used(project: Path, tmp_path: Path) -> 
     (tmp_path / "wheels" / "six-1-py3-none-any.whl").touch()
     (tmp_path / "wheels" / "six-1.tar.gz").touch()
     (project / "requirements.txt").write_text("-i https://x\nsix\n--find-links https://y\n-f z\n")
-    asked = found(wheels=tmp_path / "wheels")
-    assert (asked.lines, list(asked.files), asked.wheels) == (["six"], ["wheels/six-1-py3-none-any.whl"], True)
+    requested = find_requirements(wheels=tmp_path / "wheels")
+    assert (requested.lines, list(requested.files), requested.wheels) == (
+        ["six"],
+        ["wheels/six-1-py3-none-any.whl"],
+        True,
+    )
 
 
-def test_wheels_that_nothing_asks_for_or_that_are_not_there_are_refused(project: Path, tmp_path: Path) -> None:
+def test_unused_or_missing_wheels_are_refused(project: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no requirements.txt or pyproject.toml is in"):
-        found(wheels=tmp_path)
+        find_requirements(wheels=tmp_path)
     (project / "requirements.txt").write_text("six\n")
     with pytest.raises(ConfigError, match="no wheel is there"):
-        found(wheels=tmp_path)
+        find_requirements(wheels=tmp_path)
 
 
-def test_the_digest_changes_with_everything_that_decides_what_is_installed(project: Path) -> None:
+def test_digest_changes_with_every_input_of_the_installation(project: Path) -> None:
     (project / "pyproject.toml").write_text(BUILT)
     (project / "requirements.txt").write_text("-e .\nsix\n")
-    digests = [found().digest(IMAGE), found().digest("another image")]
+    digests = [find_requirements().digest(IMAGE), find_requirements().digest("another image")]
     (project / "src" / "mine" / "__init__.py").write_text("NUMBER = 2\n")
-    digests.append(found().digest(IMAGE))
+    digests.append(find_requirements().digest(IMAGE))
     (project / "requirements.txt").write_text("-e .\nsix<2\n")
-    digests.append(found().digest(IMAGE))
+    digests.append(find_requirements().digest(IMAGE))
     assert len(set(digests)) == len(digests)
 
 
-def test_the_digest_stays_when_comments_order_or_the_script_change(project: Path) -> None:
+def test_digest_ignores_comments_order_and_the_script(project: Path) -> None:
     (project / "pyproject.toml").write_text(BUILT)
     (project / "reqs.txt").write_text("-e .\nsix\n")
     (project / "other.txt").write_text("# the same\nsix\n-e .\n")
-    reader = [found(Path("reqs.txt")).digest(IMAGE), found(Path("other.txt")).digest(IMAGE)]
+    reader = [find_requirements(Path("reqs.txt")).digest(IMAGE), find_requirements(Path("other.txt")).digest(IMAGE)]
     (project / "train.py").write_text("print('edited')\n")
-    assert {*reader, found(Path("reqs.txt")).digest(IMAGE)} == {reader[0]}
+    assert {*reader, find_requirements(Path("reqs.txt")).digest(IMAGE)} == {reader[0]}
 
 
-def test_the_base_changes_with_the_description_of_a_local_package_and_not_with_its_code(project: Path) -> None:
+def test_base_digest_follows_metadata_of_local_packages_only(project: Path) -> None:
     (project / "pyproject.toml").write_text(BUILT)
-    before = found()
+    before = find_requirements()
     base = before.base(IMAGE)
     (project / "src" / "mine" / "__init__.py").write_text("NUMBER = 2\n")
-    assert found().base(IMAGE) == base
+    assert find_requirements().base(IMAGE) == base
     (project / "pyproject.toml").write_text(f"{BUILT}version = '2'\n")
-    assert len({base, found().base(IMAGE), found().base("another image")}) == 3
+    assert len({base, find_requirements().base(IMAGE), find_requirements().base("another image")}) == 3
 
 
 def test_passwords_in_urls_are_not_shown(project: Path) -> None:
     (project / "requirements.txt").write_text("mine @ https://user:secret@x/mine.whl\n-i https://user:secret@x\n")
-    assert found().asked == ["mine @ https://****@x/mine.whl"]
-    assert found().lines[0] == "mine @ https://user:secret@x/mine.whl"
+    assert find_requirements().requested == ["mine @ https://****@x/mine.whl"]
+    assert find_requirements().lines[0] == "mine @ https://user:secret@x/mine.whl"
 
 
 def test_hashes_stay_with_their_line_and_are_not_shown(project: Path) -> None:
     (project / "requirements.txt").write_text("six==1 \\\n    --hash=sha256:00\n")
-    assert (found().asked, found().lines) == (["six==1"], ["six==1     --hash=sha256:00"])
+    assert (find_requirements().requested, find_requirements().lines) == (["six==1"], ["six==1     --hash=sha256:00"])
 
 
-def test_variables_get_their_values_on_the_way_to_the_head_alone(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_are_expanded_only_for_the_head(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "requirements.txt").write_text("--extra-index-url https://${TOKEN}@x/${UNSET}\nsix\n")
     monkeypatch.setenv("TOKEN", "secret")
     monkeypatch.delenv("UNSET", raising=False)
-    before = found()
+    before = find_requirements()
     assert before.sent_to("/there")[0] == ["--extra-index-url https://secret@x/${UNSET}", "six"]
-    assert "secret" not in f"{before.lines}{before.asked}"
+    assert "secret" not in f"{before.lines}{before.requested}"
     monkeypatch.setenv("TOKEN", "another")
-    assert found().digest(IMAGE) == before.digest(IMAGE)
+    assert find_requirements().digest(IMAGE) == before.digest(IMAGE)
 
 
-def test_a_dry_run_says_what_would_be_installed(project: Path, cli: Cli) -> None:
+def test_dry_run_lists_packages_to_install(project: Path, cli: Cli) -> None:
     (project / "requirements.txt").write_text("six\nemoji==2\n")
     script = str(project / "train.py")
     assert cli("run", "--dry-run", "--", "python", script).stdout.splitlines()[-2:] == [

@@ -1,4 +1,4 @@
-"""A script of the user's own: what is sent, and the command as it reads on the nodes."""
+"""A user's script: the files that are sent, and the command on the nodes."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.unit.conftest import Cli
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with a script, a module and what no one wants to send."""
+    """Write a directory with a script, a module and files that users do not want to send."""
     root = tmp_path / "project"
     for name in ("train.py", "model/net.py", ".git/config", ".env", ".venv/bin/python", "model/__pycache__/net.pyc"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -22,21 +22,21 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_a_script_is_sent_with_its_directory_and_named_from_inside_it(project: Path) -> None:
+def test_script_is_sent_with_its_directory_and_relative_name(project: Path) -> None:
     argv = ["python", "train.py", "--lr", "0.1"]
     assert script.locate(argv) == (project, argv)
 
 
-def test_a_script_elsewhere_is_named_without_its_directory(project: Path) -> None:
+def test_script_elsewhere_is_named_without_its_directory(project: Path) -> None:
     assert script.locate(["python", "model/net.py", "-v"]) == (project / "model", ["python", "net.py", "-v"])
 
 
-def test_a_program_that_is_a_file_here_is_run_from_its_directory(project: Path) -> None:
+def test_local_program_runs_in_its_directory(project: Path) -> None:
     (project / "go").touch(mode=0o755)
     assert script.locate(["./go", "fast"]) == (project, ["./go", "fast"])
 
 
-def test_a_module_is_run_from_the_directory_one_stands_in(project: Path) -> None:
+def test_module_runs_in_the_working_directory(project: Path) -> None:
     argv = ["python", "-m", "model.net"]
     assert script.locate(argv) == (project, argv)
 
@@ -52,7 +52,7 @@ def test_a_module_is_run_from_the_directory_one_stands_in(project: Path) -> None
         ([], "run: nothing to run"),
     ],
 )
-def test_a_command_without_a_script_that_is_there_is_refused(argv: list[str], problem: str) -> None:
+def test_command_without_an_existing_script_is_refused(argv: list[str], problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         script.locate(argv)
     assert caught.value.problems[0].startswith(problem)
@@ -62,7 +62,7 @@ def gather(config: Path | None = None) -> Source:
     return script.gather(["python", "train.py"], config)
 
 
-def test_sources_are_sent_without_caches_environments_and_history(project: Path) -> None:
+def test_caches_environments_and_history_are_not_sent(project: Path) -> None:
     assert sorted(gather().files) == ["model/net.py", "train.py"]
 
 
@@ -87,7 +87,7 @@ CONTENTS = {
 }
 
 
-def test_files_named_as_credentials_are_not_sent_and_named(project: Path) -> None:
+def test_files_named_like_credentials_are_reported_and_not_sent(project: Path) -> None:
     harmless = ("environment.yaml", "id_rsa.pub", "id_table.csv", "keys.py")
     for name in (*CREDENTIALS, *harmless):
         (project / name).write_text("x\n")
@@ -97,7 +97,7 @@ def test_files_named_as_credentials_are_not_sent_and_named(project: Path) -> Non
 
 
 @pytest.mark.parametrize("text", CONTENTS.values(), ids=CONTENTS)
-def test_a_file_that_holds_credentials_is_not_sent_whatever_its_name(project: Path, text: str) -> None:
+def test_file_with_credentials_is_not_sent_whatever_its_name(project: Path, text: str) -> None:
     (project / "notes.txt").write_text(text)
     assert "notes.txt" not in gather().files
     assert gather().left_out["notes.txt"].startswith("it holds ")
@@ -113,23 +113,21 @@ def test_a_file_that_holds_credentials_is_not_sent_whatever_its_name(project: Pa
         '{"private_key": null}',
     ],
 )
-def test_a_file_that_only_speaks_of_keys_is_sent(project: Path, text: str) -> None:
+def test_file_that_only_mentions_keys_is_sent(project: Path, text: str) -> None:
     (project / "notes.txt").write_text(text)
     assert "notes.txt" in gather().files
 
 
-def test_files_that_the_environment_or_config_names_are_not_sent(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_named_by_environment_or_config_are_not_sent(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mine.yaml", "lab.yaml", "key.json", "other.json"):
         (project / name).touch()
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(project / "mine.yaml"))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "key.json")
-    monkeypatch.setenv("GOOGLE_CREDENTIALS", '{"type": "service_account"}' * 200)  # the contents, not a path
+    monkeypatch.setenv("GOOGLE_CREDENTIALS", '{"type": "service_account"}' * 200)  # the content, not a path
     assert sorted(gather(Path("lab.yaml")).files) == ["model/net.py", "other.json", "train.py"]
 
 
-def test_links_are_followed_within_the_directory_but_not_in_a_circle(project: Path) -> None:
+def test_links_in_the_directory_are_followed_without_circles(project: Path) -> None:
     (project / "again").symlink_to("model")
     (project / "copy.py").symlink_to("train.py")
     (project / "round").symlink_to(project)
@@ -140,27 +138,27 @@ def test_links_are_followed_within_the_directory_but_not_in_a_circle(project: Pa
     assert source.left_out == {}
 
 
-def test_no_link_is_followed_out_of_the_directory(project: Path, tmp_path: Path) -> None:
+def test_links_out_of_the_directory_are_not_followed(project: Path, tmp_path: Path) -> None:
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "shared.py").touch()
     (tmp_path / "project-2").write_text("a name that only begins alike")
     (project / "linked").symlink_to(tmp_path / "library")
     (project / "model" / "file.txt").symlink_to("../../library/shared.py")
-    (project / "beside").symlink_to(tmp_path / "project-2")
+    (project / "linked-project").symlink_to(tmp_path / "project-2")
     source = gather()
     assert sorted(source.files) == ["model/net.py", "train.py"]
     assert source.left_out["linked"] == f"it is a link out of the directory, to {tmp_path / 'library'}"
-    assert sorted(source.left_out) == ["beside", "linked", "model/file.txt"]
+    assert sorted(source.left_out) == ["linked", "linked-project", "model/file.txt"]
 
 
-def test_a_link_to_what_is_not_sent_is_not_sent_either(project: Path) -> None:
+def test_link_to_an_unsent_file_is_not_sent(project: Path) -> None:
     (project / "key.pem").write_text("x")
     for name, target in {"a.txt": ".env", "b": ".git", "c.txt": "key.pem"}.items():
         (project / name).symlink_to(target)
     assert sorted(gather().left_out) == ["a.txt", "b", "c.txt", "key.pem"]
 
 
-def test_a_command_that_names_a_file_which_is_not_sent_is_refused(project: Path, tmp_path: Path) -> None:
+def test_command_that_names_an_unsent_file_is_refused(project: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere.py").touch()
     (project / "link.py").symlink_to(tmp_path / "elsewhere.py")
     with pytest.raises(ConfigError, match=r"run: link.py: is not sent: it is a link out of the directory, to .*elsew"):
@@ -170,7 +168,7 @@ def test_a_command_that_names_a_file_which_is_not_sent_is_refused(project: Path,
         script.gather(["python", "train.py", "./my.key"])
 
 
-def test_files_are_ignored_as_orchestratorignore_says(project: Path) -> None:
+def test_orchestratorignore_excludes_files(project: Path) -> None:
     for name in ("data/big.bin", "data/keep.csv", "model/notes.md", "a.log", "deep/b.log"):
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).touch()
@@ -179,20 +177,20 @@ def test_files_are_ignored_as_orchestratorignore_says(project: Path) -> None:
     assert gather().left_out == {}
 
 
-def test_orchestratorignore_never_lets_credentials_pass(project: Path) -> None:
+def test_orchestratorignore_cannot_include_credentials(project: Path) -> None:
     (project / "server.pem").touch()
     (project / ".orchestratorignore").write_text("!server.pem\n")
     assert "server.pem" not in gather().files
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"!\n"])
-def test_an_orchestratorignore_that_cannot_be_read_is_named(project: Path, content: bytes) -> None:
+def test_unreadable_orchestratorignore_is_named(project: Path, content: bytes) -> None:
     (project / ".orchestratorignore").write_bytes(content)
     with pytest.raises(ConfigError, match=r"run: .*\.orchestratorignore"):
         gather()
 
 
-def test_a_dry_run_lists_what_would_be_sent_and_starts_nothing(project: Path, tmp_path: Path, cli: Cli) -> None:
+def test_dry_run_lists_files_and_starts_nothing(project: Path, tmp_path: Path, cli: Cli) -> None:
     (project / "server.pem").touch()
     finished = cli("run", "--dry-run", "--", "python", str(project / "train.py"))
     assert (finished.returncode, finished.stderr) == (0, "")
@@ -207,34 +205,34 @@ def test_a_dry_run_lists_what_would_be_sent_and_starts_nothing(project: Path, tm
     assert (output["bytes"], output["directory"], list(output["left_out"])) == (10, str(project), ["server.pem"])
 
 
-def test_a_script_behind_a_link_is_sent_with_the_directory_of_the_link(project: Path, tmp_path: Path) -> None:
+def test_linked_script_is_sent_with_the_directory_of_the_link(project: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere.py").touch()
     (project / "link.py").symlink_to(tmp_path / "elsewhere.py")
     assert script.locate(["python", "link.py"]) == (project, ["python", "link.py"])
 
 
-def test_a_script_that_is_a_program_is_run_as_one(project: Path) -> None:
+def test_executable_script_is_run_as_a_program(project: Path) -> None:
     (project / "train.py").chmod(0o755)
     assert script.locate(["./train.py"]) == (project, ["./train.py"])
 
 
-def test_a_program_that_cannot_be_executed_is_refused_with_what_makes_it_one(project: Path) -> None:
+def test_non_executable_program_is_refused_with_the_remedy(project: Path) -> None:
     (project / "go").touch(mode=0o644)
     with pytest.raises(ConfigError) as caught:
         script.locate(["./go"])
     assert caught.value.problems == ["run: ./go: is not executable: `chmod +x ./go`"]
 
 
-def test_a_file_that_is_gone_while_it_is_looked_at_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = project / "gone"
-    gone.touch()
-    monkeypatch.setattr(secret_files, "found", lambda path: gone.unlink() if path == gone else "")
-    with pytest.raises(ConfigError, match=f"run: {gone}: No such file"):
+def test_file_that_disappears_meanwhile_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed = project / "gone"
+    removed.touch()
+    monkeypatch.setattr(secret_files, "reason", lambda path: removed.unlink() if path == removed else "")
+    with pytest.raises(ConfigError, match=f"run: {removed}: No such file"):
         gather()
 
 
-def test_a_directory_with_more_than_a_scripts_worth_is_refused_with_the_limit(project: Path) -> None:
+def test_too_large_directory_is_refused_with_the_limit(project: Path) -> None:
     with (project / "weights").open("wb") as file:
-        file.truncate(script.MOST + 1)  # without taking the space
+        file.truncate(script.MOST + 1)  # a sparse file
     with pytest.raises(ConfigError, match=r"more than 200 MiB: .* \.orchestratorignore"):
         gather()

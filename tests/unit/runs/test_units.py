@@ -1,4 +1,4 @@
-"""Units of runs on the head: those that have processes are runs under way."""
+"""Units of runs on the head: units with processes are active runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Variables that a user sets for ranks: what is read, what is refused, and their file on the head."""
+"""Variables that a user sets for ranks: reading, refusals, and their file on the head."""
 
 import json
 import os
@@ -57,27 +57,27 @@ def problems(*settings: str, files: tuple[Path, ...] = ()) -> list[str]:
     return caught.value.problems
 
 
-def test_a_file_is_read_with_comments_quotes_and_values_from_here(file: Path) -> None:
+def test_file_may_have_comments_quotes_and_local_values(file: Path) -> None:
     environment = user_environment.read([], [file])
     assert (environment.values, environment.files) == (VALUES, (file,))
 
 
-def test_a_value_on_the_command_line_is_taken_as_it_is_and_wins(file: Path) -> None:
+def test_value_on_the_command_line_is_literal_and_wins(file: Path) -> None:
     environment = user_environment.read(['PLAIN="a # b"', "FROM_HERE", "PATH=/opt/mine:/bin"], [file])
     assert environment.values == {**VALUES, "PLAIN": '"a # b"', "PATH": "/opt/mine:/bin"}
 
 
-def test_a_variable_that_is_not_set_here_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_that_is_not_set_here_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ABSENT", raising=False)
     assert problems("ABSENT") == ["--env: ABSENT is not set in your environment: export it, or give ABSENT=VALUE"]
 
 
 @pytest.mark.parametrize("name", ["HOROVOD_RANK", "MASTER_ADDR", "TF_CONFIG", "OMPI_COMM_WORLD_RANK"])
-def test_a_variable_that_is_set_for_each_rank_is_refused(name: str) -> None:
+def test_variable_that_is_set_for_each_rank_is_refused(name: str) -> None:
     assert problems(f"{name}=x") == [f"--env: {name!r} is set for each rank by this program and cannot be changed"]
 
 
-def test_every_variable_of_a_run_but_paths_and_threads_is_refused() -> None:
+def test_run_variables_except_paths_and_threads_are_refused() -> None:
     names = {name for name in launch.environment(builders.run()) if name.startswith("ORCHESTRATOR")}
     assert names
     assert len(problems(*(f"{name}=x" for name in names))) == len(names)
@@ -99,16 +99,16 @@ def test_no_message_shows_a_value(setting: str, tmp_path: Path) -> None:
     assert "secret" not in "".join(messages)
 
 
-def test_values_that_no_program_can_get_are_refused() -> None:
+def test_values_that_no_program_can_receive_are_refused() -> None:
     assert len(problems("A=" + "x" * (128 << 10), "B=\0")) == 2
     assert problems(*(f"A{n}={'x' * 100_000}" for n in range(11)))[0].startswith("--env: more than 1 MiB")
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     assert problems(files=(tmp_path / "no",)) == [f"--env-file: {tmp_path / 'no'}: No such file or directory"]
 
 
-def test_the_file_of_variables_is_not_sent_with_the_script(cli: Cli, tmp_path: Path) -> None:
+def test_file_of_variables_is_not_sent_with_the_script(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "train.py").touch()
     (tmp_path / "settings").write_text("TOKEN=secret\n")
     finished = cli("run", "--dry-run", "--json", "--env-file", "settings", "--", "python", "train.py")
@@ -120,7 +120,7 @@ def test_the_file_of_variables_is_not_sent_with_the_script(cli: Cli, tmp_path: P
 
 
 @pytest.mark.parametrize("more", [("lenet", "--dataset", "synthetic"), ("--resume", "lenet-1")])
-def test_train_refuses_variables_as_run_does(cli: Cli, more: tuple[str, ...]) -> None:
+def test_train_refuses_variables_like_run(cli: Cli, more: tuple[str, ...]) -> None:
     refused = cli("train", *more, "--env", "RANK=1", "--env", "ABSENT")
     assert refused.returncode == 2
     assert "--env: 'RANK' is set for each rank" in refused.stderr
@@ -128,41 +128,43 @@ def test_train_refuses_variables_as_run_does(cli: Cli, more: tuple[str, ...]) ->
 
 
 @pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of run a on a head whose shared storage is a directory here."""
+def run_on_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Create the directory of run a on a head whose shared storage is a local directory."""
     monkeypatch.setattr(launch, "SHARED", str(tmp_path / "shared"))
     directory = tmp_path / "shared" / "runs" / "a"
     directory.mkdir(parents=True)
     return directory
 
 
-def test_variables_are_readable_for_the_account_of_the_runs_alone(there: Path) -> None:
+def test_only_the_account_of_runs_may_read_variables(run_on_head: Path) -> None:
     run = builders.run(id="a")
     odd = {"A": "ä\n'\"$HOME\\", "B": os.fsdecode(b"\xff")}
     with ssh_stand_in.session() as head:
         user_environment.send(head, run, odd)
-    assert stat.S_IMODE((there / launch.ENVIRONMENT).stat().st_mode) == 0o600
+    assert stat.S_IMODE((run_on_head / launch.ENVIRONMENT).stat().st_mode) == 0o600
     assert of_ranks.FILE == launch.ENVIRONMENT
-    assert of_ranks.read(there) == odd
+    assert of_ranks.read(run_on_head) == odd
 
 
-def test_without_variables_no_file_is_written(there: Path) -> None:
+def test_without_variables_no_file_is_written(run_on_head: Path) -> None:
     with ssh_stand_in.session() as head:
         user_environment.send(head, builders.run(id="a"), {})
-    assert list(there.iterdir()) == []
-    assert of_ranks.read(there) == {}
+    assert list(run_on_head.iterdir()) == []
+    assert of_ranks.read(run_on_head) == {}
 
 
-@pytest.mark.parametrize(("said", "left"), [("inactive", ["log"]), ("active", ["environment.json", "log"])])
-def test_fetching_a_run_that_ended_removes_its_variables_and_never_brings_them_here(
-    there: Path, monkeypatch: pytest.MonkeyPatch, said: str, left: list[str]
+@pytest.mark.parametrize(("unit_state", "remaining"), [("inactive", ["log"]), ("active", ["environment.json", "log"])])
+def test_fetching_an_ended_run_removes_variables_unread(
+    run_on_head: Path, monkeypatch: pytest.MonkeyPatch, unit_state: str, remaining: list[str]
 ) -> None:
-    (there.parent / "sudo").write_text(f'#!/bin/sh\ntest "$*" = "systemctl is-active orchestrator-a" && echo {said}\n')
-    (there.parent / "sudo").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{there.parent}:{os.environ['PATH']}")
+    (run_on_head.parent / "sudo").write_text(
+        f'#!/bin/sh\ntest "$*" = "systemctl is-active orchestrator-a" && echo {unit_state}\n'
+    )
+    (run_on_head.parent / "sudo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{run_on_head.parent}:{os.environ['PATH']}")
     for name in (launch.ENVIRONMENT, "log"):
-        (there / name).write_text('{"TOKEN": "secret"}')
+        (run_on_head / name).write_text('{"TOKEN": "secret"}')
     with ssh_stand_in.session() as head:
         here = collection.collect(state.for_cluster("demo"), head, builders.run(id="a"))
-    assert sorted(path.name for path in there.iterdir()) == left
+    assert sorted(path.name for path in run_on_head.iterdir()) == remaining
     assert not (here / launch.ENVIRONMENT).exists()

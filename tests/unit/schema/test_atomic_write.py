@@ -1,4 +1,4 @@
-"""Files replaced atomically: what becomes of them when a write fails or its process is killed."""
+"""Files replaced atomically: their content after a failed write or a killed process."""
 
 import json
 import signal
@@ -24,17 +24,17 @@ with replaced(pathlib.Path(sys.argv[1]), 0o600) as file:
 """
 
 
-def begun(start: Start, path: Path) -> "subprocess.Popen[str]":
+def start_write(start: Start, path: Path) -> "subprocess.Popen[str]":
     process = start("-c", WRITE, str(path))
-    assert waiting.line(process) == "writing"
+    assert waiting.read_line(process) == "writing"
     return process
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_write_leaves_the_old_file(start: Start, tmp_path: Path, by: signal.Signals) -> None:
+def test_interrupted_write_leaves_the_old_file(start: Start, tmp_path: Path, by: signal.Signals) -> None:
     path = tmp_path / "state.json"
     state.replace(path, "old")
-    writer = begun(start, path)
+    writer = start_write(start, path)
     writer.send_signal(by)
     writer.wait(10)
     assert path.read_text() == "old"
@@ -45,14 +45,14 @@ def test_an_interrupted_write_leaves_the_old_file(start: Start, tmp_path: Path, 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_write_that_goes_on_elsewhere_is_left_alone(start: Start, tmp_path: Path) -> None:
+def test_temporary_file_of_a_running_write_is_kept(start: Start, tmp_path: Path) -> None:
     path = tmp_path / "state.json"
-    begun(start, path)
+    start_write(start, path)
     state.replace(path, "new")
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_write_that_fails_leaves_no_other_file(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_temporary_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     state.replace(path, "old")
 
@@ -67,18 +67,18 @@ def test_a_write_that_fails_leaves_no_other_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_that_cannot_take_its_name_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_rename_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "state.json").mkdir()
     with pytest.raises(ConfigError):
         state.replace(tmp_path / "state.json", "new")
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_leftovers_go_and_other_hidden_files_stay(tmp_path: Path) -> None:
+def test_leftovers_are_removed_and_other_hidden_files_stay(tmp_path: Path) -> None:
     path = tmp_path / "index.json"
     for name in (".index.json.999999999-abcd_123", ".index.json.lock.info", ".other.json.abcd_123", ".index.json"):
         (tmp_path / name).touch()
     Checkpoints().write(path)
     assert json.loads(path.read_text())["entries"] == []
-    left = sorted(p.name for p in tmp_path.iterdir())
-    assert left == [".index.json", ".index.json.lock.info", ".other.json.abcd_123", "index.json"]
+    names = sorted(p.name for p in tmp_path.iterdir())
+    assert names == [".index.json", ".index.json.lock.info", ".other.json.abcd_123", "index.json"]

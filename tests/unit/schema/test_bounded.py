@@ -1,4 +1,4 @@
-"""The loader of every file that someone else wrote: what is refused, with which words, and that it never waits."""
+"""The loader of files from other sources: refusals, their messages, and no endless waits."""
 
 import os
 import re
@@ -35,7 +35,7 @@ class Point(BaseModel):
         (b'{"a":\n"\xe9"}', "line 2: not UTF-8 text (byte 0xe9)"),
     ],
 )
-def test_json_that_is_damaged_is_refused_with_name_and_reason(text: str | bytes, reason: str) -> None:
+def test_damaged_json_is_refused_with_name_and_reason(text: str | bytes, reason: str) -> None:
     with pytest.raises(
         Unreadable, match=re.escape(f"some.json: {reason}" if "has" not in reason else reason)
     ) as caught:
@@ -48,26 +48,26 @@ def test_json_is_read_with_or_without_a_byte_order_mark(text: str | bytes) -> No
     assert bounded.load_json(text, "some.json") == [1.5]
 
 
-def test_a_model_names_the_keys_that_are_wrong_and_shortens_values() -> None:
+def test_model_error_names_keys_and_shortens_values() -> None:
     with pytest.raises(Unreadable) as caught:
         bounded.load_model('{"x": "' + "z" * 100_000 + '", "y": []}', Point, "point.json")
     assert re.match(r"point\.json: x: 'zz.*zz': Input should be a valid integer.*; y: \[\]: Input", str(caught.value))
     assert len(str(caught.value)) < 300
 
 
-def test_a_model_of_another_shape_names_the_whole() -> None:
+def test_model_error_of_another_shape_names_the_whole() -> None:
     with pytest.raises(Unreadable, match=r"point\.json: the whole: 5: Input should be"):
         bounded.load_model("5", Point, "point.json")
 
 
-def test_a_file_that_does_not_exist_is_told_apart(tmp_path: Path) -> None:
+def test_missing_file_differs_from_a_damaged_one(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     for name in ("missing", "dangling"):
         with pytest.raises(FileNotFoundError):
             bounded.read_bytes(tmp_path / name)
 
 
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_special_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with socket.socket(socket.AF_UNIX) as server:
@@ -86,7 +86,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
     assert time.monotonic() - began < 1
 
 
-def test_a_file_above_the_limit_is_refused_without_reading_it_whole(tmp_path: Path) -> None:
+def test_file_above_the_limit_is_refused_without_reading_it_all(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(Unreadable, match="larger than 16,777,216 bytes"):
@@ -96,5 +96,5 @@ def test_a_file_above_the_limit_is_refused_without_reading_it_whole(tmp_path: Pa
 
 
 @pytest.mark.parametrize("value", ["z" * 1_000_000, [["z" * 1000] * 1000] * 1000, {"k" * 999: "v" * 999}, 10**90])
-def test_a_value_is_shown_in_part(value: object) -> None:
+def test_value_is_shown_in_part(value: object) -> None:
     assert len(bounded.shown(value)) < 90

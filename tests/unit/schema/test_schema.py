@@ -1,4 +1,4 @@
-"""Files that cross between the two sides."""
+"""Files that both sides read and write."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from orchestrator.trainer.supervision import rank_record
 from tests import builders, samples
 
 
-def test_a_file_is_replaced_whole_and_every_account_may_read_it(tmp_path: Path) -> None:
+def test_file_is_replaced_whole_and_readable_for_all(tmp_path: Path) -> None:
     path = tmp_path / "0.json"
     builders.rank(0, exit_code=None).write(path)
     with path.open() as reader:
@@ -23,7 +23,7 @@ def test_a_file_is_replaced_whole_and_every_account_may_read_it(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_flushed_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed, path, fsync = [], tmp_path / "0.json", os.fsync
 
     def flush(descriptor: int) -> None:
@@ -35,18 +35,18 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatc
     assert flushed == [(False, path.read_text())]
 
 
-def test_a_resolved_configuration_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+def test_resolved_configuration_is_read_back_unchanged(tmp_path: Path) -> None:
     config = samples.train_config(max_time=90.0, milestones=[0.5, 0.75])
     config.write(tmp_path / "config.json")
     assert type(config).model_validate_json((tmp_path / "config.json").read_text()) == config
 
 
-def test_keys_that_a_newer_version_adds_are_read_over() -> None:
+def test_keys_of_a_newer_version_are_ignored() -> None:
     text = '{"state": "finished", "exit_code": 0, "started": 1, "ended": 2, "mood": "good"}'
     assert RunStatus.model_validate_json(text).state == "finished"
 
 
 @pytest.mark.parametrize("text", ["{}", '{"state": "asleep", "exit_code": 0, "started": 1, "ended": 2}'])
-def test_a_file_that_lacks_a_key_or_holds_another_word_is_refused(text: str) -> None:
+def test_missing_key_or_unknown_word_is_refused(text: str) -> None:
     with pytest.raises(ValidationError):
         RunStatus.model_validate_json(text)

@@ -1,4 +1,4 @@
-"""What benches compute of what they measured, and how they write it down."""
+"""Results that benches compute from measurements, and their tables."""
 
 import itertools
 from pathlib import Path
@@ -10,35 +10,35 @@ from bench.harness import interleaved
 from orchestrator import recipes
 
 
-def test_every_other_round_goes_backwards() -> None:
+def test_every_other_round_is_reversed() -> None:
     clock = itertools.count()
     measured = interleaved({"a": lambda: next(clock), "b": lambda: next(clock)}, 3)
     assert measured == {"a": [0, 3, 4], "b": [1, 2, 5]}
 
 
-def test_a_ratio_is_the_median_of_the_rounds_ratios_and_not_the_ratio_of_the_medians() -> None:
+def test_ratio_is_the_median_of_ratios_not_the_ratio_of_medians() -> None:
     row = harness.paired({"ours": [10.0, 20.0, 60.0], "theirs": [20.0, 10.0, 30.0]}, "ours", "theirs", "≥ 1.2")
     assert (row.measured, row.ratio) == ("20.0 images/s", "2.000")
-    assert row.beside == "theirs, 20.0 images/s (0.500 2.000 2.000)"
+    assert row.reference == "theirs, 20.0 images/s (0.500 2.000 2.000)"
 
 
 def test_every_model_but_resnet50_has_a_row() -> None:
     assert sorted(work.model for work in (train_comparisons.RESNET50, *train_comparisons.MODELS)) == recipes.models()
 
 
-def test_a_profile_says_what_is_no_operation() -> None:
+def test_profile_names_the_part_outside_operations() -> None:
     page = profile.page({"seconds": 0.1, "operations": {"Conv2D": (60.0, 53.0), "Relu": (30.0, 49.0)}}, "resnet50")
     assert "| 60.0 | 60.0% | 53 | Conv2D |" in page
     assert "| 10.0 | 10.0% | | no operation" in page
 
 
-def test_the_least_step_takes_the_fastest_implementation_of_every_convolution() -> None:
+def test_shortest_step_uses_the_fastest_convolutions() -> None:
     ms = {"forward": {"kernel": 2.0, "product": 1.0}, "weights": {"kernel": 3.0}}
     measured = {"convolutions": [{"count": 2, "ms": ms}], "bytes": 4e6, "bandwidth": 1e9}
     assert roofline.least(measured) == {"forward": 2.0, "inputs": 0, "weights": 6.0, "rest": 4.0}
 
 
-def test_a_gpus_rates_stand_beside_the_references_of_the_same_batch(
+def test_gpu_rates_are_compared_with_references_of_the_same_batch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [("Horovod's example", "64", "200.0"), ("ours", "64", "500.0"), ("ours", "128", "failed")]

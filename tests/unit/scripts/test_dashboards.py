@@ -1,4 +1,4 @@
-"""Grafana's dashboards: JSON as Python makes it, read by Grafana Labs' types, asking only for series that exist."""
+"""Grafana's dashboards: JSON equal to Python's output, valid for Grafana's types, with existing series only."""
 
 import importlib
 import json
@@ -13,13 +13,13 @@ import pytest
 import yaml
 
 from orchestrator.trainer.telemetry import metrics, nvml_fields
-from scripts.dashboards import queries as asked
+from scripts.dashboards import queries as dashboard_queries
 
-BOARDS = asked.boards()
+BOARDS = dashboard_queries.boards()
 UIDS = [board["uid"] for board in BOARDS]
-RULES = Path(asked.FOLDER).parents[1] / "prometheus/rules/recording.yml"
+RULES = Path(dashboard_queries.FOLDER).parents[1] / "prometheus/rules/recording.yml"
 PROMETHEUS = {"up", "ALERTS", "ALERTS_FOR_STATE"}
-# Names as node_exporter 1.5.0 of Debian 12 serves them, of those that are asked for.
+# Names of node_exporter 1.5.0 of Debian 12 that queries use.
 NODE_EXPORTER = {
     "node_cpu_seconds_total",
     "node_disk_io_time_seconds_total",
@@ -39,13 +39,13 @@ WORDS = {"and", "or", "unless", "offset", "by", "on", "ignoring", "group_left"}
 VALUES = {"cluster": "demo", "node": ["demo-1", "demo-2"], "run": "train-20261121-153000-ab12"}
 
 
-def panels(board: asked.Board) -> list[dict[str, Any]]:
-    """The panels of a dashboard; headings are none."""
+def panels(board: dashboard_queries.Board) -> list[dict[str, Any]]:
+    """Return the panels of a dashboard without headings."""
     return [panel for panel in board["panels"] if panel["type"] != "row"]
 
 
-def ranges(board: asked.Board) -> list[dict[str, Any]]:
-    """All mappings of a range of values to a word."""
+def ranges(board: dashboard_queries.Board) -> list[dict[str, Any]]:
+    """Return all mappings of a range of values to a word."""
     configs = [panel["fieldConfig"] for panel in panels(board)]
     set_by_name = [each for config in configs for way in config["overrides"] for each in way["properties"]]
     listed = [each["value"] for each in set_by_name if each["id"] == "mappings"]
@@ -54,7 +54,7 @@ def ranges(board: asked.Board) -> list[dict[str, Any]]:
 
 
 def known() -> set[str]:
-    """The names of all series there are."""
+    """Return the names of all existing series."""
     training = {metric.name for metric in (*metrics.TRAINING, metrics.INTERFACE)}
     histograms = {metric.name for metric in metrics.TRAINING if metric.kind == "histogram"}
     parts = {f"{name}_{part}" for name in histograms for part in ("sum", "count", "bucket")}
@@ -65,7 +65,7 @@ def known() -> set[str]:
 
 
 def series(expression: str) -> Iterator[str]:
-    """The names of the series in a PromQL expression: what is no string, label, duration, function or keyword."""
+    """Yield the series in a PromQL expression: words that are no string, label, duration, function or keyword."""
     bare = re.sub(r'"[^"]*"', "", expression)
     bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]|offset \S+", " ", bare)
     bare = re.sub(r"\b(by|on|ignoring|group_left) \([^)]*\)", " ", bare)
@@ -74,7 +74,7 @@ def series(expression: str) -> Iterator[str]:
 
 
 def sdk(module: str) -> Any:
-    """A module of the SDK, or of ours that uses it; a test that asks for one is skipped where there is none."""
+    """Import a module of the SDK, or one that needs it; skip the test if the SDK is missing."""
     if sys.version_info < (3, 11):
         pytest.skip("Grafana's SDK needs Python 3.11")
     return importlib.import_module(module)
@@ -82,13 +82,13 @@ def sdk(module: str) -> Any:
 
 @pytest.mark.parametrize("board", BOARDS, ids=UIDS)
 class TestEveryDashboard:
-    def test_is_read_by_grafanas_types_with_nothing_left_over(self, board: asked.Board) -> None:
+    def test_is_read_completely_by_grafanas_types(self, board: dashboard_queries.Board) -> None:
         sdk("grafana_foundation_sdk.cog.plugins").register_default_plugins()
         read = sdk("grafana_foundation_sdk.models.dashboard").Dashboard.from_json(board)
         encoder = sdk("grafana_foundation_sdk.cog.encoder").JSONEncoder()
         assert json.loads(encoder.encode(sdk("scripts.dashboards.frame").in_sight(read))) == board
 
-    def test_names_each_panel_says_what_it_shows_in_which_unit_and_what_nothing_means(self, board: asked.Board) -> None:
+    def test_every_panel_has_description_unit_and_text_for_no_value(self, board: dashboard_queries.Board) -> None:
         for panel in panels(board):
             shown = panel["fieldConfig"]["defaults"]
             texts = [
@@ -100,96 +100,98 @@ class TestEveryDashboard:
             ]
             assert all(texts), f"{panel['title']}: {texts}"
 
-    def test_gives_each_panel_a_place_and_a_number_of_its_own(self, board: asked.Board) -> None:
+    def test_panels_have_separate_places_and_unique_numbers(self, board: dashboard_queries.Board) -> None:
         assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
-        for one, other in combinations([panel["gridPos"] for panel in board["panels"]], 2):
-            beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
-            above = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
-            assert beside or above, f"{one} lies on {other}"
+        for panel, other in combinations([panel["gridPos"] for panel in board["panels"]], 2):
+            side_by_side = panel["x"] + panel["w"] <= other["x"] or other["x"] + other["w"] <= panel["x"]
+            above = panel["y"] + panel["h"] <= other["y"] or other["y"] + other["h"] <= panel["y"]
+            assert side_by_side or above, f"{panel} lies on {other}"
 
-    def test_fills_the_width_and_no_more(self, board: asked.Board) -> None:
+    def test_panels_fill_the_width_exactly(self, board: dashboard_queries.Board) -> None:
         rows: dict[int, int] = {}
-        for state_dir in (panel["gridPos"] for panel in board["panels"]):
-            rows[state_dir["y"]] = rows.get(state_dir["y"], 0) + state_dir["w"]
+        for position in (panel["gridPos"] for panel in board["panels"]):
+            rows[position["y"]] = rows.get(position["y"], 0) + position["w"]
         assert set(rows.values()) == {24}
 
-    def test_gives_each_word_a_range_with_both_ends_for_grafana_takes_null_for_0(self, board: asked.Board) -> None:
+    def test_every_word_has_a_range_with_both_ends(self, board: dashboard_queries.Board) -> None:
         ends = [(mapping["options"]["from"], mapping["options"]["to"]) for mapping in ranges(board)]
         assert ends or board["title"] == "Compare runs"
         assert all(low is not None and high is not None and low < high for low, high in ends)
 
-    def test_shows_what_has_no_value_in_no_judgements_colour(self, board: asked.Board) -> None:
+    def test_missing_values_have_a_neutral_colour(self, board: dashboard_queries.Board) -> None:
         for panel in (panel for panel in panels(board) if panel["type"] == "stat"):
             unknown = [it["options"] for it in panel["fieldConfig"]["defaults"]["mappings"] if it["type"] == "special"]
             (result,) = [mapping["result"] for mapping in unknown if mapping["match"] == "null"]
             assert (result["text"], result["color"]) == (panel["fieldConfig"]["defaults"]["noValue"], "#808080")
 
-    def test_begins_with_verdicts(self, board: asked.Board) -> None:
+    def test_starts_with_verdicts(self, board: dashboard_queries.Board) -> None:
         first = [panel for panel in board["panels"] if panel["gridPos"]["y"] == 0]
         assert {panel["type"] for panel in first} == {"stat"}
 
-    def test_links_to_all_others(self, board: asked.Board) -> None:
+    def test_links_to_all_others(self, board: dashboard_queries.Board) -> None:
         assert {link["url"] for link in board["links"]} == {f"/d/{uid}" for uid in UIDS if uid != board["uid"]}
 
-    def test_asks_for_the_values_of_each_variable(self, board: asked.Board) -> None:
+    def test_variables_are_queried(self, board: dashboard_queries.Board) -> None:
         variables = board["templating"]["list"]
         assert variables
         assert all(variable["query"] and variable["refresh"] for variable in variables)
 
-    def test_asks_prometheus_alone(self, board: asked.Board) -> None:
+    def test_uses_prometheus_only(self, board: dashboard_queries.Board) -> None:
         sources = [panel["datasource"] for panel in panels(board)]
         assert all(source == {"type": "prometheus", "uid": "prometheus"} for source in sources)
 
 
-def test_the_json_is_what_python_makes() -> None:
+def test_json_equals_the_output_of_python() -> None:
     generated = dict(sdk("scripts.dashboards.__main__").texts())
-    committed = {path.name: path.read_text() for path in asked.FOLDER.glob("*.json")}
+    committed = {path.name: path.read_text() for path in dashboard_queries.FOLDER.glob("*.json")}
     assert generated == committed, "run: python -m scripts.dashboards"
 
 
 @pytest.mark.parametrize(("value", "word"), [(0.79, "room"), (0.8, "filling"), (0.9, "scarce"), (7.0, "scarce")])
-def test_a_limit_has_the_word_above_it_as_it_has_the_colour(value: float, word: str) -> None:
+def test_value_at_a_limit_has_the_word_and_colour_above_it(value: float, word: str) -> None:
     words = [mapping.options for mapping in sdk("scripts.dashboards.vocabulary").DISK.mappings()]
     assert next(limit.result.text for limit in words if limit.from_val <= value <= limit.to) == word
 
 
-def test_dashboards_are_told_apart() -> None:
+def test_dashboards_have_different_ids_and_titles() -> None:
     assert len(set(UIDS)) == len({board["title"] for board in BOARDS}) == len(BOARDS) == 5
 
 
-def test_the_newest_run_is_chosen() -> None:
+def test_newest_run_is_selected() -> None:
     board = next(board for board in BOARDS if board["title"] == "Training run")
     run = next(variable for variable in board["templating"]["list"] if variable["name"] == "run")
-    assert (run["sort"], run["multi"]) == (0, False)  # 0: as Prometheus sorts them
+    assert (run["sort"], run["multi"]) == (0, False)  # 0: in Prometheus' order
     assert run["query"].startswith("query_result(sort_desc(max by (run) (")
     assert re.findall(run["regex"].strip("/"), '{run="lenet-mnist-1"} 17 1') == ["lenet-mnist-1"]
-    assert "current" not in run  # so Grafana takes the first
+    assert "current" not in run  # Grafana selects the first
 
 
-@pytest.mark.parametrize("query", list(asked.queries(VALUES)), ids=lambda query: f"{query.dashboard}-{query.panel}")
-def test_a_query_asks_for_series_that_exist(query: asked.Query) -> None:
+@pytest.mark.parametrize(
+    "query", list(dashboard_queries.queries(VALUES)), ids=lambda query: f"{query.dashboard}-{query.panel}"
+)
+def test_query_uses_existing_series(query: dashboard_queries.Query) -> None:
     names = set(series(query.expression))
     assert names
     assert names <= known(), f"{names - known()} of {query.expression}"
     assert not re.search(r"\$[A-Za-z_]", query.expression)
 
 
-def test_what_may_be_empty_is_there() -> None:
-    all_queries = list(asked.queries(VALUES))
-    there = {(query.dashboard, query.panel, part) for query in all_queries for part in (query.kind, query.name)}
-    assert set(asked.MAY_BE_EMPTY) <= there
+def test_panels_that_may_be_empty_exist() -> None:
+    all_queries = list(dashboard_queries.queries(VALUES))
+    existing = {(query.dashboard, query.panel, part) for query in all_queries for part in (query.kind, query.name)}
+    assert set(dashboard_queries.MAY_BE_EMPTY) <= existing
 
 
 def test_queries_of_gpus_are_marked() -> None:
-    gpu = {query.dashboard for query in asked.queries(VALUES) if query.needs_gpu}
+    gpu = {query.dashboard for query in dashboard_queries.queries(VALUES) if query.needs_gpu}
     assert gpu == {"GPUs", "Training run"}
 
 
 def test_several_values_become_one_group_and_numbered_groups_stay() -> None:
-    filled = asked.filled_in('up{node=~"$node"}[$__range] $1', {"node": ["a", "b"], "__range": "5m"})
+    filled = dashboard_queries.filled_in('up{node=~"$node"}[$__range] $1', {"node": ["a", "b"], "__range": "5m"})
     assert filled == 'up{node=~"(a|b)"}[5m] $1'
 
 
-def test_a_variable_without_a_value_is_named() -> None:
+def test_variable_without_a_value_is_named() -> None:
     with pytest.raises(ValueError, match=r"\$run has no value"):
-        asked.filled_in('x{run="$run"}', {})
+        dashboard_queries.filled_in('x{run="$run"}', {})

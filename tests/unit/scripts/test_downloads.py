@@ -1,4 +1,4 @@
-"""What is fetched from elsewhere: by https alone, and checked by what stands in this repository."""
+"""Downloads use https and are checked against values in this repository."""
 
 import json
 import os
@@ -24,7 +24,7 @@ ROOT = packaged_files.PACKAGE.parent
 ROLES = ROOT / "ansible" / "roles"
 FOLDERS = ("ansible", "docker", "infra", "orchestrator", "scripts", "terraform")
 BY_DIGEST = re.compile(r"[\w./-]+(:[\w.-]+)?@sha256:[0-9a-f]{64}")
-# Loopback and what Grafana's provisioning says of it; an adapter of requests for a scheme; addresses put together.
+# Loopback and Grafana's provisioning of it; an adapter of requests for a scheme; composed addresses.
 PLAIN = re.compile(r"http://(?!127\.0\.0\.1|localhost|\{|\")\S*")
 
 
@@ -37,7 +37,7 @@ def texts() -> Iterator[tuple[Path, str]]:
 
 
 def tasks(content: Any) -> Iterator[dict[str, Any]]:
-    """Every task of a file of tasks, those of its blocks included."""
+    """Yield every task of a task file, including those in blocks."""
     for task in content or []:
         yield task
         for part in ("block", "rescue", "always"):
@@ -49,40 +49,43 @@ def role_tasks() -> Iterator[tuple[Path, dict[str, Any]]]:
         yield from ((path.relative_to(ROLES), task) for task in tasks(yaml.safe_load(path.read_text())))
 
 
-def test_nothing_is_fetched_by_plain_http() -> None:
+def test_nothing_is_downloaded_by_plain_http() -> None:
     assert [(str(path), match.group()) for path, text in texts() for match in PLAIN.finditer(text)] == []
 
 
-def test_what_roles_download_has_a_checksum_or_a_fingerprint() -> None:
+def test_downloads_of_roles_have_a_checksum_or_fingerprint() -> None:
     downloads = [
         (path, task["ansible.builtin.get_url"]) for path, task in role_tasks() if "ansible.builtin.get_url" in task
     ]
     assert len(downloads) == 2
-    checked = [path for path, asked in downloads if str(asked.get("checksum", "")).startswith("sha256:")]
+    checked = [path for path, arguments in downloads if str(arguments.get("checksum", "")).startswith("sha256:")]
     by_fingerprint = [path for path, _ in downloads if "nvidia_toolkit_fingerprint" in (ROLES / path).read_text()]
     assert len(checked) + len(by_fingerprint) == len(downloads)
 
 
-def test_apt_and_other_modules_of_roles_fetch_nothing_unchecked() -> None:
+def test_apt_and_other_modules_of_roles_check_what_they_fetch() -> None:
     packages = [task["ansible.builtin.apt"] for _, task in role_tasks() if "ansible.builtin.apt" in task]
-    assert [asked for asked in packages if not str(asked.get("deb", "/")).startswith("/")] == []
-    assert [asked for asked in packages if asked.get("allow_unauthenticated") or asked.get("force")] == []
+    assert [arguments for arguments in packages if not str(arguments.get("deb", "/")).startswith("/")] == []
+    assert [
+        arguments for arguments in packages if arguments.get("allow_unauthenticated") or arguments.get("force")
+    ] == []
     modules = {name for _, task in role_tasks() for name in task}
     assert modules & {"ansible.builtin.apt_key", "ansible.builtin.git", "ansible.builtin.pip"} == set()
 
 
 @pytest.mark.parametrize("path", ["nvidia", "dcgm_exporter", "grafana"])
-def test_images_and_checksums_of_roles_are_whole(path: str) -> None:
+def test_images_and_checksums_of_roles_are_complete(path: str) -> None:
     defaults = yaml.safe_load((ROLES / path / "defaults" / "main.yml").read_text())
     images = {key: value for key, value in defaults.items() if key.endswith("_image") and "lookup(" not in value}
-    file = ROOT / "infra" / path / "image"
+    file = ROOT / "infra" / path / "image.txt"
     named = [*images.values(), *([file.read_text().strip()] if file.exists() else [])]
+    assert named or path == "nvidia"
     assert [value for value in named if not BY_DIGEST.fullmatch(value)] == []
     for checksum in defaults.get("nvidia_cuda_keyrings", {}).values():
         assert re.fullmatch("[0-9a-f]{64}", checksum)
 
 
-def test_the_base_image_is_named_by_its_digest() -> None:
+def test_base_image_is_named_by_its_digest() -> None:
     assert BY_DIGEST.fullmatch(Local().base_image)
     result = subprocess.run(
         ["sh", "-c", _line("scripts/setup.sh", "base=") + '; echo "$base"'],
@@ -98,7 +101,7 @@ def _line(name: str, start: str) -> str:
     return next(line for line in (ROOT / name).read_text().splitlines() if line.startswith(start))
 
 
-def test_pip_installs_locked_files_and_this_project_alone() -> None:
+def test_pip_installs_only_locked_files_and_this_project() -> None:
     used = re.compile(r"(?<![\w`])pip (?:--?\S+ )*(?:install|download|wheel)\b.*")
     commands = [line.group() for path, text in texts() if path.suffix != ".py" for line in used.finditer(text)]
     assert len(commands) >= 4
@@ -107,14 +110,14 @@ def test_pip_installs_locked_files_and_this_project_alone() -> None:
     ] == []
 
 
-def test_shell_scripts_download_by_pip_apt_and_docker_alone() -> None:
+def test_shell_scripts_download_only_by_pip_apt_and_docker() -> None:
     scripts = [
         (path, text) for path, text in texts() if path.parts[0] in ("docker", "scripts") and path.suffix != ".py"
     ]
     assert [path for path, text in scripts if re.search(r"\b(curl|wget)\b", text)] == []
 
 
-def test_data_sets_come_by_https_with_a_checksum_of_every_file() -> None:
+def test_data_sets_use_https_and_checksums_of_every_file() -> None:
     sites = {name: about for name, about in recipes.datasets().items() if "site" in about}
     assert set(sites) >= {"mnist", "fashion_mnist", "cifar10"}
     assert [name for name, about in sites.items() if not about["site"].startswith("https://")] == []
@@ -124,7 +127,7 @@ def test_data_sets_come_by_https_with_a_checksum_of_every_file() -> None:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A web server on loopback, and the directory that it serves."""
+    """Yield the address of a web server on loopback, and the directory that it serves."""
     directory = tmp_path / "site"
     directory.mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=directory))
@@ -135,7 +138,7 @@ def site(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def new_key(home: Path, name: str) -> tuple[str, bytes]:
-    """Fingerprint and armoured public part of a key that is made for the test."""
+    """Create a key; return its fingerprint and its armoured public part."""
     home.mkdir(mode=0o700)
     gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""]
     subprocess.run([*gpg, "--quick-generate-key", name, "ed25519", "sign"], check=True, capture_output=True)
@@ -146,7 +149,7 @@ def new_key(home: Path, name: str) -> tuple[str, bytes]:
 
 
 def trust(tmp_path: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Run the role's tasks that take the toolkit's key, on this machine."""
+    """Run the role's tasks that import the toolkit's key, on this machine."""
     playbook = [
         {
             "hosts": "localhost",
@@ -159,7 +162,7 @@ def trust(tmp_path: Path, **variables: str) -> "subprocess.CompletedProcess[str]
     inputs = {
         "gpu_driver": "image",
         "gpu_least_driver": "525",
-        "machine_found": {"system": "debian 12", "kernel": "6-amd64"},
+        "machine_facts": {"system": "debian 12", "kernel": "6-amd64"},
     }
     argv = [
         str(Path(sys.executable).parent / "ansible-playbook"),

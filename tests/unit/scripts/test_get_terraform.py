@@ -1,4 +1,4 @@
-"""scripts/get_terraform.py, in front of a mirror on loopback."""
+"""scripts/get_terraform.py with a mirror on loopback."""
 
 import hashlib
 import io
@@ -18,7 +18,7 @@ PROGRAM = b"#!/bin/sh\necho Terraform\n"
 
 @pytest.fixture(autouse=True)
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A mirror that has our release, with a checksum of its own; no Terraform is on the PATH."""
+    """Serve a mirror with the release, and its checksum; hide Terraform on the PATH."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("terraform", PROGRAM)
@@ -37,23 +37,23 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     server.server_close()
 
 
-def test_terraform_is_put_there_whole_and_to_be_executed(tmp_path: Path) -> None:
+def test_terraform_is_installed_and_executable(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     get_terraform.main(tmp_path / "bin")
     [program] = (tmp_path / "bin").iterdir()
     assert (program.name, program.read_bytes(), program.stat().st_mode & 0o777) == ("terraform", PROGRAM, 0o755)
 
 
-def test_what_an_interrupted_unpacking_left_is_replaced(tmp_path: Path) -> None:
+def test_file_of_an_interrupted_unpacking_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "terraform").write_bytes(PROGRAM[:5])  # not executable yet
     get_terraform.main(tmp_path / "bin")
     assert (tmp_path / "bin" / "terraform").read_bytes() == PROGRAM
 
 
-def test_a_terraform_that_is_there_is_left_alone(tmp_path: Path) -> None:
+def test_existing_terraform_is_kept(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
-    there = tmp_path / "bin" / "terraform"
-    there.touch(mode=0o755)
+    program = tmp_path / "bin" / "terraform"
+    program.touch(mode=0o755)
     get_terraform.main(tmp_path / "bin")
-    assert there.read_bytes() == b""
+    assert program.read_bytes() == b""

@@ -9,7 +9,7 @@ import pytest
 from orchestrator import packaged_files
 from scripts import get_terraform, licences
 
-# Of other makers, by the word for each in the roles, the Dockerfile and scripts.
+# Programs of other makers, by their word in the roles, the Dockerfile and scripts.
 NAMED = (
     "Terraform",
     "OpenTofu",
@@ -39,7 +39,7 @@ def test_every_locked_package_has_a_row_with_its_licence_and_use() -> None:
     assert len(uses) > 200
     assert [line for line in table if not re.fullmatch(r"\| \S+ \| \S.* \| \S.* \|", line)] == []
     assert {line.split(" | ")[0][2:]: line.split(" | ")[2][:-2] for line in table} == {
-        name: ", ".join(where) for name, where in uses.items()
+        name: ", ".join(names_of_uses) for name, names_of_uses in uses.items()
     }
 
 
@@ -52,7 +52,7 @@ def test_every_other_program_is_named_with_a_licence() -> None:
     assert f"Terraform {get_terraform.VERSION}" in page
 
 
-def test_a_package_of_unknown_licence_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_of_unknown_licence_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page, root = tmp_path / "licences.md", tmp_path / "root"
     page.write_text(licences.HEADING)
     for folder in ("requirements", "docker"):

@@ -1,4 +1,4 @@
-"""The files that say which Python packages are installed: they fit what asks for them, and refuse other contents."""
+"""Lock files of Python packages: they fit the requirements, and refuse other contents."""
 
 import io
 import os
@@ -23,7 +23,7 @@ REFUSED = "DO NOT MATCH THE HASHES"
 
 
 def project(key: str) -> list[str]:
-    """The requirements under a key of pyproject.toml; Python 3.10 has no reader of TOML."""
+    """Return the requirements under a key of pyproject.toml; Python 3.10 cannot parse TOML."""
     [listed] = re.findall(rf"^{key} = \[(.*?)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL)
     return re.findall(r'"([^"]+)"', listed)
 
@@ -34,26 +34,26 @@ def lines(name: str) -> list[str]:
 
 @cache
 def entries(lock: str) -> list[tuple[Requirement, list[str]]]:
-    """(package, its SHA-256 sums) of every entry of a lock file."""
+    """Return (package, its SHA-256 sums) of every entry of a lock file."""
     pinned = re.findall(r"^(\S[^\\]*?)((?: \\\n? *--hash=sha256:[0-9a-f]{64})+)$", read(lock), re.MULTILINE)
     return [(Requirement(entry), re.findall(r"sha256:(\w+)", hashes)) for entry, hashes in pinned]
 
 
 def read(lock: str) -> str:
-    """A lock file without comments, each of its entries on the lines of uv or on one."""
+    """Return a lock file without comments, with each entry on one or several lines."""
     return "\n".join(line.replace(" --hash", " \\\n    --hash") for line in lines(lock)).replace("\\\n    \\", "\\")
 
 
 def versions(lock: str, python: str, machine: str = "x86_64") -> dict[str, str]:
-    """What a lock file installs with this Python on Linux."""
+    """Return the versions that a lock file installs with this Python on Linux."""
     environment = {"python_version": python, "python_full_version": f"{python}.9", "platform_machine": machine}
     environment |= {"sys_platform": "linux", "platform_system": "Linux", "extra": ""}
-    taken = [entry for entry, _ in entries(lock) if entry.marker is None or entry.marker.evaluate(environment)]
-    return {canonicalize_name(entry.name): str(entry.specifier).removeprefix("==") for entry in taken}
+    selected = [entry for entry, _ in entries(lock) if entry.marker is None or entry.marker.evaluate(environment)]
+    return {canonicalize_name(entry.name): str(entry.specifier).removeprefix("==") for entry in selected}
 
 
 def image(*parts: str) -> list[str]:
-    """What is asked for of an image, in these files beside the one that all images share."""
+    """Return the requirements of an image: of these files and of the one that all images share."""
     return [line for part in ("image", *parts) for line in lines(f"requirements/{part}.in")]
 
 
@@ -75,21 +75,21 @@ INPUTS = {
 
 
 @pytest.mark.parametrize("lock", INPUTS)
-def test_a_lock_has_a_fitting_version_of_all_that_is_asked_for(lock: str) -> None:
+def test_lock_has_a_fitting_version_of_every_requirement(lock: str) -> None:
     """If this fails, run `make lock UPGRADE=`."""
-    asked, pythons = INPUTS[lock]
+    requirements, pythons = INPUTS[lock]
     for python in pythons:
         for machine in ("x86_64", "aarch64"):
             has = versions(lock, python, machine)
             environment = {"python_version": python, "platform_machine": machine, "sys_platform": "linux"}
-            needed = [r for r in map(Requirement, asked) if r.marker is None or r.marker.evaluate(environment)]
+            needed = [r for r in map(Requirement, requirements) if r.marker is None or r.marker.evaluate(environment)]
             assert needed
             missing = [str(r) for r in needed if not r.specifier.contains(has.get(canonicalize_name(r.name), "0"))]
             assert missing == [], python
 
 
 @pytest.mark.parametrize("lock", [*INPUTS, "docker/horovod.txt"])
-def test_every_package_of_a_lock_has_one_version_and_its_checksums(lock: str) -> None:
+def test_every_locked_package_has_one_version_and_checksums(lock: str) -> None:
     text, pinned = (ROOT / lock).read_text(), entries(lock)
     assert pinned
     assert len(pinned) == len([line for line in lines(lock) if not line.startswith(" ")])
@@ -98,13 +98,16 @@ def test_every_package_of_a_lock_has_one_version_and_its_checksums(lock: str) ->
 
 
 @pytest.mark.parametrize("python", CONTROL)
-def test_tools_of_development_change_no_version_of_the_command(python: str) -> None:
-    ours, all_of_them = versions("requirements/command.txt", python), versions("requirements/development.txt", python)
-    assert {name: all_of_them.get(name) for name in ours} == ours
+def test_development_tools_change_no_version_of_the_command(python: str) -> None:
+    command, all_of_them = (
+        versions("requirements/command.txt", python),
+        versions("requirements/development.txt", python),
+    )
+    assert {name: all_of_them.get(name) for name in command} == command
 
 
 def forge(directory: Path, name: str, marker: Path) -> None:
-    """A source archive or wheel of this file name with other contents; if it is built, it leaves ``marker``."""
+    """Write a source archive or wheel of this name with other contents, which creates ``marker`` when it is built."""
     directory.mkdir()
     if name.endswith(".whl"):
         distribution, version = name.split("-")[:2]
@@ -134,7 +137,7 @@ def offline(directory: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
 
 
 def first(lock: str) -> str:
-    """The file name of a pure wheel of the first package of a lock file."""
+    """Return the file name of a pure wheel of a lock file's first package."""
     entry = entries(lock)[0][0]
     return f"{entry.name.replace('-', '_')}-{str(entry.specifier).removeprefix('==')}-py3-none-any.whl"
 
@@ -151,7 +154,7 @@ def test_make_installs_no_wheel_with_another_checksum(tmp_path: Path) -> None:
 
 
 def pip_commands() -> list[tuple[str, str]]:
-    """(command, lock file) of every use of pip in the image build, with paths that hold here."""
+    """Return (command, lock file) of every use of pip in the image build, with local paths."""
     commands = []
     for name in ("Dockerfile", "cuda-tensorflow.sh", "cuda-pytorch.sh", "horovod.sh", "users-image.sh"):
         text = (ROOT / "docker" / name).read_text().replace("\\\n", "")
@@ -162,7 +165,7 @@ def pip_commands() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("command", "lock"), pip_commands(), ids=lambda value: value.split()[-1])
-def test_an_image_takes_no_file_with_another_checksum(command: str, lock: str, tmp_path: Path) -> None:
+def test_image_build_accepts_no_file_with_another_checksum(command: str, lock: str, tmp_path: Path) -> None:
     name = "horovod-0.28.1.tar.gz" if lock == "horovod.txt" else first(f"docker/{lock}")
     forge(tmp_path / "forged", name, tmp_path / "built")
     result = offline(tmp_path, "sh", "-c", command.replace("pip install", "pip install --dry-run"))
@@ -171,6 +174,6 @@ def test_an_image_takes_no_file_with_another_checksum(command: str, lock: str, t
     assert not (tmp_path / "built").exists()
 
 
-def test_the_image_build_uses_pip_with_lock_files_alone() -> None:
+def test_image_build_uses_pip_with_lock_files_only() -> None:
     images = {"requirements-tensorflow-cpu.txt", "cuda-tensorflow.txt", "cuda-pytorch.txt", "horovod.txt"}
     assert {lock for _, lock in pip_commands()} == images | {"requirements-worker.txt"}

@@ -1,4 +1,4 @@
-"""The table of metrics: what it promises, and the page that is made from it."""
+"""The table of metrics, and the page made from it."""
 
 import re
 
@@ -6,7 +6,7 @@ from orchestrator.trainer.telemetry import metrics
 from scripts import metrics_table
 
 
-def test_the_page_is_what_the_tables_say() -> None:
+def test_page_equals_the_tables() -> None:
     page = metrics_table.page()
     assert metrics_table.PAGE.read_text() == page, "run `python -m scripts.metrics_table`"
 
@@ -20,13 +20,13 @@ def test_names_and_units_follow_prometheus_conventions() -> None:
         assert metric.unit.startswith("ratio") == metric.name.endswith("_ratio")
 
 
-def test_histograms_alone_have_buckets_and_those_grow() -> None:
+def test_only_histograms_have_buckets_and_they_grow() -> None:
     for metric in metrics.TRAINING:
         assert bool(metric.buckets) == (metric.kind == "histogram")
         assert list(metric.buckets) == sorted(set(metric.buckets))
 
 
-def test_every_metric_says_how_it_is_measured_and_whose_it_is() -> None:
+def test_every_metric_has_a_measurement_and_a_scope() -> None:
     for metric in metrics.TRAINING:
         assert metric.help.endswith(".")
         assert metric.measured

@@ -1,4 +1,4 @@
-"""README and documentation name what is there."""
+"""Names in README and documentation exist."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_links_of_the_readme_lead_to_files() -> None:
     assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
-def test_every_make_target_that_is_named_exists() -> None:
+def test_every_named_make_target_exists() -> None:
     pages = [README, (ROOT / "CONTRIBUTING.md").read_text(), *(page.read_text() for page in DOCS)]
     named = {name for page in pages for name in re.findall(r"`make ([a-z0-9-]+)|^    make ([a-z0-9-]+)", page, re.M)}
     assert {"".join(name) for name in named} <= TARGETS
@@ -40,8 +40,8 @@ def test_troubleshooting_has_many_symptoms() -> None:
 
 
 @pytest.mark.parametrize("symptom", SYMPTOMS)
-def test_symptom_is_what_the_code_prints(symptom: str, sources: str) -> None:
-    """Words in capitals stand for values; the longest part between them is looked for in the sources."""
+def test_symptom_equals_a_message_of_the_code(symptom: str, sources: str) -> None:
+    """Words in capitals stand for values; the longest part between them must occur in the sources."""
     parts = [part.strip(" :") for part in re.split(r"\b[A-Z]{1,}\b|…", symptom)]
     assert max(parts, key=len) in sources
 

@@ -1,4 +1,4 @@
-"""docs/reference says what the code says."""
+"""docs/reference equals the code."""
 
 import pytest
 import yaml
@@ -16,7 +16,7 @@ def test_example_of_every_key_is_a_valid_file() -> None:
     config.Config.model_validate(yaml.safe_load(reference.EXAMPLES.read_text()))
 
 
-def test_exit_codes_of_the_page_are_those_of_the_errors() -> None:
+def test_exit_codes_of_the_page_equal_those_of_the_errors() -> None:
     page = reference.code_page()
     assert "| 75 | `RunStopped` |" in page
     assert "| 2 | `ConfigError` |" in page

@@ -1,4 +1,4 @@
-"""A release is refused before anything changes, and leaves nothing behind if it fails."""
+"""A release is refused before anything changes, and a failed one leaves nothing."""
 
 import subprocess
 from pathlib import Path
@@ -21,18 +21,18 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_unreleased_becomes_the_version_with_an_empty_section_above() -> None:
+def test_unreleased_becomes_the_version_below_an_empty_section() -> None:
     changed = release.changelog(CHANGES, "0.2.0", "2026-02-03")
     assert "## Unreleased\n\n## 0.2.0 (2026-02-03)\n\n- New.\n\n## 0.1.0" in changed
 
 
-def test_a_changelog_without_changes_is_refused() -> None:
+def test_changelog_without_changes_is_refused() -> None:
     with pytest.raises(SystemExit, match="nothing under"):
         release.changelog(CHANGES.replace("- New.\n", ""), "0.2.0", "2026-02-03")
 
 
 @pytest.mark.parametrize("version", ["", "1.2", "v1.2.3", "1.2.3rc1"])
-def test_a_version_of_another_form_is_refused(checkout: Path, version: str) -> None:
+def test_invalid_version_is_refused(checkout: Path, version: str) -> None:
     with pytest.raises(SystemExit, match=r"expected X\.Y\.Z"):
         release.refuse(checkout, version)
 
@@ -44,13 +44,13 @@ def test_changed_and_untracked_files_are_refused(checkout: Path) -> None:
         release.refuse(checkout, "0.2.0")
 
 
-def test_an_existing_tag_is_refused(checkout: Path) -> None:
+def test_existing_tag_is_refused(checkout: Path) -> None:
     subprocess.run(["git", "tag", "v0.2.0"], cwd=checkout, check=True)
     with pytest.raises(SystemExit, match=r"v0\.2\.0 exists"):
         release.refuse(checkout, "0.2.0")
 
 
-def test_a_build_that_fails_leaves_the_checkout_as_it_was(checkout: Path) -> None:
-    with pytest.raises(subprocess.CalledProcessError):  # there is no pyproject.toml
+def test_failed_build_leaves_the_checkout_unchanged(checkout: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError):  # pyproject.toml is missing
         release.release(checkout, "0.2.0")
     assert release.git(checkout, "status", "--porcelain") == ""

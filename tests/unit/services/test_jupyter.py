@@ -1,4 +1,4 @@
-"""JupyterLab as far as this side goes: the password and its hash, what the role is told, the tunnel, the notebook."""
+"""JupyterLab on the control side: the password and its hash, the role's variables, the tunnel, the notebook."""
 
 import ast
 import base64
@@ -26,17 +26,19 @@ GUIDE = DOCUMENTS.parent / "guide" / "notebooks.md"
 def deploy(
     state_dir: StateDir, jupyter: bool = True, password: str | None = None, fails: bool = False
 ) -> dict[str, Any]:
-    """What a deploy does about the notebook server; returns what Ansible is told."""
+    """Provision the notebook server like a deploy, and return Ansible's variables."""
     settings = Config(name=state_dir.name, jupyter=jupyter, jupyter_password=password)
-    state.write(state_dir, builders.recorded(state_dir).model_copy(update={"config": settings.model_dump(mode="json")}))
+    state.write(
+        state_dir, builders.read_record(state_dir).model_copy(update={"config": settings.model_dump(mode="json")})
+    )
     with services_jupyter.provision_password(state_dir, settings):
-        variables = services_jupyter.for_ansible(state_dir, builders.recorded(state_dir))
+        variables = services_jupyter.for_ansible(state_dir, builders.read_record(state_dir))
         if fails:
             raise NodesFailed("configuration failed", {"default-head": "no"})
     return variables
 
 
-def kept(state_dir: StateDir) -> services_jupyter.Secret:
+def stored_secret(state_dir: StateDir) -> services_jupyter.Secret:
     return services_jupyter.Secret.model_validate_json(state_dir.notebook.read_text())
 
 
@@ -45,7 +47,7 @@ def unpadded(text: str) -> bytes:
 
 
 def verifies(password: str, hashed: str) -> bool:
-    """By the parameters that the hash itself names, as whoever checks it goes by."""
+    """Verify a password with the parameters in its hash, like JupyterLab."""
     kind, version, costs, salt, digest = hashed.removeprefix("argon2:$").split("$")
     assert (kind, version) == ("argon2id", "v=19")
     memory, passes, lanes = (int(cost.partition("=")[2]) for cost in costs.split(","))
@@ -53,47 +55,47 @@ def verifies(password: str, hashed: str) -> bool:
     return derive.derive(password.encode()) == unpadded(digest)
 
 
-def test_the_password_of_the_config_is_taken_and_is_in_no_other_file() -> None:
+def test_configured_password_is_used_and_in_no_other_file() -> None:
     state_dir = builders.deployed()
     deploy(state_dir, password=GIVEN)
     holders = [path for path in state_dir.path.rglob("*") if path.is_file() and GIVEN in path.read_text()]
     assert holders == [state_dir.notebook]
-    assert services_jupyter.password(state_dir, builders.recorded(state_dir)) == GIVEN
+    assert services_jupyter.password(state_dir, builders.read_record(state_dir)) == GIVEN
 
 
-def test_the_hash_is_the_passwords_and_salted() -> None:
+def test_hash_matches_the_password_and_is_salted() -> None:
     hashed = services_jupyter.hashed(GIVEN)
     assert verifies(GIVEN, hashed)
     assert not verifies(GIVEN + "!", hashed)
     assert services_jupyter.hashed(GIVEN) != hashed
 
 
-def test_the_hash_is_kept_with_the_password_and_changes_with_it_alone() -> None:
+def test_hash_is_stored_and_changes_only_with_the_password() -> None:
     state_dir = builders.deployed()
     deploy(state_dir)
-    first = kept(state_dir)
+    first = stored_secret(state_dir)
     assert verifies(first.password, first.hashed)
     deploy(state_dir)
-    assert kept(state_dir) == first
+    assert stored_secret(state_dir) == first
     deploy(state_dir, password=GIVEN)
-    assert verifies(GIVEN, kept(state_dir).hashed)
+    assert verifies(GIVEN, stored_secret(state_dir).hashed)
 
 
-def test_ansible_is_told_nothing_where_there_is_no_notebook_server() -> None:
+def test_disabled_jupyterlab_needs_no_variables() -> None:
     assert deploy(builders.deployed(), jupyter=False) == {}
 
 
-def test_ansible_is_told_of_the_file_and_neither_password_nor_hash() -> None:
+def test_ansible_gets_the_file_and_neither_password_nor_hash() -> None:
     state_dir = builders.deployed()
     variables = deploy(state_dir)
     assert variables == {"jupyter": True, "jupyter_state": "present", "jupyter_secret": str(state_dir.notebook)}
     inventory = json.dumps(builders.inventory(builders.cluster(), **variables))
-    assert kept(state_dir).password not in inventory
-    assert kept(state_dir).hashed not in inventory
+    assert stored_secret(state_dir).password not in inventory
+    assert stored_secret(state_dir).hashed not in inventory
     assert json.loads(inventory)["all"]["children"]["jupyter"] == {"hosts": {"demo-head": {}}}
 
 
-def test_once_off_it_is_removed_by_the_next_deploy_that_works_and_costs_nothing_after_it() -> None:
+def test_disabled_jupyterlab_is_removed_by_the_next_deploy_only() -> None:
     state_dir = builders.deployed()
     deploy(state_dir)
     with pytest.raises(NodesFailed):
@@ -103,21 +105,21 @@ def test_once_off_it_is_removed_by_the_next_deploy_that_works_and_costs_nothing_
     assert deploy(state_dir, jupyter=False) == {}
 
 
-def test_a_teardown_forgets_the_password() -> None:
+def test_teardown_deletes_the_password() -> None:
     state_dir = builders.deployed()
     deploy(state_dir)
     state.forget(state_dir)
     assert not state_dir.notebook.exists()
 
 
-def test_the_command_without_jupyterlab_says_how_to_get_it(cli: Cli) -> None:
+def test_command_without_jupyterlab_names_the_option(cli: Cli) -> None:
     deploy(builders.deployed(), jupyter=False)
     finished = cli("notebook")
     assert (finished.returncode, finished.stdout) == (1, "")
     assert "error: cluster 'default' has no JupyterLab\n`orchestrator deploy --jupyter` starts it" in finished.stderr
 
 
-def test_a_jupyterlab_that_does_not_answer_is_given_up_on(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_jupyterlab_is_given_up(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services_jupyter, "ANSWER_SECONDS", 0.5)
     stand_in("ssh", "echo connect failed: Connection refused >&2; read line")
     with (
@@ -134,7 +136,7 @@ NOTEBOOKS = sorted(DOCUMENTS.glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: str(path.stem))
-def test_a_notebook_is_one_as_it_is_before_it_ran(path: Path) -> None:
+def test_notebooks_are_stored_without_output(path: Path) -> None:
     content = json.loads(path.read_text())
     assert (content["nbformat"], content["nbformat_minor"] >= 5) == (4, True)
     assert content["metadata"]["kernelspec"]["name"] == "python3"
@@ -147,7 +149,7 @@ def test_a_notebook_is_one_as_it_is_before_it_ran(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: str(path.stem))
-def test_every_cell_and_the_script_that_one_writes_are_python(path: Path) -> None:
+def test_cells_and_written_scripts_of_notebooks_are_python(path: Path) -> None:
     sources = ["".join(c["source"]) for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
     scripts = [source.split("\n", 1) for source in sources if source.startswith("%%writefile ")]
     assert [first for first, _ in scripts] == [f"%%writefile {path.stem}.py"]
@@ -155,6 +157,6 @@ def test_every_cell_and_the_script_that_one_writes_are_python(path: Path) -> Non
         ast.parse(source)
 
 
-def test_the_guide_names_every_notebook() -> None:
+def test_guide_names_every_notebook() -> None:
     assert NOTEBOOKS
     assert [path.name for path in NOTEBOOKS if f"notebooks/{path.name})" not in GUIDE.read_text()] == []

@@ -1,4 +1,4 @@
-"""A password that is kept on this side: made up or given, for its owner alone, gone with what it is for."""
+"""A password stored on this machine: generated or given, private, and deleted with its service."""
 
 from pathlib import Path
 
@@ -17,52 +17,52 @@ def path(tmp_path: Path) -> Path:
 
 
 def deploy(path: Path, wanted: bool = True, given: str | None = None, fails: bool = False) -> None:
-    """What a deploy does about a password."""
+    """Provision a password like a deploy."""
     with password.provision_password(path, Secret, wanted, given):
         if fails:
             raise NodesFailed("configuration failed", {"default-head": "no"})
 
 
-def kept(path: Path) -> str:
+def stored(path: Path) -> str:
     secret = password.read(path, Secret)
     assert secret is not None
     return secret.password
 
 
-def test_a_password_is_made_up_and_kept_for_its_owner_alone(path: Path) -> None:
+def test_generated_password_is_stored_with_private_mode(path: Path) -> None:
     deploy(path)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert len(kept(path)) >= 20
+    assert len(stored(path)) >= 20
 
 
-def test_two_that_are_made_up_are_not_the_same(tmp_path: Path) -> None:
+def test_generated_passwords_differ(tmp_path: Path) -> None:
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     deploy(first)
     deploy(second)
-    assert kept(first) != kept(second)
+    assert stored(first) != stored(second)
 
 
-@pytest.mark.parametrize("given", [None, GIVEN])
-def test_a_second_deploy_leaves_it_as_it_is(path: Path, given: str | None) -> None:
-    deploy(path, given=given)
+@pytest.mark.parametrize("password_option", [None, GIVEN])
+def test_second_deploy_keeps_the_password(path: Path, password_option: str | None) -> None:
+    deploy(path, given=password_option)
     before = path.read_bytes()
-    for again in (given, None):  # also where cluster.yaml is not at hand
+    for again in (password_option, None):  # also if cluster.yaml is missing
         deploy(path, given=again)
         assert path.read_bytes() == before
 
 
-def test_one_that_is_given_takes_the_place_of_another(path: Path) -> None:
+def test_given_password_replaces_another(path: Path) -> None:
     deploy(path)
     deploy(path, given=GIVEN)
-    assert kept(path) == GIVEN
+    assert stored(path) == GIVEN
 
 
-def test_it_is_there_before_the_head_needs_it(path: Path) -> None:
+def test_password_is_stored_before_the_head_needs_it(path: Path) -> None:
     with password.provision_password(path, Secret, True, GIVEN):
-        assert kept(path) == GIVEN
+        assert stored(path) == GIVEN
 
 
-def test_once_off_it_goes_with_the_next_deploy_that_works(path: Path) -> None:
+def test_disabled_service_deletes_the_password_after_success(path: Path) -> None:
     deploy(path)
     with pytest.raises(NodesFailed):
         deploy(path, wanted=False, fails=True)
@@ -72,7 +72,7 @@ def test_once_off_it_goes_with_the_next_deploy_that_works(path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", '{"pass": "' + GIVEN + '"}'])
-def test_a_file_that_holds_none_is_named_with_its_remedy_and_without_what_it_holds(path: Path, content: str) -> None:
+def test_invalid_password_file_is_named_without_its_content(path: Path, content: str) -> None:
     path.write_text(content)
     with pytest.raises(StateError, match=r"secret\.json cannot be read: secret\.json holds no password") as caught:
         deploy(path)
@@ -80,7 +80,7 @@ def test_a_file_that_holds_none_is_named_with_its_remedy_and_without_what_it_hol
     assert "remove it" in caught.value.hint
 
 
-def test_a_file_that_the_system_does_not_let_us_read_is_named_with_the_reason(path: Path) -> None:
+def test_unreadable_password_file_is_named_with_the_reason(path: Path) -> None:
     path.mkdir()
     with pytest.raises(StateError, match=r"secret\.json cannot be read: is a directory"):
         password.read(path, Secret)

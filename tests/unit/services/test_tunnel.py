@@ -1,4 +1,4 @@
-"""A tunnel to services on the head: its ports here, how long it is waited for, and that it ends with the command."""
+"""A tunnel to services on the head: its local ports, its timeout, and its end with the command."""
 
 import signal
 import socket
@@ -18,23 +18,23 @@ from tests.unit.conftest import StandIn, Start
 SERVER, OTHER = Service("Server", 8888, "/api", "server"), Service("Other", 9999, "/", "other")
 
 
-def taken(stack: ExitStack) -> int:
-    """A port of this machine that somebody listens on."""
-    return int(stack.enter_context(socket.create_server((tunnel.HERE, 0))).getsockname()[1])
+def occupied_port(stack: ExitStack) -> int:
+    """Listen on a port of this machine and return it."""
+    return int(stack.enter_context(socket.create_server((tunnel.LOCALHOST, 0))).getsockname()[1])
 
 
-def test_a_port_that_is_taken_is_refused_when_asked_for_and_passed_over_when_not() -> None:
+def test_occupied_port_is_refused_if_requested_else_skipped() -> None:
     with ExitStack() as stack:
-        port = taken(stack)
+        port = occupied_port(stack)
         with pytest.raises(ConfigError, match=f"--port: {port}: Address already in use"):
             tunnel.free_port(port)
         assert tunnel.free_port(None, usual=port) not in (0, port)
     assert tunnel.free_port(port) == port
 
 
-def test_no_two_services_get_the_same_port_here() -> None:
+def test_two_services_get_different_local_ports() -> None:
     with ExitStack() as stack:
-        first, second = taken(stack), taken(stack)
+        first, second = occupied_port(stack), occupied_port(stack)
     same = [SERVER, Service("Same", first, "/", "same"), Service("Too", first, "/", "too"), OTHER]
     ports = tunnel.free_ports(same, first)
     assert ports[SERVER] == first
@@ -42,7 +42,7 @@ def test_no_two_services_get_the_same_port_here() -> None:
     assert tunnel.free_ports([SERVER], second) == {SERVER: second}
 
 
-def test_the_tunnel_listens_here_alone_and_ends_in_the_heads_own_loopback() -> None:
+def test_tunnel_connects_localhost_to_the_heads_loopback() -> None:
     argv = tunnel.client_command(builders.deployed(), builders.cluster(), {7777: 8888, 7778: 9999})
     forwards = [value for option, value in pairwise(argv) if option == "-L"]
     assert forwards == ["127.0.0.1:7777:127.0.0.1:8888", "127.0.0.1:7778:127.0.0.1:9999"]
@@ -50,7 +50,7 @@ def test_the_tunnel_listens_here_alone_and_ends_in_the_heads_own_loopback() -> N
     assert argv[-2:] == ["orchestrator@10.0.0.10", "cat"]
 
 
-def test_a_tunnel_that_cannot_be_made_says_why(stand_in: StandIn) -> None:
+def test_failed_tunnel_has_a_reason(stand_in: StandIn) -> None:
     stand_in("ssh", "echo no route to it >&2; exit 255")
     with (
         pytest.raises(
@@ -62,7 +62,7 @@ def test_a_tunnel_that_cannot_be_made_says_why(stand_in: StandIn) -> None:
     assert caught.value.hint == "`orchestrator status --cluster demo` shows whether the head answers"
 
 
-def test_a_tunnel_is_open_once_its_first_service_answers_and_closed_with_its_context(stand_in: StandIn) -> None:
+def test_tunnel_opens_with_first_service_and_closes_with_context(stand_in: StandIn) -> None:
     ports = tunnel.free_ports([SERVER, OTHER], None)
     with echo_stand_in.listening("hello") as address:
         tunnel_stand_in.on_path(stand_in, {SERVER.port: int(address.rpartition(":")[2])})
@@ -71,10 +71,10 @@ def test_a_tunnel_is_open_once_its_first_service_answers_and_closed_with_its_con
             assert tunnel._answers(ports[SERVER], "/")
             assert not tunnel._answers(ports[OTHER], "/")
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((tunnel.HERE, ports[SERVER]))
+        socket.create_connection((tunnel.LOCALHOST, ports[SERVER]))
 
 
-def test_a_service_that_does_not_answer_is_given_up_on_with_what_the_client_said(stand_in: StandIn) -> None:
+def test_silent_service_is_given_up_with_the_clients_message(stand_in: StandIn) -> None:
     tunnel_stand_in.on_path(stand_in, {})
     ports = tunnel.free_ports([SERVER], None)
     with (
@@ -84,7 +84,7 @@ def test_a_service_that_does_not_answer_is_given_up_on_with_what_the_client_said
         pass
 
 
-def test_an_answer_that_is_an_error_is_none(stand_in: StandIn) -> None:
+def test_error_response_does_not_count_as_an_answer(stand_in: StandIn) -> None:
     ports = tunnel.free_ports([SERVER], None)
     with echo_stand_in.listening("not yet", status=503) as address:
         tunnel_stand_in.on_path(stand_in, {SERVER.port: int(address.rpartition(":")[2])})
@@ -96,7 +96,7 @@ def test_an_answer_that_is_an_error_is_none(stand_in: StandIn) -> None:
     assert "journalctl --unit server" in caught.value.hint
 
 
-def test_a_tunnel_does_not_outlive_a_command_that_is_killed(start: Start, stand_in: StandIn) -> None:
+def test_tunnel_ends_with_a_killed_command(start: Start, stand_in: StandIn) -> None:
     ports = tunnel.free_ports([SERVER], None)
     with echo_stand_in.listening("hello") as address:
         tunnel_stand_in.on_path(stand_in, {SERVER.port: int(address.rpartition(":")[2])})
@@ -109,6 +109,6 @@ with tunnel.open_tunnel(builders.deployed(), builders.cluster(), {{server: {port
     wait(None)
 """
         parent = start("-c", code, PYTHONPATH=":".join(sys.path))
-        assert waiting.line(parent) == "open"
+        assert waiting.read_line(parent) == "open"
         parent.send_signal(signal.SIGKILL)
         assert waiting.until(lambda: not tunnel._answers(ports[SERVER], "/"))

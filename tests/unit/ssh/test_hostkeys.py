@@ -1,4 +1,4 @@
-"""Host keys of a cluster whose nodes do not all answer."""
+"""Host keys of a cluster with unreachable nodes."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests import builders
 from tests.stand_ins import ssh_stand_in
 
 
-def test_a_pin_that_is_cut_short_keeps_the_keys_of_all_nodes() -> None:
+def test_interrupted_pinning_keeps_the_keys_of_all_nodes() -> None:
     state_dir = state.for_cluster("demo")
     key_pair.public_half(state_dir.key)
     with ssh_stand_in.listening(ssh_stand_in.honest) as (port, host_key):

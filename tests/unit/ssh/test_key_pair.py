@@ -8,7 +8,7 @@ from orchestrator import state
 from orchestrator.ssh import key_pair
 
 
-def test_a_key_is_made_once_for_its_owner_alone() -> None:
+def test_key_is_generated_once_with_private_mode() -> None:
     path = state.for_cluster("demo").key
     public = key_pair.public_half(path)
     private = path.read_bytes()
@@ -18,7 +18,7 @@ def test_a_key_is_made_once_for_its_owner_alone() -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_the_public_half_is_a_line_of_authorized_keys_that_fits_the_private_one() -> None:
+def test_public_half_is_an_authorized_keys_line_that_matches() -> None:
     path = state.for_cluster("demo").key
     kind, content, comment = key_pair.public_half(path).split(" ")
     assert (kind, comment) == ("ssh-ed25519", "orchestrator")

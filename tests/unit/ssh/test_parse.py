@@ -1,4 +1,4 @@
-"""What a head answers that is no such file: refused with the node, the file, the value and the remedy."""
+"""Malformed files from a head: refused with the node, the file, the value and the remedy."""
 
 import pytest
 
@@ -25,8 +25,8 @@ DAMAGED = {
 RUN = builders.run(id="a", np=1)
 
 
-def answering(word: str, output: str) -> Answer:
-    """A head that says this to a command that holds ``word``, and what an idle head would say to any other."""
+def answer_with(word: str, output: str) -> Answer:
+    """Return ``output`` for commands that contain ``word``, and the answers of an idle head for others."""
 
     def answer(command: str) -> bytes:
         if word in command:
@@ -38,8 +38,8 @@ def answering(word: str, output: str) -> Answer:
     return answer
 
 
-def ended() -> StateDir:
-    """The state directory with a run that has ended, so that the head is not asked for its state."""
+def state_dir_with_finished_run() -> StateDir:
+    """Write a state directory with a finished run, whose state is not queried on the head."""
     state_dir = state.for_cluster("demo")
     status = RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0)
     state.replace(state_dir.runs / RUN.id / "status.json", status.model_dump_json())
@@ -53,10 +53,10 @@ def refused(caught: "pytest.ExceptionInfo[ContractError]", name: str, remedy: st
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_facts_of_a_node_that_are_damaged_are_refused(kind: str) -> None:
+def test_damaged_facts_of_a_node_are_refused(kind: str) -> None:
     cluster = builders.cluster(1)
     with (
-        ssh_stand_in.session(answering("watching.health", DAMAGED[kind])) as head,
+        ssh_stand_in.session(answer_with("watching.health", DAMAGED[kind])) as head,
         pytest.raises(ContractError) as caught,
     ):
         health.facts(head, cluster, cluster.nodes["demo-head"])
@@ -64,10 +64,10 @@ def test_facts_of_a_node_that_are_damaged_are_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_a_damaged_measurement_is_refused(kind: str) -> None:
-    state_dir = ended()
+def test_damaged_measurement_is_refused(kind: str) -> None:
+    state_dir = state_dir_with_finished_run()
     with (
-        ssh_stand_in.session(answering("check.json", DAMAGED[kind])) as head,
+        ssh_stand_in.session(answer_with("check.json", DAMAGED[kind])) as head,
         pytest.raises(ContractError) as caught,
     ):
         gloo_or_mpi._step(state_dir, head, RUN, builders.cluster(1))
@@ -75,10 +75,10 @@ def test_a_damaged_measurement_is_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_a_damaged_configuration_of_a_run_is_refused(kind: str) -> None:
-    state_dir = ended()
+def test_damaged_configuration_of_a_run_is_refused(kind: str) -> None:
+    state_dir = state_dir_with_finished_run()
     index = Checkpoints().model_dump_json()
-    answer = answering("config.json", DAMAGED[kind])
+    answer = answer_with("config.json", DAMAGED[kind])
     with (
         ssh_stand_in.session(lambda c: index.encode() if "index.json" in c else answer(c)) as head,
         pytest.raises(ContractError) as caught,
@@ -87,7 +87,7 @@ def test_a_damaged_configuration_of_a_run_is_refused(kind: str) -> None:
     refused(caught, f"{RUN.directory}/config.json", "restore it from a copy")
 
 
-def test_an_error_names_the_key_and_its_value() -> None:
+def test_error_names_the_key_and_its_value() -> None:
     text = builders.facts().model_dump_json().replace('"resolves":true', '"resolves":"perhaps"')
     with ssh_stand_in.session() as head, pytest.raises(ContractError, match="a file: resolves: 'perhaps': "):
         ssh.parsed(type(builders.facts()), text, head, "a file")

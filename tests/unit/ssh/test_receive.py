@@ -1,4 +1,4 @@
-"""What a hostile node may send in an archive: only requested regular files are written, below the target."""
+"""Archives of a hostile node: only requested regular files are written, below the target."""
 
 import io
 import tarfile
@@ -61,14 +61,14 @@ def test_requested_files_are_written(tmp_path: Path) -> None:
         *("output/" + "n" * 2000, "outputs/x"),
     ],
 )
-def test_a_name_that_was_not_requested_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
+def test_name_that_was_not_requested_is_refused_by_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(Refused, match="which was not requested") as caught:
         unpack(tmp_path / "run", entry(name))
     assert repr(name.rstrip("/")[:100])[1:-1] in str(caught.value)
     assert files_below(tmp_path) == []
 
 
-def test_an_absolute_name_outside_the_target_is_refused(tmp_path: Path) -> None:
+def test_absolute_name_outside_the_target_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="stolen"):
         unpack(tmp_path / "run", entry(str(tmp_path / "stolen")))
     assert files_below(tmp_path) == []
@@ -80,16 +80,16 @@ def test_links_and_special_files_are_left_out_and_named(tmp_path: Path, kind: by
     assert files_below(tmp_path) == []
 
 
-def test_a_file_does_not_follow_a_link_that_was_sent_before(tmp_path: Path) -> None:
+def test_file_does_not_follow_a_link_that_was_sent_before(tmp_path: Path) -> None:
     unpack(tmp_path / "run", entry("output/x", kind=tarfile.SYMTYPE, link=str(tmp_path)), entry("output/x/log"))
     assert files_below(tmp_path) == ["run/output/x/log"]
 
 
 @pytest.mark.parametrize("link", ["out", "out/deeper"])
-def test_a_link_that_exists_already_is_not_followed(tmp_path: Path, link: str) -> None:
-    there = tmp_path / "run" / "output" / link
-    there.parent.mkdir(parents=True)
-    there.symlink_to(tmp_path)
+def test_existing_link_is_not_followed(tmp_path: Path, link: str) -> None:
+    existing = tmp_path / "run" / "output" / link
+    existing.parent.mkdir(parents=True)
+    existing.symlink_to(tmp_path)
     with pytest.raises(Refused, match=r"through a link|twice"):
         receive.unpack(io.BytesIO(archive([entry(f"output/{link}/stolen")])), LIMITS, tmp_path / "run")
     with pytest.raises(Refused, match="twice"):
@@ -97,24 +97,24 @@ def test_a_link_that_exists_already_is_not_followed(tmp_path: Path, link: str) -
     assert list(tmp_path.rglob("stolen")) == []
 
 
-def test_a_file_that_is_sent_twice_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_sent_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="'log' twice"):
         unpack(tmp_path / "run", entry("log"), entry("log"))
 
 
-def test_more_bytes_than_allowed_are_refused_before_they_are_written(tmp_path: Path) -> None:
+def test_too_many_bytes_are_refused_before_they_are_written(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="'output/' with more than 1000 bytes"):
         unpack(tmp_path / "run", entry("output/a", b"a" * 600), entry("output/b", b"b" * 600))
     assert files_below(tmp_path) == ["run/output/a"]
 
 
-def test_more_files_than_allowed_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receive, "MOST_FILES", 3)
     with pytest.raises(Refused, match="or 3 files"):
         unpack(tmp_path / "run", *(entry(f"output/{number}", b"") for number in range(4)))
 
 
-def test_a_sparse_file_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:
+def test_sparse_file_that_unpacks_to_more_is_refused(tmp_path: Path) -> None:
     member, _ = entry("log", b"")
     header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
     header[156:157] = tarfile.GNUTYPE_SPARSE
@@ -125,7 +125,7 @@ def test_a_sparse_file_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> No
         receive.unpack(io.BytesIO(bytes(header) + bytes(1024)), LIMITS, tmp_path / "run")
 
 
-def test_a_header_without_end_is_not_read_into_memory(tmp_path: Path) -> None:
+def test_endless_header_is_not_read_into_memory(tmp_path: Path) -> None:
     member = tarfile.TarInfo("name")
     member.type, member.size = tarfile.XHDTYPE, 1 << 40
 
@@ -144,14 +144,14 @@ def test_a_header_without_end_is_not_read_into_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 100, 511, 512, 513, 1000])
-def test_an_archive_that_is_cut_short_is_damaged(tmp_path: Path, cut: int) -> None:
+def test_truncated_archive_is_damaged(tmp_path: Path, cut: int) -> None:
     whole = archive([entry("log", b"x" * 900)])
     with pytest.raises(tarfile.ReadError):
         receive.unpack(io.BytesIO(whole[:cut]), LIMITS, tmp_path)
 
 
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_any_byte_of_a_header_may_change_without_another_error(tmp_path: Path, form: int) -> None:
+def test_changed_header_byte_causes_no_other_error(tmp_path: Path, form: int) -> None:
     whole = archive([entry("output/" + "n" * 150), entry("log")], form)
     for position in range(512):
         for value in (0x80, 0xFF):

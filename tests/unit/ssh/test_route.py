@@ -1,4 +1,4 @@
-"""The way to nodes that are behind the head, or behind a machine of the user's own."""
+"""Routes to nodes behind the head, or behind a user's jump host."""
 
 import shlex
 import sys
@@ -23,25 +23,25 @@ def behind_the_head(**changes: Any) -> Cluster:
     return clusters.read({**values, **changes})
 
 
-def test_only_workers_without_an_address_outside_are_behind_the_head() -> None:
+def test_only_workers_without_a_public_address_are_behind_the_head() -> None:
     cluster = behind_the_head()
     assert [name for name in cluster.nodes if cluster.behind(name)] == ["demo-worker-0", "demo-worker-1"]
     assert not any(builders.cluster(nodes=3).behind(name) for name in builders.cluster(nodes=3).nodes)
 
 
-def test_a_node_that_can_be_reached_straight_needs_no_tunnel() -> None:
+def test_directly_reachable_node_needs_no_tunnel() -> None:
     assert openssh.tunnel(behind_the_head(), "demo-head", KEY, KNOWN) == []
     assert openssh.tunnel(builders.cluster(), "demo-worker-0", KEY, KNOWN) == []
 
 
-def test_a_worker_is_reached_through_the_head_with_the_key_of_the_cluster_and_pinned_host_keys() -> None:
+def test_worker_is_reached_through_the_head_with_pinned_host_keys() -> None:
     command = openssh.tunnel(behind_the_head(), "demo-worker-0", KEY, KNOWN)
     assert command[:3] == ["ssh", "-i", "k"]
     assert "StrictHostKeyChecking=yes" in command
     assert command[-3:] == ["-W", "10.0.0.11:22", "orchestrator@198.51.100.7"]
 
 
-def test_a_machine_of_the_users_own_is_reached_with_their_own_settings_and_the_others_through_both() -> None:
+def test_jump_host_uses_the_users_settings_and_nodes_use_both() -> None:
     cluster = behind_the_head(jump="me@gate.example.org:2222")
     first = openssh.tunnel(cluster, "demo-head", KEY, KNOWN)
     assert first == [
@@ -52,7 +52,7 @@ def test_a_machine_of_the_users_own_is_reached_with_their_own_settings_and_the_o
     assert f"ProxyCommand={shlex.join(first)}" in second
 
 
-def test_through_googles_proxy_every_node_is_reached_by_its_name() -> None:
+def test_googles_proxy_reaches_every_node_by_its_name() -> None:
     cluster = clusters.read({**builders.output(), "jump": "iap:my-project/europe-west4-a"})
     assert openssh.tunnel(cluster, "demo-worker-0", KEY, KNOWN) == [
         *("gcloud", "compute", "start-iap-tunnel", "demo-worker-0", "22", "--listen-on-stdin"),
@@ -60,11 +60,11 @@ def test_through_googles_proxy_every_node_is_reached_by_its_name() -> None:
     ]
 
 
-def test_a_percent_sign_in_a_path_is_not_taken_for_a_token() -> None:
+def test_percent_sign_in_a_path_is_escaped() -> None:
     assert openssh.proxied(["ssh", "-i", "50%/k"]) == ["-o", "ProxyCommand=ssh -i 50%%/k"]
 
 
-def test_ansible_goes_the_same_way() -> None:
+def test_ansible_uses_the_same_route() -> None:
     hosts = builders.inventory(behind_the_head())["all"]["hosts"]
     assert "ansible_ssh_extra_args" not in hosts["demo-head"]
     extra = shlex.split(hosts["demo-worker-0"]["ansible_ssh_extra_args"])
@@ -72,7 +72,7 @@ def test_ansible_goes_the_same_way() -> None:
     assert extra[1].startswith("ProxyCommand=ssh ")
 
 
-def test_the_port_of_a_node_is_used_everywhere() -> None:
+def test_port_of_a_node_is_used_everywhere() -> None:
     values = builders.output()
     values["nodes"]["demo-head"]["port"] = 2222
     cluster = clusters.read(values)
@@ -81,7 +81,7 @@ def test_the_port_of_a_node_is_used_everywhere() -> None:
     assert builders.inventory(cluster)["all"]["hosts"]["demo-head"]["ansible_port"] == 2222
 
 
-def test_a_program_in_between_is_a_socket() -> None:
+def test_proxy_program_is_used_as_a_socket() -> None:
     echo = "import sys; sys.stdout.write(sys.stdin.readline().upper())"
     connection, output = background.open_socket([sys.executable, "-c", echo])
     with connection:
@@ -91,7 +91,7 @@ def test_a_program_in_between_is_a_socket() -> None:
     assert output() == ""
 
 
-def test_what_a_program_in_between_complains_of_is_the_reason() -> None:
+def test_error_of_a_proxy_program_is_the_reason() -> None:
     complains = "import sys; sys.exit('no route to the head')"
     connection, output = background.open_socket([sys.executable, "-c", complains])
     with connection:
@@ -99,13 +99,13 @@ def test_what_a_program_in_between_complains_of_is_the_reason() -> None:
     assert output() == "no route to the head"
 
 
-def test_a_cluster_without_some_workers_keeps_the_others_in_order() -> None:
+def test_cluster_without_some_workers_keeps_the_others_in_order() -> None:
     cluster = builders.cluster(nodes=4).without(["demo-worker-1"])
     assert list(cluster.nodes) == ["demo-head", "demo-worker-0", "demo-worker-2"]
 
 
 @pytest.mark.parametrize(("storage", "trainer"), [("nfs", "container"), ("mounted", "installed")])
-def test_what_nodes_lack_are_groups_of_the_inventory(storage: str, trainer: str) -> None:
+def test_missing_storage_or_trainer_is_a_group_of_the_inventory(storage: str, trainer: str) -> None:
     cluster = clusters.read({**builders.output(), "storage": storage, "trainer": trainer})
     children = builders.inventory(cluster)["all"]["children"]
     everyone = ["demo-head", "demo-worker-0"]

@@ -1,4 +1,4 @@
-"""What of ssh needs no node: commands, answers of many nodes."""
+"""Parts of ssh that need no node: commands, and answers of many nodes."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from orchestrator.ssh import Unreachable
 from tests import builders
 
 
-def test_the_command_of_a_terminal_checks_the_pinned_host_key_with_the_clusters_own_key() -> None:
+def test_terminal_command_uses_own_key_and_pinned_host_key() -> None:
     state_dir = state.for_cluster("demo")
     assert ssh.client_command(state_dir, builders.cluster(), "demo-worker-0", ["ls -l"]) == [
         "ssh",
@@ -25,7 +25,7 @@ def test_the_command_of_a_terminal_checks_the_pinned_host_key_with_the_clusters_
     ]
 
 
-def test_every_node_is_asked_and_those_that_fail_say_why() -> None:
+def test_all_nodes_are_contacted_and_failures_have_reasons() -> None:
     def ask(name: str) -> str:
         if name == "demo-worker-1":
             raise Unreachable("timed out")
@@ -40,7 +40,7 @@ def test_every_node_is_asked_and_those_that_fail_say_why() -> None:
     assert reasons == {"demo-worker-1": "timed out"}
 
 
-def test_a_fault_of_our_own_on_one_node_is_not_taken_for_a_node_that_is_gone() -> None:
+def test_own_bug_on_one_node_is_not_a_lost_node() -> None:
     def ask(name: str) -> None:
         raise ZeroDivisionError(name)
 

@@ -1,4 +1,4 @@
-"""Any cut of, and any value in, the files that we write: an error with the file's name, and no run hides another."""
+"""Any truncation of, and any value in, own files: an error with the file's name, and no run hides another."""
 
 import contextlib
 import io
@@ -99,7 +99,7 @@ def test_any_results_are_shown_or_refused_with_their_name(tmp_path: Path, conten
 
 
 @given(content=fuzz.damaged_json(TFSTATE))
-def test_any_state_of_terraform_is_read_as_what_can_be_used_of_it(state_dir: StateDir, content: bytes) -> None:
+def test_any_state_of_terraform_is_read_as_far_as_usable(state_dir: StateDir, content: bytes) -> None:
     root = state_dir.terraform / "local"
     root.mkdir(parents=True, exist_ok=True)
     (root / "terraform.tfstate").write_bytes(content)
@@ -126,7 +126,7 @@ def test_any_key_is_read_or_refused_with_its_name(state_dir: StateDir, data: st.
 
 
 @given(content=fuzz.damaged_json(Secret.of("hunter22").model_dump_json().encode()))
-def test_any_password_file_is_read_or_refused_without_showing_it(state_dir: StateDir, content: bytes) -> None:
+def test_any_password_file_is_read_or_refused_unseen(state_dir: StateDir, content: bytes) -> None:
     state_dir.notebook.write_bytes(content)
     with fuzz.refused(StateError, str(state_dir.notebook), never="hunter22"):
         assert isinstance(password.read(state_dir.notebook, Secret), Secret)
@@ -155,7 +155,7 @@ ON_HOSTS = state.Record(
 
 
 @given(content=fuzz.damaged_json(ON_HOSTS.model_dump_json().encode()))
-def test_any_hosts_of_a_state_are_words_for_ssh_or_refused(state_dir: StateDir, content: bytes) -> None:
+def test_any_hosts_of_a_state_are_arguments_of_ssh_or_refused(state_dir: StateDir, content: bytes) -> None:
     state_dir.record.write_bytes(content)
     with fuzz.refused(StateError, str(state_dir.record)):
         record = state.read(state_dir)

@@ -1,4 +1,4 @@
-"""The state directory: where it is, how it is written, what is refused, what is forgotten."""
+"""The state directory: location, writes, refusals, removal."""
 
 import json
 import stat
@@ -16,7 +16,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_the_state_is_where_xdg_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_state_directory_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert state.for_cluster("demo").path == tmp_path / "state" / "orchestrator" / "demo"
@@ -24,7 +24,7 @@ def test_the_state_is_where_xdg_says(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 @pytest.mark.parametrize("value", [None, "", "relative/directory"])
-def test_without_an_absolute_xdg_the_state_is_in_the_home_directory(
+def test_state_is_in_the_home_directory_without_absolute_xdg(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str | None
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -34,18 +34,18 @@ def test_without_an_absolute_xdg_the_state_is_in_the_home_directory(
     assert state.cache() == tmp_path / ".cache" / "orchestrator"
 
 
-def test_a_file_is_replaced_whole_and_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+def test_file_is_replaced_whole_with_private_mode(tmp_path: Path) -> None:
     path = tmp_path / "new" / "file"
     state.replace(path, "old and long")
     with path.open() as reader:
         state.replace(path, "new")
-        assert reader.read() == "old and long"  # whoever has opened it sees all of the old one
+        assert reader.read() == "old and long"  # an open file keeps its old content
     assert path.read_text() == "new"
     assert (mode(path), mode(path.parent)) == (0o600, 0o700)
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_record_is_read_back_as_it_was_written() -> None:
+def test_record_is_read_back_unchanged() -> None:
     state_dir = builders.deployed("demo")
     record = state.read(state_dir)
     assert record is not None
@@ -54,7 +54,7 @@ def test_a_record_is_read_back_as_it_was_written() -> None:
     assert (mode(state_dir.record), mode(state_dir.path)) == (0o600, 0o700)
 
 
-def test_two_deployments_never_have_the_same_id() -> None:
+def test_two_deployments_have_different_ids() -> None:
     assert state.new_record({}).id != state.new_record({}).id
 
 
@@ -65,7 +65,7 @@ def test_deployed_clusters_are_listed_by_name() -> None:
     assert state.cluster_names() == ["ant", "zebra"]
 
 
-def test_a_cluster_that_is_not_deployed_is_refused_with_those_that_are() -> None:
+def test_undeployed_cluster_is_refused_with_the_deployed_ones() -> None:
     assert state.read(state.for_cluster("demo")) is None
     with pytest.raises(StateError, match="'demo' is not deployed") as caught:
         state.deployed(state.for_cluster("demo"))
@@ -76,14 +76,14 @@ def test_a_cluster_that_is_not_deployed_is_refused_with_those_that_are() -> None
     assert caught.value.hint == "deployed: other; choose with --cluster"
 
 
-def test_a_cluster_that_is_half_deployed_is_refused_with_the_command_that_finishes_it() -> None:
+def test_half_deployed_cluster_is_refused_with_the_remedy() -> None:
     state.write(state.for_cluster("demo"), state.new_record({"provider": "local"}))
     with pytest.raises(StateError, match="only half deployed") as caught:
         state.deployed(state.for_cluster("demo"))
     assert caught.value.hint == "`orchestrator deploy --cluster demo` finishes it"
 
 
-def test_a_state_of_a_newer_version_is_refused_whatever_else_it_holds() -> None:
+def test_state_of_a_newer_version_is_refused_whatever_its_content() -> None:
     state_dir = state.for_cluster("demo")
     state.replace(state_dir.record, json.dumps({"version": state.VERSION + 1, "unheard": "of"}))
     with pytest.raises(StateError, match="newer orchestrator") as caught:
@@ -92,7 +92,7 @@ def test_a_state_of_a_newer_version_is_refused_whatever_else_it_holds() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": "one"}', '{"version": 1}', "null"])
-def test_a_state_that_cannot_be_read_is_refused_with_its_path(text: str) -> None:
+def test_unreadable_state_is_refused_with_its_path(text: str) -> None:
     state_dir = state.for_cluster("demo")
     state.replace(state_dir.record, text)
     with pytest.raises(StateError, match="cannot be read") as caught:
@@ -108,42 +108,49 @@ def test_a_state_that_cannot_be_read_is_refused_with_its_path(text: str) -> None
         lambda: state.for_cluster("demo").log("terraform"),
     ],
 )
-def test_a_state_directory_that_cannot_be_used_is_refused_with_the_way_out(
-    own_directories: Path, use: Callable[[], object]
-) -> None:
-    own_directories.touch()  # a file stands where the directory of all clusters should be
+def test_unusable_state_directory_is_refused_with_the_remedy(own_directories: Path, use: Callable[[], object]) -> None:
+    own_directories.touch()  # a file in place of the directory of all clusters
     with pytest.raises(ConfigError, match=f"{own_directories}.*: Not a directory") as caught:
         use()
     assert "XDG_STATE_HOME" in caught.value.hint
     assert caught.value.exit_code == 2
 
 
-def test_keys_that_a_later_version_adds_are_no_obstacle() -> None:
+def test_record_without_variables_is_refused() -> None:
+    state_dir = builders.deployed()
+    record = json.loads(state_dir.record.read_text())
+    del record["applied"]  # otherwise a deploy would treat every resource as replaceable
+    state_dir.record.write_text(json.dumps(record))
+    with pytest.raises(StateError, match="applied: missing: expected the variables"):
+        state.read(state_dir)
+
+
+def test_keys_of_a_later_version_are_no_obstacle() -> None:
     state_dir = builders.deployed("demo")
     state.replace(state_dir.record, json.dumps({**json.loads(state_dir.record.read_text()), "later": True}))
     assert state.read(state_dir) is not None
 
 
-def test_forgetting_a_cluster_keeps_its_runs_and_logs() -> None:
+def test_removed_cluster_keeps_its_runs_and_logs() -> None:
     state_dir = builders.deployed("demo")
-    gone = [state_dir.terraform / "local" / "terraform.tfstate", state_dir.ansible / "inventory.json", state_dir.key]
+    removed = [state_dir.terraform / "local" / "terraform.tfstate", state_dir.ansible / "inventory.json", state_dir.key]
     files = [state_dir.runs / "run-1" / "results.json", state_dir.log("terraform")]
-    for path in gone + files:
+    for path in removed + files:
         state.replace(path, "x")
     state.forget(state_dir)
-    assert not any(path.exists() for path in [*gone, state_dir.record])
+    assert not any(path.exists() for path in [*removed, state_dir.record])
     assert all(path.exists() for path in files)
     assert state.cluster_names() == []
 
 
-def test_forgetting_twice_is_no_error() -> None:
+def test_removing_twice_is_no_error() -> None:
     state_dir = builders.deployed("demo")
     state.forget(state_dir)
     state.forget(state_dir)
     assert state.read(state_dir) is None
 
 
-def test_the_logs_of_a_cluster_are_for_its_owner_alone() -> None:
+def test_logs_of_a_cluster_have_private_mode() -> None:
     log = builders.deployed("demo").log("terraform")
     assert log.name == "terraform.log"
     assert mode(log.parent) == 0o700

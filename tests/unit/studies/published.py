@@ -1,4 +1,4 @@
-"""Published tables as a study file has them: numbers of one paper, by cell and column."""
+"""Published tables in the form of a study file: numbers of one paper, by cell and column."""
 
 from orchestrator.schema.studies import Metric, Option, Published
 

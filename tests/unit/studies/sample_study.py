@@ -1,4 +1,4 @@
-"""Made-up data of a study for tests: cells with noise, epochs that learn, and a directory with all of it.
+"""Generated data of a study: cells with noise, epochs that learn, and a study directory.
 
 python -m tests.unit.studies.sample_study DIRECTORY
 """
@@ -35,7 +35,7 @@ def cells(engines: Sequence[str], models: Sequence[str], ranks: Sequence[int]) -
 
 
 class Sample:
-    """A study of made-up numbers, the same for the same seed."""
+    """A study of generated numbers, the same for the same seed."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Sample:
             self._measure(number)
 
     def write(self, directory: Path, **study: Any) -> Path:
-        """Write the directory as a study leaves it; ``study`` are further keys of study.yaml."""
+        """Write a study directory; ``study`` are further keys of study.yaml."""
         (directory / "runs").mkdir(parents=True)
         about = {"name": NAME, "description": DESCRIPTION, "base": {"engine": "horovod-tensorflow"}, **study}
         (directory / "study.yaml").write_text(json.dumps(about))  # JSON is YAML
@@ -136,7 +136,7 @@ class Sample:
 
 
 def published() -> list[Published]:
-    """Numbers of a made-up paper, one of which contradicts its own time."""
+    """Return numbers of an invented paper, one of which contradicts its own time."""
     speeds = {1: (390.0, 128.21), 2: (760.0, 65.79), 4: (1400.0, 30.71), 8: (2600.0, 19.23)}
     cell = {"engine": "horovod-tensorflow", "model": "resnet20", "dataset": DATASET}
     return [

@@ -19,7 +19,7 @@ def cells(of: Study) -> list[Cell]:
 
 
 def launch(planned: Planned, images: float | None = 100.0, **changes: Any) -> Launch:
-    """The launch of what was planned; without images it failed."""
+    """Return a launch; without ``images``, it failed."""
     cell = planned.contestant.cell
     values: dict[str, Any] = {
         "cell": cell,
@@ -37,7 +37,7 @@ def launch(planned: Planned, images: float | None = 100.0, **changes: Any) -> La
 
 
 def started(planned: Planned, run: str = "lenet-mnist-0") -> Started:
-    """Return the record of a launch that is written before its run starts."""
+    """Return the record that is written before a run starts."""
     contestant, command = planned.contestant, ["orchestrator", "train"]
     return Started(
         cell=contestant.cell,
@@ -51,7 +51,7 @@ def started(planned: Planned, run: str = "lenet-mnist-0") -> Started:
 
 
 def finish(schedule: Schedule, launches: list[Launch], images: Any = None) -> list[Planned]:
-    """Launch until the schedule ends; ``images`` tells how fast a launch is. Returns what was planned."""
+    """Launch until the schedule ends; ``images`` gives the speed of a launch. Return the planned launches."""
     order = []
     while planned := schedule.next():
         order.append(planned)

@@ -28,7 +28,7 @@ def test_exactly_the_three_wrong_cells_of_dey_2022_are_found(samples: int | None
     assert "97,720" in contradicting[2].message
 
 
-def test_a_table_that_agrees_has_no_contradiction() -> None:
+def test_consistent_table_has_no_contradiction() -> None:
     wrong = {(each.column, each.cell["engine"], each.cell["model"], each.cell["ranks"])
              for each in contradictions.find(published.dey())}  # fmt: skip
     right = [n for n in published.dey() if (n.column, n.cell["engine"], n.cell["model"], n.cell["ranks"]) not in wrong]
@@ -96,5 +96,5 @@ def test_rule(case: Case) -> None:
         (1656.82, "1,656.82", 2),
     ],
 )
-def test_decimals_are_those_that_were_printed(value: float, text: str, decimals: int) -> None:
+def test_decimals_are_the_printed_ones(value: float, text: str, decimals: int) -> None:
     assert printed_numbers.decimals(number("seconds", value, text=text)) == decimals

@@ -1,4 +1,4 @@
-"""Any bytes, any value at any key, any cut of a study's files: one error with the file's name, or what can be used."""
+"""Any bytes, value or truncation of a study's files: one error with the file's name, or the usable part."""
 
 import json
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ MACHINE = {"processor": "Fast 9000, 8 cores", "kernel": "6.1"}
 
 @contextmanager
 def refused(kind: type[OrchestratorError], path: Path) -> Iterator[None]:
-    """As fuzz.refused, with the file's name, and a remedy in the error's hint."""
+    """Like fuzz.refused, with the file's name, and a remedy in the error's hint."""
     with fuzz.refused(kind, str(path)):
         try:
             yield
@@ -56,10 +56,10 @@ def refused(kind: type[OrchestratorError], path: Path) -> Iterator[None]:
 
 
 def document(damaged: Any) -> st.SearchStrategy[bytes]:
-    """A YAML document with any value at any place, and any damage of it."""
+    """Generate a YAML document with any value at any place, and any damage of it."""
     whole = documents.dump(damaged).encode()
-    places = st.tuples(st.sampled_from(fuzz.paths(damaged)), fuzz.VALUES)
-    other = places.map(lambda pair: documents.dump(fuzz.replaced(damaged, *pair)).encode(errors="surrogatepass"))
+    positions = st.tuples(st.sampled_from(fuzz.paths(damaged)), fuzz.VALUES)
+    other = positions.map(lambda pair: documents.dump(fuzz.replaced(damaged, *pair)).encode(errors="surrogatepass"))
     written = st.tuples(st.sampled_from(list(damaged)), fuzz.WRITTEN).map(
         lambda pair: (
             documents.dump({key: damaged[key] for key in damaged if key != pair[0]}).encode()
@@ -80,7 +80,7 @@ def test_any_study_file_makes_cells_or_is_refused(tmp_path: Path, content: bytes
 
 
 @given(content=document(WHOLE))
-def test_any_study_file_of_a_study_under_way_is_read_or_refused(tmp_path: Path, content: bytes) -> None:
+def test_any_study_file_of_a_running_study_is_read_or_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / journal.STUDY
     path.write_bytes(content)
     with refused(OrchestratorError, path):
@@ -90,7 +90,7 @@ def test_any_study_file_of_a_study_under_way_is_read_or_refused(tmp_path: Path, 
 
 
 def damaged_lines() -> st.SearchStrategy[bytes]:
-    """Lines of launches.jsonl, damaged anywhere, or one with any value at any key."""
+    """Generate lines of launches.jsonl, damaged anywhere, or one with any value at any key."""
     first, _, rest = LAUNCHES.partition(b"\n")
     return fuzz.damaged(LAUNCHES) | fuzz.damaged_json(first).map(lambda line: line + b"\n" + rest)
 
@@ -112,7 +112,7 @@ STARTED = Started(cell=SAMPLE.cells[0], round=0, again=False, run="x", started=1
 
 
 @given(content=fuzz.damaged_json(STARTED.model_dump_json().encode()))
-def test_any_note_of_a_started_run_is_read_or_refused_with_its_name(tmp_path: Path, content: bytes) -> None:
+def test_any_note_of_a_started_run_is_read_or_refused_by_name(tmp_path: Path, content: bytes) -> None:
     (tmp_path / journal.STARTED).write_bytes(content)
     with refused(StateError, tmp_path / journal.STARTED), journal.opened(tmp_path) as current:
         assert current.started
@@ -124,7 +124,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def reported(directory: Path) -> None:
-    """Make the report in every format but the page, whose drawings take a second."""
+    """Create the report in every format but the page, whose drawings take a second."""
     built = report.build(directory)
     for name in formats.FORMATS.keys() - {"html"}:
         assert formats.FORMATS[name](built)
@@ -135,7 +135,7 @@ EXTREME = [("images_per_second", 5e-324), ("images_per_second", 1e308), ("busy",
 
 
 @pytest.mark.parametrize(("key", "value"), EXTREME)
-def test_a_page_draws_extreme_numbers(directory: Path, key: str, value: float) -> None:
+def test_page_draws_extreme_numbers(directory: Path, key: str, value: float) -> None:
     first, *rest = SAMPLE.launches
     lines = [first.model_copy(update={key: value}), *rest]
     (directory / journal.LAUNCHES).write_text("".join(f"{launch.model_dump_json()}\n" for launch in lines))
@@ -146,7 +146,7 @@ WRONG = [("images_per_second", -1.0), ("step_seconds", -1.0), ("seconds", 1e308)
 
 
 @pytest.mark.parametrize(("key", "value"), WRONG)
-def test_a_measurement_that_cannot_be_is_refused_with_line_and_value(directory: Path, key: str, value: float) -> None:
+def test_impossible_measurement_is_refused_with_line_and_value(directory: Path, key: str, value: float) -> None:
     path = directory / journal.LAUNCHES
     lines = [{**json.loads(line), key: value} for line in LAUNCHES.splitlines()]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -155,7 +155,7 @@ def test_a_measurement_that_cannot_be_is_refused_with_line_and_value(directory: 
             read(directory)
 
 
-def test_results_that_claim_more_ranks_than_they_have_are_reported(directory: Path) -> None:
+def test_results_with_fewer_ranks_than_claimed_are_reported(directory: Path) -> None:
     wrong = fuzz.replaced(json.loads(RESULTS), ("world", "size"), 2**63)
     (directory / "runs" / SAMPLE.results[0].run / "results.json").write_text(json.dumps(wrong))
     reported(directory)

@@ -1,4 +1,4 @@
-"""A study's directory: torn lines, runs under way, one process at a time."""
+"""A study's directory: truncated lines, running runs, one process at a time."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def started(run: str = "lenet-mnist-0") -> Started:
     return Started(cell=cell, round=0, again=False, run=run, started=1.0, busy=0.0, command=["orchestrator"])
 
 
-def test_what_was_launched_is_there_again(directory: Path) -> None:
+def test_recorded_launches_are_read_back(directory: Path) -> None:
     planned = Schedule(study(), cells(study()), []).next()
     assert planned
     with journal.opened(directory) as current:
@@ -33,28 +33,28 @@ def test_what_was_launched_is_there_again(directory: Path) -> None:
         assert current.started is None
 
 
-@pytest.mark.parametrize("left", [0, 1, 50, -1])
-def test_a_last_line_that_was_not_finished_is_cut_off(directory: Path, left: int) -> None:
+@pytest.mark.parametrize("length", [0, 1, 50, -1])
+def test_unfinished_last_line_is_removed(directory: Path, length: int) -> None:
     planned = Schedule(study(), cells(study()), []).next()
     assert planned
     with journal.opened(directory) as current:
         current.end(launch(planned))
     path = directory / journal.LAUNCHES
     line = path.read_bytes()
-    path.write_bytes(line + line[:left])
+    path.write_bytes(line + line[:length])
     assert len(journal.read(directory)) == 1
     with journal.opened(directory) as current:
         current.end(launch(planned))
     assert path.read_bytes() == line + line
 
 
-def test_a_damaged_line_is_named(directory: Path) -> None:
+def test_damaged_line_is_named(directory: Path) -> None:
     (directory / journal.LAUNCHES).write_text("{}\n{}\n")
     with pytest.raises(StateError, match=r"launches.jsonl: line 1: "):
         journal.read(directory)
 
 
-def test_a_run_under_way_is_known_until_it_is_in_the_journal(directory: Path) -> None:
+def test_running_run_is_known_until_it_is_in_the_journal(directory: Path) -> None:
     planned = Schedule(study(), cells(study()), []).next()
     assert planned
     with journal.opened(directory) as current:
@@ -76,7 +76,7 @@ def test_only_one_process_runs_a_study(directory: Path) -> None:
             pass
 
 
-def test_files_of_a_run_are_kept_without_checkpoints(directory: Path, tmp_path: Path) -> None:
+def test_files_of_a_run_are_stored_without_checkpoints(directory: Path, tmp_path: Path) -> None:
     source = tmp_path / "run"
     (source / "checkpoints").mkdir(parents=True)
     for name in ("results.json", "log", ".lock", "checkpoints/state"):
@@ -88,19 +88,19 @@ def test_files_of_a_run_are_kept_without_checkpoints(directory: Path, tmp_path: 
     assert [path.name for path in (directory / "runs").iterdir()] == ["lenet-mnist-0"]
 
 
-def test_a_directory_with_a_study_is_not_overwritten(directory: Path) -> None:
+def test_directory_with_a_study_is_not_overwritten(directory: Path) -> None:
     with pytest.raises(StateError, match="holds a study already: 0 launches") as caught:
         journal.create(directory, study())
     assert "--resume" in caught.value.hint
 
 
-def test_the_study_in_a_directory_is_the_one_that_was_started(tmp_path: Path) -> None:
+def test_study_in_a_directory_is_the_one_that_was_started(tmp_path: Path) -> None:
     whole = study(batch=[8, 16], repetitions=3, until={"time": "90s"}, data={"mnist": "/data"}, shrunk=True)
     journal.create(tmp_path / "one", whole)
     assert journal.load(tmp_path / "one") == whole
 
 
-def test_launches_of_the_head_are_known_until_they_are_collected(directory: Path) -> None:
+def test_launches_of_the_head_are_known_until_collected(directory: Path) -> None:
     queued = Queued(cluster="default", run="queue-1", launches=[started()])
     with journal.opened(directory) as current:
         current.enqueue(queued)
@@ -110,7 +110,7 @@ def test_launches_of_the_head_are_known_until_they_are_collected(directory: Path
     assert journal.read_queued(directory) is None
 
 
-def test_a_damaged_file_of_launches_of_the_head_is_named(directory: Path) -> None:
+def test_damaged_file_of_the_heads_launches_is_named(directory: Path) -> None:
     (directory / journal.QUEUED).write_text("{}")
     with pytest.raises(StateError, match=r"queued.json"):
         journal.read_queued(directory)

@@ -12,22 +12,22 @@ def test_every_combination_is_a_cell_once() -> None:
     assert len({cell.key for cell in every}) == len(every) == 2 * 2 * 2 * 2
 
 
-def test_cells_that_agree_with_an_exclusion_are_left_out() -> None:
+def test_excluded_cells_are_left_out() -> None:
     every = cells(study(options={"xla": [True, False]}, exclude=[{"ranks": 2, "xla": True}]))
     assert [(cell.ranks, cell.options["xla"]) for cell in every] == [(1, True), (1, False), (2, False)]
 
 
-def test_a_matrix_without_a_cell_is_refused() -> None:
+def test_matrix_without_a_cell_is_refused() -> None:
     with pytest.raises(ConfigError, match="no cell is left"):
         cells(study(exclude=[{"model": "lenet"}]))
 
 
-def test_a_node_has_as_many_ranks_as_slots() -> None:
+def test_node_has_as_many_ranks_as_slots() -> None:
     every = matrix.cells(study(ranks=None, nodes=[1, 3]), slots=4)
     assert [(cell.nodes, cell.ranks) for cell in every] == [(1, 4), (3, 12)]
 
 
-def test_the_base_case_has_the_fewest_ranks_and_the_same_rest() -> None:
+def test_base_case_has_the_fewest_ranks_and_the_same_rest() -> None:
     of = study(models=["lenet", "resnet20"], ranks=[4, 2, 8])
     every = cells(of)
     for cell in every:
@@ -36,7 +36,7 @@ def test_the_base_case_has_the_fewest_ranks_and_the_same_rest() -> None:
         assert (base.model, base.ranks) == (cell.model, 2)
 
 
-def test_a_base_case_can_be_another_engine() -> None:
+def test_base_case_can_be_another_engine() -> None:
     of = study(engines=["ours", "horovod-tensorflow"], base={"engine": "horovod-tensorflow"})
     every = cells(of)
     bases = [matrix.base_of(of, cell, every) for cell in every]
@@ -45,12 +45,13 @@ def test_a_base_case_can_be_another_engine() -> None:
     ]
 
 
-def test_a_cell_whose_base_case_is_excluded_has_none() -> None:
+def test_cell_whose_base_case_is_excluded_has_none() -> None:
     of = study(models=["lenet", "resnet20"], exclude=[{"model": "lenet", "ranks": 1}])
     every = cells(of)
     assert [matrix.base_of(of, cell, every) is None for cell in every] == [True, False, False]
 
 
-def test_a_title_names_all_that_a_cell_differs_in() -> None:
+def test_title_names_every_difference_of_a_cell() -> None:
     (cell,) = cells(study(ranks=1, batch=32, options={"precision": "float32"}))
+    assert matrix.title(cell, study(options={"precision": "float32"})) == "ours: lenet on mnist, batch 32, 1 rank"
     assert matrix.title(cell) == "ours: lenet on mnist, batch 32, 1 rank, precision float32"

@@ -1,4 +1,4 @@
-"""Study files: what they may hold, how mistakes in them are named, and what `shrink` changes."""
+"""Study files: valid content, messages for mistakes, and the effect of `shrink`."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "reason"), WRONG)
-def test_a_wrong_study_file_is_refused_with_file_key_and_remedy(tmp_path: Path, text: str, reason: str) -> None:
+def test_wrong_study_file_is_refused_with_file_key_and_remedy(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
@@ -52,26 +52,26 @@ def test_a_wrong_study_file_is_refused_with_file_key_and_remedy(tmp_path: Path, 
     assert "orchestrator study init" in caught.value.hint
 
 
-def test_an_unknown_name_is_refused_with_the_nearest_that_ships() -> None:
+def test_unknown_name_is_refused_with_the_nearest_packaged_one() -> None:
     with pytest.raises(ConfigError, match=r"did you mean dey-2022\?"):
         files.find("dey-2021")
 
 
-def test_one_value_needs_no_list() -> None:
+def test_single_value_needs_no_list() -> None:
     assert study(batch=32, options={"precision": "float32"}).options == {"precision": ["float32"]}
 
 
-def test_a_number_of_repetitions_is_fixed() -> None:
+def test_number_of_repetitions_is_fixed() -> None:
     repetitions = study(repetitions=4).repetitions
     assert (repetitions.width, repetitions.at_least, repetitions.at_most) == (None, 4, 4)
 
 
-def test_options_are_keys_of_train_and_launch_that_a_study_has_no_own_key_for() -> None:
+def test_options_are_keys_without_a_key_of_the_study() -> None:
     assert {"precision", "backward_passes_per_step", "cycle_time", "augment", "seed"} <= set(OPTIONS)
     assert not {"model", "np", "steps", "engine", "launcher"} & set(OPTIONS)
 
 
-def test_shrink_replaces_only_if_the_study_is_shrunk() -> None:
+def test_shrink_applies_only_to_shrunk_studies() -> None:
     small = {"ranks": 2, "until": {"steps": 5}, "repetitions": 2, "datasets": {"imagenet": "synthetic"}}
     whole = study(ranks=[8, 16], datasets=["imagenet", "synthetic"], shrink=small)
     assert whole.measured() == whole
@@ -81,6 +81,6 @@ def test_shrink_replaces_only_if_the_study_is_shrunk() -> None:
     assert len(cells(shrunk)) == 1
 
 
-def test_the_example_has_every_key() -> None:
+def test_example_has_every_key() -> None:
     example = files.read(files.EXAMPLE)
     assert set(type(example).model_fields) - example.model_fields_set == {"nodes"}

@@ -1,4 +1,4 @@
-"""Report of a study: every format from a directory of made-up launches, hostile names included."""
+"""Reports of a study in every format, from generated launches, including hostile names."""
 
 import csv
 import io
@@ -74,13 +74,13 @@ def rows(text: str) -> list[dict[str, str]]:
 
 
 def test_cells_have_their_medians_ratios_and_base_cases(sample_report: Report) -> None:
-    ours = {
+    by_ranks = {
         summary.cell.ranks: summary
         for summary in sample_report.summaries
         if (summary.series, summary.cell.model) == ("ours", "resnet20")
     }
-    assert ours[1].speed_up is None
-    four = ours[4]
+    assert by_ranks[1].speed_up is None
+    four = by_ranks[4]
     assert (four.base.ranks, len(four.launches), four.is_base) == (1, 7, False)
     assert four.images is not None
     assert four.efficiency is not None
@@ -95,13 +95,13 @@ def test_cells_have_their_medians_ratios_and_base_cases(sample_report: Report) -
     assert four.to_accuracy.value < four.seconds.value * 8 if four.seconds else False
 
 
-def test_aa_pair_is_measured_apart_from_its_cell(sample_report: Report) -> None:
+def test_aa_pair_is_separate_from_its_cell(sample_report: Report) -> None:
     pairs = [cells.aa(summary) for summary in sample_report.summaries if summary.again]
     assert [pair and pair.n for pair in pairs] == [7]
     assert sample_report.notes[0].endswith("it holds 1, as it should.")
 
 
-def test_aa_pair_off_one_is_said(tmp_path: Path) -> None:
+def test_aa_pair_that_differs_from_one_is_reported(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["resnet20"])
     sample.launches = [
         launch.model_copy(update={"images_per_second": (launch.images_per_second or 0) * 1.2})
@@ -114,7 +114,7 @@ def test_aa_pair_off_one_is_said(tmp_path: Path) -> None:
     assert 'class="note warn">The same cell' in formats.FORMATS["html"](built)
 
 
-def test_published_numbers_stand_beside_the_measured_ones(sample_report: Report) -> None:
+def test_published_numbers_are_shown_with_measured_ones(sample_report: Report) -> None:
     speeds = [comparison for comparison in sample_report.comparisons if comparison.number.metric == "images_per_second"]
     assert [comparison.summary.cell.ranks for comparison in speeds if comparison.summary] == [1, 2, 4, 8]
     for comparison in speeds:
@@ -139,7 +139,7 @@ def test_both_readings_of_an_ambiguous_text_are_compared(tmp_path: Path) -> None
     ]
 
 
-def test_numbers_of_a_replaced_data_set_stand_beside_its_replacement(tmp_path: Path) -> None:
+def test_numbers_of_a_replaced_data_set_are_shown_with_it(tmp_path: Path) -> None:
     numbers = [{"cell": {"dataset": "imagenet", "ranks": 1}, "metric": "top1", "value": 0.75, "source": "table 1"}]
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2], rounds=6)
     shrink = {"datasets": {"imagenet": "cifar10"}}
@@ -150,33 +150,43 @@ def test_numbers_of_a_replaced_data_set_stand_beside_its_replacement(tmp_path: P
 
 
 @pytest.mark.parametrize("shrunk", [True, False])
-def test_accuracies_of_fewer_test_samples_are_named_and_not_compared(tmp_path: Path, shrunk: bool) -> None:
+def test_accuracies_of_fewer_test_samples_are_not_compared(tmp_path: Path, shrunk: bool) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
     limited = {"config": sample.results[0].config.model_copy(update={"test_samples": 64})}
-    sample.results = [one.model_copy(update=limited) for one in sample.results]
+    sample.results = [result.model_copy(update=limited) for result in sample.results]
     numbers = [
         {"cell": {"ranks": 1}, "metric": metric, "value": 0.9, "source": "x"}
         for metric in ("top1", "images_per_second")
     ]
     keys: dict[str, Any] = {"shrink": {"test_samples": 64}, "shrunk": True} if shrunk else {}
-    made = report.build(sample.write(tmp_path / "study", published=numbers, **keys))
-    assert [(one.measured is None, one.ratio is None) for one in made.comparisons] == [(True, True), (False, False)]
-    assert made.facts["shrunk"] == ("test_samples 64" if shrunk else "nothing")
-    assert made.facts["test samples"] == "the first 64"
+    built = report.build(sample.write(tmp_path / "study", published=numbers, **keys))
+    assert [(result.measured is None, result.ratio is None) for result in built.comparisons] == [
+        (True, True),
+        (False, False),
+    ]
+    assert built.facts["shrunk"] == ("test_samples 64" if shrunk else "nothing")
+    assert built.facts["test samples"] == "the first 64"
     for name in ("html", "markdown", "latex"):
-        text = formats.FORMATS[name](made)
+        text = formats.FORMATS[name](built)
         assert "Accuracies are of the first 64 test samples, not of the whole test" in text
         assert "Top-1: of the first 64 test samples" in text
-    assert {row["test_samples"] for row in rows(formats.FORMATS["csv"](made))} == {"64"}
+    assert {row["test_samples"] for row in rows(formats.FORMATS["csv"](built))} == {"64"}
 
 
 def test_accuracies_of_the_whole_test_are_compared(tmp_path: Path) -> None:
     numbers = [{"cell": {"ranks": 1}, "metric": "top1", "value": 0.9, "source": "x"}]
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
-    made = report.build(sample.write(tmp_path / "study", published=numbers))
-    assert all(one.ratio for one in made.comparisons)
-    assert "test samples" not in made.facts
-    assert not any("Accuracies are of" in note for note in made.notes)
+    built = report.build(sample.write(tmp_path / "study", published=numbers))
+    assert all(comparison.ratio for comparison in built.comparisons)
+    assert "test samples" not in built.facts
+    assert not any("Accuracies are of" in note for note in built.notes)
+
+
+def test_limit_above_the_test_split_has_no_effect(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
+    limited = {"config": sample.results[0].config.model_copy(update={"test_samples": 10**6})}
+    sample.results = [result.model_copy(update=limited) for result in sample.results]
+    assert "test samples" not in report.build(sample.write(tmp_path / "study")).facts
 
 
 def test_machine_is_among_the_facts(tmp_path: Path) -> None:
@@ -186,7 +196,7 @@ def test_machine_is_among_the_facts(tmp_path: Path) -> None:
     assert (built.facts["processor"], built.facts["instructions"]) == ("Example CPU, 2 cores", "avx2")
 
 
-def test_page_stands_alone(page: str) -> None:
+def test_page_needs_no_other_file(page: str) -> None:
     parsed = Page(page)
     assert {tag for tag, _ in parsed.elements} & {"script", "link", "img", "iframe", "object", "base"} == set()
     links = [value for _, attributes in parsed.elements for name, value in attributes.items()
@@ -214,7 +224,7 @@ def test_page_has_unique_ids_and_named_drawings(page: str) -> None:
     assert all("scope" in attributes for attributes in parsed.all("th"))
 
 
-def test_drawings_are_well_formed_and_take_the_colours_of_the_page(page: str) -> None:
+def test_drawings_are_well_formed_and_use_the_pages_colours(page: str) -> None:
     for drawing in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
         ElementTree.fromstring(drawing)  # noqa: S314
         assert re.findall(r"#[0-9a-f]{6}", drawing) == []
@@ -227,7 +237,7 @@ def test_many_ranks_have_plain_numbers_on_logarithmic_axes(tmp_path: Path) -> No
     assert {"1,000", "5,000"} <= set(Page(page).words)
 
 
-def test_launches_on_a_busy_machine_are_said(tmp_path: Path) -> None:
+def test_launches_on_a_busy_machine_are_reported(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
     sample.launches = [launch.model_copy(update={"busy": 0.5 * (launch.round == 2)}) for launch in sample.launches]
     built = report.build(sample.write(tmp_path / "study"))
@@ -286,7 +296,7 @@ def test_facts_in_latex_stay_in_their_comment(tmp_path: Path) -> None:
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A study whose files say hostile things wherever they may."""
+    """Write a study whose files have hostile text at every possible place."""
     sample = Sample(engines=["ours", HOSTILE], models=["resnet20"], ranks=[1, 2], rounds=6)
     changed = {"versions": {HOSTILE: HOSTILE}, "damaged": [HOSTILE]}
     sample.results = [results.model_copy(update=changed) for results in sample.results]
@@ -322,7 +332,7 @@ def test_names_from_files_are_text_in_other_formats(hostile: Path, name: str) ->
         assert not any(str(value).startswith("=") for row in rows(text) for value in row.values())
 
 
-def test_an_unfinished_study_is_reported_as_far_as_it_went(tmp_path: Path) -> None:
+def test_unfinished_study_has_a_partial_report(tmp_path: Path) -> None:
     directory = Sample(engines=["ours"], models=["resnet20"], ranks=[1, 2], rounds=2).write(tmp_path / "study")
     with (directory / "launches.jsonl").open("a") as file:
         file.write('{"cell": {"engine"')
@@ -339,7 +349,7 @@ def test_an_unfinished_study_is_reported_as_far_as_it_went(tmp_path: Path) -> No
         assert form(built)
 
 
-def test_a_study_without_a_launch_has_a_report(tmp_path: Path) -> None:
+def test_study_without_a_launch_has_a_report(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("name: empty\n")
     (tmp_path / "launches.jsonl").write_text("")
     built = report.build(tmp_path)
@@ -347,7 +357,7 @@ def test_a_study_without_a_launch_has_a_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["study.yaml", "launches.jsonl"])
-def test_a_directory_without_a_study_is_refused(tmp_path: Path, missing: str) -> None:
+def test_directory_without_a_study_is_refused(tmp_path: Path, missing: str) -> None:
     for name in {"study.yaml", "launches.jsonl"} - {missing}:
         (tmp_path / name).write_text("")
     with pytest.raises(StateError, match=missing):
@@ -356,14 +366,14 @@ def test_a_directory_without_a_study_is_refused(tmp_path: Path, missing: str) ->
 
 @pytest.mark.parametrize(("name", "content"), [("study.yaml", "a: [1"), ("study.yaml", "published: 3"),
                                                ("launches.jsonl", "{}\n"), ("launches.jsonl", "x\n")])  # fmt: skip
-def test_a_damaged_study_is_refused_with_its_place(tmp_path: Path, name: str, content: str) -> None:
+def test_damaged_study_is_refused_with_its_place(tmp_path: Path, name: str, content: str) -> None:
     Sample(engines=["ours"], models=["resnet20"], ranks=[1], rounds=1).write(tmp_path / "study")
     (tmp_path / "study" / name).write_text(content)
     with pytest.raises(StateError, match=re.escape(name)):
         report.build(tmp_path / "study")
 
 
-def test_a_thousand_launches_take_less_than_five_seconds(tmp_path: Path) -> None:
+def test_thousand_launches_take_less_than_five_seconds(tmp_path: Path) -> None:
     sample = Sample(models=["resnet20", "mobilenet_v2", "resnet50", "lenet"], ranks=[1, 2, 4, 8], rounds=15)
     assert len(sample.launches) == 975
     directory = sample.write(tmp_path / "study")
@@ -372,7 +382,7 @@ def test_a_thousand_launches_take_less_than_five_seconds(tmp_path: Path) -> None
     assert time.process_time() - start < 5.0
 
 
-def test_the_sample_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
-    one, other = (Sample(models=["lenet"], rounds=1).write(tmp_path / name) for name in "ab")
-    assert (one / "launches.jsonl").read_text() == (other / "launches.jsonl").read_text()
-    assert json.loads((one / "study.yaml").read_text())["name"] == sample_study.NAME
+def test_sample_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
+    first, second = (Sample(models=["lenet"], rounds=1).write(tmp_path / name) for name in "ab")
+    assert (first / "launches.jsonl").read_text() == (second / "launches.jsonl").read_text()
+    assert json.loads((first / "study.yaml").read_text())["name"] == sample_study.NAME

@@ -13,7 +13,7 @@ from orchestrator.studies.schedule import Planned, Schedule
 from tests.unit.studies.studies import cells, finish, launch, study
 
 
-def begun(of: Study, launches: Sequence[Launch] = ()) -> tuple[Schedule, list[Launch]]:
+def started_schedule(of: Study, launches: Sequence[Launch] = ()) -> tuple[Schedule, list[Launch]]:
     journal = list(launches)
     return Schedule(of, cells(of), journal), journal
 
@@ -23,28 +23,28 @@ def sizes(order: Sequence[Planned]) -> list[tuple[int, bool]]:
 
 
 def test_every_other_round_is_reversed_and_has_an_a_a_cell() -> None:
-    order = finish(*begun(study(repetitions=3)))
-    there = [(1, False), (2, False), (1, True)]
-    assert sizes(order) == [*there, *reversed(there), *there]
+    order = finish(*started_schedule(study(repetitions=3)))
+    forward = [(1, False), (2, False), (1, True)]
+    assert sizes(order) == [*forward, *reversed(forward), *forward]
     assert [planned.round for planned in order] == [0] * 3 + [1] * 3 + [2] * 3
 
 
-def test_a_cluster_grows_through_a_round_and_shrinks_through_the_next() -> None:
+def test_cluster_grows_through_a_round_and_shrinks_in_the_next() -> None:
     of = study(models=["lenet", "resnet20"], ranks=None, nodes=[4, 1, 2], repetitions=2)
-    nodes = [planned.contestant.cell.nodes for planned in finish(*begun(of))]
+    nodes = [planned.contestant.cell.nodes for planned in finish(*started_schedule(of))]
     assert nodes == [1, 1, 1, 2, 2, 4, 4, 4, 4, 2, 2, 1, 1, 1]
 
 
-def test_a_cluster_with_the_most_nodes_shrinks_first_also_after_a_kill() -> None:
+def test_largest_cluster_shrinks_first_also_after_a_kill() -> None:
     of, launches = study(models=["lenet", "resnet20"], ranks=None, nodes=[1, 2], repetitions=2), list[Launch]()
     whole = Schedule(of, cells(of), launches, nodes=2)
     order = finish(whole, launches)
     assert [planned.contestant.cell.nodes for planned in order] == [2, 2, 1, 1, 1, 1, 1, 1, 2, 2]
     for killed in range(1, len(order)):
-        assert Schedule(of, cells(of), launches[:killed], nodes=1).left() == order[killed:]
+        assert Schedule(of, cells(of), launches[:killed], nodes=1).remaining() == order[killed:]
 
 
-def test_a_launch_is_repeated_before_the_number_of_nodes_changes() -> None:
+def test_launch_is_repeated_before_the_number_of_nodes_changes() -> None:
     of, launches = study(ranks=None, nodes=[1, 2], repetitions=1), list[Launch]()
     busy, nodes = Schedule(of, cells(of), launches, nodes=1), []
     while planned := busy.next():
@@ -54,50 +54,50 @@ def test_a_launch_is_repeated_before_the_number_of_nodes_changes() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "changes"), [(1, [2, 4, 2, 1]), (4, [2, 1, 2, 4]), (3, [1, 2, 4, 2, 1])])
-def test_the_deploys_of_a_study_change_the_cluster_as_rarely_as_possible(nodes: int, changes: list[int]) -> None:
+def test_deploys_of_a_study_are_as_few_as_possible(nodes: int, changes: list[int]) -> None:
     of = study(ranks=None, nodes=[4, 1, 2], repetitions=2)
-    sizes_of_deploys = schedule.deploys(Schedule(of, cells(of), [], nodes).left(), nodes)
+    sizes_of_deploys = schedule.deploys(Schedule(of, cells(of), [], nodes).remaining(), nodes)
     assert [change for change in sizes_of_deploys if change] == changes
 
 
 @pytest.mark.parametrize("killed", range(1, 18))
-def test_a_schedule_goes_on_where_the_journal_ends(killed: int) -> None:
+def test_schedule_continues_after_the_last_recorded_launch(killed: int) -> None:
     of = study(repetitions={"width": 0.2, "at_least": 6, "at_most": 8})
     speed = {0: 100.0, 1: 150.0, 2: 90.0}
-    whole, launches = begun(of)
+    whole, launches = started_schedule(of)
     order = finish(whole, launches, lambda planned: speed[planned.round % 3])
-    resumed, journal = begun(of, launches[:killed])
+    resumed, journal = started_schedule(of, launches[:killed])
     rest = finish(resumed, journal, lambda planned: speed[planned.round % 3])
     assert order[killed:] == rest
 
 
-def test_launches_go_on_until_the_ratio_is_narrow_enough() -> None:
+def test_launches_continue_until_the_ratio_is_narrow_enough() -> None:
     of = study(repetitions={"width": 0.05, "at_least": 6, "at_most": 20})
-    steady, launches = begun(of)
+    steady, launches = started_schedule(of)
     assert len(finish(steady, launches)) == 6 * 3
-    noisy, launches = begun(of)
+    noisy, launches = started_schedule(of)
     order = finish(noisy, launches, lambda p: 100.0 * (1 + p.round % 5 * (p.contestant.cell.ranks == 2)))
     counted = Counter(sizes(order))
-    assert counted[2, False] == counted[1, False] == 20  # the base case goes on with the cell that needs it
+    assert counted[2, False] == counted[1, False] == 20  # the base case continues with the cell that needs it
     assert counted[1, True] == 6
 
 
-def test_a_failed_launch_is_repeated_once_and_then_its_cell_is_given_up() -> None:
-    failing, launches = begun(study(repetitions=3))
+def test_failed_launch_is_repeated_once_then_cell_is_given_up() -> None:
+    failing, launches = started_schedule(study(repetitions=3))
     order = finish(failing, launches, lambda p: 0.0 if p.contestant.cell.ranks == 2 else 100.0)
     assert Counter(sizes(order)) == {(1, False): 3, (1, True): 3, (2, False): 2}
     assert list(failing.given_up().values()) == ["rank 0 raised an error"]
 
 
-def test_a_failed_launch_that_then_works_is_no_reason_to_give_up() -> None:
+def test_failed_launch_that_then_succeeds_keeps_its_cell() -> None:
     tries = iter([0.0] + [100.0] * 20)
-    once, launches = begun(study(repetitions=2))
+    once, launches = started_schedule(study(repetitions=2))
     assert len(finish(once, launches, lambda _: next(tries))) == 7
     assert once.given_up() == {}
 
 
-def test_a_launch_on_a_busy_machine_is_repeated_at_the_end_of_its_round() -> None:
-    busy, launches = begun(study(repetitions=1, busy_repeats=1))
+def test_launch_on_a_busy_machine_is_repeated_after_its_round() -> None:
+    busy, launches = started_schedule(study(repetitions=1, busy_repeats=1))
     order = []
     while planned := busy.next():
         order.append(planned)
@@ -105,9 +105,9 @@ def test_a_launch_on_a_busy_machine_is_repeated_at_the_end_of_its_round() -> Non
     assert sizes(order) == [(1, False), (2, False), (1, True), (2, False)]
 
 
-def test_the_launch_on_the_least_busy_machine_counts() -> None:
+def test_launch_on_the_least_busy_machine_counts() -> None:
     of = study(repetitions=1)
-    planned = begun(of)[0].next()
+    planned = started_schedule(of)[0].next()
     assert planned
     tries = [
         launch(planned, images, busy=share) for images, share in ((1, 0.5), (2, 0.2), (3, 0.2), (4, 0.9), (None, 0))
@@ -115,17 +115,17 @@ def test_the_launch_on_the_least_busy_machine_counts() -> None:
     assert by_round(tries, planned.contestant.key) == {0: 3}
 
 
-def test_what_is_left_counts_down_to_nothing() -> None:
-    of, left = study(repetitions=2), []
-    counting, launches = begun(of)
+def test_remaining_launches_count_down_to_zero() -> None:
+    of, remaining = study(repetitions=2), []
+    counting, launches = started_schedule(of)
     while planned := counting.next():
-        left.append(len(counting.left()))
+        remaining.append(len(counting.remaining()))
         launches.append(launch(planned))
-    assert [*left, len(counting.left())] == [6, 5, 4, 3, 2, 1, 0]
+    assert [*remaining, len(counting.remaining())] == [6, 5, 4, 3, 2, 1, 0]
 
 
-def test_repeats_are_told_and_counted_in_the_time_that_is_left() -> None:
-    busy, launches = begun(study(repetitions=1, busy_repeats=1))
+def test_repeats_are_announced_and_part_of_the_remaining_time() -> None:
+    busy, launches = started_schedule(study(repetitions=1, busy_repeats=1))
     lines = []
     while planned := busy.next():
         lines.append(narration.remaining(busy))
@@ -139,29 +139,31 @@ def test_repeats_are_told_and_counted_in_the_time_that_is_left() -> None:
     assert narration.remaining(busy) == "0 launches left, about 0:00:00"
 
 
-def test_as_many_launches_are_expected_to_be_repeated_as_so_far() -> None:
-    busy, launches = begun(study(repetitions=2, busy_repeats=1))
+def test_expected_repeats_follow_the_share_so_far() -> None:
+    busy, launches = started_schedule(study(repetitions=2, busy_repeats=1))
     for _ in range(4):
         planned = busy.next()
         assert planned
         launches.append(launch(planned, busy=0.5 if planned.contestant.cell.ranks == 2 else 0.0))
-    assert (len(busy.left()), busy.expected()) == (3, 4.0)
+    assert (len(busy.remaining()), busy.expected()) == (3, 4.0)
     assert narration.remaining(busy) == "3 launches left, about 0:00:40"
 
 
-def test_a_launch_that_failed_is_told_to_be_repeated() -> None:
-    failing, launches = begun(study(repetitions=1))
-    finished = [launch(planned, images) for planned, images in zip(failing.left(), (0.0, 100.0, 100.0), strict=True)]
+def test_failed_launch_is_announced_as_repeated() -> None:
+    failing, launches = started_schedule(study(repetitions=1))
+    finished = [
+        launch(planned, images) for planned, images in zip(failing.remaining(), (0.0, 100.0, 100.0), strict=True)
+    ]
     launches += finished
     assert narration.remaining(failing) == "repeating 1 of 3 launches: they failed, about 0:00:10"
 
 
-def test_what_is_certain_are_the_rounds_before_any_interval_and_repeats_that_are_due() -> None:
+def test_certain_launches_are_first_rounds_and_due_repeats() -> None:
     of = study(repetitions={"width": 0.05, "at_least": 6, "at_most": 20})
-    fresh, launches = begun(of)
+    fresh, launches = started_schedule(of)
     assert len(fresh.certain()) == 6 * 3
     launches += [launch(planned, busy=0.5 * (planned.round == 0)) for planned in fresh.certain()]
-    resumed, _ = begun(of, launches)
+    resumed, _ = started_schedule(of, launches)
     assert [each.round for each in resumed.certain()] == [0] * 3
     launches += [launch(planned) for planned in resumed.certain()]
-    assert begun(of, launches)[0].certain() == []
+    assert started_schedule(of, launches)[0].certain() == []

@@ -33,7 +33,7 @@ def test_launches_evaluate_the_test_samples_of_the_study(changes: dict[str, Any]
 
 
 @pytest.mark.parametrize(("evaluated", "seconds"), [(64, 40.0), (None, None), (9, None)])
-def test_a_runs_time_is_that_of_a_launch_only_if_it_evaluated_as_many_samples(
+def test_duration_of_a_run_counts_only_with_equal_test_samples(
     tmp_path: Path, evaluated: int | None, seconds: float | None
 ) -> None:
     state_dir, run = builders.deployed(), builders.run(id="lenet-mnist-1", kind="lenet-mnist", np=1)
@@ -44,6 +44,6 @@ def test_a_runs_time_is_that_of_a_launch_only_if_it_evaluated_as_many_samples(
     config = samples.train_config(run=run.id, model="lenet", steps=20, test_samples=evaluated)
     config.write(state_dir.runs / run.id / "config.json")
     small = study(ranks=[1], until={"steps": 20}, shrink={"test_samples": 64}, shrunk=True).measured()
-    found = estimate.plan(Config(), small, cells(small), tmp_path / "none-study")
-    each = None if found.seconds is None else found.seconds / found.launches
+    plan = estimate.plan(Config(), small, cells(small), tmp_path / "none-study")
+    each = None if plan.seconds is None else plan.seconds / plan.launches
     assert each == seconds

@@ -23,7 +23,7 @@ def gaussian(source: random.Random) -> float:
 
 
 def delayed(source: random.Random) -> float:
-    """Some launches are disturbed by another program: a long tail on one side."""
+    """Simulate launches disturbed by another program: a long tail on one side."""
     return source.gauss(0.0, 0.01) - (source.expovariate(10) if source.random() < 0.2 else 0.0)
 
 
@@ -52,7 +52,7 @@ def test_fewer_than_six_launches_have_no_interval(n: int) -> None:
     assert statistics.holds(ratio) is None
 
 
-def test_nothing_measured_has_no_estimate() -> None:
+def test_no_measurements_give_no_estimate() -> None:
     assert statistics.median([]) is None
     assert statistics.ratio({0: 1.0}, {1: 1.0}) is None
     assert statistics.speed_up({}, {}) is None
@@ -62,19 +62,19 @@ def test_nothing_measured_has_no_estimate() -> None:
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("n", [6, 7, 8, 9, 10, 12, 15, 20])
 def test_intervals_cover_the_truth_at_least_95_percent_of_the_time(n: int, noise: Noise) -> None:
-    """1500 simulated studies; at a coverage of exactly 95 % fewer than 93.5 % are seen once in 200."""
+    """1500 simulated studies; with a coverage of exactly 95 %, fewer than 93.5 % occur once in 200."""
     source = random.Random(n)  # noqa: S311
     studies, ratios, medians = 1500, 0, 0
     truth = middle(noise(source) for _ in range(100_001))
     for _ in range(studies):
-        ours, base = ([math.exp(noise(source)) for _ in range(n)] for _ in range(2))
-        ratio = statistics.ratio(by_round([1.7 * value for value in ours]), by_round(base))
+        cell, base = ([math.exp(noise(source)) for _ in range(n)] for _ in range(2))
+        ratio = statistics.ratio(by_round([1.7 * value for value in cell]), by_round(base))
         ratios += statistics.holds(ratio, 1.7) is True
-        medians += statistics.holds(statistics.median(ours), math.exp(truth)) is True
+        medians += statistics.holds(statistics.median(cell), math.exp(truth)) is True
     assert min(ratios, medians) / studies > 0.935
 
 
-def test_twenty_aa_studies_hold_one_at_least_eighteen_times() -> None:
+def test_twenty_aa_studies_contain_one_at_least_eighteen_times() -> None:
     source, enough = random.Random(20), 0  # noqa: S311
     for _ in range(200):
         pairs = [[by_round([math.exp(delayed(source)) for _ in range(8)]) for _ in range(2)] for _ in range(20)]
@@ -84,7 +84,7 @@ def test_twenty_aa_studies_hold_one_at_least_eighteen_times() -> None:
 
 @pytest.mark.parametrize("n", [5, 6, 7])
 def test_distribution_is_that_of_all_resamples(n: int) -> None:
-    """Every resample of n values counted, instead of the closed form."""
+    """Count all resamples of n values, instead of the closed form."""
     values = [2.0**number for number in range(n)]
     counted: Counter[float] = Counter()
     for resample in product(values, repeat=n):
@@ -98,13 +98,13 @@ def test_distribution_is_that_of_all_resamples(n: int) -> None:
 
 @given(MEASURED)
 def test_exchange_of_the_two_gives_the_reciprocal(pairs: list[tuple[float, float]]) -> None:
-    ours, base = by_round([a for a, _ in pairs]), by_round([b for _, b in pairs])
-    one, other = statistics.ratio(ours, base), statistics.ratio(base, ours)
-    assert one is not None
-    assert other is not None
-    assert one.value == pytest.approx(1 / other.value)
-    if one.interval and other.interval:
-        assert tuple(one.interval) == pytest.approx((1 / other.interval.high, 1 / other.interval.low))
+    cell, base = by_round([a for a, _ in pairs]), by_round([b for _, b in pairs])
+    ratio, reciprocal = statistics.ratio(cell, base), statistics.ratio(base, cell)
+    assert ratio is not None
+    assert reciprocal is not None
+    assert ratio.value == pytest.approx(1 / reciprocal.value)
+    if ratio.interval and reciprocal.interval:
+        assert tuple(ratio.interval) == pytest.approx((1 / reciprocal.interval.high, 1 / reciprocal.interval.low))
 
 
 @given(MEASURED)
@@ -120,20 +120,20 @@ def test_interval_is_around_the_value_and_within_the_ratios(pairs: list[tuple[fl
 
 
 def test_only_rounds_that_measured_both_count() -> None:
-    """A round in which the machine was slower slows both, and their ratio stays."""
+    """A slower round slows both measurements, and their ratio stays."""
     base = {number: 100.0 / (1 + number) for number in range(8)}
-    ours = {number: 150.0 / (1 + number) for number in range(1, 7)} | {99: 1.0}
-    estimate = statistics.ratio(ours, base)
+    cell = {number: 150.0 / (1 + number) for number in range(1, 7)} | {99: 1.0}
+    estimate = statistics.ratio(cell, base)
     assert estimate is not None
     assert estimate.n == 6
     assert estimate.value == pytest.approx(1.5)
     assert estimate.width == pytest.approx(0.0)
 
 
-def test_speed_up_and_efficiency_count_the_base_case_as_its_ranks() -> None:
-    base, ours = by_round([200.0] * 6), by_round([300.0] * 6)
-    speed_up = statistics.speed_up(ours, base, base_ranks=2)
-    efficiency = statistics.efficiency(ours, base, ranks=4, base_ranks=2)
+def test_speed_up_and_efficiency_count_the_ranks_of_the_base_case() -> None:
+    base, cell = by_round([200.0] * 6), by_round([300.0] * 6)
+    speed_up = statistics.speed_up(cell, base, base_ranks=2)
+    efficiency = statistics.efficiency(cell, base, ranks=4, base_ranks=2)
     assert speed_up is not None
     assert efficiency is not None
     assert speed_up.value == pytest.approx(3.0)

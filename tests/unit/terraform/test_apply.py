@@ -1,4 +1,4 @@
-"""An apply that is cut short, and the next one: Terraform's part is played by a script."""
+"""An interrupted apply, and the next one, with a script in place of Terraform."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ APPLY = """
 from orchestrator import state, terraform
 terraform.apply(state.for_cluster("demo"), "local", {}, [], lambda name: print(name, flush=True))
 """
-# Makes something, and while it goes on saying so it is left alone; then it writes down what it made.
+# Creates a resource and prints messages for a while; then it writes the resource to its state.
 WRITES_ON = """
 test "$1" = apply || exit 0
 echo "thing.one: Creation complete after 0s"
@@ -28,10 +28,10 @@ echo '{"version": 4, "resources": []}' > terraform.tfstate
 """
 
 
-def test_an_apply_whose_command_is_killed_writes_down_what_it_made(stand_in: StandIn, start: Start) -> None:
+def test_apply_of_a_killed_command_saves_its_resources(stand_in: StandIn, start: Start) -> None:
     stand_in("terraform", WRITES_ON)
     command = start("-c", APPLY)
-    assert waiting.line(command) == "thing.one"
+    assert waiting.read_line(command) == "thing.one"
     command.kill()
     command.wait()
     written = state.for_cluster("demo").terraform / "local" / terraform.state_file.FILE
@@ -41,31 +41,31 @@ def test_an_apply_whose_command_is_killed_writes_down_what_it_made(stand_in: Sta
 
 
 def commands(script: str, stand_in: StandIn, directory: Path) -> Path:
-    """A stand-in that notes its commands in the file it returns."""
-    noted = directory / "commands"
-    noted.touch()
-    stand_in("terraform", f'echo "$1" >> {noted}\n{script}')
-    return noted
+    """Return the file in which a stand-in records its commands."""
+    log = directory / "commands"
+    log.touch()
+    stand_in("terraform", f'echo "$1" >> {log}\n{script}')
+    return log
 
 
-def test_a_root_is_initialised_once(stand_in: StandIn, tmp_path: Path) -> None:
-    noted = commands(f"{ANSWER} || true", stand_in, tmp_path)
+def test_root_is_initialised_once(stand_in: StandIn, tmp_path: Path) -> None:
+    log = commands(f"{ANSWER} || true", stand_in, tmp_path)
     for _ in range(2):
         terraform.apply(state.for_cluster("demo"), "local", {}, [], print)
-    assert noted.read_text().split() == ["init", "apply", "output", "apply", "output"]
+    assert log.read_text().split() == ["init", "apply", "output", "apply", "output"]
 
 
-def test_a_root_whose_initialisation_was_cut_short_is_initialised_again(stand_in: StandIn, tmp_path: Path) -> None:
+def test_interrupted_initialisation_is_repeated(stand_in: StandIn, tmp_path: Path) -> None:
     commands('test "$1" = init && /bin/mkdir .terraform && exit 1', stand_in, tmp_path)
     with pytest.raises(CommandFailed, match="terraform init"):
         terraform.apply(state.for_cluster("demo"), "local", {}, [], print)
-    noted = commands(f"{ANSWER} || true", stand_in, tmp_path)
+    log = commands(f"{ANSWER} || true", stand_in, tmp_path)
     terraform.apply(state.for_cluster("demo"), "local", {}, [], print)
-    assert noted.read_text().split() == ["init", "init", "apply", "output"]
+    assert log.read_text().split() == ["init", "init", "apply", "output"]
 
 
-def test_a_newer_root_replaces_the_older_one_and_is_initialised(stand_in: StandIn, tmp_path: Path) -> None:
-    noted = commands(f"{ANSWER} || true", stand_in, tmp_path)
+def test_newer_root_replaces_the_older_one_and_is_initialised(stand_in: StandIn, tmp_path: Path) -> None:
+    log = commands(f"{ANSWER} || true", stand_in, tmp_path)
     terraform.apply(state.for_cluster("demo"), "local", {}, [], print)
     older = state.for_cluster("demo").terraform / "local"
     newest = (older / "main.tf").read_text()
@@ -73,4 +73,4 @@ def test_a_newer_root_replaces_the_older_one_and_is_initialised(stand_in: StandI
     (older / ".terraform" / "initialised").write_text("digest of an older version")
     terraform.apply(state.for_cluster("demo"), "local", {}, [], print)
     assert (older / "main.tf").read_text() == newest
-    assert noted.read_text().split().count("init") == 2
+    assert log.read_text().split().count("init") == 2

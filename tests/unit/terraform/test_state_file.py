@@ -1,4 +1,4 @@
-"""Which file holds Terraform's newest state: its own, our copy of it, or its backup."""
+"""The file with Terraform's newest state: its own, the tool's copy, or its backup."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("damaged", [None, *DAMAGED])
-def test_a_state_that_is_lost_or_damaged_is_restored_from_the_copy(own: Path, copy: Path, damaged: str | None) -> None:
+def test_lost_or_damaged_state_is_restored_from_the_copy(own: Path, copy: Path, damaged: str | None) -> None:
     content = written(copy, 7)
     written(own.with_name(state_file.BACKUP), 6)
     if damaged is not None:
@@ -43,7 +43,7 @@ def test_a_state_that_is_lost_or_damaged_is_restored_from_the_copy(own: Path, co
 
 
 @pytest.mark.parametrize(("serial", "lineage"), [(6, "one"), (8, "another")])
-def test_a_state_older_than_the_copy_or_of_other_lineage_is_replaced(
+def test_state_older_than_the_copy_or_of_other_lineage_is_replaced(
     own: Path, copy: Path, serial: int, lineage: str
 ) -> None:
     written(own, serial, lineage)
@@ -54,7 +54,7 @@ def test_a_state_older_than_the_copy_or_of_other_lineage_is_replaced(
 
 @pytest.mark.parametrize("serial", [7, 8])
 @pytest.mark.parametrize("damaged", [None, "5"])
-def test_a_state_as_new_as_the_copy_stays(own: Path, copy: Path, serial: int, damaged: str | None) -> None:
+def test_state_as_new_as_the_copy_stays(own: Path, copy: Path, serial: int, damaged: str | None) -> None:
     newest = written(own, serial)
     written(copy, 7) if damaged is None else copy.write_text(damaged)
     assert state_file.settle(own.parent, copy) is None
@@ -62,7 +62,7 @@ def test_a_state_as_new_as_the_copy_stays(own: Path, copy: Path, serial: int, da
 
 
 @pytest.mark.parametrize("damaged", [None, *DAMAGED])
-def test_without_a_copy_the_backup_counts(own: Path, copy: Path, damaged: str | None) -> None:
+def test_backup_is_used_without_a_copy(own: Path, copy: Path, damaged: str | None) -> None:
     before = written(own.with_name(state_file.BACKUP), 6)
     if damaged is not None:
         own.write_text(damaged)
@@ -71,13 +71,13 @@ def test_without_a_copy_the_backup_counts(own: Path, copy: Path, damaged: str | 
 
 
 @pytest.mark.parametrize("damaged", DAMAGED)
-def test_without_any_state_a_damaged_one_is_set_aside(own: Path, copy: Path, damaged: str) -> None:
+def test_damaged_state_without_a_replacement_is_set_aside(own: Path, copy: Path, damaged: str) -> None:
     own.write_text(damaged)
     assert state_file.settle(own.parent, copy) is None
     assert [path.name for path in own.parent.iterdir()] == ["terraform.tfstate.broken"]
 
 
-def test_the_copy_follows_the_state_but_never_takes_a_damaged_one(own: Path, copy: Path) -> None:
+def test_copy_follows_the_state_but_not_a_damaged_one(own: Path, copy: Path) -> None:
     newest = written(own, 8)
     state_file.keep(own.parent, copy)
     assert copy.read_text() == newest
@@ -86,7 +86,7 @@ def test_the_copy_follows_the_state_but_never_takes_a_damaged_one(own: Path, cop
     assert copy.read_text() == newest
 
 
-def test_looking_for_the_newest_state_changes_no_file(own: Path, copy: Path) -> None:
+def test_search_for_the_newest_state_changes_no_file(own: Path, copy: Path) -> None:
     own.write_text("5")
     written(copy, 7)
     newest = state_file.current(own.parent, copy)

@@ -1,4 +1,4 @@
-"""Terraform: missing, too old, and what its state says (by stand-ins; the real one is in tests/contract)."""
+"""Terraform: missing, too old, and the content of its state (by stand-ins; tests/contract has the real one)."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def says(version: str) -> str:
 
 
 def ask_elsewhere(directory: Path, path: Path) -> list[str]:
-    """What a Python says whose own directory has no Terraform, with this PATH."""
+    """Return the answer of a Python without Terraform in its directory, with this PATH."""
     directory.mkdir()
     (directory / "python").symlink_to(sys.executable)
     environment = {**os.environ, "PATH": str(path), "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -36,22 +36,22 @@ def ask_elsewhere(directory: Path, path: Path) -> list[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def test_a_machine_without_terraform_is_told_where_to_get_it(tmp_path: Path) -> None:
+def test_missing_terraform_is_reported_with_the_installation(tmp_path: Path) -> None:
     message, exit_code, hint = ask_elsewhere(tmp_path / "bin", path=tmp_path)
     assert message == "neither terraform nor tofu is on the PATH"
     assert exit_code == "2"
     assert "developer.hashicorp.com" in hint
 
 
-def test_opentofu_does_where_there_is_no_terraform(tmp_path: Path, stand_in: StandIn) -> None:
+def test_opentofu_is_used_without_terraform(tmp_path: Path, stand_in: StandIn) -> None:
     tofu = stand_in("tofu", says("1.8.0"))
     assert ask_elsewhere(tmp_path / "bin", path=tofu.parent) == [str(tofu)]
 
 
-def test_terraform_is_found_beside_our_python_too(tmp_path: Path, stand_in: StandIn) -> None:
-    beside = stand_in("terraform", says("1.8.0"))
+def test_terraform_next_to_python_is_found(tmp_path: Path, stand_in: StandIn) -> None:
+    program = stand_in("terraform", says("1.8.0"))
     assert ask_elsewhere(tmp_path / "bin", path=tmp_path / "empty")[0].startswith("neither")
-    (tmp_path / "bin" / "terraform").symlink_to(beside)
+    (tmp_path / "bin" / "terraform").symlink_to(program)
     command = [str(tmp_path / "bin" / "python"), "-c", ASK]
     environment = {**os.environ, "PATH": "", "PYTHONPATH": os.pathsep.join(sys.path)}
     output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
@@ -59,7 +59,7 @@ def test_terraform_is_found_beside_our_python_too(tmp_path: Path, stand_in: Stan
 
 
 @pytest.mark.parametrize("version", ["1.4.9", "0.15.5", "1.4.0-rc1"])
-def test_a_terraform_that_is_too_old_is_refused_with_both_versions(stand_in: StandIn, version: str) -> None:
+def test_too_old_terraform_is_refused_with_both_versions(stand_in: StandIn, version: str) -> None:
     stand_in("terraform", says(version))
     with pytest.raises(PreflightError, match=f"is version {version}, 1.5 is needed") as caught:
         terraform.check_version()
@@ -67,7 +67,7 @@ def test_a_terraform_that_is_too_old_is_refused_with_both_versions(stand_in: Sta
 
 
 @pytest.mark.parametrize("version", ["1.5.0", "1.11.4", "1.12.0-beta1", "2.0.0"])
-def test_a_terraform_that_is_new_enough_is_taken(stand_in: StandIn, version: str) -> None:
+def test_new_enough_terraform_is_accepted(stand_in: StandIn, version: str) -> None:
     program = stand_in("terraform", says(version))
     terraform.check_version()
     assert terraform.program() == str(program)
@@ -76,14 +76,14 @@ def test_a_terraform_that_is_new_enough_is_taken(stand_in: StandIn, version: str
 @pytest.mark.parametrize(
     "script", ["echo 'segmentation fault' >&2; exit 139", "echo Terraform v1.11.4", "echo '{}'", "echo '[]'"]
 )
-def test_a_terraform_that_does_not_say_its_version_is_refused_with_its_path(stand_in: StandIn, script: str) -> None:
+def test_terraform_without_a_version_is_refused_with_its_path(stand_in: StandIn, script: str) -> None:
     program = stand_in("terraform", script)
     with pytest.raises(PreflightError, match=f"{program} does not print its version") as caught:
         terraform.check_version()
     assert "install 1.5 or newer" in caught.value.hint
 
 
-def test_settings_that_change_what_commands_mean_are_kept_from_terraform(
+def test_variables_that_change_commands_are_hidden_from_terraform(
     monkeypatch: pytest.MonkeyPatch, stand_in: StandIn
 ) -> None:
     for name in ("TF_CLI_ARGS", "TF_WORKSPACE", "TF_DATA_DIR", "TF_VAR_nodes", "TF_LOG", "TF_CLI_CONFIG_FILE"):
@@ -93,8 +93,8 @@ def test_settings_that_change_what_commands_mean_are_kept_from_terraform(
     terraform.check_version()
 
 
-def test_warnings_before_terraforms_json_do_no_harm(stand_in: StandIn) -> None:
-    """As a missing CLI configuration file makes the real one print, on standard error."""
+def test_warnings_before_terraforms_json_are_ignored(stand_in: StandIn) -> None:
+    """The real one prints them on standard error, for instance for a missing CLI configuration file."""
     stand_in("terraform", f"echo 'Warning: no configuration file' >&2; {says('1.11.4')}")
     terraform.check_version()
 
@@ -113,7 +113,7 @@ def write_state(resources: list[dict[str, Any]], name: str = terraform.state_fil
 NETWORK = resource("terraform_data", "network", {"id": "1", "input": {"value": {"name": "demo-network"}}})
 
 
-def test_what_terraform_recorded_is_listed_by_address_with_its_identity() -> None:
+def test_recorded_resources_are_listed_by_address() -> None:
     write_state(
         [
             NETWORK,
@@ -130,7 +130,7 @@ def test_what_terraform_recorded_is_listed_by_address_with_its_identity() -> Non
     }
 
 
-def test_what_terraform_no_longer_looks_after_is_not_listed() -> None:
+def test_resources_removed_from_the_state_are_not_listed() -> None:
     tainted = resource("some_server", "node", {"id": "4", "name": "demo-worker-0"})
     tainted["instances"][0]["status"] = "tainted"
     write_state([NETWORK, tainted])
@@ -138,9 +138,7 @@ def test_what_terraform_no_longer_looks_after_is_not_listed() -> None:
 
 
 @pytest.mark.parametrize("before", [None, "", "{"])
-def test_where_no_state_can_be_read_nothing_is_recorded_and_nothing_destroyed(
-    stand_in: StandIn, before: str | None
-) -> None:
+def test_unreadable_state_records_and_destroys_nothing(stand_in: StandIn, before: str | None) -> None:
     stand_in("terraform", "exit 1")
     path = write_state([])
     path.write_text("")
@@ -151,11 +149,11 @@ def test_where_no_state_can_be_read_nothing_is_recorded_and_nothing_destroyed(
     assert not path.exists()
 
 
-def test_before_the_first_apply_nothing_is_recorded() -> None:
+def test_nothing_is_recorded_before_the_first_apply() -> None:
     assert terraform.recorded(state.for_cluster("demo"), "local").recorded == {}
 
 
-def test_where_nothing_was_applied_nothing_is_destroyed(stand_in: StandIn) -> None:
+def test_nothing_is_destroyed_before_the_first_apply(stand_in: StandIn) -> None:
     stand_in("terraform", "exit 1")
     terraform.destroy(state.for_cluster("demo"), "local", print)
     assert not state.for_cluster("demo").terraform.exists()

@@ -35,7 +35,7 @@ def cpuinfo(directory: Path, flags: str) -> Path:
 
 
 def begin(directory: Path, **changes: object) -> int:
-    """How many programs run then."""
+    """Return how many programs run after the start."""
     samples.train_config(**changes).write(directory / "config.json")
     bf16_probe.start_in_background(directory)
     return len(bf16_probe._started)

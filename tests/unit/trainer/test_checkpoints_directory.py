@@ -19,7 +19,7 @@ def filled(text: str) -> Callable[[Path], object]:
 
 
 class Killed(BaseException):
-    """Raised to end a write as a kill would."""
+    """Raised to end a write like a kill."""
 
 
 @pytest.fixture

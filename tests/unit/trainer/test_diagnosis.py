@@ -16,7 +16,7 @@ LOG = [
 ]
 
 
-def test_the_rank_that_failed_first_is_the_cause() -> None:
+def test_rank_that_failed_first_is_the_cause() -> None:
     records = [builders.rank(0, exit_code=1, ended=5.0), builders.rank(1, exit_code=3, ended=4.0), builders.rank(2)]
     failure = diagnosis.first_failure(records, LOG, gone=[])
     assert (failure.reason, failure.rank, failure.host, failure.exit_code) == ("rank", 1, "host-1", 3)
@@ -29,19 +29,19 @@ def test_rank_that_followed_another_is_not_the_cause() -> None:
 
 
 @pytest.mark.parametrize("words", diagnosis.FOLLOWERS)
-def test_what_followers_say_is_known(words: str) -> None:
+def test_messages_of_followers_are_recognised(words: str) -> None:
     log = [f"[0]<stderr>:error: {words}.", "[1]<stderr>:the cause"]
     records = [builders.rank(0, exit_code=1, ended=1.0), builders.rank(1, exit_code=1, ended=9.0)]
     assert diagnosis.first_failure(records, log, gone=[]).rank == 1
 
 
-def test_where_all_ranks_followed_the_earliest_is_named() -> None:
+def test_earliest_rank_is_named_if_all_followed() -> None:
     log = [f"[{rank}]<stderr>:Connection reset by peer" for rank in range(2)]
     records = [builders.rank(0, exit_code=1, ended=5.0), builders.rank(1, exit_code=1, ended=4.0)]
     assert diagnosis.first_failure(records, log, gone=[]).rank == 1
 
 
-def test_a_rank_that_the_launcher_ended_is_not_the_cause() -> None:
+def test_rank_ended_by_the_launcher_is_not_the_cause() -> None:
     records = [builders.rank(0, exit_code=143, ended=1.0, terminated=True), builders.rank(1, exit_code=1, ended=2.0)]
     assert diagnosis.first_failure(records, [], gone=[]).rank == 1
 
@@ -54,7 +54,7 @@ def test_rank_that_raised_is_the_cause_if_a_follower_exits_first() -> None:
     assert (failure.rank, failure.exit_code, failure.lines[-1]) == (1, None, "ValueError: no")
 
 
-def test_a_host_that_is_gone_is_the_cause_before_any_rank() -> None:
+def test_lost_host_is_the_cause_before_any_rank() -> None:
     failure = diagnosis.first_failure([builders.rank(0, exit_code=1)], LOG, gone=["10.0.0.11", "10.0.0.12"])
     assert (failure.reason, failure.host, failure.rank) == ("host", "10.0.0.11", None)
 
@@ -84,11 +84,11 @@ def test_lines_of_a_rank_are_found_by_tags_of_open_mpi() -> None:
     assert diagnosis.lines_of(log, 11) == ["eleven"]
 
 
-def test_a_rank_that_wrote_nothing_has_no_lines() -> None:
+def test_rank_without_output_has_no_lines() -> None:
     assert diagnosis.lines_of(LOG, 7) == []
 
 
-def test_worker_of_ray_is_the_cause_if_the_script_tells_its_rank() -> None:
+def test_ray_worker_is_the_cause_if_the_script_names_its_rank() -> None:
     log = [
         "[0]<stderr>:(TrainController pid=45) - (ip=10.0.0.10, pid=46) world_rank=0, local_rank=0, node_rank=0",
         "[0]<stderr>:(TrainController pid=45) - (ip=10.0.0.11, pid=85) world_rank=1, local_rank=0, node_rank=1",

@@ -1,4 +1,4 @@
-"""What engines train on: the samples and learning rates of `train`, and files of weights."""
+"""Inputs of engines: the samples and learning rates of `train`, and files of weights."""
 
 from pathlib import Path
 
@@ -23,14 +23,16 @@ def ranks(data: str, world: int, **changes: object) -> list[step_inputs.Course]:
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_ranks_train_on_their_parts_of_the_order_of_train(data: str, epoch: int) -> None:
+def test_ranks_train_on_their_parts_in_the_order_of_train(data: str, epoch: int) -> None:
     order = epoch_order(ROWS, seed=1, epoch=epoch)
-    for mine in ranks(data, 2):
-        assert mine.batches(epoch).tolist() == order[mine.rank :: 2][:32].reshape(2, 16).tolist()
+    for course in ranks(data, 2):
+        assert course.batches(epoch).tolist() == order[course.rank :: 2][:32].reshape(2, 16).tolist()
 
 
 def test_ranks_evaluate_every_sample_once(data: str) -> None:
-    evaluated = [number for mine in ranks(data, 2, batch_size=4) for batch in mine.test_batches() for number in batch]
+    evaluated = [
+        number for course in ranks(data, 2, batch_size=4) for batch in course.test_batches() for number in batch
+    ]
     assert sorted(evaluated) == list(range(9))
     assert [len(batch) for batch in ranks(data, 2, batch_size=4)[0].test_batches()] == [4, 1]
 
@@ -42,27 +44,27 @@ def test_ranks_evaluate_the_first_samples_of_the_test_split(
 ) -> None:
     courses = ranks(data, world, batch_size=4, test_samples=limit)
     whole = ranks(data, 1)[0].test
-    found = [number for mine in courses for batch in mine.test_batches() for number in batch]
-    assert sorted(found) == list(range(evaluated))
-    for mine in courses:
-        assert all(np.array_equal(part, all_[:evaluated]) for part, all_ in zip(mine.test, whole, strict=True))
-        assert len(mine.train[1]) == ROWS
+    evaluated_numbers = [number for course in courses for batch in course.test_batches() for number in batch]
+    assert sorted(evaluated_numbers) == list(range(evaluated))
+    for course in courses:
+        assert all(np.array_equal(part, all_[:evaluated]) for part, all_ in zip(course.test, whole, strict=True))
+        assert len(course.train[1]) == ROWS
 
 
 def test_steps_end_a_course_within_an_epoch(data: str) -> None:
-    mine = ranks(data, 2, steps=3)[0]
-    assert mine.total_steps == 3
-    assert list(mine.epochs()) == [1, 2]
-    assert [len(mine.batches(epoch)) for epoch in mine.epochs()] == [2, 1]
+    course = ranks(data, 2, steps=3)[0]
+    assert course.total_steps == 3
+    assert list(course.epochs()) == [1, 2]
+    assert [len(course.batches(epoch)) for epoch in course.epochs()] == [2, 1]
 
 
-def test_the_learning_rate_grows_with_ranks_unless_an_engine_scales_it_otherwise(data: str) -> None:
-    mine = ranks(data, 2)[0]
-    assert (mine.peak, mine.rate(0)) == (0.2, 0.2)
-    assert step_inputs.load(mine.config, 0, 2, scale=1).peak == 0.1
+def test_learning_rate_grows_with_ranks_unless_the_engine_scales(data: str) -> None:
+    course = ranks(data, 2)[0]
+    assert (course.peak, course.rate(0)) == (0.2, 0.2)
+    assert step_inputs.load(course.config, 0, 2, scale=1).peak == 0.1
 
 
-def test_a_batch_is_no_larger_than_the_part_of_a_rank(data: str) -> None:
+def test_batch_is_at_most_the_part_of_a_rank(data: str) -> None:
     assert ranks(data, 3, batch_size=64)[0].batch == ROWS // 3
 
 
@@ -71,7 +73,7 @@ def test_more_ranks_than_images_end_the_program(data: str) -> None:
         step_inputs.load(samples.train_config(data=data), 0, 71)
 
 
-def test_data_that_is_missing_ends_the_program(tmp_path: Path) -> None:
+def test_missing_data_ends_the_program(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"rank 1: .*t10k-.*missing"):
         step_inputs.load(samples.train_config(data=str(tmp_path)), 1, 2)
 
@@ -87,13 +89,13 @@ def test_weights_are_written_whole_and_read_by_every_rank(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == [weights.INITIAL]
 
 
-def test_the_digest_follows_every_number_and_no_order() -> None:
+def test_digest_depends_on_every_number_and_not_on_order() -> None:
     first, second = np.zeros(2, np.float32), np.ones(3, np.float32)
     assert weights.digest({"a": first, "b": second}) == weights.digest({"b": second, "a": first})
     assert weights.digest({"a": first, "b": second}) != weights.digest({"a": first, "b": second + 1})
 
 
-def test_weights_that_never_come_end_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_weights_end_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "LIMIT_SECONDS", 0.1)
     with pytest.raises(SystemExit, match="rank 1: rank 0 wrote no"):
         weights.initial(tmp_path, 1)

@@ -24,7 +24,7 @@ Serve = Callable[..., "Served"]
 
 
 class Served:
-    """An exporter under way."""
+    """A running exporter."""
 
     def __init__(self, module: str, directory: Path, *arguments: str) -> None:
         self.address = f"127.0.0.1:{free_port()}"
@@ -45,7 +45,7 @@ class Served:
             return str(answer.read().decode())
 
     def samples(self) -> list[tuple[str, str]]:
-        """(name, rank) of everything served."""
+        """Return (name, rank) of all served samples."""
         families = text_string_to_metric_families(self.scrape())
         return [(sample.name, sample.labels.get("rank", "")) for family in families for sample in family.samples]
 
@@ -56,14 +56,14 @@ class Served:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    begun = []
+    exporters = []
 
     def start(*arguments: str, module: str = REAL) -> Served:
-        begun.append(Served(module, tmp_path, *arguments))
-        return begun[-1]
+        exporters.append(Served(module, tmp_path, *arguments))
+        return exporters[-1]
 
     yield start
-    for each in begun:
+    for each in exporters:
         each.end()
 
 
@@ -121,12 +121,12 @@ def test_metrics_outside_the_table_are_dropped() -> None:
     assert [family.type for family in exporter.read(b"# TYPE %s gauge\n%s 1\n" % (name, name))] == ["gauge"]
 
 
-def test_the_interface_with_the_private_address_is_named(serve: Serve) -> None:
+def test_interface_with_the_private_address_is_named(serve: Serve) -> None:
     text = serve("--interface-of", "127.0.0.1").scrape()
     assert 'orchestrator_node_training_interface_info{interface="lo"} 1.0\n' in text
 
 
-def test_an_address_that_no_interface_has_yet_is_no_error(serve: Serve) -> None:
+def test_address_without_an_interface_is_no_error(serve: Serve) -> None:
     assert serve("--interface-of", "192.0.2.1").scrape() == ""
 
 
@@ -139,7 +139,7 @@ def test_gpus_and_ranks_are_exported(serve: Serve, tmp_path: Path) -> None:
 
 def test_ranks_are_exported_without_a_gpu_driver(serve: Serve, tmp_path: Path) -> None:
     with recorder(tmp_path, 0):
-        text = serve("--nvml").scrape()  # the real NVML, where this machine has none
+        text = serve("--nvml").scrape()  # the real NVML, if this machine has none
     assert "orchestrator_training_world_size" in text
 
 
@@ -153,9 +153,9 @@ def test_ranks_are_exported_without_a_gpu_driver(serve: Serve, tmp_path: Path) -
 )
 def test_unusable_listen_address_ends_with_one_line(listen: str, output: str) -> None:
     command = [sys.executable, "-m", REAL, "--listen", listen]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 1
-    (line,) = ended.stderr.splitlines()
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert completed.returncode == 1
+    (line,) = completed.stderr.splitlines()
     assert line.startswith(output)
 
 

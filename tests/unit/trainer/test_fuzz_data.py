@@ -12,7 +12,7 @@ from orchestrator.trainer.data import inspect_dataset, sdss
 from orchestrator.trainer.data.inspection import DataError
 from tests import samples
 from tests.stand_ins import fuzz
-from tests.unit.trainer.test_inspect_hostile import FILES, good, header, jpeg, member, png
+from tests.unit.trainer.test_inspect_hostile import FILES, header, jpeg, member, png, write_valid
 
 SMALL = {
     "mnist": samples.images_idx(1),
@@ -23,7 +23,7 @@ SMALL = {
 WORD, LONG = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 COLUMNS = st.lists(st.sampled_from([*sdss.FEATURES, "class", "ra", ""]), max_size=12)
 CELLS = st.lists(st.sampled_from(["1", "STAR", "-9999", "1e400", '"', ""]) | fuzz.TEXT, max_size=12)
-# Files of the right form that say anything: of sizes, kinds, columns.
+# Valid files with arbitrary sizes, kinds and columns.
 WELL_FORMED: dict[str, st.SearchStrategy[bytes]] = {
     "mnist": st.tuples(WORD, WORD, WORD).map(lambda sizes: gzip.compress(struct.pack(">IIII", 0x803, *sizes))),
     "cifar10": st.builds(
@@ -45,10 +45,10 @@ Good = dict[str, tuple[Path, bytes]]
 
 @pytest.fixture(scope="module")
 def good_ones(tmp_path_factory: pytest.TempPathFactory) -> Good:
-    """A data set of each kind with the content of one of its files: each example writes that file again."""
+    """Return a data set of each kind with the content of one of its files, which each example overwrites."""
     directories = {dataset: tmp_path_factory.mktemp(dataset) for dataset in FILES}
     for dataset, directory in directories.items():
-        good(dataset, directory)
+        write_valid(dataset, directory)
     return {
         dataset: (directory, (directory / FILES[dataset]).read_bytes()) for dataset, directory in directories.items()
     }

@@ -1,4 +1,4 @@
-"""Hardware of a node as its kernel lists it, and the packages of a run."""
+"""Hardware of a node as listed by its kernel, and the packages of a run."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ VERSION = (
 
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Directory in the place of /proc and /sys, empty at first."""
+    """Return an empty directory in place of /proc and /sys."""
     for name in ("CPU", "SYSTEM", "MACHINE", "NETWORK", "NVIDIA"):
         monkeypatch.setattr(hardware, name, tmp_path / name.lower())
     return tmp_path
@@ -58,7 +58,7 @@ def test_gpus_network_and_system_are_read(kernel: Path) -> None:
     assert (facts.nic_driver, facts.nic_mbits, facts.system) == ("mlx5_core", 10_000, "Debian 12")
 
 
-def test_what_cannot_be_read_is_left_out(kernel: Path) -> None:
+def test_unreadable_facts_are_left_out(kernel: Path) -> None:
     (kernel / "network" / "eth0").mkdir(parents=True)
     (kernel / "network" / "eth0" / "speed").write_text("-1\n")  # of an interface without a link
     facts = reported()

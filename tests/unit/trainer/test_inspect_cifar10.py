@@ -1,4 +1,4 @@
-"""CIFAR-10 in its binary version: the published archive, or the directory it unpacks to."""
+"""CIFAR-10 in its binary version: the published archive, or its unpacked directory."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,7 @@ from orchestrator.trainer.data.inspection import DataError
 from tests import samples
 
 
-def test_the_archive_is_one_file_with_both_splits(tmp_path: Path) -> None:
+def test_archive_is_one_file_with_both_splits(tmp_path: Path) -> None:
     dataset = inspect_dataset.inspect("cifar10", samples.cifar(tmp_path, train=5, test=2))
     assert (dataset.files, dataset.train, dataset.test) == (["cifar-10-binary.tar.gz"], 5, 2)
 
@@ -66,7 +66,7 @@ def test_incomplete_data_set_is_refused(tmp_path: Path, make: Callable[[Path], o
         inspect_dataset.inspect("cifar10", tmp_path)
 
 
-def test_the_published_archive_of_cifar_100_is_refused(tmp_path: Path) -> None:
+def test_published_archive_of_cifar_100_is_refused(tmp_path: Path) -> None:
     samples.cifar_archive(tmp_path, {"train.bin": CIFAR_100, "test.bin": CIFAR_100})
     with pytest.raises(DataError, match="not CIFAR-10"):
         inspect_dataset.inspect("cifar10", tmp_path)

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.trainer.data import inspect_dataset
-from orchestrator.trainer.data.inspection import DataError, Found
+from orchestrator.trainer.data.inspection import DataError, DatasetFiles
 from tests import samples
 
 IMAGES = "t10k-images-idx3-ubyte"
-NOBODY = 65534
+OTHER_USER = 65534
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_unreadable_path_is_named(ordinary_user: None, tmp_path: Path, closed: s
 
 @pytest.fixture
 def ordinary_user(tmp_path: Path) -> Iterator[None]:
-    """Run a command as a user other than root, who may read everything."""
+    """Run a command as a user other than root, because root may read everything."""
     if os.geteuid():
         yield
         return
@@ -52,16 +52,16 @@ def ordinary_user(tmp_path: Path) -> Iterator[None]:
     modes = {path: path.stat().st_mode for path in above}
     for path in above:
         path.chmod(path.stat().st_mode | 0o011)
-    os.chown(at, NOBODY, NOBODY)
-    os.seteuid(NOBODY)
+    os.chown(at, OTHER_USER, OTHER_USER)
+    os.seteuid(OTHER_USER)
     yield
     os.seteuid(0)
     for path, mode in modes.items():
         path.chmod(mode)
 
 
-def ask(directory: Path) -> dict[str, object]:
-    """The program's answer, as the control side reads it."""
+def inspect_as_json(directory: Path) -> dict[str, object]:
+    """Return the program's answer as the control side reads it."""
     command = [sys.executable, "-m", "orchestrator.trainer.data.inspect_dataset", "mnist", str(directory)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     answer: dict[str, object] = json.loads(output)
@@ -70,8 +70,8 @@ def ask(directory: Path) -> dict[str, object]:
 
 def test_program_prints_the_data_set_as_json(tmp_path: Path) -> None:
     samples.mnist(tmp_path, {"train": 2, "t10k": 1})
-    assert Found(**ask(tmp_path)) == inspect_dataset.inspect("mnist", tmp_path)  # type: ignore[arg-type]
+    assert DatasetFiles(**inspect_as_json(tmp_path)) == inspect_dataset.inspect("mnist", tmp_path)  # type: ignore[arg-type]
 
 
 def test_program_prints_the_error_as_json(tmp_path: Path) -> None:
-    assert ask(tmp_path) == {"error": f"{tmp_path}: empty", "damaged": False}
+    assert inspect_as_json(tmp_path) == {"error": f"{tmp_path}: empty", "damaged": False}

@@ -27,7 +27,7 @@ Make = Callable[[Path], object]
 
 
 def bomb(start: bytes, size: int = 4 * GIB) -> bytes:
-    """A gzip file of ``start`` and ``size`` zeros: one flushed piece of a MiB again and again."""
+    """Return a gzip file of ``start`` and ``size`` zeros, which repeats one flushed piece of a MiB."""
 
     def piece(content: bytes) -> bytes:
         packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
@@ -37,7 +37,7 @@ def bomb(start: bytes, size: int = 4 * GIB) -> bytes:
 
 
 def member(name: str, size: int = 0, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
-    """A header of a tar archive."""
+    """Return a header of a tar archive."""
     info = tarfile.TarInfo(name)
     info.size, info.type, info.linkname = size, kind, link
     return info.tobuf(tarfile.GNU_FORMAT)
@@ -48,7 +48,7 @@ def idx(count: int) -> bytes:
 
 
 def jpeg(width: int, height: int) -> bytes:
-    """The start and the end of a JPEG with a comment and a frame of this size."""
+    """Return start and end of a JPEG with a comment and a frame of this size."""
     frame = struct.pack(">BHHB", 8, height, width, 3) + bytes(9)
     return b"\xff\xd8\xff\xfe\0\x04hi\xff\xc2" + struct.pack(">H", len(frame) + 2) + frame + imagenet.JPEG_END
 
@@ -57,8 +57,8 @@ def png(width: int, height: int) -> bytes:
     return imagenet.PNG_START + struct.pack(">I4sII", 13, b"IHDR", width, height) + imagenet.PNG_END
 
 
-def good(dataset: str, directory: Path) -> None:
-    """A data set that is as it should be."""
+def write_valid(dataset: str, directory: Path) -> None:
+    """Write a valid data set."""
     if dataset == "mnist":
         samples.mnist(directory, {"t10k": 1200})
     elif dataset == "cifar10":
@@ -95,10 +95,10 @@ ANOTHER_THING: dict[str, tuple[Make, str]] = {
 
 
 @pytest.mark.parametrize("dataset", FILES)
-@pytest.mark.parametrize("thing", ANOTHER_THING)
-def test_special_files_are_refused_at_once(tmp_path: Path, dataset: str, thing: str) -> None:
-    good(dataset, tmp_path)
-    make, problem = ANOTHER_THING[thing]
+@pytest.mark.parametrize("kind", ANOTHER_THING)
+def test_special_files_are_refused_at_once(tmp_path: Path, dataset: str, kind: str) -> None:
+    write_valid(dataset, tmp_path)
+    make, problem = ANOTHER_THING[kind]
     (tmp_path / FILES[dataset]).unlink()
     make(tmp_path / FILES[dataset])
     output = refusal(dataset, tmp_path)
@@ -178,13 +178,13 @@ def test_hostile_file_is_refused(
 ) -> None:
     if dataset == "records":
         monkeypatch.setattr(tfrecord_format, "MAX_RECORDS", 50)
-    good(dataset, tmp_path)
+    write_valid(dataset, tmp_path)
     (tmp_path / FILES[dataset]).write_bytes(content())
     assert problem in refusal(dataset, tmp_path)
 
 
 def test_rows_of_all_tables_are_limited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    good("sdss", tmp_path)
+    write_valid("sdss", tmp_path)
     monkeypatch.setattr(sdss, "MAX_ROWS", 40)
     assert inspect_dataset.inspect("sdss", tmp_path).train == 36
     monkeypatch.setattr(sdss, "MAX_ROWS", 39)
@@ -192,7 +192,7 @@ def test_rows_of_all_tables_are_limited(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_large_records_are_refused_without_reading_them(tmp_path: Path) -> None:
-    good("records", tmp_path)
+    write_valid("records", tmp_path)
     (tmp_path / SHARD).write_bytes(header(2 * GIB))
     os.truncate(tmp_path / SHARD, 2 * GIB + tfrecord_format.FRAME)
     assert "the record at byte 0 has 2,147,483,648 bytes" in refusal("records", tmp_path)
@@ -212,7 +212,7 @@ def test_joined_and_padded_gzip_is_read(tmp_path: Path) -> None:
 
 
 def test_names_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
-    good("imagenet", tmp_path)
+    write_valid("imagenet", tmp_path)
     (tmp_path / "train" / "n01" / "a\udcff.JPEG").write_bytes(samples.JPEG)
     assert "the name of 'train/n01/a\\udcff.JPEG' is not UTF-8" in refusal("imagenet", tmp_path)
 
@@ -223,7 +223,7 @@ def test_names_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
     ids=["mnist", "cifar10"],
 )
 def test_bombs_are_refused_in_little_memory(tmp_path: Path, dataset: str, start: bytes) -> None:
-    good(dataset, tmp_path)
+    write_valid(dataset, tmp_path)
     (tmp_path / FILES[dataset]).write_bytes(bomb(start))
     limit = f"import resource as r, runpy, sys; r.setrlimit(r.RLIMIT_AS, ({GIB}, {GIB})); sys.argv[:] = sys.argv[1:]; "
     program = (
@@ -235,7 +235,7 @@ def test_bombs_are_refused_in_little_memory(tmp_path: Path, dataset: str, start:
 
 
 def test_error_names_the_problem_and_the_remedy(tmp_path: Path) -> None:
-    good("sdss", tmp_path)
+    write_valid("sdss", tmp_path)
     (tmp_path / TABLE).unlink()
     os.mkfifo(tmp_path / TABLE)
     with pytest.raises(ConfigError) as caught:

@@ -21,7 +21,7 @@ def test_images_are_counted_and_listed_split_by_split(tmp_path: Path) -> None:
     assert dataset.files == ["train/n01/a.jpg", "train/n01/c.JPG", "train/n02/b.JPEG", "val/n02/d.jpeg"]
 
 
-def test_labels_are_the_places_of_the_class_names_in_order(tmp_path: Path) -> None:
+def test_labels_are_positions_of_the_sorted_class_names(tmp_path: Path) -> None:
     samples.imagenet(tmp_path, WHOLE)
     assert imagenet.images(tmp_path) == (
         ["n01", "n02"],
@@ -30,13 +30,13 @@ def test_labels_are_the_places_of_the_class_names_in_order(tmp_path: Path) -> No
     )
 
 
-def test_files_that_are_no_images_are_read_over(tmp_path: Path) -> None:
+def test_files_that_are_no_images_are_ignored(tmp_path: Path) -> None:
     samples.imagenet(tmp_path, {**WHOLE, "train/n01/readme.txt": b"", "train/list.csv": b"", "labels.json": b"{}"})
     assert inspect_dataset.inspect("imagenet", tmp_path).train == 3
 
 
 def adding(**images: bytes) -> Callable[[Path], object]:
-    """A whole data set with these beside it, "__" standing for "/"."""
+    """Return a function that writes a complete data set with these images added, "__" standing for "/"."""
     added = {f"{name.replace('__', '/')}.jpg": content for name, content in images.items()}
     return lambda directory: samples.imagenet(directory, {**WHOLE, **added})
 
@@ -69,24 +69,24 @@ def test_incomplete_data_set_is_refused(tmp_path: Path, make: Callable[[Path], o
         inspect_dataset.inspect("imagenet", tmp_path)
 
 
-def test_bytes_after_the_end_of_a_jpeg_do_no_harm(tmp_path: Path) -> None:
+def test_bytes_after_the_end_of_a_jpeg_are_ignored(tmp_path: Path) -> None:
     """Some published images of ImageNet have a few."""
     samples.imagenet(tmp_path, {**WHOLE, "train/n01/padded.JPEG": JPEG + bytes(10)})
     assert inspect_dataset.inspect("imagenet", tmp_path).train == 4
 
 
-def test_a_class_that_only_train_has_does_no_harm(tmp_path: Path) -> None:
+def test_class_in_train_only_is_accepted(tmp_path: Path) -> None:
     samples.imagenet(tmp_path, {**WHOLE, "train/n03/x.jpg": JPEG})
     assert inspect_dataset.inspect("imagenet", tmp_path).train == 4
 
 
-def test_a_png_with_a_jpegs_name_does_no_harm(tmp_path: Path) -> None:
+def test_png_named_jpeg_is_accepted(tmp_path: Path) -> None:
     """ImageNet has one, published as n02105855_2933.JPEG."""
     samples.imagenet(tmp_path, {**WHOLE, "train/n01/png.JPEG": PNG})
     assert inspect_dataset.inspect("imagenet", tmp_path).train == 4
 
 
-def test_a_thousand_classes_are_taken(tmp_path: Path) -> None:
+def test_thousand_classes_are_accepted(tmp_path: Path) -> None:
     samples.imagenet(tmp_path, {**WHOLE, **{f"train/extra{number}/x.jpg": JPEG for number in range(998)}})
     assert inspect_dataset.inspect("imagenet", tmp_path).train == 1001
 
@@ -97,13 +97,13 @@ def test_unreadable_images_are_named_and_the_rest_is_found(tmp_path: Path, capsy
     for skip in (False, True):
         inspect_dataset.main("imagenet", tmp_path, skip)
         output[skip] = json.loads(capsys.readouterr().out)
-    what = f"{tmp_path}/train/n01/x.jpg: truncated JPEG, and 1 more that cannot be read"
-    assert output[False] == {"error": what, "damaged": True}
+    problem = f"{tmp_path}/train/n01/x.jpg: truncated JPEG, and 1 more that cannot be read"
+    assert output[False] == {"error": problem, "damaged": True}
     assert (output[True]["train"], output[True]["test"]) == (4, 2)
-    assert output[True]["note"] == f"unreadable images will be skipped: {what}"
+    assert output[True]["note"] == f"unreadable images will be skipped: {problem}"
 
 
-def test_what_is_no_data_set_is_not_to_be_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_skip_does_not_accept_another_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     only("train/n01/a.jpg")(tmp_path)
     inspect_dataset.main("imagenet", tmp_path, True)
     assert not json.loads(capsys.readouterr().out)["damaged"]

@@ -19,7 +19,7 @@ def test_both_splits_are_counted(tmp_path: Path) -> None:
     assert (dataset.train, dataset.test, dataset.note, len(dataset.files)) == (7, 3, "", 4)
 
 
-def test_of_the_test_set_alone_a_thousand_images_are_held_out(tmp_path: Path) -> None:
+def test_test_set_alone_has_a_thousand_images_held_out(tmp_path: Path) -> None:
     samples.mnist(tmp_path, {"t10k": 1200})
     dataset = inspect_dataset.inspect("mnist", tmp_path)
     assert (dataset.train, dataset.test, dataset.files) == (200, 1000, [f"{IMAGES}.gz", f"{LABELS}.gz"])
@@ -27,13 +27,13 @@ def test_of_the_test_set_alone_a_thousand_images_are_held_out(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("spelling", [IMAGES, IMAGES.replace("-idx", ".idx")])
-def test_files_that_were_unpacked_are_taken_in_either_spelling(tmp_path: Path, spelling: str) -> None:
+def test_unpacked_files_are_accepted_in_either_spelling(tmp_path: Path, spelling: str) -> None:
     (tmp_path / spelling).write_bytes(samples.images_idx(1100))
     (tmp_path / spelling.replace("images", "labels").replace("3", "1")).write_bytes(samples.labels_idx(1100))
     assert inspect_dataset.inspect("mnist", tmp_path).train == 100
 
 
-def test_other_files_in_the_directory_are_left_alone(tmp_path: Path) -> None:
+def test_other_files_in_the_directory_are_ignored(tmp_path: Path) -> None:
     samples.mnist(tmp_path, {"train": 2, "t10k": 2})
     (tmp_path / "README").touch()
     assert "README" not in inspect_dataset.inspect("mnist", tmp_path).files
@@ -47,7 +47,7 @@ def test_fashion_mnist_has_the_same_files_and_its_own_name(tmp_path: Path) -> No
     assert inspect_dataset.inspect("fashion_mnist", tmp_path) == inspect_dataset.inspect("mnist", tmp_path)
 
 
-def test_pixels_and_labels_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_pixels_and_labels_are_read_unchanged(tmp_path: Path) -> None:
     (tmp_path / "i").write_bytes(samples.images_idx(3))
     (tmp_path / "l").write_bytes(samples.labels_idx(12))
     shape, pixels = mnist.read_idx(tmp_path / "i", mnist.IDX_IMAGES)
@@ -55,14 +55,14 @@ def test_pixels_and_labels_are_read_as_they_were_written(tmp_path: Path) -> None
     assert mnist.read_idx(tmp_path / "l", mnist.IDX_LABELS) == ([12], bytes([*range(10), 0, 1]))
 
 
-def spoilt(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
-    """Change the unpacked content of the image file."""
+def changed_images(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    """Return a function that changes the unpacked content of the image file."""
 
-    def spoil(directory: Path) -> None:
+    def damage(directory: Path) -> None:
         path = directory / f"{IMAGES}.gz"
         path.write_bytes(gzip.compress(change(gzip.decompress(path.read_bytes()))))
 
-    return spoil
+    return damage
 
 
 def cut_archive(directory: Path) -> None:
@@ -99,18 +99,18 @@ def corrupt_archive(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "problem"),
+    ("damage", "problem"),
     [
         (cut_archive, "truncated or not gzip"),
         (not_an_archive, "truncated or not gzip"),
         (corrupt_archive, "truncated or not gzip"),
-        (spoilt(lambda content: content[:-1]), "truncated: 940799 bytes of data, its header says 940800"),
-        (spoilt(lambda content: b""), "not an idx file of images"),
-        (spoilt(lambda content: content[:10]), "truncated"),
-        (spoilt(lambda content: samples.labels_idx(1200)), "magic number 00000801, expected 00000803"),
-        (spoilt(lambda content: samples.images_idx(1200, size=32)), "1200 images of 32x32"),
-        (spoilt(lambda content: samples.images_idx(1199)), "1199 images of 28x28 and 1200 labels"),
-        (spoilt(lambda content: samples.images_idx(0)), "0 images of 28x28 and 1200 labels"),
+        (changed_images(lambda content: content[:-1]), "truncated: 940799 bytes of data, its header says 940800"),
+        (changed_images(lambda content: b""), "not an idx file of images"),
+        (changed_images(lambda content: content[:10]), "truncated"),
+        (changed_images(lambda content: samples.labels_idx(1200)), "magic number 00000801, expected 00000803"),
+        (changed_images(lambda content: samples.images_idx(1200, size=32)), "1200 images of 32x32"),
+        (changed_images(lambda content: samples.images_idx(1199)), "1199 images of 28x28 and 1200 labels"),
+        (changed_images(lambda content: samples.images_idx(0)), "0 images of 28x28 and 1200 labels"),
         (lambda directory: samples.mnist(directory, {"t10k": 0}), "images-idx3-ubyte.gz: holds no image"),
         (lambda directory: samples.mnist(directory, {"t10k": 1000}), "with 1000 images, 1000 of them for the test"),
         (label_of_another_data_set, f"{LABELS}.gz: holds the label 25, expected 0 to 9"),
@@ -120,7 +120,7 @@ def corrupt_archive(directory: Path) -> None:
         (training_images_alone, "train-images-idx3-ubyte.gz: train-labels-idx1-ubyte.gz is missing"),
     ],
 )
-def test_incomplete_data_set_is_refused(tmp_path: Path, spoil: Callable[[Path], object], problem: str) -> None:
-    spoil(samples.mnist(tmp_path, {"t10k": 1200}))
+def test_incomplete_data_set_is_refused(tmp_path: Path, damage: Callable[[Path], object], problem: str) -> None:
+    damage(samples.mnist(tmp_path, {"t10k": 1200}))
     with pytest.raises(DataError, match=problem):
         inspect_dataset.inspect("mnist", tmp_path)

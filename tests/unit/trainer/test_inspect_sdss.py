@@ -13,7 +13,7 @@ from tests.samples import sky
 FORTY = [sky(number) for number in range(40)]
 
 
-def test_a_tenth_of_the_rows_is_held_out(tmp_path: Path) -> None:
+def test_tenth_of_the_rows_is_held_out(tmp_path: Path) -> None:
     dataset = inspect_dataset.inspect("sdss", samples.table(tmp_path / "sky.csv", FORTY))
     assert (dataset.files, dataset.train, dataset.test) == (["sky.csv"], 36, 4)
     assert dataset.note == "every 10th row is used for the test, the others for training"
@@ -42,7 +42,7 @@ def test_titles_above_the_header_are_skipped(tmp_path: Path, above: str) -> None
 
 
 def holding(number: int, **values: str) -> Callable[[Path], object]:
-    """A table in which one row is another."""
+    """Return a function that writes a table in which one row has these values."""
     rows = [*FORTY[:number], {**FORTY[number], **values}, *FORTY[number + 1 :]]
     return lambda directory: samples.table(directory / "sky.csv", rows)
 

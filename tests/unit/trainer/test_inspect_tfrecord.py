@@ -1,4 +1,4 @@
-"""TFRecord shards of ImageNet, inspected by the standard library alone."""
+"""TFRecord shards of ImageNet, inspected with the standard library only."""
 
 import os
 import struct
@@ -28,7 +28,7 @@ def write(directory: Path, counts: dict[str, int], content: bytes = RECORD) -> P
     return directory
 
 
-def test_the_checksum_is_crc_32c_masked() -> None:
+def test_checksum_is_masked_crc_32c() -> None:
     """Values of RFC 3720, appendix B.4, masked by hand."""
     for content, crc in ((bytes(32), 0x8A9136AA), (b"\xff" * 32, 0x62A8AB43), (bytes(range(32)), 0x46DD794E)):
         rotated = (crc >> 15 | crc << 17) & 0xFFFFFFFF
@@ -46,7 +46,7 @@ def test_names_val_and_tfrecord_are_accepted(tmp_path: Path, name: str) -> None:
     assert (dataset.train, dataset.test) == (1, 2)
 
 
-def test_other_files_beside_shards_are_ignored(tmp_path: Path) -> None:
+def test_other_files_next_to_shards_are_ignored(tmp_path: Path) -> None:
     write(tmp_path, WHOLE)
     (tmp_path / "manifest.json").write_text("{}")
     (tmp_path / "train-00000-of-00002.json").write_text("{}")
@@ -58,7 +58,7 @@ def test_class_folders_are_no_shards(tmp_path: Path) -> None:
     assert not inspect_dataset.inspect("imagenet", tmp_path).shards
 
 
-def test_a_file_of_many_records_is_read_frame_by_frame(tmp_path: Path) -> None:
+def test_file_of_many_records_is_read_frame_by_frame(tmp_path: Path) -> None:
     contents = [bytes(size) for size in (0, 1, 5000, 70_000)]
     (tmp_path / "x").write_bytes(b"".join(map(framed, contents)))
     assert tfrecord_format.lengths(tmp_path / "x") == [0, 1, 5000, 70_000]
@@ -78,7 +78,7 @@ def damage(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "problem"),
+    ("make", "problem"),
     [
         (cut("train-00000-of-00002", 100), "train-00000-of-00002: truncated: it ends inside the record at byte 55"),
         (cut("train-00000-of-00002", 60), "train-00000-of-00002: truncated: it ends inside the record at byte 55"),
@@ -96,8 +96,8 @@ def damage(directory: Path) -> None:
         ),
     ],
 )
-def test_incomplete_shards_are_refused(tmp_path: Path, spoil: Callable[[Path], object], problem: str) -> None:
+def test_incomplete_shards_are_refused(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:
     write(tmp_path, WHOLE)
-    spoil(tmp_path)
+    make(tmp_path)
     with pytest.raises(DataError, match=problem):
         inspect_dataset.inspect("imagenet", tmp_path)

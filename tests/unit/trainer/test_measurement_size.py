@@ -12,7 +12,7 @@ Seconds = Callable[[float], float]  # of a step by its share of the whole
 
 
 def simulated(seconds: Seconds) -> tuple[int, float, float]:
-    """Side and seconds of the step that is settled on, and the seconds of all steps before that."""
+    """Return side and seconds of the chosen step, and the seconds of all steps before."""
     spent = []
 
     def step(side: int) -> float:
@@ -23,7 +23,7 @@ def simulated(seconds: Seconds) -> tuple[int, float, float]:
 
 
 @pytest.mark.parametrize("seconds", [lambda work: 0.6 * work, lambda work: 0.1 + 1.2 * work, lambda work: 1e-9])
-def test_a_fast_node_measures_the_whole_step(seconds: Seconds) -> None:
+def test_fast_node_measures_the_whole_step(seconds: Seconds) -> None:
     side, _, _ = simulated(seconds)
     assert (side, measurement_size.work(side), measurement_size.group_bytes(side)) == (
         measurement_size.SIDE,
@@ -43,7 +43,7 @@ def test_growth_stays_within_the_time(whole: float, latency: float) -> None:
 
 @pytest.mark.parametrize("quota", [0.02, 0.05, 0.5])
 def test_quota_with_a_burst_is_detected(quota: float) -> None:
-    """Of every 100 ms a share may be computed, as with `docker update --cpus`; the whole step takes 0.6 s of a core."""
+    """Every 100 ms have a quota of computation, as with `docker update --cpus`; the step takes 0.6 s of a core."""
 
     def seconds(work: float) -> float:
         computing = 0.6 * work
@@ -60,7 +60,7 @@ def test_slowest_node_runs_the_smallest_step() -> None:
 @pytest.mark.parametrize(
     "most", range(measurement_size.LEAST_SIDE, measurement_size.SIDE + 1, measurement_size.LEAST_SIDE)
 )
-def test_a_step_is_no_larger_than_the_one_it_is_compared_with(most: int) -> None:
+def test_step_is_no_larger_than_the_step_it_is_compared_with(most: int) -> None:
     assert measurement_size.side(measurement_size.work(most)) == most
     assert measurement_size.grow(lambda _: 0.0, TARGET, most)[0] == most
 

@@ -1,4 +1,4 @@
-"""Report of a node, requested as the control side does it: as a program."""
+"""Report of a node, requested from a program like the control side does."""
 
 import json
 import os
@@ -15,24 +15,24 @@ from tests import waiting
 from tests.unit.conftest import StandIn, Start
 
 
-def ask(address: str, shared: Path, *peers: str) -> NodeFacts:
+def facts_of(address: str, shared: Path, *peers: str) -> NodeFacts:
     command = [sys.executable, "-m", "orchestrator.trainer.telemetry.node_facts", address, str(shared), *peers]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return NodeFacts.model_validate_json(output, strict=True)
 
 
 def test_report_matches_the_schema(tmp_path: Path) -> None:
-    facts = ask("127.0.0.1", tmp_path)
+    facts = facts_of("127.0.0.1", tmp_path)
     assert (facts.hostname, facts.interface, facts.unreachable) == (socket.gethostname(), "lo", {})
     assert facts.load >= 0.0
 
 
-def test_an_address_of_another_machine_is_on_no_interface(tmp_path: Path) -> None:
-    assert ask("192.0.2.1", tmp_path).interface is None  # an address that is kept for documentation
+def test_address_of_another_machine_is_on_no_interface(tmp_path: Path) -> None:
+    assert facts_of("192.0.2.1", tmp_path).interface is None  # an address reserved for documentation
 
 
-def test_the_shared_directory_is_tried_and_measured(tmp_path: Path) -> None:
-    facts = ask("127.0.0.1", tmp_path)
+def test_shared_directory_is_tested_and_measured(tmp_path: Path) -> None:
+    facts = facts_of("127.0.0.1", tmp_path)
     assert facts.shared_writable
     assert facts.shared_free > 0
     assert list(tmp_path.iterdir()) == []
@@ -40,25 +40,25 @@ def test_the_shared_directory_is_tried_and_measured(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shared", ["/proc", "/no/such/directory"])
 def test_unwritable_shared_directory_is_reported(shared: str) -> None:
-    facts = ask("127.0.0.1", Path(shared))
+    facts = facts_of("127.0.0.1", Path(shared))
     assert (facts.shared_writable, facts.shared_free) == (False, 0)
 
 
-def test_the_free_memory_is_no_more_than_the_machine_has(tmp_path: Path) -> None:
+def test_free_memory_is_at_most_the_machines(tmp_path: Path) -> None:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert 0 < ask("127.0.0.1", tmp_path).memory_available < total
+    assert 0 < facts_of("127.0.0.1", tmp_path).memory_available < total
 
 
-def test_a_run_on_the_node_is_reported(start: Start, tmp_path: Path) -> None:
+def test_run_on_the_node_is_reported(start: Start, tmp_path: Path) -> None:
     run = f"run-{os.getpid()}"
     child = start("-c", "import time; print('ready', flush=True); time.sleep(60)", ORCHESTRATOR_RUN=run)
-    assert waiting.line(child) == "ready"
-    assert run in ask("127.0.0.1", tmp_path).runs
+    assert waiting.read_line(child) == "ready"
+    assert run in facts_of("127.0.0.1", tmp_path).runs
 
 
-def test_peers_that_ssh_refuses_are_reported_with_what_it_said(stand_in: StandIn, tmp_path: Path) -> None:
+def test_peers_refused_by_ssh_are_reported_with_its_message(stand_in: StandIn, tmp_path: Path) -> None:
     stand_in("ssh", 'case "$*" in *10.0.0.1\\ true) exit 0;; *10.0.0.3*) exit 7;; esac; echo refused >&2; exit 255')
-    facts = ask("127.0.0.1", tmp_path, "10.0.0.1", "10.0.0.2", "10.0.0.3")
+    facts = facts_of("127.0.0.1", tmp_path, "10.0.0.1", "10.0.0.2", "10.0.0.3")
     assert facts.unreachable == {"10.0.0.2": "refused", "10.0.0.3": "ssh exit code 7"}
 
 
@@ -70,7 +70,7 @@ def test_report_is_one_line_of_json(tmp_path: Path) -> None:
 
 
 def test_node_facts_imports_little() -> None:
-    """Every node of a cluster is asked at once, and nodes may share cores."""
+    """All nodes of a cluster run it at once, and nodes may share cores."""
     assert not imported_by("orchestrator.trainer.telemetry.node_facts") & {
         "subprocess",
         "tempfile",
@@ -94,9 +94,7 @@ def imported_by(module: str) -> set[str]:
 
 
 @pytest.mark.parametrize("group", ["/", "/orchestrator.slice/orchestrator-demo.slice/docker-1.scope/"])
-def test_the_limit_of_the_own_cgroup_is_the_memory_of_the_node(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, group: str
-) -> None:
+def test_cgroup_limit_is_the_memory_of_the_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, group: str) -> None:
     files = {"memory.max": "1048576", "memory.current": "4096", "memory.stat": "active_file 0\ninactive_file 0\n"}
     for name, value in files.items():
         file = tmp_path / "cgroup" / group.lstrip("/") / name

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from orchestrator.trainer.telemetry import nvml, nvml_fields
 from tests.stand_ins import nvml_stand_in
 
-# dcgm-exporter 4.5.3-4.8.2, etc/default-counters.csv: what is on by default, without profiling and NVLink.
+# dcgm-exporter 4.5.3-4.8.2, etc/default-counters.csv: enabled by default, without profiling and NVLink.
 DEFAULTS = {"SM_CLOCK", "MEM_CLOCK", "MEMORY_TEMP", "GPU_TEMP", "POWER_USAGE", "TOTAL_ENERGY_CONSUMPTION",
             "PCIE_REPLAY_COUNTER", "GPU_UTIL", "MEM_COPY_UTIL", "ENC_UTIL", "DEC_UTIL", "XID_ERRORS", "FB_FREE",
             "FB_USED", "FB_RESERVED", "VGPU_LICENSE_STATUS", "UNCORRECTABLE_REMAPPED_ROWS",
@@ -89,9 +89,9 @@ def test_gpus_return_with_the_driver(gpus: nvml.Gpus, capsys: pytest.CaptureFixt
 
 def test_nvml_is_initialised_once(gpus: nvml.Gpus) -> None:
     served(gpus)
-    begun = len(nvml_stand_in.starts)
+    starts_before = len(nvml_stand_in.starts)
     served(gpus)
-    assert len(nvml_stand_in.starts) == begun
+    assert len(nvml_stand_in.starts) == starts_before
 
 
 def eventually(happened: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Overlays made by the program of the head: real pip, real virtual environments, wheels instead of an index."""
+"""Overlays made by the head's program: real pip, real virtual environments, wheels instead of an index."""
 
 import json
 import subprocess
@@ -29,8 +29,8 @@ def shared(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def offered(tmp_path: Path) -> Path:
-    """A directory of wheels."""
+def wheelhouse(tmp_path: Path) -> Path:
+    """Write a directory of wheels."""
     directory = tmp_path / "wheels"
     directory.mkdir()
     wheels.wheel(directory, "mine", "1.0", ["other>=2", "tensorflow>=2.16"], program=True)
@@ -43,7 +43,7 @@ def offered(tmp_path: Path) -> Path:
     return directory
 
 
-def request(offered: Path | None, *lines: str, **changes: Any) -> str:
+def request(wheelhouse: Path | None, *lines: str, **changes: Any) -> str:
     values: dict[str, Any] = {
         "hash": HASH,
         "base": HASH,
@@ -51,7 +51,7 @@ def request(offered: Path | None, *lines: str, **changes: Any) -> str:
         "asked": list(lines),
         "requirements": list(lines),
         "constraints": [],
-        "wheels": str(offered) if offered else None,
+        "wheels": str(wheelhouse) if wheelhouse else None,
         "environment": {},
         "certificates": "",
     }
@@ -64,7 +64,7 @@ def start(python: Path, shared: Path) -> "subprocess.Popen[str]":
 
 
 def install(python: Path, shared: Path, requested: str) -> PackagesMessage:
-    """The last message; standard input stays open until then."""
+    """Return the last message; standard input stays open until then."""
     with start(python, shared) as process:
         assert process.stdin
         assert process.stdout
@@ -82,7 +82,7 @@ def installed(python: Path, shared: Path, requested: str) -> Overlay:
 
 
 def refused(python: Path, shared: Path, requested: str) -> list[tuple[str, str | None, str, str]]:
-    """The conflicts; nothing of the overlay is there."""
+    """Return the conflicts; require that no overlay was made."""
     message = install(python, shared, requested)
     assert message.problem is not None, message
     assert not (shared / HASH).exists()
@@ -93,8 +93,8 @@ def refused(python: Path, shared: Path, requested: str) -> list[tuple[str, str |
     ]
 
 
-def test_packages_are_installed_on_top_of_the_images(python: Path, shared: Path, offered: Path) -> None:
-    overlay = installed(python, shared, request(offered, "mine", "horovod[tensorflow]==0.28.1", "tensorflow"))
+def test_packages_are_installed_on_top_of_the_images(python: Path, shared: Path, wheelhouse: Path) -> None:
+    overlay = installed(python, shared, request(wheelhouse, "mine", "horovod[tensorflow]==0.28.1", "tensorflow"))
     assert overlay.packages == {"mine": "1.0", "other": "2.0"}
     code = "import mine, sys; from importlib import metadata; print(mine.VERSION, metadata.version('tensorflow'))"
     messages = [
@@ -104,23 +104,23 @@ def test_packages_are_installed_on_top_of_the_images(python: Path, shared: Path,
     assert messages == ["1.0 2.21.0", "1.0"]
 
 
-def test_notebooks_find_a_kernel_for_them(python: Path, shared: Path, offered: Path) -> None:
-    installed(python, shared, request(offered, "other"))
+def test_notebooks_have_a_kernel_for_packages(python: Path, shared: Path, wheelhouse: Path) -> None:
+    installed(python, shared, request(wheelhouse, "other"))
     kernel = json.loads((shared / ".jupyter" / "kernels" / HASH / "kernel.json").read_text())
     assert kernel["argv"][0] == f"{shared}/{HASH}/bin/python"
     assert kernel["env"]["PATH"].startswith(f"{shared}/{HASH}/bin:")
 
 
-def test_what_is_installed_is_not_installed_again(python: Path, shared: Path, offered: Path) -> None:
-    first = installed(python, shared, request(offered, "other"))
+def test_installed_packages_are_not_installed_again(python: Path, shared: Path, wheelhouse: Path) -> None:
+    first = installed(python, shared, request(wheelhouse, "other"))
     assert installed(python, shared, request(None, "other")) == first
 
 
-def test_two_installations_at_once_make_one_overlay(python: Path, shared: Path, offered: Path) -> None:
+def test_concurrent_installations_make_one_overlay(python: Path, shared: Path, wheelhouse: Path) -> None:
     several = [start(python, shared) for _ in range(2)]
     for process in several:
         assert process.stdin
-        process.stdin.write(request(offered, "mine"))
+        process.stdin.write(request(wheelhouse, "mine"))
         process.stdin.flush()
     ends = [PackagesMessage.model_validate_json(p.stdout.read().splitlines()[-1]) for p in several if p.stdout]
     for process in several:
@@ -131,14 +131,14 @@ def test_two_installations_at_once_make_one_overlay(python: Path, shared: Path, 
     assert ends[0] == ends[1]
 
 
-def test_what_an_interrupted_installation_left_is_replaced(python: Path, shared: Path, offered: Path) -> None:
+def test_files_of_an_interrupted_installation_are_replaced(python: Path, shared: Path, wheelhouse: Path) -> None:
     (shared / HASH / "lib").mkdir(parents=True)
     (shared / HASH / "lib" / "half").touch()
-    assert installed(python, shared, request(offered, "other")).packages == {"other": "2.0"}
+    assert installed(python, shared, request(wheelhouse, "other")).packages == {"other": "2.0"}
     assert not (shared / HASH / "lib" / "half").exists()
 
 
-def test_nothing_stays_if_nobody_waits_any_more(python: Path, shared: Path, tmp_path: Path) -> None:
+def test_installation_without_a_client_leaves_nothing(python: Path, shared: Path, tmp_path: Path) -> None:
     slow, began = tmp_path / "slow", tmp_path / "began"
     slow.mkdir()
     backend = '[build-system]\nrequires = []\nbuild-backend = "slow"\nbackend-path = ["."]\n'
@@ -157,9 +157,9 @@ def test_nothing_stays_if_nobody_waits_any_more(python: Path, shared: Path, tmp_
     assert ends(int(began.read_text()))
 
 
-def test_other_versions_than_the_images_are_refused_by_name(python: Path, shared: Path, offered: Path) -> None:
+def test_other_versions_than_the_images_are_refused_by_name(python: Path, shared: Path, wheelhouse: Path) -> None:
     lines = ("numpy==1.26.4", "keras==2.15", "tensorflow<2.20", "mine", "horovod @ https://x/h.zip", "rich<14")
-    assert refused(python, shared, request(offered, *lines)) == [
+    assert refused(python, shared, request(wheelhouse, *lines)) == [
         ("numpy==1.26.4", None, "2.4.6", "tensorflow-cpu"),
         ("keras==2.15", None, "3.15.1", "tensorflow-cpu"),
         ("tensorflow<2.20", None, "2.21.0", "tensorflow"),
@@ -167,82 +167,78 @@ def test_other_versions_than_the_images_are_refused_by_name(python: Path, shared
     ]
 
 
-def test_a_line_for_another_system_conflicts_with_nothing(python: Path, shared: Path, offered: Path) -> None:
-    requested = request(offered, 'numpy==1.26.4 ; sys_platform == "win32"', "other")
+def test_line_for_another_system_causes_no_conflict(python: Path, shared: Path, wheelhouse: Path) -> None:
+    requested = request(wheelhouse, 'numpy==1.26.4 ; sys_platform == "win32"', "other")
     assert installed(python, shared, requested).packages == {"other": "2.0"}
 
 
-def test_packages_that_need_other_versions_than_the_images_are_refused(
-    python: Path, shared: Path, offered: Path
-) -> None:
+def test_packages_that_need_other_versions_are_refused(python: Path, shared: Path, wheelhouse: Path) -> None:
     expected = [("numpy<2", "picky 1.0", "2.4.6", "tensorflow-cpu")]
-    assert refused(python, shared, request(offered, "picky")) == expected
+    assert refused(python, shared, request(wheelhouse, "picky")) == expected
 
 
-def test_what_frameworks_need_without_compiled_code_may_be_another_within_their_range(
-    python: Path, shared: Path, offered: Path
-) -> None:
-    requested = request(offered, "requests==2.31.0", "rich==13.0")
+def test_pure_requirements_of_frameworks_may_change_in_range(python: Path, shared: Path, wheelhouse: Path) -> None:
+    requested = request(wheelhouse, "requests==2.31.0", "rich==13.0")
     assert installed(python, shared, requested).packages == {"requests": "2.31.0", "rich": "13.0"}
 
 
-def test_what_frameworks_need_is_refused_out_of_their_range(python: Path, shared: Path, offered: Path) -> None:
+def test_requirements_of_frameworks_outside_the_range_are_refused(python: Path, shared: Path, wheelhouse: Path) -> None:
     expected = [("requests==1.0", None, "2.34.2", "tensorflow-cpu")]
-    assert refused(python, shared, request(offered, "requests==1.0")) == expected
+    assert refused(python, shared, request(wheelhouse, "requests==1.0")) == expected
 
 
-def test_what_is_compiled_is_never_upgraded(python: Path, shared: Path, offered: Path) -> None:
-    assert (offered / "numpy-2.5.0-py3-none-any.whl").exists()
-    assert installed(python, shared, request(offered, "numpy>=2", "other")).packages == {"other": "2.0"}
+def test_compiled_packages_are_never_upgraded(python: Path, shared: Path, wheelhouse: Path) -> None:
+    assert (wheelhouse / "numpy-2.5.0-py3-none-any.whl").exists()
+    assert installed(python, shared, request(wheelhouse, "numpy>=2", "other")).packages == {"other": "2.0"}
 
 
-def test_dependencies_of_a_pyproject_toml_are_installed(python: Path, shared: Path, offered: Path) -> None:
-    requested = request(offered, pyproject='[project]\nname = "x"\ndependencies = ["other"]\n')
+def test_dependencies_of_a_pyproject_toml_are_installed(python: Path, shared: Path, wheelhouse: Path) -> None:
+    requested = request(wheelhouse, pyproject='[project]\nname = "x"\ndependencies = ["other"]\n')
     assert installed(python, shared, requested).packages == {"other": "2.0"}
 
 
 @pytest.mark.parametrize("text", ["[project", '[project]\ndynamic = ["dependencies"]\n', "project = 1\n"])
-def test_a_pyproject_toml_that_cannot_be_used_is_named(python: Path, shared: Path, text: str) -> None:
+def test_unusable_pyproject_toml_is_named(python: Path, shared: Path, text: str) -> None:
     message = install(python, shared, request(None, pyproject=text, source="pyproject.toml"))
     assert message.problem
     assert (message.problem.kind, message.problem.lines[0][:14]) == ("failed", "pyproject.toml")
 
 
-def test_a_package_that_is_in_no_wheel_is_missing(python: Path, shared: Path, offered: Path) -> None:
-    message = install(python, shared, request(offered, "nowhere"))
+def test_package_without_a_wheel_is_missing(python: Path, shared: Path, wheelhouse: Path) -> None:
+    message = install(python, shared, request(wheelhouse, "nowhere"))
     assert message.problem
     assert (message.problem.kind, message.problem.package) == ("missing", "nowhere")
 
 
-def test_an_index_that_refuses_connections_is_offline(python: Path, shared: Path) -> None:
+def test_index_that_refuses_connections_is_offline(python: Path, shared: Path) -> None:
     settings = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "1"}
     message = install(python, shared, request(None, "nowhere", environment=settings))
     assert message.problem
     assert message.problem.kind == "offline"
 
 
-def test_a_conflict_of_two_packages_is_told_as_pip_tells_it() -> None:
+def test_conflict_of_two_packages_quotes_pip() -> None:
     lines = ["The conflict is caused by:", "    a 1 depends on six<1", "    b 2 depends on six>=1"]
     assert pip.problem(lines, IMAGE).kind == "failed"
     assert pip.problem(lines, IMAGE).lines == lines
 
 
-def test_only_what_does_not_fit_the_image_is_a_conflict_with_it() -> None:
+def test_only_conflicts_with_the_image_are_named_so() -> None:
     lines = ["    a 1 depends on numpy<2 and >=1.22", "    b 2 depends on numpy>=1.22"]
     conflicts = pip.problem([*lines, "    The user requested (constraint) numpy==2.4.6"], IMAGE).conflicts
     assert [(conflict.by, conflict.wanted) for conflict in conflicts] == [("a 1", "numpy<2,>=1.22")]
 
 
-def test_packages_of_the_same_base_are_taken_over_and_local_code_is_replaced(
-    python: Path, shared: Path, offered: Path, tmp_path: Path
+def test_packages_of_the_same_base_are_reused_and_code_replaced(
+    python: Path, shared: Path, wheelhouse: Path, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for directory, version in ((first, "1.0"), (second, "2.0")):
         directory.mkdir()
         wheels.wheel(directory, "local", version, ["other"], program=True)
-    installed(python, shared, request(offered, "mine", f"{first}/local-1.0-py3-none-any.whl"))
-    (offered / "other-2.0-py3-none-any.whl").unlink()  # it is not needed again
-    requested = request(offered, "mine", f"{second}/local-2.0-py3-none-any.whl", hash="f" * 12)
+    installed(python, shared, request(wheelhouse, "mine", f"{first}/local-1.0-py3-none-any.whl"))
+    (wheelhouse / "other-2.0-py3-none-any.whl").unlink()  # not needed again
+    requested = request(wheelhouse, "mine", f"{second}/local-2.0-py3-none-any.whl", hash="f" * 12)
     assert installed(python, shared, requested).packages == {"local": "2.0", "mine": "1.0", "other": "2.0"}
     messages = [
         subprocess.run([f"{shared}/{name}/bin/local"], capture_output=True, text=True, check=True).stdout.strip()
@@ -258,10 +254,10 @@ def manage(python: Path, shared: Path, *hashes: str) -> list[str]:
     return [overlay.hash for overlay in Overlays.model_validate_json(output).overlays]
 
 
-def test_overlays_are_listed_and_removed_with_their_kernels(python: Path, shared: Path, offered: Path) -> None:
+def test_overlays_are_listed_and_removed_with_their_kernels(python: Path, shared: Path, wheelhouse: Path) -> None:
     assert manage(python, shared) == []
     for name in (HASH, "f" * 12):
-        installed(python, shared, request(offered, "other", hash=name))
+        installed(python, shared, request(wheelhouse, "other", hash=name))
     (shared / ("e" * 12)).mkdir()  # unfinished
     assert manage(python, shared) == [HASH, "f" * 12]
     assert manage(python, shared, HASH) == ["f" * 12]
@@ -271,7 +267,7 @@ def test_overlays_are_listed_and_removed_with_their_kernels(python: Path, shared
     assert [path.name for path in shared.iterdir() if not path.name.startswith(".")] == []
 
 
-def test_nothing_is_removed_while_packages_are_being_installed(python: Path, shared: Path) -> None:
+def test_nothing_is_removed_during_an_installation(python: Path, shared: Path) -> None:
     argv = [str(python), "-m", f"{ROOM}.manage", str(shared), HASH]
     with overlays.locked(shared, lambda: None):
         refused = subprocess.run(argv, capture_output=True, text=True, check=False)

@@ -12,14 +12,14 @@ from tests import waiting
 from tests.unit.conftest import Start
 
 SLEEP = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
-# A helper in a session of its own, whose parent has ended: as a data loader's daemon may be.
+# A helper in its own session whose parent has ended, like a data loader's daemon.
 LEAVE_A_DAEMON = f"""
 import subprocess, sys
 daemon = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], start_new_session=True, stdout=subprocess.PIPE, text=True)
 print(daemon.stdout.readline(), end="", flush=True)
 """
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
-# Ends the run that it belongs to itself, as the shim does, and has a parent that belongs to it too.
+# Ends its own run, like the shim, and has a parent that belongs to the run too.
 END_FROM_WITHIN = f"""
 import subprocess, sys
 from orchestrator.trainer.supervision import processes
@@ -31,23 +31,23 @@ AS_A_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {EN
 
 @pytest.fixture
 def run(request: pytest.FixtureRequest) -> str:
-    """A run that no other test, and no cluster on this machine, has."""
+    """Return a run id that no other test, and no cluster on this machine, has."""
     return f"test-{os.getpid()}-{request.node.name}"
 
 
 def begin(start: Start, code: str, run: str, rank: int = 0) -> int:
-    """The id of a process that belongs to a rank of a run and is ready."""
-    return int(waiting.line(start("-c", code, ORCHESTRATOR_RUN=run, ORCHESTRATOR_RANK=f"{run}:{rank}")))
+    """Return the id of a process of a run's rank that is ready."""
+    return int(waiting.read_line(start("-c", code, ORCHESTRATOR_RUN=run, ORCHESTRATOR_RANK=f"{run}:{rank}")))
 
 
 def test_processes_are_found_by_run_and_by_rank(start: Start, run: str) -> None:
-    zero, one = (begin(start, SLEEP, run, rank) for rank in (0, 1))
+    first, second = (begin(start, SLEEP, run, rank) for rank in (0, 1))
     begin(start, SLEEP, f"{run}-of-another")
-    assert processes.marked(f"ORCHESTRATOR_RUN={run}") == {zero, one}
-    assert processes.marked(f"ORCHESTRATOR_RANK={run}:1") == {one}
+    assert processes.marked(f"ORCHESTRATOR_RUN={run}") == {first, second}
+    assert processes.marked(f"ORCHESTRATOR_RANK={run}:1") == {second}
 
 
-def test_a_run_is_active_while_it_has_a_process(start: Start, run: str) -> None:
+def test_run_is_active_while_it_has_a_process(start: Start, run: str) -> None:
     assert run not in processes.active_runs()
     begin(start, SLEEP, run)
     begin(start, SLEEP, run, rank=1)
@@ -55,10 +55,10 @@ def test_a_run_is_active_while_it_has_a_process(start: Start, run: str) -> None:
 
 
 def test_ending_a_run_ends_its_processes_and_no_others(start: Start, run: str) -> None:
-    mine, other = begin(start, SLEEP, run), begin(start, SLEEP, f"{run}-of-another")
+    own, other = begin(start, SLEEP, run), begin(start, SLEEP, f"{run}-of-another")
     assert processes.end(f"ORCHESTRATOR_RUN={run}") == 1
-    assert waiting.ends(mine)
-    assert waiting.runs(other)
+    assert waiting.ends(own)
+    assert waiting.is_running(other)
 
 
 def test_orphan_in_another_session_is_ended(start: Start, run: str) -> None:
@@ -68,7 +68,7 @@ def test_orphan_in_another_session_is_ended(start: Start, run: str) -> None:
     assert waiting.ends(daemon)
 
 
-def test_a_process_that_does_not_heed_termination_is_killed(start: Start, run: str) -> None:
+def test_process_that_ignores_termination_is_killed(start: Start, run: str) -> None:
     stubborn = begin(start, STUBBORN, run)
     assert processes.end(f"ORCHESTRATOR_RUN={run}", grace=0.2) == 1
     assert waiting.ends(stubborn)
@@ -76,42 +76,42 @@ def test_a_process_that_does_not_heed_termination_is_killed(start: Start, run: s
 
 def test_end_spares_the_caller_and_its_ancestors(start: Start, run: str) -> None:
     parent = start("-c", AS_A_CHILD, f"ORCHESTRATOR_RUN={run}", ORCHESTRATOR_RUN=run)
-    assert waiting.line(parent) == f"1 {-signal.SIGTERM}"
+    assert waiting.read_line(parent) == f"1 {-signal.SIGTERM}"
     assert parent.wait() == 0
 
 
-def test_ending_a_run_that_has_no_process_ends_nothing(run: str) -> None:
+def test_ending_a_run_without_processes_ends_nothing(run: str) -> None:
     assert processes.end(f"ORCHESTRATOR_RUN={run}") == 0
 
 
-def test_the_program_sweeps_the_run_it_is_given(start: Start, run: str) -> None:
+def test_program_sweeps_the_given_run(start: Start, run: str) -> None:
     pid = begin(start, SLEEP, run)
     subprocess.run([sys.executable, "-m", "orchestrator.trainer.supervision.processes", run], check=True)
     assert waiting.ends(pid)
 
 
-# Adopts orphans, gets one that has no mark of any run, and says which descendants it has before and after ending them.
+# Adopts orphans, starts one without a run's mark, and prints its descendants before and after ending them.
 ADOPT = f"""
 import os, subprocess, sys
 from orchestrator.trainer.supervision import processes
 processes.adopt_orphans()
 subprocess.run(["env", "-i", "setsid", "--fork", sys.executable, "-c", {SLEEP!r}], stdout=sys.stderr)
 before = len(processes.descendants(os.getpid()))
-ended = processes.end("ORCHESTRATOR_RUN=none", own=sys.argv[1] == "own")
+ended = processes.end("ORCHESTRATOR_RUN=none", with_descendants=sys.argv[1] == "own")
 print(before, ended, len(processes.descendants(os.getpid())), flush=True)
-processes.end("ORCHESTRATOR_RUN=none", own=True)
+processes.end("ORCHESTRATOR_RUN=none", with_descendants=True)
 """
 
 
 @pytest.mark.parametrize(("whose", "output"), [("own", "1 1 0"), ("marked", "1 0 1")])
-def test_adopted_orphans_are_ended_where_that_is_asked_for(start: Start, whose: str, output: str) -> None:
-    assert waiting.line(start("-c", ADOPT, whose)) == output
+def test_adopted_orphans_are_ended_on_request(start: Start, whose: str, output: str) -> None:
+    assert waiting.read_line(start("-c", ADOPT, whose)) == output
 
 
 def test_descendants_exclude_zombies(start: Start) -> None:
     nested = f"import subprocess, sys; subprocess.Popen(['true']); subprocess.run([sys.executable, '-c', {SLEEP!r}])"
     outer = start("-c", nested)
-    inner = int(waiting.line(outer))
+    inner = int(waiting.read_line(outer))
     assert waiting.until(lambda: processes.descendants(outer.pid) == {inner})
     assert {outer.pid, inner} <= processes.descendants(os.getpid())
 
@@ -126,4 +126,4 @@ while (code := processes.reap(child)) is None:
     time.sleep(0.01)
 print(code, processes.reap(child))
 """
-    assert waiting.line(start("-c", code)) == "137 137"
+    assert waiting.read_line(start("-c", code)) == "137 137"

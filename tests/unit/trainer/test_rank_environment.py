@@ -1,4 +1,4 @@
-"""Variables that every rank finds."""
+"""Variables of every rank."""
 
 import json
 import math
@@ -14,7 +14,7 @@ PORTS = {"ORCHESTRATOR_PORT": "20100"}
 RENDEZVOUS = {"ORCHESTRATOR_RENDEZVOUS_HOST": "10.0.0.1", "ORCHESTRATOR_RENDEZVOUS_PORT": "41000"}
 
 
-def test_pytorch_finds_its_place_and_its_interface() -> None:
+def test_pytorch_finds_its_rank_and_its_interface() -> None:
     environment = rank_environment.complete(LAYOUT, {"RANK": "2", **PORTS})
     expected = {
         "RANK": "2",
@@ -32,7 +32,7 @@ def test_pytorch_finds_its_place_and_its_interface() -> None:
     assert {name: environment[name] for name in expected} == expected
 
 
-def test_horovod_finds_its_place_and_where_ranks_meet() -> None:
+def test_horovod_finds_its_rank_and_the_rendezvous() -> None:
     environment = rank_environment.complete(LAYOUT, {"RANK": "1", **PORTS, **RENDEZVOUS})
     expected = {
         "HOROVOD_HOSTNAME": "10.0.0.1",
@@ -81,7 +81,7 @@ def test_each_task_with_parameter_servers_knows_its_role(rank: int, task: tuple[
     assert (tf_config["task"]["type"], tf_config["task"]["index"]) == task
 
 
-def test_what_the_launcher_has_set_stays() -> None:
+def test_variables_of_the_launcher_are_kept() -> None:
     torchruns = {"RANK": "0", "MASTER_ADDR": "node-7", "MASTER_PORT": "41234", "OMP_NUM_THREADS": "8"}
     environment = rank_environment.complete(LAYOUT, {**torchruns, **PORTS})
     assert {name: environment[name] for name in torchruns} == torchruns

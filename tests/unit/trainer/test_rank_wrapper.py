@@ -47,7 +47,7 @@ def test_wrapper_exits_with_the_ranks_code_and_records_it(
 
 def test_record_of_a_running_rank_has_no_end(start: Start, run_directory: Path) -> None:
     child = shim.python(start, run_directory, shim.SLEEP)
-    waiting.line(child)
+    waiting.read_line(child)
     assert (shim.record(run_directory).ended, shim.record(run_directory).exit_code) == (None, None)
 
 
@@ -59,13 +59,13 @@ def test_rank_of_open_mpi_is_read_from_its_variable(start: Start, run_directory:
 
 def test_output_reaches_the_launcher_and_the_mark_is_set(start: Start, run_directory: Path) -> None:
     child = shim.python(start, run_directory, "import os; print(os.environ['ORCHESTRATOR_RANK'])")
-    assert waiting.line(child) == f"{run_directory.name}:3"
+    assert waiting.read_line(child) == f"{run_directory.name}:3"
 
 
 @pytest.mark.parametrize("word", ["two words", "$HOME", "it's", 'a "b"', "Grüße", "*", "", "a\nb", "-np", "--", "\\"])
 def test_program_gets_its_arguments_unchanged(start: Start, run_directory: Path, word: str) -> None:
     child = shim.python(start, run_directory, "import sys; print(ascii(sys.argv[1:]))", word)
-    assert waiting.line(child) == ascii([word])
+    assert waiting.read_line(child) == ascii([word])
 
 
 @pytest.mark.parametrize(("mode", "exit_code", "reason"), [(None, 127, "no such command"), (0o644, 126, "Permission")])
@@ -108,7 +108,7 @@ def test_rank_that_exits_with_143_is_not_terminated(start: Start, run_directory:
 
 
 def test_launcher_can_end_the_rank_at_any_moment(start: Start, run_directory: Path) -> None:
-    """As early as the shim can be asked: its record is written before the rank is started."""
+    """The record is written before the rank is started, so the signal comes as early as possible."""
     child = shim.python(start, run_directory, shim.SLEEP)
     assert waiting.until((run_directory / "ranks" / "3.json").exists)
     child.terminate()

@@ -12,7 +12,7 @@ from tests import waiting
 from tests.stand_ins import shim
 from tests.unit.conftest import Start
 
-# A rank with a helper in a session of its own; both say their process id and then nothing any more.
+# A rank with a helper in its own session; both print their process id and nothing else.
 WITH_A_DAEMON = f"""
 import os, subprocess, sys, time
 command = [sys.executable, "-c", {shim.SLEEP!r}]
@@ -20,14 +20,14 @@ daemon = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIP
 print(os.getpid(), daemon.stdout.readline(), flush=True)
 time.sleep(60)
 """
-# A helper whose environment says nothing of the run, in a session of its own, without a parent; it holds the output.
+# A helper without the run's mark, in its own session and without a parent, which holds the rank's output.
 WITH_AN_ESCAPED_PROCESS = f"""
 import subprocess, sys
 command = ["env", "-i", "setsid", "--fork", sys.executable, "-u", "-c", {shim.SLEEP!r}]
 subprocess.run(command, check=True)
 sys.stdin.read()
 """
-# A process outside of the rank that gets the rank's standard output over a socket, and keeps it.
+# A process outside of the rank that receives the rank's standard output over a socket and keeps it.
 KEEP = """
 import socket, sys, time
 with socket.socket(socket.AF_UNIX) as server:
@@ -51,9 +51,9 @@ def run_directory(tmp_path: Path) -> Path:
     return shim.directory(tmp_path)
 
 
-def test_a_launcher_that_is_gone_ends_the_rank_and_its_daemon(start: Start, run_directory: Path) -> None:
+def test_lost_launcher_ends_the_rank_and_its_daemon(start: Start, run_directory: Path) -> None:
     child = shim.python(start, run_directory, WITH_A_DAEMON)
-    rank, daemon = map(int, waiting.line(child).split())
+    rank, daemon = map(int, waiting.read_line(child).split())
     assert child.stdout is not None
     child.stdout.close()
     assert waiting.ends(rank)
@@ -64,16 +64,16 @@ def test_a_launcher_that_is_gone_ends_the_rank_and_its_daemon(start: Start, run_
 
 def test_exit_code_is_kept_if_the_launcher_hangs_up(start: Start, run_directory: Path) -> None:
     child = shim.python(start, run_directory, "import time; print('here', flush=True); time.sleep(0.5); exit(7)")
-    assert waiting.line(child) == "here"
+    assert waiting.read_line(child) == "here"
     assert child.stdout is not None
     child.stdout.close()
     assert child.wait() == shim.record(run_directory).exit_code == 7
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_launcher_that_asks_for_the_end_gets_it(start: Start, run_directory: Path, number: int) -> None:
+def test_signal_of_the_launcher_ends_the_rank(start: Start, run_directory: Path, number: int) -> None:
     child = shim.python(start, run_directory, WITH_A_DAEMON)
-    rank, daemon = map(int, waiting.line(child).split())
+    rank, daemon = map(int, waiting.read_line(child).split())
     child.send_signal(number)
     assert child.wait() == 143
     assert waiting.ends(rank)
@@ -83,14 +83,14 @@ def test_a_launcher_that_asks_for_the_end_gets_it(start: Start, run_directory: P
 
 def test_daemon_ends_with_its_rank(start: Start, run_directory: Path) -> None:
     child = shim.python(start, run_directory, WITH_A_DAEMON.replace("time.sleep(60)\n", ""))
-    _, daemon = map(int, waiting.line(child).split())
+    _, daemon = map(int, waiting.read_line(child).split())
     assert child.wait() == 0
     assert waiting.ends(daemon)
 
 
 def test_unmarked_orphan_in_another_session_ends_with_the_rank(start: Start, run_directory: Path) -> None:
     child = shim.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
-    escaped = int(waiting.line(child))
+    escaped = int(waiting.read_line(child))
     assert child.stdin is not None
     child.stdin.close()
     assert child.wait() == 0
@@ -99,7 +99,7 @@ def test_unmarked_orphan_in_another_session_ends_with_the_rank(start: Start, run
 
 def test_unmarked_process_ends_when_the_launcher_is_gone(start: Start, run_directory: Path) -> None:
     child = shim.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
-    escaped = int(waiting.line(child))
+    escaped = int(waiting.read_line(child))
     assert child.stdout is not None
     child.stdout.close()
     assert child.wait() == 143
@@ -109,25 +109,25 @@ def test_unmarked_process_ends_when_the_launcher_is_gone(start: Start, run_direc
 def test_process_that_holds_the_output_does_not_block_the_launcher(start: Start, run_directory: Path) -> None:
     """Even if it cannot be found: another process inherited the rank's end of the pipe."""
     keeper = start("-c", KEEP, run_directory.name)
-    waiting.line(keeper)
+    waiting.read_line(keeper)
     child = shim.python(start, run_directory, HAND_OVER, run_directory.name)
     assert child.communicate(timeout=waiting.DEADLINE)[0] == "handed over\n"
-    assert waiting.runs(keeper.pid)
+    assert waiting.is_running(keeper.pid)
 
 
-def test_orphans_that_end_are_buried_while_the_rank_runs(start: Start, run_directory: Path) -> None:
+def test_ended_orphans_are_reaped_while_the_rank_runs(start: Start, run_directory: Path) -> None:
     code = "import subprocess, time; subprocess.run(['setsid', '--fork', 'true']); print('done'); time.sleep(60)"
     child = shim.python(start, run_directory, code)
-    waiting.line(child)
+    waiting.read_line(child)
     shim_process = psutil.Process(child.pid)
     assert waiting.until(lambda: len(shim_process.children(recursive=True)) == 1)
 
 
 def test_stubborn_process_is_killed_before_mpi_kills_the_wrapper(start: Start, run_directory: Path) -> None:
-    """It has one second, of which this takes half; the launcher for Gloo gives five."""
+    """The wrapper has one second, of which this takes half; the launcher for Gloo gives five."""
     code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
     child = shim.python(start, run_directory, code, HOROVOD_RANK="", OMPI_COMM_WORLD_RANK="3")
-    stubborn = int(waiting.line(child))
+    stubborn = int(waiting.read_line(child))
     child.terminate()
     child.wait(60)
     assert waiting.ends(stubborn)
@@ -149,7 +149,7 @@ OF_OPEN_MPI = {"HOROVOD_RANK": "", "OMPI_COMM_WORLD_RANK": "3"}
 
 
 @pytest.mark.parametrize(
-    ("ours", "added", "exit_code"),
+    ("is_trainer", "added", "exit_code"),
     [
         (True, {"SSH_CONNECTION": "10.0.0.10 1 10.0.0.11 22"}, 75),
         (False, {"SSH_CONNECTION": "10.0.0.10 1 10.0.0.11 22"}, 143),
@@ -159,26 +159,26 @@ OF_OPEN_MPI = {"HOROVOD_RANK": "", "OMPI_COMM_WORLD_RANK": "3"}
     ],
 )
 def test_trainer_gets_time_to_end_and_a_script_does_not(
-    start: Start, run_directory: Path, ours: bool, added: dict[str, str], exit_code: int
+    start: Start, run_directory: Path, is_trainer: bool, added: dict[str, str], exit_code: int
 ) -> None:
-    """Nor a rank beside horovodrun, which sends signals to those of its own node."""
-    if ours:
+    """Nor does a rank on the host of horovodrun, which sends signals to the ranks of its own node."""
+    if is_trainer:
         (run_directory / "config.json").touch()
     child = shim.python(start, run_directory, SAVES, **added)
-    assert waiting.line(child) == "training"
+    assert waiting.read_line(child) == "training"
     child.terminate()
     assert child.wait(60) == exit_code
     assert (shim.record(run_directory).exit_code, shim.record(run_directory).terminated) == (exit_code, True)
 
 
 @pytest.mark.parametrize("asks", ["stop", "ranks/0.json"])
-def test_open_mpi_that_ends_a_run_itself_has_no_patience(start: Start, run_directory: Path, asks: str) -> None:
+def test_open_mpi_that_ends_a_run_itself_gives_no_time(start: Start, run_directory: Path, asks: str) -> None:
     """If the run is stopped or a rank has ended: only then mpirun sends the signal."""
     (run_directory / "config.json").touch()
     child = shim.python(start, run_directory, SAVES, **OF_OPEN_MPI)
-    assert waiting.line(child) == "training"
-    ended = RankRecord(rank=0, host="x", pid=1, started=1.0, ended=2.0, exit_code=1)
-    ended.write(run_directory / asks)
+    assert waiting.read_line(child) == "training"
+    record = RankRecord(rank=0, host="x", pid=1, started=1.0, ended=2.0, exit_code=1)
+    record.write(run_directory / asks)
     child.terminate()
     assert child.wait(60) == 143
 
@@ -187,7 +187,7 @@ def test_trainer_has_no_time_left_once_the_launcher_is_gone(start: Start, run_di
     (run_directory / "config.json").touch()
     code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
     child = shim.python(start, run_directory, code, SSH_CONNECTION="x")
-    stubborn = int(waiting.line(child))
+    stubborn = int(waiting.read_line(child))
     child.terminate()
     assert child.stdout is not None
     child.stdout.close()

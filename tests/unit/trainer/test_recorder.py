@@ -46,7 +46,7 @@ def slow(steps: int, seconds: float) -> Iterator[int]:
 
 
 def epoch(record: Recorder, steps: int, seconds: float = 0.02, reducing: float = 0.01) -> None:
-    """So many steps, each of which waits as long for its input as it works."""
+    """Record steps, each of which waits for its input as long as it works."""
     for number, _ in enumerate(record.epoch(1, slow(steps, seconds)), 1):
         time.sleep(seconds)
         record.step(number, 0.1, reducing)
@@ -54,10 +54,10 @@ def epoch(record: Recorder, steps: int, seconds: float = 0.02, reducing: float =
 
 def test_every_step_of_a_call_counts_as_long_as_their_mean(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
-        for batch, (done, steps) in enumerate(((1, 1), (5, 4))):
+        for batch, (completed, steps) in enumerate(((1, 1), (5, 4))):
             for _ in record.epoch(1, [batch]):
                 time.sleep(0.04)
-                record.step(done, 0.1, 0.01, steps)
+                record.step(completed, 0.1, 0.01, steps)
         record.publish()
         assert value(tmp_path, "step_seconds_count") == 4
         assert 0.04 <= value(tmp_path, "step_seconds_sum") < 0.08
@@ -74,7 +74,7 @@ def test_plan_is_exported_before_the_first_step(tmp_path: Path) -> None:
         assert value(tmp_path, "start_time_seconds") == pytest.approx(time.time(), abs=60)
 
 
-def test_resumed_run_starts_with_the_progress_of_the_other(tmp_path: Path) -> None:
+def test_resumed_run_starts_with_the_progress_of_the_first(tmp_path: Path) -> None:
     with recorder(tmp_path, steps_before=6) as record:
         assert [value(tmp_path, name) for name in ("start_progress_ratio", "progress_ratio")] == [0.6, 0.6]
         for _ in record.epoch(1, [0]):
@@ -103,7 +103,7 @@ def test_steps_are_timed_except_the_one_that_traces(tmp_path: Path) -> None:
         assert value(tmp_path, "first_step_seconds") >= 0.04
 
 
-def test_the_parts_of_a_step_add_up_to_it(tmp_path: Path) -> None:
+def test_parts_of_a_step_sum_to_it(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         epoch(record, 5)
         parts = {
@@ -126,19 +126,19 @@ def test_agreement_between_steps_counts_as_communication(tmp_path: Path) -> None
         assert value(tmp_path, "step_part_seconds_sum", part="communication") >= 2 * 0.02
 
 
-def test_step_parts_add_up_even_if_clocks_jump() -> None:
+def test_step_parts_sum_to_the_step_even_if_clocks_jump() -> None:
     assert telemetry_recorder.split_step(1.0, 0.25, 0.5) == StepTimes(0.25, 0.25, 0.5)
     assert telemetry_recorder.split_step(1.0, 0.25, 3600.0) == StepTimes(0.25, 0.0, 0.75)
     assert telemetry_recorder.split_step(1.0, 0.25, -3600.0) == StepTimes(0.25, 0.75, 0.0)
 
 
-def test_epoch_of_the_first_step_alone_has_no_mean(tmp_path: Path) -> None:
+def test_epoch_of_only_the_first_step_has_no_mean(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         epoch(record, 1)
         assert record.mean is None
 
 
-def test_the_mean_is_of_the_epoch_alone(tmp_path: Path) -> None:
+def test_mean_is_of_the_epoch_only(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         epoch(record, 3, seconds=0.05)
         epoch(record, 3, seconds=0.001, reducing=0.0)
@@ -146,7 +146,7 @@ def test_the_mean_is_of_the_epoch_alone(tmp_path: Path) -> None:
         assert record.mean.input < 0.03
 
 
-def test_the_median_is_of_steps_after_the_first(tmp_path: Path) -> None:
+def test_median_is_of_steps_after_the_first(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         epoch(record, 1, seconds=0.2)
         assert record.median is None
@@ -157,7 +157,7 @@ def test_the_median_is_of_steps_after_the_first(tmp_path: Path) -> None:
             assert record.median == pytest.approx(seconds / steps, abs=0.02)
 
 
-def test_the_median_counts_every_step_of_a_call(tmp_path: Path) -> None:
+def test_median_counts_every_step_of_a_call(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         for number, (steps, seconds) in enumerate(
             zip(record.epoch(1, [1, 1, 1, 5]), (0, 0.05, 0.05, 0.05), strict=True)
@@ -178,7 +178,7 @@ def test_scores_and_checkpoints_are_exported(tmp_path: Path) -> None:
         assert value(tmp_path, "checkpoint_seconds_sum") >= 0.01
 
 
-def test_every_metric_of_the_table_is_written_and_nothing_else(tmp_path: Path) -> None:
+def test_exactly_the_metrics_of_the_table_are_written(tmp_path: Path) -> None:
     with recorder(tmp_path):
         assert set(families(tmp_path)) == {metric.family for metric in metrics.TRAINING}
 

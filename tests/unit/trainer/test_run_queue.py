@@ -1,4 +1,4 @@
-"""Runs of a queue: one after another, whatever becomes of each, until the queue is stopped."""
+"""Runs of a queue start one after another, despite failures, until the queue is stopped."""
 
 import json
 import signal
@@ -13,7 +13,7 @@ from tests.stand_ins import shim, supervisor
 from tests.unit.conftest import Start
 
 QUEUE = ("-m", "orchestrator.trainer.supervision.run_queue")
-SUPERVISOR = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"  # of a launcher: kill who supervises it
+SUPERVISOR = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"  # in a launcher: kills its supervisor
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_runs_start_in_order_and_a_failure_does_not_end_the_queue(start: Start, 
     assert bounded.read_model(queue / "status.json", RunStatus).state == "finished"
 
 
-def test_a_run_whose_supervisor_is_killed_failed_and_leaves_no_process(start: Start, queue: Path) -> None:
+def test_run_with_a_killed_supervisor_fails_without_processes(start: Start, queue: Path) -> None:
     runs = fill(queue, ["-c", f"{SUPERVISOR}; print(os.getpid(), flush=True); {shim.SLEEP}"], ["-c", ""])
     assert start(*QUEUE, str(queue), output=queue / "log").wait() == 0
     status = supervisor.status(runs[0])
@@ -63,7 +63,7 @@ def test_a_run_whose_supervisor_is_killed_failed_and_leaves_no_process(start: St
     assert supervisor.status(runs[1]).state == "finished"
 
 
-def test_a_stop_ends_the_run_under_way_and_starts_no_other(start: Start, queue: Path) -> None:
+def test_stop_ends_the_current_run_and_starts_no_other(start: Start, queue: Path) -> None:
     runs = fill(queue, ["-c", f"import os; print(os.getpid(), flush=True); {shim.SLEEP}"], ["-c", ""])
     process = start(*QUEUE, str(queue), output=queue / "log")
     assert waiting.until(lambda: (runs[0] / "log").read_text().endswith("\n"))
@@ -75,7 +75,7 @@ def test_a_stop_ends_the_run_under_way_and_starts_no_other(start: Start, queue: 
     assert not (runs[1] / "turn.json").exists()
 
 
-def test_a_run_that_is_gone_is_skipped(start: Start, queue: Path) -> None:
+def test_missing_run_is_skipped(start: Start, queue: Path) -> None:
     runs = fill(queue, ["-c", ""], ["-c", ""])
     runs[0].rename(queue.parent / "elsewhere")
     assert start(*QUEUE, str(queue), output=queue / "log").wait() == 0

@@ -18,7 +18,7 @@ def rate(epoch: float, world: int = 1, **changes: object) -> float:
 GOYAL = {"epochs": 90, "learning_rate": 0.0125, "warmup_epochs": 5, "milestones": [0.3333, 0.6667, 0.8889]}
 
 
-def test_the_peak_grows_with_the_number_of_ranks() -> None:
+def test_peak_grows_with_the_number_of_ranks() -> None:
     config = samples.train_config(learning_rate=0.0125)
     assert [schedule.peak(config, world) for world in (1, 8, 256)] == pytest.approx([0.0125, 0.1, 3.2])
 
@@ -30,17 +30,17 @@ def test_schedule_of_goyal_et_al_on_eight_ranks(epoch: float, expected: float) -
     assert rate(epoch, world=8, **GOYAL) == pytest.approx(expected)
 
 
-def test_the_warm_up_climbs_in_equal_steps() -> None:
+def test_warm_up_climbs_in_equal_steps() -> None:
     rates = [rate(step / STEPS, world=8, **GOYAL) for step in range(5 * STEPS + 1)]
     climbs = [after - before for before, after in pairwise(rates)]
     assert climbs == pytest.approx([climbs[0]] * 50)
 
 
-def test_without_a_warm_up_the_first_step_has_the_peak() -> None:
+def test_first_step_without_a_warm_up_has_the_peak() -> None:
     assert rate(0, world=4, learning_rate=0.1, warmup_epochs=0) == pytest.approx(0.4)
 
 
-def test_one_rank_has_nothing_to_warm_up_to() -> None:
+def test_single_rank_has_no_warm_up() -> None:
     assert {rate(epoch, world=1, epochs=10, warmup_epochs=5, milestones=[]) for epoch in range(10)} == {0.1}
 
 
@@ -49,12 +49,12 @@ def test_cosine_falls_from_the_peak_to_zero() -> None:
     assert rates == pytest.approx([0.2, 0.1, 0.0])
 
 
-def test_the_cosine_never_rises() -> None:
+def test_cosine_never_rises() -> None:
     rates = [rate(step / STEPS, world=2, epochs=8, schedule="cosine") for step in range(8 * STEPS + 5)]
     assert rates == sorted(rates, reverse=True)
 
 
-def test_a_step_past_the_last_epoch_keeps_the_last_rate() -> None:
+def test_step_past_the_last_epoch_keeps_the_last_rate() -> None:
     assert rate(99, epochs=8, milestones=[0.5], learning_rate=0.1) == pytest.approx(0.01)
 
 

@@ -17,11 +17,11 @@ HOLD = (
 
 
 def rank(directory: Path) -> "subprocess.Popen[bytes]":
-    """A process that has written its file and holds it."""
-    held = subprocess.Popen([sys.executable, "-c", HOLD, str(directory)], stdout=subprocess.PIPE)
-    assert held.stdout is not None
-    held.stdout.readline()
-    return held
+    """Start a process that has written its file and holds it."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(directory)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
 
 
 def kill(process: "subprocess.Popen[bytes]") -> None:
@@ -32,30 +32,30 @@ def kill(process: "subprocess.Popen[bytes]") -> None:
 
 
 def test_last_content_of_a_living_rank_is_read(tmp_path: Path) -> None:
-    mine = Snapshot(tmp_path, "run", 3)
+    snapshot = Snapshot(tmp_path, "run", 3)
     for content in (b"first, and longer\n", b"second\n"):
-        mine.write(content)
+        snapshot.write(content)
         assert list(snapshots.live(tmp_path)) == [content]
-    mine.remove()
+    snapshot.remove()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_snapshot_of_a_killed_rank_is_removed(tmp_path: Path) -> None:
-    held = rank(tmp_path)
+    process = rank(tmp_path)
     assert list(snapshots.live(tmp_path)) == [b"a rank\n"]
-    kill(held)
+    kill(process)
     (tmp_path / "run.0.next").write_bytes(b"it died while it wrote")
     assert list(snapshots.live(tmp_path)) == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_deleted_snapshot_returns_with_the_next_write(tmp_path: Path) -> None:
-    mine = Snapshot(tmp_path, "run", 0)
-    mine.write(b"one\n")
-    mine.path.unlink()
-    mine.write(b"two\n")
+    snapshot = Snapshot(tmp_path, "run", 0)
+    snapshot.write(b"one\n")
+    snapshot.path.unlink()
+    snapshot.write(b"two\n")
     assert list(snapshots.live(tmp_path)) == [b"two\n"]
-    mine.remove()
+    snapshot.remove()
 
 
 def test_restarted_rank_replaces_the_dead_one(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_restarted_rank_replaces_the_dead_one(tmp_path: Path) -> None:
 def test_replacement_while_reading_does_not_look_dead(
     tmp_path: Path,
 ) -> None:
-    """Thousands of replacements under the eyes of a reader: the file never goes, and is never half."""
+    """Thousands of replacements during reads: the file never disappears, and is never incomplete."""
     command = HOLD.replace("time.sleep(600)", "[held.write(b'a rank\\n' * n) for n in range(1, 4000)]; time.sleep(600)")
     held = subprocess.Popen([sys.executable, "-c", command, str(tmp_path)], stdout=subprocess.PIPE)
     assert held.stdout is not None
@@ -84,15 +84,15 @@ def test_replacement_while_reading_does_not_look_dead(
 
 def test_directory_is_sticky_and_writable_for_all(tmp_path: Path) -> None:
     before = os.umask(0o077)
-    mine = Snapshot(tmp_path / "made", "run", 0)
-    mine.write(b"")
+    snapshot = Snapshot(tmp_path / "made", "run", 0)
+    snapshot.write(b"")
     os.umask(before)
     assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o1777
-    assert stat.S_IMODE(mine.path.stat().st_mode) == 0o644
-    mine.remove()
+    assert stat.S_IMODE(snapshot.path.stat().st_mode) == 0o644
+    snapshot.remove()
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "run.0.prom").symlink_to(tmp_path / "secret")
     assert list(snapshots.live(tmp_path)) == []

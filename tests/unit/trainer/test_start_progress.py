@@ -1,4 +1,4 @@
-"""Slow starts: which ranks are reported as not started."""
+"""Slow starts: reports of the ranks that have not started."""
 
 import socket
 from pathlib import Path
@@ -31,14 +31,14 @@ def test_ranks_without_a_record_are_named_with_their_hosts(run_directory: Path) 
     )
 
 
-def test_of_many_ranks_only_some_are_named(run_directory: Path) -> None:
+def test_only_some_of_many_ranks_are_named(run_directory: Path) -> None:
     start = Start(run_directory, [f"10.0.0.{number}" for number in range(64)], 9.0)
     output = start.describe(start.missing(), 12.0)
     assert output.startswith("0 of 64 ranks")
     assert output.endswith("rank 7 on 10.0.0.7, 56 more")
 
 
-def test_the_time_allowed_grows_with_the_ranks() -> None:
+def test_allowed_time_grows_with_the_ranks() -> None:
     seconds = [builders.run(np=np).start_seconds for np in (2, 64)]
     assert seconds[0] < seconds[1]
     assert seconds[1] >= START_SECONDS + 64 * 3

@@ -15,7 +15,7 @@ def run_directory(tmp_path: Path) -> Path:
     return supervisor.directory(tmp_path)
 
 
-def test_a_run_whose_ranks_end_well_has_finished(start: Start, run_directory: Path) -> None:
+def test_run_whose_ranks_succeed_has_finished(start: Start, run_directory: Path) -> None:
     assert (
         supervisor.supervise(
             start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), "print('trained')"

@@ -19,7 +19,7 @@ daemon = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIP
 print(daemon.stdout.readline(), end="")
 """
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
-# A rank that ends by itself once it is asked to, as our trainer does.
+# A rank that ends by itself on request, like the trainer.
 HEEDS = """
 import os, pathlib, sys, time
 print(os.getpid(), flush=True)
@@ -50,7 +50,7 @@ def test_stopped_run_leaves_no_process_and_no_failure(start: Start, run_director
 
 @pytest.fixture
 def training(run_directory: Path) -> Path:
-    """The directory of a run of our trainer that has begun."""
+    """Return the directory of a started run of the trainer."""
     (run_directory / "config.json").touch()
     (run_directory / "checkpoints").mkdir()
     return run_directory
@@ -67,7 +67,7 @@ def test_stopped_trainer_may_write_a_checkpoint(start: Start, training: Path, mo
     assert not shim.record(training, 0).terminated
 
 
-def test_a_trainer_that_does_not_end_by_itself_is_ended(start: Start, training: Path) -> None:
+def test_trainer_that_does_not_end_by_itself_is_ended(start: Start, training: Path) -> None:
     process = supervisor.supervise(
         start, training, "-c", supervisor.LAUNCH, str(training), shim.SLEEP, by=supervisor.IN_HASTE
     )
@@ -80,7 +80,7 @@ def test_a_trainer_that_does_not_end_by_itself_is_ended(start: Start, training: 
 
 
 def test_run_whose_nodes_shut_down_is_stopped(start: Start, training: Path) -> None:
-    """Ranks then end with a checkpoint and an exit code of their own, and the launcher with another."""
+    """Ranks then end with a checkpoint and their own exit code, and the launcher with another."""
     code = f"{supervisor.LAUNCH.replace('rank.wait()', 'rank.wait() and 1')}"
     process = supervisor.supervise(start, training, "-c", code, str(training), "raise SystemExit(75)")
     assert process.wait() == 75
@@ -120,12 +120,12 @@ def test_launcher_that_ignores_the_stop_is_killed(start: Start, run_directory: P
     launcher = supervisor.pid_in_log(run_directory)
     process.terminate()
     assert process.wait() == 128 + signal.SIGKILL
-    assert not waiting.runs(launcher)
+    assert not waiting.is_running(launcher)
     assert supervisor.status(run_directory).state == "stopped"
 
 
 def test_run_stopped_at_its_start_is_stopped(start: Start, run_directory: Path) -> None:
-    """As soon as the signal does not simply end Python: before the launcher is there."""
+    """The signal comes once a handler exists, before the launcher is started."""
     process = supervisor.supervise(start, run_directory, "-c", shim.SLEEP)
     assert waiting.until(lambda: catches_termination(process.pid))
     process.terminate()

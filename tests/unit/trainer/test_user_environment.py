@@ -12,7 +12,7 @@ from tests.stand_ins import shim, supervisor
 from tests.unit.conftest import Start
 
 VALUE = "of-the-user-8f3a61"
-# Prints how long the value is, and the processes whose command line has it.
+# Prints the length of the value, and the processes with the value in their command line.
 SEARCH = """
 import os, pathlib
 value = os.environ["TOKEN"]
@@ -33,9 +33,7 @@ def files_with_value(run_directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("end", ["", "raise SystemExit(3)", "os.kill(os.getpid(), 9)"])
-def test_rank_has_the_variable_and_nothing_else_has_it_once_the_run_ended(
-    start: Start, run_directory: Path, end: str
-) -> None:
+def test_variable_reaches_the_rank_and_is_removed_with_the_run(start: Start, run_directory: Path, end: str) -> None:
     assert files_with_value(run_directory) == [user_environment.FILE]
     supervisor.supervise(start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), SEARCH + end).wait()
     assert f"[0]<stdout>:{len(VALUE)} []\n" in (run_directory / "log").read_text()
@@ -63,10 +61,10 @@ def test_rank_adds_the_variables_to_its_own(start: Start, tmp_path: Path) -> Non
     run_directory = shim.directory(tmp_path)
     (run_directory / user_environment.FILE).write_text(json.dumps({"PATH": "/mine"}))
     child = shim.python(start, run_directory, "import os; print(os.environ['PATH'], os.environ['ORCHESTRATOR_RANK'])")
-    assert waiting.line(child) == f"/mine {run_directory.name}:3"
+    assert waiting.read_line(child) == f"/mine {run_directory.name}:3"
 
 
 def test_rank_without_variables_of_the_user_has_its_own(start: Start, tmp_path: Path) -> None:
     run_directory = shim.directory(tmp_path)
     child = shim.python(start, run_directory, "import os; print(os.environ.get('TOKEN'))")
-    assert waiting.line(child) == "None"
+    assert waiting.read_line(child) == "None"

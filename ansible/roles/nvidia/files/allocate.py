@@ -1,4 +1,4 @@
-"""Allocate memory on every GPU by CUDA's driver interface. Ends with code 1 and the reason where one refuses."""
+"""Allocate memory on every GPU with the CUDA driver API. If a GPU fails, exit with code 1 and print the reason."""
 
 import ctypes
 import sys

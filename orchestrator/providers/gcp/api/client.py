@@ -138,10 +138,10 @@ class Google:
         """
         documents = list[Document]()
         for page in self.pages(f"projects/{project}/aggregated/{collection}", "compute", parameters):
-            for scope, there in page.get("items", {}).items():
-                if there.get("warning", {}).get("code") == "UNREACHABLE":
+            for scope, content in page.get("items", {}).items():
+                if content.get("warning", {}).get("code") == "UNREACHABLE":
                     raise CommandFailed(f"list {collection}", ["GET", scope], "not reachable now", [])
-                documents += there.get(collection, [])
+                documents += content.get(collection, [])
         return documents
 
     def finish(self, operation: Document, step: str) -> None:
@@ -160,7 +160,7 @@ class Google:
 def together(*questions: Callable[[], Answer]) -> list[Answer]:
     """Run several requests in parallel and return their answers."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return [asked.result() for asked in [pool.submit(question) for question in questions]]
+        return [future.result() for future in [pool.submit(question) for question in questions]]
 
 
 def path_of(link: str) -> str:

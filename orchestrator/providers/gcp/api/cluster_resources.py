@@ -26,8 +26,8 @@ MANY = ("instance", "disk")  # a project may have thousands of them: Google filt
 class Holding:
     """Resource of deployment ``id`` of ``cluster``.
 
-    ``key`` is its path, ``known_as`` its identity in Terraform's state if that is different. ``status`` is Google's, of
-    instances only; ``bootable`` is False for an instance without a disk to start from.
+    ``key`` is its path, ``state_identity`` its identity in Terraform's state if that is different. ``status`` is
+    Google's, of instances only; ``bootable`` is False for an instance without a disk to start from.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class Holding:
     key: str
     cluster: str
     id: str
-    known_as: str = ""
+    state_identity: str = ""
     status: str = ""
     bootable: bool = True
 
@@ -79,14 +79,14 @@ def _holdings(kind: str, item: Document) -> Iterator[Holding]:
     if not whose:
         return
     bootable = any(disk.get("boot") for disk in item.get("disks", [])) or kind != "instance"
-    yield Holding(kind, item["name"], key, *whose, _known_as(kind, item), item.get("status", ""), bootable)
+    yield Holding(kind, item["name"], key, *whose, _state_identity(kind, item), item.get("status", ""), bootable)
     for nat in item.get("nats", []) if kind == "router" else ():
         project, region, router = key.split("/")[1::2]
-        known_as = f"{project}/{region}/{router}/{nat['name']}"
-        yield Holding("nat", nat["name"], f"{key}/nats/{nat['name']}", *whose, known_as)
+        state_identity = f"{project}/{region}/{router}/{nat['name']}"
+        yield Holding("nat", nat["name"], f"{key}/nats/{nat['name']}", *whose, state_identity)
 
 
-def _known_as(kind: str, item: Document) -> str:
+def _state_identity(kind: str, item: Document) -> str:
     """Return the instance of an attached boot disk, a part of it to Terraform. Detached disks were left behind."""
     return path_of(item["users"][0]) if kind == "disk" and item.get("users") else ""
 

@@ -32,7 +32,7 @@ def find() -> "tuple[Credentials, str | None]":
     """
     try:
         _require_documents()
-        credentials, project = _found()
+        credentials, project = _default_credentials()
     except Exception as error:  # google-auth does not validate key files: any exception is possible
         raise PreflightError(f"no usable Google credentials: {error}", LOGIN) from error
     return credentials, next((os.environ[name] for name in PROJECT if os.environ.get(name)), project)
@@ -57,7 +57,7 @@ def _require_object(name: str, value: Any) -> None:
         raise Unreadable(name, f"expected a JSON object with credentials, found {type(value).__name__}")
 
 
-def _found() -> "tuple[Credentials, str | None]":
+def _default_credentials() -> "tuple[Credentials, str | None]":
     token, named = os.environ.get("GOOGLE_OAUTH_ACCESS_TOKEN"), os.environ.get("GOOGLE_CREDENTIALS")
     if token:
         return oauth2.Credentials(token), None  # type: ignore[no-untyped-call]

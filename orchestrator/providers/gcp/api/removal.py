@@ -29,11 +29,11 @@ def remove(google: Google, things: Iterable[tuple[str, str]]) -> None:
     """
     resources, failed = list(things), list[str]()
     for kind in ORDER:
-        begun = dict[str, Document | None]()
+        operations = dict[str, Document | None]()
         for path in [path for of_kind, path in resources if of_kind == kind]:
             with _collecting(failed, path):
-                begun[path] = _begin(google, kind, path)
-        for path, operation in begun.items():
+                operations[path] = _begin(google, kind, path)
+        for path, operation in operations.items():
             with _collecting(failed, path):
                 google.finish(operation or {"status": "DONE"}, f"remove {kind} {path}")
     if failed:

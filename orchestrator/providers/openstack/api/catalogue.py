@@ -38,12 +38,12 @@ class Flavor:
 
 @dataclass(frozen=True)
 class Network:
-    """Network of a cloud. ``ours``: it belongs to this project, which can therefore see its routers."""
+    """Network of a cloud. ``in_project``: it belongs to this project, which can therefore see its routers."""
 
     id: str
     name: str
     external: bool
-    ours: bool
+    in_project: bool
 
 
 def images(cloud: Cloud, name: str | None = None) -> list[Image]:
@@ -70,15 +70,15 @@ def _image(document: Any) -> Image:
     )
 
 
-def flavors(cloud: Cloud, wanted: Collection[str | None] = ()) -> list[Flavor]:
-    """Return all flavors; those with a name or id in ``wanted`` have the extra specs that the account may read."""
+def flavors(cloud: Cloud, names: Collection[str | None] = ()) -> list[Flavor]:
+    """Return all flavors; those with a name or id in ``names`` have the extra specs that the account may read."""
     with asking("list flavors", "flavor", "list"):
-        return [_flavor(cloud, f, wanted) for f in cloud.connection.compute.flavors()]
+        return [_flavor(cloud, f, names) for f in cloud.connection.compute.flavors()]
 
 
-def _flavor(cloud: Cloud, document: Any, wanted: Collection[str | None]) -> Flavor:
+def _flavor(cloud: Cloud, document: Any, names: Collection[str | None]) -> Flavor:
     """Return a flavor. Until Nova's API 2.61, and without the right to see them, the list has no extra specs."""
-    if not document.extra_specs and (document.id in wanted or document.name in wanted):
+    if not document.extra_specs and (document.id in names or document.name in names):
         with suppress(ForbiddenException, NotFoundException):
             document = document.fetch_extra_specs(cloud.connection.compute)
     specs = dict(document.extra_specs or {})

@@ -59,11 +59,11 @@ def owned(cloud: Cloud) -> list[Holding]:
         (_server_groups, refused),
     ]
     with ThreadPoolExecutor(len(services) * 2) as pool:
-        answers = pool.map(lambda listing, excused: _asked(listing, excused, cloud), *zip(*listings, strict=True))
+        answers = pool.map(lambda listing, excused: _run_listing(listing, excused, cloud), *zip(*listings, strict=True))
         return [holding for answer in answers for holding in answer]
 
 
-def _asked(listing: Listing, excused: Excused, cloud: Cloud) -> list[Holding]:
+def _run_listing(listing: Listing, excused: Excused, cloud: Cloud) -> list[Holding]:
     with asking("list resources of this project", "resource", "list"):
         try:
             return [holding for holding in listing(cloud) if holding]
@@ -72,9 +72,9 @@ def _asked(listing: Listing, excused: Excused, cloud: Cloud) -> list[Holding]:
 
 
 def _holding(
-    kind: str, name: str, key: str, tags: Iterable[str], known_as: str | None = None, **of_server: str
+    kind: str, name: str, key: str, tags: Iterable[str], marked_text: str | None = None, **of_server: str
 ) -> Holding | None:
-    whose = owner(name if known_as is None else known_as, tags)
+    whose = owner(name if marked_text is None else marked_text, tags)
     return Holding(kind, name or key, key, *whose, **of_server) if whose else None
 
 
@@ -100,7 +100,7 @@ def _server_groups(cloud: Cloud) -> Iterator[Holding | None]:
 
 
 def _interfaces(cloud: Cloud) -> Iterator[Holding | None]:
-    """Yield ports by which our routers are in a subnet: they have neither name nor tag, and block removing both."""
+    """Yield the ports of clusters' routers in subnets: they have no name and no tag, and block the removal of both."""
     network = cloud.connection.network
     routers = {router.id: router for router in network.routers(project_id=cloud.project)}
     for port in network.ports(project_id=cloud.project):

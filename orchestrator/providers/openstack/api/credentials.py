@@ -16,7 +16,7 @@ from orchestrator.errors import PreflightError
 from orchestrator.schema.bounded import Unreadable, problems
 
 ANSWER_SECONDS = 60
-GET_ONE = "download clouds.yaml from the site's dashboard (API Access) to ~/.config/openstack/clouds.yaml"
+DOWNLOAD_HINT = "download clouds.yaml from the site's dashboard (API Access) to ~/.config/openstack/clouds.yaml"
 
 
 def clouds_file() -> Path | None:
@@ -43,7 +43,7 @@ def connection(entry: str | None, seconds: float = ANSWER_SECONDS) -> Connection
     try:
         return openstack.connect(cloud=name, api_timeout=seconds)
     except trouble.MissingRequiredOptions as error:
-        hint = f"name an entry of clouds.yaml with openstack.cloud, or {GET_ONE}"
+        hint = f"name an entry of clouds.yaml with openstack.cloud, or {DOWNLOAD_HINT}"
         raise PreflightError(f"OpenStack's credentials are incomplete: {error_message(error)}", hint) from error
     except Exception as error:  # the SDK and its plugins check no types: the entry may hold anything
         where = f"{clouds_file()}: {name}" if name else "OS_* in the environment"
@@ -56,12 +56,14 @@ def connection(entry: str | None, seconds: float = ANSWER_SECONDS) -> Connection
 
 
 def _require_entry(key: str, name: str) -> None:
-    path, known = _file()
+    path, cloud_entries = _file()
     if path is None:
-        raise PreflightError(f"{key}: there is no clouds.yaml, or none that can be read, to have {name!r}", GET_ONE)
-    if name not in known:
-        hint = f"it has {', '.join(sorted(known))}" if known else GET_ONE
-        raise PreflightError(f"{key}: {name!r} is not in {path}{nearest(name, list(known))}", hint)
+        raise PreflightError(
+            f"{key}: there is no clouds.yaml, or none that can be read, to have {name!r}", DOWNLOAD_HINT
+        )
+    if name not in cloud_entries:
+        hint = f"it has {', '.join(sorted(cloud_entries))}" if cloud_entries else DOWNLOAD_HINT
+        raise PreflightError(f"{key}: {name!r} is not in {path}{nearest(name, list(cloud_entries))}", hint)
 
 
 def _file() -> tuple[Path | None, Mapping[str, Any]]:
@@ -71,13 +73,13 @@ def _file() -> tuple[Path | None, Mapping[str, Any]]:
             _require_entries(Path(path or ""))
         os_config = OpenStackConfig(load_envvars=True)
     except Unreadable as error:
-        raise PreflightError(str(error), f"correct it, or {GET_ONE}") from error
+        raise PreflightError(str(error), f"correct it, or {DOWNLOAD_HINT}") from error
     except Exception as error:  # as above
-        raise PreflightError(f"clouds.yaml cannot be used: {error_message(error)}", GET_ONE) from error
+        raise PreflightError(f"clouds.yaml cannot be used: {error_message(error)}", DOWNLOAD_HINT) from error
     clouds = (os_config.cloud_config or {}).get("clouds") or {}
-    made_up = (os_config.envvar_key, "defaults")  # openstacksdk's names for clouds without an entry
+    placeholders = (os_config.envvar_key, "defaults")  # openstacksdk's names for clouds without an entry
     path = os_config.config_filename
-    return (Path(path).absolute() if path else None), {n: e for n, e in clouds.items() if n not in made_up}
+    return (Path(path).absolute() if path else None), {n: e for n, e in clouds.items() if n not in placeholders}
 
 
 class _Entry(BaseModel):

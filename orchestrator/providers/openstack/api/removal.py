@@ -22,22 +22,22 @@ def _detach(connection: Connection, key: str) -> None:
 
 # In the order of removal. Each accepts that the resource is already gone.
 _DELETE: Mapping[str, _Call] = {
-    "server": lambda there, key: there.compute.delete_server(key),
-    "volume": lambda there, key: there.block_storage.delete_volume(key),
-    "floating-ip": lambda there, key: there.network.delete_ip(key),
+    "server": lambda connection, key: connection.compute.delete_server(key),
+    "volume": lambda connection, key: connection.block_storage.delete_volume(key),
+    "floating-ip": lambda connection, key: connection.network.delete_ip(key),
     "router-interface": _detach,
-    "router": lambda there, key: there.network.delete_router(key),
-    "port": lambda there, key: there.network.delete_port(key),
-    "subnet": lambda there, key: there.network.delete_subnet(key),
-    "network": lambda there, key: there.network.delete_network(key),
-    "security-group": lambda there, key: there.network.delete_security_group(key),
-    "keypair": lambda there, key: there.compute.delete_keypair(key),
-    "server-group": lambda there, key: there.compute.delete_server_group(key),
+    "router": lambda connection, key: connection.network.delete_router(key),
+    "port": lambda connection, key: connection.network.delete_port(key),
+    "subnet": lambda connection, key: connection.network.delete_subnet(key),
+    "network": lambda connection, key: connection.network.delete_network(key),
+    "security-group": lambda connection, key: connection.network.delete_security_group(key),
+    "keypair": lambda connection, key: connection.compute.delete_keypair(key),
+    "server-group": lambda connection, key: connection.compute.delete_server_group(key),
 }
 # Resources that still exist for a while after the request to remove them.
 _SLOW: Mapping[str, _Call] = {
-    "server": lambda there, key: there.compute.get_server(key),
-    "volume": lambda there, key: there.block_storage.get_volume(key),
+    "server": lambda connection, key: connection.compute.get_server(key),
+    "volume": lambda connection, key: connection.block_storage.get_volume(key),
 }
 
 

@@ -1,4 +1,4 @@
-"""Data parallel training by Ray Train, written as its documentation has it; --fail lets worker 1 raise."""
+"""Data parallel training like Ray Train's documentation; with --fail, worker 1 raises."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The launcher of a script, by its imports and by what is asked for."""
+"""The launcher of a script, by its imports and by options."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from orchestrator.runs.launchers import choice
 SERVERS = "import tensorflow as tf\ntf.distribute.ParameterServerStrategy(None)"
 
 
-def chosen(directory: Path, text: str, **options: Any) -> str:
+def launcher_of(directory: Path, text: str, **options: Any) -> str:
     (directory / "train.py").write_text(text)
     source = script.gather(["python", str(directory / "train.py")])
     return choice.choose(Launch(**options), source).launcher
@@ -32,10 +32,10 @@ def chosen(directory: Path, text: str, **options: Any) -> str:
         (SERVERS, {"launcher": "plain"}, "plain"),
     ],
 )
-def test_launcher_is_what_is_asked_for_else_what_the_script_needs(
+def test_launcher_is_the_requested_or_the_one_of_the_imports(
     tmp_path: Path, text: str, options: dict[str, Any], launcher: str
 ) -> None:
-    assert chosen(tmp_path, text, **options) == launcher
+    assert launcher_of(tmp_path, text, **options) == launcher
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_launcher_is_what_is_asked_for_else_what_the_script_needs(
         ("print()", {"launcher": "ray", "parameter_servers": 2}, "launch.parameter_servers: 2: ray has none"),
     ],
 )
-def test_parameter_servers_that_do_not_fit_are_refused(
+def test_impossible_parameter_servers_are_refused(
     tmp_path: Path, text: str, options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ConfigError, match=words):
-        chosen(tmp_path, text, **options)
+        launcher_of(tmp_path, text, **options)

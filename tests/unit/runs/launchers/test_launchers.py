@@ -1,4 +1,4 @@
-"""Plans of launchers: what the head and every host are told to start."""
+"""Plans of launchers: the programs on the head and on every host."""
 
 import json
 from typing import Any
@@ -40,12 +40,12 @@ def test_fewer_ranks_than_slots_fill_the_first_hosts() -> None:
 
 
 @pytest.mark.parametrize("launcher", ["horovod", "mpirun"])
-def test_launchers_with_connections_of_their_own_need_no_agent(launcher: str) -> None:
+def test_launchers_with_their_own_connections_need_no_agent(launcher: str) -> None:
     placement = layout(launcher)
     assert (placement.ranks, placement.processes) == ([HEAD, WORKER], {})
 
 
-def test_mpirun_passes_every_variable_of_a_run_on() -> None:
+def test_mpirun_passes_on_every_variable_of_a_run() -> None:
     run = builders.run(launcher="mpirun")
     words = json.loads(launchers.files(builders.cluster(), run)["command.json"])
     assert words[:6] == ["mpirun", "--tag-output", "-np", "2", "-H", f"{HEAD}:1,{WORKER}:1"]
@@ -54,7 +54,7 @@ def test_mpirun_passes_every_variable_of_a_run_on() -> None:
     assert words[-4:] == WRAPPER
 
 
-def test_torchrun_orders_hosts_as_its_rendezvous_does() -> None:
+def test_torchrun_orders_hosts_like_its_rendezvous() -> None:
     placement = layout("torchrun", nodes=3, slots=2)
     assert list(placement.slots) == sorted(placement.slots)
     agents = {host: started[0].argv for host, started in placement.processes.items()}
@@ -70,7 +70,7 @@ def test_text_order_of_addresses_decides_torchruns_ranks() -> None:
     assert plan.ranks == ["10.0.0.10", "10.0.0.9", "10.0.0.9"]
 
 
-def test_ray_runs_the_script_once_beside_a_daemon_on_every_host() -> None:
+def test_ray_runs_the_script_once_and_a_daemon_on_every_host() -> None:
     placement = layout("ray")
     assert placement.ranks == [HEAD]
     assert placement.has_leader
@@ -82,14 +82,14 @@ def test_ray_runs_the_script_once_beside_a_daemon_on_every_host() -> None:
     assert joining.argv[joining.argv.index("--address") + 1] == f"{HEAD}:{{port}}"
 
 
-def test_rays_sockets_have_short_paths_whatever_the_run_is_called() -> None:
+def test_rays_sockets_have_short_paths_for_any_run() -> None:
     run = builders.run().model_copy(update={"id": "mobilenet_v2-fashion_mnist-20261124-161848-f615"})
     words = launchers.ray.plan(run, {HEAD: 1}).processes[HEAD][0].argv
     directory = words[words.index("--temp-dir") + 1]
     assert len(f"{directory}/session_2026-11-24_16-18-51_067379_1234567/sockets/plasma_store") <= 107
 
 
-def test_ray_on_one_slot_ends_with_the_script_too() -> None:
+def test_ray_on_one_slot_ends_with_the_script() -> None:
     plan = launchers.ray.plan(builders.run(), {HEAD: 1})
     assert Layout({HEAD: 1}, plan.ranks, "eth0", 1, 60.0, plan.processes).has_leader
 

@@ -41,16 +41,16 @@ def needed(directory: Path, argv: list[str], **files: str) -> recognize.Needed:
         ("", "plain"),
     ],
 )
-def test_imports_of_a_script_tell_its_launcher(tmp_path: Path, text: str, launcher: str) -> None:
+def test_imports_of_a_script_select_its_launcher(tmp_path: Path, text: str, launcher: str) -> None:
     assert needed(tmp_path, ["python", "train.py"], train=text).launcher == launcher
 
 
-def test_modules_beside_the_script_are_followed_in_circles_too(tmp_path: Path) -> None:
+def test_imported_modules_of_the_directory_are_read_once(tmp_path: Path) -> None:
     files = {"train": "import engine", "engine": "from parts import loop", "parts__loop": "import train, ray"}
     assert needed(tmp_path, ["python", "train.py"], **files) == ("ray", "ray", False)
 
 
-def test_a_module_beside_the_script_that_it_does_not_import_tells_nothing(tmp_path: Path) -> None:
+def test_module_that_is_not_imported_is_ignored(tmp_path: Path) -> None:
     assert needed(tmp_path, ["python", "train.py"], train="import os", other="import ray").launcher == "plain"
 
 
@@ -61,13 +61,13 @@ def test_parameter_servers_are_recognized(tmp_path: Path, spelling: str) -> None
     assert (required.launcher, required.parameter_servers) == ("tensorflow", True)
 
 
-def test_a_module_of_the_current_directory_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_module_of_the_current_directory_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.py").write_text("import torch.distributed")
     monkeypatch.chdir(tmp_path)
     assert recognize.needed(script.gather(["python", "-m", "train"])).launcher == "torchrun"
 
 
-def test_a_program_that_is_not_pythons_may_start_anything(tmp_path: Path) -> None:
+def test_program_of_another_language_may_start_anything(tmp_path: Path) -> None:
     (tmp_path / "start.sh").write_text("#!/bin/sh\nexec python train.py\n")
     (tmp_path / "start.sh").chmod(0o755)
     assert recognize.needed(script.gather([str(tmp_path / "start.sh")])).launcher == "horovod"

@@ -1,4 +1,4 @@
-"""Copies between this machine and a node whose shell is this machine's: whole, resumed, never outside the target."""
+"""Copies between this machine and a node simulated by its shell: complete, resumed, never outside the target."""
 
 import os
 import stat
@@ -17,7 +17,7 @@ from tests.stand_ins.ssh_stand_in import Answer
 
 SIZE = 24 << 20
 CUTS = [6 << 20, 7 << 20, 5 << 20]  # bytes of each connection
-WINDOW = 4 << 20  # bytes that a connection may lose: what sshd and paramiko hold
+WINDOW = 4 << 20  # bytes that a connection may lose: buffers of sshd and paramiko
 Copier = Callable[..., Copied]
 
 
@@ -41,12 +41,12 @@ def through(
     cuts: tuple[int, ...] = (),
     detail: Callable[[str], None] = lambda _: None,
 ) -> Copied:
-    """Copy over a way that breaks as ``cuts`` say."""
-    with ssh_stand_in.listening(answer) as (port, host_key), relay.to(port, list(cuts)) as (near, connections):
-        place = ssh_stand_in.deployed(near, host_key)
-        up = (*place, source, "demo-head", target)
-        copied = copier(*(up if copier is upload else (*place, "demo-head", source, target)), detail)
-        assert connections.made > len(cuts)
+    """Copy over connections that break after ``cuts`` bytes."""
+    with ssh_stand_in.listening(answer) as (port, host_key), relay.relay_to(port, list(cuts)) as (near, connections):
+        target_node = ssh_stand_in.deployed(near, host_key)
+        up = (*target_node, source, "demo-head", target)
+        copied = copier(*(up if copier is upload else (*target_node, "demo-head", source, target)), detail)
+        assert connections.connections > len(cuts)
         return copied
 
 
@@ -64,7 +64,7 @@ def contents(directory: Path) -> dict[str, tuple[int, bytes]]:
 
 @pytest.fixture(params=["up", "down"])
 def both(request: pytest.FixtureRequest, node: Path, tmp_path: Path) -> tuple[Copier, Path, Path]:
-    """A copier with the directories that it copies from and to."""
+    """Return a copier with its source and target directories."""
     here = tmp_path / "here"
     here.mkdir()
     return (upload, here, node) if request.param == "up" else (download, node, here)
@@ -74,7 +74,7 @@ def paths(copier: Copier, source: Path, target: Path, slash: str = "") -> tuple[
     return (source if copier is upload else str(source)), f"{target}{slash}"
 
 
-def test_a_file_arrives_whole_and_nothing_is_sent_twice_but_the_last_piece(both: tuple[Copier, Path, Path]) -> None:
+def test_file_arrives_complete_and_only_the_last_piece_is_resent(both: tuple[Copier, Path, Path]) -> None:
     copier, source, target = both
     content = os.urandom(SIZE)
     write(source / "data", content)
@@ -86,7 +86,7 @@ def test_a_file_arrives_whole_and_nothing_is_sent_twice_but_the_last_piece(both:
     assert (again.sent, again.same) == (0, 1)
 
 
-def test_a_later_command_goes_on_with_what_an_earlier_one_left(both: tuple[Copier, Path, Path]) -> None:
+def test_later_command_continues_an_unfinished_copy(both: tuple[Copier, Path, Path]) -> None:
     copier, source, target = both
     content = os.urandom(SIZE)
     write(source / "data", content)
@@ -95,13 +95,13 @@ def test_a_later_command_goes_on_with_what_an_earlier_one_left(both: tuple[Copie
     assert "run the same command again" in caught.value.hint
     [part] = target.iterdir()
     assert part.name.startswith(".copy.")
-    there = part.stat().st_size
-    assert there > 1 << 20
-    assert through(copier, *paths(copier, source / "data", target / "copy")).sent == SIZE - there
+    present = part.stat().st_size
+    assert present > 1 << 20
+    assert through(copier, *paths(copier, source / "data", target / "copy")).sent == SIZE - present
     assert contents(target) == {"copy": (0o640, content)}
 
 
-def test_an_interrupted_copy_leaves_its_part_for_the_next(both: tuple[Copier, Path, Path]) -> None:
+def test_interrupted_copy_keeps_its_part_for_the_next(both: tuple[Copier, Path, Path]) -> None:
     copier, source, target = both
     write(source / "data", os.urandom(SIZE))
 
@@ -117,7 +117,7 @@ def test_an_interrupted_copy_leaves_its_part_for_the_next(both: tuple[Copier, Pa
 
 
 @pytest.mark.parametrize("damage", ["source", "part"])
-def test_a_changed_source_or_a_damaged_part_starts_over(both: tuple[Copier, Path, Path], damage: str) -> None:
+def test_changed_source_or_damaged_part_starts_over(both: tuple[Copier, Path, Path], damage: str) -> None:
     copier, source, target = both
     write(source / "data", os.urandom(SIZE))
     with pytest.raises(NodesFailed):
@@ -133,7 +133,7 @@ def test_a_changed_source_or_a_damaged_part_starts_over(both: tuple[Copier, Path
     assert contents(target) == {"copy": (0o640, (source / "data").read_bytes())}
 
 
-def test_a_tree_is_copied_with_modes_odd_names_and_links_within_it(both: tuple[Copier, Path, Path]) -> None:
+def test_tree_is_copied_with_modes_odd_names_and_inner_links(both: tuple[Copier, Path, Path]) -> None:
     copier, source, target = both
     tree = source / "tree"
     write(tree / "a", b"a", 0o755)
@@ -157,7 +157,7 @@ def test_a_tree_is_copied_with_modes_odd_names_and_links_within_it(both: tuple[C
     assert contents(target / "tree")["a"] == (0o755, b"other")
 
 
-def test_a_slash_at_the_end_makes_a_directory_and_without_it_the_name_is_new(both: tuple[Copier, Path, Path]) -> None:
+def test_trailing_slash_copies_into_a_directory(both: tuple[Copier, Path, Path]) -> None:
     copier, source, target = both
     write(source / "data", b"x")
     through(copier, *paths(copier, source / "data", target / "new", "/"))
@@ -165,7 +165,7 @@ def test_a_slash_at_the_end_makes_a_directory_and_without_it_the_name_is_new(bot
     assert sorted(contents(target)) == ["new/data", "other/name"]
 
 
-def test_paths_that_cannot_be_used_are_refused(both: tuple[Copier, Path, Path]) -> None:
+def test_unusable_paths_are_refused(both: tuple[Copier, Path, Path]) -> None:
     copier, source, target = both
     write(source / "tree" / "a", b"x")
     (target / "tree" / "a").mkdir(parents=True)
@@ -175,7 +175,7 @@ def test_paths_that_cannot_be_used_are_refused(both: tuple[Copier, Path, Path]) 
         through(copier, *paths(copier, source / "none", target))
 
 
-def test_files_that_do_not_fit_are_refused_before_anything_is_sent(
+def test_files_that_do_not_fit_are_refused_before_sending(
     both: tuple[Copier, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copier, source, target = both
@@ -186,7 +186,7 @@ def test_files_that_do_not_fit_are_refused_before_anything_is_sent(
     assert list(target.iterdir()) == []
 
 
-ROOT = ["/x", "d", "755", "4096", "1.5", ""]  # as a node lists a directory
+ROOT = ["/x", "d", "755", "4096", "1.5", ""]  # a directory in a node's listing
 
 
 def listed(*fields: str) -> bytes:
@@ -196,7 +196,7 @@ def listed(*fields: str) -> bytes:
 @pytest.mark.parametrize(
     "names", ["../evil", "/etc/evil", "a/../../evil", "a/", "a//b", "./a", "x" * 2000, "/".join("a" * 70)]
 )
-def test_names_that_a_node_lists_never_lead_out_of_the_target(tmp_path: Path, names: str) -> None:
+def test_listed_names_never_lead_out_of_the_target(tmp_path: Path, names: str) -> None:
     def answer(command: str) -> bytes | None:
         if "find -H" in command:
             return listed(*ROOT, "f", "644", "5", "1.5", names)
@@ -208,7 +208,7 @@ def test_names_that_a_node_lists_never_lead_out_of_the_target(tmp_path: Path, na
     assert list(tmp_path.rglob("*evil*")) == []
 
 
-def test_nothing_is_written_through_a_link_in_the_target(tmp_path: Path, node: Path) -> None:
+def test_links_in_the_target_are_not_followed(tmp_path: Path, node: Path) -> None:
     write(node / "tree" / "sub" / "file", b"x")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "here" / "tree").mkdir(parents=True)
@@ -219,9 +219,7 @@ def test_nothing_is_written_through_a_link_in_the_target(tmp_path: Path, node: P
 
 
 @pytest.mark.parametrize(("sent", "kind"), [(b"x" * 200, ContractError), (b"12345" + b"0" * 64 + b"\n", ConfigError)])
-def test_a_node_that_sends_more_or_something_else_leaves_no_file(
-    tmp_path: Path, sent: bytes, kind: type[Exception]
-) -> None:
+def test_node_that_sends_more_or_other_data_leaves_no_file(tmp_path: Path, sent: bytes, kind: type[Exception]) -> None:
     def answer(command: str) -> bytes | None:
         if "find -H" in command:
             return listed("/x", "f", "644", "5", "1.5", "")

@@ -1,4 +1,4 @@
-"""Any listing of files that a node sends: a tree whose names stay below it, or one error."""
+"""Any listing of a node gives a tree whose names stay below it, or one error."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ GOOD = ("\0".join(["/x", *(field for row in ROWS for field in row)]) + "\0").enc
 FIELDS = st.lists(st.sampled_from(["/x", "", "d", "f", "l", "p", "7", "1.5", "..", "a", "a/..", "/a", "/x/a", "-1"]))
 
 
-def test_the_listing_that_is_damaged_below_is_read() -> None:
+def test_valid_listing_is_read() -> None:
     listed = tree.of_listing(GOOD, "x")
     assert sorted(listed.files) == ["again/a", "sub/a"]
     assert listed.files["sub/a"] == tree.Entry("f", 0o644, 5, 1700000000123456789)
@@ -27,7 +27,7 @@ def test_the_listing_that_is_damaged_below_is_read() -> None:
 
 
 @given(content=fuzz.damaged(GOOD) | FIELDS.map(lambda fields: "\0".join(fields).encode()))
-def test_a_damaged_listing_names_nothing_outside(content: bytes) -> None:
+def test_damaged_listing_names_nothing_outside(content: bytes) -> None:
     with fuzz.refused((ContractError, ConfigError)):  # type: ignore[arg-type]
         listed = tree.of_listing(content, "a node lists files of x")
         names = [*listed.files, *listed.directories]

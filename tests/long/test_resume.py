@@ -1,4 +1,4 @@
-"""Runs that go on as if they had never stopped, bit for bit: after a kill, a stop, and on another cluster."""
+"""Resumed runs equal uninterrupted ones bit for bit: after a kill, after a stop, and on another cluster."""
 
 import json
 import shutil
@@ -14,24 +14,24 @@ from tests.e2e.training import HEAD, MNIST, TRAIN, WORKER
 
 @pytest.fixture(scope="module")
 def trained(cli: Cli, site: Site) -> Any:
-    """The results of a run that nobody disturbs."""
+    """Return the results of a run without interruption."""
     cli("deploy", "--nodes", "2", "--no-monitoring")
-    return cli.json(*TRAIN, *site.extent)
+    return cli.json(*TRAIN, *site.train_options)
 
 
 def epochs(results: Any) -> list[dict[str, Any]]:
-    """What does not depend on the time that things took."""
+    """Return the fields of epochs that do not depend on time."""
     fields = ("epoch", "steps", "learning_rate", "train", "test", "weights_sha256")
     return [{key: epoch[key] for key in fields} for epoch in results["epochs"]]
 
 
 def in_run(run: str, command: str) -> str:
-    """What ``command`` says in the run's directory; asked of Docker, for our own command takes a core for a second."""
+    """Run ``command`` in the run's directory by Docker: `orchestrator ssh` would use a core for a second."""
     return "\n".join(docker("exec", HEAD, "sh", "-c", f"cd /shared/runs/{run} && {command} || true"))
 
 
-def test_a_run_of_which_a_rank_was_killed_goes_on_bit_for_bit(cli: Cli, site: Site, trained: Any) -> None:
-    run = cli(*TRAIN, *site.extent, "--detach").stdout.strip()
+def test_run_with_killed_rank_resumes_bit_for_bit(cli: Cli, site: Site, trained: Any) -> None:
+    run = cli(*TRAIN, *site.train_options, "--detach").stdout.strip()
     assert "is still running" in cli("train", "--resume", run, code=1).stderr
     wait_for("the first epoch", lambda: "epoch-0001" in in_run(run, "ls checkpoints"), 120)
     cli("ssh", WORKER, "--", "pkill", "-KILL", "-f", "[o]rchestrator.trainer.train")
@@ -41,12 +41,12 @@ def test_a_run_of_which_a_rank_was_killed_goes_on_bit_for_bit(cli: Cli, site: Si
     assert (resumed["resumed_from"], resumed["config"]["restarts"]) == (run, 1)
 
 
-def test_a_run_that_is_stopped_within_an_epoch_goes_on_bit_for_bit(cli: Cli, site: Site, trained: Any) -> None:
+def test_run_stopped_within_an_epoch_resumes_bit_for_bit(cli: Cli, site: Site, trained: Any) -> None:
     before = {run["id"] for run in cli.json("runs")}
-    with cli.start(*TRAIN, *site.extent) as training:
+    with cli.start(*TRAIN, *site.train_options) as training:
         wait_for("the run", lambda: {run["id"] for run in cli.json("runs")} != before)
         (run,) = {run["id"] for run in cli.json("runs")} - before
-        wait_for("a step", lambda: "epoch 1/2  step" in in_run(run, "cat log"), 120)  # `logs` leaves out such lines
+        wait_for("a step", lambda: "epoch 1/2  step" in in_run(run, "cat log"), 120)  # `logs` hides such lines
         stopped = cli("stop", run)
         output = training.communicate(timeout=60)[0]
         assert training.returncode == 75, output
@@ -58,18 +58,18 @@ def test_a_run_that_is_stopped_within_an_epoch_goes_on_bit_for_bit(cli: Cli, sit
 
 
 def _stopped_within_an_epoch(runs: Path) -> str:
-    """Of the runs that are kept here the one that was to be like the undisturbed one."""
+    """Return the run that was stopped within an epoch."""
     for path in runs.glob("*/checkpoints/epoch-0001-step-*"):
-        asked = json.loads((path.parents[1] / "config.json").read_text())
-        if (asked["epochs"], asked["steps"]) == (2, None):
+        config = json.loads((path.parents[1] / "config.json").read_text())
+        if (config["epochs"], config["steps"]) == (2, None):
             return path.parents[1].name
     pytest.fail("no run was stopped within its first epoch")
 
 
-def test_a_run_goes_on_bit_for_bit_on_the_cluster_that_comes_after(cli: Cli, tmp_path: Path, trained: Any) -> None:
+def test_run_resumes_bit_for_bit_on_a_later_cluster(cli: Cli, tmp_path: Path, trained: Any) -> None:
     stopped = _stopped_within_an_epoch(cli.state / "orchestrator" / "e2e" / "runs")
     copied = tmp_path / "mnist"
-    shutil.copytree(MNIST, copied, copy_function=shutil.copyfile)  # of today, and so other files
+    shutil.copytree(MNIST, copied, copy_function=shutil.copyfile)  # new modification times, so other files
     cli("teardown")
     cli("deploy", "--nodes", "2", "--no-monitoring")
     again = ("train", "--resume", stopped, "--data")

@@ -1,4 +1,4 @@
-"""Write weights.npz of a run of the trainer, named by its directory, from its newest checkpoint, as engines do."""
+"""Write weights.npz, like other engines, from the newest checkpoint in the directory of a run of the trainer."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A cluster that is short of nodes because the cloud has no room for one of them."""
+"""A deploy with ``min_nodes`` on a cloud that has no room for all nodes."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,7 +13,7 @@ FLAVOR = "e2e-two-fit"
 
 @pytest.fixture
 def flavor(administer: Administer) -> Iterator[str]:
-    """A flavor of which two servers fit on the cloud's hypervisors, and a third does not."""
+    """Create a flavor of which exactly two servers fit on the cloud's hypervisors."""
     shown = administer("hypervisor", "list", "--long", "--format", "value", "--column", "Memory MB")
     room = min(int(line) for line in shown.splitlines())
     administer("flavor", "create", "--ram", str(int(room * 0.6)), "--vcpus", "1", "--disk", "20", FLAVOR)
@@ -21,7 +21,7 @@ def flavor(administer: Administer) -> Iterator[str]:
     administer("flavor", "delete", FLAVOR)
 
 
-def test_with_min_nodes_a_deploy_goes_on_without_a_node_that_cannot_be_made(cli: Cli, site: Site, flavor: str) -> None:
+def test_min_nodes_deploys_without_node_that_cannot_be_created(cli: Cli, site: Site, flavor: str) -> None:
     settings = cli.state / "cluster.yaml"
     usual = settings.read_text()
     lines = [line for line in usual.splitlines() if not line.strip().startswith(("flavor:", "head_flavor:"))]
@@ -36,4 +36,4 @@ def test_with_min_nodes_a_deploy_goes_on_without_a_node_that_cannot_be_made(cli:
     finally:
         settings.write_text(usual)
         assert cli.json("teardown")["left"] == []
-    assert site.left() == []
+    assert site.list_resources() == []

@@ -1,4 +1,4 @@
-"""A cluster that loses its head, grows, and shrinks."""
+"""A cluster that loses its head, grows and shrinks."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def deployed(cli: Cli) -> None:
     cli("deploy", "--nodes", "2", "--no-monitoring")
 
 
-def test_a_head_killed_during_training_ends_the_run_with_its_name(cli: Cli, site: Site) -> None:
+def test_head_killed_during_training_ends_the_run_with_its_name(cli: Cli, site: Site) -> None:
     output = killed_while_training(cli, site, HEAD)
     assert f"the head does not answer: {HEAD}" in output
     cli("deploy", "--no-monitoring")
@@ -20,7 +20,7 @@ def test_a_head_killed_during_training_ends_the_run_with_its_name(cli: Cli, site
     wait_for("the worker to be free", lambda: cli.processes(WORKER) == [])
 
 
-def test_the_cluster_grows_trains_and_shrinks(cli: Cli) -> None:
+def test_cluster_grows_trains_and_shrinks(cli: Cli) -> None:
     assert list(cli.json("deploy", "--nodes", "3", "--no-monitoring")["cluster"]["nodes"]) == [HEAD, WORKER, SECOND]
     assert len(cli("hostfile").stdout.splitlines()) == 3
     assert cli.json(*TRAIN, "--steps", "5")["world"]["hosts"] == [HEAD, WORKER, SECOND]

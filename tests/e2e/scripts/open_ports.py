@@ -1,4 +1,4 @@
-"""Says which ports of an address answer within two seconds: `answering.py ADDRESS PORT...` prints them as JSON."""
+"""Print as JSON which ports of an address accept a connection in 2 s: `open_ports.py ADDRESS PORT...`."""
 
 import json
 import socket
@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 
-def answers(port: int) -> bool:
+def is_open(port: int) -> bool:
     try:
         socket.create_connection((sys.argv[1], port), 2).close()
     except OSError:
@@ -16,4 +16,4 @@ def answers(port: int) -> bool:
 
 ports = [int(word) for word in sys.argv[2:]]
 with ThreadPoolExecutor(64) as pool:
-    print(json.dumps([port for port, there in zip(ports, pool.map(answers, ports), strict=True) if there]))
+    print(json.dumps([port for port, reachable in zip(ports, pool.map(is_open, ports), strict=True) if reachable]))

@@ -1,4 +1,4 @@
-"""A command imports its own module and the libraries that it uses: all of them would take half a second longer."""
+"""A command imports only its own module and the libraries that it uses: importing all takes half a second longer."""
 
 import importlib
 import subprocess
@@ -22,7 +22,7 @@ finally:
 
 
 def imported(*arguments: str) -> set[str]:
-    """The modules that a new process has imported at the end of a command."""
+    """Return the modules that a new process has imported at the end of a command."""
     command = [sys.executable, "-c", IMPORTED, *arguments]
     return set(subprocess.run(command, capture_output=True, text=True, check=False).stdout.split("\n")[-2].split())
 
@@ -36,7 +36,7 @@ def imported(*arguments: str) -> set[str]:
     ],
     ids=" ".join,
 )
-def test_a_command_imports_no_library_that_it_does_not_use(arguments: list[str]) -> None:
+def test_command_imports_no_unused_library(arguments: list[str]) -> None:
     assert imported(*arguments) & LIBRARIES == set()
 
 
@@ -52,14 +52,14 @@ def test_a_command_imports_no_library_that_it_does_not_use(arguments: list[str])
         ),
     ],
 )
-def test_a_command_imports_no_module_of_another(arguments: list[str], module: str, others: set[str]) -> None:
+def test_command_imports_no_module_of_another_command(arguments: list[str], module: str, others: set[str]) -> None:
     modules = imported(*arguments)
     assert f"orchestrator.cli.{module}" in modules
     assert modules & {f"orchestrator.{other}" for other in others} == set()
 
 
 @pytest.mark.parametrize("module", sorted(set(cli.MODULES.values())))
-def test_a_module_registers_the_commands_of_the_table(module: str) -> None:
+def test_module_registers_the_commands_of_the_table(module: str) -> None:
     commands = typer.Typer()
     importlib.import_module(f"orchestrator.cli.{module}").register(commands)
     group: Any = typer.main.get_group(commands)

@@ -1,4 +1,4 @@
-"""The pre-flight of a deploy over what is there already, on OpenStack."""
+"""The pre-flight of a repeated deploy on OpenStack."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,15 +13,15 @@ DEBIAN = "3f331077-e114-4d9b-b2ab-abb4c690c2ca"
 
 
 @pytest.fixture(autouse=True)
-def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack]:
-    """The project without what another deployment of the same name has there."""
-    with openstack_cases.chosen(monkeypatch, tmp_path) as openstack:
+def cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenStack]:
+    """Yield the project without the resources of another deployment with the same name."""
+    with openstack_cases.selected_cloud(monkeypatch, tmp_path) as openstack:
         for key in ("networks", "keypairs"):
-            openstack.listed(key)[:] = [thing for thing in openstack.listed(key) if "0badcafe" not in str(thing)]
+            openstack.listed(key)[:] = [item for item in openstack.listed(key) if "0badcafe" not in str(item)]
         yield openstack
 
 
-def test_what_a_deployment_was_told_before_cannot_change_under_it() -> None:
+def test_deployed_settings_cannot_change() -> None:
     assert findings(config(), record(config(), cloud="here", subnet="10.77.0.0/24")) == []
     messages = findings(config(subnet="10.78.0.0/24"), record(config(), cloud="there", subnet="10.77.0.0/24"))
     assert [message for message, _ in messages] == [
@@ -30,7 +30,7 @@ def test_what_a_deployment_was_told_before_cannot_change_under_it() -> None:
     ]
 
 
-def test_new_nodes_are_not_made_beside_old_ones_whose_image_is_gone() -> None:
+def test_new_nodes_are_refused_if_the_image_of_old_ones_is_gone() -> None:
     before = record(config(), image="deleted")
     assert findings(config(nodes=2), before) == []
     ((message, hint),) = findings(config(nodes=3), before)
@@ -38,8 +38,8 @@ def test_new_nodes_are_not_made_beside_old_ones_whose_image_is_gone() -> None:
     assert "teardown" in hint
 
 
-def test_a_deactivated_image_matters_to_new_nodes_alone(there: OpenStack) -> None:
-    there.listed("images")[0]["status"] = "deactivated"
+def test_deactivated_image_matters_only_for_new_nodes(cloud: OpenStack) -> None:
+    cloud.listed("images")[0]["status"] = "deactivated"
     before = record(config(), image=DEBIAN)
     assert findings(config(nodes=2), before) == []
     assert [message for message, _ in findings(config(nodes=3), before)] == [
@@ -47,8 +47,8 @@ def test_a_deactivated_image_matters_to_new_nodes_alone(there: OpenStack) -> Non
     ]
 
 
-def test_a_server_in_a_state_that_terraform_refuses_is_named_with_the_way_out(there: OpenStack) -> None:
-    head = next(server for server in there.listed("servers") if server["name"] == "sdk-head")
+def test_server_in_an_unusable_state_is_named_with_the_remedy(cloud: OpenStack) -> None:
+    head = next(server for server in cloud.listed("servers") if server["name"] == "sdk-head")
     head["status"] = "SUSPENDED"
     ((message, hint),) = findings(config(), record(config()))
     assert message.startswith("server sdk-head is SUSPENDED")

@@ -1,4 +1,4 @@
-"""A plan that fails, in front of stand-ins for Docker Engine and Terraform."""
+"""A plan that fails, with stand-ins for Docker Engine and Terraform."""
 
 import pytest
 
@@ -17,7 +17,7 @@ esac
 """
 
 
-def test_the_log_that_a_failed_plan_names_can_be_read(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn) -> None:
+def test_log_named_by_a_failed_plan_is_readable(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn) -> None:
     for name, script in {"docker": "exit 0", "ssh": "exit 0", "terraform": TERRAFORM}.items():
         stand_in(name, script)
     with docker_stand_in.listening({}) as address:

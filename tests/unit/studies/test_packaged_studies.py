@@ -1,4 +1,4 @@
-"""Studies that ship: each can be launched, whole and shrunk, and has the numbers that were printed."""
+"""Packaged studies: each can be launched, whole and shrunk, and has the printed numbers."""
 
 import pytest
 
@@ -13,13 +13,13 @@ NAMES |= {"sztaki-2023-frequency", "sztaki-2023-accuracy"}
 CELLS = {"sztaki-2023": 64, "sztaki-2023-frequency": 16, "malik-2018": 108, "dey-2022": 12}
 
 
-def test_every_study_of_the_documents_ships() -> None:
+def test_every_documented_study_is_packaged() -> None:
     assert set(files.names()) == NAMES
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 @pytest.mark.parametrize("shrunk", [False, True])
-def test_every_cell_of_a_shipped_study_can_be_launched(name: str, shrunk: bool) -> None:
+def test_every_cell_of_a_packaged_study_can_be_launched(name: str, shrunk: bool) -> None:
     study = files.find(name).model_copy(update={"shrunk": shrunk}).measured()
     cells = runner.cells(Config(), study)
     assert all(matrix.base_of(study, cell, cells) for cell in cells)
@@ -33,7 +33,7 @@ SHRUNK_TO_64 = {"dey-2022", "ghimire", "sztaki-2023", "sztaki-2023-frequency", "
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
-def test_studies_that_shrink_to_a_few_steps_evaluate_few_samples_then(name: str) -> None:
+def test_studies_that_shrink_to_few_steps_evaluate_few_samples(name: str) -> None:
     whole = files.find(name)
     shrunk = whole.model_copy(update={"shrunk": True})
     for study, expected in ((whole, None), (shrunk, 64 if name in SHRUNK_TO_64 else None)):
@@ -43,7 +43,7 @@ def test_studies_that_shrink_to_a_few_steps_evaluate_few_samples_then(name: str)
     assert not (shrunk.measured().until.top1 and whole.shrink.test_samples)
 
 
-def test_the_printed_numbers_of_dey_2022_are_those_of_the_paper() -> None:
+def test_printed_numbers_of_dey_2022_equal_the_paper() -> None:
     def numbers(rows: list[Published]) -> set[tuple[object, ...]]:
         return {(frozenset(row.cell.items()), row.metric, row.column, row.value) for row in rows}
 
