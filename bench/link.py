@@ -40,6 +40,12 @@ def tc(nodes: Sequence[str], discipline: Sequence[str]) -> None:
             subprocess.run([*command, "add", "dev", "eth0", "root", *discipline], check=True)
 
 
+def is_supported(discipline: Sequence[str]) -> bool:
+    """Try a queueing discipline in a network namespace of its own: not every kernel has each of them."""
+    command = ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", *discipline]
+    return not discipline or subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
 def trained(b: Bench, *options: str) -> float:
     """Return the images/s of both ranks together in the last epoch."""
     b.run("ssh", NODES[0], "--", "find", "/shared/runs", "-name", ".orchestrator-*", "-delete")

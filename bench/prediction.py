@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import ROOT, Bench, bench, machine
-from bench.link import tc
+from bench.link import is_supported, tc
 from orchestrator import recipes
 from orchestrator.config import Train
 from orchestrator.prediction.review import images_per_second
@@ -30,6 +30,7 @@ CLUSTER = f"{{name: {NAME}, nodes: 4, monitoring: {{enabled: false}}, local: {{c
 LINKS = {
     "free": (),
     "1 Gbit/s": ("tbf", "rate", "1gbit", "burst", "256kb", "latency", "10ms"),
+    "200 Mbit/s": ("tbf", "rate", "200mbit", "burst", "256kb", "latency", "50ms"),
     "200 Mbit/s + 2 ms": ("netem", "delay", "2ms", "rate", "200mbit", "limit", "10000"),
 }
 # Model: pixels, images of a batch, steps of a profile, steps of a run.
@@ -46,6 +47,7 @@ directory.mkdir(parents=True)
 kept = {{name: value for name, value in os.environ.items() if not name.startswith(("HOROVOD", "OMPI", "PMIX"))}}
 os.execve(sys.executable, [sys.executable, "-m", "orchestrator.trainer.train", str(directory)], kept)
 """
+NO_NETEM = "this kernel has no netem; `modprobe sch_netem` loads it"
 HEADINGS = ("model", "link", "ranks", "predicted", "band", "measured", "error", "inside")
 
 
@@ -112,8 +114,8 @@ def measure(b: Bench, link: str, one_rank: dict[str, float]) -> list[dict[str, A
     return [row(m, link, ranks, one_rank[m], train(b, m, ranks)) for m in MODELS for ranks in RANKS]
 
 
-def write(rows: list[dict[str, Any]]) -> None:
-    """Write build/prediction.md."""
+def write(rows: list[dict[str, Any]], left_out: list[str]) -> None:
+    """Write build/prediction.md; ``left_out`` are links that this kernel cannot imitate."""
     lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
     for entry in rows:
         low, high = entry["band"]
@@ -126,6 +128,9 @@ def write(rows: list[dict[str, Any]]) -> None:
     inside = sum(entry["inside"] for entry in rows)
     middle = errors[len(errors) // 2]
     text = f"median error {middle:.1f} points of efficiency, {inside} of {len(rows)} inside the 90 % band"
+    text += "".join(
+        f"\n\n{link}: not measured, this kernel has no netem; `modprobe sch_netem` loads it" for link in left_out
+    )
     page = ROOT / "build" / "prediction.md"
     page.parent.mkdir(exist_ok=True)
     page.write_text(f"{machine()}\n\n" + "\n".join(lines) + f"\n\n{text}\n")
@@ -137,6 +142,10 @@ def main() -> None:
     parser.add_argument("--link", action="append", choices=list(LINKS), help="only this link; may be repeated")
     parser.add_argument("--model", action="append", choices=list(MODELS), help="only this model; may be repeated")
     args = parser.parse_args()
+    left_out = [link for link in args.link or LINKS if not is_supported(LINKS[link])]
+    links = [link for link in args.link or LINKS if link not in left_out]
+    if not links:
+        parser.error(f"{', '.join(left_out)}: {NO_NETEM}")
     for model in set(MODELS) - set(args.model or MODELS):
         del MODELS[model]
     with bench(NAME) as b:
@@ -146,9 +155,9 @@ def main() -> None:
         profiles = {model: profile(b, model) for model in MODELS}
         one_rank = {model: measured.batch / statistics.median(measured.steps) for model, measured in profiles.items()}
         rows: list[dict[str, Any]] = []
-        for link in args.link or LINKS:
+        for link in links:
             rows += measure(b, link, one_rank)
-            write(rows)
+        write(rows, left_out)
 
 
 if __name__ == "__main__":
