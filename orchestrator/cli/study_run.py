@@ -11,7 +11,7 @@ from orchestrator.cli import launch_options, options, output, study_tables
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, command
-from orchestrator.studies import detached, estimate, files, journal, matrix, runner
+from orchestrator.studies import detached, estimate, files, journal, matrix, runner, status
 from orchestrator.studies.model import Repetitions, Study
 
 FOLDER = "-study"  # after the study's name
@@ -86,7 +86,7 @@ def run(
 def _run(config: Config, directory: Path, deploys: bool, json: bool) -> None:
     sitting = runner.run(config, directory, launch_options.deployed_for_trainer, deploys)
     study, launches = journal.load(directory).measured(), journal.read(directory)
-    rows = estimate.rows(study, runner.cells(config, study), launches)
+    rows = status.rows(study, runner.cells(config, study), launches)
     if json:
         return output.as_json({"directory": directory, "cells": rows, "sitting": sitting, "overhead": sitting.overhead})
     study_tables.shared(matrix.shared_options(study))

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from orchestrator.cli import output
-from orchestrator.studies.estimate import Plan, Row, Status
+from orchestrator.studies.estimate import Plan
+from orchestrator.studies.status import Row, Status
 
 
 def plan(planned: Plan, currency: str) -> None:

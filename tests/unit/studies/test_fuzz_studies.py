@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from orchestrator.config import documents
 from orchestrator.errors import ConfigError, OrchestratorError, StateError
-from orchestrator.studies import estimate, files, journal, matrix, narration
+from orchestrator.studies import files, journal, matrix, narration, status
 from orchestrator.studies.journal import Started
 from orchestrator.studies.report import formats, report
 from orchestrator.studies.schedule import Schedule
@@ -104,7 +104,7 @@ def test_any_launches_are_read_or_refused_with_their_name(tmp_path: Path, conten
         of = studies.study(models=["lenet"], datasets=["cifar10"], batch=[64], repetitions=2)
         schedule = Schedule(of, studies.cells(of), launches)
         narration.remaining(schedule)
-        estimate.status(of, launches, None)
+        status.summarise(of, launches, None)
         assert journal.read(tmp_path, repair=True) == launches
 
 
