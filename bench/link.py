@@ -40,10 +40,11 @@ def tc(nodes: Sequence[str], discipline: Sequence[str]) -> None:
             subprocess.run([*command, "add", "dev", "eth0", "root", *discipline], check=True)
 
 
-def is_supported(discipline: Sequence[str]) -> bool:
-    """Try a queueing discipline in a network namespace of its own: not every kernel has each of them."""
+def problem(discipline: Sequence[str]) -> str:
+    """Try a queueing discipline in a network namespace of its own, and return the error; not every kernel has each."""
     command = ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", *discipline]
-    return not discipline or subprocess.run(command, check=False, capture_output=True).returncode == 0
+    tried = subprocess.run(command, check=False, capture_output=True, text=True) if discipline else None
+    return f"`{' '.join(command)}`: {tried.stderr.strip()}" if tried and tried.returncode else ""
 
 
 def trained(b: Bench, *options: str) -> float:

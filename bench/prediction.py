@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import ROOT, Bench, bench, machine
-from bench.link import is_supported, tc
+from bench.link import problem, tc
 from orchestrator import recipes
 from orchestrator.config import Train
 from orchestrator.prediction.review import images_per_second
@@ -47,7 +47,6 @@ directory.mkdir(parents=True)
 kept = {{name: value for name, value in os.environ.items() if not name.startswith(("HOROVOD", "OMPI", "PMIX"))}}
 os.execve(sys.executable, [sys.executable, "-m", "orchestrator.trainer.train", str(directory)], kept)
 """
-NO_NETEM = "this kernel has no netem; `modprobe sch_netem` loads it"
 HEADINGS = ("model", "link", "ranks", "predicted", "band", "measured", "error", "inside")
 
 
@@ -114,8 +113,8 @@ def measure(b: Bench, link: str, one_rank: dict[str, float]) -> list[dict[str, A
     return [row(m, link, ranks, one_rank[m], train(b, m, ranks)) for m in MODELS for ranks in RANKS]
 
 
-def write(rows: list[dict[str, Any]], left_out: list[str]) -> None:
-    """Write build/prediction.md; ``left_out`` are links that this kernel cannot imitate."""
+def write(rows: list[dict[str, Any]], left_out: dict[str, str]) -> None:
+    """Write build/prediction.md; ``left_out`` has the reason for each link that this machine cannot imitate."""
     lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
     for entry in rows:
         low, high = entry["band"]
@@ -128,9 +127,7 @@ def write(rows: list[dict[str, Any]], left_out: list[str]) -> None:
     inside = sum(entry["inside"] for entry in rows)
     middle = errors[len(errors) // 2]
     text = f"median error {middle:.1f} points of efficiency, {inside} of {len(rows)} inside the 90 % band"
-    text += "".join(
-        f"\n\n{link}: not measured, this kernel has no netem; `modprobe sch_netem` loads it" for link in left_out
-    )
+    text += "".join(f"\n\n{link}: not measured: {reason}" for link, reason in left_out.items())
     page = ROOT / "build" / "prediction.md"
     page.parent.mkdir(exist_ok=True)
     page.write_text(f"{machine()}\n\n" + "\n".join(lines) + f"\n\n{text}\n")
@@ -142,10 +139,10 @@ def main() -> None:
     parser.add_argument("--link", action="append", choices=list(LINKS), help="only this link; may be repeated")
     parser.add_argument("--model", action="append", choices=list(MODELS), help="only this model; may be repeated")
     args = parser.parse_args()
-    left_out = [link for link in args.link or LINKS if not is_supported(LINKS[link])]
+    left_out = {link: reason for link in args.link or LINKS if (reason := problem(LINKS[link]))}
     links = [link for link in args.link or LINKS if link not in left_out]
     if not links:
-        parser.error(f"{', '.join(left_out)}: {NO_NETEM}")
+        parser.error("; ".join(left_out.values()))
     for model in set(MODELS) - set(args.model or MODELS):
         del MODELS[model]
     with bench(NAME) as b:
@@ -157,7 +154,7 @@ def main() -> None:
         rows: list[dict[str, Any]] = []
         for link in links:
             rows += measure(b, link, one_rank)
-        write(rows, left_out)
+            write(rows, left_out)
 
 
 if __name__ == "__main__":

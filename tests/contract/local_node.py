@@ -36,9 +36,9 @@ def running_node(root: Root, key: Path, inside: Sequence[str] = (), targets: Seq
 
     Args:
         root: A copy of terraform/local.
-        Where to create the user's private key.
-        A command prefix of ssh, such as ``nsenter``.
-        The only resources to create; all of them if empty.
+        key: Where to create the user's private key.
+        inside: A command prefix of ssh, such as ``nsenter``.
+        targets: The only resources to create; all of them if empty.
     """
     own = {"name": CLUSTER, "id": CLUSTER, "nodes": 1, "ssh_public_key": key_pair.public_half(key)}
     variables = local.variables(Config(name=CLUSTER, nodes=1), Record(id=CLUSTER, config={}))

@@ -42,7 +42,7 @@ def execute(engine: Engine, suite: Suite, run: Run) -> dict[str, Result]:
 
     Args:
         engine: Docker Engine.
-        What the run needs.
+        suite: What the run needs.
         run: File and circumstances.
 
     Returns:

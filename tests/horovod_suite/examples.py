@@ -123,10 +123,10 @@ def judge(example: Example, output: str, code: int, seconds: float) -> Outcome:
     """Decide whether an example works: it ended with exit code 0, or its loss fell until it was stopped.
 
     Args:
-        Example that ran.
-        Output of the command.
+        example: Example that ran.
+        output: Output of the command.
         code: Exit code of the command.
-        Duration in seconds.
+        seconds: Duration.
 
     Returns:
         The outcome.

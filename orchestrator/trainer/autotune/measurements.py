@@ -42,7 +42,7 @@ class Entry:
 
     def write(self, value: object) -> None:
         """Store a value for all users of the node."""
-        from orchestrator.schema.atomic_write import replaced  # noqa: PLC0415  it imports pydantic
+        from orchestrator.schema.atomic_write import replaced  # noqa: PLC0415  its package imports pydantic
 
         with replaced(self.path, 0o644) as file:
             file.write(json.dumps({"depends": self._depends, "value": value}).encode() + b"\n")

@@ -31,7 +31,7 @@ class LauncherEnd(NamedTuple):
         exit_code: Its exit code.
         stopped: Whether the run was stopped.
         late: Ranks that had not started by the time limit, as text; empty if all had.
-        left: Hosts that could not be swept.
+        unswept: Hosts that could not be swept.
         gone: Hosts among ``unswept`` that refuse a connection.
     """
 
