@@ -52,7 +52,7 @@ class Gpu(Section):
 
 
 class Launch(Section):
-    """How runs are started."""
+    """Settings with which runs are started."""
 
     launcher: Literal["auto", "horovod", "torchrun", "mpirun", "ray", "tensorflow", "plain"] = Field(
         "auto",
@@ -92,7 +92,7 @@ class Launch(Section):
 
 
 class Train(Section):
-    """What is trained. Keys left out come from the model's recipe."""
+    """Settings of training. Keys left out come from the model's recipe."""
 
     model: str | None = Field(None, description="network to train; `orchestrator models` lists them")
     dataset: str | None = Field(None, description="data set to train on; `orchestrator datasets` lists them")

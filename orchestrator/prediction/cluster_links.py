@@ -1,4 +1,4 @@
-"""How ranks are connected on any number of nodes, and other links that what is known of it allows."""
+"""Links between the ranks of any number of nodes, and the links that a measurement of some of them allows."""
 
 import math
 import random

@@ -56,7 +56,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a recipe computes: ``images`` of training and ``tested`` of evaluation, over all epochs."""
+    """Work of a recipe: ``images`` of training and ``tested`` of evaluation, over all epochs."""
 
     images: float
     tested: float = 0.0

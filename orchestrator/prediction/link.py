@@ -11,7 +11,7 @@ ROUND = 5e-10  # core-seconds per byte in float32: to 16 bits and back, on a CPU
 
 @dataclass(frozen=True)
 class Link:
-    """What connects two ranks.
+    """Link between two ranks.
 
     Attributes:
         alpha: Seconds of one step of a ring: latency, and what ranks say to each other beforehand.

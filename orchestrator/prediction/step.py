@@ -15,7 +15,7 @@ MIN_GAIN = 1.05  # trainer/autotune: less than this is lost in the noise
 
 @dataclass(frozen=True)
 class Options:
-    """How gradients travel.
+    """Exchange of gradients in a step.
 
     Attributes:
         engine: Decides which gradients travel together.

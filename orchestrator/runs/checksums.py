@@ -17,7 +17,7 @@ CHUNK = 1 << 20
 
 
 class Source(File):
-    """Where the data of a run is on this machine; ``remote`` names it on the nodes, and changes with its files."""
+    """Directory of a run's data on this machine; ``remote`` names it on the nodes, and changes with its files."""
 
     dataset: str
     directory: str

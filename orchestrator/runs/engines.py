@@ -18,7 +18,7 @@ TORCH_MODELS = ("lenet", "resnet20", "resnet50", "resnet101", "mobilenet_v2")
 
 @dataclass(frozen=True)
 class Engine:
-    """What an engine runs on.
+    """Requirements of an engine.
 
     Attributes:
         launcher: What starts its ranks.

@@ -81,7 +81,7 @@ class World(File):
 
 
 class Communication(File):
-    """How gradients travelled, as Horovod was actually configured. ``cycle_time`` in ms, ``fusion_threshold`` in MiB.
+    """Exchange of gradients, as Horovod was actually configured. ``cycle_time`` in ms, ``fusion_threshold`` in MiB.
 
     Groups of gradients are as large as the threshold if one was given, else smaller than Horovod's default
     (``trainer/comm/allreduce``). With ``autotune``, these two are the initial values, and ``autotune.csv`` in the run's

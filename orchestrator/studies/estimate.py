@@ -1,4 +1,4 @@
-"""What a study will launch, and how long that may take: cells, order, deploys, time, cost."""
+"""Estimate a study before it runs: its cells, the order of launches, deploys, time, cost."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -33,7 +33,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study will do.
+    """Launches that a study will make.
 
     Attributes:
         shared: Options that all cells have in common, in words; titles of cells leave them out.

@@ -35,7 +35,7 @@ Values = Annotated[list[Option], BeforeValidator(_listed), Field(min_length=1)]
 
 
 class Repetitions(Section):
-    """How often a cell is launched: until its interval is narrow enough, within limits."""
+    """Number of launches of a cell: until its interval is narrow enough, within limits."""
 
     width: float | None = Field(
         None, gt=0, lt=10, description="wanted width of the 95 % interval of a ratio, as a share of it; default: any"
@@ -68,7 +68,7 @@ class Until(Section):
 
 
 class Shrink(Section):
-    """What `--shrink` changes, so that the study runs on a small machine."""
+    """Changes that `--shrink` makes, so that the study runs on a small machine."""
 
     image_size: int | None = Field(None, ge=8, le=1024, description="side of images, where the data set lets it vary")
     test_samples: int | None = Field(None, ge=1, description="test samples that are evaluated, the first of them")

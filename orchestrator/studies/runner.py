@@ -21,7 +21,7 @@ from orchestrator.studies.schedule import Schedule
 
 @dataclass(frozen=True)
 class Sitting:
-    """What one process did for a study.
+    """Work of one process for a study.
 
     Attributes:
         launches: The launches that it made.

@@ -1,4 +1,4 @@
-"""What a study has measured so far, for tables: images per second and ratios of its contestants, launches left."""
+"""Measurements of a study so far, for tables: images per second and ratios of its contestants, launches left."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

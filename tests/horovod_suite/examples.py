@@ -44,7 +44,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an example ended: ``result`` in words, and ``works`` if that is the expected end."""
+    """Outcome of an example: ``result`` in words, and ``works`` if that is the expected end."""
 
     script: str
     framework: str

@@ -11,7 +11,7 @@ WORST_FIRST = ("failed", "passed", "skipped")
 
 @dataclass(frozen=True)
 class Result:
-    """How a test ended on all ranks together, and the reason unless it passed."""
+    """Outcome of a test on all ranks together, and the reason unless it passed."""
 
     test: str
     outcome: str

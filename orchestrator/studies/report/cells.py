@@ -18,7 +18,7 @@ ACROSS = ("ranks", "nodes")  # keys in which a cell differs from its base case
 
 
 class Group(NamedTuple):
-    """What the cells of one drawing have in common."""
+    """Values that the cells of one drawing have in common."""
 
     model: str
     dataset: str

@@ -15,7 +15,7 @@ Position = tuple[frozenset[tuple[str, object]], str]
 
 
 class Range(NamedTuple):
-    """What a printed number can stand for: one unit of its last digit to either side, as it may be cut or rounded."""
+    """Range of a printed number: one unit of its last digit to either side, since it may be cut or rounded."""
 
     low: float
     high: float

@@ -25,7 +25,7 @@ class Ways(NamedTuple):
 
 
 class Geometry(NamedTuple):
-    """What the speed of a convolution depends on, apart from the batch, the precision and the machine."""
+    """Shape of a convolution: its speed depends on this, the batch, the precision and the machine."""
 
     height: int
     width: int

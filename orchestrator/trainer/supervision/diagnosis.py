@@ -25,7 +25,7 @@ RAISED = "Traceback (most recent call last):"
 
 
 class LauncherEnd(NamedTuple):
-    """How the launcher ended.
+    """End of the launcher.
 
     Attributes:
         exit_code: Its exit code.

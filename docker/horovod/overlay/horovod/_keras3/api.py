@@ -1,4 +1,4 @@
-"""What horovod.keras and horovod.tensorflow.keras call for Keras 3, with the arguments of horovod._keras."""
+"""Functions that horovod.keras and horovod.tensorflow.keras call for Keras 3, with the arguments of horovod._keras."""
 
 import os
 from collections.abc import Callable, Iterable

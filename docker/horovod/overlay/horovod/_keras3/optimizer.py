@@ -9,7 +9,7 @@ from horovod._keras3.reduction import GradientReduction
 
 
 class Distributed(keras.optimizers.Optimizer):
-    """What a distributed optimizer does apart from the class of Keras that it is made from."""
+    """Part of a distributed optimizer that does not depend on the Keras class it is made from."""
 
     _horovod_settings: Mapping[str, Any]
 
