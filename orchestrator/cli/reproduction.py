@@ -14,7 +14,7 @@ from orchestrator.cli.options import ConfigFile, Json, Name, key
 from orchestrator.cli.runs import RunName
 from orchestrator.cluster import Cluster
 from orchestrator.errors import OrchestratorError, RunFailed, command
-from orchestrator.reproduction import archive, comparison, gather, load
+from orchestrator.reproduction import comparison, gather, load, run_archive
 from orchestrator.reproduction import rerun as reruns
 from orchestrator.reproduction.comparison import Comparison, Tolerance
 from orchestrator.reproduction.load import Exported
@@ -55,7 +55,7 @@ def export(
     _fetch(state_dir, record, chosen)
     content = gather.gather(state_dir, record, chosen, author or _authors())
     path = target or Path(f"{chosen.id}.tar.gz")
-    archive.write(content.files, path, int(chosen.started), content.executable)
+    run_archive.write(content.files, path, int(chosen.started), content.executable)
     for cleaned in content.cleaned:
         progress.note(f"passwords or tokens were taken out of {cleaned}")
     if json:
@@ -99,7 +99,7 @@ def rerun(
     Exit code 0: equal; 10: within tolerance; 11: different.
     """
     environment = user_environment.read(env or [], env_file or [])
-    with archive.unpacked(file) as directory:
+    with run_archive.unpacked(file) as directory:
         old = load.load(directory)
         flags = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np else {})}
         config = options.load(config_file, name, flags)

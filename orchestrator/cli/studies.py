@@ -11,7 +11,7 @@ from orchestrator import progress
 from orchestrator.cli import output, study_report, study_run, study_tables
 from orchestrator.cli.options import Json
 from orchestrator.errors import ConfigError
-from orchestrator.studies import detached, files, journal
+from orchestrator.studies import detached, journal, study_files
 from orchestrator.studies.model import Study
 from orchestrator.studies.status import summarise
 
@@ -27,7 +27,7 @@ class _RunByDefault(TyperGroup):
         """Complete commands, and the names of studies."""
         completions = super().shell_complete(ctx, incomplete)
         kind = type(completions[0]) if completions else None
-        return completions + [kind(name) for name in files.names() if kind and name.startswith(incomplete)]
+        return completions + [kind(name) for name in study_files.names() if kind and name.startswith(incomplete)]
 
 
 def register(app: typer.Typer) -> None:
@@ -65,7 +65,7 @@ def init(
     if path.exists() and not force:
         raise ConfigError([f"{path} is there already"], "--force replaces it")
     try:
-        path.write_text(files.EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
+        path.write_text(study_files.EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that is there") from error
     progress.note(f"wrote {path}; `orchestrator study {path} --dry-run` shows what it launches")
@@ -73,7 +73,7 @@ def init(
 
 def list_studies(json: Json = False) -> None:
     """List the included studies, which repeat tables of papers."""
-    studies = [files.find(name) for name in files.names()]
+    studies = [study_files.find(name) for name in study_files.names()]
     if json:
         return output.as_json(
             [{"name": study.name, "cells": study.size, "description": study.description} for study in studies]

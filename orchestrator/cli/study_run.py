@@ -11,7 +11,7 @@ from orchestrator.cli import launch_options, options, output, study_tables
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, command
-from orchestrator.studies import detached, estimate, files, journal, matrix, runner, status
+from orchestrator.studies import detached, estimate, journal, matrix, status, study_files, study_runner
 from orchestrator.studies.model import Repetitions, Study
 
 FOLDER = "-study"  # after the study's name
@@ -20,7 +20,7 @@ Source = Annotated[
     typer.Argument(
         metavar="FILE|NAME",
         help="Study file, or the name of an included study.",
-        autocompletion=options.completion(files.names),
+        autocompletion=options.completion(study_files.names),
     ),
 ]
 Where = Annotated[Path | None, typer.Option("--directory", help="Directory of the study; default: ./NAME-study.")]
@@ -66,11 +66,11 @@ def run(
         directory = directory or directory_of(source)
         study = _changed(journal.load(directory), changes)
     else:
-        study = _changed(files.find(_named(source)), changes)
+        study = _changed(study_files.find(_named(source)), changes)
         directory = directory or Path(f"{study.name}{FOLDER}")
-    cells = runner.cells(config, study.measured())
+    cells = study_runner.cells(config, study.measured())
     if detach:
-        runner.require_no_deploys(study.measured(), deploys)
+        study_runner.require_no_deploys(study.measured(), deploys)
     if dry_run:
         planned = estimate.plan(config, study.measured(), cells, directory, deploys)
         return output.as_json(planned) if json else study_tables.plan(planned, config.currency)
@@ -84,9 +84,9 @@ def run(
 
 
 def _run(config: Config, directory: Path, deploys: bool, json: bool) -> None:
-    sitting = runner.run(config, directory, launch_options.deployed_for_trainer, deploys)
+    sitting = study_runner.run(config, directory, launch_options.deployed_for_trainer, deploys)
     study, launches = journal.load(directory).measured(), journal.read(directory)
-    rows = status.rows(study, runner.cells(config, study), launches)
+    rows = status.rows(study, study_runner.cells(config, study), launches)
     if json:
         return output.as_json({"directory": directory, "cells": rows, "sitting": sitting, "overhead": sitting.overhead})
     study_tables.shared(matrix.shared_options(study))
@@ -115,7 +115,7 @@ def directory_of(source: str | None) -> Path:
     """
     if source is not None:
         directory = Path(source)
-        return directory if (directory / journal.STUDY).is_file() else Path(f"{files.find(source).name}{FOLDER}")
+        return directory if (directory / journal.STUDY).is_file() else Path(f"{study_files.find(source).name}{FOLDER}")
     paths = sorted(path.parent for path in Path().glob(f"*{FOLDER}/{journal.STUDY}"))
     if len(paths) != 1:
         some = f"{len(paths)} studies are here: {', '.join(map(str, paths))}" if paths else "no study is here"
@@ -146,7 +146,7 @@ def _changed(study: Study, changes: dict[str, Any]) -> Study:
 
 def _detach(config: Config, directory: Path, deploys: bool, json: bool) -> None:
     """Start the certain launches on the head, and print the commands that follow, collect and stop them."""
-    queue = runner.detach(config, directory, launch_options.deployed_for_trainer, deploys)
+    queue = study_runner.detach(config, directory, launch_options.deployed_for_trainer, deploys)
     if json:
         return output.as_json({"directory": directory, "queue": queue})
     output.line(str(directory))

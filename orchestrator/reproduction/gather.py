@@ -10,7 +10,7 @@ from orchestrator import progress
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, OrchestratorError, StateError, command
 from orchestrator.monitoring import connection, series
-from orchestrator.reproduction import archive, citation, load, redaction
+from orchestrator.reproduction import citation, load, redaction, run_archive
 from orchestrator.runs import check, checksums, control, datasets, source_code, store
 from orchestrator.runs.launch import Run
 from orchestrator.runs.resume import WITHOUT
@@ -82,9 +82,10 @@ def fetch_series(state_dir: StateDir, record: Record, cluster: Cluster, run: Run
 
 def _fetched(directory: Path) -> list[tuple[str, Path]]:
     """Return the files in a run's directory that go into the archive, by name."""
-    names = [name for name in archive.LIMITS if not name.endswith("/")]
-    files = [(name, directory / name) for name in names if name not in (archive.SUMS, checksums.FILE)]
-    files += [(f"{archive.SERIES}{path.name}", path) for path in sorted((directory / archive.SERIES).glob("*.csv"))]
+    names = [name for name in run_archive.LIMITS if not name.endswith("/")]
+    files = [(name, directory / name) for name in names if name not in (run_archive.SUMS, checksums.FILE)]
+    series = sorted((directory / run_archive.SERIES).glob("*.csv"))
+    files += [(f"{run_archive.SERIES}{path.name}", path) for path in series]
     output = directory / "output" / "results.json"
     return [(name, path) for name, path in [*files, ("output/results.json", output)] if _fits(name, path)]
 
@@ -92,7 +93,7 @@ def _fetched(directory: Path) -> list[tuple[str, Path]]:
 def _fits(name: str, path: Path) -> bool:
     """Tell whether a file exists, and is not too large for an archive."""
     tree, slash, _ = name.partition("/")
-    most = archive.LIMITS[tree + slash]
+    most = run_archive.LIMITS[tree + slash]
     fits = path.is_file() and path.stat().st_size <= most
     if path.is_file() and not fits:
         progress.note(f"left out: {name} has more than {most >> 20} MiB")
@@ -105,8 +106,8 @@ def _code(path: Path) -> tuple[dict[str, bytes], frozenset[str]]:
         return {}, frozenset()
     with tarfile.open(fileobj=io.BytesIO(bounded.read_bytes(path, source_code.MOST)), mode="r:gz") as packed:
         members = [(member, packed.extractfile(member)) for member in packed if member.isreg()]
-        files = {f"{archive.CODE}{member.name}": file.read() for member, file in members if file}
-    return files, frozenset(f"{archive.CODE}{member.name}" for member, _ in members if member.mode & 0o100)
+        files = {f"{run_archive.CODE}{member.name}": file.read() for member, file in members if file}
+    return files, frozenset(f"{run_archive.CODE}{member.name}" for member, _ in members if member.mode & 0o100)
 
 
 def _checked(state_dir: StateDir, run: Run) -> bytes | None:

@@ -9,8 +9,8 @@ from orchestrator import recipes
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config, Train
 from orchestrator.errors import ConfigError
-from orchestrator.reproduction.archive import CODE
 from orchestrator.reproduction.load import Exported
+from orchestrator.reproduction.run_archive import CODE
 from orchestrator.runs import requirements
 from orchestrator.runs.jobs import scripts
 from orchestrator.runs.launch import Run

@@ -13,8 +13,8 @@ from orchestrator.runs.launch import Run
 from orchestrator.schema.studies import Launch
 from orchestrator.studies import journal
 from orchestrator.studies.journal import Queued, Started
-from orchestrator.studies.launching import Launcher
-from orchestrator.studies.schedule import Planned
+from orchestrator.studies.launch_schedule import Planned
+from orchestrator.studies.launcher import Launcher
 
 POLL_SECONDS = 2.0
 ENDED = ("finished", "failed", "stopped")

@@ -13,10 +13,10 @@ from orchestrator.runs import store
 from orchestrator.schema import TrainConfig, bounded
 from orchestrator.schema.bounded import Unreadable
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import journal, matrix, runner, settings
-from orchestrator.studies import schedule as schedules
+from orchestrator.studies import journal, matrix, settings, study_runner
+from orchestrator.studies import launch_schedule as schedules
+from orchestrator.studies.launch_schedule import Planned, Schedule, contestants
 from orchestrator.studies.model import Study
-from orchestrator.studies.schedule import Planned, Schedule, contestants
 from orchestrator.studies.status import Row, rows, title
 
 SHOWN_ROUNDS = 2
@@ -71,7 +71,7 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
     Returns:
         The plan.
     """
-    launches, repetitions, nodes = journal.read(directory), study.repetitions, runner.nodes(config)
+    launches, repetitions, nodes = journal.read(directory), study.repetitions, study_runner.nodes(config)
     schedule, everyone = Schedule(study, cells, launches, nodes), contestants(study, cells)
     estimates = [
         seconds

@@ -21,7 +21,7 @@ from orchestrator.schema.file import File, Time
 from orchestrator.schema.file_lock import try_lock
 from orchestrator.schema.names import FileName
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import files
+from orchestrator.studies import study_files
 from orchestrator.studies.model import Study
 
 STUDY, LAUNCHES, STARTED, QUEUED = "study.yaml", "launches.jsonl", "started", "queued.json"
@@ -220,4 +220,4 @@ def load(directory: Path) -> Study:
     path = directory / STUDY
     if not path.exists():
         raise StateError(f"{directory}: no study is here: {STUDY} is missing", "`orchestrator study FILE` starts one")
-    return files.read(path)
+    return study_files.read(path)

@@ -6,7 +6,7 @@ from statistics import fmean
 from orchestrator import progress
 from orchestrator.schema.studies import Launch
 from orchestrator.studies import matrix
-from orchestrator.studies.schedule import Planned, Schedule
+from orchestrator.studies.launch_schedule import Planned, Schedule
 
 
 def announce(planned: Planned, schedule: Schedule) -> None:

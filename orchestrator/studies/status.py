@@ -7,9 +7,9 @@ from statistics import median
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import matrix, narration
 from orchestrator.studies.detached import Progress
+from orchestrator.studies.launch_schedule import Contestant, Schedule, contestants
 from orchestrator.studies.model import Study
 from orchestrator.studies.round_ratios import by_round, ratio
-from orchestrator.studies.schedule import Contestant, Schedule, contestants
 
 AGAIN = " (again)"
 

@@ -11,7 +11,7 @@ from orchestrator.config import Config, expanded, stored
 from orchestrator.docker import context
 from orchestrator.errors import NodesFailed, PreflightError, gather
 from orchestrator.providers import Resource, trainer_image
-from orchestrator.providers.hosts import adoption, requirements, selection
+from orchestrator.providers.hosts import adoption, host_requirements, selection
 from orchestrator.providers.hosts import survey as hosts_survey
 from orchestrator.providers.hosts.adoption import HostSet, OnLine
 from orchestrator.ssh import hostkeys
@@ -28,12 +28,12 @@ def preflight(config: Config, record: Record | None) -> None:
     if identity and not expanded("hosts.identity", identity).is_file():
         raise PreflightError(f"hosts.identity: {identity}: no such file", "name a private key, or leave it out")
     surveyed = hosts_survey.survey(config)
-    by_host = [requirements.problems(host, config, record.id if record else "") for host in surveyed]
+    by_host = [host_requirements.problems(host, config, record.id if record else "") for host in surveyed]
     good = [host.name for host, problems in zip(surveyed, by_host, strict=True) if not problems]
     enough = surveyed[0].name in good and len(good) >= (config.min_nodes or config.nodes)
     problems = [] if enough else [problem for host_problems in by_host for problem in host_problems]
     gather(
-        *(partial(_throw, p) for p in [*requirements.conflicts(surveyed), *problems]),
+        *(partial(_throw, p) for p in [*host_requirements.conflicts(surveyed), *problems]),
         lambda: hosts_survey.account_id(surveyed),
     )
 

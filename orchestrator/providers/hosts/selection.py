@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from orchestrator import state
 from orchestrator.config import Config
 from orchestrator.errors import StateError
-from orchestrator.providers.hosts import adoption, requirements
+from orchestrator.providers.hosts import adoption, host_requirements
 from orchestrator.providers.hosts import survey as hosts_survey
 from orchestrator.providers.hosts.adoption import HostSet, Machine
 from orchestrator.providers.hosts.survey import SurveyedHost
@@ -75,7 +75,7 @@ def _machine(host: SurveyedHost) -> Machine:
 
 def _node(host: SurveyedHost, config: Config, deployment: str, previous: HostSet | None) -> Machine:
     """Return a host as node. A host with a problem keeps its former description: it may have files of the cluster."""
-    problem = "; ".join(finding.message for finding in requirements.problems(host, config, deployment))
+    problem = "; ".join(finding.message for finding in host_requirements.problems(host, config, deployment))
     if not problem:
         return _machine(host)
     old = {machine.login: machine for machine in previous.machines} if previous else {}

@@ -2,7 +2,7 @@
 
 from orchestrator.cluster import PYTHON
 from orchestrator.runs.launch import Run, measures_cycle_time
-from orchestrator.runs.launchers.plan import SUPERVISION, Plan, Slots, filled, wrapper
+from orchestrator.runs.launchers.launch_plan import SUPERVISION, Plan, Slots, filled, wrapper
 
 AUTOTUNED = "autotune.csv"
 CYCLE_TIME = 5.0  # milliseconds, for programs that do not measure it

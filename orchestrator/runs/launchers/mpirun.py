@@ -2,7 +2,7 @@
 
 from orchestrator.launch_layout import FIRST_PORT
 from orchestrator.runs.launch import Run, environment
-from orchestrator.runs.launchers.plan import Plan, Slots, filled, wrapper
+from orchestrator.runs.launchers.launch_plan import Plan, Slots, filled, wrapper
 
 
 def plan(run: Run, slots: Slots) -> Plan:

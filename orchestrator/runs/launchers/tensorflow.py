@@ -9,7 +9,7 @@ from itertools import cycle, islice
 
 from orchestrator.launch_layout import CHIEF, PARAMETER_SERVER, WORKER
 from orchestrator.runs.launch import Run
-from orchestrator.runs.launchers.plan import Plan, Slots, filled, node_launcher, wrappers
+from orchestrator.runs.launchers.launch_plan import Plan, Slots, filled, node_launcher, wrappers
 
 
 def plan(run: Run, slots: Slots) -> Plan:

@@ -6,7 +6,7 @@ dynamic_rendezvous.py), so this is the order of ranks.
 
 from orchestrator.launch_layout import PORT, Process
 from orchestrator.runs.launch import Run
-from orchestrator.runs.launchers.plan import Plan, Slots, filled, node_launcher, wrapper
+from orchestrator.runs.launchers.launch_plan import Plan, Slots, filled, node_launcher, wrapper
 
 
 def plan(run: Run, slots: Slots) -> Plan:

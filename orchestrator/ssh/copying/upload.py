@@ -10,9 +10,9 @@ from orchestrator import untrusted_files
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, ConfigError
 from orchestrator.ssh.copying import node_files
+from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
 from orchestrator.ssh.copying.node_files import ABSENT, Status
 from orchestrator.ssh.copying.parts import PIECE, SUM, hashed, part_of, patience, remote_digest, require_space
-from orchestrator.ssh.copying.progress import Copied, Progress, persist
 from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, of_path
 from orchestrator.ssh.receive import Readable
 from orchestrator.ssh.session import ANSWER_SECONDS, Session

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.studies.report import cells, comparison, contradictions, facts, load, number_text, tables
+from orchestrator.studies.report import cells, contradictions, facts, load, number_text, published_comparison, tables
 from orchestrator.studies.report.cells import Summary
-from orchestrator.studies.report.comparison import Comparison
 from orchestrator.studies.report.contradictions import Contradiction
 from orchestrator.studies.report.load import StudyFiles
+from orchestrator.studies.report.published_comparison import Comparison
 from orchestrator.studies.report.tables import Table
 
 
@@ -67,5 +67,5 @@ def build(directory: Path) -> Report:
     study = load.read(directory)
     summaries = cells.summarise(study)
     published = study.about.published
-    compared = comparison.compare(published, summaries, study.samples, study.about.replaced_datasets)
+    compared = published_comparison.compare(published, summaries, study.samples, study.about.replaced_datasets)
     return Report(study, summaries, compared, contradictions.find(published, study.samples))

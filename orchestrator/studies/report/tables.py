@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from orchestrator.studies.report import facts, number_text, printed_numbers
 from orchestrator.studies.report.cells import Group, Summary
-from orchestrator.studies.report.comparison import Comparison
 from orchestrator.studies.report.load import StudyFiles
+from orchestrator.studies.report.published_comparison import Comparison
 from orchestrator.studies.statistics import Estimate
 
 

@@ -28,8 +28,8 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Checkpoint, CheckpointEntry, Epoch, TrainConfig, Trained
-from orchestrator.trainer.checkpoints import directory as checkpoints_directory
-from orchestrator.trainer.checkpoints.directory import Storage
+from orchestrator.trainer.checkpoints import checkpoint_directory as checkpoints_directory
+from orchestrator.trainer.checkpoints.checkpoint_directory import Storage
 from orchestrator.trainer.comm import compressed
 from orchestrator.trainer.rank_setup import Trainer
 from orchestrator.trainer.results import say

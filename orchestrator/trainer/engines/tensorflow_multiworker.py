@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data.in_memory import Arrays
-from orchestrator.trainer.engines import keras_engine, loop, step_inputs, weights
+from orchestrator.trainer.engines import keras_engine, step_inputs, training_loop, weights
 
 
 class TensorflowMultiworker(keras_engine.KerasEngine):
@@ -75,7 +75,8 @@ def main(run_directory: Path) -> None:
     initial = weights.initial(run_directory, rank)
     keras_engine.prepare(config, int(os.environ["LOCAL_RANK"]))
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    loop.run(run_directory, step_inputs.load(config, rank, world), TensorflowMultiworker(config, initial, strategy))
+    engine = TensorflowMultiworker(config, initial, strategy)
+    training_loop.run(run_directory, step_inputs.load(config, rank, world), engine)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import tensorflow as tf
 from orchestrator.launch_layout import CHIEF, WORKER
 from orchestrator.trainer.data.in_memory import Arrays
 from orchestrator.trainer.engines import keras_engine, step_inputs, weights
-from orchestrator.trainer.engines.report import Report
+from orchestrator.trainer.engines.engine_results import Report
 from orchestrator.trainer.engines.step_inputs import Course
 
 

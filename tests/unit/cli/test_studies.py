@@ -8,9 +8,9 @@ import pytest
 from orchestrator import state
 from orchestrator.runs import store
 from orchestrator.schema import RunStatus
-from orchestrator.studies import files, journal
+from orchestrator.studies import journal, study_files
 from orchestrator.studies.journal import Queued
-from orchestrator.studies.schedule import Schedule
+from orchestrator.studies.launch_schedule import Schedule
 from tests import builders
 from tests.unit.conftest import Cli
 from tests.unit.studies.studies import cells, launch, started, study
@@ -77,12 +77,12 @@ def test_options_may_precede_the_study(cli: Cli) -> None:
 
 def test_init_writes_an_example_that_is_valid(cli: Cli, tmp_path: Path) -> None:
     assert cli("study", "init", "mine.yaml").returncode == 0
-    assert files.read(tmp_path / "mine.yaml").name == "example"
+    assert study_files.read(tmp_path / "mine.yaml").name == "example"
     assert cli("study", "init", "mine.yaml").returncode == 2
 
 
 def test_list_names_every_packaged_study(cli: Cli) -> None:
-    assert [listed["name"] for listed in json.loads(cli("study", "list", "--json").stdout)] == files.names()
+    assert [listed["name"] for listed in json.loads(cli("study", "list", "--json").stdout)] == study_files.names()
 
 
 def test_schema_has_every_key(cli: Cli) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import state
-from orchestrator.reproduction import archive, load
+from orchestrator.reproduction import load, run_archive
 from orchestrator.reproduction.load import Exported
 from orchestrator.runs import provenance, script, source_code
 from orchestrator.runs.launch import Run
@@ -85,7 +85,7 @@ def packed(members: Iterable[tuple[str, bytes]], kind: bytes = tarfile.REGTYPE, 
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as written:
         for name, data in members:
-            member = tarfile.TarInfo(f"{archive.ROOT}/{name}")
+            member = tarfile.TarInfo(f"{run_archive.ROOT}/{name}")
             member.type, member.linkname = kind, link
             member.size = len(data) if kind == tarfile.REGTYPE else 0
             written.addfile(member, io.BytesIO(data))

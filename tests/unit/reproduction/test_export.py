@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from orchestrator import state
-from orchestrator.reproduction import archive, citation, gather, load, rerun
+from orchestrator.reproduction import citation, gather, load, rerun, run_archive
 from orchestrator.runs import checksums
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import RunStatus
@@ -23,7 +23,7 @@ from tests.unit.reproduction import cases
 
 
 def members(path: Path) -> dict[str, bytes]:
-    with archive.unpacked(path) as directory:
+    with run_archive.unpacked(path) as directory:
         return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
 
 
@@ -33,7 +33,7 @@ def test_training_run_is_exported_after_the_teardown(cli: Cli, tmp_path: Path) -
     finished = cli("export", "--author", "A. Author", "--json")
     assert finished.returncode == 0, finished.stderr
     files = members(tmp_path / f"{run.id}.tar.gz")
-    assert json.loads(finished.stdout)["files"] == sorted(files.keys() - {archive.SUMS})
+    assert json.loads(finished.stdout)["files"] == sorted(files.keys() - {run_archive.SUMS})
     assert {"config.json", "results.json", "packages.json", "data.sha256", "log", "metrics/up.csv"} <= files.keys()
     node = json.loads(files["provenance.json"])["nodes"]["demo-head"]
     assert (node["hardware"]["cpu_model"], node["hardware"]["nic_mbits"]) == ("Xeon", 10_000)
@@ -139,8 +139,8 @@ def test_code_is_exported_as_of_the_start_of_the_run(cli: Cli, tmp_path: Path) -
     assert cli("export", "-o", "run.tar.gz").returncode == 0
     assert members(tmp_path / "run.tar.gz")["code/train.sh"] == b"#!/bin/sh\necho first\n"
     with tarfile.open(tmp_path / "run.tar.gz") as packed:
-        assert packed.getmember(f"{archive.ROOT}/code/train.sh").mode == 0o755
-    with archive.unpacked(tmp_path / "run.tar.gz") as directory:
+        assert packed.getmember(f"{run_archive.ROOT}/code/train.sh").mode == 0o755
+    with run_archive.unpacked(tmp_path / "run.tar.gz") as directory:
         old = load.load(directory)
     assert old.output == {"loss": 0.5, "epochs.0.top1": 0.9}
     assert old.status == RunStatus(state="finished", exit_code=3, started=1.0, ended=9.0)

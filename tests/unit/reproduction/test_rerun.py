@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.reproduction import archive, load, rerun
+from orchestrator.reproduction import load, rerun, run_archive
 from orchestrator.schema.packages import Installed
 from tests import builders
 from tests.unit.conftest import Cli
@@ -69,7 +69,7 @@ def changed(tmp_path: Path, **files: bytes) -> Path:
     directory = state_dir.runs / run.id
     names = ("run.json", "config.json", "results.json", "provenance.json", "packages.json")
     contents = {name: (directory / name).read_bytes() for name in names}
-    archive.write({**contents, **{n.replace("_", "."): c for n, c in files.items()}}, tmp_path / "run.tar.gz", 1)
+    run_archive.write({**contents, **{n.replace("_", "."): c for n, c in files.items()}}, tmp_path / "run.tar.gz", 1)
     return tmp_path / "run.tar.gz"
 
 

@@ -5,8 +5,8 @@ from typing import Any
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import matrix
 from orchestrator.studies.journal import Started
+from orchestrator.studies.launch_schedule import Planned, Schedule
 from orchestrator.studies.model import Study
-from orchestrator.studies.schedule import Planned, Schedule
 
 
 def study(**changes: Any) -> Study:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from orchestrator.config import documents
 from orchestrator.errors import ConfigError, OrchestratorError, StateError
-from orchestrator.studies import files, journal, matrix, narration, status
+from orchestrator.studies import journal, matrix, narration, status, study_files
 from orchestrator.studies.journal import Started
+from orchestrator.studies.launch_schedule import Schedule
 from orchestrator.studies.report import formats, report
-from orchestrator.studies.schedule import Schedule
 from tests.stand_ins import fuzz
 from tests.unit.studies import studies
 from tests.unit.studies.sample_study import Sample, published
@@ -74,7 +74,7 @@ def test_any_study_file_makes_cells_or_is_refused(tmp_path: Path, content: bytes
     path = tmp_path / "study.yaml"
     path.write_bytes(content)
     with refused(ConfigError, path):
-        study = files.read(path)
+        study = study_files.read(path)
         with fuzz.refused(ConfigError, f"study {study.name}: "):
             matrix.cells(study.measured(), slots=1)
 

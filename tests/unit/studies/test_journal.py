@@ -7,7 +7,7 @@ import pytest
 from orchestrator.errors import StateError
 from orchestrator.studies import journal
 from orchestrator.studies.journal import Queued, Started
-from orchestrator.studies.schedule import Schedule
+from orchestrator.studies.launch_schedule import Schedule
 from tests.unit.studies.studies import cells, launch, study
 
 

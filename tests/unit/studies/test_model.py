@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.studies import files
+from orchestrator.studies import study_files
 from orchestrator.studies.model import OPTIONS
 from tests.unit.studies.studies import cells, study
 
@@ -46,7 +46,7 @@ def test_wrong_study_file_is_refused_with_file_key_and_remedy(tmp_path: Path, te
     path = tmp_path / "study.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        files.read(path)
+        study_files.read(path)
     assert str(path) in caught.value.message
     assert reason in caught.value.message
     assert "orchestrator study init" in caught.value.hint
@@ -54,7 +54,7 @@ def test_wrong_study_file_is_refused_with_file_key_and_remedy(tmp_path: Path, te
 
 def test_unknown_name_is_refused_with_the_nearest_packaged_one() -> None:
     with pytest.raises(ConfigError, match=r"did you mean dey-2022\?"):
-        files.find("dey-2021")
+        study_files.find("dey-2021")
 
 
 def test_single_value_needs_no_list() -> None:
@@ -82,5 +82,5 @@ def test_shrink_applies_only_to_shrunk_studies() -> None:
 
 
 def test_example_has_every_key() -> None:
-    example = files.read(files.EXAMPLE)
+    example = study_files.read(study_files.EXAMPLE)
     assert set(type(example).model_fields) - example.model_fields_set == {"nodes"}

@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.config import Config
 from orchestrator.schema.studies import Published
-from orchestrator.studies import files, matrix, runner, settings
+from orchestrator.studies import matrix, settings, study_files, study_runner
 from orchestrator.studies.model import agrees
 from tests.unit.studies import published
 
@@ -14,14 +14,14 @@ CELLS = {"sztaki-2023": 64, "sztaki-2023-frequency": 16, "malik-2018": 108, "dey
 
 
 def test_every_documented_study_is_packaged() -> None:
-    assert set(files.names()) == NAMES
+    assert set(study_files.names()) == NAMES
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 @pytest.mark.parametrize("shrunk", [False, True])
 def test_every_cell_of_a_packaged_study_can_be_launched(name: str, shrunk: bool) -> None:
-    study = files.find(name).model_copy(update={"shrunk": shrunk}).measured()
-    cells = runner.cells(Config(), study)
+    study = study_files.find(name).model_copy(update={"shrunk": shrunk}).measured()
+    cells = study_runner.cells(Config(), study)
     assert all(matrix.base_of(study, cell, cells) for cell in cells)
     if shrunk:
         assert max(cell.nodes or cell.ranks for cell in cells) <= 2
@@ -34,11 +34,11 @@ SHRUNK_TO_64 = {"dey-2022", "ghimire", "sztaki-2023", "sztaki-2023-frequency", "
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_studies_that_shrink_to_few_steps_evaluate_few_samples(name: str) -> None:
-    whole = files.find(name)
+    whole = study_files.find(name)
     shrunk = whole.model_copy(update={"shrunk": True})
     for study, expected in ((whole, None), (shrunk, 64 if name in SHRUNK_TO_64 else None)):
         measured = study.measured()
-        cell = runner.cells(Config(), measured)[0]
+        cell = study_runner.cells(Config(), measured)[0]
         assert settings.of_cell(Config(), measured, cell).train.test_samples == expected
     assert not (shrunk.measured().until.top1 and whole.shrink.test_samples)
 
@@ -47,7 +47,7 @@ def test_printed_numbers_of_dey_2022_equal_the_paper() -> None:
     def numbers(rows: list[Published]) -> set[tuple[object, ...]]:
         return {(frozenset(row.cell.items()), row.metric, row.column, row.value) for row in rows}
 
-    study = files.find("dey-2022")
+    study = study_files.find("dey-2022")
     assert numbers(study.published) == numbers(published.dey())
-    cells = runner.cells(Config(), study)
+    cells = study_runner.cells(Config(), study)
     assert all(any(agrees(cell, row.cell) for cell in cells) for row in study.published)

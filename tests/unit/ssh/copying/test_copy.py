@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ConfigError, ContractError, NodesFailed
-from orchestrator.ssh.copying import progress
+from orchestrator.ssh.copying import copy_progress
+from orchestrator.ssh.copying.copy_progress import Copied
 from orchestrator.ssh.copying.download import download
-from orchestrator.ssh.copying.progress import Copied
 from orchestrator.ssh.copying.upload import upload
 from tests.stand_ins import relay, ssh_stand_in
 from tests.stand_ins.ssh_stand_in import Answer
@@ -29,8 +29,8 @@ def node(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PAUSES", (0.05, 0.05, 0.05))
-    monkeypatch.setattr(progress, "SHOW_SECONDS", 0.0)
+    monkeypatch.setattr(copy_progress, "PAUSES", (0.05, 0.05, 0.05))
+    monkeypatch.setattr(copy_progress, "SHOW_SECONDS", 0.0)
 
 
 def through(

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from orchestrator.schema.studies import Launch
-from orchestrator.studies import narration, schedule
+from orchestrator.studies import launch_schedule, narration
+from orchestrator.studies.launch_schedule import Planned, Schedule
 from orchestrator.studies.model import Study
 from orchestrator.studies.round_ratios import by_round
-from orchestrator.studies.schedule import Planned, Schedule
 from tests.unit.studies.studies import cells, finish, launch, study
 
 
@@ -56,7 +56,7 @@ def test_launch_is_repeated_before_the_number_of_nodes_changes() -> None:
 @pytest.mark.parametrize(("nodes", "changes"), [(1, [2, 4, 2, 1]), (4, [2, 1, 2, 4]), (3, [1, 2, 4, 2, 1])])
 def test_deploys_of_a_study_are_as_few_as_possible(nodes: int, changes: list[int]) -> None:
     of = study(ranks=None, nodes=[4, 1, 2], repetitions=2)
-    sizes_of_deploys = schedule.deploys(Schedule(of, cells(of), [], nodes).remaining(), nodes)
+    sizes_of_deploys = launch_schedule.deploys(Schedule(of, cells(of), [], nodes).remaining(), nodes)
     assert [change for change in sizes_of_deploys if change] == changes
 
 

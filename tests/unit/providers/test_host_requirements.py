@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError
-from orchestrator.providers.hosts import requirements
+from orchestrator.providers.hosts import host_requirements
 from orchestrator.providers.hosts import survey as hosts_survey
 from orchestrator.providers.hosts.login import Login, Resolved
 from orchestrator.providers.hosts.survey import Facts, SurveyedHost
@@ -42,7 +42,7 @@ def host(name: str = "demo-head", private_address: str | None = None, **changes:
 
 
 def problems_of(surveyed: SurveyedHost, settings: Config | None = None) -> list[str]:
-    return [finding.message for finding in requirements.problems(surveyed, settings or config(), OURS)]
+    return [finding.message for finding in host_requirements.problems(surveyed, settings or config(), OURS)]
 
 
 def test_fresh_host_meets_the_requirements() -> None:
@@ -80,7 +80,7 @@ def test_fresh_host_meets_the_requirements() -> None:
     ],
 )
 def test_unmet_requirement_is_reported_with_its_remedy(changes: dict[str, Any], problem: str, remedy: str) -> None:
-    [finding] = requirements.problems(host(**changes), config(), OURS)
+    [finding] = host_requirements.problems(host(**changes), config(), OURS)
     assert finding.message.startswith("hosts.addresses: lab@10.0.0.10: ")
     assert problem in finding.message
     assert remedy in finding.hint
@@ -119,7 +119,7 @@ def test_account_of_the_tool_cannot_be_the_login() -> None:
 
 def test_route_known_only_to_the_users_ssh_is_refused() -> None:
     resolved = Resolved(hostname="10.0.0.10", user="lab", port=22, proxy="gateway")
-    [finding] = requirements.problems(
+    [finding] = host_requirements.problems(
         SurveyedHost("demo-head", Login(address="inner"), None, resolved, facts()), config(), OURS
     )
     assert "through `gateway`" in finding.message
@@ -135,18 +135,18 @@ def test_route_known_only_to_the_users_ssh_is_refused() -> None:
 )
 def test_refused_login_is_named_with_remedies(reason: str, remedy: str) -> None:
     login = Login(address="10.0.0.10", user="lab", port=2222)
-    [finding] = requirements.problems(SurveyedHost("demo-head", login, None, reason=reason), config(), OURS)
+    [finding] = host_requirements.problems(SurveyedHost("demo-head", login, None, reason=reason), config(), OURS)
     assert finding.message == f"hosts.addresses: lab@10.0.0.10:2222 cannot be reached: {reason}"
     assert remedy in finding.hint
 
 
 def test_duplicate_machines_and_addresses_are_found() -> None:
-    same = requirements.conflicts([host(), host("demo-worker-0")])
+    same = host_requirements.conflicts([host(), host("demo-worker-0")])
     assert ["are the same machine" in finding.message for finding in same] == [True]
-    clones = requirements.conflicts([host(), host("demo-worker-0", boot="second")])
+    clones = host_requirements.conflicts([host(), host("demo-worker-0", boot="second")])
     assert ["have the same private address 10.0.0.10" in finding.message for finding in clones] == [True]
     other_host = host("demo-worker-0", private_address="192.168.7.10", id="id-of-11")
-    assert requirements.conflicts([host(), other_host]) == []
+    assert host_requirements.conflicts([host(), other_host]) == []
 
 
 def account(number: int) -> str:

@@ -16,9 +16,9 @@ from orchestrator.schema.studies import LONGEST, Launch
 from orchestrator.state import StateDir
 from orchestrator.studies import settings
 from orchestrator.studies.journal import Journal, Started
+from orchestrator.studies.launch_schedule import Planned
 from orchestrator.studies.measurement import measured, of_turn
 from orchestrator.studies.model import Study
-from orchestrator.studies.schedule import Planned
 
 Deployed = Callable[[Config], tuple[StateDir, Cluster, str]]
 NOTHING = {"step_seconds": None, "images_per_second": None}  # of a launch that failed

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.schema import CheckpointEntry
-from orchestrator.trainer.checkpoints import directory as checkpoints_directory
-from orchestrator.trainer.checkpoints.directory import Storage
+from orchestrator.trainer.checkpoints import checkpoint_directory as checkpoints_directory
+from orchestrator.trainer.checkpoints.checkpoint_directory import Storage
 
 
 def entry(name: str, step: int, top1: float | None = None) -> CheckpointEntry:

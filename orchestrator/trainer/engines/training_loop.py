@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from orchestrator.trainer.data.in_memory import Arrays
-from orchestrator.trainer.engines.report import Report, Reporting
+from orchestrator.trainer.engines.engine_results import Report, Reporting
 from orchestrator.trainer.engines.step_inputs import Course
 
 Batch = Any  # images and labels in the engine's own tensors

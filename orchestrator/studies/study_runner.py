@@ -14,9 +14,9 @@ from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import detached, journal, machine_facts, matrix, narration, settings
 from orchestrator.studies.detached import Progress
 from orchestrator.studies.journal import Journal
-from orchestrator.studies.launching import Deployed, Launcher
+from orchestrator.studies.launch_schedule import Schedule
+from orchestrator.studies.launcher import Deployed, Launcher
 from orchestrator.studies.model import Study
-from orchestrator.studies.schedule import Schedule
 
 
 @dataclass(frozen=True)

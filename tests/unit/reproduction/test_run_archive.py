@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.reproduction import archive
+from orchestrator.reproduction import run_archive
 from tests.unit.reproduction import cases
 
 FILES = {"run.json": b"{}", "code/train.py": b"print()\n", "log": b"line\n"}
@@ -16,28 +16,29 @@ FILES = {"run.json": b"{}", "code/train.py": b"print()\n", "log": b"line\n"}
 
 def test_equal_files_give_equal_bytes_and_are_read_unchanged(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        archive.write(dict(reversed(FILES.items())) if name == "two" else FILES, tmp_path / name, 7, frozenset(FILES))
+        files = dict(reversed(FILES.items())) if name == "two" else FILES
+        run_archive.write(files, tmp_path / name, 7, frozenset(FILES))
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    with archive.unpacked(tmp_path / "one") as directory:
+    with run_archive.unpacked(tmp_path / "one") as directory:
         assert {name: (directory / name).read_bytes() for name in FILES} == FILES
     assert not directory.exists()
 
 
 def test_other_tools_read_it(tmp_path: Path) -> None:
-    archive.write(FILES, tmp_path / "run.tar.gz", 7, frozenset({"code/train.py"}))
+    run_archive.write(FILES, tmp_path / "run.tar.gz", 7, frozenset({"code/train.py"}))
     with tarfile.open(tmp_path / "run.tar.gz") as packed:
-        assert {f"{archive.ROOT}/{name}" for name in [*FILES, archive.SUMS]} == set(packed.getnames())
-        member = packed.getmember(f"{archive.ROOT}/code/train.py")
+        assert {f"{run_archive.ROOT}/{name}" for name in [*FILES, run_archive.SUMS]} == set(packed.getnames())
+        member = packed.getmember(f"{run_archive.ROOT}/code/train.py")
         assert (member.mode, member.mtime, member.uid) == (0o755, 7, 0)
 
 
 def test_unwritable_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--output: .+No such file or directory"):
-        archive.write(FILES, tmp_path / "nowhere" / "run.tar.gz", 7)
+        run_archive.write(FILES, tmp_path / "nowhere" / "run.tar.gz", 7)
 
 
 def refused(path: Path) -> str:
-    with pytest.raises(ConfigError) as caught, archive.unpacked(path):
+    with pytest.raises(ConfigError) as caught, run_archive.unpacked(path):
         pass
     return caught.value.message
 
@@ -57,7 +58,7 @@ def refused(path: Path) -> str:
         (cases.packed([("code/../../escaped", b"x")]), "which was not requested"),
         (cases.packed([("unknown", b"x")]), "which was not requested"),
         (cases.packed([("log", b"x"), ("log", b"y")]), "twice"),
-        (cases.packed([("run.json", bytes(archive.LIMITS["run.json"] + 1))]), "with more than"),
+        (cases.packed([("run.json", bytes(run_archive.LIMITS["run.json"] + 1))]), "with more than"),
         (cases.packed([("log", bytes(100_000))])[:60], "is no exported run"),
         (cases.packed([("code/link", b"")], tarfile.SYMTYPE, "/etc/passwd"), "SHA256SUMS"),
     ],
