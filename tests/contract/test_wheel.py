@@ -37,9 +37,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory, missing: Missing) -> Pat
 @pytest.mark.parametrize("name", ["terraform", "ansible", "infra", "docker"])
 def test_wheel_contains_files_for_other_tools_unchanged(installed: Path, name: str) -> None:
     source, carried = packaged_files.directory(name), installed / "orchestrator" / "assets" / name
-    files = [
-        path.relative_to(source) for path in source.rglob("*") if path.is_file() and ".terraform" not in path.parts
-    ]
+    caches = {".terraform", "__pycache__"}
+    files = [path.relative_to(source) for path in source.rglob("*") if path.is_file() and not caches & {*path.parts}]
     assert len(files) >= 4
     assert [path for path in files if (carried / path).read_bytes() != (source / path).read_bytes()] == []
 
