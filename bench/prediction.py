@@ -16,7 +16,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from bench.harness import ROOT, Bench, bench, machine
+from bench.harness import Bench, bench, machine, write_page
 from bench.link import problem, tc
 from orchestrator import recipes
 from orchestrator.config import Train
@@ -128,10 +128,7 @@ def write(rows: list[dict[str, Any]], left_out: dict[str, str]) -> None:
     middle = errors[len(errors) // 2]
     text = f"median error {middle:.1f} points of efficiency, {inside} of {len(rows)} inside the 90 % band"
     text += "".join(f"\n\n{link}: not measured: {reason}" for link, reason in left_out.items())
-    page = ROOT / "build" / "prediction.md"
-    page.parent.mkdir(exist_ok=True)
-    page.write_text(f"{machine()}\n\n" + "\n".join(lines) + f"\n\n{text}\n")
-    print(page.read_text())
+    write_page("prediction", f"{machine()}\n\n" + "\n".join(lines) + f"\n\n{text}\n")
 
 
 def main() -> None:

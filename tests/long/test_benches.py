@@ -73,6 +73,14 @@ def test_a_slow_link_is_measured(tmp_path: Path) -> None:
     assert "over mpi, link 1gbit" in bench(tmp_path, "bench.link", *LINK)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="the quota of a node's control group needs root")
+def test_predictions_are_compared_with_runs(tmp_path: Path) -> None:
+    table = bench(tmp_path, "bench.prediction", "--model", "resnet20", "--link", "free")
+    assert "| resnet20 | free | 2 |" in table
+    assert "| resnet20 | free | 4 |" in table
+    assert "of 2 inside the 90 % band" in table
+
+
 def test_intervals_of_studies_are_counted(tmp_path: Path) -> None:
     table = bench(tmp_path, "bench.studies", "--studies", "1", "--steps", "3")
     assert "A/A studies whose interval contains 1, of 1" in table
