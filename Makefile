@@ -1,6 +1,6 @@
 # Targets for users, as in README, and for CI.
 .DEFAULT_GOAL := help
-.PHONY: help setup install hooks release lock demo test test-long test-pytorch test-engines test-gpu-images horovod-suite horovod-examples check fuzz test-failures e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-watching bench-train bench-link bench-prediction bench-studies gpu-report docs clean
+.PHONY: help setup install hooks release lock demo test test-long test-pytorch test-engines test-gpu-images horovod-suite horovod-examples check fuzz test-failures e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-monitoring bench-train bench-link bench-prediction bench-studies gpu-report docs clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -115,8 +115,8 @@ e2e-from-nothing: install .venv/installed-dev ## run make demo and half of the e
 bench: install .venv/installed-dev ## measure deploy, launch and memory; writes build/bench.md (ARGS='--only scale --nodes 2 8')
 	$(DOCKER) $(BIN)/python -m bench $(ARGS)
 
-bench-watching: install .venv/installed-dev ## measure the cost of monitoring a cluster; writes build/watching.md
-	$(DOCKER) $(BIN)/python -m bench.watching $(ARGS)
+bench-monitoring: install .venv/installed-dev ## measure the cost of monitoring a cluster; writes build/monitoring.md
+	$(DOCKER) $(BIN)/python -m bench.monitoring_cost $(ARGS)
 
 bench-train: install .venv/installed-dev ## compare training with other programs (HOROVOD_SOURCE=DIR; 1 h; ARGS='--only ROW --rounds N'); writes build/training.md
 	$(DOCKER) $(BIN)/python -m tests.images pytorch

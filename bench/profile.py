@@ -10,7 +10,7 @@ from bench import train_ours as ours
 from bench.harness import write_page
 from bench.train_comparisons import MODELS, RESNET50
 from orchestrator.cluster import PYTHON
-from orchestrator.runs import launch
+from orchestrator.runs import run_record
 
 SHOWN = 20
 KERNELS = {"TF_ENABLE_ONEDNN_OPTS": "1"}  # as the trainer sets it; here TensorFlow is imported before the trainer
@@ -41,7 +41,7 @@ def main() -> None:
         wanted,
     ):
         run = ours.run(place, work, 1, len(place.cores), wanted, epochs=2)
-        environment = {**launch.environment(run), **KERNELS}
+        environment = {**run_record.environment(run), **KERNELS}
         measured = place.json([PYTHON, "-m", "bench.train_profile", run.directory], environment)
         precision = ours.results(place, run).config.precision
     write_page("profile", page(measured, one_network.title(work, place, precision)))

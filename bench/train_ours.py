@@ -18,9 +18,9 @@ from orchestrator import recipes
 from orchestrator.cluster import PYTHON, SHARED
 from orchestrator.config import Train
 from orchestrator.launch_layout import Layout
-from orchestrator.runs import launch
-from orchestrator.runs.launch import Run
+from orchestrator.runs import run_record
 from orchestrator.runs.launchers import horovod
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import Results, TrainConfig
 from tests import samples
 
@@ -63,8 +63,8 @@ def run(place: Place, work: Work, world: int, threads: int, precision: str | Non
     prepared = Run(
         id=name,
         kind=f"{work.model}-synthetic",
-        command=[PYTHON, "-m", "orchestrator.trainer.train", launch.directory(name)],
-        workdir=launch.directory(name),
+        command=[PYTHON, "-m", "orchestrator.trainer.train", run_record.directory(name)],
+        workdir=run_record.directory(name),
         np=world,
         controller=CONTROLLER,
         interface="lo",
@@ -113,7 +113,7 @@ def rate(measured: Results) -> float:
 
 def train_on_one_rank(place: Place, run: Run) -> Results:
     """Train on one rank without a launcher."""
-    place.run(run.command, launch.environment(run))
+    place.run(run.command, run_record.environment(run))
     return results(place, run)
 
 
@@ -137,20 +137,20 @@ def train_on_ranks(place: Place, run: Run, horovods: bool = False) -> Results:
     (directory / "launch.json").write_text(Layout({"localhost": run.np}, ranks, "lo", 1, 120.0, {}).text())
     run = run.model_copy(update={"cycle_time": HOROVODS_CYCLE}) if horovods else run
     command = [word for word in horovod.command(run) if not (horovods and word == "--disable-cache")]
-    place.run(command, launch.environment(run))
+    place.run(command, run_record.environment(run))
     return results(place, run)
 
 
 def train_independently(place: Place, runs: Sequence[Run]) -> list[Results]:
     """Train independent runs at the same time, each on its own core."""
     each = [f"taskset --cpu-list {core} {' '.join(run.command)} &" for core, run in zip(place.cores, runs, strict=True)]
-    place.run(["sh", "-c", f"{' '.join(each)} wait"], launch.environment(runs[0]))
+    place.run(["sh", "-c", f"{' '.join(each)} wait"], run_record.environment(runs[0]))
     return [results(place, run) for run in runs]
 
 
 def first_step(place: Place, run: Run) -> float:
     """Return the seconds from a rank's exec to the end of its first step, reported only if a step takes a second."""
-    command = place.command(["sh", "-c", f"date +%s.%N; exec {' '.join(run.command)}"], launch.environment(run))
+    command = place.command(["sh", "-c", f"date +%s.%N; exec {' '.join(run.command)}"], run_record.environment(run))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
         assert running.stdout
         started = float(running.stdout.readline())

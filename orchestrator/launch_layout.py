@@ -1,4 +1,4 @@
-"""``launch.json``: the launch of a run: the host of every rank, and the processes of every host.
+"""Content of ``launch.json``: the host of every rank of a run, and the processes of every host.
 
 The control side writes it with the run's other files. Standard library only, since every rank's wrapper reads it.
 """

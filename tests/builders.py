@@ -8,7 +8,7 @@ from orchestrator import state
 from orchestrator.ansible import inventory as inventories
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import Epoch, NodeFacts, Profile, Ready, Results, Scores, World
 from orchestrator.state import Record, StateDir
 from orchestrator.trainer.supervision.rank_record import RankRecord

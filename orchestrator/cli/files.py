@@ -12,7 +12,7 @@ from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
-from orchestrator.schema.bounded import shown
+from orchestrator.schema.bounded_files import shown
 from orchestrator.ssh.copying.download import download
 from orchestrator.ssh.copying.upload import upload
 

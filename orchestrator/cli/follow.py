@@ -13,7 +13,7 @@ from orchestrator.errors import RunFailed, RunStopped
 from orchestrator.errors import command as spell
 from orchestrator.runs import collection, control
 from orchestrator.runs.control import RunState
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.state import StateDir
 
 Content = TypeVar("Content", bound=BaseModel)

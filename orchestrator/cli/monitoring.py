@@ -18,8 +18,8 @@ from orchestrator.monitoring import connection, grafana_password, series, summar
 from orchestrator.monitoring.prometheus import Series
 from orchestrator.plot import timeline
 from orchestrator.runs import store
-from orchestrator.runs.launch import Run
-from orchestrator.schema.bounded import shown
+from orchestrator.runs.run_record import Run
+from orchestrator.schema.bounded_files import shown
 from orchestrator.services import tunnel
 from orchestrator.services.tunnel import Service
 from orchestrator.state import StateDir

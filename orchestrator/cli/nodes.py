@@ -12,7 +12,7 @@ from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.errors import ConfigError
 from orchestrator.lifecycle import host_vars
-from orchestrator.schema.bounded import shown
+from orchestrator.schema.bounded_files import shown
 
 
 def register(app: typer.Typer) -> None:

@@ -13,7 +13,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, OrchestratorError
 from orchestrator.runs import store
-from orchestrator.schema.bounded import Unreadable, read_text, shown
+from orchestrator.schema.bounded_files import Unreadable, read_text, shown
 from orchestrator.state import Record, StateDir
 
 

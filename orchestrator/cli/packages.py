@@ -9,7 +9,7 @@ import typer
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.errors import ConfigError
-from orchestrator.runs import control, overlays, store
+from orchestrator.runs import control, package_overlays, store
 
 MOST_SHOWN = 5  # lines of a requirements file in the table
 Digest = Annotated[str | None, typer.Argument(help="Hash of the packages, or its first characters.")]
@@ -31,9 +31,9 @@ def list_packages(
         return None
     state_dir, _, cluster = options.deployed(config_file, name)
     with control.head_session(state_dir, cluster) as head:
-        existing = overlays.list_overlays(head)
+        existing = package_overlays.list_overlays(head)
     recorded = store.list_runs(state_dir)
-    used = {installed.hash: overlays.last_used(recorded, installed) for installed in existing}
+    used = {installed.hash: package_overlays.last_used(recorded, installed) for installed in existing}
     if json:
         return output.as_json([{**installed.model_dump(), "last_used": used[installed.hash]} for installed in existing])
     rows = [
@@ -56,7 +56,7 @@ def remove(
         raise ConfigError(["packages remove: name a hash, or --all"])
     state_dir, _, cluster = options.deployed(config_file, name)
     with control.head_session(state_dir, cluster) as head:
-        removed = overlays.remove(state_dir, head, digest)
+        removed = package_overlays.remove(state_dir, head, digest)
     if json:
         return output.as_json([overlay.hash for overlay in removed])
     for overlay in removed:

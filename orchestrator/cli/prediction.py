@@ -19,7 +19,7 @@ from orchestrator.prediction.cluster_links import Connection
 from orchestrator.prediction.forecast import Forecast, Recipe
 from orchestrator.prediction.gradient_groups import GROUP, Engine
 from orchestrator.prediction.single_rank import Node
-from orchestrator.prediction.step import Options, carried
+from orchestrator.prediction.step_timeline import Options, carried
 from orchestrator.runs import predictions
 
 NODES, MOST_NODES = "1,2,4,8,16", 100_000

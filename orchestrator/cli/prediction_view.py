@@ -9,7 +9,7 @@ from orchestrator.config import Config
 from orchestrator.prediction.backtest import NEAR, Tested
 from orchestrator.prediction.forecast import Band, Forecast
 from orchestrator.prediction.review import Reviewed, digits
-from orchestrator.prediction.step import Options
+from orchestrator.prediction.step_timeline import Options
 
 
 class View(NamedTuple):

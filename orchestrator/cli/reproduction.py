@@ -14,13 +14,13 @@ from orchestrator.cli.options import ConfigFile, Json, Name, key
 from orchestrator.cli.runs import RunName
 from orchestrator.cluster import Cluster
 from orchestrator.errors import OrchestratorError, RunFailed, command
-from orchestrator.reproduction import comparison, gather, load, run_archive
+from orchestrator.reproduction import comparison, export_contents, load, run_archive
 from orchestrator.reproduction import rerun as reruns
 from orchestrator.reproduction.comparison import Comparison, Tolerance
 from orchestrator.reproduction.load import Exported
-from orchestrator.runs import collection, control, jobs, store, user_environment
-from orchestrator.runs.launch import Run
-from orchestrator.schema.bounded import MAX_SHOWN, shown
+from orchestrator.runs import collection, control, jobs, store, user_variables
+from orchestrator.runs.run_record import Run
+from orchestrator.schema.bounded_files import MAX_SHOWN, shown
 from orchestrator.state import Record, StateDir
 
 CODES = {"equal": 0, "within tolerance": 10, "different": 11}
@@ -53,7 +53,7 @@ def export(
     state_dir = options.state_dir(config_file, name)
     chosen, record = store.get(state_dir, run), state.read(state_dir)
     _fetch(state_dir, record, chosen)
-    content = gather.gather(state_dir, record, chosen, author or _authors())
+    content = export_contents.gather(state_dir, record, chosen, author or _authors())
     path = target or Path(f"{chosen.id}.tar.gz")
     run_archive.write(content.files, path, int(chosen.started), content.executable)
     for cleaned in content.cleaned:
@@ -71,7 +71,7 @@ def _fetch(state_dir: StateDir, record: Record | None, run: Run) -> None:
         if not store.is_collected(state_dir, run):
             with control.head_session(state_dir, record.cluster) as head:
                 collection.collect(state_dir, head, run)
-        gather.fetch_series(state_dir, record, record.cluster, run)
+        export_contents.fetch_series(state_dir, record, record.cluster, run)
 
 
 def _authors() -> list[str]:
@@ -98,7 +98,7 @@ def rerun(
 
     Exit code 0: equal; 10: within tolerance; 11: different.
     """
-    environment = user_environment.read(env or [], env_file or [])
+    environment = user_variables.read(env or [], env_file or [])
     with run_archive.unpacked(file) as directory:
         old = load.load(directory)
         flags = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np else {})}

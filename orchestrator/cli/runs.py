@@ -12,7 +12,7 @@ from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.plot import epochs
 from orchestrator.runs import collection, control, store
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import Results, goal, top1_of
 from orchestrator.state import StateDir
 

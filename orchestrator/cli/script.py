@@ -19,7 +19,7 @@ from orchestrator.cli.launch_options import (
     RequirementsFile,
 )
 from orchestrator.cli.options import ConfigFile, Json, Name, key
-from orchestrator.runs import requirements, script, user_environment
+from orchestrator.runs import requirements, script, user_variables
 from orchestrator.runs.jobs import scripts
 
 Launcher = Annotated[str | None, key("launch.launcher", "--launcher")]
@@ -62,7 +62,7 @@ def run_script(
 ) -> None:
     """Run a script of your own on every rank: `orchestrator run -- python my_script.py --my-flag`."""
     flags = options.settings(locals())
-    environment = user_environment.read(env or [], env_file or [])
+    environment = user_variables.read(env or [], env_file or [])
     secret = [*([config_file] if config_file else []), *environment.files]
     packages = None if no_packages else requirements.find(command, requirements_file, wheels, *secret)
     if dry_run:

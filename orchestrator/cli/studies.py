@@ -11,9 +11,9 @@ from orchestrator import progress
 from orchestrator.cli import output, study_report, study_run, study_tables
 from orchestrator.cli.options import Json
 from orchestrator.errors import ConfigError
-from orchestrator.studies import detached, journal, study_files
-from orchestrator.studies.model import Study
+from orchestrator.studies import detached_launches, journal, study_files
 from orchestrator.studies.status import summarise
+from orchestrator.studies.study_definition import Study
 
 
 class _RunByDefault(TyperGroup):
@@ -53,7 +53,7 @@ def status(
     """Show what a study has measured so far, and whether it is running."""
     directory = directory or study_run.directory_of(None)
     study, launches = journal.load(directory).measured(), journal.read(directory)
-    report = summarise(study, launches, journal.runner(directory), detached.read_progress(directory))
+    report = summarise(study, launches, journal.runner(directory), detached_launches.read_progress(directory))
     output.as_json(report) if json else study_tables.status(report)
 
 

@@ -11,8 +11,8 @@ from orchestrator.cli import launch_options, options, output, study_tables
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, command
-from orchestrator.studies import detached, estimate, journal, matrix, status, study_files, study_runner
-from orchestrator.studies.model import Repetitions, Study
+from orchestrator.studies import detached_launches, estimate, journal, matrix, status, study_files, study_runner
+from orchestrator.studies.study_definition import Repetitions, Study
 
 FOLDER = "-study"  # after the study's name
 Source = Annotated[
@@ -151,8 +151,8 @@ def _detach(config: Config, directory: Path, deploys: bool, json: bool) -> None:
         return output.as_json({"directory": directory, "queue": queue})
     output.line(str(directory))
     progress.note(
-        f"queue {queue.queue} on the head makes {detached.counted(queue.launches)}, also while this machine is off:"
-        f" `orchestrator study status {directory}` shows how far it is,"
+        f"queue {queue.queue} on the head makes {detached_launches.counted(queue.launches)}, also while this machine"
+        f" is off: `orchestrator study status {directory}` shows how far it is,"
         f" `orchestrator study {directory} --resume` collects them and continues the study,"
         f" {command(f'stop {queue.queue}', queue.cluster)} ends it"
     )

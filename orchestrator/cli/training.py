@@ -12,10 +12,10 @@ from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, ke
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
 from orchestrator.runs import check as runs_check
-from orchestrator.runs import engines, jobs, store, user_environment
-from orchestrator.runs import resume as runs_resume
-from orchestrator.runs.jobs import resuming
-from orchestrator.runs.launch import Run
+from orchestrator.runs import engines, jobs, store, user_variables
+from orchestrator.runs import resume_point as runs_resume
+from orchestrator.runs.jobs import resumed_training
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckResult
 from orchestrator.state import StateDir
 
@@ -99,7 +99,7 @@ def train(
 ) -> None:
     """Train MODEL on a data set over the whole cluster."""
     flags = options.settings(locals())
-    environment = user_environment.read(env or [], env_file or [])
+    environment = user_variables.read(env or [], env_file or [])
     if resume:
         state_dir, cluster, run = _resume(resume, config_file, name, flags, environment)
         return follow.follow(state_dir, cluster, run, json, detach=detach)
@@ -116,7 +116,7 @@ def _resume(
     config_file: Path | None,
     name: str | None,
     flags: dict[str, Any],
-    environment: user_environment.UserEnvironment,
+    environment: user_variables.UserEnvironment,
 ) -> tuple[StateDir, Cluster, Run]:
     """Start a run that continues another, launched as that one was except for the permitted ``flags``."""
     _refuse_with_resume(name_of_run, flags)
@@ -130,7 +130,7 @@ def _resume(
     launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: the run had its own
     state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
     config = config.model_copy(update={"launch": launch})
-    return state_dir, cluster, resuming.resume(state_dir, cluster, digest, config, old, limits, environment)
+    return state_dir, cluster, resumed_training.resume(state_dir, cluster, digest, config, old, limits, environment)
 
 
 def _refuse_with_resume(name_of_run: str, flags: dict[str, Any]) -> None:

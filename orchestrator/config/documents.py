@@ -8,7 +8,7 @@ import yaml
 from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from orchestrator.schema.bounded import MAX_DIGITS, Unreadable, decoded, read_text, shown
+from orchestrator.schema.bounded_files import MAX_DIGITS, Unreadable, decoded, read_text, shown
 
 LIMIT = 256 << 10  # bytes: PyYAML needs seconds for more
 MAX_DEPTH = 32

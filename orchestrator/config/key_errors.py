@@ -9,7 +9,7 @@ from pydantic_core import to_jsonable_python
 
 from orchestrator.config import documents
 from orchestrator.config.model import Config
-from orchestrator.schema.bounded import location, shown
+from orchestrator.schema.bounded_files import location, shown
 
 
 def explain(error: Any, where: str, valid_keys: list[str]) -> str:

@@ -11,7 +11,7 @@ from orchestrator.config import documents
 from orchestrator.config.key_errors import every_key, explain, is_section
 from orchestrator.config.model import Config
 from orchestrator.errors import ConfigError, StateError
-from orchestrator.schema.bounded import Unreadable, location
+from orchestrator.schema.bounded_files import Unreadable, location
 
 NEEDED = {"openstack": ("image", "flavor"), "gcp": ("zone",), "hosts": ("addresses",)}
 

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from orchestrator.config.monitoring import Monitoring
 from orchestrator.config.providers import Gcp, Hosts, Local, OpenStack
 from orchestrator.config.sections import MAX_NODES, NAME, NAME_RULE, Gpu, Launch, Section, Train
-from orchestrator.schema.bounded import shown
+from orchestrator.schema.bounded_files import shown
 
 DEFAULT_NAME = "default"
 Provider = Literal["local", "openstack", "gcp", "hosts"]

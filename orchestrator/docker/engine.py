@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import CommandFailed, PreflightError
 from orchestrator.lazy_imports import LazyModule
-from orchestrator.schema.bounded import shown
+from orchestrator.schema.bounded_files import shown
 
 if TYPE_CHECKING:
     import docker.context.config

@@ -10,8 +10,8 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import NodesFailed, OrchestratorError, command
 from orchestrator.gpu_compatibility import Pairing
-from orchestrator.lifecycle import archive, plan, prices
-from orchestrator.lifecycle.rollout import Rollout
+from orchestrator.lifecycle import fetch_before_removal, plan, prices
+from orchestrator.lifecycle.node_steps import NodeSteps
 from orchestrator.monitoring import grafana_password
 from orchestrator.providers import Provider, Resource
 from orchestrator.runs import control
@@ -44,18 +44,18 @@ def deploy(config: Config) -> Deployment:
         before = state.read(state_dir) or record
         unmanaged = provider.unmanaged(state_dir, before)
         _spare_runs(state_dir, before, record.variables)
-        archive.before_new_head(state_dir, before, record.variables)
+        fetch_before_removal.before_new_head(state_dir, before, record.variables)
         state.write(state_dir, record)  # before anything is made
         with jupyter.provision_password(state_dir, config), _keeping(provider, record):
-            effort = Rollout(state_dir, record, record.least)
-            cluster = effort.run_on_available_nodes(
-                _provision(state_dir, provider, record, unmanaged, effort.missing), effort.wait_for_ssh
+            steps = NodeSteps(state_dir, record, record.least)
+            cluster = steps.run_on_available_nodes(
+                _provision(state_dir, provider, record, unmanaged, steps.missing), steps.wait_for_ssh
             )
-            cluster = effort.run_on_available_nodes(cluster, effort.configure)
-            cluster = effort.run_on_available_nodes(cluster, effort.check_health)
-            effort.save(cluster)
+            cluster = steps.run_on_available_nodes(cluster, steps.configure)
+            cluster = steps.run_on_available_nodes(cluster, steps.check_health)
+            steps.save(cluster)
             control.remove_environments(state_dir, cluster)
-    return Deployment(cluster, effort.missing, effort.changed, progress.seconds())
+    return Deployment(cluster, steps.missing, steps.changed, progress.seconds())
 
 
 def _print_costs(config: Config, provider: Provider) -> None:

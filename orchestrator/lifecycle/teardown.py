@@ -7,7 +7,7 @@ from orchestrator import lock, progress, providers, state
 from orchestrator.ansible import ssh_connections
 from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError, command
-from orchestrator.lifecycle import archive
+from orchestrator.lifecycle import fetch_before_removal
 from orchestrator.providers import Resource
 from orchestrator.state import Record, StateDir
 
@@ -54,7 +54,7 @@ def teardown(name: str, config: Config | None = None, keep_metrics: bool = True,
         if before:  # without resources no run is left to save
             _save_runs(state_dir, record, discard_runs)
         if keep_metrics:
-            archive.save_series(state_dir, record)
+            fetch_before_removal.save_series(state_dir, record)
         with progress.step("Destroying") as step:
             provider.destroy(state_dir, record, step.detail)
         remaining = provider.list_resources(record)
@@ -67,9 +67,11 @@ def teardown(name: str, config: Config | None = None, keep_metrics: bool = True,
 def _save_runs(state_dir: StateDir, record: Record, discard: bool) -> None:
     if not discard:
         heals = f"{command('deploy', state_dir.name)} repairs the head"
-        return archive.require_fetched(state_dir, record, "teardown would remove the only copy", heals, stop=True)
-    lost = archive.fetch(state_dir, record, stop=True, seconds=0.0)
-    archive.mark_lost(state_dir, lost)
+        return fetch_before_removal.require_fetched(
+            state_dir, record, "teardown would remove the only copy", heals, stop=True
+        )
+    lost = fetch_before_removal.fetch(state_dir, record, stop=True, seconds=0.0)
+    fetch_before_removal.mark_lost(state_dir, lost)
     for run, reason in lost.items():
         progress.note(f"run {run} is discarded: {reason}")
 

@@ -8,7 +8,7 @@ from typing import Any
 from orchestrator import state
 from orchestrator.config import Config, Receiver, expanded
 from orchestrator.errors import ConfigError
-from orchestrator.schema.bounded import Unreadable, read_text
+from orchestrator.schema.bounded_files import Unreadable, read_text
 from orchestrator.state import StateDir
 
 EVERYONE = "everyone"

@@ -14,8 +14,8 @@ from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 
 from orchestrator.errors import ContractError, OrchestratorError, command
 from orchestrator.lazy_imports import LazyModule
-from orchestrator.schema import bounded
-from orchestrator.schema.file import LATEST, Time
+from orchestrator.schema import bounded_files
+from orchestrator.schema.file_model import LATEST, Time
 
 if TYPE_CHECKING:
     import requests
@@ -163,7 +163,9 @@ class Prometheus:
                 )
             return TypeAdapter(shape).validate_python(envelope.data)
         except ValidationError as error:
-            raise ContractError(f"Prometheus answers {code} in an unknown form: {bounded.problems(error)}") from error
+            raise ContractError(
+                f"Prometheus answers {code} in an unknown form: {bounded_files.problems(error)}"
+            ) from error
 
     def _get(self, url: str, parameters: Mapping[str, Any]) -> tuple[int, bytes]:
         """Return the HTTP status and the body."""
@@ -195,5 +197,5 @@ def _series(result: _Result) -> Series:
     labels = {key: text for key, text in result.metric.items() if key != NAME}
     samples = [result.value] if result.value else result.values
     if not samples:
-        raise ContractError(f"Prometheus has a series without a sample: {bounded.shown(result.metric)}")
+        raise ContractError(f"Prometheus has a series without a sample: {bounded_files.shown(result.metric)}")
     return Series(result.metric.get(NAME, ""), labels, samples)

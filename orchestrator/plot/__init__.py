@@ -1,13 +1,4 @@
-"""Pictures of runs and studies: formats, colours and the style of a panel.
-
-========  ======================================================
-timeline  the series of a run from Prometheus, over its minutes
-epochs    the results of a training run, over its epochs
-html      the same as a page for a browser
-charts    curves, bars and intervals of a study
-inline    drawings within a page, in the page's own colours
-========  ======================================================
-"""
+"""Pictures of runs and studies: formats, colours and the style of a panel."""
 
 from io import BytesIO
 from pathlib import Path

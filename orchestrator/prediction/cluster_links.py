@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from orchestrator.prediction import fit
-from orchestrator.prediction.fit import Point
-from orchestrator.prediction.link import Link, Topology
+from orchestrator.prediction import link_fit
+from orchestrator.prediction.allreduce_time import Link, Topology
+from orchestrator.prediction.link_fit import Point
 
 
 class Doubt(NamedTuple):
@@ -70,5 +70,5 @@ class Connection:
         speed, latency = (math.exp(generator.gauss(0, sigma)) for sigma in (self.doubt.speed, self.doubt.latency))
         link = self.link
         if self.points:
-            link = fit.link(fit.resampled(self.points, link, generator), link.cycle, link.load)
+            link = link_fit.link(link_fit.resampled(self.points, link, generator), link.cycle, link.load)
         return replace(self, link=link.scaled(latency, speed), local=self.local.scaled(latency, speed))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from orchestrator.errors import ConfigError
-from orchestrator.prediction.link import Link
+from orchestrator.prediction.allreduce_time import Link
 
 Kind = Literal["tcp", "cloud", "roce", "ib"]
 RATE = re.compile(

@@ -4,9 +4,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orchestrator.schema.bounded import read_json
+from orchestrator.schema.bounded_files import read_json
 
-FILE = Path(__file__).with_name("networks.json")  # made by scripts/networks.py
+FILE = Path(__file__).with_name("networks.json")  # made by scripts/write_networks.py
 # Multiplications in the time of one output's way through memory (batch normalisation and activation, forward and
 # backward, about 32 bytes): 280 on a V100 (7 T/s in convolutions, 0.8 TB/s), 160 on a core of a Xeon (50 G/s, 10 GB/s).
 OUTPUT_COST = 200

@@ -9,7 +9,7 @@ from orchestrator.config import documents, expanded, explain
 from orchestrator.config.sections import Section
 from orchestrator.errors import ConfigError
 from orchestrator.schema import Compression, Optimizer, Precision, Schedule
-from orchestrator.schema.bounded import Unreadable
+from orchestrator.schema.bounded_files import Unreadable
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Below1 = Annotated[float, Field(ge=0, lt=1)]

@@ -7,10 +7,10 @@ from typing import Any
 
 from orchestrator.errors import ConfigError
 from orchestrator.runs import checksums
-from orchestrator.runs.launch import Run
 from orchestrator.runs.provenance import FILE, Provenance
-from orchestrator.schema import Results, RunStatus, TrainConfig, bounded
-from orchestrator.schema.bounded import Model, Unreadable
+from orchestrator.runs.run_record import Run
+from orchestrator.schema import Results, RunStatus, TrainConfig, bounded_files
+from orchestrator.schema.bounded_files import Model, Unreadable
 from orchestrator.schema.packages import Installed
 
 
@@ -68,15 +68,15 @@ def load(directory: Path) -> Exported:
 
 
 def _model(path: Path, model: type[Model]) -> Model | None:
-    return bounded.read_model(path, model) if path.is_file() else None
+    return bounded_files.read_model(path, model) if path.is_file() else None
 
 
 def _digest(path: Path) -> str | None:
-    return hashlib.sha256(bounded.read_bytes(path, checksums.MOST)).hexdigest() if path.is_file() else None
+    return hashlib.sha256(bounded_files.read_bytes(path, checksums.MOST)).hexdigest() if path.is_file() else None
 
 
 def _numbers(path: Path) -> dict[str, float]:
-    return dict(_leaves(bounded.read_json(path))) if path.is_file() else {}
+    return dict(_leaves(bounded_files.read_json(path))) if path.is_file() else {}
 
 
 def _leaves(value: Any, path: str = "") -> list[tuple[str, float]]:

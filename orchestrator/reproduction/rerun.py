@@ -13,12 +13,12 @@ from orchestrator.reproduction.load import Exported
 from orchestrator.reproduction.run_archive import CODE
 from orchestrator.runs import requirements
 from orchestrator.runs.jobs import scripts
-from orchestrator.runs.launch import Run
 from orchestrator.runs.requirements import Requirements
+from orchestrator.runs.run_record import Run
 from orchestrator.runs.script import Source
-from orchestrator.runs.user_environment import UserEnvironment
+from orchestrator.runs.user_variables import UserEnvironment
 from orchestrator.schema import TrainConfig
-from orchestrator.schema.bounded import shown
+from orchestrator.schema.bounded_files import shown
 from orchestrator.state import StateDir
 
 AS_BEFORE = ("np", "controller", "cycle_time", "fusion_threshold", "autotune")

@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 from orchestrator import untrusted_files
 from orchestrator.errors import ConfigError
 from orchestrator.runs import checksums, source_code
-from orchestrator.runs.fetch import FILE_BYTES, LOG_BYTES
-from orchestrator.schema import bounded
+from orchestrator.runs.fetch_limits import FILE_BYTES, LOG_BYTES
+from orchestrator.schema import bounded_files
 from orchestrator.schema.atomic_write import replaced
-from orchestrator.schema.bounded import Unreadable
+from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.ssh.receive import Refused, unpack
 
 ROOT, SUMS, CODE, SERIES = "orchestrator-run", "SHA256SUMS", "code/", "metrics/"
@@ -87,7 +87,7 @@ def _require_whole(directory: Path) -> None:
     """Compare every file with its checksum. Raises Unreadable."""
     if not (directory / SUMS).is_file():
         raise Unreadable(SUMS, f"is no exported run: it has no {SUMS}")
-    lines = bounded.read_text(directory / SUMS).splitlines()
+    lines = bounded_files.read_text(directory / SUMS).splitlines()
     expected = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
     files = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
     files.pop(SUMS)
@@ -95,4 +95,4 @@ def _require_whole(directory: Path) -> None:
         name for name, path in files.items() if expected[name] != hashlib.sha256(path.read_bytes()).hexdigest()
     ]
     if wrong:
-        raise Unreadable(SUMS, f"damaged or changed: {bounded.shown(wrong[0])} does not match {SUMS}")
+        raise Unreadable(SUMS, f"damaged or changed: {bounded_files.shown(wrong[0])} does not match {SUMS}")

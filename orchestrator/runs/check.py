@@ -4,7 +4,7 @@ from orchestrator import lock
 from orchestrator.cluster import PYTHON, Cluster, require_a_gpu_each
 from orchestrator.config import Launch
 from orchestrator.runs import control
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.state import StateDir
 
 KIND, MEASURED = "check", "check.json"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from orchestrator import state
 from orchestrator.runs.datasets import FoundDataset
-from orchestrator.runs.launch import Run
-from orchestrator.schema import bounded
-from orchestrator.schema.file import File
+from orchestrator.runs.run_record import Run
+from orchestrator.schema import bounded_files
+from orchestrator.schema.file_model import File
 from orchestrator.state import StateDir
 
 FILE, SOURCE = "data.sha256", "data.json"
@@ -38,14 +38,14 @@ def keep_same(state_dir: StateDir, old: Run, run: Run) -> None:
     for name in (SOURCE, FILE):
         path = state_dir.runs / old.id / name
         if path.is_file():
-            state.replace(state_dir.runs / run.id / name, bounded.read_text(path, MOST))
+            state.replace(state_dir.runs / run.id / name, bounded_files.read_text(path, MOST))
 
 
 def of(data: FoundDataset) -> str:
     """Return the checksums of a data set, a line for each file."""
     cached = state.cache() / "checksums" / f"{Path(data.remote).name}.sha256"
     if cached.is_file():
-        return bounded.read_text(cached, MOST)
+        return bounded_files.read_text(cached, MOST)
     lines = [f"{_sha256(data.directory / name)}  {name}\n" for name in sorted(data.files)]
     state.replace(cached, "".join(lines))
     return "".join(lines)

@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from orchestrator import lock
-from orchestrator.runs import fetch, user_environment
-from orchestrator.runs.launch import Run
+from orchestrator.runs import fetch_limits, user_variables
 from orchestrator.runs.launchers.horovod import AUTOTUNED
+from orchestrator.runs.run_record import Run
 from orchestrator.runs.store import STATUS, TURN
 from orchestrator.schema import Checkpoints
 from orchestrator.ssh import Session, parsed
@@ -18,7 +18,7 @@ from orchestrator.state import StateDir
 WAIT_SECONDS = 3600.0
 INDEX, OUTPUT = "checkpoints/index.json", "output/"
 FILES = (
-    *("config.json", "hostfile", "packages.json", fetch.LOG, AUTOTUNED),
+    *("config.json", "hostfile", "packages.json", fetch_limits.LOG, AUTOTUNED),
     *("results.json", "results.csv", "profile.json", "check.json", "prepared.json", "staged.json", TURN),
 )
 COLLECTING, REPLACED = ".collecting-", ".replaced-"
@@ -47,15 +47,15 @@ def collect(
         ContractError: The head sends something else.
     """
     target = state_dir.runs / run.id
-    user_environment.remove(head, [run])
+    user_variables.remove(head, [run])
     points = _newest_and_best(head, run) if checkpoints else Checkpoints()
-    sizes = fetch.sizes(
+    sizes = fetch_limits.sizes(
         head, run, [*FILES, STATUS], [OUTPUT, *(f"checkpoints/{point.name}/" for point in points.entries)]
     )
     if not sizes:  # the run belongs to an earlier deployment
         return target
     with _fetching(target, seconds) as temporary:
-        fetch.fetch(head, run, sizes, temporary)
+        fetch_limits.fetch(head, run, sizes, temporary)
         if points.entries:
             points.write(temporary / INDEX)
         for path in sorted(temporary.iterdir(), key=lambda path: path.name == STATUS):

@@ -14,7 +14,7 @@ from orchestrator import process
 from orchestrator.cluster import SHARED
 from orchestrator.config import expanded
 from orchestrator.errors import ConfigError
-from orchestrator.runs import downloads
+from orchestrator.runs import dataset_downloads
 
 SHARD_BYTES = 128 << 20  # long enough to be read at a disk's full speed, and to be worth a file of its own
 
@@ -105,7 +105,7 @@ def require(
         ConfigError: The directory does not hold the data set.
         PreflightError: The data set cannot be downloaded.
     """
-    directory = expanded("train.data", data) if data else downloads.download(dataset, on_progress)
+    directory = expanded("train.data", data) if data else dataset_downloads.download(dataset, on_progress)
     argv = [sys.executable, *FORMATS, dataset, str(directory), *(["skip"] if remedy is None else [])]
     facts: dict[str, Any] = json.loads(process.run("check data", argv))
     if "error" in facts:

@@ -9,9 +9,9 @@ from orchestrator import progress, providers, ssh, state
 from orchestrator.cluster import Cluster, hostfile, hosts
 from orchestrator.config import Launch
 from orchestrator.errors import OrchestratorError, command
-from orchestrator.runs import check, control, launch, log, store
+from orchestrator.runs import check, control, log, run_record, store
 from orchestrator.runs.check import KIND, MEASURED
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckResult
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir
@@ -91,7 +91,7 @@ def _measured_steps(state_dir: StateDir, cluster: Cluster, options: Launch) -> d
 
 def _has_same_ranks(run: Run, cluster: Cluster, options: Launch) -> bool:
     """Tell whether ``run`` had as many ranks, and threads per rank, as a run with ``options`` would have."""
-    return (run.np, run.threads) == (options.np or cluster.slots, launch.threads(cluster))
+    return (run.np, run.threads) == (options.np or cluster.slots, run_record.threads(cluster))
 
 
 def _step(state_dir: StateDir, head: Session, run: Run, cluster: Cluster) -> Step | None:

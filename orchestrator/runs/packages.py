@@ -13,8 +13,8 @@ from orchestrator.cluster import PYTHON, Cluster
 from orchestrator.config import Launch
 from orchestrator.docker import context
 from orchestrator.errors import CommandFailed, ConfigError, ContractError, PreflightError
-from orchestrator.runs import control, overlays
-from orchestrator.runs.overlays import DIRECTORY
+from orchestrator.runs import control, package_overlays
+from orchestrator.runs.package_overlays import DIRECTORY
 from orchestrator.runs.requirements import WHEELS, Requirements
 from orchestrator.schema.packages import (
     Overlay,
@@ -52,7 +52,7 @@ def provide(state_dir: StateDir, cluster: Cluster, digest: str, options: Launch,
     """
     name = requirements.digest(digest)
     with control.head_session(state_dir, cluster) as head:
-        if overlays.is_complete(head, f"{DIRECTORY}/{name}"):
+        if package_overlays.is_complete(head, f"{DIRECTORY}/{name}"):
             progress.note(f"packages of {requirements.source} are installed: {name}")
             return f"{DIRECTORY}/{name}"
     control.check_nodes(state_dir, cluster, digest, options)

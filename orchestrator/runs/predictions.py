@@ -11,20 +11,20 @@ from pydantic import BaseModel
 
 from orchestrator import state
 from orchestrator.cluster import Cluster
-from orchestrator.prediction import fit, link_kinds, single_rank
+from orchestrator.prediction import link_fit, link_kinds, single_rank
 from orchestrator.prediction.cluster_links import Connection
-from orchestrator.prediction.fit import Point
 from orchestrator.prediction.forecast import forecast
+from orchestrator.prediction.link_fit import Point
 from orchestrator.prediction.review import Reviewed
 from orchestrator.prediction.review import review as compared
 from orchestrator.prediction.single_rank import Node
-from orchestrator.prediction.step import Options, carried
+from orchestrator.prediction.step_timeline import Options, carried
 from orchestrator.runs import store
 from orchestrator.runs.check import KIND, MEASURED
-from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers.horovod import CYCLE_TIME
-from orchestrator.schema import CheckResult, Predicted, Profile, Results, TrainConfig, bounded
-from orchestrator.schema.bounded import Unreadable
+from orchestrator.runs.run_record import Run
+from orchestrator.schema import CheckResult, Predicted, Profile, Results, TrainConfig, bounded_files
+from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.state import StateDir
 
 PROFILE, PREDICTION, RESULTS = "profile.json", "prediction.json", "results.json"
@@ -96,7 +96,7 @@ def _connection(run: Run, result: CheckResult, slots: int, trained: float | None
     """Return the connection that a check measured; ``trained`` is the cycle of training runs, if it is known."""
     points = [Point(result.size, m.bytes, m.latency_seconds, m.cpu_seconds) for m in result.sizes]
     checked = (CYCLE_TIME if run.cycle_time is None else run.cycle_time) / 1e3
-    link = fit.link(points, checked, link_kinds.CPU_LOAD)
+    link = link_fit.link(points, checked, link_kinds.CPU_LOAD)
     return Connection(link, link_kinds.LOOPBACK, slots, points=points, cycle=checked if trained is None else trained)
 
 
@@ -174,5 +174,5 @@ def of_directory(cluster: str, directory: Path) -> Reviewed | None:
 
 def _read(path: Path, form: type[Content]) -> Content | None:
     with suppress(FileNotFoundError, Unreadable):
-        return bounded.read_model(path, form)
+        return bounded_files.read_model(path, form)
     return None

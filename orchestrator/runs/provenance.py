@@ -16,9 +16,9 @@ from orchestrator.cluster import Cluster
 from orchestrator.docker import context, images
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import OrchestratorError
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import Hardware
-from orchestrator.schema.file import File
+from orchestrator.schema.file_model import File
 from orchestrator.state import Record, StateDir
 
 FILE = "provenance.json"

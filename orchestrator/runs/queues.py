@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from orchestrator import lock, providers, state
 from orchestrator.cluster import PYTHON, Cluster, ranks_by_host
 from orchestrator.config import Launch
-from orchestrator.runs import control, launch, store
+from orchestrator.runs import control, run_record, store
 from orchestrator.runs.control import NodeResources
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import Queue, QueuedRun
 from orchestrator.state import StateDir
 
@@ -17,7 +17,7 @@ FILE = "queue.json"
 
 def plan(cluster: Cluster) -> Run:
     """Describe a queue, whose id its runs need."""
-    queue = control.plan(cluster, Launch(np=1), launch.QUEUE, NodeResources("", 0))
+    queue = control.plan(cluster, Launch(np=1), run_record.QUEUE, NodeResources("", 0))
     program = [PYTHON, "-m", "orchestrator.trainer.supervision.run_queue", queue.directory]
     return queue.model_copy(update={"command": program})
 
@@ -41,7 +41,7 @@ def start(state_dir: StateDir, cluster: Cluster, queue: Run, runs: Sequence[Run]
         QueuedRun(
             directory=run.directory,
             workdir=run.workdir,
-            environment=launch.environment(run),
+            environment=run_record.environment(run),
             hosts=[] if shared else list(ranks_by_host(cluster, run.np)),
         )
         for run in runs

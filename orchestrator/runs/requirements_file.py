@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchestrator.errors import ConfigError
 from orchestrator.runs import script
-from orchestrator.schema import bounded
+from orchestrator.schema import bounded_files
 
 MOST_BYTES = 1 << 20
 SENT = "\0"  # in a line: the directory on the head that local files are sent to
@@ -30,10 +30,10 @@ def logical_lines(text: str) -> Iterator[str]:
 def read_text(path: Path) -> str:
     """Read a file that asks for packages. Raises ConfigError."""
     try:
-        text = bounded.read_text(path, MOST_BYTES)
+        text = bounded_files.read_text(path, MOST_BYTES)
     except FileNotFoundError:
         raise ConfigError([f"run: {path}: no such file"], "correct the path") from None
-    except bounded.Unreadable as error:
+    except bounded_files.Unreadable as error:
         raise ConfigError([f"run: {error}"], "a requirements file has one package a line") from None
     if SENT in text:
         raise ConfigError([f"run: {path}: is not text"], "a requirements file has one package a line")

@@ -11,7 +11,7 @@ from pathspec import GitIgnoreSpec
 
 from orchestrator.errors import ConfigError
 from orchestrator.runs import secret_files
-from orchestrator.schema import bounded
+from orchestrator.schema import bounded_files
 
 MOST = 200 << 20  # bytes that a script's directory may have
 IGNORE = ".orchestratorignore"
@@ -163,9 +163,9 @@ def _is_private(name: str) -> bool:
 def _ignored(path: Path) -> GitIgnoreSpec:
     """Read patterns in the syntax of .gitignore from ``path``. Raises ConfigError."""
     try:
-        return GitIgnoreSpec.from_lines(bounded.read_text(path).splitlines())
+        return GitIgnoreSpec.from_lines(bounded_files.read_text(path).splitlines())
     except FileNotFoundError:
         return GitIgnoreSpec.from_lines([])
     except ValueError as error:
-        problem = str(error) if isinstance(error, bounded.Unreadable) else f"{path}: {error}"
+        problem = str(error) if isinstance(error, bounded_files.Unreadable) else f"{path}: {error}"
         raise ConfigError([f"run: {problem}"], "one pattern a line, as in .gitignore") from error

@@ -5,7 +5,7 @@ import io
 import tarfile
 from pathlib import Path
 
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.runs.script import Source
 from orchestrator.schema.atomic_write import replaced
 from orchestrator.state import StateDir, usable

@@ -8,9 +8,9 @@ from pathlib import Path
 from orchestrator import state
 from orchestrator.config import nearest
 from orchestrator.errors import StateError, command
-from orchestrator.runs.launch import Run
-from orchestrator.schema import RunStatus, bounded
-from orchestrator.schema.bounded import Unreadable, shown
+from orchestrator.runs.run_record import Run
+from orchestrator.schema import RunStatus, bounded_files
+from orchestrator.schema.bounded_files import Unreadable, shown
 from orchestrator.state import StateDir
 
 STATUS, TURN = "status.json", "turn.json"
@@ -46,7 +46,7 @@ def _read(state_dir: StateDir) -> Iterator[Run | Unreadable]:
     for path in state_dir.runs.glob("*/run.json"):
         with suppress(FileNotFoundError):
             try:
-                run = bounded.read_model(path, Run)
+                run = bounded_files.read_model(path, Run)
                 same = run.id == path.parent.name
                 yield run if same else Unreadable(path, f"is the record of another run, {shown(run.id)}")
             except Unreadable as error:
@@ -78,5 +78,5 @@ def status(state_dir: StateDir, run: Run) -> RunStatus | None:
 def read_status(directory: Path) -> RunStatus | None:
     """Read the status in the directory of a run, whose record may be damaged; None if there is none."""
     with suppress(FileNotFoundError, Unreadable):
-        return bounded.read_model(directory / STATUS, RunStatus)
+        return bounded_files.read_model(directory / STATUS, RunStatus)
     return None

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from orchestrator.schema.file import File
+from orchestrator.schema.file_model import File
 
 Size = Annotated[int, Field(ge=0, lt=1 << 48)]
 LOCAL_DATA = "/var/lib/orchestrator/data"  # staged data, on every node's own disk

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from orchestrator.schema.data import Size
-from orchestrator.schema.file import File, Time
+from orchestrator.schema.file_model import File, Time
 
 MANIFEST = "packages.json"  # in the directory of a complete overlay
 OverlayHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from orchestrator.schema.file import File, Time
+from orchestrator.schema.file_model import File, Time
 
 
 class Ready(NamedTuple):

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from orchestrator.schema.file import File
+from orchestrator.schema.file_model import File
 from orchestrator.schema.names import FileName
 from orchestrator.schema.training import Compression, Engine, Precision, TrainConfig
 

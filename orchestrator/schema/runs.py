@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from orchestrator.schema.file import File, Time
+from orchestrator.schema.file_model import File, Time
 
 State = Literal["finished", "failed", "stopped"]
 LOG_TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:")  # of a rank's line in a run's log, by the launcher

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from orchestrator.schema.file import File, Time
+from orchestrator.schema.file_model import File, Time
 from orchestrator.schema.names import FileName
 
 Option = str | int | float | bool

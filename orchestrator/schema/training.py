@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from orchestrator.schema.file import File
+from orchestrator.schema.file_model import File
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Optimizer = Literal["sgd", "rmsprop", "adam"]

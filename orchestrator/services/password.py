@@ -11,8 +11,8 @@ from typing_extensions import Self
 
 from orchestrator import state
 from orchestrator.errors import StateError
-from orchestrator.schema import bounded
-from orchestrator.schema.bounded import Inaccessible, Unreadable
+from orchestrator.schema import bounded_files
+from orchestrator.schema.bounded_files import Inaccessible, Unreadable
 
 
 class Secret(BaseModel):
@@ -61,7 +61,7 @@ def _keep(path: Path, kind: type[SecretType], password: str | None) -> None:
 def read(path: Path, kind: type[SecretType]) -> SecretType | None:
     """Read a password file; None if it does not exist. Raises StateError if it cannot be read."""
     try:
-        return bounded.read_model(path, kind)
+        return bounded_files.read_model(path, kind)
     except FileNotFoundError:
         return None
     except Unreadable as error:

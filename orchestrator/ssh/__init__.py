@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from orchestrator.cluster import Cluster
 from orchestrator.errors import command
 from orchestrator.lazy_imports import LazyModule
-from orchestrator.schema.bounded import read_text
+from orchestrator.schema.bounded_files import read_text
 from orchestrator.ssh.channels import Unreachable
 from orchestrator.ssh.openssh import proxied, ssh_options, tunnel
 from orchestrator.ssh.parse import parsed

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from orchestrator import state
 from orchestrator.errors import StateError, command
-from orchestrator.schema.bounded import Unreadable, read_bytes
+from orchestrator.schema.bounded_files import Unreadable, read_bytes
 
 MOST = 1 << 16  # bytes
 

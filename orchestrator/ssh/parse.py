@@ -5,7 +5,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from orchestrator.errors import ContractError
-from orchestrator.schema import bounded
+from orchestrator.schema import bounded_files
 from orchestrator.ssh.session import Session
 
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -31,8 +31,8 @@ def parsed(shape: type[Shape], text: str, session: Session, name: str, remedy: s
     """
     source = f"{session.node}: {name}"
     try:
-        if len(text) > bounded.LIMIT:
-            raise bounded.Unreadable(source, f"larger than {bounded.LIMIT:,} characters")
-        return bounded.load_model(text, shape, source)
-    except bounded.Unreadable as error:
+        if len(text) > bounded_files.LIMIT:
+            raise bounded_files.Unreadable(source, f"larger than {bounded_files.LIMIT:,} characters")
+        return bounded_files.load_model(text, shape, source)
+    except bounded_files.Unreadable as error:
         raise ContractError(str(error), remedy) from None

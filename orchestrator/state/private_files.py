@@ -8,9 +8,9 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from orchestrator.errors import ConfigError, StateError
-from orchestrator.schema import bounded
+from orchestrator.schema import bounded_files
 from orchestrator.schema.atomic_write import replaced
-from orchestrator.schema.bounded import Inaccessible, Unreadable
+from orchestrator.schema.bounded_files import Inaccessible, Unreadable
 
 DIRECTORY_HINT = "set {} to a directory of yours on a disk with room"
 
@@ -34,7 +34,7 @@ def load(path: Path, model: type[Model], remedy: str) -> Model:
         StateError: The file is damaged.
     """
     try:
-        return bounded.read_model(path, model)
+        return bounded_files.read_model(path, model)
     except Unreadable as error:
         if isinstance(error, Inaccessible):
             raise ConfigError([str(error)], DIRECTORY_HINT.format("XDG_STATE_HOME")) from error

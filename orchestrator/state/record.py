@@ -12,7 +12,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import PROVIDERS
 from orchestrator.errors import StateError, command
 from orchestrator.gpu_compatibility import Pairing
-from orchestrator.schema.bounded import shown
+from orchestrator.schema.bounded_files import shown
 from orchestrator.state.directory import StateDir, cluster_names
 from orchestrator.state.private_files import load, replace
 

@@ -10,14 +10,14 @@ from orchestrator import providers, state
 from orchestrator.config import Config
 from orchestrator.lifecycle import prices
 from orchestrator.runs import store
-from orchestrator.schema import TrainConfig, bounded
-from orchestrator.schema.bounded import Unreadable
+from orchestrator.schema import TrainConfig, bounded_files
+from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import journal, matrix, settings, study_runner
 from orchestrator.studies import launch_schedule as schedules
 from orchestrator.studies.launch_schedule import Planned, Schedule, contestants
-from orchestrator.studies.model import Study
 from orchestrator.studies.status import Row, rows, title
+from orchestrator.studies.study_definition import Study
 
 SHOWN_ROUNDS = 2
 
@@ -119,7 +119,7 @@ def _seconds(config: Config, study: Study, cell: Cell, launches: Sequence[Launch
 def _is_as_long(directory: Path, study: Study, cell: Cell) -> bool:
     """Tell whether the run in ``directory`` had the steps, epochs and test samples of the cell's launches."""
     with suppress(FileNotFoundError, Unreadable):
-        config = bounded.read_model(directory / "config.json", TrainConfig)
+        config = bounded_files.read_model(directory / "config.json", TrainConfig)
         limit = study.until.steps or study.until.epochs
         if config.test_samples != settings.test_samples(study, cell):
             return False

@@ -14,15 +14,15 @@ from pathlib import Path
 
 from orchestrator.config import documents
 from orchestrator.errors import ConfigError, StateError
-from orchestrator.schema import bounded
+from orchestrator.schema import bounded_files
 from orchestrator.schema.atomic_write import flush, replaced
-from orchestrator.schema.bounded import Unreadable
-from orchestrator.schema.file import File, Time
+from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.schema.file_lock import try_lock
+from orchestrator.schema.file_model import File, Time
 from orchestrator.schema.names import FileName
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import study_files
-from orchestrator.studies.model import Study
+from orchestrator.studies.study_definition import Study
 
 STUDY, LAUNCHES, STARTED, QUEUED = "study.yaml", "launches.jsonl", "started", "queued.json"
 LOCK, RUNS = "lock", "runs"
@@ -117,7 +117,7 @@ class Journal:
     def _started(self) -> Started | None:
         """Return the launch that was under way when the study was killed."""
         try:
-            started = bounded.read_model(self.directory / STARTED, Started)
+            started = bounded_files.read_model(self.directory / STARTED, Started)
         except FileNotFoundError:
             return None
         except Unreadable as error:
@@ -157,7 +157,7 @@ def runner(directory: Path) -> str | None:
 def read_queued(directory: Path) -> Queued | None:
     """Return the launches that the head makes; None if it makes none. Raises StateError."""
     try:
-        return bounded.read_model(directory / QUEUED, Queued)
+        return bounded_files.read_model(directory / QUEUED, Queued)
     except FileNotFoundError:
         return None
     except Unreadable as error:
@@ -179,12 +179,12 @@ def read(directory: Path, repair: bool = False) -> list[Launch]:
     """
     path = directory / LAUNCHES
     try:
-        content = bounded.read_bytes(path, MOST_BYTES)
+        content = bounded_files.read_bytes(path, MOST_BYTES)
         whole = content[: content.rfind(b"\n") + 1]
         if repair and len(whole) < len(content):
             os.truncate(path, len(whole))
         lines = enumerate(whole.splitlines(), 1)
-        return [bounded.load_model(line, Launch, f"{path}: line {number}") for number, line in lines]
+        return [bounded_files.load_model(line, Launch, f"{path}: line {number}") for number, line in lines]
     except FileNotFoundError:
         return []
     except Unreadable as error:

@@ -9,8 +9,8 @@ from itertools import groupby
 
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import matrix
-from orchestrator.studies.model import Study
 from orchestrator.studies.round_ratios import Key, ratio
+from orchestrator.studies.study_definition import Study
 
 TRIES = 2  # of a launch that fails
 

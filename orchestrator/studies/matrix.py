@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.errors import ConfigError
 from orchestrator.schema.studies import Cell, Option
-from orchestrator.studies.model import Study, agrees
+from orchestrator.studies.study_definition import Study, agrees
 
 
 def cells(study: Study, slots: int) -> list[Cell]:

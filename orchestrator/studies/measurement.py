@@ -5,8 +5,8 @@ from pathlib import Path
 from statistics import median
 
 from orchestrator.runs import store
-from orchestrator.schema import Results, StepTimes, Turn, bounded
-from orchestrator.schema.bounded import Unreadable
+from orchestrator.schema import Results, StepTimes, Turn, bounded_files
+from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.schema.studies import Launch
 from orchestrator.studies.journal import Started
 
@@ -16,7 +16,7 @@ RESULTS = "results.json"
 def of_turn(started: Started, directory: Path) -> Started:
     """Return the launch as the queue started it, if one did: its turn is among the files of its run."""
     with suppress(FileNotFoundError, Unreadable):
-        turn = bounded.read_model(directory / store.TURN, Turn)
+        turn = bounded_files.read_model(directory / store.TURN, Turn)
         return started.model_copy(update={"started": turn.started, "busy": turn.busy})
     return started
 
@@ -34,7 +34,7 @@ def measured(started: Started, directory: Path, seconds: float) -> Launch:
     """
     step = None
     with suppress(FileNotFoundError, Unreadable):
-        results = bounded.read_model(directory / RESULTS, Results)
+        results = bounded_files.read_model(directory / RESULTS, Results)
         step = step_seconds(results)
     if step is None:
         return started.launch(seconds=seconds, problem=f"run {started.run} left no {RESULTS} with more than one step")

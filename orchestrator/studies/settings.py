@@ -10,7 +10,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.recipes.select import ANY_SHAPE
 from orchestrator.runs import engines
 from orchestrator.schema.studies import Cell
-from orchestrator.studies.model import TRAIN_OPTIONS, Study
+from orchestrator.studies.study_definition import TRAIN_OPTIONS, Study
 
 
 def of_cell(config: Config, study: Study, cell: Cell) -> Config:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import matrix, narration
-from orchestrator.studies.detached import Progress
+from orchestrator.studies import matrix, progress_messages
+from orchestrator.studies.detached_launches import Progress
 from orchestrator.studies.launch_schedule import Contestant, Schedule, contestants
-from orchestrator.studies.model import Study
 from orchestrator.studies.round_ratios import by_round, ratio
+from orchestrator.studies.study_definition import Study
 
 AGAIN = " (again)"
 
@@ -111,7 +111,7 @@ def summarise(study: Study, launches: Sequence[Launch], process: str | None, que
         queue=queue,
         complete=complete,
         launches=len(launches),
-        left=narration.remaining(schedule),
+        left=progress_messages.remaining(schedule),
         shared=matrix.shared_options(study),
         cells=rows(study, cells, launches),
     )

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator.config import documents, explain, nearest
 from orchestrator.errors import ConfigError
-from orchestrator.schema.bounded import Unreadable, shown
-from orchestrator.studies.model import Study
+from orchestrator.schema.bounded_files import Unreadable, shown
+from orchestrator.studies.study_definition import Study
 
 SHIPPED = Path(__file__).parent / "shipped"
 EXAMPLE = SHIPPED / "example.yaml"

@@ -11,12 +11,12 @@ from orchestrator.cluster import hosts
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, StateError
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import detached, journal, machine_facts, matrix, narration, settings
-from orchestrator.studies.detached import Progress
+from orchestrator.studies import detached_launches, journal, machine_facts, matrix, progress_messages, settings
+from orchestrator.studies.cell_launch import Deployed, Launcher
+from orchestrator.studies.detached_launches import Progress
 from orchestrator.studies.journal import Journal
 from orchestrator.studies.launch_schedule import Schedule
-from orchestrator.studies.launcher import Deployed, Launcher
-from orchestrator.studies.model import Study
+from orchestrator.studies.study_definition import Study
 
 
 @dataclass(frozen=True)
@@ -121,14 +121,14 @@ def detach(config: Config, directory: Path, deployed: Deployed, deploys: bool = 
         NodesFailed: The cluster cannot run anything now.
     """
     require_no_deploys(journal.load(directory).measured(), deploys)
-    detached.require_none(directory)
+    detached_launches.require_none(directory)
     with _opened(config, directory, deployed, deploys) as (launcher, schedule):
         _collect_queued(launcher, schedule)
         launcher.collect()
         order = schedule.certain()
         if not order:
             raise StateError(f"{directory}: no launch is left", f"`orchestrator study report {directory}` reports it")
-        return detached.enqueue(launcher, order)
+        return detached_launches.enqueue(launcher, order)
 
 
 def require_no_deploys(study: Study, deploys: bool) -> None:
@@ -154,9 +154,9 @@ def _opened(config: Config, directory: Path, deployed: Deployed, deploys: bool) 
 
 
 def _collect_queued(launcher: Launcher, schedule: Schedule) -> None:
-    for launch in detached.collect(launcher):
+    for launch in detached_launches.collect(launcher):
         progress.note(f"round {launch.round + 1}: {matrix.title(launch.cell, schedule.study)}, launched by the head")
-        narration.tell(launch, schedule)
+        progress_messages.tell(launch, schedule)
 
 
 def _measure(launcher: Launcher, schedule: Schedule) -> Iterator[Launch]:
@@ -164,12 +164,12 @@ def _measure(launcher: Launcher, schedule: Schedule) -> Iterator[Launch]:
     if collected:
         title = matrix.title(collected.cell, schedule.study)
         progress.note(f"round {collected.round + 1}: {title}, started before the study was ended")
-        narration.tell(collected, schedule)
+        progress_messages.tell(collected, schedule)
         yield collected
     while planned := schedule.next():
-        narration.announce(planned, schedule)
+        progress_messages.announce(planned, schedule)
         launch = launcher.measure(planned)
-        narration.tell(launch, schedule)
+        progress_messages.tell(launch, schedule)
         yield launch
 
 

@@ -13,7 +13,7 @@ from orchestrator.schema import Scores
 from orchestrator.trainer import global_metrics
 from orchestrator.trainer.rank_setup import Trainer
 from orchestrator.trainer.steps import TestStep
-from orchestrator.trainer.stopping import POLL_SECONDS, StopControl
+from orchestrator.trainer.stop_conditions import POLL_SECONDS, StopControl
 
 
 def scores(trainer: Trainer, stop_control: StopControl, evaluate: TestStep, batches: Iterator[Any]) -> "Scores | None":

@@ -15,14 +15,14 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Epoch, StepTimes, Trained, Unfinished
-from orchestrator.trainer import evaluation, global_metrics, results, stopping
+from orchestrator.trainer import evaluation, global_metrics, results, stop_conditions
 from orchestrator.trainer.checkpoints.checkpoint import Arrays, CheckpointManager
 from orchestrator.trainer.comm import allreduce
-from orchestrator.trainer.feed import Feed
 from orchestrator.trainer.optim import schedule
+from orchestrator.trainer.rank_input import Feed
 from orchestrator.trainer.rank_setup import Trainer
 from orchestrator.trainer.steps import TestStep, TrainStep
-from orchestrator.trainer.stopping import StopControl
+from orchestrator.trainer.stop_conditions import StopControl
 
 CHECK_STEPS = 50  # between two checks that the loss is a number: each waits for all ranks
 
@@ -46,12 +46,12 @@ class Training:
         trainer = self.trainer
         if self.point and self.point.trained and self.point.epoch > len(self.point.epochs):
             self._finish_epoch(self.point.trained)
-        trainer.ended = trainer.ended or stopping.steps(trainer)
+        trainer.ended = trainer.ended or stop_conditions.steps(trainer)
         while trainer.epoch < trainer.config.epochs and not trainer.ended:
             trainer.epoch += 1
             self._run_epoch()
             if trainer.epoch < trainer.config.epochs and not trainer.ended:
-                trainer.ended = stopping.stop_reason(trainer, self.stop_control.agree())
+                trainer.ended = stop_conditions.stop_reason(trainer, self.stop_control.agree())
         ended = trainer.ended or "epochs"
         self.results.end(ended, global_metrics.damaged_samples(trainer), self._unfinished())
         trainer.profile.write(self.directory, trainer.config)
@@ -93,9 +93,9 @@ class Training:
                     global_metrics.sum_scores(trainer, sums, "training")
             trainer.telemetry.step(trainer.step, float(rates[-1]), self._waited(times.numpy()), len(rates))
             self.stop_control.end_call(len(rates))
-            decision = stopping.to_votes(votes)
+            decision = stop_conditions.to_votes(votes)
             self.feed.steps = decision.steps
-            trainer.ended = stopping.stop_reason(trainer, decision)
+            trainer.ended = stop_conditions.stop_reason(trainer, decision)
             if trainer.ended:
                 break
             if decision.checkpoint and trainer.epoch_step < trainer.steps_per_epoch:
@@ -166,7 +166,7 @@ class Training:
         self.results.add(epoch, global_metrics.damaged_samples(self.trainer))
         if self.trainer.epoch_step == self.trainer.steps_per_epoch:
             self.checkpoints.add_evaluation(epoch)
-            self.trainer.ended = self.trainer.ended or stopping.until(self.trainer, test.top1)
+            self.trainer.ended = self.trainer.ended or stop_conditions.until(self.trainer, test.top1)
 
     def _unfinished(self) -> "Unfinished | None":
         """Return how the steps of the last epoch were split if it is not in the results; a collective call."""

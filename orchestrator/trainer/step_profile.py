@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from orchestrator.schema import Profile, Ready, TrainConfig
 from orchestrator.trainer.comm import allreduce
-from orchestrator.trainer.own_operations import clock
+from orchestrator.trainer.tensorflow_operations import clock
 
 FILE = "profile.json"
 PARTS, LEAST_BYTES = 8, 1 << 20  # parts of the gradients that are timed separately, and the least bytes of each

@@ -2,8 +2,8 @@
 
 from grafana_foundation_sdk.models import dashboard
 
-from scripts.dashboards import vocabulary as v
-from scripts.dashboards.frame import of_nodes
+from scripts.dashboards import units_and_queries as v
+from scripts.dashboards.common_parts import of_nodes
 from scripts.dashboards.panels import Panel, lines, tile, verdict
 from scripts.dashboards.tables import Column, Rows, listing
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from grafana_foundation_sdk.models import dashboard
 
 from scripts.dashboards import navigation
-from scripts.dashboards import vocabulary as v
-from scripts.dashboards.frame import Section, frame
+from scripts.dashboards import units_and_queries as v
+from scripts.dashboards.common_parts import Section, frame
 from scripts.dashboards.panels import Panel, lines, tile
 from scripts.dashboards.tables import Column, Rows, curves, listing
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from grafana_foundation_sdk.models import dashboard
 
-from scripts.dashboards import vocabulary as v
+from scripts.dashboards import units_and_queries as v
 from scripts.dashboards.cluster import IDLE, NODES
-from scripts.dashboards.frame import of_nodes
+from scripts.dashboards.common_parts import of_nodes
 from scripts.dashboards.panels import Panel, lines, spanned, tile, verdict
 from scripts.dashboards.tables import Column, Rows, listing
 

@@ -3,7 +3,7 @@
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard
 
-from scripts.dashboards.vocabulary import SOURCE
+from scripts.dashboards.units_and_queries import SOURCE
 
 DASHBOARDS = {
     "orchestrator-cluster": "Cluster",

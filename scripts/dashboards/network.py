@@ -2,9 +2,9 @@
 
 from grafana_foundation_sdk.models import dashboard
 
-from scripts.dashboards import vocabulary as v
+from scripts.dashboards import units_and_queries as v
 from scripts.dashboards.cluster import GONE, IDLE, NETWORK, NODES, RECEIVED, SENT, UNKNOWN, busiest_link
-from scripts.dashboards.frame import of_nodes
+from scripts.dashboards.common_parts import of_nodes
 from scripts.dashboards.panels import Panel, lines, verdict
 from scripts.dashboards.tables import Column, Rows, listing
 

@@ -13,7 +13,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import prometheus, stat, table, timeseries, xychart
 from grafana_foundation_sdk.models import common, dashboard
 
-from scripts.dashboards.vocabulary import LEAST, PLAIN, SCRAPE_INTERVAL, SOURCE, Scale, nothing
+from scripts.dashboards.units_and_queries import LEAST, PLAIN, SCRAPE_INTERVAL, SOURCE, Scale, nothing
 
 Panel: TypeAlias = stat.Panel | timeseries.Panel | table.Panel | xychart.Panel
 # Samples of the time range: a tile shows one value, so its width does not matter.

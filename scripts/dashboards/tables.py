@@ -11,7 +11,7 @@ from grafana_foundation_sdk.models import xychart as xy
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from scripts.dashboards.panels import STEPS_OF_A_RANGE, describe, legend, setting, target, tooltip
-from scripts.dashboards.vocabulary import COUNT, NO_COLOUR, PLAIN, Scale, nothing
+from scripts.dashboards.units_and_queries import COUNT, NO_COLOUR, PLAIN, Scale, nothing
 
 LEAST_WIDTH, LETTER, AROUND = 80, 8, 25  # pixels; of a column, of a letter of its header, and around the header
 

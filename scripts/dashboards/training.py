@@ -6,8 +6,8 @@ from grafana_foundation_sdk.builders.dashboard import AnnotationQuery
 from grafana_foundation_sdk.models import dashboard
 
 from scripts.dashboards import navigation
-from scripts.dashboards import vocabulary as v
-from scripts.dashboards.frame import Section, change, changed, frame
+from scripts.dashboards import units_and_queries as v
+from scripts.dashboards.common_parts import Section, change, changed, frame
 from scripts.dashboards.panels import Panel, lines, spanned, stacked, tile, verdict
 from scripts.dashboards.tables import Column, Rows, listing
 

@@ -14,7 +14,7 @@ from orchestrator import packaged_files, state, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.providers import gcp, unrecorded_resources
-from orchestrator.providers.gcp.cloud_view import Site
+from orchestrator.providers.gcp.cloud_objects import Site
 from orchestrator.state import Record, StateDir
 from tests.contract.conftest import Root
 from tests.contract.providers import attributes, blocks, declared, initialised, planned, resources

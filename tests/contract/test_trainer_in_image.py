@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests import worker_side
-from tests.worker_side import Passes, passes
+from tests import tests_in_image
+from tests.tests_in_image import Passes, passes
 
 __all__ = ["passes"]
 PARTS = 8  # two run at a time on two cores, and none is so long that the other core waits
@@ -11,4 +11,4 @@ PARTS = 8  # two run at a time on two cores, and none is so long that the other 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_trainer_tests_pass_in_the_image(passes: Passes, part: int) -> None:
-    passes(worker_side.files("trainer")[part::PARTS])
+    passes(tests_in_image.files("trainer")[part::PARTS])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from orchestrator import gpu_compatibility
 from tests.contract.conftest import PYTHON, ProgramResult
-from tests.worker_side import Passes, passes
+from tests.tests_in_image import Passes, passes
 
 __all__ = ["passes"]
 NAMES = {"tensorflow": "TensorFlow", "pytorch": "PyTorch"}

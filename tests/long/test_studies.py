@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.runs.launch import QUEUE
+from orchestrator.runs.run_record import QUEUE
 from orchestrator.schema.studies import Launch
 from orchestrator.studies import journal
 from tests.e2e.command import Cli, wait_for

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from orchestrator import gpu_compatibility
-from tests import worker_side
+from tests import tests_in_image
 from tests.contract.conftest import PYTHON, ProgramResult
-from tests.worker_side import Passes, passes
+from tests.tests_in_image import Passes, passes
 
 __all__ = ["passes"]
-FILES = worker_side.files("trainer_pytorch")
+FILES = tests_in_image.files("trainer_pytorch")
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from orchestrator.trainer.data import batches as data_batches
-from orchestrator.trainer.data import order as data_order
+from orchestrator.trainer.data import sample_order as data_order
 from orchestrator.trainer.data.batches import Split
 from tests import samples
 

@@ -16,7 +16,7 @@ from orchestrator.schema import Checkpoint, CheckpointEntry, Checkpoints, Epoch,
 from orchestrator.trainer.checkpoints.checkpoint import CheckpointManager
 from orchestrator.trainer.data import batches
 from orchestrator.trainer.rank_setup import Trainer
-from orchestrator.trainer.stopping import StopControl
+from orchestrator.trainer.stop_conditions import StopControl
 from tests import samples
 
 STEPS = 4
@@ -234,7 +234,7 @@ def test_slow_first_step_does_not_end_the_run(tmp_path: Path) -> None:
 
 
 def test_rank_0_votes_to_stop_if_the_stop_file_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.trainer.stopping.POLL_SECONDS", 0.0)
+    monkeypatch.setattr("orchestrator.trainer.stop_conditions.POLL_SECONDS", 0.0)
     stop_control = StopControl(tmp_path, build_trainer(checkpoint_every=1e-9))
     assert stop_control.agree() == (0, 0, 1, 1)
     (tmp_path / "stop").touch()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.own_operations import clock, library
+from orchestrator.trainer.tensorflow_operations import clock, library
 
 PAUSE = 0.05  # seconds
 

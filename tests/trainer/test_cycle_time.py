@@ -14,7 +14,7 @@ from tests.trainer import launcher
 
 
 def test_cycle_time_is_measured_once_if_the_launch_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ORCHESTRATOR_MEASURE_CYCLE", "1")  # as orchestrator/runs/launch.py does
+    monkeypatch.setenv("ORCHESTRATOR_MEASURE_CYCLE", "1")  # as orchestrator/runs/run_record.py does
     measured = trained_cycle_time(tmp_path / "first")
     assert cycle_time.SHORTEST <= measured <= cycle_time.LONGEST
     assert (measured * 2).is_integer()

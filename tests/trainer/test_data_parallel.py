@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from orchestrator.schema import Scores, TrainConfig
 from orchestrator.trainer.data import batches as data_batches
-from orchestrator.trainer.data import order as data_order
+from orchestrator.trainer.data import sample_order as data_order
 from tests import samples
 from tests.trainer import launcher
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.trainer import cpu
+from orchestrator.trainer import cpu_model
 from orchestrator.trainer.autotune import measurements
 from orchestrator.trainer.comm import allreduce
 
@@ -24,5 +24,5 @@ def test_value_is_measured_once_for_the_same_ranks(tmp_path: Path, monkeypatch: 
     for path in tmp_path.iterdir():
         path.write_text("{")
     assert [value(), value()] == [2.0, 2.0]
-    monkeypatch.setattr(cpu, "CPUINFO", tmp_path / "another")
+    monkeypatch.setattr(cpu_model, "CPUINFO", tmp_path / "another")
     assert [value(), value()] == [3.0, 3.0]

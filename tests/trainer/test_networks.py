@@ -7,9 +7,9 @@ import pytest
 
 import orchestrator
 from orchestrator.trainer import models
-from scripts import networks
+from scripts import write_networks
 
-FILE = Path(orchestrator.__file__).with_name("networks.json")  # mounted there (tests/worker_side)
+FILE = Path(orchestrator.__file__).with_name("networks.json")  # mounted there (tests/tests_in_image.py)
 
 
 def test_file_has_every_network() -> None:
@@ -18,5 +18,5 @@ def test_file_has_every_network() -> None:
 
 @pytest.mark.parametrize("name", ["lenet", "resnet20", "mobilenet_v2", "dense"])
 def test_file_equals_the_built_networks(name: str) -> None:
-    """Write the file again with: python -m scripts.networks, inside the image."""
-    assert json.loads(FILE.read_text())[name] == networks.network(name)
+    """Write the file again with: python -m scripts.write_networks, inside the image."""
+    assert json.loads(FILE.read_text())[name] == write_networks.network(name)

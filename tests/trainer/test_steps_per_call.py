@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.schema import Epoch
-from orchestrator.trainer import steps, stopping
+from orchestrator.trainer import steps, stop_conditions
 from orchestrator.trainer.optim import optimizers
 from orchestrator.trainer.rank_setup import Trainer
 from tests import samples
@@ -51,7 +51,7 @@ def trained(steps_of_calls: list[int], **changes: Any) -> tuple[list[np.ndarray]
     step: Any = steps.training(trainer)
     for count in steps_of_calls:
         part = slice(completed * BATCH, (completed + count) * BATCH)
-        votes = tf.zeros([len(stopping.StopVotes._fields)], tf.int32)
+        votes = tf.zeros([len(stop_conditions.StopVotes._fields)], tf.int32)
         sums, _, _ = step(images[part], labels[part], rates[completed : completed + count], votes, sums)
         completed += count
     return [v.numpy() for v in [*model.variables, *optimizer.variables]] + [sums.numpy()], (

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.schema import Communication
-from orchestrator.trainer import stopping
+from orchestrator.trainer import stop_conditions
 from orchestrator.trainer.data import batches
 from orchestrator.trainer.rank_setup import Trainer
 from tests import samples
@@ -154,7 +154,7 @@ def test_no_epoch_starts_once_steps_are_done(steps: int, step: int, ended: str |
     config = samples.train_config(steps=steps, epochs=7)
     nothing = batches.Split(0, lambda index, seed: (index, seed), 1)
     trainer = Trainer(config, keras.Model(), keras.optimizers.SGD(), nothing, nothing, 16, 4, 0.0, epoch=1, step=step)
-    assert (stopping.stop_reason(trainer, stopping.StopVotes(0, 0, 0)), trainer.epochs) == (ended, epochs)
+    assert (stop_conditions.stop_reason(trainer, stop_conditions.StopVotes(0, 0, 0)), trainer.epochs) == (ended, epochs)
 
 
 def test_nonfinite_loss_fails_and_keeps_earlier_epochs(tmp_path: Path) -> None:

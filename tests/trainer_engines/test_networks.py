@@ -9,7 +9,7 @@ import torch
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import models
-from orchestrator.trainer.engines import draw_weights, keras_network, torch_networks, weights
+from orchestrator.trainer.engines import initial_weights, keras_network, torch_networks, weight_files
 from tests import samples
 
 MODELS = tuple(torch_networks.BUILD)
@@ -25,7 +25,7 @@ def ours(settings: TrainConfig) -> keras.Model:
     return models.build(settings.model, settings.image_size, settings.channels, settings.classes, settings.seed)
 
 
-def random_weights(model: keras.Model) -> weights.Weights:
+def random_weights(model: keras.Model) -> weight_files.Weights:
     """Return weights without zeros and ones, so that each affects the result."""
     draw = np.random.default_rng(2)
     weights_by_name = keras_network.read(model)
@@ -74,7 +74,7 @@ def test_keras_networks_contain_no_trainer_layers() -> None:
 def test_initial_weights_equal_those_of_train(tmp_path: Path) -> None:
     settings = config("resnet20", 32)
     settings.write(tmp_path / "config.json")
-    draw_weights.main(tmp_path)
-    expected, initial = keras_network.read(ours(settings)), weights.initial(tmp_path, 1)
+    initial_weights.main(tmp_path)
+    expected, initial = keras_network.read(ours(settings)), weight_files.initial(tmp_path, 1)
     assert list(initial) == list(expected)
     assert all(np.array_equal(initial[name], expected[name]) for name in expected)

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator import cluster as clusters
 from orchestrator.errors import ConfigError, ContractError
-from orchestrator.runs import launch
+from orchestrator.runs import run_record
 from tests import builders
 
 
@@ -113,7 +113,7 @@ def test_node_without_gpus_has_no_ranks_if_others_have_gpus() -> None:
     assert clusters.hostfile(cluster).splitlines() == [
         f"{cluster.nodes[name].private_address} slots=2" for name in ("demo-worker-0", "demo-worker-1")
     ]
-    assert launch.threads(cluster) == max(1, int(cluster.nodes["demo-worker-0"].cpus / 2))
+    assert run_record.threads(cluster) == max(1, int(cluster.nodes["demo-worker-0"].cpus / 2))
 
 
 def test_ranks_that_would_share_a_gpu_are_refused() -> None:

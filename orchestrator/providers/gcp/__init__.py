@@ -13,7 +13,7 @@ from orchestrator.providers.gcp import preflight as checks
 from orchestrator.providers.gcp.api import Google
 from orchestrator.providers.gcp.api.cluster_resources import Holding, owned
 from orchestrator.providers.gcp.api.removal import remove as remove_all
-from orchestrator.providers.gcp.cloud_view import WITH_ADDED_GPUS, Site, family
+from orchestrator.providers.gcp.cloud_objects import WITH_ADDED_GPUS, Site, family
 from orchestrator.providers.provisioning import destroy, provision, unmanaged
 from orchestrator.providers.trainer_image import prepare, trainer_digest
 from orchestrator.state import Record

@@ -4,9 +4,9 @@ from functools import partial
 
 from orchestrator.errors import PreflightError, gather
 from orchestrator.providers import provisioning
-from orchestrator.providers.gcp import machine_types
+from orchestrator.providers.gcp import machine_type_checks
 from orchestrator.providers.gcp.api import Document
-from orchestrator.providers.gcp.cloud_view import Site
+from orchestrator.providers.gcp.cloud_objects import Site
 
 NEEDED = (
     "compute.disks.create",
@@ -117,4 +117,4 @@ def _runs(site: Site, image: Document) -> None:
 def _in_zone(site: Site) -> None:
     if site.zone.get("status", "UP") != "UP":
         raise PreflightError(f"gcp.zone: {site.settings.zone} is {site.zone['status']} now", "choose another zone")
-    gather(partial(_no_same_names, site), partial(machine_types.require, site))
+    gather(partial(_no_same_names, site), partial(machine_type_checks.require, site))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from orchestrator.errors import PreflightError
-from orchestrator.providers.gcp.cloud_view import Site, family
+from orchestrator.providers.gcp.cloud_objects import Site, family
 from orchestrator.providers.quota import Need, require_enough
 
 SHARED_CPUS = ("e2", "f1", "g1", "n1")  # families that share the quota CPUS; every other family has its own

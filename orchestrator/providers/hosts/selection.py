@@ -11,7 +11,7 @@ from orchestrator.providers.hosts import adoption, host_requirements
 from orchestrator.providers.hosts import survey as hosts_survey
 from orchestrator.providers.hosts.adoption import HostSet, Machine
 from orchestrator.providers.hosts.survey import SurveyedHost
-from orchestrator.schema import bounded
+from orchestrator.schema import bounded_files
 from orchestrator.state import Record
 
 
@@ -28,7 +28,7 @@ def last_hosts(record: Record) -> HostSet | None:
         return HostSet.model_validate(hosts)
     except ValidationError as error:
         state_dir = state.for_cluster(record.config["name"])
-        what = f"{state_dir.record} cannot be used: variables.hosts: {bounded.problems(error)}"
+        what = f"{state_dir.record} cannot be used: variables.hosts: {bounded_files.problems(error)}"
         raise StateError(what, state.repair(state_dir)) from None
 
 

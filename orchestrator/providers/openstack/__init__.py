@@ -12,7 +12,7 @@ from orchestrator.providers.openstack.api import catalogue, cluster_resources, r
 from orchestrator.providers.openstack.api.catalogue import Flavor
 from orchestrator.providers.openstack.api.cluster_resources import Holding
 from orchestrator.providers.openstack.api.connection import Cloud
-from orchestrator.providers.openstack.cloud_view import Site
+from orchestrator.providers.openstack.cloud_objects import Site
 from orchestrator.providers.openstack.gpus import gpus, model
 from orchestrator.providers.provisioning import destroy, provision, resolved_config, unmanaged
 from orchestrator.providers.trainer_image import prepare, trainer_digest

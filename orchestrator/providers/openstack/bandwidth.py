@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from orchestrator.config import Config
 from orchestrator.prediction.link_kinds import Limit
-from orchestrator.providers.openstack.cloud_view import Site
+from orchestrator.providers.openstack.cloud_objects import Site
 
 ANSWER_SECONDS = 3.0  # `predict` is no command to wait for a cloud with
 # Nova's guide, "Resource limits", section libvirt: kilobytes of 1000 bytes per second, for each network interface.

@@ -9,7 +9,7 @@ from orchestrator.providers.openstack import quota
 from orchestrator.providers.openstack.api import catalogue
 from orchestrator.providers.openstack.api.catalogue import Flavor, Image
 from orchestrator.providers.openstack.api.connection import VOLUMES
-from orchestrator.providers.openstack.cloud_view import Site, listed
+from orchestrator.providers.openstack.cloud_objects import Site, listed
 
 # States of a server that Terraform cannot handle, and the openstack client's command to leave each.
 STUCK = {"SUSPENDED": "resume", "RESCUE": "unrescue", "VERIFY_RESIZE": "resize confirm"}

@@ -7,7 +7,7 @@ from functools import partial
 from orchestrator.errors import PreflightError
 from orchestrator.providers.openstack.api.catalogue import has_volumes
 from orchestrator.providers.openstack.api.quotas import Quota, quotas
-from orchestrator.providers.openstack.cloud_view import Site
+from orchestrator.providers.openstack.cloud_objects import Site
 from orchestrator.providers.quota import Need, require_enough
 
 RULES = 4  # of the security group: outgoing and among the nodes; one more for each network that may connect

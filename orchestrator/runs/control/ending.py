@@ -5,9 +5,9 @@ from contextlib import suppress
 from orchestrator import ssh
 from orchestrator.cluster import PYTHON, Cluster
 from orchestrator.errors import CommandFailed, NodesFailed, command
-from orchestrator.runs import launch, store, user_environment
+from orchestrator.runs import run_record, store, user_variables
 from orchestrator.runs.control.head import head_session
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir
 
@@ -15,7 +15,7 @@ from orchestrator.state import StateDir
 def stop(head: Session, run: Run, wait: bool = True) -> None:
     """Stop the run's unit, which ends its processes on every node; wait for that by default."""
     argv = ["sudo", "systemctl", "stop", *([] if wait else ["--no-block"]), run.unit]
-    answer = head.run(argv, timeout=launch.STOP_SECONDS + 30.0)
+    answer = head.run(argv, timeout=run_record.STOP_SECONDS + 30.0)
     if answer.exit_code and "not loaded" not in answer.errors:
         raise CommandFailed("stop the run", argv, answer.exit_code, [answer.errors.strip()])
 
@@ -47,4 +47,4 @@ def remove_environments(state_dir: StateDir, cluster: Cluster) -> None:
     open_runs = [run for run in store.list_runs(state_dir) if not store.is_collected(state_dir, run)]
     if open_runs:
         with suppress(NodesFailed), head_session(state_dir, cluster) as head:
-            user_environment.remove(head, open_runs)
+            user_variables.remove(head, open_runs)

@@ -7,7 +7,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed
 from orchestrator.runs.control.head import head_session
 from orchestrator.runs.control.states import get_state
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir
 

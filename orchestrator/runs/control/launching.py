@@ -12,9 +12,9 @@ from orchestrator import health as health_checks
 from orchestrator import progress
 from orchestrator.cluster import Cluster, hosts
 from orchestrator.config import Launch
-from orchestrator.runs import launch, launchers, provenance, store, user_environment
+from orchestrator.runs import launchers, provenance, run_record, store, user_variables
 from orchestrator.runs.control.units import active
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import Hardware
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir
@@ -80,14 +80,14 @@ def plan(cluster: Cluster, options: Launch, kind: str, nodes: NodeResources) -> 
         id=identity,
         kind=kind,
         command=[],
-        workdir=launch.directory(identity),
+        workdir=run_record.directory(identity),
         np=options.np or cluster.slots,
         controller=GLOO if options.controller == "auto" else options.controller,
         interface=nodes.interface,
         cycle_time=options.cycle_time,
         fusion_threshold=options.fusion_threshold,
         autotune=bool(options.autotune),
-        threads=launch.threads(cluster),
+        threads=run_record.threads(cluster),
         memory=nodes.memory,
         started=started,
         hardware=nodes.hardware,
@@ -132,5 +132,5 @@ def start(
         if run.queue:
             return
         store.save(state_dir, run)
-        user_environment.send(head, run, environment or {})
-        head.must("start the run", launch.unit_command(cluster, run))
+        user_variables.send(head, run, environment or {})
+        head.must("start the run", run_record.unit_command(cluster, run))

@@ -1,6 +1,6 @@
 """Units of runs on the head, and whether they still have processes."""
 
-from orchestrator.runs import fetch, launch
+from orchestrator.runs import fetch_limits, run_record
 from orchestrator.ssh import Session
 
 STATES = "--state=activating,active,deactivating"
@@ -10,11 +10,11 @@ CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd")  # of cgroup version 2 an
 
 def active(head: Session) -> list[str]:
     """Return the ids of runs that have a unit on the head, except units whose processes systemd has killed."""
-    listing = ["sudo", "systemctl", "list-units", "--no-legend", "--plain", STATES, f"{launch.UNIT}*.service"]
+    listing = ["sudo", "systemctl", "list-units", "--no-legend", "--plain", STATES, f"{run_record.UNIT}*.service"]
     lines = [line.split() for line in head.must("list runs", listing).splitlines()]
     units = [unit for unit, *state in lines if not (state[2:3] and state[2] in KILLED and _is_empty(head, unit))]
-    runs = [unit.removeprefix(launch.UNIT).removesuffix(".service") for unit in units]
-    return fetch.run_ids(runs, head)
+    runs = [unit.removeprefix(run_record.UNIT).removesuffix(".service") for unit in units]
+    return fetch_limits.run_ids(runs, head)
 
 
 def _is_empty(head: Session, unit: str) -> bool:

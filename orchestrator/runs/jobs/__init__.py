@@ -9,8 +9,8 @@ from orchestrator.recipes import gradient_exchange
 from orchestrator.runs import checksums, control, datasets, engines, predictions, shared_data
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.jobs import trainer
-from orchestrator.runs.launch import Run
-from orchestrator.runs.user_environment import UserEnvironment
+from orchestrator.runs.run_record import Run
+from orchestrator.runs.user_variables import UserEnvironment
 from orchestrator.schema import TrainConfig
 from orchestrator.state import StateDir
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from orchestrator import lock, progress
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.runs import control, overlays, packages, source_code
+from orchestrator.runs import control, package_overlays, packages, source_code
 from orchestrator.runs.jobs import trainer
-from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers import choice
 from orchestrator.runs.requirements import Requirements
+from orchestrator.runs.run_record import Run
 from orchestrator.runs.script import Source, gather
-from orchestrator.runs.user_environment import UserEnvironment
+from orchestrator.runs.user_variables import UserEnvironment
 from orchestrator.state import StateDir
 
 DIRECTORY = "src"  # of the script, in the run's directory
@@ -74,7 +74,7 @@ def start_source(
     changes = {"command": source.command, "workdir": f"{run.directory}/{DIRECTORY}", "packages": overlay}
     run, copy = run.model_copy(update=changes), source_code.packed(source)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
-        overlays.require(head, overlay)
+        package_overlays.require(head, overlay)
         files = {f"{DIRECTORY}/{name}": path for name, path in source.files.items()}
         control.start(state_dir, cluster, head, run, files, {}, environment.values)
     source_code.keep(state_dir, run, copy)

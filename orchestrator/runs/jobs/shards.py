@@ -7,7 +7,7 @@ from orchestrator.errors import ConfigError, command
 from orchestrator.runs import control, datasets, shared_data
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.jobs import trainer
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import PrepareConfig, StageConfig
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir

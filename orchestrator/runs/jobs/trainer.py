@@ -10,8 +10,8 @@ from orchestrator.config import Launch
 from orchestrator.recipes import gradient_exchange
 from orchestrator.runs import control, engines, gloo_or_mpi
 from orchestrator.runs.control import NodeResources
-from orchestrator.runs.launch import Run
-from orchestrator.runs.user_environment import UserEnvironment
+from orchestrator.runs.run_record import Run
+from orchestrator.runs.user_variables import UserEnvironment
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir
 

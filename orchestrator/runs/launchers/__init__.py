@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from orchestrator import launch_layout
 from orchestrator.cluster import Cluster, hostfile, ranks_by_host
-from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers import horovod, mpirun, plain, ray, tensorflow, torchrun
 from orchestrator.runs.launchers.launch_plan import Plan, Slots
+from orchestrator.runs.run_record import Run
 
 LAUNCHERS: dict[str, Callable[[Run, Slots], Plan]] = {
     "horovod": horovod.plan,

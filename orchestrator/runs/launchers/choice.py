@@ -3,8 +3,8 @@
 from orchestrator import progress
 from orchestrator.config import Launch
 from orchestrator.errors import ConfigError
-from orchestrator.runs.launchers import recognize
-from orchestrator.runs.launchers.recognize import Needed
+from orchestrator.runs.launchers import script_imports
+from orchestrator.runs.launchers.script_imports import Needed
 from orchestrator.runs.script import Source
 
 
@@ -14,7 +14,7 @@ def choose(options: Launch, source: Source) -> Launch:
     Raises:
         ConfigError: The options do not fit the launcher, or lack the parameter servers that the script uses.
     """
-    needed = recognize.needed(source)
+    needed = script_imports.needed(source)
     if options.launcher == "auto":
         launcher, reason = _best(options, needed)
         options = options.model_copy(update={"launcher": launcher})

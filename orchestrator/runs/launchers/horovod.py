@@ -1,8 +1,8 @@
 """horovodrun, over Gloo or over MPI."""
 
 from orchestrator.cluster import PYTHON
-from orchestrator.runs.launch import Run, measures_cycle_time
 from orchestrator.runs.launchers.launch_plan import SUPERVISION, Plan, Slots, filled, wrapper
+from orchestrator.runs.run_record import Run, measures_cycle_time
 
 AUTOTUNED = "autotune.csv"
 CYCLE_TIME = 5.0  # milliseconds, for programs that do not measure it

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.cluster import PYTHON
 from orchestrator.launch_layout import Process
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 
 SUPERVISION = "orchestrator.trainer.supervision"
 Slots = Mapping[str, int]  # ranks on each host, by address

@@ -1,8 +1,8 @@
 """Open MPI's mpirun, for programs of MPI (mpi4py), with the options that horovodrun gives it."""
 
 from orchestrator.launch_layout import FIRST_PORT
-from orchestrator.runs.launch import Run, environment
 from orchestrator.runs.launchers.launch_plan import Plan, Slots, filled, wrapper
+from orchestrator.runs.run_record import Run, environment
 
 
 def plan(run: Run, slots: Slots) -> Plan:

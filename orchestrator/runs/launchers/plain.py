@@ -1,7 +1,7 @@
 """One process per slot, and nothing else: each finds its rank in its environment."""
 
-from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers.launch_plan import Plan, Slots, filled, node_launcher, wrappers
+from orchestrator.runs.run_record import Run
 
 
 def plan(run: Run, slots: Slots) -> Plan:

@@ -5,8 +5,8 @@ Its ports are reached only from the nodes' private network, its dashboard only f
 """
 
 from orchestrator.launch_layout import PORT, Process, scratch
-from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers.launch_plan import SUPERVISION, Plan, Slots, node_launcher, wrapper
+from orchestrator.runs.run_record import Run
 
 DASHBOARD_PORT = 8265  # Ray's own
 

@@ -8,8 +8,8 @@ guides "Distributed training" and "Parameter server training".
 from itertools import cycle, islice
 
 from orchestrator.launch_layout import CHIEF, PARAMETER_SERVER, WORKER
-from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers.launch_plan import Plan, Slots, filled, node_launcher, wrappers
+from orchestrator.runs.run_record import Run
 
 
 def plan(run: Run, slots: Slots) -> Plan:

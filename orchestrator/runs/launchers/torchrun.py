@@ -5,8 +5,8 @@ dynamic_rendezvous.py), so this is the order of ranks.
 """
 
 from orchestrator.launch_layout import PORT, Process
-from orchestrator.runs.launch import Run
 from orchestrator.runs.launchers.launch_plan import Plan, Slots, filled, node_launcher, wrapper
+from orchestrator.runs.run_record import Run
 
 
 def plan(run: Run, slots: Slots) -> Plan:

@@ -11,7 +11,7 @@ unit             an accuracy is at most 1: larger ones are percent
 twice            a number that is printed twice is the same both times
 ===============  ===============================================================================================
 
-Two numbers contradict each other if no numbers that would be printed so agree (:class:`.printed_numbers.Range`).
+Two numbers contradict each other if no numbers that would be printed so agree (:class:`.published_numbers.Range`).
 """
 
 import math
@@ -22,8 +22,8 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from orchestrator.schema.studies import Published
-from orchestrator.studies.report import printed_numbers
-from orchestrator.studies.report.printed_numbers import Position, Precision, Range
+from orchestrator.studies.report import published_numbers
+from orchestrator.studies.report.published_numbers import Position, Precision, Range
 
 Kind = Literal["seconds", "speed-up", "efficiency", "reading", "unit", "twice"]
 ENOUGH = 3  # pairs of seconds and images/s that tell how many samples a table means
@@ -98,11 +98,11 @@ def _speed_up(table: Table) -> Iterator[Contradiction]:
 
 def _efficiency(table: Table) -> Iterator[Contradiction]:
     for number in _of(table.numbers, "efficiency"):
-        ranks = printed_numbers.ranks(number)
+        ranks = published_numbers.ranks(number)
         speed_ups = [
             ("printed speed-up", table.precision.range(other), other.value)
             for other in _of(table.numbers, "speed_up")
-            if printed_numbers.position(other) == printed_numbers.position(number)
+            if published_numbers.position(other) == published_numbers.position(number)
         ]
         for metric, derived, value in [*speed_ups, *_derived_speed_ups(table, number)]:
             per_rank = Range(derived.low / ranks, derived.high / ranks)
@@ -117,10 +117,10 @@ def _efficiency(table: Table) -> Iterator[Contradiction]:
 def _reading(table: Table) -> Iterator[Contradiction]:
     """Compare the speed-up of whole seconds with that of the values, which may be steps x milliseconds."""
     for number in _of(table.numbers, "seconds"):
-        base = printed_numbers.base_of(number, table.numbers)
+        base = published_numbers.base_of(number, table.numbers)
         if base is None:
             continue
-        whole, base_whole = printed_numbers.whole_seconds(number), printed_numbers.whole_seconds(base)
+        whole, base_whole = published_numbers.whole_seconds(number), published_numbers.whole_seconds(base)
         if not whole or not base_whole:
             continue
         coarse, fine = base_whole / whole, table.precision.range(base).over(table.precision.range(number))
@@ -128,7 +128,7 @@ def _reading(table: Table) -> Iterator[Contradiction]:
             yield _contradiction(
                 "reading",
                 number,
-                f'prints "{number.text}" where {printed_numbers.name(base)} has "{base.text}": whole seconds give a '
+                f'prints "{number.text}" where {published_numbers.name(base)} has "{base.text}": whole seconds give a '
                 f"speed-up of {coarse:.3g}, steps x milliseconds give {base.value / number.value:.3g}",
             )
 
@@ -143,7 +143,7 @@ def _unit(table: Table) -> Iterator[Contradiction]:
 
 def _twice(table: Table) -> Iterator[Contradiction]:
     for first, second in combinations(table.numbers, 2):
-        same = (first.metric, printed_numbers.position(first)) == (second.metric, printed_numbers.position(second))
+        same = (first.metric, published_numbers.position(first)) == (second.metric, published_numbers.position(second))
         if same and not table.precision.range(first).meets(table.precision.range(second)):
             yield _contradiction(
                 "twice", second, f"prints {_words(second)}, but {_words(first)} stands in {first.source}"
@@ -153,12 +153,12 @@ def _twice(table: Table) -> Iterator[Contradiction]:
 def _derived_speed_ups(table: Table, number: Published) -> Iterator[tuple[str, Range, float]]:
     """Yield the speed-up of a number's cell over one rank by each metric that has it, with what it can be."""
     for other in table.numbers:
-        if other.metric not in ("seconds", "images_per_second") or printed_numbers.position(
+        if other.metric not in ("seconds", "images_per_second") or published_numbers.position(
             other
-        ) != printed_numbers.position(number):
+        ) != published_numbers.position(number):
             continue
-        base = printed_numbers.base_of(other, table.numbers)
-        if base is None or printed_numbers.ranks(base) > 1:
+        base = published_numbers.base_of(other, table.numbers)
+        if base is None or published_numbers.ranks(base) > 1:
             continue
         top, bottom = (base, other) if other.metric == "seconds" else (other, base)
         derived = table.precision.range(top).over(table.precision.range(bottom))
@@ -170,7 +170,7 @@ def _pairs(numbers: Sequence[Published], first: str, second: str) -> list[tuple[
     positions: dict[Position, dict[str, Published]] = defaultdict(dict)
     for number in numbers:
         if number.value > 0 and math.isfinite(number.value):
-            positions[printed_numbers.position(number)].setdefault(number.metric, number)
+            positions[published_numbers.position(number)].setdefault(number.metric, number)
     return [(by[first], by[second]) for by in positions.values() if first in by and second in by]
 
 
@@ -179,7 +179,7 @@ def _of(numbers: Sequence[Published], metric: str) -> list[Published]:
 
 
 def _contradiction(kind: Kind, number: Published, clause: str) -> Contradiction:
-    message = f"{printed_numbers.name(number)} {clause}"
+    message = f"{published_numbers.name(number)} {clause}"
     return Contradiction(kind, dict(number.cell), number.column, number.source, message)
 
 

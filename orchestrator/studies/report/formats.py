@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from orchestrator.studies.report import markup, page, spreadsheet
+from orchestrator.studies.report import csv_files, html_page, markdown_and_latex
 from orchestrator.studies.report.report import Report
 
 
 def _markdown(report: Report) -> str:
-    return markup.markdown(report.title, report.facts, report.tables, _described(report))
+    return markdown_and_latex.markdown(report.title, report.facts, report.tables, _described(report))
 
 
 def _latex(report: Report) -> str:
-    return markup.latex(report.title, report.facts, report.tables, _described(report))
+    return markdown_and_latex.latex(report.title, report.facts, report.tables, _described(report))
 
 
 def _described(report: Report) -> Sequence[str]:
@@ -19,9 +19,9 @@ def _described(report: Report) -> Sequence[str]:
 
 
 FORMATS: Mapping[str, Callable[[Report], str]] = {
-    "html": page.html,
-    "csv": lambda report: spreadsheet.cells(report.summaries),
-    "launches": lambda report: spreadsheet.launches(report.study.launches),
+    "html": html_page.html,
+    "csv": lambda report: csv_files.cells(report.summaries),
+    "launches": lambda report: csv_files.launches(report.study.launches),
     "markdown": _markdown,
     "latex": _latex,
 }

@@ -10,8 +10,8 @@ from pydantic import Field, ValidationError
 from orchestrator import recipes
 from orchestrator.config import documents
 from orchestrator.errors import StateError
-from orchestrator.schema import Results, bounded
-from orchestrator.schema.file import File
+from orchestrator.schema import Results, bounded_files
+from orchestrator.schema.file_model import File
 from orchestrator.schema.studies import Launch, Published
 from orchestrator.studies import machine_facts
 from orchestrator.studies.journal import LAUNCHES, MOST_BYTES, RUNS, STUDY
@@ -102,8 +102,8 @@ def read(directory: Path) -> StudyFiles:
             "name the directory that `orchestrator study` made: NAME-study",
         ) from None
     except ValidationError as error:
-        raise StateError(f"{directory / STUDY}: {bounded.problems(error)}", f"repair {STUDY}") from None
-    except bounded.Unreadable as error:
+        raise StateError(f"{directory / STUDY}: {bounded_files.problems(error)}", f"repair {STUDY}") from None
+    except bounded_files.Unreadable as error:
         raise StateError(str(error), "repair the file, or restore it from a backup") from None
     results, unread = _results(directory / RUNS, launches)
     return StudyFiles(about, launches, results, [*notes, *unread], _machine(directory / machine_facts.FILE))
@@ -112,18 +112,18 @@ def read(directory: Path) -> StudyFiles:
 def _machine(path: Path) -> dict[str, str]:
     """Return the facts of the machine, none if the study has not written any that can be read."""
     try:
-        content = bounded.read_json(path)
-    except (FileNotFoundError, bounded.Unreadable):
+        content = bounded_files.read_json(path)
+    except (FileNotFoundError, bounded_files.Unreadable):
         return {}
     return {name: str(value) for name, value in content.items()} if isinstance(content, dict) else {}
 
 
 def _launches(path: Path) -> tuple[list[Launch], list[str]]:
     """Return the launches; a last line without an end was being written when the study was killed."""
-    text = bounded.read_text(path, MOST_BYTES)
+    text = bounded_files.read_text(path, MOST_BYTES)
     *lines, rest = text.split("\n")
     launches = [
-        bounded.load_model(line, Launch, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line
+        bounded_files.load_model(line, Launch, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line
     ]
     return launches, [f"{path.name}: its last line is incomplete and not counted"] if rest else []
 
@@ -132,9 +132,9 @@ def _results(runs: Path, launches: Iterable[Launch]) -> tuple[dict[str, Results]
     results, notes = {}, []
     for run in dict.fromkeys(launch.run for launch in launches if launch.run):
         try:
-            results[run] = bounded.read_model(runs / run / RESULTS, Results)
+            results[run] = bounded_files.read_model(runs / run / RESULTS, Results)
         except FileNotFoundError:
             notes.append(f"{RUNS}/{run}/{RESULTS} is missing: accuracy and time split are those of the other launches")
-        except bounded.Unreadable as error:
+        except bounded_files.Unreadable as error:
             notes.append(f"{RUNS}/{run}/{RESULTS}: {error.reason}")
     return results, notes

@@ -5,10 +5,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from orchestrator.schema.studies import Metric, Published
-from orchestrator.studies.model import agrees
-from orchestrator.studies.report import printed_numbers
+from orchestrator.studies.report import published_numbers
 from orchestrator.studies.report.cells import Summary
 from orchestrator.studies.statistics import Estimate
+from orchestrator.studies.study_definition import agrees
 
 
 class Comparison(NamedTuple):
@@ -53,7 +53,7 @@ def compare(
 
 def readings(number: Published) -> Iterator[tuple[str, float]]:
     """Yield what a printed number can mean, by the name of the reading; the first is the study's."""
-    whole = printed_numbers.whole_seconds(number)
+    whole = published_numbers.whole_seconds(number)
     if whole is None:
         yield "", number.value
     else:

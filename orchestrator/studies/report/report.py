@@ -3,7 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.studies.report import cells, contradictions, facts, load, number_text, published_comparison, tables
+from orchestrator.studies.report import (
+    cells,
+    contradictions,
+    load,
+    measurement_conditions,
+    number_text,
+    published_comparison,
+    tables,
+)
 from orchestrator.studies.report.cells import Summary
 from orchestrator.studies.report.contradictions import Contradiction
 from orchestrator.studies.report.load import StudyFiles
@@ -33,7 +41,7 @@ class Report:
     @property
     def facts(self) -> dict[str, str]:
         """Return the facts of the study by name."""
-        return facts.facts(self.study, self.summaries)
+        return measurement_conditions.facts(self.study, self.summaries)
 
     @property
     def notes(self) -> list[str]:
@@ -42,8 +50,14 @@ class Report:
             f"The published numbers contradict themselves: {contradiction.message}."
             for contradiction in self.contradictions
         ]
-        remarks = [*facts.partly_tested(self.summaries), *facts.disturbed(self.study.launches), *self.study.notes]
-        return [number_text.plain(note) for note in (facts.aa_sentence(self.summaries), *flags, *remarks)]
+        remarks = [
+            *measurement_conditions.partly_tested(self.summaries),
+            *measurement_conditions.disturbed(self.study.launches),
+            *self.study.notes,
+        ]
+        return [
+            number_text.plain(note) for note in (measurement_conditions.aa_sentence(self.summaries), *flags, *remarks)
+        ]
 
     @property
     def tables(self) -> list[Table]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.studies.report import facts, number_text, printed_numbers
+from orchestrator.studies.report import measurement_conditions, number_text, published_numbers
 from orchestrator.studies.report.cells import Group, Summary
 from orchestrator.studies.report.load import StudyFiles
 from orchestrator.studies.report.published_comparison import Comparison
@@ -72,7 +72,7 @@ def time(group: Group, summaries: Sequence[Summary], target: float | None) -> Ta
     until = [f"s to top-1 {number_text.percent(target)} %"] if target else []
     parts = ("input, ms", "compute, ms", "communication, ms")
     headings = ("engine", "ranks", "top-1, %", *until, *parts, "precision", "threads per rank", "busy, %")
-    limits = facts.test_samples(summaries)
+    limits = measurement_conditions.test_samples(summaries)
     tested = f"Top-1: of {limits} test samples, not of the whole test. " if limits else ""
     note = f"{tested}Busy: largest share of the machine that other programs used before a launch of the cell."
     return Table(f"Accuracy and time: {number_text.plain(group)}", headings, _plain(rows), 2, note)
@@ -82,7 +82,7 @@ def published(comparisons: Sequence[Comparison]) -> Table:
     """Return a table of published and measured numbers."""
     rows = [
         [
-            printed_numbers.cell_name(comparison.number),
+            published_numbers.cell_name(comparison.number),
             comparison.number.column,
             NAMES.get(comparison.number.metric, comparison.number.metric)
             + (f" ({comparison.reading})" if comparison.reading else ""),

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.trainer import cpu
+from orchestrator.trainer import cpu_model
 from orchestrator.trainer.autotune import measurements
 
 SECONDS = 120  # to import TensorFlow and run two layers
@@ -27,7 +27,7 @@ def entry(threads: int) -> measurements.Entry:
 
 def may_have_bfloat16() -> bool:
     """Check that the CPU has, or may have, bfloat16 instructions: AMX_BF16, AVX512_BF16, AVX-NE-CONVERT, Arm's BF16."""
-    flags = cpu.instructions()
+    flags = cpu_model.instructions()
     return not flags or any("bf16" in flag or flag == "avx_ne_convert" for flag in flags)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from orchestrator import __version__, untrusted_files
-from orchestrator.trainer import cpu
+from orchestrator.trainer import cpu_model
 
 ONEDNN = ("ONEDNN_MAX_CPU_ISA", "TF_ENABLE_ONEDNN_OPTS")  # variables that limit the instructions TensorFlow uses
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, RecursionError)  # a file that is missing or damaged
@@ -28,7 +28,7 @@ class Entry:
     def __init__(self, name: str, directory: "Path | None" = None, **settings: object) -> None:
         """Describe a value by what it depends on, in JSON's types; ``directory`` is the node's if it is None."""
         limits = [os.environ.get(variable) for variable in ONEDNN]
-        self._depends = {"version": __version__, "cpu": cpu.kind(), "limits": limits, **settings}
+        self._depends = {"version": __version__, "cpu": cpu_model.kind(), "limits": limits, **settings}
         digest = hashlib.sha256(json.dumps(self._depends, sort_keys=True).encode()).hexdigest()[:12]
         self.path = (directory or Path(tempfile.gettempdir())) / f".orchestrator-{name}-{digest}.json"
 
@@ -66,7 +66,7 @@ def measured_together(name: str, directory: Path, threads: int, measure: Callabl
 
     hardware = [
         os.uname().nodename,
-        cpu.kind(),
+        cpu_model.kind(),
         pipeline.accelerator() or threads,
         os.environ.get("HOROVOD_CONTROLLER"),
     ]

@@ -33,7 +33,7 @@ from orchestrator.trainer.checkpoints.checkpoint_directory import Storage
 from orchestrator.trainer.comm import compressed
 from orchestrator.trainer.rank_setup import Trainer
 from orchestrator.trainer.results import say
-from orchestrator.trainer.stopping import StopControl
+from orchestrator.trainer.stop_conditions import StopControl
 
 STATE_FILE, RANKS_FILE, CHECKPOINT_FILE = "state", "ranks.npz", "checkpoint.json"
 AUTO_KEYS = ("precision", "compression", "convolutions")  # choices for "auto" or None that a resumed run keeps

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from orchestrator.schema import Communication, TrainConfig
 from orchestrator.trainer.comm import compressed
-from orchestrator.trainer.own_operations import clock
+from orchestrator.trainer.tensorflow_operations import clock
 
 GROUP_BYTES = 32 << 20  # of float32 gradients, without a fusion threshold; one gradient may be larger
 DEFAULTS = {"HOROVOD_CYCLE_TIME": 1.0, "HOROVOD_FUSION_THRESHOLD": 128 << 20}  # Horovod 0.28.1: operations.cc

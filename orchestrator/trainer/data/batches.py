@@ -13,8 +13,8 @@ from orchestrator.trainer.data import decoding, imagenet, manifests, pipeline, t
 from orchestrator.trainer.data import in_memory as data_in_memory
 from orchestrator.trainer.data.bad_samples import Batches, OnSkip, SampleChecker
 from orchestrator.trainer.data.decoding import central_view, random_view
-from orchestrator.trainer.data.order import epoch_order, shard
 from orchestrator.trainer.data.pipeline import Pipeline
+from orchestrator.trainer.data.sample_order import epoch_order, shard
 from orchestrator.trainer.data.tfrecord_reader import Records
 
 Example = tuple[tf.Tensor, tf.Tensor]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrator.trainer.data import reading
+from orchestrator.trainer.data import bounded_reading
 from orchestrator.trainer.data.inspection import DataError, DatasetFiles
 
 RECORD = 1 + 3 * 32 * 32  # bytes: a label and three planes
@@ -14,12 +14,12 @@ def members(directory: Path) -> "Iterator[tuple[str, bytes]]":
     """Yield names and contents of the .bin files of CIFAR-10, from its archive or the directory it unpacks to."""
     archives = sorted(directory.glob("cifar-10-binary*.tar.gz"))
     if archives:
-        for name, content in reading.tar_files(archives[0], ".bin", MAX_BYTES):
+        for name, content in bounded_reading.tar_files(archives[0], ".bin", MAX_BYTES):
             yield Path(name).name, content
         return
     folder, remaining = directory / "cifar-10-batches-bin", MAX_BYTES
     for path in sorted((folder if folder.is_dir() else directory).glob("*.bin")):
-        content = reading.content(path, remaining)
+        content = bounded_reading.content(path, remaining)
         remaining -= len(content)
         yield path.name, content
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from orchestrator.trainer.data import reading, tfrecord_format
+from orchestrator.trainer.data import bounded_reading, tfrecord_format
 from orchestrator.trainer.data.inspection import Damaged, DataError, DatasetFiles
 
 MAX_CLASSES = 1000  # that the networks are built for
@@ -96,7 +96,7 @@ def _to_open(paths: list[str]) -> list[str]:
 
 
 def _fault(path: Path) -> "str | None":
-    with reading.open_file(path) as file:
+    with bounded_reading.open_file(path) as file:
         start = file.read(len(PNG_START))
         if not start.startswith((JPEG_START, PNG_START)):
             return f"{path}: not a JPEG"

@@ -8,8 +8,8 @@ from typing import TypeVar
 import tensorflow as tf
 from pydantic import BaseModel, ValidationError
 
-from orchestrator.schema import MANIFEST, Manifest, Shard, bounded
-from orchestrator.trainer.data import reading, tfrecord_format
+from orchestrator.schema import MANIFEST, Manifest, Shard, bounded_files
+from orchestrator.trainer.data import bounded_reading, tfrecord_format
 from orchestrator.trainer.data.bad_samples import reason_of
 from orchestrator.trainer.data.inspection import DataError
 
@@ -40,9 +40,11 @@ def read_description(path: Path, model: type[Described]) -> Described:
         DataError: The file is not a valid description.
     """
     try:
-        return model.model_validate_json(reading.content(path, MAX_BYTES))
+        return model.model_validate_json(bounded_reading.content(path, MAX_BYTES))
     except ValidationError as error:
-        raise DataError(f"{path}: {bounded.problems(error)}: `orchestrator data prepare` writes it again") from None
+        raise DataError(
+            f"{path}: {bounded_files.problems(error)}: `orchestrator data prepare` writes it again"
+        ) from None
 
 
 def scan(directory: Path, classes: int) -> Manifest:

@@ -7,7 +7,7 @@ import math
 import struct
 from pathlib import Path
 
-from orchestrator.trainer.data import reading
+from orchestrator.trainer.data import bounded_reading
 from orchestrator.trainer.data.inspection import DataError, DatasetFiles
 
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
@@ -73,8 +73,8 @@ def read_idx(path: Path, magic: int) -> "tuple[list[int], bytes]":
     Raises:
         DataError: The file is incomplete, or too large for one of images.
     """
-    with reading.open_file(path) as file:
-        source = reading.GzipReader(file, path) if path.suffix == ".gz" else file
+    with bounded_reading.open_file(path) as file:
+        source = bounded_reading.GzipReader(file, path) if path.suffix == ".gz" else file
         shape = _shape(path, magic, source.read(4 + 4 * (magic & 0xFF)))
         size = math.prod(shape)
         if size > MAX_BYTES:

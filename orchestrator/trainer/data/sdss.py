@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from orchestrator.trainer.data import reading
+from orchestrator.trainer.data import bounded_reading
 from orchestrator.trainer.data.inspection import DataError, DatasetFiles
 
 FEATURES = ("u", "g", "r", "i", "z", "redshift")
@@ -66,7 +66,7 @@ def _tables(directory: Path) -> list[Path]:
 
 def _rows(path: Path, max_rows: int) -> list[Row]:
     try:
-        with io.TextIOWrapper(reading.open_file(path), "utf-8-sig", newline="") as file:
+        with io.TextIOWrapper(bounded_reading.open_file(path), "utf-8-sig", newline="") as file:
             lines = csv.reader(_lines(path, file))
             # Skip titles: SkyServer writes "#Table1" above its tables.
             header = next((line for line in lines if line and not line[0].startswith("#")), [])

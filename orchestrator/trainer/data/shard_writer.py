@@ -11,7 +11,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from orchestrator.schema import PrepareConfig, Shard
-from orchestrator.trainer.data import decoding, imagenet, manifests, reading
+from orchestrator.trainer.data import bounded_reading, decoding, imagenet, manifests
 from orchestrator.trainer.data.bad_samples import reason_of
 from orchestrator.trainer.data.inspection import DataError
 
@@ -75,7 +75,7 @@ def write(config: PrepareConfig, task: Task, pool: ThreadPoolExecutor) -> list[s
 def _read_image(path: Path) -> "tuple[bytes, int, int] | str":
     """Return an image file with its height and width, or the reason if it cannot be decoded."""
     try:
-        content = reading.content(path, imagenet.MAX_BYTES)
+        content = bounded_reading.content(path, imagenet.MAX_BYTES)
         height, width, _ = decoding.whole(tf.constant(content)).shape
     except DataError as error:
         return str(error).removeprefix(f"{path}: ")

@@ -10,7 +10,7 @@ import re
 import struct
 from pathlib import Path
 
-from orchestrator.trainer.data import reading
+from orchestrator.trainer.data import bounded_reading
 from orchestrator.trainer.data.inspection import DataError, DatasetFiles
 
 NAME = re.compile(r"(train|validation|val)-(\d{5})-of-(\d{5})(\.tfrecords?)?")
@@ -83,7 +83,7 @@ def inspect(directory: Path) -> DatasetFiles:
 
 def _count(path: Path) -> int:
     record_lengths = lengths(path)
-    with reading.open_file(path) as file:
+    with bounded_reading.open_file(path) as file:
         first = file.read(record_lengths[0] + FRAME) if record_lengths else b""
     missing_fields = [field.decode() for field in FIELDS if field not in first] if record_lengths else []
     if missing_fields:
@@ -99,7 +99,7 @@ def lengths(path: Path) -> list[int]:
     """
     record_lengths: list[int] = []
     position = 0
-    with reading.open_file(path) as file:
+    with bounded_reading.open_file(path) as file:
         descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
         while header := os.pread(descriptor, HEADER.size, position):
             if len(header) == HEADER.size:

@@ -14,7 +14,7 @@ import numpy as np
 
 from orchestrator import __version__
 from orchestrator.schema import Epoch, Results, Scores, World
-from orchestrator.trainer.engines import weights
+from orchestrator.trainer.engines import weight_files
 from orchestrator.trainer.engines.step_inputs import Course
 
 PROGRESS_SECONDS = 1.0
@@ -35,7 +35,7 @@ class Reporting(Protocol):
     def sum(self, numbers: np.ndarray) -> np.ndarray:
         """Return the sums of float64 ``numbers`` over all ranks. A collective call."""
 
-    def weights(self) -> weights.Weights:
+    def weights(self) -> weight_files.Weights:
         """Return weights and statistics by name. A collective call."""
 
 
@@ -102,7 +102,7 @@ class Report:
             test_seconds: Seconds of the evaluation.
         """
         self.weights = self.engine.weights()
-        digest = weights.digest(self.weights)
+        digest = weight_files.digest(self.weights)
         if len(set(digests := self._gather_texts(digest))) != 1:
             raise RuntimeError(f"ranks disagree on the weights: {dict(enumerate(digests))}")
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -140,7 +140,7 @@ class Report:
         whole = self.steps == self.course.config.epochs * self.course.steps_per_epoch
         self._write({"ended": "until" if self.reached else "epochs" if whole else "steps"})
         if self.course.rank == 0:
-            weights.write(self.directory / weights.FINAL, self.weights)
+            weight_files.write(self.directory / weight_files.FINAL, self.weights)
 
     @property
     def reached(self) -> bool:

@@ -14,13 +14,13 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.engines import keras_engine, step_inputs, training_loop, weights
+from orchestrator.trainer.engines import keras_engine, step_inputs, training_loop, weight_files
 
 
 class HorovodTensorflow(keras_engine.KerasEngine):
     """A rank of Horovod."""
 
-    def __init__(self, config: TrainConfig, initial: weights.Weights) -> None:
+    def __init__(self, config: TrainConfig, initial: weight_files.Weights) -> None:
         super().__init__(config, initial, hvd.size(), horovod=horovod.__version__)
         self.compression = hvd.Compression.fp16 if config.compression == "fp16" else hvd.Compression.none
         self.first_batch = True
@@ -55,7 +55,7 @@ def main(run_directory: Path) -> None:
     hvd.init()
     keras_engine.prepare(config, hvd.local_rank())
     course = step_inputs.load(config, hvd.rank(), hvd.size())
-    engine = HorovodTensorflow(config, weights.initial(run_directory, hvd.rank()))
+    engine = HorovodTensorflow(config, weight_files.initial(run_directory, hvd.rank()))
     training_loop.run(run_directory, course, engine)
 
 

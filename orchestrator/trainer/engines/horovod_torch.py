@@ -14,13 +14,13 @@ import numpy as np
 import torch
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.engines import step_inputs, torch_engine, training_loop, weights
+from orchestrator.trainer.engines import step_inputs, torch_engine, training_loop, weight_files
 
 
 class HorovodTorch(torch_engine.TorchEngine):
     """A rank of Horovod."""
 
-    def __init__(self, config: TrainConfig, initial: weights.Weights) -> None:
+    def __init__(self, config: TrainConfig, initial: weight_files.Weights) -> None:
         super().__init__(config, initial, hvd.rank(), hvd.size(), horovod=horovod.__version__)
         self.network.to(memory_format=torch.contiguous_format)  # Horovod sends no other
         self.optimizer = hvd.DistributedOptimizer(
@@ -40,7 +40,7 @@ def main(run_directory: Path) -> None:
     config = step_inputs.read_config(run_directory)
     hvd.init()
     course = step_inputs.load(config, hvd.rank(), hvd.size())
-    training_loop.run(run_directory, course, HorovodTorch(config, weights.initial(run_directory, hvd.rank())))
+    training_loop.run(run_directory, course, HorovodTorch(config, weight_files.initial(run_directory, hvd.rank())))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import tensorflow as tf
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data.in_memory import Arrays
 from orchestrator.trainer.engines import keras_network
-from orchestrator.trainer.engines.weights import Weights
+from orchestrator.trainer.engines.weight_files import Weights
 
 OPERATIONS_AT_ONCE = 2  # as in train: with one thread, communication waits for the end of backpropagation
 

@@ -9,7 +9,7 @@ from keras import layers
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import models
-from orchestrator.trainer.engines.weights import Weights
+from orchestrator.trainer.engines.weight_files import Weights
 from orchestrator.trainer.models.convolution import Convolution2D
 
 # Kinds of layers with weights; a depthwise convolution is no Conv2D in Keras.

@@ -17,13 +17,13 @@ from ray.train.torch import TorchTrainer, prepare_model
 
 from orchestrator import launch_layout
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.engines import step_inputs, torch_engine, training_loop, weights
+from orchestrator.trainer.engines import step_inputs, torch_engine, training_loop, weight_files
 
 
 class RayTorch(torch_engine.TorchEngine):
     """A worker of Ray."""
 
-    def __init__(self, config: TrainConfig, initial: weights.Weights, rank: int, world: int) -> None:
+    def __init__(self, config: TrainConfig, initial: weight_files.Weights, rank: int, world: int) -> None:
         super().__init__(config, initial, rank, world, ray=ray.__version__)
         self.model = prepare_model(self.network)
 
@@ -41,7 +41,7 @@ def train(settings: dict[str, str]) -> None:
     context = ray.train.get_context()
     rank, world = context.get_world_rank(), context.get_world_size()
     course = step_inputs.load(config, rank, world)
-    training_loop.run(run_directory, course, RayTorch(config, weights.initial(run_directory, rank), rank, world))
+    training_loop.run(run_directory, course, RayTorch(config, weight_files.initial(run_directory, rank), rank, world))
 
 
 def main(run_directory: Path) -> None:

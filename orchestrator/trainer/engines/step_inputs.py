@@ -11,7 +11,7 @@ from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data import in_memory
 from orchestrator.trainer.data.in_memory import Arrays
 from orchestrator.trainer.data.inspection import DataError
-from orchestrator.trainer.data.order import epoch_order, shard
+from orchestrator.trainer.data.sample_order import epoch_order, shard
 from orchestrator.trainer.optim import schedule
 
 

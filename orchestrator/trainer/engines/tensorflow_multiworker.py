@@ -17,13 +17,13 @@ import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data.in_memory import Arrays
-from orchestrator.trainer.engines import keras_engine, step_inputs, training_loop, weights
+from orchestrator.trainer.engines import keras_engine, step_inputs, training_loop, weight_files
 
 
 class TensorflowMultiworker(keras_engine.KerasEngine):
     """A worker of the strategy."""
 
-    def __init__(self, config: TrainConfig, initial: weights.Weights, strategy: tf.distribute.Strategy) -> None:
+    def __init__(self, config: TrainConfig, initial: weight_files.Weights, strategy: tf.distribute.Strategy) -> None:
         with strategy.scope():
             super().__init__(config, initial, strategy.num_replicas_in_sync)
             self.optimizer.build(self.model.trainable_variables)
@@ -72,7 +72,7 @@ def main(run_directory: Path) -> None:
     """Train as the worker that TF_CONFIG names."""
     config, task = step_inputs.read_config(run_directory), json.loads(os.environ["TF_CONFIG"])
     rank, world = task["task"]["index"], len(task["cluster"]["worker"])
-    initial = weights.initial(run_directory, rank)
+    initial = weight_files.initial(run_directory, rank)
     keras_engine.prepare(config, int(os.environ["LOCAL_RANK"]))
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     engine = TensorflowMultiworker(config, initial, strategy)

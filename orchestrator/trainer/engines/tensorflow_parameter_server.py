@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from orchestrator.launch_layout import CHIEF, WORKER
 from orchestrator.trainer.data.in_memory import Arrays
-from orchestrator.trainer.engines import keras_engine, step_inputs, weights
+from orchestrator.trainer.engines import keras_engine, step_inputs, weight_files
 from orchestrator.trainer.engines.engine_results import Report
 from orchestrator.trainer.engines.step_inputs import Course
 
@@ -27,7 +27,7 @@ from orchestrator.trainer.engines.step_inputs import Course
 class Chief(keras_engine.KerasEngine):
     """The process that schedules."""
 
-    def __init__(self, course: Course, initial: weights.Weights, strategy: tf.distribute.Strategy) -> None:
+    def __init__(self, course: Course, initial: weight_files.Weights, strategy: tf.distribute.Strategy) -> None:
         with strategy.scope():
             super().__init__(course.config, initial, course.world)
             self.optimizer.build(self.model.trainable_variables)
@@ -119,7 +119,7 @@ def main(run_directory: Path) -> None:
         server.join()
     hosts = [address.rpartition(":")[0] for address in roles["cluster"][WORKER]]
     course = step_inputs.load(config, 0, len(hosts), scale=1)
-    chief = Chief(course, weights.initial(run_directory, 0), tf.distribute.ParameterServerStrategy(cluster))
+    chief = Chief(course, weight_files.initial(run_directory, 0), tf.distribute.ParameterServerStrategy(cluster))
     run(run_directory, course, chief, hosts)
 
 

@@ -13,13 +13,13 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.engines import step_inputs, torch_engine, training_loop, weights
+from orchestrator.trainer.engines import step_inputs, torch_engine, training_loop, weight_files
 
 
 class TorchDdp(torch_engine.TorchEngine):
     """A process of torchrun."""
 
-    def __init__(self, config: TrainConfig, initial: weights.Weights) -> None:
+    def __init__(self, config: TrainConfig, initial: weight_files.Weights) -> None:
         super().__init__(config, initial, dist.get_rank(), dist.get_world_size())
         self.model = DistributedDataParallel(self.network)
 
@@ -32,7 +32,7 @@ class TorchDdp(torch_engine.TorchEngine):
 def main(run_directory: Path) -> None:
     """Train as one process of torchrun."""
     config = step_inputs.read_config(run_directory)
-    initial = weights.initial(run_directory, int(os.environ["RANK"]))
+    initial = weight_files.initial(run_directory, int(os.environ["RANK"]))
     dist.init_process_group("gloo")
     course = step_inputs.load(config, dist.get_rank(), dist.get_world_size())
     training_loop.run(run_directory, course, TorchDdp(config, initial))

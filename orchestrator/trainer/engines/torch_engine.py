@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data.in_memory import Arrays
 from orchestrator.trainer.engines import torch_networks
-from orchestrator.trainer.engines.weights import Weights
+from orchestrator.trainer.engines.weight_files import Weights
 
 
 class Samples(Dataset[tuple[Tensor, Tensor]]):

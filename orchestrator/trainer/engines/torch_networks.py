@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from orchestrator.schema import SMALL_IMAGE, TrainConfig
-from orchestrator.trainer.engines.weights import Weights
+from orchestrator.trainer.engines.weight_files import Weights
 
 EPSILON, MOMENTUM = 1e-5, 0.1  # PyTorch counts momentum from the other end: 0.9 in Keras
 MOBILENET = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))

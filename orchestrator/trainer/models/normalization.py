@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.own_operations import library
+from orchestrator.trainer.tensorflow_operations import library
 
 CEILINGS = {"linear": -1.0, "relu": math.inf, "relu6": 6.0}  # the largest output; a negative one stands for no ReLU
 

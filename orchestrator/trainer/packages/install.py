@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from orchestrator.schema.packages import Overlay, PackagesMessage, PackagesProblem, PackagesRequest
-from orchestrator.trainer.packages import overlays, pip, protected
+from orchestrator.trainer.packages import conflicts_with_image, overlays, pip
 
 
 def main(directory: Path) -> int:
@@ -35,8 +35,8 @@ def make(overlay: Path, request: PackagesRequest) -> Overlay:
         Abandoned: Standard input was closed.
     """
     request = with_dependencies(request)
-    image = protected.protected(overlays.image_site())
-    conflicts = protected.conflicts([*request.requirements, *request.constraints], image)
+    image = conflicts_with_image.protected(overlays.image_site())
+    conflicts = conflicts_with_image.conflicts([*request.requirements, *request.constraints], image)
     if conflicts:
         raise pip.Failed(PackagesProblem(kind="conflict", conflicts=conflicts))
     try:
@@ -63,7 +63,7 @@ def with_dependencies(request: PackagesRequest) -> PackagesRequest:
         raise pip.Failed(PackagesProblem(kind="failed", lines=[f"{request.source}: {error}"[:1000]])) from error
 
 
-def _require_unreplaced(overlay: Path, image: protected.Protected) -> None:
+def _require_unreplaced(overlay: Path, image: conflicts_with_image.Protected) -> None:
     """Check that pip installed no second version of a protected package of the image."""
     names = {canonicalize_name(name): version for name, version in overlays.installed(overlay).items()}
     replaced = [f"{name} {names[name]} was installed" for name in names if name in image.exact.keys() - image.aliases]

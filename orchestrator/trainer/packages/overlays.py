@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from orchestrator.launch_layout import SEARCH_PATH
-from orchestrator.schema import bounded
+from orchestrator.schema import bounded_files
 from orchestrator.schema.file_lock import try_lock
 from orchestrator.schema.packages import MANIFEST, Overlay, PackagesRequest
 
@@ -50,8 +50,8 @@ def locked(directory: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 def read(overlay: Path) -> Overlay | None:
     """Return the manifest of a complete overlay; None if there is none, or it cannot be read."""
     try:
-        return bounded.read_model(overlay / MANIFEST, Overlay)
-    except (FileNotFoundError, bounded.Unreadable):
+        return bounded_files.read_model(overlay / MANIFEST, Overlay)
+    except (FileNotFoundError, bounded_files.Unreadable):
         return None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from orchestrator.launch_layout import SEARCH_PATH
 from orchestrator.schema.packages import PackageConflict, PackagesProblem, PackagesRequest
-from orchestrator.trainer.packages.protected import Protected, conflict, requirement
+from orchestrator.trainer.packages.conflicts_with_image import Protected, conflict, requirement
 
 OPTIONS = ("--progress-bar", "off", "--no-warn-script-location", "--disable-pip-version-check", "--no-input")
 SETTINGS = {"LANG": "C.UTF-8", "PIP_NO_CACHE_DIR": "1", "PIP_RETRIES": "2", "PIP_DEFAULT_TIMEOUT": "20"}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from orchestrator import launch_layout
 from orchestrator.launch_layout import FIRST_PORT, Layout, Process
-from orchestrator.trainer.supervision import processes, rank_record, user_environment
+from orchestrator.trainer.supervision import processes, rank_record, user_variables
 from orchestrator.trainer.supervision.signals import Signals
 
 ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
@@ -42,7 +42,7 @@ class Agent:
 
     def start(self, environment: dict[str, str]) -> bool:
         """Start every process; return whether all could be started."""
-        users = user_environment.read(self.directory)  # a rank's wrapper reads them, Ray's daemon passes them on
+        users = user_variables.read(self.directory)  # a rank's wrapper reads them, Ray's daemon passes them on
         for process in self.layout.processes.get(self.host, []):
             argv = [word.replace(launch_layout.PORT, environment[FIRST_PORT]) for word in process.argv]
             variables = users if process.rank is None else {"RANK": str(process.rank)}

@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator import launch_layout
-from orchestrator.trainer.supervision import processes, rank_environment, rank_record, user_environment
+from orchestrator.trainer.supervision import processes, rank_environment, rank_record, user_variables
 from orchestrator.trainer.supervision.output_relay import Relay
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord
 from orchestrator.trainer.supervision.signals import Signals
@@ -52,7 +52,7 @@ def main(run_directory: Path) -> int:
     record.write(path)
     relay = Relay(rank if layout.processes else None)  # launchers without node agents tag lines themselves
     program = json.loads((run_directory / "program.json").read_text())
-    environment = rank_environment.complete(layout, os.environ) | user_environment.read(run_directory)
+    environment = rank_environment.complete(layout, os.environ) | user_variables.read(run_directory)
     environment[processes.RANK] = mark
     code, terminated = _run(program, environment, relay, signals, partial(_end_grace, run_directory))
     record._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)

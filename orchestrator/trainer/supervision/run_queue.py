@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from orchestrator import cpu_usage
-from orchestrator.schema import TERMINATED, Queue, QueuedRun, RunStatus, State, Turn, bounded
+from orchestrator.schema import TERMINATED, Queue, QueuedRun, RunStatus, State, Turn, bounded_files
 from orchestrator.trainer.supervision import diagnosis, processes
 from orchestrator.trainer.supervision.local_address import is_local
 from orchestrator.trainer.supervision.signals import Signals
@@ -31,7 +31,7 @@ def main(directory: Path) -> int:
     """Run the queue to its end; return its exit code, which is also the unit's."""
     signals, started = Signals(signal.SIGTERM), time.time()
     processes.adopt_orphans()
-    state = _run_all(bounded.read_model(directory / "queue.json", Queue).runs, signals)
+    state = _run_all(bounded_files.read_model(directory / "queue.json", Queue).runs, signals)
     code = EXIT_CODES[state]
     RunStatus(state=state, exit_code=code, started=started, ended=time.time()).write(directory / "status.json")
     return code
@@ -71,7 +71,7 @@ def _run(run: QueuedRun, turn: Turn, signals: Signals) -> tuple[bool, RunStatus]
         unswept, gone = sweep((directory / "hostfile").read_text(), directory.name)
         diagnosis.write(directory, turn.started, diagnosis.LauncherEnd(code, stopped, "", unswept, gone))
     shutil.rmtree(directory / "checkpoints", ignore_errors=True)  # those of many runs would fill the storage
-    return stopped, bounded.read_model(directory / "status.json", RunStatus)
+    return stopped, bounded_files.read_model(directory / "status.json", RunStatus)
 
 
 def _start(run: QueuedRun, directory: Path) -> "subprocess.Popen[bytes]":

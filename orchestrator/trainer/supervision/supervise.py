@@ -24,7 +24,7 @@ from orchestrator.trainer.supervision import (
     processes,
     rank_environment,
     start_progress,
-    user_environment,
+    user_variables,
 )
 from orchestrator.trainer.supervision.local_address import free_ports, is_local, towards
 from orchestrator.trainer.supervision.signals import Signals
@@ -51,7 +51,7 @@ def main(run_directory: Path) -> int:
     try:
         code, stopped = _launch(run_directory, command, signals, start)
     finally:
-        user_environment.remove(run_directory)
+        user_variables.remove(run_directory)
     unswept, gone = sweep((run_directory / "hostfile").read_text(), os.environ[processes.RUN])
     return diagnosis.write(run_directory, started, diagnosis.LauncherEnd(code, stopped, start.late, unswept, gone))
 

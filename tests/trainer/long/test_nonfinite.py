@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.trainer import global_metrics, steps
-from orchestrator.trainer.data.order import epoch_order
+from orchestrator.trainer.data.sample_order import epoch_order
 from orchestrator.trainer.optim import nonfinite
 from orchestrator.trainer.rank_setup import Trainer
 from tests import samples

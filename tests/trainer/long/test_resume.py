@@ -45,24 +45,24 @@ def exit_codes(directory: Path) -> set[int | None]:
 
 
 def interrupted(
-    directory: Path, when: Callable[[], object], number: int, by_shim: bool = False, **changes: Any
+    directory: Path, when: Callable[[], object], number: int, by_wrapper: bool = False, **changes: Any
 ) -> None:
-    """Run until ``when`` holds, then send ``number`` to rank 1 or to its shim."""
+    """Run until ``when`` holds, then send ``number`` to rank 1 or to its wrapper."""
     run = threading.Thread(target=train, args=(directory, 1), kwargs=changes)
     run.start()
     assert waiting.until(when, 120)
-    os.kill(shim(directory, 1) if by_shim else rank(directory, 1), number)
+    os.kill(wrapper(directory, 1) if by_wrapper else rank(directory, 1), number)
     run.join(timeout=60)
     assert not run.is_alive()
 
 
-def shim(directory: Path, number: int) -> int:
+def wrapper(directory: Path, number: int) -> int:
     return read(directory / "ranks" / f"{number}.json").pid
 
 
 def rank(directory: Path, number: int) -> int:
-    """Return the id of the training process, a child of the shim."""
-    parent = shim(directory, number)
+    """Return the id of the training process, a child of the wrapper."""
+    parent = wrapper(directory, number)
     return int(Path(f"/proc/{parent}/task/{parent}/children").read_text().split()[0])
 
 
@@ -155,7 +155,7 @@ def test_sigterm_of_one_rank_writes_a_checkpoint(runs: Path) -> None:
 
 def test_sigterm_of_one_rank_writes_a_checkpoint_over_mpi(runs: Path) -> None:
     run = runs / "terminated-mpi"
-    interrupted(run, lambda: index(run).entries, signal.SIGTERM, by_shim=True, controller="mpi", epochs=500)
+    interrupted(run, lambda: index(run).entries, signal.SIGTERM, by_wrapper=True, controller="mpi", epochs=500)
     assert launcher.results(run).ended == "terminated"
     assert 75 in exit_codes(run)
     assert index(run).entries[-1].epoch >= len(launcher.results(run).epochs)

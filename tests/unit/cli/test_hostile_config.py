@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.schema.bounded import shown
+from orchestrator.schema.bounded_files import shown
 from tests import builders
 from tests.stand_ins.hostile import assert_refused
 from tests.unit.conftest import Cli

@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator import state
 from orchestrator.config import Config, Monitoring
-from orchestrator.lifecycle import archive, teardown
+from orchestrator.lifecycle import fetch_before_removal, teardown
 from orchestrator.monitoring import connection, series
 from orchestrator.monitoring.top import GOING, NODES, RUNS, TRAINING
 from orchestrator.schema import RunStatus
@@ -196,7 +196,7 @@ def test_stored_series_are_not_fetched_again(state_dir: StateDir) -> None:
 def test_missing_prometheus_does_not_delay_a_teardown(
     state_dir: StateDir, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(archive, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(fetch_before_removal, "ANSWER_SECONDS", 0.5)
     tunnel_stand_in.on_path(stand_in, {})
     teardown.teardown("default")
     assert state.cluster_names() == []
@@ -207,7 +207,7 @@ def test_missing_prometheus_does_not_delay_a_teardown(
 def test_teardown_waits_for_slow_prometheus_until_a_limit(
     state_dir: StateDir, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(archive, "SERIES_SECONDS", 2.0)
+    monkeypatch.setattr(fetch_before_removal, "SERIES_SECONDS", 2.0)
     with prometheus_stand_in.listening(ANSWERS, seconds=0.4) as port:
         tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
         teardown.teardown("default")

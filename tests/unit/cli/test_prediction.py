@@ -12,7 +12,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.prediction.gradient_groups import ENGINES
 from orchestrator.recipes import models
 from orchestrator.runs import store
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckMessage, CheckResult, Predicted, World
 from orchestrator.state import StateDir
 from tests import builders

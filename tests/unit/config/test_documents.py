@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.config import documents
-from orchestrator.schema.bounded import Unreadable
+from orchestrator.schema.bounded_files import Unreadable
 
 NINE = ",".join(["*{}"] * 9)
 LETTERS = "abcdefghi"

@@ -14,8 +14,8 @@ from orchestrator.errors import ConfigError, PreflightError
 from orchestrator.providers.gcp.api import credentials as google
 from orchestrator.providers.openstack.api import credentials
 from orchestrator.recipes import validate
-from orchestrator.schema import bounded
-from orchestrator.schema.bounded import Unreadable
+from orchestrator.schema import bounded_files
+from orchestrator.schema.bounded_files import Unreadable
 from tests.stand_ins import fuzz
 
 KEYS = [path for path, _, _ in config.every_key()]
@@ -56,7 +56,7 @@ def nested(key: str, value: str) -> str:
 @given(content=st.binary(max_size=300) | fuzz.WRITTEN.map(str.encode))
 def test_any_bytes_are_json_or_unreadable(content: bytes) -> None:
     with fuzz.refused(Unreadable, "some.json: "):
-        bounded.load_json(content, "some.json")
+        bounded_files.load_json(content, "some.json")
 
 
 @given(content=st.binary(max_size=300) | st.text(max_size=300) | fuzz.WRITTEN)

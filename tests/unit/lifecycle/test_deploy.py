@@ -2,7 +2,7 @@
 
 from orchestrator import state
 from orchestrator.lifecycle import deploy
-from orchestrator.lifecycle.rollout import Rollout
+from orchestrator.lifecycle.node_steps import NodeSteps
 from orchestrator.state import StateDir
 from orchestrator.terraform import sources
 from tests import builders
@@ -62,6 +62,6 @@ def test_applied_deploy_is_recorded() -> None:
     applied_by_this_version(state_dir)
     variables = {"nodes": 3}
     record = builders.read_record(state_dir).model_copy(update={"variables": variables})
-    Rollout(state_dir, record, 3).save(builders.cluster(3))
+    NodeSteps(state_dir, record, 3).save(builders.cluster(3))
     assert deploy._unchanged(state_dir, builders.read_record(state_dir), variables)
     assert not deploy._unchanged(state_dir, builders.read_record(state_dir), {"nodes": 2})

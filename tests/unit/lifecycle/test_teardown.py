@@ -11,7 +11,7 @@ from orchestrator import cluster as clusters
 from orchestrator import state, terraform
 from orchestrator.config import Config
 from orchestrator.errors import StateError
-from orchestrator.lifecycle import archive, teardown
+from orchestrator.lifecycle import fetch_before_removal, teardown
 from orchestrator.state import StateDir
 from tests import builders, waiting
 from tests.stand_ins import docker_stand_in
@@ -91,8 +91,8 @@ def test_configuration_of_an_older_version_is_no_obstacle(stand_in: StandIn) -> 
 
 def with_a_run(monkeypatch: pytest.MonkeyPatch) -> StateDir:
     """Write the state of a cluster with an unreachable head with the only copy of three runs, two of them damaged."""
-    monkeypatch.setattr(archive, "HEAD_SECONDS", 0.2)
-    monkeypatch.setattr(archive, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(fetch_before_removal, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(fetch_before_removal, "PAUSE_SECONDS", 0.05)
     output = builders.output()
     for number, node in enumerate(output["nodes"].values()):
         node["private_address"] = f"127.0.99.{number}"  # no node has this address

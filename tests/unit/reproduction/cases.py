@@ -12,7 +12,7 @@ from orchestrator import state
 from orchestrator.reproduction import load, run_archive
 from orchestrator.reproduction.load import Exported
 from orchestrator.runs import provenance, script, source_code
-from orchestrator.runs.launch import Run
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import Hardware, RunStatus
 from orchestrator.state import StateDir
 from tests import builders

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from orchestrator import state
-from orchestrator.reproduction import citation, gather, load, rerun, run_archive
+from orchestrator.reproduction import citation, export_contents, load, rerun, run_archive
 from orchestrator.runs import checksums
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import RunStatus
@@ -58,7 +58,9 @@ def test_head_lists_checksums_like_this_machine(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     dataset = FoundDataset("imagenet", tmp_path, ["b", "A/é", "a b"], train=1, test=1, note="")
-    result = subprocess.run(["sh", "-c", gather.SUMMED, str(tmp_path)], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        ["sh", "-c", export_contents.SUMMED, str(tmp_path)], capture_output=True, text=True, check=True
+    )
     assert result.stdout == checksums.of(dataset)
 
 

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from orchestrator import state
 from orchestrator.errors import ContractError, StateError
-from orchestrator.runs import collection, fetch, launch
-from orchestrator.runs.launch import Run
+from orchestrator.runs import collection, fetch_limits, run_record
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckpointEntry, Checkpoints, RunStatus
 from tests import builders, waiting
 from tests.stand_ins import ssh_stand_in
@@ -51,7 +51,7 @@ STATUS = RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0)
 @pytest.fixture
 def run_on_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Write the directory of run a on a head whose shared storage is a local directory."""
-    monkeypatch.setattr(launch, "SHARED", str(tmp_path / "shared"))
+    monkeypatch.setattr(run_record, "SHARED", str(tmp_path / "shared"))
     directory = tmp_path / "shared" / "runs" / "a"
     write(directory, {"log": "a line\n", "hostfile": "x slots=1\n", "output/deep/file": "result", "src/x.py": "pass"})
     for name in ("epoch-0001", "epoch-0002", "epoch-0003"):
@@ -108,7 +108,7 @@ def test_run_missing_on_the_cluster_keeps_the_local_copy(run_on_head: Path) -> N
 def test_end_of_a_long_log_is_fetched(
     run_on_head: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(fetch, "LOG_BYTES", 1 << 20)
+    monkeypatch.setattr(fetch_limits, "LOG_BYTES", 1 << 20)
     (run_on_head / "log").write_text("first\n" + "x" * (3 << 20) + "\nlast\n")
     log = tree(collect())["log"]
     assert (len(log), log[-6:]) == (1 << 20, "\nlast\n")
@@ -125,7 +125,7 @@ def test_links_of_a_run_are_reported_as_not_fetched(run_on_head: Path, capsys: p
 
 def test_run_larger_than_the_local_disk_is_not_fetched(run_on_head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tree(collect())
-    monkeypatch.setattr(fetch, "FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(fetch_limits, "FREE_BYTES", 1 << 62)
     with pytest.raises(StateError, match=r"run a left 0.0 GiB, and .* GiB free"):
         collect()
     assert tree(state.for_cluster("demo").runs / "a") == before
@@ -178,7 +178,7 @@ def test_listing_with_other_names_is_refused(run_on_head: Path) -> None:
 
 
 def test_file_larger_than_any_result_is_refused(run_on_head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "FILE_BYTES", 1000)
+    monkeypatch.setattr(fetch_limits, "FILE_BYTES", 1000)
     with pytest.raises(ContractError, match="'hostfile' with more than 1000 bytes"):
         collect(hostile("tar", archived("hostfile", size=2000)))
 
@@ -200,7 +200,7 @@ def test_run_id_must_be_a_plain_directory_name(name: str) -> None:
 
 def test_units_with_impossible_names_are_refused() -> None:
     with ssh_stand_in.session() as head, pytest.raises(ContractError, match="no run has"):
-        fetch.run_ids(["a", "../b"], head)
+        fetch_limits.run_ids(["a", "../b"], head)
 
 
 def test_second_command_waits_for_the_one_that_fetches_the_run(start: Start) -> None:

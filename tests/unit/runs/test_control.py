@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator import state
 from orchestrator.errors import StateError
-from orchestrator.runs import control, launch, store
+from orchestrator.runs import control, run_record, store
 from orchestrator.schema import Failure, RunStatus
 from tests import builders
 from tests.stand_ins import ssh_stand_in
@@ -95,7 +95,7 @@ def test_directory_of_runs_ignores_other_entries(tmp_path: Path) -> None:
 
 
 def test_run_of_a_queue_is_queued_runs_and_is_lost_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "SHARED", str(tmp_path))
+    monkeypatch.setattr(run_record, "SHARED", str(tmp_path))
     run, unit = builders.run(id="a", queue="queue-1"), b"orchestrator-queue-1.service loaded active running -\n"
     Path(run.directory).mkdir(parents=True)
 

@@ -14,7 +14,7 @@ import pytest
 
 from orchestrator import recipes, state
 from orchestrator.errors import ConfigError, PreflightError
-from orchestrator.runs import downloads
+from orchestrator.runs import dataset_downloads
 
 CONTENT = {"images": b"pixels" * 1000, "labels": b"digits"}
 
@@ -63,7 +63,7 @@ def entry(site: str) -> Iterator[dict[str, Any]]:
 
 
 def download() -> Path:
-    return downloads.download("tiny", lambda text: None)
+    return dataset_downloads.download("tiny", lambda text: None)
 
 
 def cached() -> list[str]:
@@ -72,7 +72,7 @@ def cached() -> list[str]:
 
 def test_published_files_are_downloaded_into_the_cache(entry: dict[str, Any]) -> None:
     lines: list[str] = []
-    directory = downloads.download("tiny", lines.append)
+    directory = dataset_downloads.download("tiny", lines.append)
     assert directory == state.cache() / "datasets" / "tiny"
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == CONTENT
     assert lines == ["downloading images", "downloading labels"]
@@ -125,7 +125,7 @@ def test_interrupted_download_starts_over(entry: dict[str, Any]) -> None:
 
 def test_imagenet_is_not_downloadable_and_must_be_named() -> None:
     with pytest.raises(ConfigError, match="imagenet cannot be downloaded without an account"):
-        downloads.download("imagenet", lambda text: None)
+        dataset_downloads.download("imagenet", lambda text: None)
 
 
 def test_downloadable_data_sets_have_checksums_of_all_files() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import ConfigError
 from orchestrator.runs import requirements
-from orchestrator.trainer.packages import protected
+from orchestrator.trainer.packages import conflicts_with_image
 from tests.stand_ins import fuzz
 
 WORDS = st.sampled_from(
@@ -37,6 +37,8 @@ def test_any_text_is_requirements_or_refused(project: Path, name: str, text: str
             assert requested is not None
             assert all("\0" not in line for several in requested.sent_to("/there") for line in several)
             assert len(requested.digest("image")) == 12
-            protected.conflicts(requested.lines, protected.Protected({"six": "1"}, {}, {"six": "six"}, {}))
+            conflicts_with_image.conflicts(
+                requested.lines, conflicts_with_image.Protected({"six": "1"}, {}, {"six": "six"}, {})
+            )
     finally:
         path.unlink()

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.config import Config, Launch, Train
 from orchestrator.recipes import gradient_exchange
-from orchestrator.runs import check, gloo_or_mpi, launch, store
+from orchestrator.runs import check, gloo_or_mpi, run_record, store
 from orchestrator.schema import CheckResult
 from tests import builders
 
@@ -66,7 +66,7 @@ def test_gloo_is_not_measured_if_it_cannot_matter(provider: str, nodes: int, gpu
 def test_measurements_of_other_ranks_or_programs_are_ignored() -> None:
     """The cluster has no node, so a new measurement would fail."""
     state_dir, cluster = builders.deployed(), builders.cluster()
-    alike: dict[str, Any] = {"kind": check.KIND, "np": cluster.slots, "threads": launch.threads(cluster)}
+    alike: dict[str, Any] = {"kind": check.KIND, "np": cluster.slots, "threads": run_record.threads(cluster)}
     for key, other in {"kind": "script", "np": 1, "threads": 7}.items():
         store.save(state_dir, builders.run(id=f"run-{key}", **{**alike, key: other}))
     assert gloo_or_mpi.choose(state_dir, cluster, builders.DIGEST, Launch()).controller == "gloo"

@@ -7,7 +7,7 @@ import pytest
 from orchestrator import state
 from orchestrator.errors import CommandFailed, ConfigError, ContractError, OrchestratorError, PreflightError, StateError
 from orchestrator.progress import Step
-from orchestrator.runs import overlays, packages, store
+from orchestrator.runs import package_overlays, packages, store
 from orchestrator.runs.requirements import Requirements
 from orchestrator.schema.packages import (
     Overlay,
@@ -141,14 +141,14 @@ def test_overlays_are_removed_by_hash_or_all(
 ) -> None:
     state_dir = state.for_cluster("demo")
     store.save(state_dir, builders.run())
-    assert [each.hash for each in overlays.remove(state_dir, head[0], name)] == removed
+    assert [each.hash for each in package_overlays.remove(state_dir, head[0], name)] == removed
     assert removals(head[1]) == (["--all"] if name is None else removed)
 
 
 @pytest.mark.parametrize("name", ["0123456789", "fff", ""])
 def test_unknown_or_ambiguous_hash_is_refused(head: tuple[Session, list[str]], name: str) -> None:
     with pytest.raises(ConfigError, match="packages: "):
-        overlays.remove(state.for_cluster("demo"), head[0], name)
+        package_overlays.remove(state.for_cluster("demo"), head[0], name)
     assert removals(head[1]) == []
 
 
@@ -158,14 +158,14 @@ def test_overlays_of_a_run_in_progress_are_not_removed(head: tuple[Session, list
     if recorded:
         store.save(state_dir, builders.run(packages=f"/shared/packages/{HASH}"))
     with pytest.raises(StateError, match="run resnet20-mnist-1 is using them"):
-        overlays.remove(state_dir, head[0], None)
+        package_overlays.remove(state_dir, head[0], None)
     assert removals(head[1]) == []
 
 
 def test_last_use_is_the_newest_run_with_the_overlay() -> None:
     state_dir = state.for_cluster("demo")
-    assert overlays.last_used(store.list_runs(state_dir), overlay()) is None
+    assert package_overlays.last_used(store.list_runs(state_dir), overlay()) is None
     for number, name in enumerate((HASH, HASH, OTHER)):
         run = builders.run(id=f"script-{number}", started=float(number), packages=f"/shared/packages/{name}")
         store.save(state_dir, run)
-    assert overlays.last_used(store.list_runs(state_dir), overlay()) == 1.0
+    assert package_overlays.last_used(store.list_runs(state_dir), overlay()) == 1.0

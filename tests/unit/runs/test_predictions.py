@@ -7,7 +7,7 @@ import pytest
 from orchestrator.runs import predictions, store
 from orchestrator.runs.predictions import History, ProfileQuery
 from orchestrator.schema import CheckMessage, CheckResult, World
-from orchestrator.schema.file import File
+from orchestrator.schema.file_model import File
 from orchestrator.state import StateDir
 from tests import builders, samples
 

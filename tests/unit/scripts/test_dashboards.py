@@ -86,7 +86,7 @@ class TestEveryDashboard:
         sdk("grafana_foundation_sdk.cog.plugins").register_default_plugins()
         read = sdk("grafana_foundation_sdk.models.dashboard").Dashboard.from_json(board)
         encoder = sdk("grafana_foundation_sdk.cog.encoder").JSONEncoder()
-        assert json.loads(encoder.encode(sdk("scripts.dashboards.frame").in_sight(read))) == board
+        assert json.loads(encoder.encode(sdk("scripts.dashboards.common_parts").in_sight(read))) == board
 
     def test_every_panel_has_description_unit_and_text_for_no_value(self, board: dashboard_queries.Board) -> None:
         for panel in panels(board):
@@ -149,7 +149,7 @@ def test_json_equals_the_output_of_python() -> None:
 
 @pytest.mark.parametrize(("value", "word"), [(0.79, "room"), (0.8, "filling"), (0.9, "scarce"), (7.0, "scarce")])
 def test_value_at_a_limit_has_the_word_and_colour_above_it(value: float, word: str) -> None:
-    words = [mapping.options for mapping in sdk("scripts.dashboards.vocabulary").DISK.mappings()]
+    words = [mapping.options for mapping in sdk("scripts.dashboards.units_and_queries").DISK.mappings()]
     assert next(limit.result.text for limit in words if limit.from_val <= value <= limit.to) == word
 
 

@@ -5,7 +5,7 @@ import pytest
 from orchestrator import health, ssh, state
 from orchestrator.cluster import hostfile
 from orchestrator.errors import ContractError
-from orchestrator.runs import gloo_or_mpi, resume
+from orchestrator.runs import gloo_or_mpi, resume_point
 from orchestrator.schema import Checkpoints, RunStatus
 from orchestrator.state import StateDir
 from tests import builders
@@ -83,7 +83,7 @@ def test_damaged_configuration_of_a_run_is_refused(kind: str) -> None:
         ssh_stand_in.session(lambda c: index.encode() if "index.json" in c else answer(c)) as head,
         pytest.raises(ContractError) as caught,
     ):
-        resume.read(state_dir, head, RUN)
+        resume_point.read(state_dir, head, RUN)
     refused(caught, f"{RUN.directory}/config.json", "restore it from a copy")
 
 

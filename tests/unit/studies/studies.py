@@ -6,7 +6,7 @@ from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import matrix
 from orchestrator.studies.journal import Started
 from orchestrator.studies.launch_schedule import Planned, Schedule
-from orchestrator.studies.model import Study
+from orchestrator.studies.study_definition import Study
 
 
 def study(**changes: Any) -> Study:

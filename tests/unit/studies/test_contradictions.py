@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from orchestrator.schema.studies import Metric, Published
-from orchestrator.studies.report import contradictions, printed_numbers
+from orchestrator.studies.report import contradictions, published_numbers
 from tests.unit.studies import published
 
 
@@ -97,4 +97,4 @@ def test_rule(case: Case) -> None:
     ],
 )
 def test_decimals_are_the_printed_ones(value: float, text: str, decimals: int) -> None:
-    assert printed_numbers.decimals(number("seconds", value, text=text)) == decimals
+    assert published_numbers.decimals(number("seconds", value, text=text)) == decimals

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from orchestrator.config import documents
 from orchestrator.errors import ConfigError, OrchestratorError, StateError
-from orchestrator.studies import journal, matrix, narration, status, study_files
+from orchestrator.studies import journal, matrix, progress_messages, status, study_files
 from orchestrator.studies.journal import Started
 from orchestrator.studies.launch_schedule import Schedule
 from orchestrator.studies.report import formats, report
@@ -103,7 +103,7 @@ def test_any_launches_are_read_or_refused_with_their_name(tmp_path: Path, conten
         launches = journal.read(tmp_path)
         of = studies.study(models=["lenet"], datasets=["cifar10"], batch=[64], repetitions=2)
         schedule = Schedule(of, studies.cells(of), launches)
-        narration.remaining(schedule)
+        progress_messages.remaining(schedule)
         status.summarise(of, launches, None)
         assert journal.read(tmp_path, repair=True) == launches
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from orchestrator.schema.studies import Launch
-from orchestrator.studies import launch_schedule, narration
+from orchestrator.studies import launch_schedule, progress_messages
 from orchestrator.studies.launch_schedule import Planned, Schedule
-from orchestrator.studies.model import Study
 from orchestrator.studies.round_ratios import by_round
+from orchestrator.studies.study_definition import Study
 from tests.unit.studies.studies import cells, finish, launch, study
 
 
@@ -128,7 +128,7 @@ def test_repeats_are_announced_and_part_of_the_remaining_time() -> None:
     busy, launches = started_schedule(study(repetitions=1, busy_repeats=1))
     lines = []
     while planned := busy.next():
-        lines.append(narration.remaining(busy))
+        lines.append(progress_messages.remaining(busy))
         launches.append(launch(planned, busy=0.5 if planned.contestant.cell.ranks == 2 else 0.0))
     assert lines == [
         "3 launches left",
@@ -136,7 +136,7 @@ def test_repeats_are_announced_and_part_of_the_remaining_time() -> None:
         "1 launch left, repeating 1 of 2 launches: other programs used the machine, about 0:00:20",
         "repeating 1 of 3 launches: other programs used the machine, about 0:00:10",
     ]
-    assert narration.remaining(busy) == "0 launches left, about 0:00:00"
+    assert progress_messages.remaining(busy) == "0 launches left, about 0:00:00"
 
 
 def test_expected_repeats_follow_the_share_so_far() -> None:
@@ -146,7 +146,7 @@ def test_expected_repeats_follow_the_share_so_far() -> None:
         assert planned
         launches.append(launch(planned, busy=0.5 if planned.contestant.cell.ranks == 2 else 0.0))
     assert (len(busy.remaining()), busy.expected()) == (3, 4.0)
-    assert narration.remaining(busy) == "3 launches left, about 0:00:40"
+    assert progress_messages.remaining(busy) == "3 launches left, about 0:00:40"
 
 
 def test_failed_launch_is_announced_as_repeated() -> None:
@@ -155,7 +155,7 @@ def test_failed_launch_is_announced_as_repeated() -> None:
         launch(planned, images) for planned, images in zip(failing.remaining(), (0.0, 100.0, 100.0), strict=True)
     ]
     launches += finished
-    assert narration.remaining(failing) == "repeating 1 of 3 launches: they failed, about 0:00:10"
+    assert progress_messages.remaining(failing) == "repeating 1 of 3 launches: they failed, about 0:00:10"
 
 
 def test_certain_launches_are_first_rounds_and_due_repeats() -> None:

@@ -5,7 +5,7 @@ import pytest
 from orchestrator.config import Config
 from orchestrator.schema.studies import Published
 from orchestrator.studies import matrix, settings, study_files, study_runner
-from orchestrator.studies.model import agrees
+from orchestrator.studies.study_definition import agrees
 from tests.unit.studies import published
 
 NAMES = {"tu-2019", "tu-2019-time", "ghimire", "dey-2022", "malik-2018", "sztaki-2023"}

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from orchestrator.errors import StateError
-from orchestrator.studies.report import cells, formats, markup, report
+from orchestrator.studies.report import cells, formats, markdown_and_latex, report
 from orchestrator.studies.report.report import Report
 from orchestrator.studies.report.tables import Table
 from tests.unit.studies import published, sample_study
@@ -283,7 +283,7 @@ LATEX = [
 @pytest.mark.parametrize(("text", "escaped"), LATEX)
 def test_latex_reads_no_name_as_markup(text: str, escaped: str) -> None:
     table = Table(title="Speed", headings=("name", "n"), rows=[[text, "1"]])
-    lines = markup.latex("x", {}, [table], []).splitlines()
+    lines = markdown_and_latex.latex("x", {}, [table], []).splitlines()
     assert rf"    {escaped} & 1 \\" in lines
 
 

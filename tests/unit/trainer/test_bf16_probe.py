@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.trainer import cpu
+from orchestrator.trainer import cpu_model
 from orchestrator.trainer.autotune import bf16_probe
 from tests import samples
 
@@ -23,7 +23,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(bf16_probe, "_started", [])
     monkeypatch.setattr(bf16_probe, "GPU", tmp_path / "none")
-    monkeypatch.setattr(cpu, "CPUINFO", cpuinfo(tmp_path, "fpu avx512f avx512_bf16 amx_tile"))
+    monkeypatch.setattr(cpu_model, "CPUINFO", cpuinfo(tmp_path, "fpu avx512f avx512_bf16 amx_tile"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return log
 
@@ -100,7 +100,7 @@ def test_cpu_without_bfloat16_is_not_benchmarked(started: Path, tmp_path: Path, 
 def test_benchmark_runs_if_cpu_flags_are_unknown(
     started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu, "CPUINFO", tmp_path / "nowhere")
+    monkeypatch.setattr(cpu_model, "CPUINFO", tmp_path / "nowhere")
     assert begin(tmp_path, precision="auto") == 1
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.trainer.data.order import epoch_order
-from orchestrator.trainer.engines import step_inputs, weights
+from orchestrator.trainer.data.sample_order import epoch_order
+from orchestrator.trainer.engines import step_inputs, weight_files
 from tests import samples
 
 ROWS = 70
@@ -80,22 +80,22 @@ def test_missing_data_ends_the_program(tmp_path: Path) -> None:
 
 def test_weights_are_written_whole_and_read_by_every_rank(tmp_path: Path) -> None:
     written = {"convolution/0/kernel": np.ones((3, 3, 1, 6), np.float32), "dense/0/bias": np.zeros(2, np.float32)}
-    weights.write(tmp_path / weights.INITIAL, written)
+    weight_files.write(tmp_path / weight_files.INITIAL, written)
     for rank in (0, 1):
-        read = weights.initial(tmp_path, rank)
+        read = weight_files.initial(tmp_path, rank)
         assert {name: values.tolist() for name, values in read.items()} == {
             name: values.tolist() for name, values in written.items()
         }
-    assert [path.name for path in tmp_path.iterdir()] == [weights.INITIAL]
+    assert [path.name for path in tmp_path.iterdir()] == [weight_files.INITIAL]
 
 
 def test_digest_depends_on_every_number_and_not_on_order() -> None:
     first, second = np.zeros(2, np.float32), np.ones(3, np.float32)
-    assert weights.digest({"a": first, "b": second}) == weights.digest({"b": second, "a": first})
-    assert weights.digest({"a": first, "b": second}) != weights.digest({"a": first, "b": second + 1})
+    assert weight_files.digest({"a": first, "b": second}) == weight_files.digest({"b": second, "a": first})
+    assert weight_files.digest({"a": first, "b": second}) != weight_files.digest({"a": first, "b": second + 1})
 
 
 def test_missing_weights_end_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "LIMIT_SECONDS", 0.1)
+    monkeypatch.setattr(weight_files, "LIMIT_SECONDS", 0.1)
     with pytest.raises(SystemExit, match="rank 1: rank 0 wrote no"):
-        weights.initial(tmp_path, 1)
+        weight_files.initial(tmp_path, 1)

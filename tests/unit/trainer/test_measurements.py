@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.trainer import cpu
+from orchestrator.trainer import cpu_model
 from orchestrator.trainer.autotune import measurements
 
 CORE = "processor\t: {0}\nmodel name\t: {1}\ncpu MHz\t\t: 2{0}00.0\nflags\t\t: {2}\n\n"
@@ -19,7 +19,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
     def replace(model: str = "Xeon", flags: str = "fpu avx2") -> None:
         (tmp_path / "cpuinfo").write_text("".join(CORE.format(core, model, flags) for core in range(2)))
 
-    monkeypatch.setattr(cpu, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(cpu_model, "CPUINFO", tmp_path / "cpuinfo")
     replace()
     return replace
 
@@ -86,8 +86,8 @@ def test_pipe_or_value_of_another_type_gives_no_value(tmp_path: Path) -> None:
 
 
 def test_kind_of_cpu_does_not_depend_on_cores_and_their_frequency(machine: Callable[..., None]) -> None:
-    both = cpu.kind()
-    cpu.CPUINFO.write_text(CORE.format(7, "Xeon", "fpu avx2"))
-    assert cpu.kind() == both
-    cpu.CPUINFO.unlink()
-    assert cpu.kind() != both
+    both = cpu_model.kind()
+    cpu_model.CPUINFO.write_text(CORE.format(7, "Xeon", "fpu avx2"))
+    assert cpu_model.kind() == both
+    cpu_model.CPUINFO.unlink()
+    assert cpu_model.kind() != both

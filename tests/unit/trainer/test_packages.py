@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.schema.packages import Overlay, Overlays, PackagesMessage
 from orchestrator.trainer.packages import overlays, pip
-from orchestrator.trainer.packages.protected import Protected
+from orchestrator.trainer.packages.conflicts_with_image import Protected
 from tests.stand_ins import wheels
 from tests.waiting import ends, until
 

@@ -19,7 +19,7 @@ daemon = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], start_new_session=T
 print(daemon.stdout.readline(), end="", flush=True)
 """
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
-# Ends its own run, like the shim, and has a parent that belongs to the run too.
+# Ends its own run, like the wrapper, and has a parent that belongs to the run too.
 END_FROM_WITHIN = f"""
 import subprocess, sys
 from orchestrator.trainer.supervision import processes

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests import waiting
-from tests.stand_ins import shim
+from tests.stand_ins import wrapped_rank
 from tests.unit.conftest import Start
 
 
 @pytest.fixture
 def run_directory(tmp_path: Path) -> Path:
-    return shim.directory(tmp_path)
+    return wrapped_rank.directory(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_wrapper_exits_with_the_ranks_code_and_records_it(
     start: Start, run_directory: Path, code: str, exit_code: int
 ) -> None:
     before = time.time()
-    child = shim.python(start, run_directory, code)
+    child = wrapped_rank.python(start, run_directory, code)
     assert child.wait() == exit_code
-    rank_record = shim.record(run_directory)
+    rank_record = wrapped_rank.record(run_directory)
     assert (rank_record.rank, rank_record.host, rank_record.pid, rank_record.exit_code) == (
         3,
         socket.gethostname(),
@@ -46,25 +46,25 @@ def test_wrapper_exits_with_the_ranks_code_and_records_it(
 
 
 def test_record_of_a_running_rank_has_no_end(start: Start, run_directory: Path) -> None:
-    child = shim.python(start, run_directory, shim.SLEEP)
+    child = wrapped_rank.python(start, run_directory, wrapped_rank.SLEEP)
     waiting.read_line(child)
-    assert (shim.record(run_directory).ended, shim.record(run_directory).exit_code) == (None, None)
+    assert (wrapped_rank.record(run_directory).ended, wrapped_rank.record(run_directory).exit_code) == (None, None)
 
 
 def test_rank_of_open_mpi_is_read_from_its_variable(start: Start, run_directory: Path) -> None:
-    child = shim.python(start, run_directory, "pass", HOROVOD_RANK="", OMPI_COMM_WORLD_RANK="5")
+    child = wrapped_rank.python(start, run_directory, "pass", HOROVOD_RANK="", OMPI_COMM_WORLD_RANK="5")
     assert child.wait() == 0
-    assert shim.record(run_directory, rank=5).rank == 5
+    assert wrapped_rank.record(run_directory, rank=5).rank == 5
 
 
 def test_output_reaches_the_launcher_and_the_mark_is_set(start: Start, run_directory: Path) -> None:
-    child = shim.python(start, run_directory, "import os; print(os.environ['ORCHESTRATOR_RANK'])")
+    child = wrapped_rank.python(start, run_directory, "import os; print(os.environ['ORCHESTRATOR_RANK'])")
     assert waiting.read_line(child) == f"{run_directory.name}:3"
 
 
 @pytest.mark.parametrize("word", ["two words", "$HOME", "it's", 'a "b"', "Grüße", "*", "", "a\nb", "-np", "--", "\\"])
 def test_program_gets_its_arguments_unchanged(start: Start, run_directory: Path, word: str) -> None:
-    child = shim.python(start, run_directory, "import sys; print(ascii(sys.argv[1:]))", word)
+    child = wrapped_rank.python(start, run_directory, "import sys; print(ascii(sys.argv[1:]))", word)
     assert waiting.read_line(child) == ascii([word])
 
 
@@ -75,15 +75,20 @@ def test_unexecutable_program_exits_like_in_a_shell(
     program = run_directory / "program"
     if mode is not None:
         program.touch(mode)
-    printed = shim.finished(run_directory, str(program))
+    printed = wrapped_rank.finished(run_directory, str(program))
     assert printed.returncode == exit_code
     assert printed.stderr.startswith(f"{program}: {reason}")
     assert socket.gethostname() in printed.stderr
-    assert (shim.record(run_directory).exit_code, shim.record(run_directory).terminated) == (exit_code, False)
+    assert (wrapped_rank.record(run_directory).exit_code, wrapped_rank.record(run_directory).terminated) == (
+        exit_code,
+        False,
+    )
 
 
 def test_output_is_relayed_at_once(start: Start, run_directory: Path) -> None:
-    child = shim.python(start, run_directory, "import time; print('working', end='\\r', flush=True); time.sleep(60)")
+    child = wrapped_rank.python(
+        start, run_directory, "import time; print('working', end='\\r', flush=True); time.sleep(60)"
+    )
     assert child.stdout is not None
     assert os.read(child.stdout.fileno(), 100) == b"working\r"
 
@@ -91,26 +96,26 @@ def test_output_is_relayed_at_once(start: Start, run_directory: Path) -> None:
 def test_lines_are_relayed_whole_and_partial_lines_after_a_pause(start: Start, run_directory: Path) -> None:
     code = "import sys, time; w = sys.stdout.write; f = sys.stdout.flush\n"
     code += "w('one'); f(); w(' line\\n'); f(); time.sleep(1); w('half'); f(); time.sleep(60)"
-    child = shim.python(start, run_directory, code)
+    child = wrapped_rank.python(start, run_directory, code)
     assert child.stdout is not None
     assert [os.read(child.stdout.fileno(), 100) for _ in range(2)] == [b"one line\n", b"half"]
 
 
 def test_output_streams_are_relayed_separately(run_directory: Path) -> None:
     code = "import sys; print('x' * 3_000_000, file=sys.stderr); print('y' * 3_000_000)"
-    printed = shim.finished(run_directory, sys.executable, "-c", code)
+    printed = wrapped_rank.finished(run_directory, sys.executable, "-c", code)
     assert (printed.stdout, printed.stderr) == ("y" * 3_000_000 + "\n", "x" * 3_000_000 + "\n")
 
 
 def test_rank_that_exits_with_143_is_not_terminated(start: Start, run_directory: Path) -> None:
-    assert shim.python(start, run_directory, "raise SystemExit(143)").wait() == 143
-    assert (shim.record(run_directory).exit_code, shim.record(run_directory).terminated) == (143, False)
+    assert wrapped_rank.python(start, run_directory, "raise SystemExit(143)").wait() == 143
+    assert (wrapped_rank.record(run_directory).exit_code, wrapped_rank.record(run_directory).terminated) == (143, False)
 
 
 def test_launcher_can_end_the_rank_at_any_moment(start: Start, run_directory: Path) -> None:
     """The record is written before the rank is started, so the signal comes as early as possible."""
-    child = shim.python(start, run_directory, shim.SLEEP)
+    child = wrapped_rank.python(start, run_directory, wrapped_rank.SLEEP)
     assert waiting.until((run_directory / "ranks" / "3.json").exists)
     child.terminate()
     assert child.wait() == 143
-    assert shim.record(run_directory).terminated
+    assert wrapped_rank.record(run_directory).terminated

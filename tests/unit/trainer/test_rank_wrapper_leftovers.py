@@ -9,13 +9,13 @@ import pytest
 from orchestrator.trainer.supervision.rank_record import RankRecord
 from orchestrator.trainer.supervision.rank_wrapper import GRACE
 from tests import waiting
-from tests.stand_ins import shim
+from tests.stand_ins import wrapped_rank
 from tests.unit.conftest import Start
 
 # A rank with a helper in its own session; both print their process id and nothing else.
 WITH_A_DAEMON = f"""
 import os, subprocess, sys, time
-command = [sys.executable, "-c", {shim.SLEEP!r}]
+command = [sys.executable, "-c", {wrapped_rank.SLEEP!r}]
 daemon = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True)
 print(os.getpid(), daemon.stdout.readline(), flush=True)
 time.sleep(60)
@@ -23,7 +23,7 @@ time.sleep(60)
 # A helper without the run's mark, in its own session and without a parent, which holds the rank's output.
 WITH_AN_ESCAPED_PROCESS = f"""
 import subprocess, sys
-command = ["env", "-i", "setsid", "--fork", sys.executable, "-u", "-c", {shim.SLEEP!r}]
+command = ["env", "-i", "setsid", "--fork", sys.executable, "-u", "-c", {wrapped_rank.SLEEP!r}]
 subprocess.run(command, check=True)
 sys.stdin.read()
 """
@@ -48,48 +48,50 @@ print("handed over")
 
 @pytest.fixture
 def run_directory(tmp_path: Path) -> Path:
-    return shim.directory(tmp_path)
+    return wrapped_rank.directory(tmp_path)
 
 
 def test_lost_launcher_ends_the_rank_and_its_daemon(start: Start, run_directory: Path) -> None:
-    child = shim.python(start, run_directory, WITH_A_DAEMON)
+    child = wrapped_rank.python(start, run_directory, WITH_A_DAEMON)
     rank, daemon = map(int, waiting.read_line(child).split())
     assert child.stdout is not None
     child.stdout.close()
     assert waiting.ends(rank)
     assert waiting.ends(daemon)
     assert child.wait() == 143
-    assert shim.record(run_directory).terminated
+    assert wrapped_rank.record(run_directory).terminated
 
 
 def test_exit_code_is_kept_if_the_launcher_hangs_up(start: Start, run_directory: Path) -> None:
-    child = shim.python(start, run_directory, "import time; print('here', flush=True); time.sleep(0.5); exit(7)")
+    child = wrapped_rank.python(
+        start, run_directory, "import time; print('here', flush=True); time.sleep(0.5); exit(7)"
+    )
     assert waiting.read_line(child) == "here"
     assert child.stdout is not None
     child.stdout.close()
-    assert child.wait() == shim.record(run_directory).exit_code == 7
+    assert child.wait() == wrapped_rank.record(run_directory).exit_code == 7
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signal_of_the_launcher_ends_the_rank(start: Start, run_directory: Path, number: int) -> None:
-    child = shim.python(start, run_directory, WITH_A_DAEMON)
+    child = wrapped_rank.python(start, run_directory, WITH_A_DAEMON)
     rank, daemon = map(int, waiting.read_line(child).split())
     child.send_signal(number)
     assert child.wait() == 143
     assert waiting.ends(rank)
     assert waiting.ends(daemon)
-    assert shim.record(run_directory).terminated
+    assert wrapped_rank.record(run_directory).terminated
 
 
 def test_daemon_ends_with_its_rank(start: Start, run_directory: Path) -> None:
-    child = shim.python(start, run_directory, WITH_A_DAEMON.replace("time.sleep(60)\n", ""))
+    child = wrapped_rank.python(start, run_directory, WITH_A_DAEMON.replace("time.sleep(60)\n", ""))
     _, daemon = map(int, waiting.read_line(child).split())
     assert child.wait() == 0
     assert waiting.ends(daemon)
 
 
 def test_unmarked_orphan_in_another_session_ends_with_the_rank(start: Start, run_directory: Path) -> None:
-    child = shim.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
+    child = wrapped_rank.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
     escaped = int(waiting.read_line(child))
     assert child.stdin is not None
     child.stdin.close()
@@ -98,7 +100,7 @@ def test_unmarked_orphan_in_another_session_ends_with_the_rank(start: Start, run
 
 
 def test_unmarked_process_ends_when_the_launcher_is_gone(start: Start, run_directory: Path) -> None:
-    child = shim.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
+    child = wrapped_rank.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
     escaped = int(waiting.read_line(child))
     assert child.stdout is not None
     child.stdout.close()
@@ -110,14 +112,14 @@ def test_process_that_holds_the_output_does_not_block_the_launcher(start: Start,
     """Even if it cannot be found: another process inherited the rank's end of the pipe."""
     keeper = start("-c", KEEP, run_directory.name)
     waiting.read_line(keeper)
-    child = shim.python(start, run_directory, HAND_OVER, run_directory.name)
+    child = wrapped_rank.python(start, run_directory, HAND_OVER, run_directory.name)
     assert child.communicate(timeout=waiting.DEADLINE)[0] == "handed over\n"
     assert waiting.is_running(keeper.pid)
 
 
 def test_ended_orphans_are_reaped_while_the_rank_runs(start: Start, run_directory: Path) -> None:
     code = "import subprocess, time; subprocess.run(['setsid', '--fork', 'true']); print('done'); time.sleep(60)"
-    child = shim.python(start, run_directory, code)
+    child = wrapped_rank.python(start, run_directory, code)
     waiting.read_line(child)
     shim_process = psutil.Process(child.pid)
     assert waiting.until(lambda: len(shim_process.children(recursive=True)) == 1)
@@ -125,8 +127,8 @@ def test_ended_orphans_are_reaped_while_the_rank_runs(start: Start, run_director
 
 def test_stubborn_process_is_killed_before_mpi_kills_the_wrapper(start: Start, run_directory: Path) -> None:
     """The wrapper has one second, of which this takes half; the launcher for Gloo gives five."""
-    code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
-    child = shim.python(start, run_directory, code, HOROVOD_RANK="", OMPI_COMM_WORLD_RANK="3")
+    code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {wrapped_rank.SLEEP}"
+    child = wrapped_rank.python(start, run_directory, code, HOROVOD_RANK="", OMPI_COMM_WORLD_RANK="3")
     stubborn = int(waiting.read_line(child))
     child.terminate()
     child.wait(60)
@@ -164,18 +166,21 @@ def test_trainer_gets_time_to_end_and_a_script_does_not(
     """Nor does a rank on the host of horovodrun, which sends signals to the ranks of its own node."""
     if is_trainer:
         (run_directory / "config.json").touch()
-    child = shim.python(start, run_directory, SAVES, **added)
+    child = wrapped_rank.python(start, run_directory, SAVES, **added)
     assert waiting.read_line(child) == "training"
     child.terminate()
     assert child.wait(60) == exit_code
-    assert (shim.record(run_directory).exit_code, shim.record(run_directory).terminated) == (exit_code, True)
+    assert (wrapped_rank.record(run_directory).exit_code, wrapped_rank.record(run_directory).terminated) == (
+        exit_code,
+        True,
+    )
 
 
 @pytest.mark.parametrize("asks", ["stop", "ranks/0.json"])
 def test_open_mpi_that_ends_a_run_itself_gives_no_time(start: Start, run_directory: Path, asks: str) -> None:
     """If the run is stopped or a rank has ended: only then mpirun sends the signal."""
     (run_directory / "config.json").touch()
-    child = shim.python(start, run_directory, SAVES, **OF_OPEN_MPI)
+    child = wrapped_rank.python(start, run_directory, SAVES, **OF_OPEN_MPI)
     assert waiting.read_line(child) == "training"
     record = RankRecord(rank=0, host="x", pid=1, started=1.0, ended=2.0, exit_code=1)
     record.write(run_directory / asks)
@@ -185,8 +190,8 @@ def test_open_mpi_that_ends_a_run_itself_gives_no_time(start: Start, run_directo
 
 def test_trainer_has_no_time_left_once_the_launcher_is_gone(start: Start, run_directory: Path) -> None:
     (run_directory / "config.json").touch()
-    code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
-    child = shim.python(start, run_directory, code, SSH_CONNECTION="x")
+    code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {wrapped_rank.SLEEP}"
+    child = wrapped_rank.python(start, run_directory, code, SSH_CONNECTION="x")
     stubborn = int(waiting.read_line(child))
     child.terminate()
     assert child.stdout is not None

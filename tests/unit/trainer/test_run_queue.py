@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.schema import TERMINATED, Queue, QueuedRun, RunStatus, Turn, bounded
+from orchestrator.schema import TERMINATED, Queue, QueuedRun, RunStatus, Turn, bounded_files
 from tests import waiting
-from tests.stand_ins import shim, supervisor
+from tests.stand_ins import supervised_run, wrapped_rank
 from tests.unit.conftest import Start
 
 QUEUE = ("-m", "orchestrator.trainer.supervision.run_queue")
@@ -28,7 +28,7 @@ def fill(queue: Path, *launchers: list[str]) -> list[Path]:
     for number, arguments in enumerate(launchers):
         parent = queue.parent / str(number)
         parent.mkdir()
-        runs.append(supervisor.directory(parent).rename(parent / f"run-{number}"))
+        runs.append(supervised_run.directory(parent).rename(parent / f"run-{number}"))
         (runs[-1] / "command.json").write_text(json.dumps([sys.executable, *arguments]))
         (runs[-1] / "checkpoints").mkdir()
     queued = [
@@ -43,34 +43,34 @@ def test_runs_start_in_order_and_a_failure_does_not_end_the_queue(start: Start, 
     runs = fill(queue, ["-c", code], ["-c", "raise SystemExit(3)"], ["-c", code])
     environment = {"ORCHESTRATOR_RUN": "queue", "ORCHESTRATOR_MEASURE_CYCLE": "1"}
     assert start(*QUEUE, str(queue), output=queue / "log", **environment).wait() == 0
-    ends = [supervisor.status(run) for run in runs]
-    turns = [bounded.read_model(run / "turn.json", Turn) for run in runs]
+    ends = [supervised_run.status(run) for run in runs]
+    turns = [bounded_files.read_model(run / "turn.json", Turn) for run in runs]
     assert [end.state for end in ends] == ["finished", "failed", "finished"]
     assert all(turn.started <= end.started < end.ended for turn, end in zip(turns, ends, strict=True))
     assert all(end.ended < turn.started for end, turn in zip(ends, turns[1:], strict=False))
     assert [(run / "log").read_text() for run in (runs[0], runs[2])] == ["run-0 None\n", "run-2 None\n"]
     assert not any((run / "checkpoints").exists() for run in runs)
     assert (queue / "log").read_text() == "1 of 3: run-0: finished\n2 of 3: run-1: failed\n3 of 3: run-2: finished\n"
-    assert bounded.read_model(queue / "status.json", RunStatus).state == "finished"
+    assert bounded_files.read_model(queue / "status.json", RunStatus).state == "finished"
 
 
 def test_run_with_a_killed_supervisor_fails_without_processes(start: Start, queue: Path) -> None:
-    runs = fill(queue, ["-c", f"{SUPERVISOR}; print(os.getpid(), flush=True); {shim.SLEEP}"], ["-c", ""])
+    runs = fill(queue, ["-c", f"{SUPERVISOR}; print(os.getpid(), flush=True); {wrapped_rank.SLEEP}"], ["-c", ""])
     assert start(*QUEUE, str(queue), output=queue / "log").wait() == 0
-    status = supervisor.status(runs[0])
+    status = supervised_run.status(runs[0])
     assert (status.state, status.exit_code) == ("failed", 128 + signal.SIGKILL)
     assert waiting.ends(int((runs[0] / "log").read_text().split()[0]))
-    assert supervisor.status(runs[1]).state == "finished"
+    assert supervised_run.status(runs[1]).state == "finished"
 
 
 def test_stop_ends_the_current_run_and_starts_no_other(start: Start, queue: Path) -> None:
-    runs = fill(queue, ["-c", f"import os; print(os.getpid(), flush=True); {shim.SLEEP}"], ["-c", ""])
+    runs = fill(queue, ["-c", f"import os; print(os.getpid(), flush=True); {wrapped_rank.SLEEP}"], ["-c", ""])
     process = start(*QUEUE, str(queue), output=queue / "log")
     assert waiting.until(lambda: (runs[0] / "log").read_text().endswith("\n"))
     process.terminate()
     assert process.wait() == TERMINATED
-    assert supervisor.status(runs[0]).state == "stopped"
-    assert bounded.read_model(queue / "status.json", RunStatus).state == "stopped"
+    assert supervised_run.status(runs[0]).state == "stopped"
+    assert bounded_files.read_model(queue / "status.json", RunStatus).state == "stopped"
     assert waiting.ends(int((runs[0] / "log").read_text().split()[0]))
     assert not (runs[1] / "turn.json").exists()
 
@@ -79,5 +79,5 @@ def test_missing_run_is_skipped(start: Start, queue: Path) -> None:
     runs = fill(queue, ["-c", ""], ["-c", ""])
     runs[0].rename(queue.parent / "elsewhere")
     assert start(*QUEUE, str(queue), output=queue / "log").wait() == 0
-    assert supervisor.status(runs[1]).state == "finished"
+    assert supervised_run.status(runs[1]).state == "finished"
     assert "No such file or directory" in (queue / "log").read_text()

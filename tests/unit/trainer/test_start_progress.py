@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from orchestrator.launch_layout import Layout
-from orchestrator.runs.launch import START_SECONDS
+from orchestrator.runs.run_record import START_SECONDS
 from orchestrator.trainer.supervision.start_progress import Start
 from tests import builders
-from tests.stand_ins import supervisor
+from tests.stand_ins import supervised_run
 from tests.unit.conftest import Start as Process
 
 
 @pytest.fixture
 def run_directory(tmp_path: Path) -> Path:
-    return supervisor.directory(tmp_path)
+    return supervised_run.directory(tmp_path)
 
 
 def started(run_directory: Path, *ranks: int) -> None:
@@ -49,8 +49,8 @@ def test_slow_start_is_reported_and_a_late_one_fails(start: Process, run_directo
     hosts = ["127.0.0.1", "127.0.0.2", "127.0.0.2"]
     (run_directory / "launch.json").write_text(Layout({}, hosts, "lo", 1, 2.0, {}).text())
     launcher = ["-c", "import time; time.sleep(60)"]
-    assert supervisor.supervise(start, run_directory, *launcher, by=supervisor.IN_HASTE).wait(timeout=30) != 0
-    status = supervisor.status(run_directory)
+    assert supervised_run.supervise(start, run_directory, *launcher, by=supervised_run.IN_HASTE).wait(timeout=30) != 0
+    status = supervised_run.status(run_directory)
     assert status.failure
     assert (status.failure.reason, status.failure.host) == ("start", socket.gethostname())
     assert "2 of 3 ranks have started after 2 s; not yet: rank 1 on 127.0.0.2" in status.failure.lines[0]

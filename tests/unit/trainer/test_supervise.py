@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.stand_ins import supervisor
+from tests.stand_ins import supervised_run
 from tests.unit.conftest import Start
 
 
 @pytest.fixture
 def run_directory(tmp_path: Path) -> Path:
-    return supervisor.directory(tmp_path)
+    return supervised_run.directory(tmp_path)
 
 
 def test_run_whose_ranks_succeed_has_finished(start: Start, run_directory: Path) -> None:
     assert (
-        supervisor.supervise(
-            start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), "print('trained')"
+        supervised_run.supervise(
+            start, run_directory, "-c", supervised_run.LAUNCH, str(run_directory), "print('trained')"
         ).wait()
         == 0
     )
-    status = supervisor.status(run_directory)
+    status = supervised_run.status(run_directory)
     assert (status.state, status.exit_code, status.failure, status.left) == ("finished", 0, None, [])
     assert status.started <= status.ended
     assert (run_directory / "log").read_text() == "[0]<stdout>:trained\n"
@@ -30,8 +30,11 @@ def test_run_whose_ranks_succeed_has_finished(start: Start, run_directory: Path)
 
 def test_run_fails_with_the_reason_of_its_rank(start: Start, run_directory: Path) -> None:
     code = "raise SystemExit('no such file: weights')"
-    assert supervisor.supervise(start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), code).wait() == 1
-    status = supervisor.status(run_directory)
+    assert (
+        supervised_run.supervise(start, run_directory, "-c", supervised_run.LAUNCH, str(run_directory), code).wait()
+        == 1
+    )
+    status = supervised_run.status(run_directory)
     assert (status.state, status.exit_code) == ("failed", 1)
     assert status.failure is not None
     assert (status.failure.reason, status.failure.rank, status.failure.host) == ("rank", 0, socket.gethostname())
@@ -39,29 +42,29 @@ def test_run_fails_with_the_reason_of_its_rank(start: Start, run_directory: Path
 
 
 def test_failure_of_the_launcher_differs_from_that_of_a_rank(start: Start, run_directory: Path) -> None:
-    assert supervisor.supervise(start, run_directory, "-c", "raise SystemExit('cannot reach 10.0.0.9')").wait() == 1
-    status = supervisor.status(run_directory)
+    assert supervised_run.supervise(start, run_directory, "-c", "raise SystemExit('cannot reach 10.0.0.9')").wait() == 1
+    status = supervised_run.status(run_directory)
     assert status.failure is not None
     assert (status.failure.reason, status.failure.lines) == ("launcher", ["cannot reach 10.0.0.9"])
 
 
 def test_killed_launcher_exits_with_128_plus_signal(start: Start, run_directory: Path) -> None:
     code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    assert supervisor.supervise(start, run_directory, "-c", code).wait() == 128 + signal.SIGKILL
-    assert supervisor.status(run_directory).state == "failed"
+    assert supervised_run.supervise(start, run_directory, "-c", code).wait() == 128 + signal.SIGKILL
+    assert supervised_run.status(run_directory).state == "failed"
 
 
 def test_missing_launcher_is_a_launcher_failure(start: Start, run_directory: Path) -> None:
     (run_directory / "command.json").write_text('["/no/such/horovodrun"]')
     log = run_directory / "log"
-    process = start(*supervisor.AS_INSTALLED, str(run_directory), output=log, ORCHESTRATOR_RUN=run_directory.name)
+    process = start(*supervised_run.AS_INSTALLED, str(run_directory), output=log, ORCHESTRATOR_RUN=run_directory.name)
     assert process.wait() == 127
-    failure = supervisor.status(run_directory).failure
+    failure = supervised_run.status(run_directory).failure
     assert failure is not None
     assert (failure.reason, failure.lines) == ("launcher", ["/no/such/horovodrun: No such file or directory"])
 
 
 def test_launcher_gets_its_arguments_unchanged(start: Start, run_directory: Path) -> None:
     words = ["two words", "$HOME", "${ORCHESTRATOR_RUN}", "it's", "Grüße", "%n", ""]
-    supervisor.supervise(start, run_directory, "-c", "import sys; print(ascii(sys.argv[1:]))", *words).wait()
+    supervised_run.supervise(start, run_directory, "-c", "import sys; print(ascii(sys.argv[1:]))", *words).wait()
     assert (run_directory / "log").read_text() == f"{words!a}\n"

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.runs import launch
+from orchestrator.runs import run_record
 from orchestrator.trainer.supervision import supervise
 from tests import waiting
-from tests.stand_ins import shim, supervisor
+from tests.stand_ins import supervised_run, wrapped_rank
 from tests.unit.conftest import StandIn, Start
 
 END_SECONDS = 5.0  # processes.end()
 LEAVE_A_DAEMON = f"""
 import subprocess, sys
-command = [sys.executable, "-c", {shim.SLEEP!r}]
+command = [sys.executable, "-c", {wrapped_rank.SLEEP!r}]
 daemon = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True)
 print(daemon.stdout.readline(), end="")
 """
-STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {shim.SLEEP}"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {wrapped_rank.SLEEP}"
 # A rank that ends by itself on request, like the trainer.
 HEEDS = """
 import os, pathlib, sys, time
@@ -29,21 +29,24 @@ sys.exit(75)
 """
 LEAVE_AN_UNMARKED_PROCESS = f"""
 import subprocess, sys
-daemon = subprocess.run(["env", "-i", "setsid", "--fork", sys.executable, "-u", "-c", {shim.SLEEP!r}], check=True)
+daemon = ["env", "-i", "setsid", "--fork", sys.executable, "-u", "-c", {wrapped_rank.SLEEP!r}]
+subprocess.run(daemon, check=True)
 """
 
 
 @pytest.fixture
 def run_directory(tmp_path: Path) -> Path:
-    return supervisor.directory(tmp_path)
+    return supervised_run.directory(tmp_path)
 
 
 def test_stopped_run_leaves_no_process_and_no_failure(start: Start, run_directory: Path) -> None:
-    process = supervisor.supervise(start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), shim.SLEEP)
-    rank = supervisor.pid_in_log(run_directory)
+    process = supervised_run.supervise(
+        start, run_directory, "-c", supervised_run.LAUNCH, str(run_directory), wrapped_rank.SLEEP
+    )
+    rank = supervised_run.pid_in_log(run_directory)
     process.terminate()
     process.wait()
-    status = supervisor.status(run_directory)
+    status = supervised_run.status(run_directory)
     assert (status.state, status.failure) == ("stopped", None)
     assert waiting.ends(rank)
 
@@ -58,79 +61,79 @@ def training(run_directory: Path) -> Path:
 
 def test_stopped_trainer_may_write_a_checkpoint(start: Start, training: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUN_DIRECTORY", str(training))
-    process = supervisor.supervise(start, training, "-c", supervisor.LAUNCH, str(training), HEEDS)
-    supervisor.pid_in_log(training)
+    process = supervised_run.supervise(start, training, "-c", supervised_run.LAUNCH, str(training), HEEDS)
+    supervised_run.pid_in_log(training)
     process.terminate()
     assert process.wait() == 75
-    status = supervisor.status(training)
+    status = supervised_run.status(training)
     assert (status.state, status.exit_code, status.failure) == ("stopped", 75, None)
-    assert not shim.record(training, 0).terminated
+    assert not wrapped_rank.record(training, 0).terminated
 
 
 def test_trainer_that_does_not_end_by_itself_is_ended(start: Start, training: Path) -> None:
-    process = supervisor.supervise(
-        start, training, "-c", supervisor.LAUNCH, str(training), shim.SLEEP, by=supervisor.IN_HASTE
+    process = supervised_run.supervise(
+        start, training, "-c", supervised_run.LAUNCH, str(training), wrapped_rank.SLEEP, by=supervised_run.IN_HASTE
     )
-    rank = supervisor.pid_in_log(training)
+    rank = supervised_run.pid_in_log(training)
     process.terminate()
     process.wait()
     assert waiting.ends(rank)
-    assert supervisor.status(training).state == "stopped"
+    assert supervised_run.status(training).state == "stopped"
     assert (training / "stop").exists()
 
 
 def test_run_whose_nodes_shut_down_is_stopped(start: Start, training: Path) -> None:
     """Ranks then end with a checkpoint and their own exit code, and the launcher with another."""
-    code = f"{supervisor.LAUNCH.replace('rank.wait()', 'rank.wait() and 1')}"
-    process = supervisor.supervise(start, training, "-c", code, str(training), "raise SystemExit(75)")
+    code = f"{supervised_run.LAUNCH.replace('rank.wait()', 'rank.wait() and 1')}"
+    process = supervised_run.supervise(start, training, "-c", code, str(training), "raise SystemExit(75)")
     assert process.wait() == 75
-    assert (supervisor.status(training).state, supervisor.status(training).failure) == ("stopped", None)
+    assert (supervised_run.status(training).state, supervised_run.status(training).failure) == ("stopped", None)
 
 
 def test_script_with_exit_code_75_has_failed(start: Start, run_directory: Path) -> None:
     code = "raise SystemExit(75)"
-    supervisor.supervise(start, run_directory, "-c", supervisor.LAUNCH, str(run_directory), code).wait()
-    assert supervisor.status(run_directory).state == "failed"
+    supervised_run.supervise(start, run_directory, "-c", supervised_run.LAUNCH, str(run_directory), code).wait()
+    assert supervised_run.status(run_directory).state == "failed"
 
 
 def test_stop_fits_into_the_units_timeout() -> None:
     seconds = supervise.TRAINER_GRACE + supervise.LAUNCHER_GRACE + END_SECONDS + supervise.SWEEP_SECONDS
-    assert seconds < launch.STOP_SECONDS
+    assert seconds < run_record.STOP_SECONDS
 
 
 @pytest.mark.parametrize("exit_code", [0, 3])
 def test_processes_in_other_sessions_are_swept(start: Start, run_directory: Path, exit_code: int) -> None:
-    process = supervisor.supervise(start, run_directory, "-c", f"{LEAVE_A_DAEMON}\nsys.exit({exit_code})")
+    process = supervised_run.supervise(start, run_directory, "-c", f"{LEAVE_A_DAEMON}\nsys.exit({exit_code})")
     assert process.wait() == exit_code
-    assert waiting.ends(supervisor.pid_in_log(run_directory))
+    assert waiting.ends(supervised_run.pid_in_log(run_directory))
 
 
 def test_unmarked_process_is_swept_on_the_head(start: Start, run_directory: Path) -> None:
     code = f"{LEAVE_AN_UNMARKED_PROCESS}\ninput()"
-    process = supervisor.supervise(start, run_directory, "-c", code)
-    escaped = supervisor.pid_in_log(run_directory)
+    process = supervised_run.supervise(start, run_directory, "-c", code)
+    escaped = supervised_run.pid_in_log(run_directory)
     process.terminate()
     process.wait()
     assert waiting.ends(escaped)
-    assert supervisor.status(run_directory).state == "stopped"
+    assert supervised_run.status(run_directory).state == "stopped"
 
 
 def test_launcher_that_ignores_the_stop_is_killed(start: Start, run_directory: Path) -> None:
-    process = supervisor.supervise(start, run_directory, "-c", STUBBORN, by=supervisor.IN_HASTE)
-    launcher = supervisor.pid_in_log(run_directory)
+    process = supervised_run.supervise(start, run_directory, "-c", STUBBORN, by=supervised_run.IN_HASTE)
+    launcher = supervised_run.pid_in_log(run_directory)
     process.terminate()
     assert process.wait() == 128 + signal.SIGKILL
     assert not waiting.is_running(launcher)
-    assert supervisor.status(run_directory).state == "stopped"
+    assert supervised_run.status(run_directory).state == "stopped"
 
 
 def test_run_stopped_at_its_start_is_stopped(start: Start, run_directory: Path) -> None:
     """The signal comes once a handler exists, before the launcher is started."""
-    process = supervisor.supervise(start, run_directory, "-c", shim.SLEEP)
+    process = supervised_run.supervise(start, run_directory, "-c", wrapped_rank.SLEEP)
     assert waiting.until(lambda: catches_termination(process.pid))
     process.terminate()
     process.wait()
-    assert supervisor.status(run_directory).state == "stopped"
+    assert supervised_run.status(run_directory).state == "stopped"
 
 
 def catches_termination(pid: int) -> bool:
@@ -148,8 +151,11 @@ def test_host_is_lost_only_if_ssh_fails(start: Start, stand_in: StandIn, run_dir
     )
     hosts = [*here, *(f"10.0.0.{number}" for number in range(2, 5))]
     (run_directory / "hostfile").write_text("".join(f"{host} slots=1\n" for host in hosts))
-    assert supervisor.supervise(start, run_directory, "-c", "raise SystemExit(1)", by=supervisor.IN_HASTE).wait() == 1
-    status = supervisor.status(run_directory)
+    assert (
+        supervised_run.supervise(start, run_directory, "-c", "raise SystemExit(1)", by=supervised_run.IN_HASTE).wait()
+        == 1
+    )
+    status = supervised_run.status(run_directory)
     assert status.left == ["10.0.0.2", "10.0.0.4"]
     assert status.failure is not None
     assert (status.failure.reason, status.failure.host) == ("host", "10.0.0.4")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import PreflightError
 from orchestrator.lazy_imports import LazyModule
-from orchestrator.schema import bounded
-from orchestrator.schema.bounded import Unreadable
+from orchestrator.schema import bounded_files
+from orchestrator.schema.bounded_files import Unreadable
 
 if TYPE_CHECKING:
     from google import auth
@@ -44,12 +44,12 @@ def _require_documents() -> None:
     directory = os.environ.get("CLOUDSDK_CONFIG") or os.path.expanduser("~/.config/gcloud")  # noqa: PTH111
     files = [os.environ.get("GOOGLE_APPLICATION_CREDENTIALS"), f"{directory}/application_default_credentials.json"]
     if text.lstrip().startswith("{"):
-        _require_object("GOOGLE_CREDENTIALS", bounded.load_json(text, "GOOGLE_CREDENTIALS"))
+        _require_object("GOOGLE_CREDENTIALS", bounded_files.load_json(text, "GOOGLE_CREDENTIALS"))
     elif text:
         files.append(text)
     for path in filter(None, files):
         with suppress(FileNotFoundError):
-            _require_object(str(path), bounded.read_json(Path(path)))
+            _require_object(str(path), bounded_files.read_json(Path(path)))
 
 
 def _require_object(name: str, value: Any) -> None:

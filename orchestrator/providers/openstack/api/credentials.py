@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator.config import documents, nearest
 from orchestrator.errors import PreflightError
-from orchestrator.schema.bounded import Unreadable, problems
+from orchestrator.schema.bounded_files import Unreadable, problems
 
 ANSWER_SECONDS = 60
 DOWNLOAD_HINT = "download clouds.yaml from the site's dashboard (API Access) to ~/.config/openstack/clouds.yaml"

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.launch_layout import Layout, Process
 from orchestrator.runs import launchers
-from orchestrator.runs.launch import environment
+from orchestrator.runs.run_record import environment
 from tests import builders
 
 PYTHON = "/opt/orchestrator/bin/python"

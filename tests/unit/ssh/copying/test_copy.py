@@ -12,7 +12,7 @@ from orchestrator.ssh.copying import copy_progress
 from orchestrator.ssh.copying.copy_progress import Copied
 from orchestrator.ssh.copying.download import download
 from orchestrator.ssh.copying.upload import upload
-from tests.stand_ins import relay, ssh_stand_in
+from tests.stand_ins import cutting_relay, ssh_stand_in
 from tests.stand_ins.ssh_stand_in import Answer
 
 SIZE = 24 << 20
@@ -42,7 +42,10 @@ def through(
     detail: Callable[[str], None] = lambda _: None,
 ) -> Copied:
     """Copy over connections that break after ``cuts`` bytes."""
-    with ssh_stand_in.listening(answer) as (port, host_key), relay.relay_to(port, list(cuts)) as (near, connections):
+    with (
+        ssh_stand_in.listening(answer) as (port, host_key),
+        cutting_relay.relay_to(port, list(cuts)) as (near, connections),
+    ):
         target_node = ssh_stand_in.deployed(near, host_key)
         up = (*target_node, source, "demo-head", target)
         copied = copier(*(up if copier is upload else (*target_node, "demo-head", source, target)), detail)

@@ -1,0 +1,100 @@
+"""A link from the messages that ``orchestrator check`` measured, and how far other measurements could move it."""
+
+import random
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from orchestrator.prediction.allreduce_time import SMALL, Link
+
+Row = tuple[float, float, float]
+
+
+class Point(NamedTuple):
+    """A measured allreduce: ranks, bytes, seconds, and CPU seconds of the rank that used most (None: not measured)."""
+
+    ranks: int
+    bytes: float
+    seconds: float
+    cpu: float | None = None
+
+
+def link(points: Sequence[Point], cycle: float, load: float) -> Link:
+    """Fit latency and seconds per byte, up to SMALL and beyond, by least squares of relative errors.
+
+    A message of ``check`` is sent when Horovod's background thread has just gone to sleep, so that it waits a cycle.
+
+    Args:
+        points: Measured messages of one or several sizes and numbers of ranks.
+        cycle: Seconds between two rounds of Horovod's background thread during the check.
+        load: Core-seconds per byte if the points have none.
+
+    Returns:
+        The link.
+    """
+    usable = [point for point in points if point.ranks > 1]
+    shortest = min(point.seconds for point in usable)
+    waited = cycle if shortest > cycle else 0.8 * shortest
+    rows = [([value / point.seconds for value in _row(point)], 1 - waited / point.seconds) for point in usable]
+    alpha, small, large = _least_squares(rows)
+    per_message, per_byte = _loads(usable, load)
+    return Link(alpha, large or small, small, cycle, per_byte, per_message)
+
+
+def resampled(points: Sequence[Point], fitted: Link, draw: random.Random) -> list[Point]:
+    """Return points around the fit with relative errors drawn from those of the measured points."""
+    expected = [fitted.allreduce(point.bytes, point.ranks) + fitted.cycle for point in points]
+    errors = [point.seconds / seconds for point, seconds in zip(points, expected, strict=True)]
+    return [
+        point._replace(seconds=seconds * draw.choice(errors)) for point, seconds in zip(points, expected, strict=True)
+    ]
+
+
+def _row(point: Point) -> Row:
+    steps, part = 2 * (point.ranks - 1), 2 * (point.ranks - 1) / point.ranks
+    large = max(0.0, point.bytes - SMALL)
+    return steps, part * (point.bytes - large), part * large
+
+
+def _loads(points: Sequence[Point], otherwise: float) -> tuple[float, float]:
+    """Return core-seconds per message, which the shortest messages show, and per byte sent, which the longest shows."""
+    used = [(point, point.cpu) for point in points if point.cpu is not None]
+    small = [cpu for point, cpu in used if point.bytes <= SMALL]
+    large = [(point.bytes, point, cpu) for point, cpu in used if point.bytes > SMALL]
+    if not small or not large:
+        return 0.0, otherwise
+    size, longest, cpu = max(large)
+    return min(small), max(0.0, cpu - min(small)) / (2 * (longest.ranks - 1) / longest.ranks * size)
+
+
+def _least_squares(rows: Sequence[tuple[Sequence[float], float]]) -> Row:
+    """Return the coefficients x, none negative, with the least sum of squares of row x - value."""
+    best, chosen = float("inf"), (0.0, 0.0, 0.0)
+    for used in (some for count in (1, 2, 3) for some in combinations(range(3), count)):
+        solution = _solve([([row[index] for index in used], value) for row, value in rows])
+        if solution is None or min(solution) < 0:
+            continue
+        coefficients = dict(zip(used, solution, strict=True))
+        error = sum((value - sum(row[index] * x for index, x in coefficients.items())) ** 2 for row, value in rows)
+        if error < best:
+            best, chosen = error, (coefficients.get(0, 0.0), coefficients.get(1, 0.0), coefficients.get(2, 0.0))
+    return chosen
+
+
+def _solve(rows: Sequence[tuple[Sequence[float], float]]) -> list[float] | None:
+    """Solve the normal equations of rows x = value by elimination; None if they have no single solution."""
+    size = len(rows[0][0])
+    matrix = [
+        [*(sum(row[i] * row[j] for row, _ in rows) for j in range(size)), sum(row[i] * value for row, value in rows)]
+        for i in range(size)
+    ]
+    for column in range(size):
+        pivot = max(range(column, size), key=lambda row: abs(matrix[row][column]))
+        if abs(matrix[pivot][column]) < 1e-300:
+            return None
+        matrix[column], matrix[pivot] = matrix[pivot], matrix[column]
+        for row in range(size):
+            if row != column:
+                factor = matrix[row][column] / matrix[column][column]
+                matrix[row] = [a - factor * b for a, b in zip(matrix[row], matrix[column], strict=True)]
+    return [matrix[row][size] / matrix[row][row] for row in range(size)]

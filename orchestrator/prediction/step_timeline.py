@@ -1,0 +1,128 @@
+"""Timeline of a step on several ranks: the recursion of MG-WFBP (Shi et al. 2019), with Horovod's cycle and load."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, get_args
+
+from orchestrator.prediction.allreduce_time import ROUND, Topology
+from orchestrator.prediction.gradient_groups import FUSION, GROUP, Engine, Message, of_engine
+from orchestrator.prediction.single_rank import Node
+
+Carried = Literal["none", "bf16", "fp16"]
+MIN_GAIN = 1.05  # trainer/autotune: less than this is lost in the noise
+
+
+@dataclass(frozen=True)
+class Options:
+    """Exchange of gradients in a step.
+
+    Attributes:
+        engine: Decides which gradients travel together.
+        compression: Type in which they travel.
+        passes: Backward passes per step.
+        group: Largest message of the engine "ours", bytes.
+        servers: Parameter servers of the engine "parameter-server".
+    """
+
+    engine: Engine = "ours"
+    compression: Carried = "none"
+    passes: int = 1
+    group: float = GROUP
+    servers: int = 1
+
+
+class Step(NamedTuple):
+    """Seconds of a step, and how many of them only communicate."""
+
+    seconds: float
+    exposed: float
+
+
+def predict(node: Node, topology: Topology, options: Options) -> Step:
+    """Return the step of ``topology.ranks`` ranks, each computing as ``node`` does."""
+    alone = node.seconds + (options.passes - 1) * (node.forward + node.backward)
+    if topology.ranks == 1:
+        return Step(alone, 0.0)
+    if options.engine == "parameter-server":
+        return _by_servers(node, alone, topology, options)
+    late, exposed = _timeline(node, topology, options)
+    return Step(alone + late + exposed + node.waiting(topology.ranks), exposed)
+
+
+def carried(compression: str, precision: str, node: Node, topology: Topology, options: Options) -> Carried:
+    """Return the type that gradients travel in; "auto" takes 16 bits if layers compute in them and the step gains.
+
+    Args:
+        compression: As configured.
+        precision: Arithmetic of the layers.
+        node: A rank's step.
+        topology: Of the ranks.
+        options: The other options.
+
+    Returns:
+        The type.
+    """
+    for kind in get_args(Carried):
+        if compression == kind:
+            return kind  # type: ignore[no-any-return]
+    if precision != "bfloat16":
+        return "none"
+    whole, half = (predict(node, topology, replace(options, compression=kind)).seconds for kind in ("none", "bf16"))
+    return "bf16" if half * MIN_GAIN < whole else "none"
+
+
+def _timeline(node: Node, topology: Topology, options: Options) -> tuple[float, float]:
+    """Return the seconds by which computing ends later than alone, and those from its end to the last message's."""
+    begin = node.forward + (options.passes - 1) * (node.forward + node.backward)
+    computed, late, end = begin + node.backward, 0.0, 0.0
+    cycle = 0.0 if options.engine == "torch-ddp" else topology.outer.cycle
+    queue = deque(_messages(node, options))
+    while queue:
+        message = queue.popleft()
+        start = max(begin + node.backward * message.ready + late + cycle / 2, end)
+        if options.engine == "horovod":
+            message = _fused(message, queue, (start - begin - late) / node.backward)
+        seconds, load = _cost(message.bytes, topology, options, node.cores)
+        remaining = computed + late - start
+        if remaining > 0:  # computing continues, slower by the cores that communication takes
+            late += min(load, remaining * load / max(seconds - load, 1e-12))
+        end = start + seconds
+    return late, max(0.0, end - computed - late)
+
+
+def _messages(node: Node, options: Options) -> Sequence[Message]:
+    """Return the messages of a step; the trainer adds up several passes before any gradient is ready."""
+    messages = of_engine(options.engine, node.gradients, options.group)
+    if options.engine == "ours" and options.passes > 1:
+        return [Message(message.bytes, 1.0) for message in messages]
+    return messages
+
+
+def _fused(message: Message, queue: deque[Message], ready: float) -> Message:
+    """Join ``message`` and those of ``queue`` that are ready at this share of backpropagation, as Horovod does."""
+    while queue and queue[0].ready <= ready and message.bytes + queue[0].bytes <= FUSION:
+        message = Message(message.bytes + queue.popleft().bytes, message.ready)
+    return message
+
+
+def _cost(size: float, topology: Topology, options: Options, cores: float | None) -> tuple[float, float]:
+    """Return the seconds of a message of ``size`` bytes in float32, and the seconds that it takes from computing."""
+    if options.compression == "none":
+        return topology.message(size, cores)
+    seconds, load = topology.message(size / 2, cores)
+    if cores is None:
+        return seconds, load
+    # An alltoall and an allgather: as many bytes as a ring of half the size, and half as much again of its latency.
+    rounding = ROUND * size / cores
+    return seconds + topology.seconds(0) / 2 + rounding, load + rounding
+
+
+def _by_servers(node: Node, alone: float, topology: Topology, options: Options) -> Step:
+    """Return the step of a worker that waits for no other: it pulls and pushes all weights, and so do the others."""
+    size = node.bytes / (1 if options.compression == "none" else 2)
+    link = topology.outer
+    transfer = 2 * (link.alpha + size * link.beta)
+    busy = topology.ranks * size * link.beta / options.servers  # a server sends and receives at the same time
+    seconds = max(alone + transfer, busy)
+    return Step(seconds, seconds - alone)

@@ -1,0 +1,61 @@
+"""Check that the zone has the machine types and GPUs asked for, and that the quotas allow their number."""
+
+from functools import partial
+
+from orchestrator.config import nearest
+from orchestrator.errors import PreflightError, gather
+from orchestrator.providers.gcp import quota
+from orchestrator.providers.gcp.api import Document
+from orchestrator.providers.gcp.cloud_objects import WITH_ADDED_GPUS, Site, family, listed
+
+NEVER_COMPACT = ("e2", "f1", "g1", "n1", "t2a", "t2d")  # families without compact placement
+
+
+def require(site: Site) -> None:
+    """Raise PreflightError with all machine types and GPUs that the zone lacks or cannot combine, and small quotas."""
+    roles = ["worker", "head"] if site.settings.head_machine_type else ["worker"]
+    machines = [partial(check, site, role) for role in roles for check in (Site.machine, _compact)]
+    gather(*machines, partial(_accelerator, site), partial(quota.require, site))
+
+
+def _compact(site: Site, role: str) -> None:
+    if site.settings.compact and family(site.type_of(role)) in NEVER_COMPACT:
+        raise PreflightError(
+            f"gcp.compact: {site.type_of(role)} cannot be placed compactly",
+            "set gcp.compact: false, or choose a machine type such as c2, n2 or a2",
+        )
+
+
+def _accelerator(site: Site) -> None:
+    """Check that the zone has such GPUs, and that the machine type takes as many of them, or has them built in."""
+    name = site.settings.accelerator
+    if not name:
+        return
+    accelerator = site.in_zone("acceleratorTypes", name)
+    if accelerator is None:
+        available = site.google.items(f"projects/{site.project}/zones/{site.settings.zone}/acceleratorTypes")
+        names = [item["name"] for item in available]
+        message = f"gcp.accelerator: zone {site.settings.zone} has no {name!r}{nearest(name, names)}"
+        raise PreflightError(message, listed(names))
+    gather(partial(_takes, site, name), partial(_few_enough, site, accelerator))
+
+
+def _few_enough(site: Site, accelerator: Document) -> None:
+    most = int(accelerator.get("maximumCardsPerInstance", site.settings.accelerators))
+    if site.settings.accelerators > most:
+        message = (
+            f"gcp.accelerators: {site.settings.accelerators} asked for, an instance takes {most} {accelerator['name']}"
+        )
+        raise PreflightError(message, f"ask for {most} or fewer")
+
+
+def _takes(site: Site, accelerator: str) -> None:
+    name, has = site.type_of("worker"), accelerator
+    if "worker" in site.existing_machine_types:
+        has = site.shape("worker")["accelerator"]
+    if has != accelerator:
+        brings = f"has {has} built in" if has else "takes no GPUs"
+        raise PreflightError(
+            f"gcp.accelerator: {accelerator} asked for, {name} {brings}",
+            f"leave gcp.accelerator out, or choose an {WITH_ADDED_GPUS} machine type",
+        )

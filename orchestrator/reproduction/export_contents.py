@@ -1,0 +1,152 @@
+"""Gather the content of a run's archive: the fetched files, the code of a script, checksums of data, series."""
+
+import io
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator import progress
+from orchestrator.cluster import Cluster
+from orchestrator.errors import ConfigError, OrchestratorError, StateError, command
+from orchestrator.monitoring import connection, series
+from orchestrator.reproduction import citation, load, redaction, run_archive
+from orchestrator.runs import check, checksums, control, datasets, source_code, store
+from orchestrator.runs.resume_point import WITHOUT
+from orchestrator.runs.run_record import Run
+from orchestrator.schema import TrainConfig, bounded_files
+from orchestrator.schema.bounded_files import Unreadable
+from orchestrator.state import Record, StateDir
+
+SUMMED = r'cd "$0" && find . -type f -printf "%P\0" | LC_ALL=C sort -z | xargs -0r sha256sum --'
+ANSWER_SECONDS = 15.0  # until Prometheus answers
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Files by name in the archive, those that can be executed, and those from which secrets were taken."""
+
+    files: dict[str, bytes]
+    executable: frozenset[str]
+    cleaned: list[str]
+
+
+def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequence[str]) -> Contents:
+    """Gather the files of a run that has been fetched.
+
+    Args:
+        state_dir: State directory of the cluster.
+        record: Record of the cluster; None if it is torn down.
+        run: Run to export.
+        authors: Names for its citation.
+
+    Returns:
+        The contents of its archive, without secrets.
+
+    Raises:
+        StateError: The run has not ended.
+        ConfigError: A file is damaged, or it is a run of another kind.
+    """
+    directory = state_dir.runs / run.id
+    kind = run.kind.partition("-")[0]
+    if kind in WITHOUT and kind != "script":
+        raise ConfigError([f"run {run.id} is a {kind}: only what `train` and `run` started can be exported"])
+    if not store.is_collected(state_dir, run):
+        stop = command(f"stop {run.id}", state_dir.name)
+        raise StateError(f"run {run.id} has not ended, or its files were lost", f"wait for it, or {stop}")
+    files = {name: path.read_bytes() for name, path in _fetched(directory)}
+    files |= {checksums.FILE: sums} if (sums := _data(state_dir, record, run)) else {}
+    files |= {check.MEASURED: measured} if (measured := _checked(state_dir, run)) else {}
+    code, executable = _code(directory / source_code.FILE)
+    if run.kind == "script" and not code:
+        progress.note(f"{run.id}: its code was not kept, so it cannot be repeated from the archive")
+    run_of_files = load.load(directory)
+    files |= {"README.txt": citation.readme(run_of_files).encode()}
+    files |= {"CITATION.cff": citation.citation(run_of_files, authors).encode()}
+    clean, cleaned = redaction.without({**files, **code}, redaction.passwords(record.config if record else {}))
+    return Contents(clean, executable, cleaned)
+
+
+def fetch_series(state_dir: StateDir, record: Record, cluster: Cluster, run: Run) -> None:
+    """Fetch the series of a training run from Prometheus, if it has them and they are not here; an error is a note."""
+    if series.directory(state_dir, run).exists() or not connection.is_enabled(record) or run.kind == "script":
+        return
+    with (
+        progress.log_errors(f"series of {run.id} could not be fetched"),
+        progress.step("Fetching its series"),
+        connection.connect(state_dir, record, cluster, ANSWER_SECONDS) as (prometheus, _),
+    ):
+        status = store.status(state_dir, run)
+        series.save(state_dir, prometheus, run, status.ended if status else None)
+
+
+def _fetched(directory: Path) -> list[tuple[str, Path]]:
+    """Return the files in a run's directory that go into the archive, by name."""
+    names = [name for name in run_archive.LIMITS if not name.endswith("/")]
+    files = [(name, directory / name) for name in names if name not in (run_archive.SUMS, checksums.FILE)]
+    series = sorted((directory / run_archive.SERIES).glob("*.csv"))
+    files += [(f"{run_archive.SERIES}{path.name}", path) for path in series]
+    output = directory / "output" / "results.json"
+    return [(name, path) for name, path in [*files, ("output/results.json", output)] if _fits(name, path)]
+
+
+def _fits(name: str, path: Path) -> bool:
+    """Tell whether a file exists, and is not too large for an archive."""
+    tree, slash, _ = name.partition("/")
+    most = run_archive.LIMITS[tree + slash]
+    fits = path.is_file() and path.stat().st_size <= most
+    if path.is_file() and not fits:
+        progress.note(f"left out: {name} has more than {most >> 20} MiB")
+    return fits
+
+
+def _code(path: Path) -> tuple[dict[str, bytes], frozenset[str]]:
+    """Return the files of the user's script, and the names of those that can be executed."""
+    if not path.is_file():
+        return {}, frozenset()
+    with tarfile.open(fileobj=io.BytesIO(bounded_files.read_bytes(path, source_code.MOST)), mode="r:gz") as packed:
+        members = [(member, packed.extractfile(member)) for member in packed if member.isreg()]
+        files = {f"{run_archive.CODE}{member.name}": file.read() for member, file in members if file}
+    return files, frozenset(f"{run_archive.CODE}{member.name}" for member, _ in members if member.mode & 0o100)
+
+
+def _checked(state_dir: StateDir, run: Run) -> bytes | None:
+    """Return what the newest check of the cluster measured before ``run`` started."""
+    checks = [past for past in store.list_runs(state_dir) if past.kind == check.KIND and past.started <= run.started]
+    paths = [path for past in checks if (path := state_dir.runs / past.id / check.MEASURED).is_file()]
+    return bounded_files.read_bytes(paths[-1]) if paths else None
+
+
+def _data(state_dir: StateDir, record: Record | None, run: Run) -> bytes | None:
+    """Return the checksums of a run's data: kept as it started, else of its files here, else of those on the head."""
+    directory = state_dir.runs / run.id
+    sums_file = directory / checksums.FILE
+    if sums_file.is_file():
+        return bounded_files.read_bytes(sums_file, checksums.MOST)
+    config = bounded_files.read_model(directory / "config.json", TrainConfig) if run.kind != "script" else None
+    if config is None or config.data is None:
+        return None
+    with progress.step("Computing checksums of the data") as step:
+        sums = _local(directory / checksums.SOURCE, step) or _on_head(state_dir, record, config.data)
+    if sums is None:
+        progress.note(f"no checksums: the data of {run.id} is neither on this machine nor on the cluster any more")
+    return sums
+
+
+def _local(path: Path, step: progress.Step) -> bytes | None:
+    try:
+        source = bounded_files.read_model(path, checksums.Source)
+        dataset = datasets.require(source.dataset, Path(source.directory), step.detail)
+    except (FileNotFoundError, Unreadable, ConfigError):
+        return None
+    return checksums.of(dataset).encode() if dataset.remote == source.remote else None
+
+
+def _on_head(state_dir: StateDir, record: Record | None, remote: str) -> bytes | None:
+    if not (record and record.cluster):
+        return None
+    try:
+        with control.head_session(state_dir, record.cluster) as head:
+            return b"".join(head.read("sum up data", ["sh", "-c", SUMMED, remote], checksums.MOST))
+    except OrchestratorError:
+        return None

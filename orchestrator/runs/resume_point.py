@@ -1,0 +1,206 @@
+"""Choose the checkpoint and the configuration with which a training run is resumed."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator import progress
+from orchestrator.cluster import Cluster
+from orchestrator.errors import ConfigError, StateError, command
+from orchestrator.runs import collection, control
+from orchestrator.runs.datasets import FoundDataset
+from orchestrator.runs.run_record import QUEUE, Run
+from orchestrator.schema import CheckpointEntry, Checkpoints, TrainConfig, top1_of
+from orchestrator.ssh import Session, parsed
+from orchestrator.state import StateDir
+
+# Kinds of runs without checkpoints, and the command that starts each of them.
+WITHOUT = {"script": "run", "check": "check", "prepare": "data prepare", "stage": "data stage", QUEUE: "study --detach"}
+MORE = "pass more --epochs or --steps than it has made"
+
+
+def require_training(old: Run, cluster: str) -> None:
+    """Raise StateError if ``old`` is not a training run, which alone has checkpoints."""
+    kind = old.kind.partition("-")[0]
+    if kind in WITHOUT:
+        remedy = f"{command(WITHOUT[kind], cluster)} starts a new one"
+        raise StateError(f"run {old.id} is a {kind}: only runs of `train` can be resumed", remedy)
+
+
+def ranks(old: Run, requested: int | None, cluster: Cluster) -> int:
+    """Return the number of ranks to continue with.
+
+    Args:
+        old: Run to continue.
+        requested: Number of ranks the user asked for; None for as many as ``old`` had.
+        cluster: Cluster to continue on.
+
+    Returns:
+        The number of ranks.
+
+    Raises:
+        StateError: The cluster has fewer slots than ``old`` had ranks, and no number was asked for.
+    """
+    if requested is None and old.np > cluster.slots:
+        remedy = f"{command('deploy', cluster.name)} with more nodes, or --np for fewer ranks from the end of an epoch"
+        raise StateError(f"run {old.id} had {old.np} ranks, and the cluster has {cluster.slots} slots", remedy)
+    return requested or old.np
+
+
+def read(state_dir: StateDir, head: Session, old: Run) -> tuple[TrainConfig, Checkpoints]:
+    """Read the settings and checkpoints of ``old``; upload collected checkpoints if the cluster has none of them.
+
+    Args:
+        state_dir: State directory of the cluster.
+        head: Session on the head.
+        old: Training run to continue.
+
+    Returns:
+        The settings and the index of checkpoints.
+
+    Raises:
+        StateError: The run is still active, or has no checkpoint.
+        ContractError: A file on the head is not valid.
+    """
+    if control.get_state(state_dir, head, old).state == "running":
+        raise StateError(f"run {old.id} is still running", f"{command(f'stop {old.id}', state_dir.name)} stops it")
+    index = collection.checkpoints_on_cluster(head, old) or _brought_back(state_dir, head, old)
+    path = f"{old.directory}/config.json"
+    settings = head.must("read the run's settings", ["cat", path])
+    starts = f"restore it from a copy, or {command('train', state_dir.name)} starts a new run"
+    return parsed(TrainConfig, settings, head, path, starts), index
+
+
+def _brought_back(state_dir: StateDir, head: Session, old: Run) -> Checkpoints:
+    """Upload the collected checkpoints of a run of a torn-down cluster, and return their index."""
+    if collection.is_resumable(state_dir, old):
+        with progress.step(f"Placing the checkpoint of {old.id} on the shared storage"):
+            collection.upload_checkpoint(state_dir, head, old)
+    present = collection.checkpoints_on_cluster(head, old)
+    if not present or not present.entries:
+        raise StateError(
+            f"run {old.id} has no checkpoint", f"{command('train', state_dir.name)} with its options starts a new one"
+        )
+    return present
+
+
+def require_same(old: Run, settings: TrainConfig, data: FoundDataset, cluster: str) -> None:
+    """Check that the local data set is the one that ``old`` trained on.
+
+    Args:
+        old: Training run to continue.
+        settings: Settings of ``old``.
+        data: Data set on this machine.
+        cluster: Name of the cluster.
+
+    Raises:
+        StateError: It is another data set, or the shards that ``old`` trained on are gone.
+    """
+    if settings.data not in (data.remote, data.records):
+        what = f"run {old.id} trained on {settings.data}, which the cluster no longer has"
+        again = command(f"train --resume {old.id} --data DIR", cluster)
+        raise StateError(f"{what}, and {data.directory} holds another", f"{again} names the directory of that data set")
+    if settings.data != data.remote:
+        again = command(f"data prepare {data.dataset} --data {data.directory}", cluster)
+        raise StateError(
+            f"run {old.id} trained on shards which the cluster no longer has", f"{again} writes them again"
+        )
+
+
+def resumed_config(
+    settings: TrainConfig, index: Checkpoints, old: Run, np: int, limits: Mapping[str, Any], cluster: str
+) -> TrainConfig:
+    """Derive the configuration of a run that continues ``old``; the caller sets its ``run``.
+
+    Everything stays as it was except ``limits``. New epochs discard an earlier number of steps; new steps raise the
+    number of epochs if they need more. Both discard an accuracy that ``old`` has reached.
+
+    Args:
+        settings: Settings of ``old``.
+        index: Checkpoints of ``old``.
+        old: Training run to continue.
+        np: Number of ranks to continue with.
+        limits: New ``epochs``, ``steps``, ``until`` or ``max_time`` (seconds); may be empty.
+        cluster: Name of the cluster.
+
+    Returns:
+        The configuration, with the checkpoint to resume from.
+
+    Raises:
+        StateError: No checkpoint can be continued with ``np`` ranks.
+        ConfigError: Nothing is left to train.
+    """
+    point = choose_checkpoint(index, old, np, cluster)
+    changed: dict[str, Any] = {}
+    if "epochs" in limits:
+        changed = {"steps": None}
+    elif "steps" in limits:
+        changed = {"epochs": max(settings.epochs, _epochs(index, np, limits["steps"]))}
+    if {"epochs", "steps"} & limits.keys() and _reached(settings.until, index):
+        changed["until"] = None
+    again = settings.model_copy(update={**changed, **limits})
+    if _reached(again.until, index):
+        raise ConfigError([f"train.until: {again.until}: run {old.id} has reached it"], f"{MORE}, --until for more")
+    _require_more(again, point, old, np)
+    source = f"{old.directory}/checkpoints/{point.name}"
+    return again.model_copy(update={"resume": source, "restarts": settings.restarts + 1})
+
+
+def choose_checkpoint(index: Checkpoints, old: Run, np: int, cluster: str) -> CheckpointEntry:
+    """Choose the newest checkpoint that ``np`` ranks can continue from.
+
+    Args:
+        index: Checkpoints of ``old``.
+        old: Training run to continue.
+        np: Number of ranks to continue with.
+        cluster: Name of the cluster.
+
+    Returns:
+        The newest checkpoint if it has ``np`` ranks, else the newest at the end of an epoch.
+
+    Raises:
+        StateError: There is none.
+    """
+    newest = index.entries[-1]
+    if newest.world == np:
+        return newest
+    whole = [checkpoint for checkpoint in index.entries if checkpoint.whole]
+    if not whole:
+        again = command(f"train --resume {old.id} --np {newest.world}", cluster)
+        what = f"run {old.id} stopped within its first epoch, which only {newest.world} ranks can continue, not {np}"
+        raise StateError(what, f"{again}, on as many slots")
+    was = f"{np} ranks instead of {whole[-1].world}"
+    progress.note(
+        f"{was}: continues from the end of epoch {whole[-1].epoch}; weights will differ from an uninterrupted run"
+    )
+    return whole[-1]
+
+
+def _reached(goal: str | None, index: Checkpoints) -> bool:
+    """Tell whether a checkpoint has the accuracy ``goal``; the index has the best of the run."""
+    return goal is not None and any(entry.top1 is not None and entry.top1 >= top1_of(goal) for entry in index.entries)
+
+
+def _epochs(index: Checkpoints, np: int, steps: int) -> int:
+    """Return an upper bound of the epochs that ``steps`` of ``np`` ranks need, by complete epochs; 0 without any."""
+    whole = [checkpoint for checkpoint in index.entries if checkpoint.whole and _steps(checkpoint, np)]
+    return min((math.ceil(steps * checkpoint.epoch / _steps(checkpoint, np)) for checkpoint in whole), default=0)
+
+
+def _require_more(settings: TrainConfig, point: CheckpointEntry, old: Run, np: int) -> None:
+    """Raise ConfigError if nothing is left to train."""
+    steps = _steps(point, np)
+    if point.whole and point.top1 is None:  # its evaluation is left to do
+        return
+    if settings.steps is not None and steps >= settings.steps:
+        of = f" of {np} ranks" if np != point.world else ""
+        raise ConfigError([f"train.steps: {settings.steps}: run {old.id} has made {steps}{of}"], MORE)
+    if point.whole and point.top1 is not None and point.epoch >= settings.epochs:
+        raise ConfigError([f"train.epochs: {settings.epochs}: run {old.id} has made {point.epoch}"], MORE)
+
+
+def _steps(point: CheckpointEntry, np: int) -> int:
+    """Return a lower bound of the run's steps in steps of ``np`` ranks: the images of an epoch are not known here."""
+    if np == point.world:
+        return point.step
+    return point.epoch * (point.step // point.epoch * point.world // np)

@@ -1,0 +1,114 @@
+"""Record of a run, the environment of its ranks, and the command that starts its unit on the head. Pure."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.cluster import PYTHON, SHARED, Cluster
+from orchestrator.launch_layout import SEARCH_PATH
+from orchestrator.schema import FileName, Hardware
+from orchestrator.schema.file_model import Time
+
+START_SECONDS, START_SECONDS_EACH = 120, 4  # for every rank to report; shared hosts need longer
+STOP_SECONDS = 150  # limits of trainer, launcher and sweep of all nodes together, with a margin
+UNIT = "orchestrator-"  # then the run's id
+QUEUE = "queue"  # kind of run that starts other runs
+ENVIRONMENT = "environment.json"  # in the run's directory; trainer.supervision.user_variables reads it
+
+
+class Run(BaseModel):
+    """The control side's record of a run: ``runs/<id>/run.json`` in the state directory.
+
+    ``threads`` and ``memory`` (bytes) are per rank, on the node with the least. ``cycle_time`` (milliseconds) is
+    measured or tuned if None; ``fusion_threshold`` (MiB) is Horovod's default or tuned if None. ``packages`` is the
+    directory of the overlay of Python packages, None for the image's alone. ``queue`` is the id of the queue that
+    starts the run, None if it starts at once. ``hardware`` of each node goes into ``provenance.json`` as the run
+    starts.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: FileName
+    kind: str
+    command: list[str]
+    workdir: str
+    np: int
+    launcher: str = "horovod"
+    parameter_servers: int = 0
+    controller: str
+    interface: str
+    cycle_time: float | None = None
+    fusion_threshold: int | None = None
+    autotune: bool = False
+    threads: int
+    memory: int
+    packages: str | None = None
+    queue: str | None = None
+    started: Time
+    hardware: dict[str, Hardware] = Field({}, exclude=True)
+
+    @property
+    def directory(self) -> str:
+        """Return the run's directory, the same on every node."""
+        return directory(self.id)
+
+    @property
+    def start_seconds(self) -> int:
+        """Return the time limit for all ranks to start."""
+        return START_SECONDS + START_SECONDS_EACH * self.np
+
+    @property
+    def unit(self) -> str:
+        """Return the name of the systemd unit on the head that supervises the run: its own, or its queue's."""
+        return f"{UNIT}{self.queue or self.id}"
+
+
+def directory(run_id: str) -> str:
+    """Return the directory of a run on every node."""
+    return f"{SHARED}/runs/{run_id}"
+
+
+def environment(run: Run) -> dict[str, str]:
+    """Return every rank's environment. The launcher forwards it and `ps` shows it, so it must hold no secrets."""
+    return {
+        "PATH": f"{run.packages}/bin:{SEARCH_PATH}" if run.packages else SEARCH_PATH,
+        "LANG": "C.UTF-8",
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": str(run.threads),
+        "TF_NUM_INTRAOP_THREADS": str(run.threads),
+        "ORCHESTRATOR_RUN": run.id,
+        "ORCHESTRATOR_RUN_DIR": run.directory,
+        "ORCHESTRATOR_OUTPUT": f"{run.directory}/output",
+        **({"ORCHESTRATOR_MEASURE_CYCLE": "1"} if measures_cycle_time(run) else {}),
+    }
+
+
+def measures_cycle_time(run: Run) -> bool:
+    """Tell whether the trainer measures the cycle time: it is not set, and Horovod does not tune it."""
+    return run.cycle_time is None and not run.autotune
+
+
+def unit_command(cluster: Cluster, run: Run) -> list[str]:
+    """Return the systemd-run command for the head: a unit that outlives the connection and supervises the launcher.
+
+    Commands are kept in files, since systemd expands ``$`` in arguments and limits their length.
+    """
+    supervisor = "run_queue" if run.kind == QUEUE else "supervise"
+    properties = {
+        "WorkingDirectory": run.workdir,
+        "StandardOutput": f"append:{run.directory}/log",
+        "StandardError": f"append:{run.directory}/log",
+        "KillMode": "mixed",
+        "TimeoutStopSec": str(STOP_SECONDS),
+        "OOMPolicy": "continue",
+        "ExecStopPost": f"-rm -f {run.directory}/{ENVIRONMENT}",  # also if the supervisor is killed
+    }
+    return [
+        *("sudo", "systemd-run", "--quiet", "--collect", "--unit", run.unit, "--uid", cluster.ssh_user),
+        *(part for key, value in properties.items() for part in ("--property", f"{key}={value}")),
+        *(part for key, value in environment(run).items() for part in ("--setenv", f"{key}={value}")),
+        *("--", PYTHON, "-m", f"orchestrator.trainer.supervision.{supervisor}", run.directory),
+    ]
+
+
+def threads(cluster: Cluster) -> int:
+    """Return the threads of a rank: the fewest cores per slot of any node with ranks; at least one."""
+    return max(1, min(int(node.cpus / node.slots) for node in cluster.rank_nodes.values()))

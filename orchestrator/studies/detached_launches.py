@@ -1,0 +1,156 @@
+"""Launches that the head makes one after another, while this machine may be off."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator import progress, state
+from orchestrator.errors import StateError, command
+from orchestrator.runs import collection, control, queues, store
+from orchestrator.runs.control import RunState
+from orchestrator.runs.run_record import Run
+from orchestrator.schema.studies import Launch
+from orchestrator.studies import journal
+from orchestrator.studies.cell_launch import Launcher
+from orchestrator.studies.journal import Queued, Started
+from orchestrator.studies.launch_schedule import Planned
+
+POLL_SECONDS = 2.0
+ENDED = ("finished", "failed", "stopped")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of the launches that the head makes.
+
+    Attributes:
+        queue: Id of the queue.
+        cluster: Name of its cluster.
+        state: State of the queue, as of a run.
+        ended: Launches whose runs have ended.
+        launches: All launches of the queue.
+    """
+
+    queue: str
+    cluster: str
+    state: str
+    ended: int
+    launches: int
+
+    def __str__(self) -> str:
+        return f"{self.queue} on the head: {self.state}, {self.ended} of {self.launches} launches ended"
+
+
+def counted(launches: int) -> str:
+    """Return a number of launches in words."""
+    return f"{launches} launch{'es' * (launches != 1)}"
+
+
+def enqueue(launcher: Launcher, order: Sequence[Planned]) -> Progress:
+    """Prepare launches, and start a queue on the head that makes them.
+
+    A kill at any instant leaves all launches to the head, or none.
+
+    Args:
+        launcher: Launches of the study.
+        order: The launches, in this order.
+
+    Returns:
+        The queue.
+
+    Raises:
+        NodesFailed, StateError: The cluster cannot run anything now.
+    """
+    queue, started = queues.plan(launcher.cluster), list[Started]()
+    with progress.step(f"Preparing {counted(len(order))}") as step:
+        runs = []
+        for planned in order:
+            run = launcher.start(planned, started.append, queue=queue.id)
+            runs += [run] if isinstance(run, Run) else []
+            step.detail(f"{len(runs)} of {len(order)}")
+    if not runs:
+        raise StateError(
+            f"{launcher.journal.directory}: no launch can start", "`orchestrator study status` shows the study"
+        )
+    launcher.journal.enqueue(Queued(cluster=launcher.config.name, run=queue.id, launches=started))
+    queues.start(launcher.state_dir, launcher.cluster, queue, runs)
+    return Progress(queue.id, launcher.config.name, "running", 0, len(runs))
+
+
+def collect(launcher: Launcher) -> Iterator[Launch]:
+    """Yield the launches that the head made and still makes, each once it has ended and is in the journal.
+
+    Launches that a stopped or killed queue did not make are forgotten: the study makes them later.
+
+    Raises:
+        NodesFailed: The head does not answer, or processes of a killed queue may be left on a node.
+    """
+    queued = launcher.journal.queued
+    if queued is None:
+        return
+    records = {run.id: run for run in store.list_runs(launcher.state_dir)}
+    queue, recorded = records.get(queued.run), {launch.run for launch in launcher.journal.launches}
+    if queue and not launcher.is_lost(queue):
+        progress.note(f"collecting {counted(len(queued.launches))} of {queue.id} on the head")
+    for started in queued.launches:
+        run = records.get(started.run)
+        if run is None or run.id in recorded:
+            continue
+        if _awaited(launcher, run).state == "lost":
+            _forget(launcher, run)
+        else:
+            yield launcher.record_end(started, run)
+    if queue:
+        _awaited(launcher, queue)
+        with control.head_session(launcher.state_dir, launcher.cluster) as head:
+            collection.collect(launcher.state_dir, head, queue)
+    launcher.journal.dequeue()
+
+
+def _awaited(launcher: Launcher, run: Run) -> RunState:
+    """Wait until a run has ended."""
+    while True:
+        with control.head_session(launcher.state_dir, launcher.cluster) as head:
+            run_state = control.get_state(launcher.state_dir, head, run)
+        if run_state.state not in control.ACTIVE:
+            return run_state
+        time.sleep(POLL_SECONDS)
+
+
+def _forget(launcher: Launcher, run: Run) -> None:
+    """Remove a run that its queue did not start; end the processes of one that the queue did not finish."""
+    with control.head_session(launcher.state_dir, launcher.cluster) as head:
+        if head.run(["test", "-e", f"{run.directory}/{store.TURN}"]).exit_code:
+            head.run(["rm", "-rf", run.directory])
+            return store.remove(launcher.state_dir, run)
+    control.sweep(launcher.state_dir, launcher.cluster, run)
+
+
+def read_progress(directory: Path) -> Progress | None:
+    """Return how far the head is with the launches of a study; None if it makes none.
+
+    Args:
+        directory: Directory of the study.
+
+    Raises:
+        StateError: A file of the study is damaged.
+    """
+    queued = journal.read_queued(directory)
+    if queued is None:
+        return None
+    state_dir = state.for_cluster(queued.cluster)
+    record, names = state.read(state_dir), {queued.run, *(started.run for started in queued.launches)}
+    runs = [run for run in store.list_runs(state_dir) if run.id in names]
+    overview = control.overview(state_dir, record.cluster if record else None, runs)
+    states = {run_state.run.id: run_state.state for run_state in overview}
+    ended = sum(states.get(started.run) in ENDED for started in queued.launches)
+    return Progress(queued.run, queued.cluster, states.get(queued.run, "lost"), ended, len(queued.launches))
+
+
+def require_none(directory: Path) -> None:
+    """Check that the head makes no launches of a study now. Raises StateError."""
+    current = read_progress(directory)
+    if current and current.state in (*control.ACTIVE, "unknown"):
+        remedy = f"wait for it, or {command(f'stop {current.queue}', current.cluster)}"
+        raise StateError(f"{directory}: {current}", remedy)

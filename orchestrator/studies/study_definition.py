@@ -1,0 +1,185 @@
+"""Model of a study file: what is compared, how often, and what was published."""
+
+import math
+from collections.abc import Mapping, Sized
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from orchestrator.config import Launch, Train, nearest
+from orchestrator.config.sections import MAX_NODES, Duration, Section
+from orchestrator.schema.bounded_files import shown
+from orchestrator.schema.names import FileName
+from orchestrator.schema.studies import Cell, Option, Published
+
+FEWEST = 6  # launches of a cell: the fewest that give an interval of 95 %
+MOST_CELLS = 1000
+AXES = ("engine", "model", "dataset", "batch", "nodes", "ranks")
+# Keys of the sections train and launch that a study sets in its own way, or that do not belong to `train`.
+ELSEWHERE = {
+    *("model", "dataset", "data", "batch_size", "np", "epochs", "steps", "max_time", "until", "engine"),
+    *("launcher", "parameter_servers", "fp16_allreduce"),
+}
+OPTIONS = [key for section in (Train, Launch) for key in section.model_fields if key not in ELSEWHERE]
+TRAIN_OPTIONS = [key for key in OPTIONS if key in Train.model_fields]
+
+
+def _listed(value: Any) -> Any:
+    return value if value is None or isinstance(value, list) else [value]
+
+
+Words = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
+Counts = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_listed), Field(min_length=1)]
+Values = Annotated[list[Option], BeforeValidator(_listed), Field(min_length=1)]
+
+
+class Repetitions(Section):
+    """Number of launches of a cell: until its interval is narrow enough, within limits."""
+
+    width: float | None = Field(
+        None, gt=0, lt=10, description="wanted width of the 95 % interval of a ratio, as a share of it; default: any"
+    )
+    at_least: int = Field(FEWEST, ge=1, le=1000, description="launches of each cell before its interval is looked at")
+    at_most: int = Field(30, ge=1, le=1000, description="launches of each cell, however wide its interval is")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Repetitions":
+        if self.at_least > self.at_most:
+            raise ValueError(f"at_least: {self.at_least} is more than at_most: {self.at_most}")
+        if self.width and self.at_least < FEWEST:
+            raise ValueError(f"at_least: {self.at_least}: an interval of 95 % needs {FEWEST} launches")
+        return self
+
+
+def _repetitions(value: Any) -> Any:
+    """Read a plain number as a fixed number of repetitions."""
+    fixed = isinstance(value, int) and not isinstance(value, bool)
+    return {"at_least": value, "at_most": value} if fixed else value
+
+
+class Until(Section):
+    """When a launch ends: at whichever comes first."""
+
+    epochs: int | None = Field(None, ge=1, description="passes over the training set; default: the recipe's")
+    steps: int | None = Field(None, ge=1, description="training steps; default: at the end of the epochs")
+    time: Duration = Field(None, gt=0, description="time of the launch (90s, 15m, 2h); default: at the end of epochs")
+    top1: float | None = Field(None, gt=0, lt=1, description="share of right answers in the test; default: none")
+
+
+class Shrink(Section):
+    """Changes that `--shrink` makes, so that the study runs on a small machine."""
+
+    image_size: int | None = Field(None, ge=8, le=1024, description="side of images, where the data set lets it vary")
+    test_samples: int | None = Field(None, ge=1, description="test samples that are evaluated, the first of them")
+    until: Until | None = Field(None, description="replaces `until`")
+    repetitions: Annotated[Repetitions | None, BeforeValidator(_repetitions)] = Field(
+        None, description="replaces `repetitions`"
+    )
+    ranks: Counts | None = Field(None, description="replaces `ranks`")
+    nodes: Counts | None = Field(None, description="replaces `nodes`")
+    batch: Counts | None = Field(None, description="replaces `batch`")
+    datasets: dict[str, str] = Field({}, description="data sets to replace, and by which")
+
+
+class Study(Section):
+    """A study: the content of its file. ``shrunk`` tells whether it runs with ``shrink``."""
+
+    name: FileName = Field(description="name of the study, and of its directory: NAME-study")
+    description: str = Field("", description="what it compares, in a sentence or two")
+    engines: Words = Field(["ours"], description="programs that train")
+    models: Words = Field(description="networks: of `orchestrator models`")
+    datasets: Words = Field(description="data sets: of `orchestrator datasets`")
+    batch: Counts | None = Field(None, description="images per rank and backward pass; default: the recipe's")
+    ranks: Counts | None = Field(None, description="numbers of ranks; this or nodes")
+    nodes: Annotated[Counts | None, Field(max_length=MAX_NODES)] = Field(
+        None, description="numbers of nodes, all of their slots; the cluster grows and shrinks"
+    )
+    options: dict[str, Values] = Field(
+        {}, description="further keys of the sections train and launch, and their values"
+    )
+    exclude: list[dict[str, Option]] = Field([], description="parts of cells: every cell that has one is left out")
+    base: dict[str, Option] = Field(
+        {}, description="what the base case of each cell has; default: the smallest number of ranks or nodes"
+    )
+    repetitions: Annotated[Repetitions, BeforeValidator(_repetitions)] = Field(
+        Repetitions(at_least=FEWEST, at_most=FEWEST), description="launches of each cell: a number, or limits"
+    )
+    until: Until = Field(Until(), description="when a launch ends; default: at the end of the recipe's epochs")
+    data: dict[str, Path] = Field(
+        {}, description="directories of data sets; default: downloaded where that is possible"
+    )
+    busy_above: float = Field(0.1, ge=0, le=1, description="share of CPU that others may use just before a launch")
+    busy_repeats: int = Field(1, ge=0, le=10, description="how often a launch on a busier machine is repeated")
+    samples: int | None = Field(
+        None, ge=1, description="training samples that a published time is for; default: those of the data set"
+    )
+    published: list[Published] = Field([], description="numbers that a paper printed, and where")
+    shrink: Shrink = Field(Shrink(), description="what `--shrink` changes")
+    shrunk: bool = Field(False, description="run with `shrink`; the same as --shrink")
+
+    @field_validator("published", mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, rows: Any) -> Any:
+        """Refuse unknown keys: the model itself ignores them, for files of newer versions."""
+        for row in rows if isinstance(rows, list) else []:
+            for key in row if isinstance(row, Mapping) else []:
+                if key not in Published.model_fields:
+                    raise ValueError(f"{shown(key)}: unknown key{nearest(str(key), list(Published.model_fields))}")
+        return rows
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Study":
+        problems = [*self._wrong_options(), *self._wrong_parts()]
+        if (self.ranks is None) == (self.nodes is None):
+            problems.append("ranks, nodes: give one of them, and not both")
+        problems += [f"shrink.{axis}: the study has no {axis}" for axis in ("ranks", "nodes")
+                     if getattr(self.shrink, axis) and not getattr(self, axis)]  # fmt: skip
+        if self.shrink.test_samples and "test_samples" in self.options:
+            problems.append("shrink.test_samples: the study compares values of it under options: leave one out")
+        if self.size > MOST_CELLS:
+            problems.append(f"the matrix has {self.size:,} cells, at most {MOST_CELLS:,} are possible")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _wrong_options(self) -> list[str]:
+        return [f"options.{key}: unknown{nearest(key, OPTIONS)}" for key in self.options if key not in OPTIONS]
+
+    def _wrong_parts(self) -> list[str]:
+        """Return the keys in parts of cells that no cell has."""
+        parts = [("exclude", part) for part in self.exclude] + [("base", self.base)]
+        parts += [("published", row.cell) for row in self.published]
+        valid = [*AXES, *self.options]
+        return [f"{name}: {shown(key)}: no key of a cell{nearest(key, valid)}" for name, part in parts for key in part
+                if key not in valid]  # fmt: skip
+
+    @property
+    def size(self) -> int:
+        """Return the number of cells before exclusion."""
+        axes: list[Sized] = [
+            self.engines,
+            self.models,
+            self.datasets,
+            self.batch or [0],
+            self.ranks or self.nodes or [0],
+        ]
+        return math.prod(len(axis) for axis in [*axes, *self.options.values()])
+
+    def measured(self) -> "Study":
+        """Return the study as it is measured: with ``shrink`` applied if it is shrunk."""
+        return _shrunk(self) if self.shrunk else self
+
+
+def _shrunk(study: Study) -> Study:
+    shrink = study.shrink
+    replaced = ("until", "repetitions", "batch", "ranks", "nodes")
+    changes: dict[str, Any] = {key: getattr(shrink, key) for key in replaced if getattr(shrink, key) is not None}
+    datasets = list(dict.fromkeys(shrink.datasets.get(name, name) for name in study.datasets))
+    return study.model_copy(update={**changes, "datasets": datasets})
+
+
+def agrees(cell: Cell, part: Mapping[str, Option]) -> bool:
+    """Tell whether ``cell`` has every value of ``part``, whose keys are fields of a cell or options."""
+    values = {**cell.options, **cell.model_dump(exclude={"options"})}
+    return all(key in values and values[key] == value for key, value in part.items())

@@ -1,0 +1,137 @@
+"""Runs that a deploy fetches, or refuses to lose, before it replaces the head."""
+
+import json
+from typing import Any
+
+import pytest
+
+from orchestrator import cluster as clusters
+from orchestrator import state
+from orchestrator.errors import StateError
+from orchestrator.lifecycle import fetch_before_removal
+from orchestrator.schema import RunStatus
+from orchestrator.state import StateDir
+from orchestrator.terraform import sources, state_file
+from tests import builders
+from tests.stand_ins import google_stand_in, google_stand_in_data
+from tests.stand_ins.google_stand_in_memory import StandIn
+from tests.unit.providers import test_gcp
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use no waiting times: no address in these tests answers."""
+    monkeypatch.setattr(fetch_before_removal, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(fetch_before_removal, "PAUSE_SECONDS", 0.05)
+
+
+APPLIED = {"nodes": 2, "ssh_public_key": "key", "gcp": {"disk_size": 50, "worker": {"machine_type": "n1"}}}
+
+
+def applied(provider: str = "gcp", storage: str = "nfs") -> StateDir:
+    """Write the state of a cluster with a run that was not fetched, and with an unreachable head."""
+    state_dir, output = builders.deployed("demo"), builders.output()
+    for number, node in enumerate(output["nodes"].values()):
+        node["private_address"] = f"127.0.99.{number}"  # no node has this address
+    cluster = clusters.read({**output, "storage": storage})
+    record = builders.read_record(state_dir)
+    changes = {"cluster": cluster, "applied": APPLIED, "config": {**record.config, "provider": provider}}
+    state.write(state_dir, record.model_copy(update=changes))
+    state.replace(state_dir.known_hosts, "")
+    for name, text in sources._files("gcp").items():
+        state.replace(state_dir.terraform / name, text)
+    state.replace(state_dir.runs / "a" / "run.json", builders.run(id="a").model_dump_json())
+    return state_dir
+
+
+def changed(**gcp: Any) -> dict[str, Any]:
+    return {**APPLIED, "gcp": {**APPLIED["gcp"], **gcp}}  # type: ignore[dict-item]
+
+
+def test_replacing_the_head_with_the_only_copy_of_a_run_is_refused() -> None:
+    state_dir = applied()
+    with pytest.raises(StateError, match="1 run is not fetched\na: the head does not answer") as caught:
+        fetch_before_removal.before_new_head(state_dir, builders.read_record(state_dir), changed(disk_size=100))
+    assert caught.value.hint == (
+        "`orchestrator deploy --cluster demo` with the previous settings keeps the head; "
+        "`orchestrator teardown --discard-runs --cluster demo` gives up these runs"
+    )
+
+
+def test_changes_of_workers_need_no_check_of_runs() -> None:
+    state_dir = applied()
+    fetch_before_removal.before_new_head(
+        state_dir, builders.read_record(state_dir), {**changed(worker={"machine_type": "n2"}), "nodes": 8}
+    )
+
+
+def test_head_without_unfetched_runs_may_be_replaced() -> None:
+    state_dir = applied()
+    (state_dir.runs / "a" / "run.json").unlink()
+    fetch_before_removal.before_new_head(state_dir, builders.read_record(state_dir), changed(spot=True))
+
+
+@pytest.mark.parametrize(("provider", "storage"), [("hosts", "nfs"), ("local", "mounted")])
+def test_shared_storage_outside_the_head_needs_no_check(provider: str, storage: str) -> None:
+    state_dir = applied(provider, storage)
+    fetch_before_removal.before_new_head(state_dir, builders.read_record(state_dir), {"nodes": 2})
+
+
+def test_broken_head_with_the_only_copy_of_a_run_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configuration is unchanged, but an instance without a boot disk would be replaced."""
+    state_dir = applied()
+    values = {"project": google_stand_in_data.PROJECT}
+    record = builders.read_record(state_dir)
+    same = {**APPLIED, "gcp": {**APPLIED["gcp"], **values}}  # type: ignore[dict-item]
+    record = record.model_copy(update={"id": test_gcp.ID, "variables": same, "applied": same})
+    head = {"type": "google_compute_instance", "name": "node"}
+    instance = {"index_key": "demo-head", "attributes": {"id": f"{test_gcp.INSTANCES}/demo-head"}}
+    document = {"version": 4, "resources": [{**head, "instances": [instance]}]}
+    state.replace(state_dir.terraform / "gcp" / state_file.FILE, json.dumps(document))
+    with google_stand_in.listening(cloud := StandIn(), monkeypatch):
+        test_gcp.node(cloud, "demo-head")
+        fetch_before_removal.before_new_head(state_dir, record, same)
+        cloud.items[f"{test_gcp.INSTANCES}/demo-head"]["disks"] = []
+        with pytest.raises(StateError, match="may replace the head"):
+            fetch_before_removal.before_new_head(state_dir, record, same)
+
+
+def test_upgraded_root_keeps_a_head_with_the_only_copy_of_a_run() -> None:
+    """After an upgrade without other changes."""
+    state_dir = applied()
+    (state_dir.terraform / "gcp" / "nodes.tf").write_text("# of an older version")
+    with pytest.raises(StateError, match="may replace the head"):
+        fetch_before_removal.before_new_head(state_dir, builders.read_record(state_dir), APPLIED)
+
+
+def test_unreachable_head_is_retried(capsys: pytest.CaptureFixture[str]) -> None:
+    state_dir = applied()
+    assert list(fetch_before_removal.fetch(state_dir, builders.read_record(state_dir), stop=False, seconds=0.2)) == [
+        "a"
+    ]
+    assert capsys.readouterr().err.count("retrying for") == 1
+
+
+def test_discarded_runs_are_not_fetched_again() -> None:
+    state_dir = applied()
+    fetch_before_removal.mark_lost(state_dir, ["a"])
+    fetch_before_removal.before_new_head(state_dir, builders.read_record(state_dir), changed(spot=True))
+
+
+@pytest.mark.parametrize("variables", [changed(disk_size=100), changed(spot=True)])
+def test_deploy_refuses_to_lose_a_run_with_a_damaged_record(variables: dict[str, Any]) -> None:
+    state_dir = applied()
+    record = state_dir.runs / "a" / "run.json"
+    record.write_bytes(b"\xff")
+    with pytest.raises(StateError, match=f"1 run is not fetched\na: {record}: line 1: not UTF-8 .*restore it"):
+        fetch_before_removal.before_new_head(state_dir, builders.read_record(state_dir), variables)
+
+
+def test_damaged_record_of_a_fetched_or_discarded_run_is_ignored() -> None:
+    state_dir = applied()
+    (state_dir.runs / "a" / "run.json").write_bytes(b"5")
+    RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0).write(state_dir.runs / "a" / "status.json")
+    state.replace(state_dir.runs / "b" / "run.json", "5")
+    assert list(fetch_before_removal.fetch(state_dir, builders.read_record(state_dir), stop=True, seconds=0.0)) == ["b"]
+    fetch_before_removal.mark_lost(state_dir, ["b"])
+    assert fetch_before_removal.fetch(state_dir, builders.read_record(state_dir), stop=True, seconds=0.0) == {}

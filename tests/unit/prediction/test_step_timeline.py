@@ -1,0 +1,128 @@
+"""Properties of a predicted step for any node and link."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.prediction import ready_gradients, single_rank, step_timeline
+from orchestrator.prediction.allreduce_time import COPY, Link, Topology
+from orchestrator.prediction.gradient_groups import BUCKET, FIRST_BUCKET, Engine, fixed
+from orchestrator.prediction.ready_gradients import Gradient
+from orchestrator.prediction.single_rank import Node
+from orchestrator.prediction.step_timeline import Options
+
+ENGINES: list[Engine] = ["ours", "horovod", "torch-ddp", "parameter-server"]
+INSTANT = Link(alpha=0.0, beta=0.0, beta_small=0.0)
+RING: list[Engine] = ["ours", "horovod", "torch-ddp"]
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> Node:
+    """Return a rank that computes on a GPU, or on a few cores."""
+    shares = sorted(draw(st.lists(st.floats(0, 1), min_size=1, max_size=12)))
+    gradients = tuple(Gradient(draw(st.floats(4, 1e9)), share) for share in shares)
+    seconds, cores = draw(st.floats(1e-3, 10)), draw(st.sampled_from([None, 0.5, 1.0, 16.0]))
+    steps = draw(st.lists(st.floats(seconds / 2, seconds * 2), max_size=20).map(sorted))
+    return replace(single_rank.from_step(32, seconds, gradients, cores), steps=tuple(steps))
+
+
+@st.composite
+def links(draw: st.DrawFn) -> Link:
+    beta = draw(st.floats(1e-12, 1e-6))
+    numbers = [draw(st.floats(0, most)) for most in (1e-2, 25e-3, 1e-8, 1e-2, 0.3)]
+    return Link(numbers[0], beta, beta, *numbers[1:])
+
+
+options = st.builds(
+    Options,
+    engine=st.sampled_from(ENGINES),
+    compression=st.sampled_from(["none", "bf16", "fp16"]),
+    passes=st.integers(1, 8),
+)
+
+
+def seconds(node: Node, ranks: int, link: Link, options: Options) -> float:
+    return step_timeline.predict(node, Topology(ranks, 1, link, link), options).seconds
+
+
+@given(nodes(), links(), options, st.integers(2, 512))
+def test_step_of_several_ranks_takes_at_least_as_long_as_one(
+    node: Node, link: Link, options: Options, ranks: int
+) -> None:
+    assert seconds(node, ranks, link, options) >= seconds(node, 1, link, options) * (1 - 1e-9)
+
+
+@given(nodes(), links(), options, st.integers(1, 64), st.integers(1, 64))
+def test_more_nodes_are_never_more_efficient(node: Node, link: Link, options: Options, ranks: int, more: int) -> None:
+    assert seconds(node, ranks + more, link, options) >= seconds(node, ranks, link, options) * (1 - 1e-9)
+
+
+@given(nodes(), links(), options, st.integers(2, 64), st.floats(1, 100))
+def test_faster_link_never_makes_a_step_longer(
+    node: Node, link: Link, options: Options, ranks: int, factor: float
+) -> None:
+    faster = replace(link, beta=link.beta / factor, beta_small=link.beta_small / factor)
+    assert seconds(node, ranks, faster, options) <= seconds(node, ranks, link, options) * (1 + 1e-9)
+
+
+@given(nodes(), st.sampled_from(RING), st.integers(2, 512))
+def test_infinite_link_costs_only_the_wait_for_the_slowest(node: Node, engine: Engine, ranks: int) -> None:
+    expected = node.seconds + node.waiting(ranks)
+    assert seconds(replace(node, cores=None), ranks, INSTANT, Options(engine=engine)) == pytest.approx(expected)
+
+
+@given(nodes(), links(), options)
+def test_one_rank_communicates_nothing(node: Node, link: Link, options: Options) -> None:
+    predicted = step_timeline.predict(node, Topology(1, 1, link, link), options)
+    assert predicted.exposed == 0
+    assert predicted.seconds == pytest.approx(node.seconds + (options.passes - 1) * (node.forward + node.backward))
+
+
+@given(nodes(), links(), st.integers(2, 64))
+def test_gradients_that_all_come_last_hide_nothing(node: Node, link: Link, ranks: int) -> None:
+    whole = replace(node, gradients=(Gradient(node.bytes, 1.0),), cores=None)
+    link = replace(link, cycle=0.0)
+    predicted = step_timeline.predict(whole, Topology(ranks, 1, link, link), Options())
+    assert predicted.exposed == pytest.approx(link.allreduce(node.bytes, ranks), abs=1e-9)
+
+
+def test_first_bucket_of_ddp_is_small_and_the_others_25_mib() -> None:
+    gradients = [Gradient(2 << 20, share / 40) for share in range(40)]
+    first, *others = [message.bytes for message in fixed(gradients, FIRST_BUCKET, BUCKET)]
+    assert first == 2 << 20  # one gradient may be larger than its bucket
+    assert others[:-1] == [24 << 20] * (len(others) - 1)
+
+
+def test_hierarchical_ring_has_fewer_latencies_between_nodes() -> None:
+    slow, fast = Link(1e-3, 1e-9, 1e-9), Link(1e-6, 1e-11, 1e-11)
+    flat, by_level = (Topology(16, 8, slow, fast, hierarchical) for hierarchical in (False, True))
+    assert by_level.seconds(1 << 20) < flat.seconds(1 << 20)
+
+
+def test_cores_that_communicate_do_not_compute_meanwhile() -> None:
+    """One core sends for 1 ns a byte, 50 MB while it computes: on a GPU this costs no computation."""
+    halves = (Gradient(50e6, 0.5), Gradient(50e6, 1.0))
+    rank_step = single_rank.from_step(32, 1.0, halves, cores=1.0)
+    link = Link(0.0, 2e-9, 2e-9, load=1e-9)
+    predicted = step_timeline.predict(rank_step, Topology(2, 1, link, link), Options(group=60e6))
+    assert predicted.seconds - predicted.exposed - rank_step.waiting(2) == pytest.approx(1.0 + 50e6 * (1e-9 + COPY))
+    on_gpu = step_timeline.predict(replace(rank_step, cores=None), Topology(2, 1, link, link), Options(group=60e6))
+    assert on_gpu.seconds - on_gpu.exposed - rank_step.waiting(2) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("compression", "precision", "speed", "kind"),
+    [
+        ("fp16", "float32", 1e-9, "fp16"),
+        ("none", "bfloat16", 1e-6, "none"),
+        ("auto", "float32", 1e-6, "none"),
+        ("auto", "bfloat16", 1e-6, "bf16"),
+        ("auto", "bfloat16", 1e-13, "none"),
+    ],
+)
+def test_auto_compression_follows_precision_and_gain(compression: str, precision: str, speed: float, kind: str) -> None:
+    rank_step = single_rank.from_step(32, 1.0, ready_gradients.estimate("resnet50", 224, 1000), cores=1.0)
+    link = Link(1e-4, speed, speed)
+    assert step_timeline.carried(compression, precision, rank_step, Topology(2, 1, link, link), Options()) == kind

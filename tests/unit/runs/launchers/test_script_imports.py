@@ -1,0 +1,73 @@
+"""The launcher that a script needs, by its imports."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.runs import script
+from orchestrator.runs.launchers import script_imports
+
+DDP = "from torch.nn.parallel import DistributedDataParallel as DDP\nimport torch.distributed as dist\n"
+
+
+def needed(directory: Path, argv: list[str], **files: str) -> script_imports.Needed:
+    for name, text in files.items():
+        path = directory / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return script_imports.needed(script.gather([*argv[:1], *(str(directory / word) for word in argv[1:2]), *argv[2:]]))
+
+
+@pytest.mark.parametrize(
+    ("text", "launcher"),
+    [
+        ("import horovod.tensorflow.keras as hvd", "horovod"),
+        ("from horovod import torch as hvd\nimport torch.distributed", "horovod"),
+        ("import torch.distributed as dist", "torchrun"),
+        ("from torch import distributed", "torchrun"),
+        ("import torch\ntorch.distributed.init_process_group('gloo')", "torchrun"),
+        ("def main():\n    import torch\n    torch.distributed.barrier()", "torchrun"),
+        (DDP, "torchrun"),
+        ("import lightning as L", "torchrun"),
+        ("from ray.train.torch import TorchTrainer\nimport torch.distributed", "ray"),
+        ("from mpi4py import MPI", "mpirun"),
+        ("import tensorflow as tf\ns = tf.distribute.MultiWorkerMirroredStrategy()", "tensorflow"),
+        ("from tensorflow import distribute", "tensorflow"),
+        ("import tensorflow as tf\nprint(tf.__version__)", "plain"),
+        ("import torch\nprint(torch.distributions)", "plain"),
+        ("import rayon, horovodlike", "plain"),
+        ("print('hello')", "plain"),
+        ("this is no Python", "plain"),
+        ("", "plain"),
+    ],
+)
+def test_imports_of_a_script_select_its_launcher(tmp_path: Path, text: str, launcher: str) -> None:
+    assert needed(tmp_path, ["python", "train.py"], train=text).launcher == launcher
+
+
+def test_imported_modules_of_the_directory_are_read_once(tmp_path: Path) -> None:
+    files = {"train": "import engine", "engine": "from parts import loop", "parts__loop": "import train, ray"}
+    assert needed(tmp_path, ["python", "train.py"], **files) == ("ray", "ray", False)
+
+
+def test_module_that_is_not_imported_is_ignored(tmp_path: Path) -> None:
+    assert needed(tmp_path, ["python", "train.py"], train="import os", other="import ray").launcher == "plain"
+
+
+@pytest.mark.parametrize("spelling", ["tf.distribute", "tf.distribute.experimental"])
+def test_parameter_servers_are_recognized(tmp_path: Path, spelling: str) -> None:
+    text = f"import tensorflow as tf\n{spelling}.ParameterServerStrategy(None)"
+    required = needed(tmp_path, ["python", "train.py"], train=text)
+    assert (required.launcher, required.parameter_servers) == ("tensorflow", True)
+
+
+def test_module_of_the_current_directory_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train.py").write_text("import torch.distributed")
+    monkeypatch.chdir(tmp_path)
+    assert script_imports.needed(script.gather(["python", "-m", "train"])).launcher == "torchrun"
+
+
+def test_program_of_another_language_may_start_anything(tmp_path: Path) -> None:
+    (tmp_path / "start.sh").write_text("#!/bin/sh\nexec python train.py\n")
+    (tmp_path / "start.sh").chmod(0o755)
+    assert script_imports.needed(script.gather([str(tmp_path / "start.sh")])).launcher == "horovod"

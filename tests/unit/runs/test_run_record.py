@@ -1,0 +1,156 @@
+"""Argument lists that start a run, compared as a whole."""
+
+import json
+from typing import Any
+
+import pytest
+
+from orchestrator.runs import launchers, run_record
+from orchestrator.runs.launchers import horovod
+from tests import builders
+
+HOROVODRUN = [
+    "/opt/orchestrator/bin/python",
+    "-m",
+    "orchestrator.trainer.supervision.horovodrun",
+    "--gloo",
+    "-np",
+    "2",
+    "--hostfile",
+    "/shared/runs/resnet20-mnist-1/hostfile",
+    "--network-interfaces",
+    "eth0",
+    "--start-timeout",
+    "128",
+    "--gloo-timeout-seconds",
+    "128",
+    "--cycle-time-ms",
+    "5",
+    "--disable-cache",
+    "/opt/orchestrator/bin/python",
+    "-m",
+    "orchestrator.trainer.supervision.rank_wrapper",
+    "/shared/runs/resnet20-mnist-1",
+]
+ENVIRONMENT = {
+    "PATH": "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "PYTHONUNBUFFERED": "1",
+    "OMP_NUM_THREADS": "2",
+    "TF_NUM_INTRAOP_THREADS": "2",
+    "ORCHESTRATOR_RUN": "resnet20-mnist-1",
+    "ORCHESTRATOR_RUN_DIR": "/shared/runs/resnet20-mnist-1",
+    "ORCHESTRATOR_OUTPUT": "/shared/runs/resnet20-mnist-1/output",
+}
+
+
+def test_packages_of_the_user_precede_those_of_the_image() -> None:
+    path = run_record.environment(builders.run(packages="/shared/packages/0123456789ab"))["PATH"]
+    assert path == f"/shared/packages/0123456789ab/bin:{ENVIRONMENT['PATH']}"
+
+
+def test_horovodrun_is_launched_over_gloo() -> None:
+    assert horovod.command(builders.run()) == HOROVODRUN
+
+
+def test_horovodrun_is_launched_over_mpi() -> None:
+    at = HOROVODRUN.index("--gloo-timeout-seconds")
+    expected = ["--mpi" if word == "--gloo" else word for word in HOROVODRUN[:at] + HOROVODRUN[at + 2 :]]
+    assert horovod.command(builders.run(controller="mpi")) == expected
+
+
+def test_cycle_time_may_be_a_fraction_of_a_millisecond() -> None:
+    command = horovod.command(builders.run(cycle_time=0.5))
+    assert command[command.index("--cycle-time-ms") + 1] == "0.5"
+
+
+LOG = "/shared/runs/resnet20-mnist-1/autotune.csv"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ["--cycle-time-ms", "5"]),
+        ({"fusion_threshold": 0}, ["--cycle-time-ms", "5", "--fusion-threshold-mb", "0"]),
+        ({"autotune": True, "cycle_time": None}, ["--autotune", "--autotune-log-file", LOG]),
+        (
+            {"autotune": True, "fusion_threshold": 64},
+            ["--cycle-time-ms", "5", "--fusion-threshold-mb", "64", "--autotune", "--autotune-log-file", LOG],
+        ),
+    ],
+)
+def test_horovod_gets_set_values_and_tunes_the_rest_into_a_log(changes: dict[str, Any], words: list[str]) -> None:
+    at = HOROVODRUN.index("--cycle-time-ms")
+    assert horovod.command(builders.run(**changes)) == [*HOROVODRUN[:at], *words, *HOROVODRUN[at + 2 :]]
+
+
+@pytest.mark.parametrize(
+    ("requested", "autotune", "measured"),
+    [(None, False, True), (None, True, False), (25.0, False, False), (25.0, True, False), (0.0, False, False)],
+)
+def test_default_cycle_time_is_used_until_ranks_measured_it(
+    requested: float | None, autotune: bool, measured: bool
+) -> None:
+    run = builders.run(cycle_time=requested, autotune=autotune)
+    assert ("ORCHESTRATOR_MEASURE_CYCLE" in run_record.environment(run)) == measured
+    command = horovod.command(run)
+    cycle = command[command.index("--cycle-time-ms") + 1] if "--cycle-time-ms" in command else None
+    assert cycle == ("5" if measured else None if requested is None else f"{requested:g}")
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_unit_outlives_the_connection_and_supervises_launcher(controller: str) -> None:
+    run = builders.run(controller=controller)
+    log = "append:/shared/runs/resnet20-mnist-1/log"
+    assert run_record.unit_command(builders.cluster(), run) == [
+        *("sudo", "systemd-run", "--quiet", "--collect", "--unit", "orchestrator-resnet20-mnist-1"),
+        *("--uid", "orchestrator"),
+        *("--property", "WorkingDirectory=/shared/runs/resnet20-mnist-1"),
+        *("--property", f"StandardOutput={log}"),
+        *("--property", f"StandardError={log}"),
+        *("--property", "KillMode=mixed"),
+        *("--property", "TimeoutStopSec=150"),
+        *("--property", "OOMPolicy=continue"),
+        *("--property", "ExecStopPost=-rm -f /shared/runs/resnet20-mnist-1/environment.json"),
+        *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", f"{name}={value}")),
+        *("--", "/opt/orchestrator/bin/python", "-m", "orchestrator.trainer.supervision.supervise"),
+        "/shared/runs/resnet20-mnist-1",
+    ]
+
+
+def test_program_is_in_files_that_no_shell_or_systemd_expands() -> None:
+    words = ["python", "train.py", "--price", "$5 %h 'é'"]
+    files = launchers.files(builders.cluster(), builders.run(command=words))
+    assert json.loads(files["command.json"]) == HOROVODRUN
+    assert json.loads(files["program.json"]) == words
+    assert files["hostfile"] == "10.0.0.10 slots=1\n10.0.0.11 slots=1\n"
+
+
+def test_environment_of_ranks_has_exactly_these_names() -> None:
+    assert run_record.environment(builders.run()) == ENVIRONMENT
+
+
+def test_local_environment_does_not_reach_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_PASSWORD", "hunter2")
+    words = run_record.unit_command(builders.cluster(), builders.run())
+    assert not any("hunter2" in word or "OS_PASSWORD" in word for word in words)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "slots", "threads"), [(8.0, 2, 4), (2.0, 1, 2), (1.0, 4, 1), (0.5, 1, 1), (7.9, 2, 3)]
+)
+def test_ranks_share_the_cores_of_their_node_and_have_at_least_one(cpus: float, slots: int, threads: int) -> None:
+    assert run_record.threads(builders.cluster(slots=slots, cpus=cpus)) == threads
+
+
+def test_node_with_the_fewest_cores_sets_the_threads_of_a_rank() -> None:
+    cluster = builders.cluster(cpus=8.0)
+    poor = cluster.nodes["demo-worker-0"].model_copy(update={"cpus": 3.0})
+    assert run_record.threads(cluster.model_copy(update={"nodes": {**cluster.nodes, "demo-worker-0": poor}})) == 3
+
+
+def test_run_of_a_queue_has_the_unit_of_the_queue() -> None:
+    queue = builders.run(id="queue-1", kind=run_record.QUEUE)
+    assert builders.run(queue=queue.id).unit == queue.unit == "orchestrator-queue-1"
+    words = run_record.unit_command(builders.cluster(), queue)
+    assert words[-2:] == ["orchestrator.trainer.supervision.run_queue", queue.directory]

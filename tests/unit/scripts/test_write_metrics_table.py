@@ -1,0 +1,33 @@
+"""The table of metrics, and the page made from it."""
+
+import re
+
+from orchestrator.trainer.telemetry import metrics
+from scripts import write_metrics_table
+
+
+def test_page_equals_the_tables() -> None:
+    page = write_metrics_table.page()
+    assert write_metrics_table.PAGE.read_text() == page, "run `python -m scripts.write_metrics_table`"
+
+
+def test_names_and_units_follow_prometheus_conventions() -> None:
+    for metric in metrics.TRAINING:
+        assert re.fullmatch(r"orchestrator_training_[a-z0-9_]+", metric.name)
+        assert metric.name.endswith("_total") == (metric.kind == "counter")
+        assert ("second" in metric.unit) == ("_seconds" in metric.name)
+        assert ("bytes" in metric.unit) == ("_bytes" in metric.name)
+        assert metric.unit.startswith("ratio") == metric.name.endswith("_ratio")
+
+
+def test_only_histograms_have_buckets_and_they_grow() -> None:
+    for metric in metrics.TRAINING:
+        assert bool(metric.buckets) == (metric.kind == "histogram")
+        assert list(metric.buckets) == sorted(set(metric.buckets))
+
+
+def test_every_metric_has_a_measurement_and_a_scope() -> None:
+    for metric in metrics.TRAINING:
+        assert metric.help.endswith(".")
+        assert metric.measured
+        assert metric.labels[:4] == ("run", "model", "dataset", "rank")
