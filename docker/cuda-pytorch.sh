@@ -1,6 +1,6 @@
 #!/bin/sh
-# Completes the CUDA that PyTorch brought as wheels, and that lies in one directory, by its compiler: since CUDA 13 NVIDIA
-# publishes it as wheels too. No GPU and no driver is needed. slim.sh removes it.
+# Add NVIDIA's CUDA compiler to the CUDA libraries that PyTorch installed as wheels, all of which are in one directory.
+# Since CUDA 13 the compiler is a wheel too. Needs neither a GPU nor a driver. remove_unneeded_files.sh removes it.
 set -eux
 pip install --require-hashes --only-binary :all: --no-deps --requirement /tmp/cuda-pytorch.txt
 cuda=$(python -c 'import site; print(site.getsitepackages()[0])')/nvidia/cu13

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Lays a CUDA compiler over this stage, where Debian's own packages would have it. No GPU and no driver is needed.
+# Add a CUDA compiler to this build stage, at the paths of Debian's own packages. Needs neither a GPU nor a driver.
 #
-# The wheels that TensorFlow brings run CUDA 12 programs but cannot compile them: NVIDIA publishes nvcc as a wheel only
-# since CUDA 13, and what that compiles needs a driver of branch 580. Debian 13's nvcc is of CUDA 12.4: it does with
-# every driver that TensorFlow itself does with, and comes from the mirror that the base image already trusts. It is
-# unpacked, not installed, because its dependencies are 3 GB of libraries that we have as wheels.
+# TensorFlow's wheels run programs of CUDA 12 but cannot compile them: NVIDIA publishes nvcc as a wheel only since
+# CUDA 13, whose programs need a driver of branch 580. Debian 13 has nvcc of CUDA 12.4: its programs run with every
+# driver that TensorFlow supports, and it comes from the mirror that the base image already uses. The package is
+# unpacked, not installed, because its dependencies are 3 GB of libraries that the wheels contain.
 set -eux
 directory=$(mktemp --directory)
 cd "$directory"
@@ -19,14 +19,14 @@ $apt download nvidia-cuda-toolkit
 dpkg-deb --extract nvidia-cuda-toolkit_*.deb /
 nvcc --version | grep --fixed-strings 'release 12.4,'
 
-# Its headers must be of its own version.
+# The headers must have the version of nvcc.
 pip download --require-hashes --only-binary :all: --no-deps --dest wheels --requirement /tmp/cuda-tensorflow.txt
 for wheel in wheels/*.whl; do
   python -m zipfile --extract "$wheel" unpacked
 done
 cp --recursive unpacked/nvidia/*/include/. /usr/include/
 
-# The libraries may be newer, and only newer wheels have the static one.
+# The libraries may be newer than nvcc. Only newer wheels contain the static library.
 libraries=$(python -c 'import site; print(site.getsitepackages()[0])')/nvidia
 system=/usr/lib/$(gcc -print-multiarch)
 cp "$libraries"/cuda_runtime/lib/*.a "$system"

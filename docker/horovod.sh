@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds Horovod 0.28.1, the last release (2023), against the framework of this environment, the first argument, with
-# Gloo and MPI; where the second argument is "gpu" with NCCL too, by the compiler that cuda-*.sh brought.
+# Build Horovod 0.28.1, the last release (2023), for the framework that the first argument names, with Gloo and MPI. If
+# the second argument is "gpu", build it with NCCL too, by the compiler that cuda-*.sh installed.
 set -eux
 framework=$1
 accelerator=$2
@@ -20,11 +20,11 @@ if test "$accelerator" = gpu; then
   site=$(python -c 'import site; print(site.getsitepackages()[0])')
   ln -s libnccl.so.2 "$site/nvidia/nccl/lib/libnccl.so"
   export HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_NCCL_HOME="$site/nvidia/nccl" HOROVOD_NCCL_LINK=SHARED HOROVOD_WITHOUT_NVTX=1
-  # Newer GPUs than the last of a list compile its code for themselves when it is first used.
+  # GPUs that are newer than the last one of a list compile its code when they first use it.
   case "$framework" in
     tensorflow) # Pascal to Hopper
       export HOROVOD_CUDA_HOME=/usr HOROVOD_BUILD_CUDA_CC_LIST=60,70,75,80,86,89,90
-      # nvcc cannot link the newer wheel's code for kernels that start kernels. Horovod has none.
+      # nvcc cannot link the newer wheel's library for kernels that start kernels. Horovod has no such kernels.
       export NVCC_APPEND_FLAGS='--cudadevrt none'
       ;;
     pytorch) # Turing to Blackwell

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes a stand-in for a virtual machine of the trainer's image.
+# Make the trainer's image a node image, which stands in for a virtual machine.
 set -eux
 apt-get update
 apt-get install --yes --no-install-recommends iproute2 openssh-server sudo systemd-sysv \
@@ -12,6 +12,7 @@ systemctl mask dev-hugepages.mount getty.target console-getty.service sys-fs-fus
   apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer
 useradd --create-home --shell /bin/bash --uid 1000 orchestrator
 echo 'orchestrator ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/orchestrator
-# systemd goes without mount namespaces in a container that may make none; without user namespaces units would fail.
+# A local node cannot create namespaces. systemd then skips a unit's mount namespace, but a unit that asks for a user
+# namespace fails.
 install -d /usr/lib/systemd/system/service.d
 printf '[Service]\nPrivateUsers=no\n' > /usr/lib/systemd/system/service.d/container.conf

@@ -1,5 +1,5 @@
-# The trainer image and the node image on top of an image of the user's own, BASE, which has Python, its framework and
-# Horovod: here it is checked, and the worker side is added.
+# The trainer image and the node image on top of BASE, an image of the user's own with Python, a framework and Horovod:
+# check it, and add the worker side.
 ARG BASE
 
 # hadolint ignore=DL3006

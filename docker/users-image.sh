@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks an image of the user's own for the framework of the first argument, and collects in /added what it lacks of the
-# worker side: its packages, and Python by the name that it has on every node.
+# Check a user's own image for the framework that the first argument names, and collect in /added what it lacks of the
+# worker side: packages, and Python under the name that it has on every node.
 set -eu
 refuse() {
   echo "the image cannot be used: $1" >&2
@@ -31,7 +31,7 @@ if ! "$python" -c 'import prometheus_client, psutil, pydantic, pynvml' 2> /dev/n
     refuse "its pip cannot install what the worker side imports"
 fi
 if test "$python" != /opt/orchestrator/bin/python; then
-  # A script, not a link: by a link a virtual environment would not be found.
+  # A script, not a link: if started by a link, Python does not find its virtual environment.
   for program in python horovodrun; do
     command="$python"
     test "$program" = python || command="$(dirname "$python")/$program"

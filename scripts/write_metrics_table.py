@@ -45,8 +45,8 @@ Horovod averages each gradient as soon as it is computed, while others are still
 hidden in this way costs no time and counts as compute.
 
 Both moments are read from the monotonic clock of the host, by a small operation within the compiled step
-(`docker/operations/clock.cc`), or by a Python function on GPUs and in images without that operation. (`tf.timestamp()`
-does not work here, because the trainer's operations are deterministic.)
+(`docker/tensorflow_operations/clock.cc`), or by a Python function on GPUs and in images without that operation.
+(`tf.timestamp()` does not work here, because the trainer's operations are deterministic.)
 
 On a GPU TensorFlow continues as soon as a kernel is started. Each reading of the clock therefore waits for a number
 that is copied to the host after all gradients: a stream works in order, so the gradients are computed by then. The step

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Applies every patch of this directory to Horovod's sources, which lie in the directory of the first argument, in the
-# order of their numbers. The first patch that does not apply exactly as written ends it with exit code 1.
+# Apply every patch of this directory, in the order of their numbers, to Horovod's sources in the directory that the
+# first argument names. Exit with code 1 at the first patch that does not apply exactly as written.
 set -eu
 patches=$(cd "$(dirname "$0")" && pwd)
 cd "$1"

@@ -48,7 +48,7 @@ def machine(docker_engine: Engine, node_image: str) -> Iterator[Container]:
         entrypoint=["sh"],
         cap_add=["SYS_ADMIN"],
         security_opt=["apparmor=unconfined"],
-        volumes={str(ROLE / "files" / "enter"): {"bind": "/opt/orchestrator/bin/enter", "mode": "ro"}},
+        volumes={str(ROLE / "files" / "enter_container.py"): {"bind": "/opt/orchestrator/bin/enter", "mode": "ro"}},
         network_mode="none",
         hostname="localhost",
         detach=True,

@@ -1,7 +1,7 @@
 """Batch normalisation, with the addition of a shortcut and the ReLU that follow it in one layer.
 
-On CPUs a training step does all of it by one operation (docker/operations/normalization.cc), which reads the images
-half as often. It is in the trainer image; without it, and on GPUs, TensorFlow's operations do the same.
+On CPUs a training step does all of it by one operation (docker/tensorflow_operations/normalization.cc), which reads the
+images half as often. It is in the trainer image; without it, and on GPUs, TensorFlow's operations do the same.
 """
 
 import math

@@ -1,1 +1,1 @@
-"""Operations that this project adds to TensorFlow for CPUs: docker/operations, which the image build compiles."""
+"""Operations that this project adds to TensorFlow for CPUs; the image build compiles docker/tensorflow_operations."""

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Adds our modules to the installed Horovod and proves what was built into it: the framework of the first argument (or
-# both), Gloo and MPI, and where the second argument is "gpu" NCCL.
+# Add this project's modules to the installed Horovod, and check what was built into it: the framework that the first
+# argument names (or both), Gloo and MPI, and NCCL if the second argument is "gpu".
 set -eux
 case "$1" in
   tensorflow) modules=horovod.tensorflow ;;
@@ -12,7 +12,7 @@ cp -r /tmp/overlay/. "$site/"
 python -m compileall -q "$site/horovod"
 proved='hvd.gloo_built() and hvd.mpi_built()'
 test "$2" != gpu || proved="$proved and hvd.nccl_built()"
-# horovodrun --check-build claims whatever it was compiled for; an import that works is the proof.
+# horovodrun --check-build prints what Horovod was compiled for, even if it cannot be imported.
 for module in $modules; do
   python -c "import $module as hvd; assert $proved"
 done

@@ -1,20 +1,21 @@
 #!/bin/sh
-# Removes what nothing in the image uses: the first argument is the framework, the second "cpu" or "gpu".
+# Remove what nothing in the image uses. The first argument is the framework, the second "cpu" or "gpu".
 set -eux
 site=$(python -c 'import site; print(site.getsitepackages()[0])')
-# The stubs are for completing what is not in the image: 5,700 files, each of which costs a slow node's Docker 10 ms.
+# Jedi completes code of packages that are not in the image by these 5,700 files, each of which costs Docker on a slow
+# node 10 ms.
 rm -rf "$site/jedi/third_party/typeshed/stubs" "$site/jedi/third_party/django-stubs"
-# Headers, 430 MB of TensorFlow's and 80 MB of PyTorch's, were for Horovod; libclang, 62 MB, is for nothing that runs.
+# The headers, 430 MB of TensorFlow and 80 MB of PyTorch, were needed to build Horovod. Nothing uses libclang, 62 MB.
 rm -rf "$site/tensorflow/include" "$site/torch/include" "$site/clang/native"
 
 if test "$1-$2" = tensorflow-cpu || test "$1-$2" = both-cpu; then
-  # tf_keras asks for the package tensorflow, which is tensorflow-cpu here: for x86_64 PyPI has that under its own name.
+  # tf_keras requires the package tensorflow. For x86_64, PyPI has the CPU build under the name tensorflow-cpu.
   test ! -d "$site"/tensorflow_cpu-*.dist-info ||
     sed --in-place 's/^Requires-Dist: tensorflow</Requires-Dist: tensorflow-cpu</' "$site"/tf_keras-*.dist-info/METADATA
 fi
 if test "$1-$2" = pytorch-cpu || test "$1-$2" = both-cpu; then
-  # PyTorch's only wheel is linked to CUDA. A CPU needs those of its libraries that the linker loads with PyTorch, and
-  # no others: these, 1 GB, are loaded when a GPU computes.
+  # PyTorch's only wheel is linked to CUDA. On a CPU it needs only the libraries that the linker loads with it. The
+  # others, 1 GB, are loaded when a GPU computes.
   python -c 'import torch; torch.backends.cudnn.version(); print(open("/proc/self/maps").read())' |
     grep --only-matching "$site/nvidia/.*" | sort --unique > /tmp/loaded
   find "$site/nvidia" -type f -path '*/lib/*' > /tmp/libraries

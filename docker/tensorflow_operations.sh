@@ -1,11 +1,11 @@
 #!/bin/sh
-# Compiles our operations for the TensorFlow of this environment; its version is in the name of the library. The first
-# argument is the framework.
+# Compile this project's operations for the TensorFlow of this environment, whose version is in the library's name. The
+# first argument is the framework.
 set -eux
 test "$1" != pytorch || exit 0
-cd /tmp/operations
+cd /tmp/tensorflow_operations
 site=$(python -c 'import site; print(site.getsitepackages()[0])')
 version=$(python -c 'import tensorflow; print(tensorflow.__version__)')
-# -w: TensorFlow's headers warn of themselves.
+# -w: the headers of TensorFlow cause warnings.
 g++ -std=c++17 -O3 -fPIC -shared -w -DEIGEN_MAX_ALIGN_BYTES=64 "-I$site/tensorflow/include" *.cc \
   -o "/opt/orchestrator/lib/orchestrator-tensorflow-$version.so" "-L$site/tensorflow" -l:libtensorflow_framework.so.2
