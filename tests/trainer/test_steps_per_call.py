@@ -21,7 +21,7 @@ BATCHES, BATCH = 7, 4
 # A run whose calls take at most this many steps, and exactly this many after two were measured.
 PROGRAM = """
 import pathlib, sys
-from orchestrator.trainer import stopping, train
+from orchestrator.trainer import stop_conditions, train
 from orchestrator.trainer.telemetry.recorder import Recorder
 
 taken, step = [], Recorder.step
@@ -31,7 +31,7 @@ def noted(self, done, rate, reducing, steps):
     step(self, done, rate, reducing, steps)
 
 Recorder.step = noted
-stopping.MEASURED_CALLS, stopping.CALL_SECONDS, stopping.MOST_STEPS = 2, 3600.0, int(sys.argv[2])
+stop_conditions.MEASURED_CALLS, stop_conditions.CALL_SECONDS, stop_conditions.MOST_STEPS = 2, 3600.0, int(sys.argv[2])
 train.main(pathlib.Path(sys.argv[1]))
 print("taken", taken)
 """
